@@ -771,14 +771,13 @@ typedef struct tfm_position_options {
     int64_t first;     /* position of row 0, with the model's offset if it has one */
     double base;       /* 0 means 10000 */
     int divisor_half;  /* 0: exponent 2i/D. 1: i/(D/2 - 1) (fairseq, M2M100) */
-    int double_angles; /* 0: frequency and angle are rounded to float, as the usual PyTorch code
-                            does. 1: they are double */
+    int double_angles; /* 1: frequency and angle are not rounded to float as in PyTorch code */
     tfm_tensor table;  /* learned: [n, D] */
 } tfm_position_options;
 
 /* Computes out[l] = PE(first + l). out: [L, D] or [B, L, D]. With lengths [B], the rows of a
-   sentence after its length are zero (as a pad position has it in M2M100). L may have any value,
-   except that a learned table ends: TFM_E_TOO_LONG. */
+   sentence after its length are zero, like pads in M2M100. Errors: TFM_E_TOO_LONG (more positions
+   than a learned table has). */
 TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *options,
                                  const int32_t *lengths, tfm_error *err);
 
@@ -803,8 +802,7 @@ typedef struct tfm_norm_weights {
     double eps; /* 0 means 1e-5 for TFM_NORM_VARIANCE, else 1e-6 */
 } tfm_norm_weights;
 
-/* Normalizes over the last dimension. out, x: [..., D]. weights may be NULL: neither weight nor
-   bias, TFM_NORM_VARIANCE. */
+/* Normalizes over the last dimension. out, x: [..., D]. weights may be NULL, like all zero. */
 TFM_DEF tfm_status tfm_layer_norm(tfm_tensor *out, const tfm_tensor *x,
                                   const tfm_norm_weights *weights, tfm_error *err);
 
@@ -820,8 +818,8 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
 /* Computes out = exp(x - max) / sum exp(x - max) over the last dimension. */
 TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err);
 
-/* An activation: its name here and in a model file, and what it computes of x. One table makes the
-   enum, the names and the plain kernel; .github/CONTRIBUTING.md shows how to add a row. */
+/* An activation: its name here and in a model file, and what it computes of x.
+   .github/CONTRIBUTING.md shows how to add one. */
 /* clang-format off */
 #define TFM_ACTIVATION_TABLE(X)                                                                    \
     X(TFM_RELU, "relu", x < 0.0f ? 0.0f : x)                                                       \
@@ -859,9 +857,8 @@ typedef struct tfm_ssru_weights {
 } tfm_ssru_weights;
 
 /* Computes c_t = g_t * c_(t-1) + (1 - g_t) * input(x_t) with g_t = 1 / (1 + exp(-gate(x_t))), and
-   out_t = max(0, c_t). x: [B, T, D], out: [B, T, W]. state: [B, W], c before the first position;
-   the call replaces it by c of the last position. state NULL: c begins as zeros. A call for several
-   positions gives the same bits as a call for each. */
+   out_t = max(0, c_t). x: [B, T, D], out: [B, T, W]. state: [B, W], c before the first position,
+   then that of the last; NULL: zeros. One call for several positions has the bits of several. */
 TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_weights *weights,
                             const tfm_tensor *x, tfm_arena *scratch, tfm_error *err);
 
@@ -869,9 +866,8 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 
 /* Computes context = softmax(scale * query key^T, masked) value; arXiv:1706.03762 section 3.2.1,
    torch.nn.functional.scaled_dot_product_attention.
-   query [B, T, K], key [B, S, K], value [B, S, W], context [B, T, W], weights [B, T, S] or NULL. Or
-   all of them with heads: query [B, H, T, K], key [B, H, S, K] ... weights [B, H, T, S].
-   scale 0 means 1/sqrt(K); scale 1 means that scores are not scaled. masks may be NULL. */
+   query [B, T, K], key [B, S, K], value [B, S, W], context [B, T, W], weights [B, T, S] or NULL, or
+   all of them with heads: [B, H, ...]. scale 0 means 1/sqrt(K). masks may be NULL. */
 TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_tensor *weights,
                                                     const tfm_tensor *query, const tfm_tensor *key,
                                                     const tfm_tensor *value, double scale,
@@ -883,9 +879,8 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
    to max_distance, and the last one holds all longer distances. */
 typedef struct tfm_relative_positions {
     tfm_tensor table;     /* [buckets, H]; absent: none. At least 2 buckets, 4 if not causal */
-    int32_t max_distance; /* 0 means 128. It must be larger than the number of buckets that hold one
-                             distance each */
-    int causal;           /* 1: keys after the query share the query's own bucket (decoders).
+    int32_t max_distance; /* 0 means 128; larger than the number of buckets with one distance */
+    int causal;           /* 1: keys after the query share the query's bucket (decoders).
                              0: half of the buckets are for keys after the query (encoders) */
 } tfm_relative_positions;
 
@@ -907,9 +902,8 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
                                         const tfm_tensor *in_proj_bias, tfm_error *err);
 
 /* Computes head_h = attention(query Wq_h, key Wk_h, value Wv_h) and out = concat(heads) Wo;
-   arXiv:1706.03762 section 3.2.2, torch.nn.MultiheadAttention.
-   query [B, T, D], key [B, S, .], value [B, S, .], out [B, T, D], attention [B, H, T, S] or NULL.
-   For PyTorch's [L, B, D] layout pass tfm_tensor_swap(x, 0, 1). */
+   arXiv:1706.03762 section 3.2.2, torch.nn.MultiheadAttention. query [B, T, D], key [B, S, .],
+   value [B, S, .], out [B, T, D], attention [B, H, T, S] or NULL. */
 TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attention,
                                             const tfm_attention_weights *weights,
                                             const tfm_tensor *query, const tfm_tensor *key,
@@ -964,8 +958,8 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
 
 /* Computes torch.nn.TransformerDecoderLayer. out, x: [B, T, D]; memory: [B, S, D]; self_attention:
    [B, H, T, T] or NULL; cross_attention: [B, H, T, S] or NULL. Self-attention is causal only if
-   self_masks says so. An SSRU takes no masks: it always reads all earlier positions, pads too. A
-   layer with an SSRU has no self-attention weights: asking for them is TFM_E_ARGUMENT. */
+   self_masks says so. An SSRU takes no masks: it always reads all earlier positions, pads too. It
+   has no self-attention weights: asking for them is TFM_E_ARGUMENT. */
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
                                      tfm_tensor *cross_attention,
                                      const tfm_decoder_layer_weights *weights, const tfm_tensor *x,
@@ -1167,31 +1161,26 @@ typedef struct tfm_session_options {
     int32_t max_source;             /* source tokens per sentence; 0 means 512 */
     int32_t max_target;             /* target tokens per sentence; 0 means 2 * max_source + 16 */
     const tfm_allocator *allocator; /* NULL: the model's */
-    int32_t max_beam;               /* hypotheses per sentence (beam, samples or alternatives);
-                                       0 means 1 */
-    int32_t attention;              /* 1: keeps attention while decoding, in 4 * max_target *
-                                       max_source bytes per hypothesis */
-    int32_t threads;                /* threads that share the work, with the calling one; 0 means 1,
-                                       at most 64. The others sleep between calls */
-    const tfm_parallel *parallel;   /* your parallel-for, which then runs the parts. threads must
-                                       be the number of its threads. The session copies it */
-    int32_t max_shortlist;          /* ids of a shortlist, at most tgt_vocab_size; 0: none. If the
-                                       lexical shortlists of a batch have more ids together, the
-                                       session computes the full projection */
-    tfm_dtype cache;                /* the type of the KV cache: TFM_F32, or TFM_F16 for half of the
-                                       memory (chapter 10) */
-    tfm_dtype encoder_attention;    /* the type that the encoder's attention multiplies: TFM_F32, or
-                                       TFM_BF16, which has an effect only if the CPU has AMX or
-                                       BF16 (chapter 10) */
-    int32_t decode_defaults;        /* 1: calls without tfm_decode_options, such as tfm_translate,
-                                       decode as the model file says (tfm_decode_defaults), and a
-                                       max_beam and max_target of 0 are large enough for it. 0: such
-                                       calls are greedy */
+    int32_t max_beam;  /* hypotheses per sentence (beam, samples or alternatives); 0 means 1 */
+    int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
+    /* Threads that share the work, with the calling one; 0 means 1, at most 64. With parallel,
+       which the session copies, this must be the number of its threads. */
+    int32_t threads;
+    const tfm_parallel *parallel;
+    /* Ids of a shortlist, at most tgt_vocab_size; 0: none. If the lexical shortlists of a batch
+       have more ids together, the session computes the full projection. */
+    int32_t max_shortlist;
+    tfm_dtype cache;             /* of the KV cache: TFM_F32 or TFM_F16 (chapter 10) */
+    tfm_dtype encoder_attention; /* what the encoder's attention multiplies: TFM_F32, or TFM_BF16,
+                                    which needs AMX or BF16 to have an effect (chapter 10) */
+    int32_t decode_defaults;     /* 1: calls without tfm_decode_options decode as the model file
+                                    says (tfm_decode_defaults), and a max_beam and max_target of 0
+                                    are large enough for it. 0: such calls are greedy */
 } tfm_session_options;
 
-/* Computes the exact number of bytes that tfm_session_create will request from the allocator, in
-   one call. The system may never have to supply all of it, because caches fill as sentences grow.
-   Errors: TFM_E_OVERFLOW, TFM_E_TOO_LONG (limits beyond the model's learned positions). */
+/* Computes the exact number of bytes that tfm_session_create will request, in one call. The system
+   may never have to supply all of it, because caches fill as sentences grow. Errors:
+   TFM_E_OVERFLOW, TFM_E_TOO_LONG (limits beyond the model's learned positions). */
 TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_options *options,
                                      size_t *bytes, tfm_error *err);
 /* Creates a session. options may be NULL. The model must outlive it. */
@@ -1202,7 +1191,7 @@ TFM_DEF void tfm_session_free(tfm_session *session);
 
 /* The ids of several sentences, ids[row * width + i]. lengths [rows] is the number of ids of each
    row that count; NULL: all. Later ids are never read. The model's pad id is a pad at any position.
-   Instead of ids a source may have embeddings or memory, F32 [rows, width, d_input or d_memory of
+   A source may have embeddings or memory (chapter 4), F32 [rows, width, d_input or d_memory of
    tfm_config], which must stay valid during the call. ids may then be NULL. */
 typedef struct tfm_batch {
     const int32_t *ids;
@@ -1212,12 +1201,12 @@ typedef struct tfm_batch {
     const tfm_tensor *memory;     /* NULL: none. Otherwise the encoder does not run */
 } tfm_batch;
 
-/* Runs the encoder alone. After it, tfm_encoder_output returns its output [B, S, d_memory]. The
-   session owns the output until its next call. Positions after a sentence's length have undefined
-   values. If the source is a memory, the output is this memory.
-   Errors: TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG, TFM_E_ARGUMENT (no rows, or a
-   row that is empty or only pads), each with row and position; TFM_E_SHAPE and TFM_E_DTYPE for
-   embeddings or memory; TFM_E_ARGUMENT if the model takes no such source. */
+/* Runs the encoder alone. tfm_encoder_output then returns its output [B, S, d_memory], or the
+   memory that was given. The session owns it until its next call. Positions after a sentence's
+   length have undefined values. Errors: TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG,
+   TFM_E_ARGUMENT (no rows, or a row that is empty or only pads), each with row and position;
+   TFM_E_SHAPE and TFM_E_DTYPE for embeddings or memory; TFM_E_ARGUMENT if the model takes no such
+   source. */
 TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
 TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session);
 
@@ -1255,10 +1244,8 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     /* ended at its present length. Hugging Face's early_stopping=False, its default */            \
     X(TFM_STOP_LIKELY, "likely")
 typedef enum tfm_stop { TFM_STOP_TABLE(TFM_ID) TFM_STOP_COUNT } tfm_stop;
-/* clang-format on */
 
 /* Which earlier tokens the rules against repetition look at. */
-/* clang-format off */
 #define TFM_REPETITION_TABLE(X)                                                                    \
     /* those of the target; the penalty changes logits */                                          \
     X(TFM_REPETITION_TARGET, "target")                                                             \
@@ -1272,12 +1259,11 @@ TFM_DEF const char *tfm_stop_name(tfm_stop stop);
 TFM_DEF const char *tfm_repetition_name(tfm_repetition repetition);
 
 /* All zero: greedy decoding with the model's own end token; only the ids that its config names are
-   forbidden. You own the arrays and keep them until the last step. The probability of a token is
-   the model's softmax over all V logits, so tfm_score returns what the search computed. Only a
-   repetition penalty, a prefix bias and a shortlist change probabilities. */
+   forbidden. You own the arrays and keep them until the last step. Probabilities are the model's
+   softmax over all V logits. Only repetition penalty, prefix bias and shortlist change them. */
 typedef struct tfm_decode_options {
     /* Lengths, in target tokens. */
-    int32_t max_length; /* counts the end token and forced tokens; a prefix is cut there. 0 means
+    int32_t max_length; /* with the end token and forced tokens; a prefix is cut there. 0 means
                            2 * source length + prefix length + 16, but at least min_length + 1 and
                            at most the session's max_target */
     int32_t min_length; /* the end token is forbidden before this many others; at most max_length */
@@ -1303,10 +1289,9 @@ typedef struct tfm_decode_options {
     const uint64_t *seeds; /* ... or [rows], one for each. Row number and batch change nothing. */
 
     /* Alternatives: at the first position that is not forced, the search takes the n most probable
-       tokens (without the end token) and continues each of them in a search of its own, greedily or
-       with a beam. max_beam must be at least n * beam. There is one result for each, in the order
-       of that token's probability. Its log-probability counts in full, and the length penalty
-       applies to the tokens after it. */
+       tokens (without the end token) and continues each in a search of its own. max_beam must be at
+       least n * beam. Results are in the order of that token's probability. Its log-probability
+       counts in full, and the length penalty applies to the tokens after it. */
     int32_t alternatives;
 
     /* What the target begins with. */
@@ -1314,8 +1299,8 @@ typedef struct tfm_decode_options {
                                 that of the model, if it has one. It scores 0. */
     const tfm_batch *prefix; /* tokens that follow the first one; rows may have length 0. They are
                                 forced and score 0. */
-    double prefix_bias;      /* b in (0, 1]: the prefix is favoured instead of forced, as long as
-                                the hypothesis follows it: p' = (1 - b) p + b [token = prefix];
+    double prefix_bias;      /* b in (0, 1]: the prefix is favoured, not forced, as long as the
+                                hypothesis follows it: p' = (1 - b) p + b [token = prefix];
                                 arXiv:1912.03393 section 4.2. 0: the prefix is forced */
 
     /* What the target may not contain. Forced tokens are allowed. */
@@ -1327,10 +1312,9 @@ typedef struct tfm_decode_options {
     double repetition_penalty; /* r: the logit of an earlier token is divided by r if it is positive
                                   and multiplied by r if negative; arXiv:1909.05858. 0 means 1 */
 
-    /* Only these ids can be emitted. Give each id once. Logits are computed for these ids only, so
-       probabilities are relative to them and differ from those of tfm_score. Include the end token
-       (otherwise only the lengths end a sentence) and all forced tokens. All rows of a call share
-       the list. tfm_start reads it. NULL and 0: the whole vocabulary. */
+    /* Only these ids can be emitted, and probabilities are relative to them. Give each id once,
+       with the end token (otherwise only the lengths end a sentence) and all forced tokens. All
+       rows share the list, which tfm_start reads. NULL and 0: the whole vocabulary. */
     const int32_t *shortlist;
     int32_t n_shortlist; /* at most the session's max_shortlist */
 
@@ -1344,8 +1328,7 @@ typedef struct tfm_decode_options {
     int32_t attention_head;  /* 0: the mean over heads */
 
     /* Only for tfm_translate_batch: your array [n], which receives a status and message for each
-       text. A text with an error is skipped, and its translation is empty. NULL: an error in one
-       text fails the call. */
+       text. A text with an error has an empty translation. NULL: one such text fails the call. */
     tfm_error *faults;
 
     /* Rules of Hugging Face. */
@@ -1355,20 +1338,18 @@ typedef struct tfm_decode_options {
     int32_t force_end;         /* 1: a target that reaches max_length gets the end token as its last
                                   token, which then scores 0 (forced_eos_token_id) */
 
-    /* 1: the model's lexicon gives each sentence its own shortlist (tfm_config.has_shortlist). The
-       list has the shortlist_first first ids, the candidates of each source token, that token
-       itself if both sides share one vocabulary, the ends, the first token and the prefix. It
-       cannot be combined with shortlist. A sentence with more ids than max_shortlist is
-       TFM_E_TOO_LONG. */
+    /* 1: the model's lexicon gives each sentence its own shortlist (tfm_config.has_shortlist): the
+       shortlist_first first ids, the candidates of each source token, that token itself if both
+       sides share one vocabulary, the ends, the first token and the prefix. It excludes shortlist.
+       A sentence with more ids than max_shortlist is TFM_E_TOO_LONG. */
     int32_t lexical_shortlist;
 
     double min_alternative_prob; /* drops alternatives that are less probable, but never all */
-    int32_t keep_end; /* 1: a result that ends with an end token includes it, and so does its text
-                         in tokens */
-    int32_t truncate; /* n: of a longer source (with start, end and language token) only the first n
-                         tokens are read; the last of them is the model's src_end if the source
-                         ended with it. At most max_source. result.left_out is the number of tokens
-                         that were not read. 0: a longer source is TFM_E_TOO_LONG */
+    int32_t keep_end; /* 1: a result, and its text in tokens, includes its end token */
+    /* n: of a longer source (with start, end and language token) only the first n tokens are read,
+       at most max_source; the last of them is the model's src_end if the source ended with it.
+       result.left_out counts the others. 0: a longer source is TFM_E_TOO_LONG. */
+    int32_t truncate;
 } tfm_decode_options;
 
 /* Fills options with what the model file says of decoding (chapter 6, decoding); all others are
@@ -1393,12 +1374,12 @@ typedef struct tfm_result {
     int32_t left_out; /* source tokens that were not read (truncate) */
 } tfm_result;
 
-/* Start a decode and advance it by one step. tfm_start encodes the source. Each tfm_step decodes
-   one position of every running hypothesis and sets *running to the number of sentences that still
-   run. You may ask for results at any time. To cancel, stop calling. options may be NULL. If
-   tfm_start fails, a decode in progress is unchanged. Errors: as tfm_encode; TFM_E_CONFIG if the
-   model has no start token; TFM_E_ARGUMENT, TFM_E_TOO_LONG or TFM_E_TOKEN with the name of the
-   option; TFM_E_STATE for a step or result without a start. */
+/* Start a decode and advance it by one step (chapter 4). tfm_start encodes the source. Each
+   tfm_step decodes one position of every running hypothesis and sets *running to the number of
+   sentences that still run. options may be NULL. If tfm_start fails, a decode in progress is
+   unchanged. Errors: as tfm_encode; TFM_E_CONFIG if the model has no start token; TFM_E_ARGUMENT,
+   TFM_E_TOO_LONG or TFM_E_TOKEN with the name of the option; TFM_E_STATE for a step or result
+   without a start. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err);
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err);
@@ -1406,14 +1387,12 @@ TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *e
 TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
                               const tfm_decode_options *options, tfm_error *err);
 
-/* Ends one row of a running batch, as if it had reached max_length. Its finish is TFM_STOPPED. A
-   row that has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a row that does not
-   exist. */
+/* Ends one row of a running batch with TFM_STOPPED, as if it had reached max_length. A row that has
+   ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a row that does not exist. */
 TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err);
 
 /* Returns the number of results of a row: at most n_best if it has ended, the running hypotheses if
-   it runs, and the samples or alternatives in either case. Returns 0 for a row that does not
-   exist. */
+   it runs, the samples or alternatives in either case, and 0 if there is no such row. */
 TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row);
 
 /* Returns result number rank of a row. Rank 0 is the best, or the first sample or alternative. */
@@ -1421,8 +1400,8 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
                                   tfm_result *result, tfm_error *err);
 
 /* Returns the log-probability of each token of a hypothesis, as the search computed it: out [n + 1]
-   has those of its n tokens and then that of the end token, or 0 if there is none. A forced token
-   has 0. Their sum is result.log_probability, up to the rounding of doubles. */
+   has those of its n tokens and then that of the end token. It is 0 for a forced token, and if
+   there is no end token. Their sum is result.log_probability, up to the rounding of doubles. */
 TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t row, int32_t rank,
                                                 double *out, tfm_error *err);
 
@@ -1442,28 +1421,26 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
 
 /* Returns the logits [V] that gave a hypothesis its last token or its end in the last step, or NULL
-   if it got no token there. (For all tokens of a finished hypothesis, tfm_forward returns the
-   logits, and tfm_score returns the log-probabilities of the search, to the bit.) */
+   if it got no token there. For all tokens of a hypothesis, tfm_forward returns the logits. */
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank);
 
-/* Computes the log-probabilities of given targets: out [rows, width + 1], row-major. Entry l of a
-   row is that of its token l, and the entry after its last token is that of the end token. Later
-   entries are 0, and so is a first token that the model forces. Rows of tgt have neither start nor
-   end token and may have length 0. Errors: as tfm_start; TFM_E_CONFIG without an end token. */
+/* Computes the log-probabilities of given targets, with the bits of a search: out is row-major,
+   [rows, width + 1]. Entry l of a row is that of its token l, and the entry after its last token is
+   that of the end token. Later entries are 0, and so is a first token that the model forces. Rows
+   of tgt have neither start nor end token and may have length 0. tfm_score_from begins at token
+   offset; entries before are 0. Errors: as tfm_start; TFM_E_CONFIG without an end token. */
 TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                              double *out, tfm_error *err);
-/* Does the same from token offset on. Entries before it are 0, and no logits are computed for them.
-   */
 TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                   int32_t offset, double *out, tfm_error *err);
 
 /* ---- a library compiled elsewhere ---- */
 
 /* Checks that a library and the header of its caller have the same structs: tfm_sizes_check(
-   TFM_SIZES, &err). Otherwise a program that was compiled with another version would pass structs
-   that the library misreads. Programs that define TRANSFORMER_LIBRARY (transformer.pc and the CMake
-   package define it) check before they load a model. A binding with its own declarations should
-   check once. Errors: TFM_E_ARGUMENT with both sizes. */
+   TFM_SIZES, &err). Otherwise the library would misread them. Programs that define
+   TRANSFORMER_LIBRARY (transformer.pc and the CMake package define it) check before they load a
+   model. A binding with its own declarations should check once. Errors: TFM_E_ARGUMENT with both
+   sizes. */
 #define TFM_SIZES                                                                                  \
     sizeof(tfm_config), sizeof(tfm_model_options), sizeof(tfm_session_options),                    \
         sizeof(tfm_forward_options), sizeof(tfm_decode_options), sizeof(tfm_result)
