@@ -7258,7 +7258,7 @@ struct tfm_session {
         int is_f16;
     } cache;
     struct {
-        float *x; /* [group, D]: the residual stream of a pass */
+        float *x; /* [group, max(D, d_memory)]: the residual stream of a pass */
         tfm__work work;
         int32_t *path;              /* [max_target + 1]: tokens or rows of one hypothesis */
         tfm__hypothesis *next;      /* [max_beam]: of one beam */
@@ -7383,7 +7383,7 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
         TFM__TRY(TFM__TAKE(arena, tfm__session_longest(s), D, &s->positions.rows, err));
     TFM__TRY(TFM__TAKE(arena, m->encoder.relative_heads, 2 * S - 1, &s->positions.bias[0], err));
     TFM__TRY(TFM__TAKE(arena, m->decoder.relative_heads, 2 * T - 1, &s->positions.bias[1], err));
-    TFM__TRY(TFM__TAKE(arena, group, D, &s->scratch.x, err));
+    TFM__TRY(TFM__TAKE(arena, group, tfm__max(D, c->d_memory), &s->scratch.x, err));
     TFM__TRY(TFM__TAKE(arena, B, T, &s->tgt.ids, err));
     TFM__TRY(TFM__TAKE(arena, B, T, &s->tgt.pads, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->tgt.lengths, err));
@@ -7787,15 +7787,17 @@ static void tfm__encoder_copy_row(const tfm_session *s, int64_t b, int64_t n, tf
 }
 
 /* Begins a pass over ids at positions first and following: fills the stream with
-   x[b, l] = scale * E[id] + P[first + l], normalized if the model has a norm there. */
+   x[b, l] = scale * E[id] + P[first + l], normalized if the model has a norm there, or with the
+   caller's memory. */
 static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tfm__id_rows *in,
                                  int64_t first) {
     const tfm_config *c = &s->model->config;
     const tfm__kernels *kernels = s->team.kernels;
     const tfm_tensor *P = &side->positions;
+    const tfm__linear *projection = &s->model->projection;
     float scale = (float)c->embedding_scale;
-    int64_t b, l, D = c->d_model;
-    int has_norm = tfm__norm_exists(&side->norm);
+    int is_memory = in->given && s->encoder.is_memory, has_norm = tfm__norm_exists(&side->norm);
+    int64_t b, l, D = is_memory ? c->d_memory : c->d_model;
     tfm__pass p;
     memset(&p, 0, sizeof p);
     p.x = tfm__rows_make(s->scratch.x, in->B, in->L, D);
@@ -7804,11 +7806,12 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     p.reach = tfm__session_max_length(s, side);
     p.work = s->scratch.work;
     TFM_PART(EMBEDDING);
-    tfm__session_extend_positions(s, first + in->L);
     for (b = 0; in->given && b < in->B; b++)
         tfm__encoder_copy_row(s, in->given[b], in->lengths[b],
                               tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
-                              s->model->projection.w.rows ? &s->model->projection : NULL);
+                              is_memory || !projection->w.rows ? NULL : projection);
+    if (is_memory) return p;
+    tfm__session_extend_positions(s, first + in->L);
     for (b = 0; b < in->B; b++)
         for (l = 0; l < in->L; l++) {
             int64_t at = b * in->L + l, position = first + l;
@@ -7865,36 +7868,16 @@ static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t firs
     return g;
 }
 
-/* Copies the caller's memory and, for decoding, computes the decoder's keys and values of it. */
-static void tfm__encoder_copy_memory(tfm_session *s, int for_decoding) {
-    const tfm__stack *w = &s->model->decoder;
-    int64_t S = s->src.L, D = s->encoder.given.D;
-    int32_t b, i;
-    for (b = 0; b < s->src.B; b++) {
-        tfm__rows to = tfm__rows_make(s->encoder.memory + b * S * D, 1, S, D);
-        tfm__pass p;
-        memset(&p, 0, sizeof p);
-        p.work = s->scratch.work, p.kv_rows[TFM__SELF] = &b;
-        tfm__encoder_copy_row(s, b, s->src.lengths[b], to, NULL);
-        to.L = s->src.lengths[b];
-        for (i = 0; for_decoding && i < w->n; i++)
-            tfm__kv_append(&p, &to, &w->layers[i]->cross, &s->cache.cross[i], 0);
-    }
-}
-
-/* Encodes the source and, for decoding, computes each decoder layer's keys and values of the
-   memory, once for all steps. A pass encodes sentences of similar length, which leaves few pads. If
-   attention is wanted, rows stay in the caller's order, as its tensor has them. */
+/* Encodes the source, unless it is a memory, and, for decoding, computes each decoder layer's keys
+   and values of the memory, once for all steps. A pass has sentences of similar length, which
+   leaves few pads. If attention is wanted, rows stay in the caller's order, as its tensor has
+   them. */
 static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
-    int64_t first, L, b, D = m->config.d_model;
+    int64_t first, L, b, D = m->config.d_memory;
     int wanted = attention && attention->data;
     tfm__id_rows group;
     int32_t i;
-    if (s->encoder.is_memory) {
-        tfm__encoder_copy_memory(s, for_decoding);
-        return;
-    }
     tfm__encoder_order_rows(s, !wanted);
     for (first = 0; first < s->src.B; first += group.B) {
         tfm_masks masks;
@@ -7906,7 +7889,7 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
         p.masks[TFM__SELF] = &masks;
         p.attention[TFM__SELF] = attention, p.first_row = first;
         p.work.tiles = s->encoder.tiles;
-        tfm__stack_run(&p, &m->encoder);
+        if (!s->encoder.is_memory) tfm__stack_run(&p, &m->encoder);
         p.kv_rows[TFM__SELF] = s->encoder.order + first;
         for (i = 0; for_decoding && i < m->decoder.n; i++)
             tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i], 0);
