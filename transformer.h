@@ -7661,27 +7661,6 @@ static int32_t tfm__batch_unpadded_length(const tfm_batch *batch, int64_t row, i
     return n;
 }
 
-/* Checks that the model can read this kind of source, and the shape of embeddings or memory. */
-static tfm_status tfm__session_check_source(const tfm_session *s, const tfm_batch *src,
-                                            tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    tfm_tensor expected = tfm_tensor_3d(NULL, TFM_F32, src->rows, src->width, c->d_memory);
-    if (src->embeddings && src->memory)
-        return tfm__fail(err, TFM_E_ARGUMENT, "src: embeddings and memory: choose one");
-    if (src->embeddings && !c->d_input)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "src: embeddings, but the model has no encoder: it takes memory");
-    if (src->ids && !c->src_vocab_size)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "src: ids, but the model has no tensor 'src_embedding.weight': it takes "
-                         "%s",
-                         c->d_input ? "embeddings or memory" : "memory");
-    if (src->memory) return tfm__check_shape(src->memory, "src.memory", expected, err);
-    expected.dims[2] = c->d_input;
-    if (!src->embeddings) return TFM_OK;
-    return tfm__check_shape(src->embeddings, "src.embeddings", expected, err);
-}
-
 /* Checks how many rows a batch has, which comes before everything that reads the rows. */
 static tfm_status tfm__session_check_rows(const tfm_session *s, const char *name,
                                           const tfm_batch *batch, tfm_error *err) {
@@ -7695,16 +7674,18 @@ static int32_t tfm__session_max_length(const tfm_session *s, const tfm__side *si
     return side == &s->model->source ? s->max_source : s->max_target;
 }
 
-/* Checks a batch. If truncate is 0, a row has at most max_source or max_target ids. */
+/* Checks a batch, and that the model can read its kind of source. If truncate is 0, a row has at
+   most max_source or max_target ids. */
 static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side *side,
                                            int32_t truncate, const tfm_batch *batch,
                                            tfm_error *err) {
-    int32_t max_length = tfm__session_max_length(s, side);
+    const tfm_config *c = &s->model->config;
     const char *name = side->name;
+    int32_t max_length = tfm__session_max_length(s, side);
     int is_source = side == &s->model->source;
+    int given = batch && is_source && (batch->embeddings || batch->memory);
     int64_t b;
     tfm_batch plain; /* without embeddings and memory */
-    int given = batch && is_source && (batch->embeddings || batch->memory);
     if (!batch || (!batch->ids && !given && batch->rows > 0 && batch->width > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
     TFM__TRY(tfm__session_check_rows(s, name, batch, err));
@@ -7712,9 +7693,22 @@ static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %d tokens a row, the session takes 1 to %d", name, batch->width,
                          max_length);
+    if (given && batch->embeddings && (batch->memory || !c->d_input))
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         batch->memory
+                             ? "src: embeddings and memory: choose one"
+                             : "src: embeddings, but the model has no encoder: it takes memory");
+    if (is_source && batch->ids && !c->src_vocab_size)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "src: ids, but the model has no tensor 'src_embedding.weight': it takes "
+                         "%s",
+                         c->d_input ? "embeddings or memory" : "memory");
     plain = *batch;
-    if (is_source) {
-        TFM__TRY(tfm__session_check_source(s, batch, err));
+    if (given) {
+        const tfm_tensor *t = batch->memory ? batch->memory : batch->embeddings;
+        int64_t D = batch->memory ? c->d_memory : c->d_input;
+        TFM__TRY(tfm__check_shape(t, batch->memory ? "src.memory" : "src.embeddings",
+                                  tfm_tensor_3d(NULL, TFM_F32, batch->rows, batch->width, D), err));
         plain.embeddings = plain.memory = NULL;
     }
     TFM__TRY(tfm__batch_check_ids(&plain, name, -1, 1,
