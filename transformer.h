@@ -12399,80 +12399,44 @@ TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
 }
 
-/* Adds the lanes of four accumulators by halves. Each accumulator is two registers. */
-TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_sum_lanes(const __m256 *low, const __m256 *high) {
-    __m256 a[4], b, c;
-    __m128 d;
-    int i;
-    TFM__UNROLL
-    for (i = 0; i < 4; i++) a[i] = _mm256_add_ps(low[i], high[i]);
-    b = _mm256_add_ps(_mm256_permute2f128_ps(a[0], a[2], 0x20),
-                      _mm256_permute2f128_ps(a[0], a[2], 0x31));
-    c = _mm256_add_ps(_mm256_permute2f128_ps(a[1], a[3], 0x20),
-                      _mm256_permute2f128_ps(a[1], a[3], 0x31));
-    b = _mm256_add_ps(_mm256_shuffle_ps(b, c, 0x44), _mm256_shuffle_ps(b, c, 0xEE));
-    c = _mm256_permute2f128_ps(b, b, 1);
-    d = _mm_add_ps(_mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0x88),
-                   _mm_shuffle_ps(_mm256_castps256_ps128(b), _mm256_castps256_ps128(c), 0xDD));
-    return d;
-}
-
 /* ---- x86-64: features that __builtin_cpu_supports does not know everywhere ---- */
 
-#ifdef TFM__AVX_VNNI
-/* AVX-VNNI has VPDPBUSD without AVX-512, in Intel's desktops and laptops since the 12th generation.
-   TFM__EVEX is for tests on machines that have only AVX-512's encoding of the instruction. */
-#ifdef TFM__EVEX
-#define TFM__VEX ""
-#else
-#define TFM__VEX "%{vex%} "
-#endif
-#define TFM__DOT_AVX_VNNI(sum, x, w)                                                               \
-    __asm__(TFM__VEX "{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+x"(sum) : "x"(x), "x"(w))
-#endif
+enum { TFM__CPU_F16C = 1, TFM__CPU_AVX_VNNI = 2, TFM__CPU_AMX = 4 };
 
-enum { TFM__CPU_KNOWN = 1, TFM__CPU_F16C = 2, TFM__CPU_AVX_VNNI = 4 };
-
-/* Whether the CPU has a feature. The answers are kept, because in a virtual machine CPUID takes
-   longer than many a kernel. All threads find the same answers. */
-static int tfm__cpu_has(int feature) {
-    static int known;
-    int has = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (!has) {
-        unsigned a, b, c, d;
-        has = TFM__CPU_KNOWN;
-        if (__get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1)) has |= TFM__CPU_F16C;
-#ifdef TFM__EVEX
-        if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl"))
-#else
-        if (__get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1))
-#endif
-            has |= TFM__CPU_AVX_VNNI;
-        __atomic_store_n(&known, has, __ATOMIC_RELAXED);
-    }
-    return (has & feature) != 0;
-}
-
-#ifdef TFM__AMX
-/* Whether the CPU has AMX and the system grants it. A process must request it, because Linux then
-   reserves room for the tiles in signal frames. */
-static int tfm__cpu_ask_amx(void) {
+static int tfm__cpu_ask(int feature) {
     enum { ARCH_PRCTL = 158, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
     unsigned a, b, c, d, low, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* XGETBV */
+    if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
+    if (feature == TFM__CPU_F16C) return c >> 29 & 1;
+#ifdef TFM__EVEX
+    if (feature == TFM__CPU_AVX_VNNI)
+        return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
+#endif
+    if (feature == TFM__CPU_AVX_VNNI) return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+#ifdef TFM__AMX
+    /* A process must request AMX, because Linux then reserves room for the tiles in signal frames. */
+    if (!(c >> 27 & 1)) return 0; /* XGETBV */
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     if ((low >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
     if (!(d >> 22 & d >> 24 & d >> 25 & 1)) return 0; /* bf16, tiles, int8 */
     return tfm__system_call(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA, 0) == 0;
-}
-static int tfm__cpu_has_amx(void) {
-    static int known; /* 0 not asked yet, 1 no, 2 yes */
-    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (!answer) answer = 1 + tfm__cpu_ask_amx();
-    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-    return answer == 2;
-}
+#else
+    (void)low, (void)high;
+    return 0;
 #endif
+}
+
+/* Whether the CPU has a feature and the system grants it. The answers are kept, because in a virtual
+   machine CPUID takes longer than many a kernel. All threads find the same answers. */
+static int tfm__cpu_has(int feature) {
+    static int answers; /* a bit for each feature that was asked, 8 bits above it: it is there */
+    int all = __atomic_load_n(&answers, __ATOMIC_RELAXED);
+    if (!(all & feature)) {
+        all = feature | (tfm__cpu_ask(feature) ? feature << 8 : 0);
+        __atomic_fetch_or(&answers, all, __ATOMIC_RELAXED);
+    }
+    return (all & feature << 8) != 0;
+}
 
 #ifdef TFM__BF16
 /* Whether VDPBF16PS is faster than FMA: it does twice the work on AMD's Zen 4, half on an Intel. */
@@ -12579,6 +12543,17 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
                                _mm256_set1_epi16(1)))
 #define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(a)
 
+/* Adds the lanes of four accumulators by halves. Each accumulator is two registers. */
+TFM__AVX2 static TFM__INLINE __m128 tfm__avx2_sum_lanes(const __m256 *low, const __m256 *high) {
+    __m128 halves[4];
+    int i;
+    TFM__UNROLL
+    for (i = 0; i < 4; i++) {
+        __m256 sum = low[i] + high[i];
+        halves[i] = _mm256_castps256_ps128(sum) + _mm256_extractf128_ps(sum, 1);
+    }
+    return tfm__sse2_sum_four(halves);
+}
 TFM__AVX2 static TFM__INLINE __m256 tfm__avx2_load_some(const float *p, int64_t n) {
     return n == 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, tfm__avx2_mask(n));
 }
@@ -12597,6 +12572,15 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #define TFM__ISA avx_vnni
 #define TFM__INT8_TARGET TFM__AVX2
 #define TFM__INT8_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 4)
+/* VPDPBUSD without AVX-512, which Intel's desktops and laptops have since the 12th generation.
+   TFM__EVEX is for tests on machines that have only AVX-512's encoding of the instruction. */
+#ifdef TFM__EVEX
+#define TFM__VEX ""
+#else
+#define TFM__VEX "%{vex%} "
+#endif
+#define TFM__DOT_AVX_VNNI(sum, x, w)                                                               \
+    __asm__(TFM__VEX "{vpdpbusd %2, %1, %0|vpdpbusd %0, %1, %2}" : "+x"(sum) : "x"(x), "x"(w))
 #define TFM__I_DOT(sum, x, w) TFM__DOT_AVX_VNNI(sum, x, w)
 #define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(_mm256_sub_epi32(a, TFM__I_LOAD(sums)))
 #endif
@@ -12630,14 +12614,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #define TFM__V_DOT_BF16(sum, x, w)                                                                 \
     __asm__("{vdpbf16ps %2, %1, %0|vdpbf16ps %0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
 #endif
-/* in the eight lanes of AVX2, whose bits it has */
-#define TFM__S __m256
-#define TFM__SL 8
-#define TFM__S_ZERO _mm256_setzero_ps()
-#define TFM__S_STORE(p, s) _mm256_storeu_ps(p, s)
-#define TFM__S_ADD(s, v, n) tfm__avx512_add_sums(s, v, n)
-#define TFM__MOMENTS(x, stride, rows, n, w, means, scales)                                         \
-    tfm__avx2_moments(x, stride, rows, n, w, means, scales)
+#define TFM__MOMENTS tfm__avx2_moments
 #define TFM__INT8_TARGET TFM__VNNI
 #define TFM__INT8_TILES(X, type)                                                                   \
     X(type, 12, 2) X(type, 8, 2) X(type, 4, 4) X(type, 2, 4) X(type, 1, 4)
@@ -12681,10 +12658,6 @@ TFM__AVX512 static TFM__INLINE void tfm__avx512_store_bytes(unsigned char *q, __
                          : _mm512_cvtsepi32_epi8(i);
     _mm_storeu_si128((__m128i *)(void *)q, bytes);
 }
-TFM__AVX512 static TFM__INLINE __m256 tfm__avx512_add_sums(__m256 s, __m512 v, int n) {
-    s = _mm256_add_ps(s, _mm512_castps512_ps256(v));
-    return n > 8 ? _mm256_add_ps(s, _mm512_extractf32x8_ps(v, 1)) : s;
-}
 #include TRANSFORMER_FILE
 #if !defined(__clang__)
 #pragma GCC diagnostic pop
@@ -12717,8 +12690,9 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__avx512_add_sums(__m256 s, __m512 v, i
 #define TFM__V_F16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
 #define TFM__V_STORE_F16(p, v) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)))
 #define TFM__V_FMA(a, b, c) vfmaq_f32(c, a, b)
-#define TFM__V_MIN(a, b) tfm__neon_min(a, b)
-#define TFM__V_MAX(a, b) tfm__neon_max(a, b)
+/* NEON's own minimum and maximum give NaN if either operand is NaN. */
+#define TFM__V_MIN(a, b) TFM__V_IF_LESS(a, b, a, b)
+#define TFM__V_MAX(a, b) TFM__V_IF_LESS(b, a, a, b)
 #define TFM__V_IF_LESS(a, b, x, y) vbslq_f32(vcltq_f32(a, b), x, y)
 #define TFM__V_ROUND(v) vrndnq_f32(v)
 #define TFM__V_LOWS(a, b) vcombine_f32(vget_low_f32(a), vget_low_f32(b))
@@ -12735,13 +12709,6 @@ TFM__AVX512 static TFM__INLINE __m256 tfm__avx512_add_sums(__m256 s, __m512 v, i
     sum = tfm__neon_madd(sum, vreinterpretq_s8_s32(x), vreinterpretq_s8_s32(w))
 #define TFM__I_FLOATS(a, b, sums) vcvtq_f32_s32(a)
 
-/* NEON's own minimum and maximum give NaN if either operand is NaN. */
-static TFM__INLINE float32x4_t tfm__neon_min(float32x4_t a, float32x4_t b) {
-    return vbslq_f32(vcltq_f32(a, b), a, b);
-}
-static TFM__INLINE float32x4_t tfm__neon_max(float32x4_t a, float32x4_t b) {
-    return vbslq_f32(vcgtq_f32(a, b), a, b);
-}
 static TFM__INLINE void tfm__neon_store_bytes(unsigned char *q, float32x4_t v, int bias) {
     int16x4_t i = vqmovn_s32(vaddq_s32(vcvtnq_s32_f32(v), vdupq_n_s32(bias)));
     int16x8_t w = vcombine_s16(i, i);
@@ -12890,7 +12857,8 @@ static const tfm__kernels *tfm__kernel_set(int i) {
             return &bf16;
 #endif
 #ifdef TFM__AMX
-        if (i == 6 && __builtin_cpu_supports("avx512vnni") && tfm__cpu_has_amx()) return &amx;
+        if (i == 6 && __builtin_cpu_supports("avx512vnni") && tfm__cpu_has(TFM__CPU_AMX))
+            return &amx;
 #endif
     }
 #ifdef TFM__AVX_VNNI
@@ -12924,8 +12892,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 /* ---- the template of the vector kernels: tiles of floats ----
    This part is compiled once for each instruction set, when the file includes itself (>>vectors).
    V: a vector of VL floats. V_LOAD_SOME, V_STORE_SOME: its first n numbers, at most VL; the others
-   load as zeros. V_MAX and V_MIN return b if either operand is NaN. S: a vector of SL sums; S_ADD
-   adds the first n numbers of a V, which are SL or VL. I: integers, sums of int8. */
+   load as zeros. V_MAX and V_MIN return b if either operand is NaN. I: integers, sums of int8. */
 
 #ifdef TFM__ISA
 #define TFM__PASTE(a, b) tfm__##a##_##b
@@ -13071,8 +13038,8 @@ TFM__INT8_INLINED int32_t TFM__(four)(const unsigned char *p) {
 #define TFM__I_BYTES (4 * TFM__VL / TFM__INT8_SPLIT)
 typedef TFM__I TFM__(sums)[2 * TFM__PER_PANEL * TFM__INT8_SPLIT]; /* of a row */
 
-/* Writes y for some rows from the first one on and for some vectors of outputs from output o on.
-   sums: of int8, or of bf16 by AMX. */
+/* Writes y from the sums of some rows, the first of which is row `first` of the tile, for some
+   vectors of outputs from output o on. The sums are of int8, or of bf16 by AMX. */
 TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * sums, int first,
                                     int rows, int64_t o, int outputs) {
     int r, i;
@@ -13082,13 +13049,13 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
         if (type == TFM_WEIGHTS_I8) scale = TFM__V_LOAD(t->w_scales + o);
         if (t->bias) bias = TFM__V_LOAD(t->bias + o);
         TFM__UNROLL
-        for (r = first; r < first + rows; r++) {
-            float *y = t->y + r * t->y_stride + o;
+        for (r = 0; r < rows; r++) {
+            float *y = t->y + (first + r) * t->y_stride + o;
             TFM__I *sum = sums[r] + i * TFM__INT8_SPLIT;
             TFM__V v;
             if (type == TFM_WEIGHTS_I8) {
                 v = TFM__I_FLOATS(sum[0], sum[TFM__INT8_SPLIT - 1], t->block_sums + o);
-                v = v * (TFM__V_SET(t->x_scales[r]) * scale);
+                v = v * (TFM__V_SET(t->x_scales[first + r]) * scale);
                 if (!t->begins) v = TFM__V_LOAD(y) + v;
             } else memcpy(&v, sum, sizeof v); /* the sums began at y */
             TFM__V_STORE(y, v + bias);
@@ -13267,7 +13234,7 @@ TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int 
     TFM__TILE_STORE(3, at + 16 * stride + 64, stride);
     for (p = 0; p < panels; p += 2)
         for (r = 0; r < t->rows; r++)
-            TFM__(write)(t, (int)type, sums + 8 * p, r, 1, p * TFM__PANEL, 2 * TFM__PER_PANEL);
+            TFM__(write)(t, (int)type, sums + 8 * p + r, r, 1, p * TFM__PANEL, 2 * TFM__PER_PANEL);
 }
 
 #define TFM__AMX_TILE(type, TYPE, rows, panels)                                                    \
@@ -13314,13 +13281,6 @@ TFM__INLINED void TFM__(store_some)(float *p, TFM__V v, int64_t n) {
     TFM__V_STORE(some, v);
     memcpy(p, some, (size_t)n * sizeof *some);
 }
-#endif
-#ifndef TFM__S
-#define TFM__S TFM__V
-#define TFM__SL TFM__VL
-#define TFM__S_ZERO TFM__V_SET(0.0f)
-#define TFM__S_STORE(p, s) TFM__V_STORE(p, s)
-#define TFM__S_ADD(s, v, n) ((s) + (v))
 #endif
 #ifndef TFM__V_LDEXP /* v 2^m by two factors, which are normal numbers */
 #define TFM__V_LDEXP(v, m) TFM__(ldexp)(v, m)
@@ -13379,12 +13339,21 @@ TFM__INLINED TFM__V TFM__(erf)(TFM__V x) {
     return TFM__V_IF_LESS(size, TFM__V_SET(0.9f), TFM__V_FMA(p, x, x), q);
 }
 
+/* Sums are vectors of eight lanes at most, so that AVX-512 has the bits of AVX2. */
+#define TFM__SL (TFM__VL < 8 ? TFM__VL : 8)
+typedef float TFM__(lanes) __attribute__((vector_size(4 * TFM__SL), aligned(4), may_alias));
+
+/* Returns lanes l to l + SL - 1 of v. */
+TFM__INLINED TFM__(lanes) TFM__(lanes_at)(TFM__V v, int l) {
+    return ((const TFM__(lanes) *)(const void *)&v)[l / TFM__SL];
+}
+
 /* Returns the sum of the lanes of s. */
-TFM__INLINED double TFM__(total)(TFM__S s) {
+TFM__INLINED double TFM__(total)(TFM__(lanes) s) {
     float lanes[TFM__SL];
     double sum = 0;
     int l;
-    TFM__S_STORE(lanes, s);
+    *(TFM__(lanes) *)(void *)lanes = s;
     for (l = 0; l < TFM__SL; l++) sum += (double)lanes[l];
     return sum;
 }
@@ -13396,22 +13365,24 @@ TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, in
     const TFM__V shift = TFM__V_SET(max);
     double sum = 0;
     int64_t i = 0;
+    int l;
     while (i < n) {
         int64_t end = tfm__min(n, i + TFM__RUN);
-        TFM__S total = TFM__S_ZERO;
+        TFM__(lanes) total = TFM__(lanes_at)(TFM__V_SET(0.0f), 0);
         TFM__V e;
         for (; i + TFM__VL <= end; i += TFM__VL) {
             e = TFM__(exp)(TFM__V_LOAD(x + i) - shift);
             if (y) TFM__V_STORE(y + i, e);
-            total = TFM__S_ADD(total, e, TFM__VL);
+            TFM__UNROLL
+            for (l = 0; l < TFM__VL; l += TFM__SL) total = total + TFM__(lanes_at)(e, l);
         }
         if (i < end) {
             float rest[TFM__VL];
-            int l = 0;
             e = TFM__(exp)(TFM__V_LOAD_SOME(x + i, end - i) - shift);
             TFM__V_STORE(rest, e);
             if (y) TFM__V_STORE_SOME(y + i, e, end - i);
-            if (i + TFM__SL <= end) total = TFM__S_ADD(total, e, TFM__SL), l = TFM__SL;
+            l = i + TFM__SL <= end ? TFM__SL : 0;
+            if (l) total = total + TFM__(lanes_at)(e, 0);
             for (i += l; i < end; i++, l++) sum += (double)rest[l];
         }
         sum += TFM__(total)(total);
@@ -13568,8 +13539,7 @@ TFM__TARGET static void TFM__(moments)(const float *x, int64_t stride, int rows,
     if (rows == 4) TFM__(moments_of)(x, stride, 4, n, w, means, scales);
     else TFM__(moments_of)(x, stride, 1, n, w, means, scales);
 }
-#define TFM__MOMENTS(x, stride, rows, n, w, means, scales)                                         \
-    TFM__(moments)(x, stride, rows, n, w, means, scales)
+#define TFM__MOMENTS TFM__(moments)
 #endif
 
 TFM__TARGET static void TFM__(norm)(float *y, int64_t y_stride, const float *x, int64_t x_stride,
@@ -13624,6 +13594,7 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
         TFM__V_STORE_SOME(x + i, TFM__(active)(TFM__V_LOAD_SOME(x + i, n - i), activation), n - i);
 }
 #undef TFM__RUN
+#undef TFM__SL
 
 /* ---- dot products of rows ----
    DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves and
@@ -13634,15 +13605,18 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 #endif
 #ifndef TFM__V_STORE_SUMS
 #define TFM__V_STORE_SUMS(p, a) TFM__V_STORE(p, TFM__(sum_lanes)(a))
-/* Adds the lanes of the four vectors a[..][j] by halves, until one number is left of each j. */
+/* Adds the lanes of four vectors by halves, until one number is left of each. */
+TFM__INLINED TFM__V TFM__(sum_four)(const TFM__V *s) {
+    TFM__V low = TFM__V_LOWS(s[0], s[1]) + TFM__V_HIGHS(s[0], s[1]);
+    TFM__V high = TFM__V_LOWS(s[2], s[3]) + TFM__V_HIGHS(s[2], s[3]);
+    return TFM__V_EVENS(low, high) + TFM__V_ODDS(low, high);
+}
 TFM__INLINED TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
-    TFM__V s[4], low, high;
+    TFM__V s[4];
     int j;
     TFM__UNROLL
     for (j = 0; j < 4; j++) s[j] = (a[0][j] + a[2][j]) + (a[1][j] + a[3][j]);
-    low = TFM__V_LOWS(s[0], s[1]) + TFM__V_HIGHS(s[0], s[1]);
-    high = TFM__V_LOWS(s[2], s[3]) + TFM__V_HIGHS(s[2], s[3]);
-    return TFM__V_EVENS(low, high) + TFM__V_ODDS(low, high);
+    return TFM__(sum_four)(s);
 }
 #endif
 
@@ -13730,16 +13704,12 @@ TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *cons
 TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t n) {
     const TFM__V least = TFM__V_SET(-65504.0f), most = TFM__V_SET(65504.0f);
     uint16_t rest[TFM__VL];
-    TFM__V v;
     int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL) { /* NaN stays NaN */
-        v = TFM__V_MAX(least, TFM__V_MIN(most, TFM__V_LOAD(x + i)));
-        TFM__V_STORE_F16(to + i, v);
-    }
-    if (i < n) {
-        v = TFM__V_MAX(least, TFM__V_MIN(most, TFM__V_LOAD_SOME(x + i, n - i)));
-        TFM__V_STORE_F16(rest, v);
-        memcpy(to + i, rest, (size_t)(n - i) * sizeof *rest);
+    for (i = 0; i < n; i += TFM__VL) { /* NaN stays NaN */
+        int64_t some = tfm__min(TFM__VL, n - i);
+        TFM__V v = TFM__V_MAX(least, TFM__V_MIN(most, TFM__V_LOAD_SOME(x + i, some)));
+        TFM__V_STORE_F16(some == TFM__VL ? to + i : rest, v);
+        if (some < TFM__VL) memcpy(to + i, rest, (size_t)some * sizeof *rest);
     }
 }
 #endif
@@ -13792,11 +13762,6 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
 #undef TFM__V_ROUND
 #undef TFM__V_LDEXP
 #undef TFM__V_MOST
-#undef TFM__S
-#undef TFM__SL
-#undef TFM__S_ZERO
-#undef TFM__S_STORE
-#undef TFM__S_ADD
 #undef TFM__MOMENTS
 #undef TFM__I
 #undef TFM__I_LOAD

@@ -167,7 +167,7 @@ static const char *find_stints(stint *unit, stint *read) {
     if (__builtin_cpu_supports("avx512bf16")) unit[UNIT_BF16] = bf16;
 #endif
 #ifdef TFM__AMX
-    if (tfm__cpu_has_amx()) unit[UNIT_AMX_INT8] = amx_int8, unit[UNIT_AMX_BF16] = amx_bf16;
+    if (tfm__cpu_has(TFM__CPU_AMX)) unit[UNIT_AMX_INT8] = amx_int8, unit[UNIT_AMX_BF16] = amx_bf16;
 #endif
     return name;
 }
