@@ -9231,9 +9231,7 @@ static size_t tfm__run(const tfm_text *text, size_t at, int space) {
 }
 
 static tfm_text tfm__text(const char *data, size_t size) {
-    tfm_text text;
-    text.data = data;
-    text.size = size;
+    tfm_text text = {data, size};
     return text;
 }
 
@@ -9306,17 +9304,18 @@ struct tfm__cut {
     const tfm__side *side;
     const tfm__tokenizer *kind;
     tfm_text_form form;
-    tfm_text text;      /* what is cut: as given, with marks (pieces), or normalized */
+    tfm_text source;    /* as given, behind a language's label of offset bytes */
+    size_t offset;
+    tfm_text text;      /* what is cut: the source, with marks (pieces), or normalized */
     size_t at;          /* of the next token */
     size_t first, last; /* the character whose bytes are the next tokens; in bytes, if it has some */
     char bytes[4];
     tfm__cell *cells; /* NULL: the kind does not normalize */
-    size_t offset;    /* of the text in the caller's: bytes of a language's label */
 };
 
 struct tfm__token {
-    tfm_text text;     /* of one that is a byte: its character */
     size_t begin, end; /* in what is cut */
+    tfm_text text;     /* with all bytes of its characters, which may be several tokens */
     int32_t id;        /* -1: not in the vocabulary */
 };
 
@@ -9324,6 +9323,8 @@ struct tfm__token {
 static void tfm__cut_take(tfm__cut *c, tfm__token *token, size_t begin, size_t end) {
     token->begin = begin;
     token->end = c->at = end;
+    while (tfm__is_inside(c->text.data, c->text.size, begin)) begin--;
+    while (tfm__is_inside(c->text.data, c->text.size, end)) end++;
     token->text = tfm__text(c->text.data + begin, end - begin);
 }
 
@@ -9466,16 +9467,9 @@ static void tfm__join_held(tfm__joined *j, int64_t last) {
 
 static void tfm__join_bytes(tfm__joined *j, const char *bytes, int64_t n) {
     if (n) j->started = 1;
-    if (!j->rules) {
-        tfm__join_result(j, bytes, n);
-        return;
-    }
-    while (n) {
-        int64_t part = tfm__min(n, (int64_t)sizeof j->held - j->n_held);
-        memcpy(j->held + j->n_held, bytes, (size_t)part);
-        j->n_held += part;
-        bytes += part;
-        n -= part;
+    if (!j->rules) tfm__join_result(j, bytes, n);
+    for (; j->rules && n; n--) {
+        j->held[j->n_held++] = *bytes++;
         if (j->n_held == (int64_t)sizeof j->held) tfm__join_held(j, TFM__LONGEST_RULE);
     }
 }
@@ -9510,21 +9504,15 @@ static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
 /* A token in which U+2581 stands for a space. */
 static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     int32_t drop = j->started ? 0 : j->side->marks;
-    int64_t k;
-    for (; drop && tfm__begins_with_mark(token, size); drop--) {
-        token += TFM__SPACE_PIECE;
-        size -= TFM__SPACE_PIECE;
+    int64_t k, n;
+    for (k = 0; drop && tfm__begins_with_mark(token + k, size - k); drop--) {
+        k += TFM__SPACE_PIECE;
         if (j->side->marks_once) j->started = 1;
     }
-    while (size) {
-        for (k = 0; k < size && !tfm__begins_with_mark(token + k, size - k);) k++;
-        tfm__join_bytes(j, token, k);
-        if (k < size) {
-            tfm__join_bytes(j, " ", 1);
-            k += TFM__SPACE_PIECE;
-        }
-        token += k;
-        size -= k;
+    for (; k < size; k += n) {
+        for (n = 0; k + n < size && !tfm__begins_with_mark(token + k + n, size - k - n);) n++;
+        tfm__join_bytes(j, n ? token + k : " ", n ? n : 1);
+        if (!n) n = TFM__SPACE_PIECE;
     }
 }
 
@@ -9670,8 +9658,8 @@ static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_
 }
 
 /* Checks lines and spellings, and sorts them for look-up. expected: rows of the embedding, which
-   must be as many as lines. Until tfm__build_vocabulary a spelling is its address alone: a file of
-   single letters takes at most four times its size. */
+   must be as many as lines. Until tfm__build_vocabulary a spelling is its address alone, and
+   v->tokens has the offsets of lines: for a file of single letters at most four times its size. */
 static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabulary *v,
                                        const char *text, int64_t size, int32_t expected) {
     int64_t lines = 0, spellings = 0, i, begin, fault, same = 0;
@@ -9697,9 +9685,11 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
         return tfm__fail(err, TFM_E_TENSOR, "%s has %i lines, its embedding %i rows", name, lines,
                          (int64_t)expected);
     TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted, err));
+    TFM__TRY(TFM__NEW(r->pool, lines, &v->tokens, err));
     sorted = v->sorted;
-    for (i = begin = 0; i < size; i++) {
+    for (i = begin = lines = 0; i < size; i++) {
         if (!tfm__is_line_end(text[i])) continue;
+        if (begin == 0 || text[begin - 1] == '\n') v->tokens[lines++] = begin;
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
@@ -9723,7 +9713,6 @@ static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm
     int64_t i, begin, n = 0;
     int32_t line = 0;
     TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
-    TFM__TRY(TFM__NEW(pool, v->n, &v->tokens, err));
     for (i = begin = 0; i < v->size; i++) {
         tfm__spelling *s = &v->spellings[n];
         if (!tfm__is_line_end(text[i])) continue;
@@ -11132,8 +11121,10 @@ typedef struct tfm__classes {
     unsigned char low[TFM__LOW_CHARACTERS];
 } tfm__classes;
 
-static int tfm__find_class(const tfm__classes *classes, uint32_t c) {
+/* The class of a character. */
+static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
     int low = 0, high = TFM__N_CLASS_RUNS;
+    if (c < TFM__LOW_CHARACTERS) return classes->low[c];
     while (high - low > 1) { /* by bisection */
         int middle = low + (high - low) / 2;
         if (classes->runs[middle] >> 3 <= c) low = middle;
@@ -11144,22 +11135,17 @@ static int tfm__find_class(const tfm__classes *classes, uint32_t c) {
 
 static void tfm__build_classes(tfm__classes *classes) {
     const char *digit = tfm__class_runs;
-    uint32_t at = 0, c, kind = TFM__CLASS_LETTER, i;
+    uint32_t at = 0, end, kind = TFM__CLASS_LETTER, i;
     for (i = 0; i < TFM__N_CLASS_RUNS; i++) {
         uint32_t number = 0;
         for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
         number = 34 * number + (uint32_t)(*digit++ - ']');
         kind = (number & 3) + ((number & 3) >= kind); /* of the classes that the run before had not */
         classes->runs[i] = at << 3 | kind;
-        at += number >> 2;
+        for (end = at + (number >> 2); at < end && at < TFM__LOW_CHARACTERS; at++)
+            classes->low[at] = (unsigned char)(tfm__is_space(at) ? (uint32_t)TFM__CLASS_SPACE : kind);
+        at = end;
     }
-    for (c = 0; c < TFM__LOW_CHARACTERS; c++)
-        classes->low[c] = (unsigned char)tfm__find_class(classes, c);
-}
-
-/* The class of a character. */
-static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
-    return c < TFM__LOW_CHARACTERS ? classes->low[c] : tfm__find_class(classes, c);
 }
 
 /* What a token and the one behind it become, by the file's merges. */
@@ -11235,18 +11221,14 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
     const tfm__vocabulary *v = &side->vocabulary;
     unsigned char *m = (unsigned char *)merges->data;
     tfm__byte_bpe *p = side->bpe;
-    int64_t n = merges->dims[0], i, k = 0, id;
-    int32_t *lines;
+    int64_t n = merges->dims[0], i, k, id;
     void **rows;
     if (n > INT32_MAX || merges->dims[1] != 3)
         return tfm__fail(l->err, TFM_E_TENSOR, "%s_merges is %t, expected [n, 3]", side->name,
                          merges);
     TFM__TRY(TFM__NEW(&l->model->pool, n, &p->merges, l->err));
     TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->ends, l->err));
-    TFM__TRY(TFM__NEW(l->temporary, v->n, &lines, l->err));
     TFM__TRY(TFM__NEW(l->temporary, n, &rows, l->err));
-    for (i = 0; i < v->size; i++)
-        if (i == 0 || v->text[i - 1] == '\n') lines[k++] = (int32_t)i;
     for (i = 0; i < n; i++) {
         const char *line[3];
         rows[i] = m + 12 * i;
@@ -11256,7 +11238,7 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
                 return tfm__fail(l->err, TFM_E_TENSOR,
                                  "%s_merges, row %i: token %i, the vocabulary has %d", side->name,
                                  i, id, v->n);
-            line[k] = v->text + lines[id];
+            line[k] = v->text + v->tokens[id];
         }
         if (!tfm__is_join(line[0], line[1], line[2]))
             return tfm__fail(l->err, TFM_E_TENSOR,
@@ -11375,22 +11357,18 @@ static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int
     for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
 }
 
-/* A token's span is without spaces at its ends, as trim_offsets of the package
-   has it, and of a character in several tokens each has all of it. */
+/* The span is without spaces at its ends, as trim_offsets of the package has it. */
 static int tfm__byte_bpe_next(tfm__cut *c, tfm__token *token) {
     const char *text = c->text.data;
-    size_t begin = c->at, end;
-    if (begin >= c->text.size) return 0;
-    token->id = c->cells[begin].id;
-    c->at = end = (size_t)c->cells[begin].next;
-    token->text = tfm__text(text + begin, end - begin);
-    while (begin < end && text[begin] == ' ') begin++;
-    while (begin < end && text[end - 1] == ' ') end--;
-    while (tfm__is_inside(text, c->text.size, begin)) begin--;
-    while (tfm__is_inside(text, c->text.size, end)) end++;
-    token->begin = begin;
-    token->end = end;
-    TFM_COUNT_TEXT(c->at - begin + 1);
+    size_t at = c->at;
+    if (at >= c->text.size) return 0;
+    token->id = c->cells[at].id;
+    tfm__cut_take(c, token, at, (size_t)c->cells[at].next);
+    token->begin = (size_t)(token->text.data - text);
+    token->end = token->begin + token->text.size;
+    while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
+    while (token->begin < token->end && text[token->end - 1] == ' ') token->end--;
+    TFM_COUNT_TEXT(c->at - at + 1);
     return 1;
 }
 
@@ -11437,26 +11415,34 @@ struct tfm__added_tokens {
     tfm__classes classes;
 };
 
-/* Checks a side's added tokens against its vocabulary of V tokens. */
-static tfm_status tfm__read_added(tfm__loader *l, tfm__side *side, const tfm_tensor *rows,
-                                  int64_t V) {
+/* Checks a side's added tokens against its vocabulary; a target without any may share the source's
+   with the vocabulary. */
+static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
+    const tfm__vocabulary *v = &side->vocabulary;
     tfm__added_tokens *t;
+    tfm_tensor rows;
     int64_t i, id, flags;
-    if (rows->dims[1] != 2)
-        return tfm__fail(l->err, TFM_E_TENSOR, "%s_added is %t, expected [n, 2]", side->name, rows);
+    if (!side->tokenizer->normalize) return TFM_OK;
+    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_U32, 2, NULL, &rows));
+    if (!rows.rank && shared && shared->vocabulary.text == v->text &&
+        shared->vocabulary.spellings == v->spellings)
+        side->added = shared->added;
+    if (!rows.rank) return TFM_OK;
+    if (rows.dims[1] != 2)
+        return tfm__fail(l->err, TFM_E_TENSOR, "%s_added is %t, expected [n, 2]", side->name, &rows);
     TFM__TRY(TFM__NEW(&l->model->pool, 1, &t, l->err));
     memset(t, 0, sizeof *t);
-    TFM__TRY(TFM__NEW(&l->model->pool, V, &t->flags, l->err));
-    memset(t->flags, 0, (size_t)V);
-    t->rows = (const unsigned char *)rows->data;
-    t->n = rows->dims[0];
+    TFM__TRY(TFM__NEW(&l->model->pool, v->n, &t->flags, l->err));
+    memset(t->flags, 0, (size_t)v->n);
+    t->rows = (const unsigned char *)rows.data;
+    t->n = rows.dims[0];
     for (i = 0; i < t->n; i++) {
         id = (int64_t)tfm__little_endian(t->rows + 8 * i, 4);
         flags = (int64_t)tfm__little_endian(t->rows + 8 * i + 4, 4);
-        if (id >= V || flags >= TFM__ADDED || t->flags[id])
+        if (id >= v->n || flags >= TFM__ADDED || t->flags[id])
             return tfm__fail(l->err, TFM_E_TENSOR,
-                             "%s_added, row %i is %i, %i: expected another token of %i, and 0 to %i",
-                             side->name, i, id, flags, V, (int64_t)TFM__ADDED - 1);
+                             "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
+                             side->name, i, id, flags, v->n, TFM__ADDED - 1);
         t->flags[id] = (unsigned char)(TFM__ADDED | flags);
         t->passes[flags / TFM__ADDED_NORMALIZED].n_spellings++;
     }
@@ -11465,7 +11451,7 @@ static tfm_status tfm__read_added(tfm__loader *l, tfm__side *side, const tfm_ten
 }
 
 /* Sorts the added tokens by their spellings, when the vocabulary has its own. */
-static tfm_status tfm__build_added(tfm__loader *l, tfm__side *side) {
+static tfm_status tfm__added_build(tfm__loader *l, tfm__side *side) {
     const tfm__vocabulary *v = &side->vocabulary;
     tfm__added_tokens *t = side->added;
     int64_t i, n[2] = {0, 0};
@@ -11585,21 +11571,10 @@ static void tfm__normal_parts(const tfm__side *side, int pass, const char *text,
 /* Normalizes a text. Returns the bytes that the result has; it is complete where that is not over
    the capacity, and else counted up to three bytes for each part too high. Whitespace alone gives
    nothing. */
-static int64_t tfm__normal_text(const tfm__side *side, const char *text, int64_t size,
-                                tfm__normal *o) {
-    tfm_text whole;
-    whole.data = text;
-    whole.size = (size_t)size;
-    if (size && !(side->keep_trailing && tfm__run(&whole, 0, 1) == whole.size))
-        tfm__normal_parts(side, 0, text, 0, (size_t)size, o);
+static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm__normal *o) {
+    if (text->size && !(side->keep_trailing && tfm__run(text, 0, 1) == text->size))
+        tfm__normal_parts(side, 0, text->data, 0, text->size, o);
     return o->n;
-}
-
-/* The id of the mark at text, -1: none is there. */
-static int32_t tfm__added_at(const char *text) {
-    return (unsigned char)*text == 0xFF
-               ? (int32_t)tfm__little_endian((const unsigned char *)text + 1, 4)
-               : -1;
 }
 
 /* Cuts the parts between marks. */
@@ -11619,21 +11594,21 @@ static void tfm__encode(tfm__cells *b, int has_marks) {
 
 /* ---- a text to cells ---- */
 
-/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form, n bytes in all,
-   comes from; and that of cell n. */
-static void tfm__cells_origins(const tfm__side *side, const char *text, int64_t size,
-                             tfm__cell *cells, int64_t n) {
-    const tfm__sentencepiece *p = side->spm;
-    int64_t body = n, i;
+/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from; and
+   that of the last cell. */
+static void tfm__cells_origins(tfm__cut *c) {
+    const tfm__sentencepiece *p = c->side->spm;
+    int64_t n = (int64_t)c->text.size, body = n, i;
     tfm__normal o;
     memset(&o, 0, sizeof o);
-    o.cells = cells;
+    o.cells = c->cells;
     o.n_cells = n + 1;
     if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
-    cells[body].prev = -1;
-    if (tfm__normal_text(side, text, size, &o) == n) cells[body].prev = (int32_t)size;
+    c->cells[body].prev = -1;
+    if (tfm__normal_text(c->side, &c->source, &o) == n)
+        c->cells[body].prev = (int32_t)c->source.size;
     /* else a space stood there, and was taken away */
-    for (i = body + 1; i <= n; i++) cells[i].prev = cells[body].prev;
+    for (i = body + 1; i <= n; i++) c->cells[i].prev = c->cells[body].prev;
 }
 
 /* Takes scratch for n bytes of normalized text. */
@@ -11663,7 +11638,7 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
         o.text = (char *)scratch->data + scratch->used;
         o.capacity = (int64_t)(scratch->size - scratch->used);
     }
-    (void)tfm__normal_text(c->side, c->text.data, (int64_t)c->text.size, &o);
+    (void)tfm__normal_text(c->side, &c->source, &o);
     TFM__TRY(tfm__cells_alloc(&b, c->side, o.n, &all, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
@@ -11693,19 +11668,6 @@ static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_COUNT] = {
     {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__cells_begin, tfm__byte_bpe_next,
      tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0, 0}};
 
-/* A side's added tokens, once the ids of its vocabulary are known; a target without any may share
-   the source's with the vocabulary. */
-static tfm_status tfm__load_added(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
-    tfm_tensor rows;
-    if (!side->tokenizer->normalize) return TFM_OK;
-    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_U32, 2, NULL, &rows));
-    if (rows.rank) return tfm__read_added(l, side, &rows, side->vocabulary.n);
-    if (shared && shared->vocabulary.text == side->vocabulary.text &&
-        shared->vocabulary.spellings == side->vocabulary.spellings)
-        side->added = shared->added;
-    return TFM_OK;
-}
-
 /* Loads what a kind of text needs. Tensors of another kind are an error that names the kind. */
 static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind kind,
                                  const tfm__side *shared) {
@@ -11716,7 +11678,7 @@ static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind 
     side->marks = side->tokenizer->marks;
     side->prefix_space = l->model->config.prefix_space;
     TFM__TRY(side->tokenizer->load(l, side, shared));
-    TFM__TRY(tfm__load_added(l, side, shared));
+    TFM__TRY(tfm__added_load(l, side, shared));
     for (i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         int64_t at;
         tfm__format(name, sizeof name, "%s_%s", side->name, suffixes[i]);
@@ -11778,7 +11740,7 @@ static tfm_status tfm__build_side(tfm__loader *l, tfm__side *side, const tfm__si
     if (v->text && shared && v->text == shared->vocabulary.text) *v = shared->vocabulary;
     else if (v->text) TFM__TRY(tfm__build_vocabulary(v, &l->model->pool, l->err));
     if (side->tokenizer->build) TFM__TRY(side->tokenizer->build(l, side, shared));
-    return side->added && (!shared || side->added != shared->added) ? tfm__build_added(l, side) : TFM_OK;
+    return side->added && (!shared || side->added != shared->added) ? tfm__added_build(l, side) : TFM_OK;
 }
 
 /* The tables of text, when all of the file is checked. */
@@ -11907,46 +11869,38 @@ static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_f
                                                     : &tfm__tokenizers[TFM_TEXT_WORDS];
 }
 
-/* The next token: 1, at the end 0. */
+/* Sets the next token and returns 1, at the end 0. */
 static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
-    size_t at = c->at;
-    int32_t id = c->cells && at < c->text.size ? tfm__added_at(c->text.data + at) : -1;
     const tfm__vocabulary *v = &c->side->vocabulary;
+    const unsigned char *mark = (const unsigned char *)c->text.data + c->at;
     const tfm__spelling *s;
-    if (id < 0) return c->kind->next(c, token);
-    s = &v->spellings[v->tokens[id]];
-    token->id = id;
+    if (!c->cells || c->at >= c->text.size || *mark != 0xFF) return c->kind->next(c, token);
+    token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
+    s = &v->spellings[v->tokens[token->id]];
     token->text = tfm__text(s->text, (size_t)s->size);
-    token->begin = at + 1;
-    token->end = at + TFM__ADDED_MARK - 1;
-    c->at = c->last = at + TFM__ADDED_MARK;
+    token->begin = c->at + 1;
+    token->end = c->at + TFM__ADDED_MARK - 1;
+    c->at = c->last = c->at + TFM__ADDED_MARK;
     return 1;
 }
 
 /* Makes a text ready to be cut. Scratch that pieces take is read until the last token; a measuring
-   arena learns its size. */
-static tfm_status tfm__cut_begin(tfm__cut *c, const tfm__side *side, tfm_text_form form,
-                                 const tfm_text *text, tfm_arena *scratch, tfm_error *err) {
+   arena learns its size. config: a source's, whose label may set *language; or NULL. */
+static tfm_status tfm__cut_begin(tfm__cut *c, const tfm_config *config, const tfm__side *side,
+                                 tfm_text_form form, const tfm_text *text, int32_t *language,
+                                 tfm_arena *scratch, tfm_error *err) {
     memset(c, 0, sizeof *c);
     c->side = side;
     c->kind = tfm__tokenizer_of(side, form);
-    c->text = *text;
     c->form = form;
+    c->source = *text;
+    if (config && form == TFM_FORM_TEXT)
+        TFM__TRY(tfm__take_language(config, &c->source, language, err));
+    c->offset = text->size - c->source.size;
+    c->text = c->source;
     if (!c->kind->begin) return TFM_OK;
     if (scratch) return c->kind->begin(c, scratch, err);
     return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
-}
-
-/* The same behind the label of a source, whose language *language becomes. */
-static tfm_status tfm__cut_open(tfm__cut *c, const tfm_model *m, const tfm__side *side,
-                                tfm_text_form form, const tfm_text *text, int32_t *language,
-                                tfm_arena *scratch, tfm_error *err) {
-    tfm_text rest = *text;
-    if (side == &m->source && form == TFM_FORM_TEXT)
-        TFM__TRY(tfm__take_language(&m->config, &rest, language, err));
-    TFM__TRY(tfm__cut_begin(c, side, form, &rest, scratch, err));
-    c->offset = text->size - rest.size;
-    return TFM_OK;
 }
 
 /* Where the ids of a text go. */
@@ -11977,10 +11931,9 @@ static tfm_status tfm__no_token(const tfm__cut *c, tfm_error *err) {
 
 /* Puts a token's id, and the span that is begin to end. */
 static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size_t end) {
+    tfm_span span = {begin, end};
     out->ids[n] = id;
-    if (!out->spans) return;
-    out->spans[n].begin = begin;
-    out->spans[n].end = end;
+    if (out->spans) out->spans[n] = span;
 }
 
 /* Text to ids; of a source with the language and the ids around it. Two passes over the tokens: the
@@ -11998,7 +11951,8 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     if (!tfm__has_text(side))
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no %s_vocabulary", side->name);
     TFM__TRY(tfm__check_text(source, "text", err));
-    TFM__TRY(tfm__cut_open(&cut, m, side, form, source, &out->language, scratch, err));
+    TFM__TRY(tfm__cut_begin(&cut, is_source ? &m->config : NULL, side, form, source, &out->language,
+                            scratch, err));
     if (scratch && scratch->measuring) return TFM_OK;
     for (n = 0; tfm__cut_next(&cut, &token); n++) {
         if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, err);
@@ -12019,9 +11973,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
                          (int64_t)out->capacity);
     if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
     total = tfm__min(total, out->capacity);
-    if (out->spans && cut.cells)
-        tfm__cells_origins(side, source->data + cut.offset, (int64_t)(source->size - cut.offset),
-                           cut.cells, (int64_t)cut.text.size);
+    if (out->spans && cut.cells) tfm__cells_origins(&cut);
     n = 0;
     if (is_source && side->start >= 0) tfm__put_id(out, n++, side->start, cut.offset, cut.offset);
     if (out->language >= 0) tfm__put_id(out, n++, out->language, cut.offset, cut.offset);
@@ -12068,7 +12020,7 @@ static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, 
     return tfm__fail(err, TFM_E_TOO_LONG,
                      "text has %i bytes after normalization, the session takes %i (%i for each of "
                      "max_source tokens)",
-                     tfm__normal_text(side, source->data, (int64_t)source->size, &o),
+                     tfm__normal_text(side, source, &o),
                      (int64_t)s->max_source * TFM__TEXT_BYTES, (int64_t)TFM__TEXT_BYTES);
 }
 
@@ -12171,19 +12123,14 @@ static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text
     tfm__token token;
     tfm__cut cut;
     TFM__TRY(tfm__check_text(source, "source", err));
-    TFM__TRY(tfm__cut_open(&cut, s->model, side, said->form, source, &language, &scratch, err));
+    TFM__TRY(tfm__cut_begin(&cut, &s->model->config, side, said->form, source, &language, &scratch,
+                            err));
     for (n = 0; tfm__cut_next(&cut, &token); n++)
         if (n < s->max_source) s->text.tokens[n] = token.text;
     said->tokens = s->text.tokens;
     said->n_tokens = (int32_t)tfm__min(n, s->max_source);
     said->leading = s->src.lengths[row] + s->encoder.left_out[row] - (side->end >= 0) - n;
     return TFM_OK;
-}
-
-/* How many tokens of a result its text is made of: an end token that was kept gives none, whatever
-   its spelling. */
-static int32_t tfm__spoken_length(const tfm_session *s, const tfm_result *r, tfm_text_form form) {
-    return r->length - (form == TFM_FORM_TEXT && s->decode.keep_end && r->finish == TFM_ENDED);
 }
 
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
@@ -12196,7 +12143,9 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
     if (!tfm__has_text(&session->model->target))
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     said.ids = result.ids;
-    said.n = tfm__spoken_length(session, &result, form);
+    said.n = result.length;
+    if (form == TFM_FORM_TEXT && session->decode.keep_end && result.finish == TFM_ENDED)
+        said.n--; /* an end token that was kept gives no text, whatever its spelling */
     said.runs = result.finish == TFM_RUNNING;
     if (source) {
         TFM__TRY(tfm__plan_unknowns(session, row, source, &said, err));
@@ -13811,6 +13760,7 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
      - tfm_start and tfm_score_from refuse too many rows at once. tfm_arena_take and
        tfm_safetensors_read refuse NULL.
      - TFM_FORM_ESCAPED keeps the text of a byte model on one line.
+     - tfm_result_text replaces unknown tokens by whole characters of a source of bytes.
      - translate: --wrapped and --markdown keep CR LF; a message names --document if a line of
        several sentences is cut.
 

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_bounded(size);
         need(tfm__spm_build(p, &pool, &err) == TFM_OK);
         tfm__spm_attach(&side, p), side.unk_piece = p->unk;
-        if (tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK)
+        if (tfm__cut_begin(&cut, NULL, &side, TFM_FORM_TEXT, &source, NULL, &arena, &err) == TFM_OK)
             while (tfm__cut_next(&cut, &token)) need(token.id >= 0 && token.id < p->vocabulary.n);
     }
     tfm__pool_free(&pool), tfm__pool_free(&temporary);

@@ -1070,13 +1070,15 @@ static void unknowns(void) {
     static const char *const kinds[] = {", \"src_text\": \"words\", \"tgt_text\": \"words\"",
                                         ", \"src_text\": \"characters\", \"tgt_text\": \"pieces\"",
                                         ", \"src_text\": \"words\", \"tgt_text\": \"characters\"",
-                                        ", \"src_text\": \"sentencepiece\"", BOTH};
+                                        ", \"src_text\": \"sentencepiece\"", BOTH,
+                                        ", \"src_text\": \"bytes\""};
     static const char *const texts_of[] = {"b Zq a Zq", "bZqa Zq", "b a", "b Zq a \xf0\x9f\x91\x8d",
-                                           "b Zq a \xf0\x9f\x91\x8d"};
+                                           "b Zq a \xf0\x9f\x91\x8d",
+                                           "\xf0\x9f\x91\x8d\xf0\x9f\x91\x8e"};
     static const char *const other = "x";
     int kind;
     SECTION("unknown tokens of all kinds of text");
-    for (kind = 0; kind < 10; kind++) {
+    for (kind = 0; kind < 12; kind++) {
         tfm_safetensors *file = test_open("sentencepiece.safetensors");
         tiny t = tiny_default();
         st_writer w;
@@ -1090,15 +1092,15 @@ static void unknowns(void) {
                  kinds[kind / 2]);
         t.config = config, t.vt = 11, t.src = t.tgt = WORDS;
         if (kind / 2 > 2) t.src = NULL, t.vs = 420;
-        if (kind / 2 > 3) t.tgt = NULL, t.vt = 420;
+        if (kind / 2 == 4) t.tgt = NULL, t.vt = 420;
         tiny_write(&w, t);
         for (i = 0; i < w.n_entries; i++)
             if (strcmp(w.entries[i].name, "generator.bias") == 0)
-                ((float *)w.entries[i].tensor.data)[kind / 2 > 3 ? 0 : 3] += 100;
-        if (kind / 2 > 2)
+                ((float *)w.entries[i].tensor.data)[kind / 2 == 4 ? 0 : 3] += 100;
+        if (kind / 2 == 3 || kind / 2 == 4)
             st_add(&w, "src_sentencepiece",
                    test_get(file, kind & 1 ? "unigram_symbols.model" : "bpe_bytes.model"));
-        if (kind / 2 > 3)
+        if (kind / 2 == 4)
             for (i = 0; i < w.n_pairs; i++) { /* the pieces' own unknown */
                 char *at = strstr(w.pairs[i].value, "\"tgt_unk\": 3");
                 if (at) at[11] = '0';

@@ -166,7 +166,8 @@ static tfm_status read_file(const void *bytes, size_t size) {
         memset(&side, 0, sizeof side);
         side.tokenizer = &tfm__tokenizers[TFM_TEXT_SENTENCEPIECE], side.unk_piece = p->unk;
         tfm__spm_attach(&side, p);
-        if (tfm__cut_begin(&cut, &side, TFM_FORM_TEXT, &source, &arena, &err) == TFM_OK) {
+        if (tfm__cut_begin(&cut, NULL, &side, TFM_FORM_TEXT, &source, NULL, &arena, &err) ==
+            TFM_OK) {
             int64_t n = 0, i;
             int32_t *ids = (int32_t *)malloc((cut.text.size + 1) * 4);
             int32_t *same = (int32_t *)malloc((size_t)p->vocabulary.n * 4);
@@ -747,7 +748,8 @@ static void files(void) {
     tfm_model_free(m);
     f.tgt = bpe, f.tgt_size = n_bpe, f.tgt_words = words;
     f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"words\"";
-    CHECK(!load(f) && strstr(err.text, "'tgt_text' is words, but tensor 'tgt_sentencepiece'"), "%s", err.text);
+    CHECK(!load(f) && strstr(err.text, "'tgt_text' is words, but tensor 'tgt_sentencepiece'"),
+          "%s", err.text);
     f.tgt = NULL;
     m = load(f);
     CHECK(m && strcmp(text_of(m, all + 3, 2, TFM_FORM_TEXT), "b a") == 0, "SentencePiece to words");
