@@ -312,7 +312,7 @@
                            token | "first": for sentencepiece, none after an added token
        trailing_space      "none" | "keep": for sentencepiece, whitespace at the end of a text, or
                            before an added token, is a piece
-       packed              none | 1: the layout of the matrices, see below
+       packed              none | 1 | 2: the layout of a packed file, see below
        decoding            {} what tfm_decode_defaults returns, under the names of
                            tfm_decode_options: the numbers beam length_penalty patience max_length
                            min_length no_repeat_ngram no_source_ngram repetition_penalty no_unknown
@@ -329,7 +329,7 @@
 
    Packed files. build/quantize --packed writes the matrices in the order in which the
    micro-kernels read them. A packed file that is mapped (map in tfm_model_options) is used in
-   place: loading does not read the weights, and processes share them. Its config has "packed": 1
+   place: loading does not read the weights, and processes share them. Its config has "packed": 2
    and all sizes that padding hides: d_model, d_ff, d_ff_decoder, d_input, d_memory, d_key, d_value
    and both vocabulary sizes. A matrix [rows, columns] becomes
 
@@ -345,12 +345,11 @@
 
        NAME_sorted  [n]         I32. The spellings of a vocabulary, or the pieces of SentencePiece,
                                 in the order of their bytes
-       NAME_trie    [units, 2]  U32, for SentencePiece. All pieces in a double array
-                                (>>sentencepiece)
 
-   Loading checks every shape against the config, that NAME_sorted is a permutation in sorted order,
-   and that NAME_trie holds exactly these pieces. It does not check padding, scales and sums. A
-   wrong number there gives wrong output, and does no other harm.
+   Loading checks every shape against the config, and that NAME_sorted is a permutation in sorted
+   order. It does not check padding, scales and sums. A wrong number there gives wrong output, and
+   does no other harm. Layout 1, which version 0.4.0 writes, also has NAME_trie for SentencePiece.
+   Loading ignores that tensor.
 
 
    7. USE SEVERAL THREADS
@@ -5851,7 +5850,7 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 typedef struct tfm__config_stated {
     tfm_config config;
     tfm_decode_options decoding;
-    int32_t packed; /* the layout of panels; -1: none */
+    int32_t packed; /* the layout of a packed file; -1: none */
 } tfm__config_stated;
 
 #define TFM__BEYOND 1e30 /* numbers of a file are smaller */
@@ -6372,15 +6371,16 @@ struct tfm_model {
     tfm__lexicon lexicon;
 };
 
-/* The state of loading a model. */
-enum { TFM__NAME = 128 }; /* bytes for the longest name for which the loader asks */
+enum { TFM__PACKED_LAYOUT = 2 }; /* of the packed files that tools/quantize writes */
+enum { TFM__NAME = 128 };        /* bytes for the longest name for which the loader asks */
 
+/* The state of loading a model. */
 typedef struct tfm__loader {
     tfm_safetensors *file;
     tfm_model *model;
     tfm__pool *temporary; /* the file's, which is freed when loading is done */
     tfm_model_options options;
-    int packed;  /* matrices may be panels, and the config states the sizes */
+    int packed;  /* layout; not 0: matrices may be panels, and the config states the sizes */
     int is_ours; /* the model owns the file's bytes, so panels may overwrite rows */
     char name[TFM__NAME]; /* of the tensor that was claimed last */
     tfm_error *err;
@@ -6946,10 +6946,14 @@ static tfm_status tfm__load_config(tfm__loader *l, const tfm__config_stated *sta
     int k;
     *c = stated->config;
     l->model->decoding = stated->decoding;
-    l->packed = stated->packed >= 0;
-    if (l->packed && stated->packed != 1)
-        return tfm__config_fault("packed", "is not 1, the layout that this library knows", "",
+    l->packed = stated->packed < 0 ? 0 : stated->packed;
+    if (stated->packed == 0 || stated->packed > TFM__PACKED_LAYOUT)
+        return tfm__config_fault("packed", "is not 1 or 2, the layouts that this library knows", "",
                                  l->err);
+    if (l->packed == 1) { /* nothing uses its tries */
+        (void)tfm__load_claim(l, "src", "_sentencepiece_trie");
+        (void)tfm__load_claim(l, "tgt", "_sentencepiece_trie");
+    }
     for (k = 0; k < TFM__N_CONFIG_FIELDS; k++) {
         const tfm__config_field *f = &tfm__config_fields[k];
         double size = tfm__config_get(f, stated);
@@ -9618,7 +9622,7 @@ typedef struct tfm__text_reader {
     const char *name;            /* of the tensor */
     const unsigned char *begin;  /* SentencePiece: of its bytes */
     tfm__pool *pool, *temporary; /* the model's; one that goes when loading is done */
-    tfm_tensor order, trie;      /* of a packed file; without data: to be made */
+    tfm_tensor order;            /* of a packed file; without data: to be made */
     int part;                    /* SentencePiece: TFM__SPM_ ..., 0: the pieces together */
     int64_t piece;               /* that is being read */
     char own_name[TFM__NAME];
@@ -9994,19 +9998,18 @@ typedef enum tfm__piece_type {
     TFM__PIECE_BYTE
 } tfm__piece_type;
 
-/* A double array: node's child by byte c is unit base ^ c, if that unit says c. Bases are unique,
-   so the label alone tells whose child a unit is. Base 0 is a block without units: no children. */
-typedef struct tfm__unit {
-    uint32_t link; /* base << 9 | label; label 256: free */
-    int32_t id;    /* of the piece that ends here, or -1 */
-} tfm__unit;
+/* All pieces as a trie. Its nodes are in breadth-first order, so the children of a node are
+   neighbours. */
+typedef struct tfm__trie_node {
+    int32_t children; /* the first one; they end where those of the next node begin */
+    int32_t id;       /* of the piece that ends here, -1: none that text can become */
+} tfm__trie_node;
 
 typedef struct tfm__trie {
-    tfm__unit *units; /* [n_units] */
-    int64_t n_units;
-    uint32_t root;             /* base */
-    struct tfm__range *ranges; /* [pieces]: for building, */
-    uint32_t *bases;           /* [nodes]: and what the first time found, in its order */
+    tfm__trie_node *nodes; /* [n_nodes + 1]: node 0 is the root; the last one only ends the children */
+    char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
+    int64_t n_nodes;
+    int32_t root[256]; /* the root's child by each byte, or -1: it has too many for a search */
 } tfm__trie;
 
 /* Rules "these bytes become those": a double array in the file's own layout (Darts), and the
@@ -10021,7 +10024,7 @@ struct tfm__sentencepiece {
     tfm__vocabulary vocabulary; /* the pieces by their spelling */
     unsigned char *types;       /* [pieces] */
     float *scores;              /* [pieces] */
-    tfm__trie trie;             /* of all pieces, with the ids of those that text can become */
+    tfm__trie trie;             /* of all pieces */
     tfm__charsmap map, unmap;
     const char *unk_surface; /* what the unknown piece becomes in text */
     int64_t unk_surface_size;
@@ -10237,75 +10240,10 @@ static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_f
 
 /* ---- building a trie ---- */
 
-enum { TFM__TRIE_OPEN = 8 };         /* blocks that are still looked at for a place */
-enum { TFM__TRIE_BLOCKS = 1 << 15 }; /* a base has 23 bits */
-
-/* Bit j of the result is bit j ^ by of bits. */
-static uint64_t tfm__permute(uint64_t bits, unsigned by) {
-    static const uint64_t low[6] = {0x5555555555555555u, 0x3333333333333333u, 0x0F0F0F0F0F0F0F0Fu,
-                                    0x00FF00FF00FF00FFu, 0x0000FFFF0000FFFFu, 0x00000000FFFFFFFFu};
-    int i;
-    for (i = 0; i < 6; i++)
-        if (by >> i & 1) bits = (bits & low[i]) << (1 << i) | (bits >> (1 << i) & low[i]);
-    return bits;
-}
-
 /* Pieces that text can become; unused ones by BPE, on the way to longer ones. */
 static int tfm__is_text_piece(const tfm__sentencepiece *p, int32_t id) {
     return p->types[id] == TFM__PIECE_NORMAL || p->types[id] == TFM__PIECE_USER ||
            (p->types[id] == TFM__PIECE_UNUSED && p->bpe);
-}
-
-/* Sorted spellings first to last - 1 share depth bytes; their node is unit slot. */
-typedef struct tfm__range {
-    int32_t first, last, depth;
-    uint32_t slot;
-} tfm__range;
-
-/* Of the open blocks, which are the last ones: block b is at b % TFM__TRIE_OPEN. */
-typedef struct tfm__trie_blocks {
-    uint64_t slots[TFM__TRIE_OPEN][4], bases[TFM__TRIE_OPEN][4]; /* 256 bits, 1 = free */
-    int n_slots[TFM__TRIE_OPEN];                                 /* free ones */
-    uint32_t n;                                                  /* blocks */
-} tfm__trie_blocks;
-
-/* A base whose slots for these labels are free: in the oldest open block that has one, else in a
-   new block. Returns 0 where the blocks are used up. A block in which a node of k children has no
-   place has 256/k slots in use: so units are at most 16 times the bytes of the spellings, and
-   nearly always 1.1 times. */
-static uint32_t tfm__trie_base(tfm__trie_blocks *blocks, const unsigned char *labels, int n) {
-    uint32_t block = blocks->n > TFM__TRIE_OPEN + 1 ? blocks->n - TFM__TRIE_OPEN : 1;
-    uint32_t base = 0, at;
-    int i, k, o;
-    for (; block < blocks->n && !base; block++) {
-        o = (int)(block % TFM__TRIE_OPEN);
-        if (blocks->n_slots[o] < (n == 1 ? 1 : 16)) continue; /* the last ones are hard to hit */
-        for (k = 0; k < 4 && !base; k++) {
-            uint64_t fits = blocks->bases[o][k];
-            for (i = 0; i < n && fits; i++)
-                fits &= tfm__permute(blocks->slots[o][k ^ (labels[i] >> 6)], labels[i] & 63u);
-            if (!fits) continue;
-            base = block * 256 + (uint32_t)k * 64;
-            for (; !(fits & 255); base += 8) fits >>= 8;
-            for (; !(fits & 1); base++) fits >>= 1;
-        }
-    }
-    if (!base) {
-        if (blocks->n == TFM__TRIE_BLOCKS) return 0;
-        base = blocks->n++ * 256;
-        o = (int)(base / 256 % TFM__TRIE_OPEN);
-        memset(blocks->slots[o], 0xFF, sizeof blocks->slots[o]);
-        memset(blocks->bases[o], 0xFF, sizeof blocks->bases[o]);
-        blocks->n_slots[o] = 256;
-    }
-    o = (int)(base / 256 % TFM__TRIE_OPEN);
-    blocks->bases[o][base >> 6 & 3] &= ~((uint64_t)1 << (base & 63));
-    blocks->n_slots[o] -= n;
-    for (i = 0; i < n; i++) {
-        at = base ^ labels[i];
-        blocks->slots[o][at >> 6 & 3] &= ~((uint64_t)1 << (at & 63));
-    }
-    return base;
 }
 
 /* How many bytes sorted spelling i begins with that the one before it begins with, too. */
@@ -10317,119 +10255,42 @@ static int32_t tfm__shared_bytes(const tfm__vocabulary *v, int64_t i) {
     return n;
 }
 
-/* Places all nodes, depth first: finds their bases and counts units, or, with units, sets these by the
-   bases that were found. Returns how many units there are, or 0 where they are too many. Each range
-   on the stack has a piece of its own. */
-static int64_t tfm__trie_place(tfm__sentencepiece *p) {
-    tfm__trie *t = &p->trie;
-    tfm__range *stack = t->ranges;
+/* Builds the trie breadth first. A node that is not yet visited holds the range of the sorted pieces
+   that begin with its bytes: the first one in children, the end in id. A visited node makes a child
+   of each byte that follows in its range. */
+static void tfm__trie_build(tfm__sentencepiece *p) {
     const tfm__vocabulary *v = &p->vocabulary;
-    const tfm__spelling *s;
-    tfm__trie_blocks blocks;
-    unsigned char labels[256];
-    tfm__range r, child;
-    uint32_t base, *known = t->bases;
-    int32_t top = 1, i;
-    int n_labels, k;
-    memset(&blocks, 0, sizeof blocks);
-    blocks.n = 1; /* the one without units */
-    memset(stack, 0, sizeof *stack);
-    stack[0].last = v->n;
-    while (top) {
-        r = stack[--top];
-        s = tfm__sorted(v, r.first);
-        if (s->size == r.depth) { /* the shortest comes first, and ends here */
-            if (t->units && tfm__is_text_piece(p, s->id)) t->units[r.slot].id = s->id;
-            if (++r.first == r.last) continue;
+    tfm__trie_node *nodes = p->trie.nodes;
+    char *labels = p->trie.labels;
+    int32_t at, n = 1, depth = 0, level_end = 1;
+    nodes[0].children = 0;
+    nodes[0].id = v->n;
+    for (at = 0; at < n; at++) {
+        int32_t i = nodes[at].children, end = nodes[at].id;
+        const tfm__spelling *shortest = tfm__sorted(v, i);
+        if (at == level_end) {
+            depth++;
+            level_end = n;
         }
-        for (n_labels = 0, i = r.first; i < r.last; i++) {
-            unsigned char c = (unsigned char)tfm__sorted(v, i)->text[r.depth];
-            if (!n_labels || labels[n_labels - 1] != c) labels[n_labels++] = c;
+        nodes[at].children = n;
+        nodes[at].id = -1;
+        if (shortest->size == depth) {
+            if (tfm__is_text_piece(p, shortest->id)) nodes[at].id = shortest->id;
+            i++;
         }
-        TFM_COUNT_TEXT(r.last - r.first);
-        if (!t->units) *known = tfm__trie_base(&blocks, labels, n_labels);
-        base = *known++;
-        if (!base) return 0;
-        if (r.depth == 0) t->root = base;
-        else if (t->units) t->units[r.slot].link |= base << 9;
-        for (i = r.first, k = 0; k < n_labels; k++) {
-            child.first = i;
-            child.depth = r.depth + 1;
-            child.slot = base ^ labels[k];
-            while (i < r.last && (unsigned char)tfm__sorted(v, i)->text[r.depth] == labels[k]) i++;
-            child.last = i;
-            if (t->units) t->units[child.slot].link = labels[k];
-            stack[top++] = child;
-        }
-    }
-    return (int64_t)blocks.n * 256;
-}
-
-/* The trie of a packed file, used where it lies if that is aligned. Unit 0, which no node is, has
-   the root's base. Walking all sorted pieces shows that it is the trie of these pieces and of
-   nothing else: each step comes to a unit of its own, none is left, and a base belongs to the one
-   node that has children. So a walk along a text needs no check, and ends at the longest piece. */
-static tfm_status tfm__use_trie(const tfm__text_reader *r, tfm__sentencepiece *p) {
-    enum { SEEN = 1, PARENT = 2, BASE = 4 };
-    const tfm__vocabulary *v = &p->vocabulary;
-    tfm__trie *t = &p->trie;
-    unsigned char *marks; /* of a unit: it was come to, and has children; its number is a base */
-    uint32_t *path, unit, base;
-    int64_t i, n = r->trie.dims[0];
-    int32_t depth, longest = 0;
-    if (n < 512 || n % 256 || n / 256 > TFM__TRIE_BLOCKS || r->trie.dims[1] != 2)
-        return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_trie' is %t, expected blocks of 256 x 2",
-                         r->name, &r->trie);
-    t->n_units = n;
-    t->units = (tfm__unit *)r->trie.data;
-    if (!tfm__are_floats(r->trie.data, TFM_F32)) {
-        const unsigned char *from = (const unsigned char *)r->trie.data;
-        TFM__TRY(TFM__NEW(r->pool, n, &t->units, r->err));
-        for (i = 0; i < n; i++, from += 8) {
-            uint32_t id = (uint32_t)tfm__little_endian(from + 4, 4);
-            t->units[i].link = (uint32_t)tfm__little_endian(from, 4);
-            memcpy(&t->units[i].id, &id, sizeof id);
-        }
-    }
-    for (i = 0; i < v->n; i++) longest = (int32_t)tfm__max(longest, v->spellings[i].size);
-    TFM__TRY(TFM__NEW(r->temporary, n, &marks, r->err));
-    TFM__TRY(TFM__NEW(r->temporary, longest + 1, &path, r->err));
-    memset(marks, 0, (size_t)n);
-    t->root = t->units[0].link >> 9;
-    path[0] = 0; /* the root is unit 0 here */
-    marks[0] = SEEN;
-    for (i = 0; i < v->n; i++) {
-        const tfm__spelling *s = tfm__sorted(v, i);
-        for (depth = tfm__shared_bytes(v, i); depth < s->size; depth++) { /* new nodes */
-            int32_t id = depth + 1 == s->size && tfm__is_text_piece(p, s->id) ? s->id : -1;
-            base = t->units[path[depth]].link >> 9;
-            unit = base ^ (unsigned char)s->text[depth];
-            if (base < 256 || base >= (uint64_t)n) break;
-            if (!(marks[path[depth]] & PARENT)) {
-                if (marks[base] & BASE) break;
-                marks[base] |= BASE;
-                marks[path[depth]] |= PARENT;
+        TFM_COUNT_TEXT(end - i);
+        for (; i < end; i++) {
+            char label = tfm__sorted(v, i)->text[depth];
+            if (n == nodes[at].children || labels[n - 1] != label) {
+                nodes[n].children = i;
+                labels[n++] = label;
             }
-            if (marks[unit] & SEEN || t->units[unit].id != id ||
-                (t->units[unit].link & 511) != (unsigned char)s->text[depth])
-                break;
-            marks[unit] |= SEEN;
-            path[depth + 1] = unit;
+            nodes[n - 1].id = i + 1;
         }
-        TFM_COUNT_TEXT(s->size);
-        if (depth < s->size)
-            return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_trie' is not that of piece %i",
-                             r->name, (int64_t)s->id);
     }
-    for (i = 0; i < n; i++) { /* units that are free, and leaves */
-        uint32_t link = t->units[i].link;
-        if (marks[i] & SEEN ? !(marks[i] & PARENT) && link >> 9 : (link & 511) != 256)
-            return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_trie': unit %i is of no piece",
-                             r->name, i);
-    }
-    if ((t->units[0].link & 511) != 256)
-        return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_trie': unit 0 is no root", r->name);
-    return TFM_OK;
+    nodes[n].children = n;
+    memset(p->trie.root, -1, sizeof p->trie.root);
+    for (at = 1; at < nodes[1].children; at++) p->trie.root[(unsigned char)labels[at]] = at;
 }
 
 /* ---- pieces and specs ---- */
@@ -10576,7 +10437,7 @@ static void tfm__spm_cuts(tfm__sentencepiece *p) {
 /* What the parts must be together, once all are read. */
 static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     tfm__vocabulary *v = &p->vocabulary;
-    int64_t i, nodes = 1; /* the root, and what each piece has for itself */
+    int64_t i;
     int32_t first = 0;
     if (p->unk < 0) return tfm__spm_fault(r, "the unknown piece is missing", "");
     for (i = 0; i < 256 && p->byte_fallback; i++)
@@ -10593,28 +10454,19 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
             p->scores[i] = 0.1f * (float)(v->spellings[i].size - 1);
     while (first < v->n && !tfm__is_text_piece(p, first)) first++;
     if (first == v->n) return tfm__spm_fault(r, "normal pieces are missing", "");
-    if (r->trie.data) return tfm__use_trie(r, p);
-    for (i = 0; i < v->n; i++) nodes += tfm__sorted(v, i)->size - tfm__shared_bytes(v, i);
-    TFM__TRY(TFM__NEW(r->temporary, nodes, &p->trie.bases, r->err));
-    TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.ranges, r->err));
-    p->trie.n_units = tfm__trie_place(p);
-    if (!p->trie.n_units) return tfm__spm_fault(r, "more than 8388608 nodes", "");
+    p->trie.n_nodes = 1; /* a byte of the file makes one node at most, so an int32_t counts them */
+    for (i = 0; i < v->n; i++) p->trie.n_nodes += tfm__sorted(v, i)->size - tfm__shared_bytes(v, i);
     return TFM_OK;
 }
 
-/* The tables of a file that is checked: a trie takes eight bytes for one of a piece. */
+/* Builds the tables of a file that is checked. */
 static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_error *err) {
-    int64_t i;
-    if (!p->trie.units) {
-        TFM__TRY(TFM__NEW(pool, p->trie.n_units, &p->trie.units, err));
-        for (i = 0; i < p->trie.n_units; i++) {
-            p->trie.units[i].link = 256;
-            p->trie.units[i].id = -1;
-        }
-        (void)tfm__trie_place(p);
-    }
+    tfm__trie *t = &p->trie;
+    TFM__TRY(TFM__NEW(pool, t->n_nodes + 1, &t->nodes, err));
+    TFM__TRY(TFM__NEW(pool, t->n_nodes, &t->labels, err));
+    tfm__trie_build(p);
     tfm__spm_plain(p);
-    tfm__spm_cuts(p);
+    if (p->bpe) tfm__spm_cuts(p);
     return TFM_OK;
 }
 
@@ -10699,34 +10551,34 @@ static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int
     return length;
 }
 
-/* From the node with that base to its child by c, whose base it sets; NULL: there is none. */
-static const tfm__unit *tfm__trie_step(const tfm__trie *t, uint32_t *base, char c) {
-    const tfm__unit *u = &t->units[*base ^ (unsigned char)c];
-    *base = u->link >> 9;
-    return (u->link & 511) == (unsigned char)c ? u : NULL;
+/* Returns the child of node by byte c, or -1. */
+static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
+    int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
+    if (node == 0) return t->root[(unsigned char)c];
+    while (child < end && t->labels[child] != c) child++; /* mostly few, in one cache line */
+    return child < end ? child : -1;
 }
-/* The node that size bytes of text, at least one, lead to; NULL: there is none. */
-static const tfm__unit *tfm__trie_walk(const tfm__trie *t, uint32_t base, const char *text,
-                                       int32_t size) {
-    const tfm__unit *u = t->units;
+/* Returns the node to which size bytes of text lead from node, or -1. */
+static int32_t tfm__trie_walk(const tfm__trie *t, int32_t node, const char *text, int32_t size) {
     int32_t i;
-    for (i = 0; i < size && u; i++) u = tfm__trie_step(t, &base, text[i]);
+    for (i = 0; i < size && node >= 0; i++) node = tfm__trie_step(t, node, text[i]);
     TFM_COUNT_TEXT(i);
-    return u;
+    return node;
 }
 
 /* The longest user-defined piece that text begins with, 0 for none. */
 static int64_t tfm__user_match(const tfm__sentencepiece *p, const char *text, int64_t size,
                                int32_t *id) {
-    uint32_t base = p->trie.root;
     int64_t i, length = 0;
+    int32_t node = 0, piece;
     int found = 0;
     if (!p->has_users) return 0;
     for (i = 0; i < size && found < TFM__MOST_USERS; i++) {
-        const tfm__unit *u = tfm__trie_step(&p->trie, &base, text[i]);
-        if (!u) break;
-        if (u->id < 0 || p->types[u->id] != TFM__PIECE_USER) continue;
-        *id = u->id;
+        node = tfm__trie_step(&p->trie, node, text[i]);
+        if (node < 0) break;
+        piece = p->trie.nodes[node].id;
+        if (piece < 0 || p->types[piece] != TFM__PIECE_USER) continue;
+        *id = piece;
         length = i + 1;
         found++;
     }
@@ -10839,7 +10691,7 @@ static void tfm__unigram(tfm__cells *b, int32_t from, int32_t to) {
     memset(cells, 0, sizeof *cells);
     for (start = 0; start < n; start += size) {
         float here = cells[start].score;
-        uint32_t base = p->trie.root;
+        int32_t node = 0, piece;
         int single = 0;
         if (here < -limit || here > limit) {
             for (end = start; end <= frontier; end++)
@@ -10849,11 +10701,12 @@ static void tfm__unigram(tfm__cells *b, int32_t from, int32_t to) {
         }
         size = tfm__utf8_size((unsigned char)text[start]);
         for (end = start; end < n;) {
-            const tfm__unit *u = tfm__trie_step(&p->trie, &base, text[end]);
-            if (!u) break;
+            node = tfm__trie_step(&p->trie, node, text[end]);
+            if (node < 0) break;
             end++;
-            if (u->id < 0) continue;
-            tfm__unigram_way(cells, &frontier, start, end, u->id, p->scores[u->id] + here);
+            piece = p->trie.nodes[node].id;
+            if (piece < 0) continue;
+            tfm__unigram_way(cells, &frontier, start, end, piece, p->scores[piece] + here);
             if (end - start == size) single = 1;
         }
         TFM_COUNT_TEXT(end - start + 1);
@@ -10882,12 +10735,12 @@ static int32_t tfm__float_rank(float score) {
 static int tfm__spm_find_pair(tfm__cells *b, int32_t left, tfm__pair *pair) {
     const tfm__sentencepiece *p = b->side->spm;
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
-    const tfm__unit *u = tfm__trie_walk(&p->trie, p->trie.units[l->id].link >> 9,
-                                        b->text + left + l->next, r->next);
-    if (!u || u->id < 0) return 0;
-    if (p->types[u->id] == TFM__PIECE_UNUSED) b->splits[u->id] = l->next;
-    pair->rank = tfm__float_rank(p->scores[u->id]);
-    pair->symbol = (int32_t)(u - p->trie.units);
+    int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->next, r->next);
+    int32_t id = node < 0 ? -1 : p->trie.nodes[node].id;
+    if (id < 0) return 0;
+    if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->next;
+    pair->rank = tfm__float_rank(p->scores[id]);
+    pair->symbol = node;
     return 1;
 }
 
@@ -10896,8 +10749,8 @@ enum { TFM__BPE_DEPTH = 100 }; /* as deep as the package takes unused pieces apa
 /* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
 static void tfm__spm_split(tfm__cells *b, int32_t at, int32_t size, int depth) {
     const tfm__sentencepiece *p = b->side->spm;
-    const tfm__unit *u = tfm__trie_walk(&p->trie, p->trie.root, b->text + at, size);
-    int32_t id = u ? u->id : -1, left = -1;
+    int32_t node = tfm__trie_walk(&p->trie, 0, b->text + at, size);
+    int32_t id = node < 0 ? -1 : p->trie.nodes[node].id, left = -1;
     if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
         left = b->splits[id];
         if (left < 0) id = -1; /* one that nothing was merged to is not text; one too deep stays */
@@ -10923,10 +10776,8 @@ static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
         size = (int32_t)tfm__user_match(p, b->text + at, to - at, &id);
         cell->id = -2 - id;
         if (!size) {
-            const tfm__unit *u;
             size = tfm__utf8_size((unsigned char)b->text[at]);
-            u = tfm__trie_walk(&p->trie, p->trie.root, b->text + at, size);
-            cell->id = u ? (int32_t)(u - p->trie.units) : -1;
+            cell->id = tfm__trie_walk(&p->trie, 0, b->text + at, size);
         }
         /* where no piece can lie across, all before is merged first: small heaps are fast */
         space = tfm__begins_with_mark(b->text + at, size);
@@ -10942,7 +10793,7 @@ static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
     for (at = from; at < to; at += size) {
         tfm__cell *cell = &b->cells[at];
         size = cell->next;
-        id = cell->id < -1 ? -2 - cell->id : cell->id < 0 ? -1 : p->trie.units[cell->id].id;
+        id = cell->id < -1 ? -2 - cell->id : cell->id < 0 ? -1 : p->trie.nodes[cell->id].id;
         cell->next = at + size;
         cell->id = id < 0 ? p->unk : id;
         if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__spm_split(b, at, size, 0);
@@ -10976,7 +10827,6 @@ static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side
     if (t.data) {
         TFM__TRY(TFM__NEW(r.pool, 1, &p, l->err));
         memset(p, 0, sizeof *p);
-        if (l->packed) TFM__TRY(tfm__load_array(l, r.name, "_trie", TFM_U32, 2, NULL, &r.trie));
         TFM__TRY(tfm__spm_read(&r, p, (const unsigned char *)t.data, t.dims[0]));
     }
     if (!p) return tfm__text_missing(l, side, "sentencepiece");
@@ -12267,9 +12117,8 @@ static tfm_status tfm__build_text(tfm__loader *l) {
 }
 
 static tfm_status tfm__load_text(tfm__loader *l) {
-    static const char *const names[] = {"vocabulary", "vocabulary_sorted", "sentencepiece",
-                                        "sentencepiece_sorted", "sentencepiece_trie", "merges",
-                                        "added"};
+    static const char *const names[] = {"vocabulary",           "vocabulary_sorted", "sentencepiece",
+                                        "sentencepiece_sorted", "merges",            "added"};
     char name[TFM__NAME];
     size_t i;
     for (i = 0; i < 2 * sizeof names / sizeof *names; i++) {
@@ -13733,6 +13582,8 @@ TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const 
      - Python: a wrong type, a read-only array for output, a NUL in a path, and an option that would
        have no effect alone are refused.
      - server.py answers heads over 64 kB with 431 and bounds its messages.
+     - quantize --packed writes layout 2, which is layout 1 without NAME_trie; 0.4.0 does not read
+       it. Files of layout 1 still load.
      Added
      - decode_defaults of tfm_session_options: calls without options decode as the model file says.
      - Config keys clean_up, trailing_space, and "first" for prefix_space. src_added and tgt_added

@@ -201,7 +201,7 @@ static void TEST_UNUSED tiny_pack(st_writer *w, const tiny *t, int64_t k_group) 
     st_init(&packed);
     snprintf(
         config, sizeof config,
-        "{\"n_heads\": %d, \"packed\": 1, \"d_model\": %d, \"d_ff\": %d, \"d_ff_decoder\": %d, "
+        "{\"n_heads\": %d, \"packed\": 2, \"d_model\": %d, \"d_ff\": %d, \"d_ff_decoder\": %d, "
         "\"d_key\": %d, \"d_value\": %d, \"src_vocab_size\": %d, \"tgt_vocab_size\": %d%s}",
         (int)t->heads, (int)t->d, (int)t->ff, (int)(t->ff_decoder ? t->ff_decoder : t->ff),
         (int)t->key, (int)t->value, (int)t->vs, (int)t->vt, t->config);
@@ -233,6 +233,13 @@ static void TEST_UNUSED tiny_pack(st_writer *w, const tiny *t, int64_t k_group) 
     }
     st_free(w);
     *w = packed;
+}
+
+/* States the layout of a packed file. */
+static void TEST_UNUSED tiny_state_layout(st_writer *w, int layout) {
+    char *number = strstr(w->pairs[0].value, "\"packed\": ");
+    if (!number) exit(2);
+    number[10] = (char)('0' + layout);
 }
 
 /* The file's bytes; they live until the test ends. */

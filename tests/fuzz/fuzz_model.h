@@ -118,16 +118,14 @@ static void TEST_UNUSED fuzz_retype_all(st_writer *w, int value) {
         if (i != value >> 3) fuzz_scale(w, names[i], 5 + (value & 1));
 }
 
-/* What a packed file has for its texts: the orders of spellings, and the trie of fuzz_unigram. */
-enum { FUZZ_UNITS = 2 * 512 };
+/* What a packed file has for its texts: the orders of spellings. */
 typedef union {
     struct {
         int32_t words[12], pieces[8];
-        uint32_t units[FUZZ_UNITS];
     } of;
-    unsigned char bytes[(12 + 8 + FUZZ_UNITS) * 4];
+    unsigned char bytes[(12 + 8) * 4];
 } fuzz_tables;
-static int64_t fuzz_n_words, fuzz_n_pieces, fuzz_n_units;
+static int64_t fuzz_n_words, fuzz_n_pieces;
 
 static fuzz_tables TEST_UNUSED fuzz_tables_make(void) {
     static const char *const fields[] = {FUZZ_IDS, FUZZ_IDS FUZZ_SPM};
@@ -140,7 +138,6 @@ static fuzz_tables TEST_UNUSED fuzz_tables_make(void) {
         st_writer w;
         tfm_model *model;
         const tfm__vocabulary *v;
-        const tfm__trie *trie;
         t.vt = 11, t.config = fields[pieces];
         if (!pieces) t.src = t.tgt = FUZZ_WORDS;
         tiny_write(&w, t);
@@ -154,14 +151,6 @@ static fuzz_tables TEST_UNUSED fuzz_tables_make(void) {
             (pieces ? made.of.pieces : made.of.words)[i] =
                 (int32_t)(tfm__sorted(v, i) - v->spellings);
         *(pieces ? &fuzz_n_pieces : &fuzz_n_words) = v->n_spellings;
-        if (pieces) {
-            trie = &model->source.spm->trie;
-            need((fuzz_n_units = trie->n_units) * 2 <= FUZZ_UNITS);
-            for (i = 0; i < fuzz_n_units; i++)
-                made.of.units[2 * i] = trie->units[i].link,
-                                  made.of.units[2 * i + 1] = (uint32_t)trie->units[i].id;
-            made.of.units[0] |= trie->root << 9;
-        }
         tfm_model_free(model);
     }
     return made;
@@ -287,7 +276,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     for (k = 0; k < FUZZ_COUNT(sizes) && is_packed; k++)
         if (!strstr(config, sizes[k].name))
             used += snprintf(config + used, 100, ", \"%s\": %d", sizes[k].name, sizes[k].size);
-    if (is_packed) used += snprintf(config + used, 100, ", \"packed\": 1");
+    if (is_packed) used += snprintf(config + used, 100, ", \"packed\": %d", 1 + (which & 1));
     if (cut) /* SentencePiece on one side or both, of one kind or both, with words or without */
         used += snprintf(config + used, 100, ", \"src_text\": \"sentencepiece\"%s",
                          cut & 1 ? "" : ", \"tgt_text\": \"sentencepiece\"");
@@ -309,8 +298,9 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         if (fuzz_entry(&w, k ? "tgt_sentencepiece" : "src_sentencepiece")) {
             st_add(&w, k ? "tgt_sentencepiece_sorted" : "src_sentencepiece_sorted",
                    tfm_tensor_1d(tables.of.pieces, TFM_I32, fuzz_n_pieces));
-            st_add(&w, k ? "tgt_sentencepiece_trie" : "src_sentencepiece_trie",
-                   tfm_tensor_2d(tables.of.units, TFM_U32, fuzz_n_units, 2));
+            if (!(which & 1)) /* layout 1 */
+                st_add(&w, k ? "tgt_sentencepiece_trie" : "src_sentencepiece_trie",
+                       tfm_tensor_2d(fuzz_bytes, TFM_U32, 4, 2));
         }
     for (k = 0; k < 2 && is_packed; k++)
         if (fuzz_entry(&w, k ? "tgt_vocabulary" : "src_vocabulary"))

@@ -1287,9 +1287,9 @@ static void packed_files(void) {
     static const struct {
         const char *from, *to, *says;
     } configs_of[] = {
-        {"\"packed\": 1", "\"packed\": 2", "'packed' is not 1"},
-        {"\"packed\": 1", "\"packed\": 0", "'packed' is not 1"},
-        {"\"packed\": 1, ", "", "generator.weight' is [1, 20, 16, 1], expected rank 2"},
+        {"\"packed\": 2", "\"packed\": 3", "'packed' is not 1 or 2"},
+        {"\"packed\": 2", "\"packed\": 0", "'packed' is not 1 or 2"},
+        {"\"packed\": 2, ", "", "generator.weight' is [1, 20, 16, 1], expected rank 2"},
         {"\"d_model\": 20, ", "", "'d_model' is missing"},
         {"\"d_ff\": 24, ", "", "'d_ff' is missing"},
         {"\"d_key\": 6, ", "", "'d_key' is missing"},

@@ -17,6 +17,8 @@ typedef struct spm_file {
     int vs, vt;                        /* rows of the embeddings */
     const char *config;
     const tfm_allocator *allocator;
+    int layout;      /* of a packed file; 0: it is not packed */
+    tfm_tensor trie; /* of the source; without data: none */
 } spm_file;
 
 static tfm_model *load(spm_file f) {
@@ -34,6 +36,8 @@ static tfm_model *load(spm_file f) {
         st_add(&w, "src_sentencepiece", tfm_tensor_1d((void *)f.src, TFM_U8, (int64_t)f.src_size));
     if (f.tgt)
         st_add(&w, "tgt_sentencepiece", tfm_tensor_1d((void *)f.tgt, TFM_U8, (int64_t)f.tgt_size));
+    if (f.layout) tiny_pack(&w, &t, 1), tiny_state_layout(&w, f.layout);
+    if (f.trie.data) st_add(&w, "src_sentencepiece_trie", f.trie);
     data = tiny_bytes(&w, &size);
     err.text[0] = 0;
     err.status = tfm_model_load(&model, data, size, &o, &err);
@@ -657,30 +661,6 @@ static void rare(void) {
     tfm_model_free(m);
 }
 
-/* More nodes than a trie's links can name. */
-static void too_many_nodes(void) {
-    enum { PIECES = 1060, SIZE = 7990 };
-    unsigned char *bytes = (unsigned char *)malloc((size_t)PIECES * (SIZE + 32)), *at = bytes;
-    int i;
-    SECTION("a trie of over eight million nodes");
-    if (!bytes) exit(2);
-    n_built = 0, put_piece("<unk>", 0, 2);
-    memcpy(at, built, n_built), at += n_built;
-    for (i = 0; i < PIECES; i++) {
-        char first[8];
-        n_built = 0, put_varint(SIZE + 3); /* of the piece; its text is tag, two bytes and text */
-        *at++ = 1 << 3 | 2, memcpy(at, built, n_built), at += n_built;
-        n_built = 0, put_varint(SIZE);
-        *at++ = 1 << 3 | 2, memcpy(at, built, n_built), at += n_built;
-        snprintf(first, sizeof first, "%04d", i);
-        memset(at, 'x', SIZE), memcpy(at, first, 4), at += SIZE;
-    }
-    CHECK(read_file(bytes, (size_t)(at - bytes)) != TFM_OK &&
-              strstr(err.text, "pieces: more than 8388608 nodes"),
-          "%s", err.text);
-    free(bytes);
-}
-
 static void files(void) {
     static const int32_t all[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     /* ids:                      0       1      2     3   4  5           6        7        8   9 */
@@ -1140,130 +1120,116 @@ static void *in_file(const void *numbers, int64_t n, unsigned char *room) {
     return room;
 }
 
-/* Reads what was built with these tables, which may be NULL; the trie is kept in pool. */
-static tfm_status read_tables(const int32_t *order, int64_t n_order, const void *trie,
-                              int64_t n_units, int64_t width, tfm__pool *pool,
-                              tfm__sentencepiece *p) {
-    static unsigned char room[2][8 * 1024];
-    tfm__pool temporary;
+/* Reads what was built, in this order. */
+static tfm_status read_in_order(const int32_t *order, int64_t n, tfm__sentencepiece *p) {
+    static unsigned char room[4 * 300];
+    tfm__pool pool, temporary;
     tfm__text_reader r;
     tfm_status status;
-    (void)tfm__choose_allocator(&pool->allocator, NULL, NULL);
-    pool->blocks = NULL, temporary = *pool;
+    (void)tfm__choose_allocator(&pool.allocator, NULL, NULL);
+    pool.blocks = NULL, temporary = pool;
     memset(&r, 0, sizeof r), memset(p, 0, sizeof *p);
-    r.name = "tgt_sentencepiece", r.pool = pool, r.temporary = &temporary, r.err = &err;
-    if (order) r.order = tfm_tensor_1d(in_file(order, n_order, room[0]), TFM_I32, n_order);
-    if (trie)
-        r.trie = tfm_tensor_2d(in_file(trie, n_units * width, room[1]), TFM_U32, n_units, width);
+    r.name = "tgt_sentencepiece", r.pool = &pool, r.temporary = &temporary, r.err = &err;
+    r.order = tfm_tensor_1d(in_file(order, n, room), TFM_I32, n);
     err.text[0] = 0;
     status = tfm__spm_read(&r, p, built, (int64_t)n_built);
-    if (status == TFM_OK) status = tfm__spm_build(p, pool, &err);
-    tfm__pool_free(&temporary);
+    tfm__pool_free(&pool), tfm__pool_free(&temporary);
     return status;
 }
 
-/* A trie from a file is refused unless it is that of the pieces: with any bit changed, with any
-   node's children given to another. */
-static void tables(void) {
+/* An order from a file is refused unless it is that of the pieces. */
+static void orders(void) {
+    int32_t order[] = {2, 1, 0, 3, 5, 4, 6, 7}; /* </s> <s> <unk> a ab b ... */
     tfm__sentencepiece p;
-    tfm__pool pool;
-    const unsigned one = 1;
-    int kind, little = *(const unsigned char *)&one;
-    SECTION("tables of packed files");
-    for (kind = 0; kind < 2; kind++) {
-        static int32_t order[64];
-        static uint32_t units[2 * 1024], changed[2 * 1024 + 1];
-        int64_t n, n_units, i, k;
-        int bit, taken = 0, wrong = 0, parents = 0;
-        begin_file();
-        put_piece("abc", -4, 1), put_piece("ab\xc3\xa9", -4, kind ? 5 : 4);
-        put_piece("\xc3\xa8", -4, 4), put_piece("<0x41>", 0, kind ? 6 : 1);
-        if (kind) {
-            char byte[8];
-            size_t begin;
-            for (i = 0; i < 256; i++)
-                if (snprintf(byte, sizeof byte, "<0x%02X>", (unsigned)i) && i != 0x41)
-                    put_piece(byte, 0, 6);
-            begin = n_built;
-            put_number(3, 2), put_number(35, 1); /* BPE, byte_fallback */
-            wrap(2, begin);
-        }
-        must(read_tables(NULL, 0, NULL, 0, 0, &pool, &p));
-        n = p.vocabulary.n, n_units = p.trie.n_units;
-        if (n_units > 1024 || n > 300) exit(2);
-        {
-            static int32_t more[300];
-            int32_t *o = n > 64 ? more : order;
-            for (i = 0; i < n; i++)
-                o[i] = (int32_t)(tfm__sorted(&p.vocabulary, i) - p.vocabulary.spellings);
-            for (i = 0; i < n_units; i++)
-                units[2 * i] = p.trie.units[i].link,
-                          units[2 * i + 1] = (uint32_t)p.trie.units[i].id;
-            units[0] |= p.trie.root << 9;
-            tfm__pool_free(&pool);
-            memcpy(changed, units, sizeof units);
-            must(read_tables(o, n, changed, n_units, 2, &pool, &p));
-            CHECK(((const void *)p.trie.units == (const void *)changed) == little,
-                  "%s: the trie is used where it lies", kind ? "bpe" : "unigram");
-            tfm__pool_free(&pool);
-            memcpy((char *)changed + 1, units, (size_t)n_units * 8);
-            must(read_tables(o, n, (char *)changed + 1, n_units, 2, &pool, &p));
-            CHECK(memcmp(p.trie.units + 1, units + 2, (size_t)(n_units - 1) * 8) == 0,
-                  "  and copied from an odd address");
-            tfm__pool_free(&pool);
-            must(read_tables(NULL, 0, units, n_units, 2, &pool, &p));
-            tfm__pool_free(&pool);
-            for (i = 0; i < n_units; i++)
-                for (bit = 0; bit < 64; bit += kind ? 5 : 1) {
-                    int is_free = i > 0 && (units[2 * i] & 511) == 256; /* and keeps its label */
-                    int harmless = (is_free && bit >= 9) || (i == 0 && bit >= 32);
-                    tfm_status status;
-                    memcpy(changed, units, sizeof units);
-                    changed[2 * i + bit / 32] ^= (uint32_t)1 << bit % 32;
-                    status = read_tables(o, n, changed, n_units, 2, &pool, &p);
-                    wrong += (status == TFM_OK) != harmless ||
-                             (status != TFM_OK && !strstr(err.text, "'tgt_sentencepiece_trie'"));
-                    taken += status != TFM_OK;
-                    tfm__pool_free(&pool);
-                }
-            CHECK(!wrong, "  %d changed bits are refused, all but those of free units", taken);
-            for (i = 0, wrong = taken = 0; i < n_units; i++) {
-                parents += units[2 * i] >> 9 && (i == 0 || (units[2 * i] & 511) != 256);
-                for (k = 0; k < n_units; k += kind ? 23 : 1) {
-                    if (i == k || (i > 0 && (units[2 * i] & 511) == 256) ||
-                        (k > 0 && (units[2 * k] & 511) == 256) ||
-                        units[2 * i] >> 9 == units[2 * k] >> 9)
-                        continue;
-                    memcpy(changed, units, sizeof units);
-                    changed[2 * i] = (units[2 * i] & 511) | (units[2 * k] & ~(uint32_t)511);
-                    taken++;
-                    wrong += read_tables(o, n, changed, n_units, 2, &pool, &p) == TFM_OK;
-                    tfm__pool_free(&pool);
-                }
-            }
-            CHECK(!wrong && taken > parents, "  and %d nodes with another's children", taken);
-            CHECK_FAILS(read_tables(o, n, units, n_units - 1, 2, &pool, &p), TFM_E_TENSOR,
-                        "expected blocks of 256 x 2");
-            tfm__pool_free(&pool);
-            CHECK_FAILS(read_tables(o, n, units, n_units, 1, &pool, &p), TFM_E_TENSOR,
-                        "expected blocks of 256 x 2");
-            tfm__pool_free(&pool);
-            CHECK_FAILS(read_tables(o, n, units, 256, 2, &pool, &p), TFM_E_TENSOR,
-                        "expected blocks of 256 x 2");
-            tfm__pool_free(&pool);
-            CHECK_FAILS(read_tables(o, n - 1, units, n_units, 2, &pool, &p), TFM_E_TENSOR,
-                        "tgt_sentencepiece_sorted");
-            tfm__pool_free(&pool);
-            for (i = 0, wrong = 0; i + 1 < n; i++) {
-                int32_t swap = o[i];
-                o[i] = o[i + 1], o[i + 1] = swap;
-                wrong += read_tables(o, n, NULL, 0, 0, &pool, &p) == TFM_OK ||
-                         !strstr(err.text, "does not come next");
-                tfm__pool_free(&pool);
-                swap = o[i], o[i] = o[i + 1], o[i + 1] = swap;
-            }
-            CHECK(!wrong, "  and %d orders with two exchanged", (int)(n - 1));
-        }
+    int i, wrong = 0;
+    SECTION("orders of packed files");
+    begin_file();
+    must(read_in_order(order, 8, &p));
+    CHECK_FAILS(read_in_order(order, 7, &p), TFM_E_TENSOR, "tgt_sentencepiece_sorted");
+    for (i = 0; i + 1 < 8; i++) {
+        int32_t swap = order[i];
+        order[i] = order[i + 1], order[i + 1] = swap;
+        wrong += read_in_order(order, 8, &p) == TFM_OK || !strstr(err.text, "does not come next");
+        swap = order[i], order[i] = order[i + 1], order[i + 1] = swap;
+    }
+    CHECK(!wrong, "  and 7 orders with two exorder");
+    for (i = 0; i < 8; i++) {
+        int32_t kept = order[i];
+        order[i] = i % 2 ? 8 : -1;
+        wrong += read_in_order(order, 8, &p) == TFM_OK || !strstr(err.text, ", of 8");
+        order[i] = kept;
+    }
+    CHECK(!wrong, "  and 8 with a number that is not one of a piece");
+}
+
+/* A packed file of layout 1, as version 0.4.0 wrote them, has a double array of the pieces. Layout 2
+   has none. Both give the bits of a plain file. */
+static void layouts(void) {
+    static const struct {
+        int at;
+        uint32_t link, id;
+    } used[] = {{0, 131328, 0}, /* an id and 1 */
+                {300, 136239, 0},
+                {309, 62, 0},
+                {310, 62, 0},
+                {311, 62, 0},
+                {316, 132668, 0},
+                {353, 133729, 4},
+                {354, 98, 5},
+                {357, 97, 8},
+                {359, 98, 6},
+                {360, 134766, 0},
+                {364, 135275, 0},
+                {368, 135795, 0},
+                {374, 134261, 0},
+                {377, 136819, 0},
+                {387, 133249, 7},
+                {407, 132246, 0},
+                {482, 131810, 0}};
+    static const char text[] = "ab aab xb a";
+    static uint32_t units[2 * 512];
+    static unsigned char room[sizeof units];
+    tfm_tensor trie, logits[4];
+    int32_t plain[32], ids[32], n_plain = 0, n = 0;
+    size_t i;
+    int layout;
+    SECTION("layouts of packed files");
+    for (i = 0; i < 512; i++) units[2 * i] = 256, units[2 * i + 1] = 0xFFFFFFFFu;
+    for (i = 0; i < sizeof used / sizeof *used; i++)
+        units[2 * used[i].at] = used[i].link, units[2 * used[i].at + 1] = used[i].id - 1;
+    trie = tfm_tensor_2d(in_file(units, 2 * 512, room), TFM_U32, 512, 2);
+    begin_file();
+    for (layout = 0; layout < 4; layout++) {
+        spm_file f = plain_file(built, n_built, 8);
+        tfm_session *s;
+        tfm_batch batch;
+        tfm_model *m;
+        f.layout = layout;
+        if (layout == 1) f.trie = trie;
+        if (layout == 3) f.layout = 1, f.trie = tfm_tensor_2d((void *)text, TFM_U8, 2, 2);
+        m = load(f);
+        must(err.status);
+        if (layout == 0) must(tokenize(m, text, sizeof text - 1, plain, 32, &n_plain));
+        must(tokenize(m, text, sizeof text - 1, ids, 32, &n));
+        CHECK(n == n_plain && memcmp(ids, plain, (size_t)n * sizeof *ids) == 0, "%s: %d ids",
+              layout == 3   ? "layout 1 with another tensor for its trie"
+              : layout == 2 ? "layout 2"
+              : layout      ? "layout 1"
+                            : "not packed",
+              (int)n);
+        logits[layout] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, n, 8));
+        batch = tiny_batch(ids, NULL, 1, n);
+        s = tiny_session(m, 1, n, n);
+        must(tfm_forward(s, &batch, &batch, NULL, &logits[layout], &err));
+        CHECK(memcmp(logits[layout].data, logits[0].data, (size_t)n * 8 * sizeof(float)) == 0,
+              "  and the same bits");
+        tfm_session_free(s), tfm_model_free(m);
+    }
+    for (layout = 0; layout < 3; layout += 2) {
+        spm_file f = plain_file(built, n_built, 8);
+        f.layout = layout, f.trie = trie;
+        CHECK(!load(f) && strstr(err.text, "src_sentencepiece_trie"), "a trie without layout 1: %s",
+              err.text);
     }
 }
 
@@ -1274,13 +1240,13 @@ int main(void) {
     spans();
     damaged();
     rare();
-    too_many_nodes();
     files();
     sessions();
     unknowns();
     languages();
     large();
     real_files();
-    tables();
+    orders();
+    layouts();
     return test_done("test_sentencepiece");
 }

@@ -86,7 +86,8 @@ done
 check "a block's sums, of 128 times" "$(data $dir/plain encoder.layers.0.self_attn.out_proj.weight d1 | tr ' ' '\n' | head -256 | awk '{ sum += $1 } END { print sum * 128 }')" \
     "$(data $dir/packed encoder.layers.0.self_attn.out_proj.weight_sums d4 | cut -d' ' -f1)"
 check "a packed model with SentencePiece" "0 0" "$(status $quantize $german $dir/plain int8) $(status $quantize $german $dir/packed int8 --packed)"
-check "  has its order and its trie" 2 "$(header $dir/packed | grep -o '"src_sentencepiece_[a-z]*":{"dtype":"[IU]32"' | wc -l)"
+check "  of layout 2 has its order, and no trie" '\"packed\": 2 "src_sentencepiece_sorted":{"dtype":"I32"' \
+    "$(echo $(header $dir/packed | grep -o '\\"packed\\": [0-9]*\|"src_sentencepiece_[a-z]*":{"dtype":"[IU]32"'))"
 check "  translates with the same scores" "" "$(for i in plain packed; do head -n 3 examples/translate/demo-de.txt | build/translate $dir/$i --scores > $dir/$i.txt; done; cmp $dir/plain.txt $dir/packed.txt 2>&1)"
 check "  and mapped" "" "$(head -n 3 examples/translate/demo-de.txt | build/translate $dir/packed --scores --map 2>&1 | cmp $dir/plain.txt - 2>&1)"
 check "  as a plain one, mapped" "" "$(head -n 3 examples/translate/demo-de.txt | build/translate $dir/plain --scores --map 2>&1 | cmp $dir/plain.txt - 2>&1)"

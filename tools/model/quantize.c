@@ -395,7 +395,7 @@ static char *pack_config(const char *text, const tfm_config *c) {
     const struct {
         const char *name;
         int32_t size;
-    } fields[] = {{"packed", 1},
+    } fields[] = {{"packed", TFM__PACKED_LAYOUT},
                   {"d_model", c->d_model},
                   {"d_ff", c->d_ff},
                   {"d_ff_decoder", c->d_ff_decoder},
@@ -444,22 +444,12 @@ static int add_order(job *j, const char *name, const tfm__vocabulary *v) {
 
 /* What loading makes of the texts of a side, "src" or "tgt", where the file has them. */
 static int add_tables(job *j, const tfm__side *side) {
-    const tfm__trie *trie;
-    uint32_t *units;
     char name[64];
-    int64_t i;
     snprintf(name, sizeof name, "%s_vocabulary", side->name);
     if (tfm_safetensors_find(j->in, name) >= 0 && !add_order(j, name, &side->vocabulary)) return 0;
     snprintf(name, sizeof name, "%s_sentencepiece", side->name);
     if (tfm_safetensors_find(j->in, name) < 0 || !side->spm) return 1;
-    if (!add_order(j, name, &side->spm->vocabulary)) return 0;
-    trie = &side->spm->trie;
-    units = (uint32_t *)take(j, trie->n_units, 2 * sizeof *units);
-    if (!units) return fail(name, "no memory");
-    for (i = 0; i < trie->n_units; i++)
-        units[2 * i] = trie->units[i].link, units[2 * i + 1] = (uint32_t)trie->units[i].id;
-    if (trie->n_units) units[0] |= trie->root << 9;
-    return add_beside(j, name, "trie", tfm_tensor_2d(units, TFM_U32, trie->n_units, 2));
+    return add_order(j, name, &side->spm->vocabulary);
 }
 
 /* Loads the model, for what packing needs to know of it. Fails if IN is not a model. */
