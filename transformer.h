@@ -755,8 +755,7 @@ TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err);
 #define TFM_POSITION_TABLE(X)                                                                      \
     /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the same; arXiv:1706.03762, 3.5 */   \
     X(TFM_POSITIONS_SINUSOIDAL, "sinusoidal")                                                      \
-    /* the sines in the first half of the columns, the cosines in the second (tensor2tensor, */    \
-    /* fairseq, Marian) */                                                                         \
+    /* sines in the first half, cosines in the second (tensor2tensor, fairseq, Marian) */          \
     X(TFM_POSITIONS_HALVES, "sinusoidal_halves")                                                   \
     /* column j has its own exponent, sin or cos of p / base^(2j/D), and row 0 is zero */          \
     X(TFM_POSITIONS_PER_INDEX, "sinusoidal_per_index")                                             \
@@ -787,8 +786,7 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
     /* y = (x - mean) / sqrt(var + eps) * weight + bias; biased variance (torch.nn.LayerNorm, */   \
     /* arXiv:1607.06450) */                                                                        \
     X(TFM_NORM_VARIANCE, "variance")                                                               \
-    /* y = (x - mean) / (std + eps) * weight + bias; unbiased deviation (the Annotated */          \
-    /* Transformer) */                                                                             \
+    /* y = (x - mean) / (std + eps) * weight + bias; unbiased std (Annotated Transformer) */       \
     X(TFM_NORM_DEVIATION, "deviation")                                                             \
     /* y = x / sqrt(mean of x^2 + eps) * weight + bias (arXiv:1910.07467, T5) */                   \
     X(TFM_NORM_RMS, "rms")
@@ -1236,8 +1234,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const
     X(TFM_STOP_ENOUGH, "enough")                                                                   \
     /* No running hypothesis can still get among the n best (early_stopping="never") */            \
     X(TFM_STOP_SURE, "sure")                                                                       \
-    /* round(beam * patience) hypotheses have ended, with any penalties. Hugging Face's */         \
-    /* early_stopping=True */                                                                      \
+    /* round(beam * patience) have ended, with any penalties (early_stopping=True) */              \
     X(TFM_STOP_FULL, "full")                                                                       \
     /* `beam` finished hypotheses score at least as high as the best running one would if it */    \
     /* ended at its present length. Hugging Face's early_stopping=False, its default */            \
@@ -4124,8 +4121,8 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
    17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
    Masks apply in tfm__attend_count_keys and tfm__attend_mask alone. There are two loops:
    tfm__attend_head goes query by query, over rows or the ancestries of a cache. tfm__attend_tiles
-   takes many queries at once and packs keys and values, for encoders. tests/library/test_kernels.c defines
-   what both compute, in plain lines. Relies on the products of >>packed.
+   takes many queries at once and packs keys and values, for encoders. What both compute is defined
+   in plain lines in tests/library/test_kernels.c. Relies on the products of >>packed.
    ============================================================================================== */
 
 /* Sets mask[i, j] = (ids[i, j] == pad), without ids (j >= lengths[i]), without both (j > i). */
@@ -4702,12 +4699,6 @@ static tfm__rows tfm__rows_beside(const tfm__pass *p, float *data, int64_t D) {
     return tfm__rows_make(data, p->x.B, p->x.L, D);
 }
 
-/* Returns scratch for keys and values that are not needed after the layer. */
-static tfm__kv tfm__kv_of_work(const tfm__pass *p, int64_t capacity) {
-    tfm__kv kv = {p->work.k, p->work.v, 0, 0, capacity};
-    return kv;
-}
-
 /* Attends from the queries in work.q to the keys and values in kv, for sub-layer part, and projects
    the contexts to out. */
 static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int part,
@@ -4755,6 +4746,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     int64_t D;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
+    memset(&kv, 0, sizeof kv);
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
@@ -4779,7 +4771,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     p.x = q;
     p.bias = bias, p.work.team = &team;
     p.S = k.L, p.masks[TFM__CROSS] = masks;
-    kv = tfm__kv_of_work(&p, k.L);
+    kv.k = p.work.k, kv.v = p.work.v, kv.capacity = k.L;
     q = tfm__rows_beside(&p, p.work.q, z.HK);
     keys = tfm__rows_make(p.work.k, k.B, k.L, z.HK);
     values = tfm__rows_make(p.work.v, k.B, k.L, z.HW);
@@ -4820,23 +4812,6 @@ typedef struct tfm__stack {
 } tfm__stack;
 
 static int tfm__norm_exists(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
-
-/* Returns the input of a sub-layer: the stream itself, or its norm. */
-static tfm__rows tfm__sublayer_in(const tfm__pass *p, const tfm_norm_weights *norm,
-                                  tfm_norm_order order) {
-    tfm__rows to = tfm__rows_beside(p, p->work.n, p->x.D);
-    if (order == TFM_POST_NORM) return p->x;
-    tfm__norm_run(p->work.team->kernels, &to, &p->x, norm);
-    return to;
-}
-
-/* Adds work.y to the stream, then normalizes it with post-norm. */
-static void tfm__sublayer_out(const tfm__pass *p, const tfm_norm_weights *norm,
-                              tfm_norm_order order) {
-    TFM_PART(NORM);
-    p->work.team->kernels->add(p->x.data, p->work.y, p->x.B * p->x.L * p->x.D);
-    if (order == TFM_POST_NORM) tfm__norm_run(p->work.team->kernels, &p->x, &p->x, norm);
-}
 
 /* Computes keys and values of x [B, L, D] for positions p->first and later of kv, and with them the
    queries of x in work.q if with_queries is set. A cache by heads is filled from scratch; other
@@ -4914,21 +4889,27 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
         for (part = TFM__SELF; part <= TFM__FFN; part++) {
             const tfm__layer *l = stack->layers[i];
             const tfm__projections *w = part == TFM__SELF ? &l->self : &l->cross;
-            tfm__kv scratch = tfm__kv_of_work(p, part == TFM__SELF ? p->x.L : p->S);
+            const int64_t positions = part == TFM__SELF ? p->x.L : p->S;
+            const tfm__kv scratch = {p->work.k, p->work.v, 0, 0, positions};
             const tfm__kv *kv = part < TFM__FFN && p->kv[part] ? p->kv[part] + i : &scratch;
-            tfm__rows q, in;
+            tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows), in = p->x;
             if (part == TFM__CROSS && !w->n_heads) continue;
-            in = tfm__sublayer_in(p, &l->norms[part], l->order);
+            if (l->order == TFM_PRE_NORM) {
+                in = tfm__rows_beside(p, p->work.n, p->x.D);
+                tfm__norm_run(team->kernels, &in, &p->x, &l->norms[part]);
+            }
             if (part == TFM__FFN) tfm__ffn_run(team, &out, &in, &l->ffn, p->work.hidden);
             else if (part == TFM__SELF && tfm__is_ssru(l)) tfm__ssru_run(p, l, kv, &in, &out);
             else {
-                q = tfm__rows_beside(p, p->work.q, w->query.w.rows);
                 if (part == TFM__SELF) tfm__kv_append(p, &in, w, kv, 1);
                 else if (p->memory.data) tfm__kv_append(p, &p->memory, w, kv, 0);
                 if (part == TFM__CROSS) tfm__linear_run(team, &q, &in, &w->query);
                 tfm__attend_layer(p, w, part, kv, &out, tfm__pass_weights(p, part, i));
             }
-            tfm__sublayer_out(p, &l->norms[part], l->order);
+            TFM_PART(NORM);
+            team->kernels->add(p->x.data, p->work.y, p->x.B * p->x.L * p->x.D);
+            if (l->order == TFM_POST_NORM)
+                tfm__norm_run(team->kernels, &p->x, &p->x, &l->norms[part]);
         }
     if (tfm__norm_exists(&stack->norm)) tfm__norm_run(team->kernels, &p->x, &p->x, &stack->norm);
 }
