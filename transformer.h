@@ -18,8 +18,7 @@
    it is used, and bad input ends in a status and a message, never in a crash. The library never
    exits, aborts, asserts, prints, or reads the environment or the locale (>>security).
 
-   To translate (examples/hello.c is this as a program). tfm_translate decodes greedily; with
-   decode_defaults it decodes as the model file says, with a beam for instance.
+   To translate, with the search that the model file asks for (examples/hello.c is this program):
 
        tfm_error err;
        tfm_model *model = NULL;
@@ -94,17 +93,13 @@
 
    1. TRANSLATE A TEXT
    -------------------
-   Load a model once, create a session, and call tfm_translate for each sentence. The example at the
-   top of this file does it. The header has four levels, and you can use each of them without the
-   levels above it:
+   Load a model once, create a session, and call tfm_translate for each sentence, as the example at
+   the top of this file does. You can use each level of the header without the levels above it:
 
        text      tfm_translate: a sentence in, a sentence out.
        session   tfm_session: one decode at a time, with its KV cache. One thread uses it at a time.
        model     tfm_model: immutable weights and config. Any number of threads may share it.
        modules   tfm_multi_head_attention, tfm_encoder ...: plain functions over your tensors.
-
-   Translation models are trained on single sentences. examples/translate/text/sentences.h splits a
-   longer text into sentences.
 
    To translate several sentences at a time, create the session with max_batch and call
    tfm_translate_batch. By default one bad text fails the whole call. If you set options.faults,
@@ -112,14 +107,9 @@
    how many bytes you need, and tfm_translation_get writes the translations again without a second
    decode.
 
-   The model file says how a text becomes tokens. Six kinds of tokenizer exist: words between
-   spaces, single characters, the bytes of UTF-8, target pieces that are joined as they are,
-   SentencePiece (unigram and BPE), and the byte-level BPE of GPT-2. The ids and texts are equal to
-   those of the package sentencepiece 0.2.3 and of the package tokenizers 0.23. Byte-level BPE
-   treats whitespace as text, so only the empty text is blank for it.
-
-   tfm_session_tokenize returns the ids that tfm_translate would use, and for each id the bytes of
-   the text that it comes from.
+   The model file says how a text becomes tokens (tfm_text_kind has the kinds). The ids and texts
+   are equal to those of the packages sentencepiece 0.2.3 and tokenizers 0.23. Byte-level BPE treats
+   whitespace as text, so only the empty text is blank for it. tfm_session_tokenize returns the ids.
 
 
    2. KNOW WHAT CAN GO WRONG
@@ -149,37 +139,31 @@
            tfm_result_get(session, row, rank, &result, &err);
 
    Many model files say how their makers decode. tfm_decode_defaults fills the options with these
-   values. A session with decode_defaults = 1 uses them in every call without options, so also in
-   tfm_translate. Without it such calls are greedy.
+   values. A session with decode_defaults = 1 uses them in every call without options.
 
    Beam search. In each step the search looks at the best 2 * beam continuations. Continuations that
    end, if they are among the best beam, become results. The best beam continuations that do not end
    go on to the next step. A score is the sum of the log-probabilities, with that of the end token,
    divided by length^length_penalty. If two hypotheses have the same score, the one that was ahead
    stays ahead; after that the lower id wins. With beam 1 the search is greedy: it stops at the
-   first end token, and stop, patience and penalties have no effect. The default stopping rule
-   (tfm_stop) is that of CTranslate2; the others are those of Hugging Face.
+   first end token, and stop, patience and penalties have no effect.
 
-   Forbidden tokens. A token that an option forbids keeps its share of the probability. So the score
-   of a hypothesis is what tfm_score returns for it. Hugging Face's beam search does the same, but
-   CTranslate2 distributes that share over the other tokens.
+   Forbidden tokens. A token that an option forbids keeps its share of the probability, as in
+   Hugging Face's beam search. CTranslate2 distributes that share over the other tokens.
 
    Shortlists. If you know which target tokens a sentence may need, a shortlist saves most of the
    work of the output projection. You give one list for all rows (options.shortlist), or the model's
-   lexicon makes one for each sentence (options.lexical_shortlist). Probabilities are then computed
-   among the listed tokens only. So scores are a little higher than those of tfm_score, and a token
-   that is not listed cannot be emitted.
+   lexicon makes one for each sentence (options.lexical_shortlist).
 
-   Sampling. The random number behind a token depends on the seed, on the number of the sample and
-   on the position, and on nothing else. Give each sentence its own seed. Equal sentences with equal
-   seeds get equal samples.
+   Sampling. The random number behind a token depends only on the seed, the number of the sample and
+   the position. Equal sentences with equal seeds get equal samples, so give each its own seed.
 
    Interactive translation. Give what the user accepted as options.prefix, and ask for
    options.alternatives. To favour a draft without forcing it, set options.prefix_bias.
 
-   Attention. A session with attention = 1 keeps the cross-attention of each target token. It keeps
-   the mean over the model's alignment_heads, or the layer and head that you choose. Alignments, the
-   coverage penalty and the replacement of unknown words (tfm_result_text) need it.
+   Attention. Alignments, the coverage penalty and the replacement of unknown words
+   (tfm_result_text) need a session with attention = 1. It keeps the cross-attention of each target
+   token.
 
    tools/README.md has a table of these options beside those of CTranslate2 and Hugging Face.
 
@@ -200,12 +184,12 @@
    tfm_decode does all of this in one call. While a row still runs, its results are the hypotheses
    so far. A program can show them while it translates.
 
-   Sources that are not ids. If your program computes the encoder's input, pass it as src.embeddings
-   [rows, width, D_in]. If it computes the encoder's output, pass it as src.memory [rows, width,
-   D_memory]. examples/vectors.c shows both. src.lengths says how many positions of each row count.
-   Ids beside them mark the pads; lexical_shortlist and no_source_ngram need these ids. Embeddings
-   are what transformers calls inputs_embeds: the model adds src_projection, positions and the
-   embedding norm, but it does not multiply by embedding_scale.
+   Sources that are not ids. If your program computes the encoder's input, pass it as
+   src.embeddings; if it computes the encoder's output, as src.memory (tfm_batch).
+   examples/vectors.c shows both. Ids beside them mark the pads; lexical_shortlist and
+   no_source_ngram need these ids. Embeddings are what transformers calls inputs_embeds: the model
+   adds src_projection, positions and the embedding norm, but it does not multiply by
+   embedding_scale.
 
 
    5. CHOOSE A LANGUAGE
@@ -358,19 +342,16 @@
    batches of sentences of similar length. examples/threads.c shows it. There is no global state.
 
    For the latency of a single sentence, set threads in the session's options. The session then
-   starts its own threads (POSIX or Windows), which sleep between calls. Or pass parallel, your
-   program's own parallel-for, and set threads to the number of threads that it uses. Results have
-   the same bits for any number of threads.
+   starts its own threads (POSIX or Windows), or your program's own parallel-for runs the parts.
 
    After fork, the child process may use the model and all sessions without threads of their own.
 
 
    8. FIT INTO LITTLE MEMORY
    -------------------------
-   Call tfm_session_bytes before you create a session: it returns the exact size of the session's
-   only allocation. Most of it is the KV cache, which grows with max_batch * (max_source + max_beam
-   * max_target). Lower max_target first: many programs set it too high. cache = TFM_F16 halves the
-   cache. After a session is created, nothing allocates.
+   tfm_session_bytes returns the exact size of a session's only allocation. Most of it is the KV
+   cache, which grows with max_batch * (max_source + max_beam * max_target). Lower max_target first:
+   many programs set it too high. cache = TFM_F16 halves the cache.
 
    tfm_model_load_file reads the file into one buffer and rearranges the matrices within it. So a
    loaded model takes the memory of its file. If tfm_model_options.weights asks for another type,
@@ -383,10 +364,7 @@
 
    To put a model into your program, turn the file into an array (xxd -i, the #embed of C23, or the
    linker's -b binary), align it to 4 bytes or more, and pass it to tfm_model_load.
-   examples/embedded.c shows it. TRANSFORMER_NO_STDIO leaves the file functions out.
-
-   If two libraries in one program contain different versions of this header, define
-   TRANSFORMER_STATIC in each of them. Then they share no symbol.
+   examples/embedded.c shows it.
 
 
    9. USE ONE MODULE ON YOUR OWN TENSORS
@@ -406,15 +384,11 @@
    memory a call needs, make the same call with an arena from tfm_arena_measuring. It checks the
    arguments, computes nothing, and leaves the size in arena.peak.
 
-   If your data are in PyTorch's [L, B, D] layout, pass tfm_tensor_swap(tensor, 0, 1). That makes no
-   copy.
+   If your data are in PyTorch's [L, B, D] layout, pass tfm_tensor_swap(tensor, 0, 1). In masks,
+   true means "may not be attended to", as in torch.nn.MultiheadAttention. A query whose keys are
+   all masked gets zero weights and a zero context, never NaN.
 
-   Masks are boolean, and true means "may not be attended to", as in torch.nn.MultiheadAttention. A
-   query whose keys are all masked gets zero weights and a zero context, never NaN.
-
-   tfm_forward is the teacher-forced pass of a whole model: it takes source and target ids and
-   returns logits [B, T, V], and on request every layer's attention weights. It computes what
-   torch.nn.Transformer computes in eval mode.
+   tfm_forward is the teacher-forced pass of a whole model, as torch.nn.Transformer in eval mode.
 
 
    10. RELY ON THE NUMBERS
@@ -445,9 +419,8 @@
 
    11. RUN FAST
    ------------
-   Compile with -O2; no other flag is needed. The header has micro-kernels for SSE2, AVX2, AVX-VNNI,
-   AVX-512 with its VNNI and BF16, AMX, NEON with its dot products, and WebAssembly. It asks the CPU
-   which of them it has (in WebAssembly the compiler decides). tfm_cpu_string returns the answer.
+   Compile with -O2; no other flag is needed. The header chooses the fastest kernel set that the CPU
+   has (TRANSFORMER_KERNELS lists them). tfm_cpu_string returns its name.
 
    - Use int8 weights (tfm_model_options.weights, or build/quantize). Decoding one sentence
      reads every weight of the decoder once a token, so fewer bytes mean less time.
@@ -456,7 +429,6 @@
    - For throughput use one worker a core, each with a session of its own and batches of 32 to 128.
      Workers stop gaining when together they read as fast as the memory can deliver. build/inspect
      MODEL --cores N --bandwidth GB/s estimates where that is.
-   - For latency use one session with threads.
    - Use a shortlist if the model has one.
 
    Huge pages. On Linux on x86-64 and aarch64, the header asks the system for huge pages (madvise)
@@ -471,12 +443,12 @@
 
    12. READ FILES AND TEXTS THAT YOU DO NOT TRUST (>>security)
    -----------------------------------------------------------
-   Model files and texts may be untrusted. Whatever their bytes are, a call stays inside the memory
-   that it was given or allocated, ends, leaks nothing, and reports an error when it fails. A file
-   is checked as a whole before it is used, and until then no allocation is larger than four times
-   the file plus 16 kB. A text, a vocabulary and a SentencePiece file have at most 2147483647 bytes.
-   A file cannot name another file. Control characters in names do not reach messages. Output is
-   valid UTF-8, but may contain line breaks and control characters if the model has tokens for them.
+   Whatever the bytes of a file or text are, a call stays inside the memory that it was given or
+   allocated, ends, leaks nothing, and reports an error when it fails. A file is checked as a whole
+   before it is used, and until then no allocation is larger than four times the file plus 16 kB. A
+   text, a vocabulary and a SentencePiece file have at most 2147483647 bytes. A file cannot name
+   another file. Control characters in names do not reach messages. Output is valid UTF-8, but may
+   contain line breaks and control characters if the model has tokens for them.
 
    The time of tokenizing is in proportion to the text, times the longest piece or added token at
    worst, and n log n for BPE. To bound the time of a translation, bound max_source, max_length and
@@ -512,22 +484,18 @@
 
    14. GLOSSARY
    ------------
-   arena        memory of yours from which a call takes its scratch memory
    back-pointer the predecessor of a decoded token; the KV cache is read along these
    blank        a text without tokens: its translation is empty, and the model does not run
    first        the first token of the target if it is given and not searched, such as a language
    forced       given by your program or by the model instead of searched; a forced token scores 0
-   kernel set   the inner loops for one instruction set; a micro-kernel computes one tile
+   kernel set   the inner loops for one instruction set
    memory       the encoder's output, as PyTorch calls it; keys and values of cross-attention come
                 from it
-   packed       in panels of 16 rows, [panel][k][16], as the micro-kernels read weights
    part         the share of one call's work that one thread does
    row          of a batch: one sentence; of a matrix: one output channel
    session      what other engines call a context or a state
    SSRU         Marian's simpler simple recurrent unit (tfm_ssru), which replaces self-attention in
                 the decoders of Firefox's translators
-   tile         the block of outputs that stays in registers together: some rows of x times some
-                panels of w
 ------------------------------------------------------------------------------------------------- */
 
 /* >>options ---------------------------------------------------------------------------------------
@@ -1705,9 +1673,7 @@ static void tfm__write_text(tfm__writer *w, const char *text) {
     size_t n = strlen(text), i;
     for (i = 0; i < n; i++) {
         if (n > 120 && i == 80) {
-            tfm__write_char(w, '.');
-            tfm__write_char(w, '.');
-            tfm__write_char(w, '.');
+            tfm__write_text(w, "...");
             i = n - 37;
         }
         tfm__write_char(w, text[i]);
@@ -1779,9 +1745,9 @@ TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t s
     static const char *const names[] = {"config",          "model_options",  "session_options",
                                         "forward_options", "decode_options", "result"};
     static const size_t here[] = {TFM_SIZES};
-    size_t given[6], i;
-    given[0] = config, given[1] = model_options, given[2] = session_options;
-    given[3] = forward_options, given[4] = decode_options, given[5] = result;
+    const size_t given[] = {config,          model_options,  session_options,
+                            forward_options, decode_options, result};
+    size_t i;
     for (i = 0; i < 6; i++)
         if (given[i] != here[i])
             return tfm__fail(err, TFM_E_ARGUMENT,
@@ -2682,13 +2648,14 @@ typedef struct tfm__kernels {
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
-    /* sums[i] = x . row i, for n rows, stride floats apart, of width floats */
-    void (*dots)(float *sums, const float *x, const float *rows, int64_t stride, int64_t n,
-                 int64_t width);
-    /* y[j] += sum_i p[i] rows[i, j]. A row whose p is zero is never read, because it is masked.
-       Rows are added one by one, so two calls give the same bits as one. */
-    void (*weighted_sum)(float *y, const float *p, const float *rows, int64_t stride, int64_t n,
-                         int64_t width);
+    /* sums[i] = x . row i, for n rows of width floats or F16, stride elements apart. F16 gives the
+       bits that rows widened to floats would give. */
+    void (*dots)(float *sums, const float *x, const void *rows, int64_t stride, int64_t n,
+                 int64_t width, int is_f16);
+    /* y[j] += sum_i p[i] rows[i, j], of the same rows. A row whose p is zero is never read, because
+       it is masked. Rows are added one by one, so two calls give the same bits as one. */
+    void (*weighted_sum)(float *y, const float *p, const void *rows, int64_t stride, int64_t n,
+                         int64_t width, int is_f16);
     /* y[i] = exp(x[i] - max), within 2 ULP; y may be x, or NULL. Returns their sum. */
     double (*exp_sum)(float *y, const float *x, float max, int64_t n);
     /* the largest of n numbers, or of their absolute values; NaN is ignored; -inf or 0 if n is 0 */
@@ -2703,11 +2670,6 @@ typedef struct tfm__kernels {
     /* normalizes rows of n numbers; y may be x */
     void (*norm)(float *y, int64_t y_stride, const float *x, int64_t x_stride, int64_t rows,
                  int64_t n, const tfm_norm_weights *w);
-    /* dots and weighted_sum over rows of F16, with the bits that rows widened to floats would give */
-    void (*dots_f16)(float *sums, const float *x, const uint16_t *rows, int64_t stride, int64_t n,
-                     int64_t width);
-    void (*weighted_sum_f16)(float *y, const float *p, const uint16_t *rows, int64_t stride,
-                             int64_t n, int64_t width);
     /* Converts to the nearest F16. Larger numbers become the largest, +-65504. */
     void (*narrow_f16)(uint16_t *to, const float *x, int64_t n);
 } tfm__kernels;
@@ -2780,7 +2742,7 @@ static TFM__INLINE float tfm__row_element(const void *row, int64_t i, int is_f16
     return is_f16 ? tfm__float_from_half(((const uint16_t *)row)[i]) : ((const float *)row)[i];
 }
 
-/* sums[i] = x . row i. In these loops is_f16 is a constant where they are inlined. */
+/* In these loops is_f16 is a constant where they are inlined. */
 static TFM__INLINE void tfm__plain_row_dots(float *sums, const float *x, const void *rows,
                                             int64_t stride, int64_t n, int64_t width, int is_f16) {
     int64_t i, k;
@@ -2795,18 +2757,15 @@ static TFM__INLINE void tfm__plain_row_dots(float *sums, const float *x, const v
         sums[i] = tfm__sum_lanes(acc);
     }
 }
-static void tfm__plain_dots(float *sums, const float *x, const float *rows, int64_t stride,
-                            int64_t n, int64_t width) {
-    tfm__plain_row_dots(sums, x, rows, stride, n, width, 0);
-}
-static void tfm__plain_dots_f16(float *sums, const float *x, const uint16_t *rows, int64_t stride,
-                                int64_t n, int64_t width) {
-    tfm__plain_row_dots(sums, x, rows, stride, n, width, 1);
+static void tfm__plain_dots(float *sums, const float *x, const void *rows, int64_t stride,
+                            int64_t n, int64_t width, int is_f16) {
+    if (is_f16) tfm__plain_row_dots(sums, x, rows, stride, n, width, 1);
+    else tfm__plain_row_dots(sums, x, rows, stride, n, width, 0);
 }
 static void tfm__plain_dots_4x4(const float *const *x, const float *const *w, int64_t n,
                                 float *sums) {
     int i;
-    for (i = 0; i < 16; i++) tfm__plain_dots(sums + i, x[i / 4], w[i % 4], 0, 1, n);
+    for (i = 0; i < 16; i++) tfm__plain_dots(sums + i, x[i / 4], w[i % 4], 0, 1, n, 0);
 }
 
 static TFM__INLINE void tfm__plain_weighted(float *y, const float *p, const void *rows,
@@ -2824,13 +2783,10 @@ static TFM__INLINE void tfm__plain_weighted(float *y, const float *p, const void
         memcpy(y + j, acc, (size_t)lanes * sizeof *acc);
     }
 }
-static void tfm__plain_weighted_sum(float *y, const float *p, const float *rows, int64_t stride,
-                                    int64_t n, int64_t width) {
-    tfm__plain_weighted(y, p, rows, stride, n, width, 0);
-}
-static void tfm__plain_weighted_sum_f16(float *y, const float *p, const uint16_t *rows,
-                                        int64_t stride, int64_t n, int64_t width) {
-    tfm__plain_weighted(y, p, rows, stride, n, width, 1);
+static void tfm__plain_weighted_sum(float *y, const float *p, const void *rows, int64_t stride,
+                                    int64_t n, int64_t width, int is_f16) {
+    if (is_f16) tfm__plain_weighted(y, p, rows, stride, n, width, 1);
+    else tfm__plain_weighted(y, p, rows, stride, n, width, 0);
 }
 
 static void tfm__plain_narrow_f16(uint16_t *to, const float *x, int64_t n) {
@@ -3129,21 +3085,18 @@ static unsigned char *tfm__packed_panel(const tfm__matrix *w, int64_t i, int64_t
 static TFM__INLINE void tfm__packed_interleave_4x4(unsigned char *to,
                                                    const unsigned char *const *rows, int64_t at) {
     typedef uint32_t four __attribute__((vector_size(16)));
-    four a, b, c, d, low, high;
-    memcpy(&a, rows[0] + at, 16);
-    memcpy(&b, rows[1] + at, 16);
-    memcpy(&c, rows[2] + at, 16);
-    memcpy(&d, rows[3] + at, 16);
-    low = __builtin_shufflevector(a, b, 0, 4, 1, 5), a = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    high = __builtin_shufflevector(c, d, 0, 4, 1, 5), c = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    b = __builtin_shufflevector(low, high, 0, 1, 4, 5);
-    d = __builtin_shufflevector(low, high, 2, 3, 6, 7);
-    low = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-    high = __builtin_shufflevector(a, c, 2, 3, 6, 7);
-    memcpy(to, &b, 16);
-    memcpy(to + 4 * TFM__PANEL, &d, 16);
-    memcpy(to + 8 * TFM__PANEL, &low, 16);
-    memcpy(to + 12 * TFM__PANEL, &high, 16);
+    four v[4], t[4];
+    int r;
+    for (r = 0; r < 4; r++) memcpy(&v[r], rows[r] + at, 16);
+    for (r = 0; r < 2; r++) {
+        t[r] = __builtin_shufflevector(v[2 * r], v[2 * r + 1], 0, 4, 1, 5);
+        t[r + 2] = __builtin_shufflevector(v[2 * r], v[2 * r + 1], 2, 6, 3, 7);
+    }
+    for (r = 0; r < 4; r += 2) {
+        v[r] = __builtin_shufflevector(t[r], t[r + 1], 0, 1, 4, 5);
+        v[r + 1] = __builtin_shufflevector(t[r], t[r + 1], 2, 3, 6, 7);
+    }
+    for (r = 0; r < 4; r++) memcpy(to + 4 * r * TFM__PANEL, &v[r], 16);
 }
 #endif
 
@@ -3296,15 +3249,13 @@ static int tfm__are_floats(const void *data, tfm_dtype dtype) {
 
 /* Makes a matrix rows of floats: in place if the file's bytes are floats here, else a copy. */
 static tfm_status tfm__matrix_set_rows(tfm__packer *p, tfm__matrix *w) {
-    void *memory = w->data;
+    float *rows = (float *)(void *)w->data;
     int64_t i;
     if (w->k_group || !tfm__are_floats(w->data, w->dtype)) {
-        float *rows;
         TFM__TRY(TFM__TAKE(&p->arena, w->rows, w->columns, &rows, p->err));
         for (i = 0; rows && i < w->rows; i++) tfm__matrix_read_row(w, i, rows + i * w->columns);
-        memory = rows;
     }
-    w->floats = (const float *)memory, w->stride = w->columns;
+    w->floats = rows, w->stride = w->columns;
     w->scales = NULL, w->block_sums = NULL;
     return TFM_OK;
 }
@@ -3538,7 +3489,7 @@ static void tfm__product_rows(const tfm__kernels *kernels, const tfm__product *p
     }
 #endif
     for (m = 0; M < 4 && m < M; m++)
-        kernels->dots(tfm__row(&p->y, 0, m), tfm__row(&p->x, 0, m), first, w->stride, N, K);
+        kernels->dots(tfm__row(&p->y, 0, m), tfm__row(&p->x, 0, m), first, w->stride, N, K, 0);
     for (n = 0; M >= 4 && n < N; n += 4)
         for (m = 0; m < M; m += 4) {
             const float *xs[4], *ws[4];
@@ -4365,20 +4316,6 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
                 TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
 
-/* Computes sums[i] = q . row i, for n rows of a head. */
-static void tfm__attend_dot_keys(const tfm__attention *a, float *sums, const float *q,
-                                 const void *rows, int64_t n) {
-    if (!a->k.is_f16) a->kernels->dots(sums, q, (const float *)rows, a->k.t, n, a->K);
-    else a->kernels->dots_f16(sums, q, (const uint16_t *)rows, a->k.t, n, a->K);
-}
-
-/* Computes y += sum_i p[i] * row i. */
-static void tfm__attend_add_values(const tfm__attention *a, float *y, const float *p,
-                                   const void *rows, int64_t n) {
-    if (!a->v.is_f16) a->kernels->weighted_sum(y, p, (const float *)rows, a->v.t, n, a->W);
-    else a->kernels->weighted_sum_f16(y, p, (const uint16_t *)rows, a->v.t, n, a->W);
-}
-
 /* Computes head h of batch row b, query by query: scores, masks, softmax, weighted sum of the
    values. scores: room for S floats. */
 static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t h, float *scores) {
@@ -4392,8 +4329,8 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t h, floa
         for (s = 0; s < n; s = end) {
             end = tfm__attend_next_run(path, s, n, &row);
             if (a->T == 1) TFM__PREFETCH_ROWS(v, row, h, s, end - s, a->W);
-            tfm__attend_dot_keys(a, scores + s, tfm__head_row(&a->q, b, h, t),
-                                 tfm__head_at(k, row, h, s), end - s);
+            a->kernels->dots(scores + s, tfm__head_row(&a->q, b, h, t), tfm__head_at(k, row, h, s),
+                             k->t, end - s, a->K, k->is_f16);
         }
         a->kernels->scale(scores, a->scale, n);
         tfm__attend_mask(a, b, h, t, scores, n);
@@ -4402,7 +4339,8 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t h, floa
         for (s = 0; s < n; s = end) {
             end = tfm__attend_next_run(path, s, n, &row);
             if (a->T == 1 && h + 1 < a->H) TFM__PREFETCH_ROWS(k, row, h + 1, s, end - s, a->K);
-            tfm__attend_add_values(a, context, scores + s, tfm__head_at(v, row, h, s), end - s);
+            a->kernels->weighted_sum(context, scores + s, tfm__head_at(v, row, h, s), v->t, end - s,
+                                     a->W, v->is_f16);
         }
         tfm__attend_store_weights(a, b, h, t, scores, n);
     }
@@ -12149,23 +12087,22 @@ TFM__AVX512 static TFM__INLINE __mmask16 tfm__avx512_mask(int64_t left) {
 
 /* Adds the lanes of 16 accumulators by halves, all at once. Lane i of the result is sum i. */
 TFM__AVX512 static TFM__INLINE __m512 tfm__avx512_sum_lanes(const __m512 *a) {
-    __m512 b[8], c[4], d[2], e;
+    __m512 b[8], e;
     int i;
     /* halves of 8 lanes, then of 4: a register has two accumulators, then four */
     TFM__UNROLL
     for (i = 0; i < 8; i++)
-        b[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a[i], a[i + 8], 0x44),
-                             _mm512_shuffle_f32x4(a[i], a[i + 8], 0xEE));
+        b[i] = _mm512_shuffle_f32x4(a[i], a[i + 8], 0x44) +
+               _mm512_shuffle_f32x4(a[i], a[i + 8], 0xEE);
     TFM__UNROLL
     for (i = 0; i < 4; i++)
-        c[i] = _mm512_add_ps(_mm512_shuffle_f32x4(b[i], b[i + 4], 0x88),
-                             _mm512_shuffle_f32x4(b[i], b[i + 4], 0xDD));
+        b[i] = _mm512_shuffle_f32x4(b[i], b[i + 4], 0x88) +
+               _mm512_shuffle_f32x4(b[i], b[i + 4], 0xDD);
     /* then of 2 and of 1, within quarters */
     TFM__UNROLL
     for (i = 0; i < 2; i++)
-        d[i] = _mm512_add_ps(_mm512_shuffle_ps(c[i], c[i + 2], 0x44),
-                             _mm512_shuffle_ps(c[i], c[i + 2], 0xEE));
-    e = _mm512_add_ps(_mm512_shuffle_ps(d[0], d[1], 0x88), _mm512_shuffle_ps(d[0], d[1], 0xDD));
+        b[i] = _mm512_shuffle_ps(b[i], b[i + 2], 0x44) + _mm512_shuffle_ps(b[i], b[i + 2], 0xEE);
+    e = _mm512_shuffle_ps(b[0], b[1], 0x88) + _mm512_shuffle_ps(b[0], b[1], 0xDD);
     /* the accumulators came out with their indices' bits reversed in pairs: 0 2 1 3 */
     e = _mm512_shuffle_ps(e, e, 0xD8);
     return _mm512_shuffle_f32x4(e, e, 0xD8);
@@ -12413,22 +12350,17 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #define TFM__TILE_CONFIGURE(shape) __asm__ volatile("ldtilecfg %0" : : "m"(shape))
 #define TFM__TILE_RELEASE() __asm__ volatile("tilerelease" : : : "memory")
 #define TFM__TILE_ZERO(t) __asm__ volatile("{tilezero %%tmm" #t "|tilezero tmm" #t "}" ::)
+#define TFM__TILE_MOVE(text, p, stride)                                                            \
+    __asm__ volatile(text : : "r"(p), "r"((int64_t)(stride)) : "memory")
 #define TFM__TILE_LOAD(t, p, stride)                                                               \
-    __asm__ volatile("{tileloadd (%0,%1,1), %%tmm" #t "|tileloadd tmm" #t ", [%0+%1*1]}"           \
-                     :                                                                             \
-                     : "r"(p), "r"((int64_t)(stride))                                              \
-                     : "memory")
+    TFM__TILE_MOVE("{tileloadd (%0,%1,1), %%tmm" #t "|tileloadd tmm" #t ", [%0+%1*1]}", p, stride)
 #define TFM__TILE_STORE(t, p, stride)                                                              \
-    __asm__ volatile("{tilestored %%tmm" #t ", (%0,%1,1)|tilestored [%0+%1*1], tmm" #t "}"         \
-                     :                                                                             \
-                     : "r"(p), "r"((int64_t)(stride))                                              \
-                     : "memory")
-#define TFM__TILE_DOT_INT8(c, a, b)                                                                \
-    __asm__ volatile("{tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #c "|tdpbusd tmm" #c ", tmm" #a    \
+    TFM__TILE_MOVE("{tilestored %%tmm" #t ", (%0,%1,1)|tilestored [%0+%1*1], tmm" #t "}", p, stride)
+#define TFM__TILE_PRODUCT(op, c, a, b)                                                             \
+    __asm__ volatile("{" op " %%tmm" #b ", %%tmm" #a ", %%tmm" #c "|" op " tmm" #c ", tmm" #a      \
                      ", tmm" #b "}" ::)
-#define TFM__TILE_DOT_BF16(c, a, b)                                                                \
-    __asm__ volatile("{tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c "|tdpbf16ps tmm" #c           \
-                     ", tmm" #a ", tmm" #b "}" ::)
+#define TFM__TILE_DOT_INT8(c, a, b) TFM__TILE_PRODUCT("tdpbusd", c, a, b)
+#define TFM__TILE_DOT_BF16(c, a, b) TFM__TILE_PRODUCT("tdpbf16ps", c, a, b)
 #endif
 
 TFM__AVX512 static TFM__INLINE void tfm__avx512_store_bytes(unsigned char *q, __m512 v, int bias) {
@@ -12582,46 +12514,37 @@ static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, v128_t v, int bi
 /* ---- the kernel sets ---- */
 
 static const tfm__kernels *tfm__kernel_set(int i) {
-/* A set: its variable and name; tiles of F32, F16, BF16 and int8; zero point, configure, narrow;
-   and the sets that its loops, loops of F16 and narrow_f16 are taken from. */
-#define TFM__LOOPS_OF(isa)                                                                         \
-    tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum,     \
+/* A set: its variable and name; the instructions of its loops and its tiles of F32; tiles of F16,
+   BF16 and int8; zero point, configure, narrow; the set that narrow_f16 is taken from. */
+/* clang-format off */
+#define TFM__KERNELS(set, name, isa, f16, bf16, int8, zero, configure, narrow, to_f16)             \
+    static const tfm__kernels set = {                                                              \
+        name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, zero, configure, narrow,                  \
+        tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, \
         tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add,           \
-        tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm
-#define TFM__F16_OF(dots, isa)                                                                     \
-    tfm__##dots##_dots_f16, tfm__##dots##_weighted_sum_f16, tfm__##isa##_narrow_f16
-#define TFM__KERNELS(set, name, f32, f16, bf16, int8, zero, configure, narrow, isa, dots, to_f16)  \
-    static const tfm__kernels set = {name,                                                         \
-                                     {NULL, f32, f16, bf16, int8},                                 \
-                                     zero,                                                         \
-                                     configure,                                                    \
-                                     narrow,                                                       \
-                                     TFM__LOOPS_OF(isa),                                           \
-                                     TFM__F16_OF(dots, to_f16)}
-    TFM__KERNELS(plain, "plain C", tfm__plain_f32, NULL, NULL, tfm__plain_int8, 0, NULL, NULL,
-                 plain, plain, plain);
+        tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm,       \
+        tfm__##to_f16##_narrow_f16}
+    /* clang-format on */
+    TFM__KERNELS(plain, "plain C", plain, NULL, NULL, tfm__plain_int8, 0, NULL, NULL, plain);
 #ifdef TFM__X86
-    TFM__KERNELS(sse2, "SSE2", tfm__sse2_f32, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL,
-                 sse2, plain, plain);
-    TFM__KERNELS(avx2, "AVX2 and FMA", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8,
-                 0, NULL, NULL, avx2, avx2, avx2);
+    TFM__KERNELS(sse2, "SSE2", sse2, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL, plain);
+    TFM__KERNELS(avx2, "AVX2 and FMA", avx2, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8, 0, NULL,
+                 NULL, avx2);
 #ifdef TFM__AVX_VNNI
-    TFM__KERNELS(avx_vnni, "AVX2 with VNNI", tfm__avx2_f32, tfm__avx2_f16, tfm__avx2_bf16,
-                 tfm__avx_vnni_int8, 128, NULL, NULL, avx2, avx2, avx2);
+    TFM__KERNELS(avx_vnni, "AVX2 with VNNI", avx2, tfm__avx2_f16, tfm__avx2_bf16,
+                 tfm__avx_vnni_int8, 128, NULL, NULL, avx2);
 #endif
-    TFM__KERNELS(avx512, "AVX-512", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx2_int8, 0, NULL, NULL, avx512, avx512, avx2);
-    TFM__KERNELS(vnni, "AVX-512 with VNNI", tfm__avx512_f32, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx512_int8, 128, NULL, NULL, avx512, avx512, avx2);
+    TFM__KERNELS(avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 0,
+                 NULL, NULL, avx2);
+    TFM__KERNELS(vnni, "AVX-512 with VNNI", avx512, tfm__avx512_f16, tfm__avx512_bf16,
+                 tfm__avx512_int8, 128, NULL, NULL, avx2);
 #ifdef TFM__BF16
-    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", tfm__avx512_f32, tfm__avx512_f16,
-                 tfm__avx512_pairs, tfm__avx512_int8, 128, NULL, tfm__avx512_narrow, avx512, avx512,
-                 avx2);
+    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", avx512, tfm__avx512_f16, tfm__avx512_pairs,
+                 tfm__avx512_int8, 128, NULL, tfm__avx512_narrow, avx2);
 #endif
 #ifdef TFM__AMX
-    TFM__KERNELS(amx, "AVX-512 with VNNI and AMX", tfm__avx512_f32, tfm__avx512_f16,
-                 tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, tfm__avx512_configure,
-                 tfm__avx512_narrow, avx512, avx512, avx2);
+    TFM__KERNELS(amx, "AVX-512 with VNNI and AMX", avx512, tfm__avx512_f16, tfm__avx512_amx_bf16,
+                 tfm__avx512_amx_int8, 128, tfm__avx512_configure, tfm__avx512_narrow, avx2);
 #endif
     if (i == 1) return &sse2;
     if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -12646,24 +12569,22 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #endif
 #endif
 #ifdef TFM__NEON
-    TFM__KERNELS(neon, "NEON", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0,
-                 NULL, NULL, neon, neon, neon);
+    TFM__KERNELS(neon, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0, NULL, NULL,
+                 neon);
 #ifdef TFM__NEON_DOT
-    TFM__KERNELS(neon_dot, "NEON with dot product", tfm__neon_f32, tfm__neon_f16, tfm__neon_bf16,
-                 tfm__neon_dot_int8, 0, NULL, NULL, neon, neon, neon);
+    TFM__KERNELS(neon_dot, "NEON with dot product", neon, tfm__neon_f16, tfm__neon_bf16,
+                 tfm__neon_dot_int8, 0, NULL, NULL, neon);
     if (i == 2 && tfm__cpu_has_neon_dot()) return &neon_dot;
 #endif
     if (i == 1) return &neon;
 #endif
 #ifdef TFM__WASM
-    TFM__KERNELS(wasm, "WASM SIMD128", tfm__wasm_f32, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL,
-                 NULL, wasm, plain, plain);
+    TFM__KERNELS(wasm, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL, NULL,
+                 plain);
     if (i == 1) return &wasm;
 #endif
     return i ? NULL : &plain;
 #undef TFM__KERNELS
-#undef TFM__F16_OF
-#undef TFM__LOOPS_OF
 }
 
 #endif /* TRANSFORMER_IMPLEMENTATION */
@@ -12920,10 +12841,9 @@ static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__TILING, int8)};
 #ifdef TFM__TILE_LOAD
 /* Sets up all eight registers with 16 rows of 64 bytes, or releases them. */
 static void TFM__(configure)(int on) {
-    static const unsigned char shape[64] = {1,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0,
-                                            0,  0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,
-                                            64, 0, 64, 0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0,
-                                            0,  0, 0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16};
+    unsigned char shape[64] = {1};
+    int i;
+    for (i = 0; i < 8; i++) shape[16 + 2 * i] = 64, shape[48 + i] = 16;
     if (on) TFM__TILE_CONFIGURE(shape);
     else TFM__TILE_RELEASE();
 }
@@ -13257,11 +13177,24 @@ TFM__INLINED void TFM__(weighted_columns)(float *y, const float *p, const void *
     TFM__UNROLL
     for (l = 0; l < vectors; l++) TFM__V_STORE_SOME(y + l * TFM__VL, a[l], TFM__(some)(width, l));
 }
-TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const float *rows,
-                                            int64_t stride, int64_t n, int64_t width) {
-    for (; width > 2 * TFM__VL; width -= 4 * TFM__VL, y += 4 * TFM__VL, rows += 4 * TFM__VL)
-        TFM__(weighted_columns)(y, p, rows, stride, n, width, 4, 0);
-    if (width > 0) TFM__(weighted_columns)(y, p, rows, stride, n, width, 2, 0);
+TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const void *rows,
+                                            int64_t stride, int64_t n, int64_t width, int is_f16) {
+    const int wide = 4 * TFM__VL;
+    const char *row = (const char *)rows;
+    if (!is_f16) {
+        for (; width > 2 * TFM__VL; width -= wide, y += wide, row += 4 * wide)
+            TFM__(weighted_columns)(y, p, row, stride, n, width, 4, 0);
+        if (width > 0) TFM__(weighted_columns)(y, p, row, stride, n, width, 2, 0);
+        return;
+    }
+#ifdef TFM__V_F16
+    for (; width >= wide; width -= wide, y += wide, row += 2 * wide)
+        TFM__(weighted_columns)(y, p, row, stride, n, wide, 4, 1);
+    for (; width > 0; width -= TFM__VL, y += TFM__VL, row += 2 * TFM__VL)
+        TFM__(weighted_columns)(y, p, row, stride, n, tfm__min(TFM__VL, width), 1, 1);
+#else
+    tfm__plain_weighted_sum(y, p, rows, stride, n, width, 1);
+#endif
 }
 
 #ifndef TFM__MOMENTS
@@ -13459,9 +13392,14 @@ TFM__INLINED void TFM__(row_dots)(float *sums, const float *x, const void *rows,
         memcpy(sums, all, (size_t)step * sizeof *sums);
     }
 }
-TFM__TARGET static void TFM__(dots)(float *sums, const float *x, const float *rows, int64_t stride,
-                                    int64_t n, int64_t width) {
-    TFM__(row_dots)(sums, x, rows, stride, n, width, 0);
+TFM__TARGET static void TFM__(dots)(float *sums, const float *x, const void *rows, int64_t stride,
+                                    int64_t n, int64_t width, int is_f16) {
+    if (!is_f16) TFM__(row_dots)(sums, x, rows, stride, n, width, 0);
+#ifdef TFM__V_F16
+    else TFM__(row_dots)(sums, x, rows, stride, n, width, 1);
+#else
+    else tfm__plain_dots(sums, x, rows, stride, n, width, 1);
+#endif
 }
 TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *const *w, int64_t n,
                                         float *sums) {
@@ -13476,9 +13414,6 @@ TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *cons
         }
 }
 
-/* ---- keys and values in F16 ---- */
-
-#ifdef TFM__V_F16
 #ifdef TFM__V_STORE_F16
 TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t n) {
     const TFM__V least = TFM__V_SET(-65504.0f), most = TFM__V_SET(65504.0f);
@@ -13493,18 +13428,6 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 }
 #endif
 
-TFM__TARGET static void TFM__(dots_f16)(float *sums, const float *x, const uint16_t *rows,
-                                        int64_t stride, int64_t n, int64_t width) {
-    TFM__(row_dots)(sums, x, rows, stride, n, width, 1);
-}
-TFM__TARGET static void TFM__(weighted_sum_f16)(float *y, const float *p, const uint16_t *rows,
-                                                int64_t stride, int64_t n, int64_t width) {
-    for (; width >= 4 * TFM__VL; width -= 4 * TFM__VL, y += 4 * TFM__VL, rows += 4 * TFM__VL)
-        TFM__(weighted_columns)(y, p, rows, stride, n, 4 * TFM__VL, 4, 1);
-    for (; width > 0; width -= TFM__VL, y += TFM__VL, rows += TFM__VL)
-        TFM__(weighted_columns)(y, p, rows, stride, n, tfm__min(TFM__VL, width), 1, 1);
-}
-#endif /* TFM__V_F16 */
 #endif /* TFM__LOOPS */
 
 #undef TFM__ISA

@@ -146,8 +146,8 @@ static void dots(const tfm__kernels *k) {
     for (n = 0; n <= MOST; n++) {
         fill(n, (unsigned)n + 1);
         k->dots_4x4(x_rows, w_rows, n, four);
-        k->dots(one, x_rows[1], w_rows[0], W_STRIDE, 16, n);
-        k->dots(few, x_rows[1], w_rows[0], W_STRIDE, 4, n);
+        k->dots(one, x_rows[1], w_rows[0], W_STRIDE, 16, n, 0);
+        k->dots(few, x_rows[1], w_rows[0], W_STRIDE, 4, n, 0);
         for (i = 0; i < 4; i++)
             for (j = 0; j < 4; j++) {
                 double error = dot_error(x_rows[i], w_rows[j], n, four[4 * i + j]);
@@ -179,9 +179,9 @@ static void weighted(const tfm__kernels *k) {
                 rows[i * STRIDE + j] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
         }
         for (j = 0; j < STRIDE; j++) ys[j] = at_once[j] = j < width ? 1.0f : 7.0f;
-        k->weighted_sum(at_once, p, rows, STRIDE, 9, width);
-        k->weighted_sum(ys, p, rows, STRIDE, 4, width);
-        k->weighted_sum(ys, p + 4, rows + 4 * STRIDE, STRIDE, 5, width);
+        k->weighted_sum(at_once, p, rows, STRIDE, 9, width, 0);
+        k->weighted_sum(ys, p, rows, STRIDE, 4, width, 0);
+        k->weighted_sum(ys, p + 4, rows + 4 * STRIDE, STRIDE, 5, width, 0);
         same &= memcmp(ys, at_once, sizeof ys) == 0;
         for (j = 0; j < width; j++) {
             double sum = 1, error;
@@ -220,8 +220,8 @@ static void halves(const tfm__kernels *k) {
                 rows[i * STRIDE + j] = tfm__float_from_half(half[i * STRIDE + j]);
             }
         sums[n] = expected[n] = 7;
-        k->dots(expected, x, rows, STRIDE, n, width);
-        k->dots_f16(sums, x, half, STRIDE, n, width);
+        k->dots(expected, x, rows, STRIDE, n, width, 0);
+        k->dots(sums, x, half, STRIDE, n, width, 1);
         for (i = 0; i < n; i++) {
             double error = dot_error(x, rows + i * STRIDE, width, sums[i]);
             if (!(error <= most)) most = error;
@@ -232,9 +232,9 @@ static void halves(const tfm__kernels *k) {
             if (p[i] == 0.0f) memset(half + i * STRIDE, 0xFF, (size_t)width * sizeof *half);
         }
         for (j = 0; j < STRIDE; j++) from_half[j] = from_rows[j] = j < width ? 1.0f : 7.0f;
-        k->weighted_sum_f16(from_half, p, half, STRIDE, n / 2, width);
-        k->weighted_sum_f16(from_half, p + n / 2, half + n / 2 * STRIDE, STRIDE, n - n / 2, width);
-        k->weighted_sum(from_rows, p, rows, STRIDE, n, width);
+        k->weighted_sum(from_half, p, half, STRIDE, n / 2, width, 1);
+        k->weighted_sum(from_half, p + n / 2, half + n / 2 * STRIDE, STRIDE, n - n / 2, width, 1);
+        k->weighted_sum(from_rows, p, rows, STRIDE, n, width, 0);
         same &= memcmp(from_half, from_rows, sizeof from_half) == 0;
         clean &= sums[n] == 7;
     }
@@ -991,7 +991,7 @@ static void same_rows(const tfm__kernels *k, const tfm__kernels *other) {
             for (set = 0; set < 2; set++) {
                 k = sets[set];
                 memcpy(y[set], x, sizeof x);
-                k->weighted_sum(y[set], w, x + n, 1, n, n * 3 / 4);
+                k->weighted_sum(y[set], w, x + n, 1, n, n * 3 / 4, 0);
                 k->scale(y[set] + n, 0.37f, n), k->add(y[set] + n, w, n);
                 k->times(y[set] + n, x, n);
                 k->quantize(q[set], x, 300, 128, n);
