@@ -1601,6 +1601,11 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 #if defined(__linux__) && defined(__LP64__) && defined(__GNUC__) && !defined(__TINYC__) &&         \
     (defined(__x86_64__) || defined(__aarch64__))
 #define TFM__SYSTEM_CALLS
+#ifdef _GNU_SOURCE
+#include <unistd.h>
+#else
+extern long syscall(long number, ...); /* unistd.h has it for those who ask for all of GNU's */
+#endif
 #endif
 #ifndef TFM_COUNT
 #define TFM_COUNT(operations) ((void)0)
@@ -1866,39 +1871,20 @@ static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, v
     return TFM_OK;
 }
 
-#ifdef TFM__SYSTEM_CALLS
-/* Linux's system call by the instruction itself, as C99 has no syscall(). Below 0: -errno. */
-static int64_t tfm__system_call(int64_t number, int64_t a, int64_t b, int64_t c) {
-#ifdef __x86_64__
-    int64_t answer;
-    __asm__ volatile("syscall"
-                     : "=a"(answer)
-                     : "a"(number), "D"(a), "S"(b), "d"(c)
-                     : "rcx", "r11", "memory");
-    return answer;
-#else
-    register int64_t x8 __asm__("x8") = number, x0 __asm__("x0") = a;
-    register int64_t x1 __asm__("x1") = b, x2 __asm__("x2") = c;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-    return x0;
-#endif
-}
-#endif
-
 /* Asks for huge pages: 2 MB at a page fault and in an entry of the TLB, not 4 KB. For memory of
    malloc's that is going to be used from end to end; refused, nothing changes. */
 static void tfm__advise_huge_pages(const tfm_allocator *allocator, void *memory, int64_t bytes) {
 #ifdef TFM__SYSTEM_CALLS
 #ifdef __x86_64__
-    enum { MADVISE = 28, HUGE_PAGE = 14 };
+    const long advise = 28, huge_page = 14;
 #else
-    enum { MADVISE = 233, HUGE_PAGE = 14 };
+    const long advise = 233, huge_page = 14;
 #endif
     const int64_t page = 65536, least = 4 << 20; /* page: of any size there is, a multiple */
     int64_t skip = (page - (int64_t)((uintptr_t)memory % (uintptr_t)page)) % page;
     if (!TFM__LIBC_MALLOC || allocator->allocate != tfm__default_allocate || bytes < least) return;
     bytes -= skip;
-    tfm__system_call(MADVISE, (int64_t)(intptr_t)memory + skip, bytes - bytes % page, HUGE_PAGE);
+    (void)syscall(advise, (char *)memory + skip, bytes - bytes % page, huge_page);
 #else
     (void)allocator, (void)memory, (void)bytes;
 #endif
@@ -12120,7 +12106,7 @@ TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
 enum { TFM__CPU_F16C = 1, TFM__CPU_AVX_VNNI = 2, TFM__CPU_AMX = 4 };
 
 static int tfm__cpu_ask(int feature) {
-    enum { ARCH_PRCTL = 158, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    const long arch_prctl = 158, request_permission = 0x1023, tile_data = 18;
     unsigned a, b, c, d, low, high;
     if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
     if (feature == TFM__CPU_F16C) return c >> 29 & 1;
@@ -12135,9 +12121,9 @@ static int tfm__cpu_ask(int feature) {
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     if ((low >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
     if (!(d >> 22 & d >> 24 & d >> 25 & 1)) return 0; /* bf16, tiles, int8 */
-    return tfm__system_call(ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA, 0) == 0;
+    return syscall(arch_prctl, request_permission, tile_data) == 0;
 #else
-    (void)low, (void)high;
+    (void)low, (void)high, (void)arch_prctl, (void)request_permission, (void)tile_data;
     return 0;
 #endif
 }
@@ -12332,8 +12318,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #endif
 #define TFM__MOMENTS tfm__avx2_moments
 #define TFM__INT8_TARGET TFM__VNNI
-#define TFM__INT8_TILES(X, type)                                                                   \
-    X(type, 12, 2) X(type, 8, 2) X(type, 4, 4) X(type, 2, 4) X(type, 1, 4)
+#define TFM__INT8_TILES TFM__FLOAT_TILES
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m512i
 #define TFM__I_LOAD(p) _mm512_loadu_si512(p)
