@@ -9887,18 +9887,19 @@ static void tfm__bytes_join(tfm__joined *j, int32_t id) {
 /* >>sentencepiece =================================================================================
    28. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
-   its own model file: protocol buffers, without a library for them. Gives the ids that the package
-   gives (0.2.3; tests/compare/compare_sentencepiece.py), to the last tie: scores are added in float, in its
-   order. Three parts: the reader, which checks all that the others rely on; text to pieces
-   (normalize, then unigram or BPE over cells in scratch memory); ids to text, a byte at a time.
-   Legend: n bytes of normalized text; a piece's id is its place in the file.
+   its own model file: protocol buffers, without a library for them. It gives the ids that the package
+   gives (0.2.3; tests/compare/compare_sentencepiece.py), to the last tie. Five parts: the reader,
+   which checks all that the others rely on; the trie of all pieces; text to normalized text; that to
+   pieces, by unigram or BPE; the interface, with ids to text. Relies on vocabularies and on the cells
+   of >>tokenizers.
+   Legend: n bytes of normalized text; a piece's id is its position in the file.
    ============================================================================================== */
 
 typedef enum tfm__piece_type {
     TFM__PIECE_NORMAL = 1,
     TFM__PIECE_UNKNOWN,
     TFM__PIECE_CONTROL,
-    TFM__PIECE_USER, /* user-defined: never normalized, never cut */
+    TFM__PIECE_USER, /* user-defined: is neither normalized nor cut */
     TFM__PIECE_UNUSED,
     TFM__PIECE_BYTE
 } tfm__piece_type;
@@ -9917,8 +9918,8 @@ typedef struct tfm__trie {
     int32_t root[256]; /* the root's child by each byte, or -1: it has too many for a search */
 } tfm__trie;
 
-/* Rules "these bytes become those": a double array in the file's own layout (Darts), and the
-   strings that they become, each with a NUL behind. */
+/* Rules that replace some bytes by others: a double array (Darts) as the file has it, and the
+   replacements, each of which ends with a NUL. */
 struct tfm__charsmap {
     const unsigned char *units; /* [n_units] of 4 bytes, at any address; NULL: no rules */
     int64_t n_units, n_strings;
@@ -9934,18 +9935,16 @@ struct tfm__sentencepiece {
     const char *unk_surface; /* what the unknown piece becomes in text */
     int64_t unk_surface_size;
     int bpe, byte_fallback, has_unused, has_users;
-    int dummy_prefix, suffix, trim, escape; /* normalizer_spec; suffix: whitespace goes behind */
-    int cuts[2]; /* no piece lies across the end of a space mark; the begin */
+    int dummy_prefix, suffix, trim, escape; /* normalizer_spec; suffix: a word's space follows it */
+    int cuts[2]; /* BPE: no piece crosses [0] the end of a space mark, [1] its beginning */
     int32_t unk, bytes[256];
     float unk_score;
-    unsigned char plain[256]; /* bytes that stand for themselves: 1 always, 2 before ASCII */
+    unsigned char plain[256]; /* bytes that normalization keeps: 1 always, 2 before ASCII */
 };
-
-
 
 /* ---- protocol buffers: tag, value, tag, value ... ---- */
 
-enum { TFM__WIRE_DEPTH = 16 }; /* of groups in fields that nobody asks for */
+enum { TFM__WIRE_DEPTH = 16 }; /* of groups, which are skipped */
 enum { TFM__WIRE_VARINT = 0, TFM__WIRE_8 = 1, TFM__WIRE_BYTES = 2, TFM__WIRE_4 = 5 };
 
 typedef struct tfm__wire {
@@ -9959,7 +9958,8 @@ typedef struct tfm__wire_field {
     const unsigned char *bytes;
 } tfm__wire_field;
 
-/* Seven bits a byte, the lowest first; 0 where the input ends or the number has over 64 bits. */
+/* Reads a number of seven bits a byte, the lowest first. Returns 0 if the input ends before the number
+   or the number has over 64 bits. */
 static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     int shift;
     *value = 0;
@@ -9972,28 +9972,25 @@ static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     return 0;
 }
 
-/* The value of a field that is no group. */
+/* Reads the value of a field that is not a group. Returns 0 at a fault. */
 static int tfm__wire_value(tfm__wire *w, tfm__wire_field *f) {
-    int64_t left, take = 0;
+    uint64_t size = f->type == TFM__WIRE_8 ? 8 : 4;
     if (f->type == TFM__WIRE_VARINT) return tfm__wire_varint(w, &f->value);
-    if (f->type == TFM__WIRE_BYTES && !tfm__wire_varint(w, &f->value)) return 0;
-    left = w->end - w->at;
-    if (f->type == TFM__WIRE_8) take = 8;
-    else if (f->type == TFM__WIRE_4) take = 4;
-    else if (f->type != TFM__WIRE_BYTES || f->value > (uint64_t)left) return 0;
-    else take = (int64_t)f->value;
-    if (take > left) return 0;
-    f->bytes = w->at;
-    if (f->type != TFM__WIRE_BYTES) {
-        f->value = 0;
-        for (left = take - 1; left >= 0; left--) f->value = f->value << 8 | w->at[left];
+    if (f->type == TFM__WIRE_BYTES) {
+        if (!tfm__wire_varint(w, &f->value)) return 0;
+        size = f->value;
+    } else if (f->type != TFM__WIRE_8 && f->type != TFM__WIRE_4) {
+        return 0;
     }
-    w->at += take;
+    if (size > (uint64_t)(w->end - w->at)) return 0;
+    f->bytes = w->at;
+    if (f->type != TFM__WIRE_BYTES) f->value = tfm__little_endian(w->at, (int)size);
+    w->at += size;
     return 1;
 }
 
-/* The next field: 1, at the end 0, at a fault -1. A group is stepped over as a whole and comes out
-   with type 4. */
+/* Reads the next field. Returns 1, at the end 0, at a fault -1. A group is skipped as a whole: it is
+   one field of type 4. */
 static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
     uint64_t open[TFM__WIRE_DEPTH], tag;
     int depth = 0;
@@ -10014,7 +10011,7 @@ static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
     return 1;
 }
 
-/* The message that a field of bytes is. */
+/* Returns the message that a field of bytes holds. */
 static tfm__wire tfm__wire_inside(const tfm__wire_field *f) {
     tfm__wire w;
     w.at = f->bytes;
@@ -10028,7 +10025,7 @@ enum { TFM__SPM_PIECE = 1, TFM__SPM_TRAINER, TFM__SPM_NORMALIZER, TFM__SPM_DENOR
 static const char *const tfm__spm_parts[] = {"pieces",          "a piece", "trainer_spec",
                                              "normalizer_spec", NULL,      "denormalizer_spec"};
 
-/* "src_sentencepiece, piece 17: what more" */
+/* Fails with "src_sentencepiece, piece 17: what more". */
 static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, const char *more) {
     if (r->part == TFM__SPM_PIECE)
         return tfm__fail(r->err, TFM_E_TENSOR, "%s, piece %i: %s%s", r->name, r->piece, what, more);
@@ -10068,8 +10065,8 @@ static const struct {
     {TFM__SPM_NORMALIZER, TFM__WIRE_VARINT, 4, "remove_extra_whitespaces"},
     {TFM__SPM_NORMALIZER, TFM__WIRE_VARINT, 5, "escape_whitespaces"}};
 
-/* Reads the known fields of a part of the file, each at most once; fields[i].number 0: absent.
-   Others are stepped over. */
+/* Reads the known fields of a part of the file, each at most once, and skips others. An absent field
+   has number 0. */
 static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
                                    tfm__wire_field *fields) {
     int rows = part == TFM__SPM_DENORMALIZER ? TFM__SPM_NORMALIZER : part, i, got;
@@ -10091,22 +10088,29 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
     return TFM_OK;
 }
 
-/* value, or what holds where the field is absent */
+/* Returns the field's value, or otherwise if the field is absent. */
 static uint64_t tfm__spm_value(const tfm__wire_field *f, uint64_t otherwise) {
     return f->number ? f->value : otherwise;
 }
 
-
-/* One unit of a charsmap. */
+/* Returns unit i of a charsmap. */
 static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
     const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
-/* How far the children are from their parent, by XOR. */
+/* Returns what a node's number becomes the base of its children by, with XOR. */
 static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
 
-/* 4 bytes size of the trie, the trie, the strings. Afterwards a walk needs no checks: every unit
-   that can be a node has its block of 256 children, and its string, inside. */
+/* Goes from a node to its child by c. Returns 0 if there is none. */
+static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
+    uint32_t child = *node ^ tfm__charsmap_offset(tfm__charsmap_unit(m, *node)) ^ (unsigned char)c;
+    if ((tfm__charsmap_unit(m, child) & 0x800000FF) != (unsigned char)c) return 0;
+    *node = child;
+    return 1;
+}
+
+/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk needs
+   no checks, because every node has its 256 possible children and its string inside. */
 static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
                                     tfm__charsmap *m) {
     static const char *const name = "precompiled_charsmap: ";
@@ -10143,15 +10147,15 @@ static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_f
     return TFM_OK;
 }
 
-/* ---- building a trie ---- */
+/* ---- the trie ---- */
 
-/* Pieces that text can become; unused ones by BPE, on the way to longer ones. */
+/* Returns 1 for a piece that text can become. BPE merges unused pieces to longer ones. */
 static int tfm__is_text_piece(const tfm__sentencepiece *p, int32_t id) {
     return p->types[id] == TFM__PIECE_NORMAL || p->types[id] == TFM__PIECE_USER ||
            (p->types[id] == TFM__PIECE_UNUSED && p->bpe);
 }
 
-/* How many bytes sorted spelling i begins with that the one before it begins with, too. */
+/* Returns how many bytes sorted spelling i shares with the one before it. */
 static int32_t tfm__shared_bytes(const tfm__vocabulary *v, int64_t i) {
     const tfm__spelling *s = tfm__sorted(v, i), *last = i ? tfm__sorted(v, i - 1) : s;
     int32_t n = 0;
@@ -10198,9 +10202,28 @@ static void tfm__trie_build(tfm__sentencepiece *p) {
     for (at = 1; at < nodes[1].children; at++) p->trie.root[(unsigned char)labels[at]] = at;
 }
 
+/* Returns the child of node by byte c, or -1. */
+static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
+    int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
+    if (node == 0) return t->root[(unsigned char)c];
+    while (child < end && t->labels[child] != c) child++; /* mostly few, in one cache line */
+    return child < end ? child : -1;
+}
+/* Returns the node to which size bytes of text lead from node, or -1. */
+static int32_t tfm__trie_walk(const tfm__trie *t, int32_t node, const char *text, int32_t size) {
+    int32_t i;
+    for (i = 0; i < size && node >= 0; i++) node = tfm__trie_step(t, node, text[i]);
+    TFM_COUNT_TEXT(i);
+    return node;
+}
+/* Returns the piece that ends at a node, or -1. */
+static int32_t tfm__trie_piece(const tfm__trie *t, int32_t node) {
+    return node < 0 ? -1 : t->nodes[node].id;
+}
+
 /* ---- pieces and specs ---- */
 
-/* 0 to 255 for "<0x00>" to "<0xFF>", else -1. */
+/* Returns 0 to 255 for "<0x00>" to "<0xFF>", else -1. */
 static int tfm__byte_of_piece(const char *text, int64_t size) {
     static const char digits[] = "0123456789ABCDEF";
     const char *high, *low;
@@ -10210,7 +10233,7 @@ static int tfm__byte_of_piece(const char *text, int64_t size) {
     return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
 }
 
-/* Piece i, after trainer_spec: whether bytes are allowed is said there. */
+/* Reads a piece. trainer_spec is read before, because it says whether pieces of bytes are allowed. */
 static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
     tfm__wire_field f[TFM__SPM_FIELDS];
     tfm__spelling *s = &p->vocabulary.spellings[r->piece];
@@ -10254,7 +10277,7 @@ static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm
     return TFM_OK;
 }
 
-/* What the file says of the whole. An absent part is an empty one: all its fields are defaults. */
+/* Reads the specs. All fields of an absent one have their defaults. */
 static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
                                  const tfm__wire *parts) {
     tfm__wire_field f[TFM__SPM_FIELDS];
@@ -10292,16 +10315,8 @@ static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
     return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
 }
 
-/* From a node of a charsmap to its child by c; 0: there is none. */
-static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
-    uint32_t child = *node ^ tfm__charsmap_offset(tfm__charsmap_unit(m, *node)) ^ (unsigned char)c;
-    if ((tfm__charsmap_unit(m, child) & 0x800000FF) != (unsigned char)c) return 0;
-    *node = child;
-    return 1;
-}
-
-/* ASCII that no rule and no user-defined piece begins with, or only with more than ASCII behind
-   (a letter and its accent), needs no look-up. */
+/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or only
+   rules that go on with more than ASCII (a letter and its accent). */
 static void tfm__spm_plain(tfm__sentencepiece *p) {
     const tfm__charsmap *m = &p->map;
     int32_t i;
@@ -10322,7 +10337,7 @@ static void tfm__spm_plain(tfm__sentencepiece *p) {
             p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
 }
 
-/* Where BPE may cut the text: no piece has other text behind a space mark, or before one. */
+/* Sets p->cuts. BPE may cut the text after space marks if no piece goes on there, or before them. */
 static void tfm__spm_cuts(tfm__sentencepiece *p) {
     int32_t i;
     p->cuts[0] = p->cuts[1] = !p->has_unused;
@@ -10339,7 +10354,7 @@ static void tfm__spm_cuts(tfm__sentencepiece *p) {
     }
 }
 
-/* What the parts must be together, once all are read. */
+/* Checks the parts together, sorts the pieces and counts the nodes of their trie. */
 static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     tfm__vocabulary *v = &p->vocabulary;
     int64_t i;
@@ -10401,10 +10416,12 @@ static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
         if (f.type != TFM__WIRE_BYTES)
             return tfm__fail(r->err, TFM_E_TENSOR, "%s, field %i: wrong wire type", r->name,
                              (int64_t)f.number);
-        n += r->part == TFM__SPM_PIECE;
-        /* tag, length and a byte: 5 in the file, where 16 are taken */
-        if (r->part == TFM__SPM_PIECE && f.value < 3) return tfm__spm_fault(r, "it is empty", "");
-        if (r->part == TFM__SPM_PIECE) continue;
+        if (r->part == TFM__SPM_PIECE) {
+            /* memory is in proportion to the file: a piece has at least 5 bytes there */
+            if (f.value < 3) return tfm__spm_fault(r, "it is empty", "");
+            n++;
+            continue;
+        }
         if (parts[r->part].at) return tfm__spm_fault(r, "duplicate field", "");
         parts[r->part] = tfm__wire_inside(&f);
     }
@@ -10435,8 +10452,7 @@ static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
 
 enum { TFM__MOST_RULES = 32, TFM__MOST_USERS = 64 }; /* matches of one place that count */
 
-/* The longest rule that text begins with: how many bytes it takes, 0 for none, and what they
-   become. */
+/* Finds the longest rule that text begins with. Returns how many bytes it replaces, 0: none. */
 static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int64_t size,
                                    const char **becomes) {
     uint32_t node = 0, unit, leaf;
@@ -10456,23 +10472,8 @@ static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int
     return length;
 }
 
-/* Returns the child of node by byte c, or -1. */
-static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
-    int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
-    if (node == 0) return t->root[(unsigned char)c];
-    while (child < end && t->labels[child] != c) child++; /* mostly few, in one cache line */
-    return child < end ? child : -1;
-}
-/* Returns the node to which size bytes of text lead from node, or -1. */
-static int32_t tfm__trie_walk(const tfm__trie *t, int32_t node, const char *text, int32_t size) {
-    int32_t i;
-    for (i = 0; i < size && node >= 0; i++) node = tfm__trie_step(t, node, text[i]);
-    TFM_COUNT_TEXT(i);
-    return node;
-}
-
-/* The longest user-defined piece that text begins with, 0 for none. */
-static int64_t tfm__user_match(const tfm__sentencepiece *p, const char *text, int64_t size,
+/* Finds the longest user-defined piece that text begins with. Returns its bytes, 0: none. */
+static int64_t tfm__spm_match_user(const tfm__sentencepiece *p, const char *text, int64_t size,
                                int32_t *id) {
     int64_t i, length = 0;
     int32_t node = 0, piece;
@@ -10506,12 +10507,12 @@ static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int6
     *n = TFM__REPLACEMENT;
     return 1;
 }
-/* And after user-defined pieces. */
-static int64_t tfm__normal_prefix(const tfm__sentencepiece *p, const char *text, int64_t size,
-                                  const char **out, int64_t *n) {
+/* Does the same, but keeps user-defined pieces. */
+static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, int64_t size,
+                               const char **out, int64_t *n) {
     int32_t id;
     *out = text;
-    *n = tfm__user_match(p, text, size, &id);
+    *n = tfm__spm_match_user(p, text, size, &id);
     return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
 }
 
@@ -10526,7 +10527,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
             begin = i, from = o->n;
     int after_space = p->trim;
     while (p->trim && i < size) {
-        k = tfm__normal_prefix(p, text + i, size - i, &part, &n);
+        k = tfm__spm_prefix(p, text + i, size - i, &part, &n);
         if (n != 1 || *part != ' ') break;
         i += k;
     }
@@ -10555,7 +10556,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
             after_space = 0;
             continue;
         }
-        i += tfm__normal_prefix(p, text + i, size - i, &part, &n);
+        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
         for (; after_space && n && *part == ' '; n--) part++;
         if (n == 0) continue;
         after_space = p->trim && part[n - 1] == ' ';
@@ -10573,10 +10574,10 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
 
 /* ---- normalized text to pieces ---- */
 
-/* A way to end whose last piece begins at start. Cells up to the frontier have been reached or
-   passed; prev is -1 where no way leads to. */
-static void tfm__unigram_way(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
-                             int32_t id, float score) {
+/* Keeps a way to end, whose last piece begins at start, if it is the best so far. Cells up to the
+   frontier are initialized; prev is -1 where no way ends. */
+static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
+                               int32_t id, float score) {
     while (*frontier < end) cells[++*frontier].prev = -1;
     if (cells[end].prev >= 0 && !(score > cells[end].score)) return;
     cells[end].score = score;
@@ -10584,10 +10585,10 @@ static void tfm__unigram_way(tfm__cell *cells, int32_t *frontier, int32_t start,
     cells[end].id = id;
 }
 
-/* The best way: pieces whose scores sum highest; of equals the one that was found first. Scores are
-   rounded to float after every addition, and taken down when they grow large, exactly as the
-   package does it, or ties would fall otherwise. */
-static void tfm__unigram(tfm__cells *b, int32_t from, int32_t to) {
+/* Cuts text into the pieces whose scores have the highest sum; of equal ways, the one that is found
+   first. Scores are rounded to float after every addition, and reduced when they grow large, as the
+   package does. Otherwise ties would be decided differently. */
+static void tfm__unigram_encode(tfm__cells *b, int32_t from, int32_t to) {
     const tfm__sentencepiece *p = b->side->spm;
     const char *text = b->text + from;
     tfm__cell *cells = b->cells + from;
@@ -10611,15 +10612,15 @@ static void tfm__unigram(tfm__cells *b, int32_t from, int32_t to) {
             end++;
             piece = p->trie.nodes[node].id;
             if (piece < 0) continue;
-            tfm__unigram_way(cells, &frontier, start, end, piece, p->scores[piece] + here);
+            tfm__unigram_offer(cells, &frontier, start, end, piece, p->scores[piece] + here);
             if (end - start == size) single = 1;
         }
         TFM_COUNT_TEXT(end - start + 1);
         if (!single)
-            tfm__unigram_way(cells, &frontier, start, start + size, p->unk, p->unk_score + here);
+            tfm__unigram_offer(cells, &frontier, start, start + size, p->unk, p->unk_score + here);
     }
     id = cells[n].id;
-    for (end = n; end > 0; end = start) { /* back to the front, turning the links round */
+    for (end = n; end > 0; end = start) { /* turns the links of the way round */
         int32_t id_before;
         start = cells[end].prev;
         id_before = cells[start].id;
@@ -10629,19 +10630,19 @@ static void tfm__unigram(tfm__cells *b, int32_t from, int32_t to) {
     }
 }
 
-/* Floats compare as these integers do, -0 before 0. */
+/* Returns an integer that compares as the float does, with -0 before 0. */
 static int32_t tfm__float_rank(float score) {
     int32_t bits;
     memcpy(&bits, &score, sizeof bits);
     return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
 }
 
-/* tfm__find_pair of SentencePiece: both symbols together are a piece. */
+/* The find_pair of SentencePiece, where a symbol is a node: both together are a piece. */
 static int tfm__spm_find_pair(tfm__cells *b, int32_t left, tfm__pair *pair) {
     const tfm__sentencepiece *p = b->side->spm;
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
     int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->next, r->next);
-    int32_t id = node < 0 ? -1 : p->trie.nodes[node].id;
+    int32_t id = tfm__trie_piece(&p->trie, node);
     if (id < 0) return 0;
     if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->next;
     pair->rank = tfm__float_rank(p->scores[id]);
@@ -10649,13 +10650,12 @@ static int tfm__spm_find_pair(tfm__cells *b, int32_t left, tfm__pair *pair) {
     return 1;
 }
 
-enum { TFM__BPE_DEPTH = 100 }; /* as deep as the package takes unused pieces apart */
+enum { TFM__BPE_DEPTH = 100 }; /* to which the package splits unused pieces */
 
 /* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
 static void tfm__spm_split(tfm__cells *b, int32_t at, int32_t size, int depth) {
     const tfm__sentencepiece *p = b->side->spm;
-    int32_t node = tfm__trie_walk(&p->trie, 0, b->text + at, size);
-    int32_t id = node < 0 ? -1 : p->trie.nodes[node].id, left = -1;
+    int32_t id = tfm__trie_piece(&p->trie, tfm__trie_walk(&p->trie, 0, b->text + at, size)), left = -1;
     if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
         left = b->splits[id];
         if (left < 0) id = -1; /* one that nothing was merged to is not text; one too deep stays */
@@ -10669,8 +10669,8 @@ static void tfm__spm_split(tfm__cells *b, int32_t at, int32_t size, int depth) {
     }
 }
 
-/* Byte-pair encoding: characters, then always the pair of the best score, leftmost first, becomes
-   one symbol. Symbols are linked by their sizes and by prev. */
+/* Cuts text into characters and user-defined pieces, then merges the pair with the best score, the
+   leftmost first, until no pair is a piece. */
 static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
     const tfm__sentencepiece *p = b->side->spm;
     int32_t at, last = -1, size, id = 0;
@@ -10678,13 +10678,13 @@ static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
     b->find_pair = tfm__spm_find_pair;
     for (at = from; at < to; at += size) {
         tfm__cell *cell = &b->cells[at];
-        size = (int32_t)tfm__user_match(p, b->text + at, to - at, &id);
+        size = (int32_t)tfm__spm_match_user(p, b->text + at, to - at, &id);
         cell->id = -2 - id;
         if (!size) {
             size = tfm__utf8_size((unsigned char)b->text[at]);
             cell->id = tfm__trie_walk(&p->trie, 0, b->text + at, size);
         }
-        /* where no piece can lie across, all before is merged first: small heaps are fast */
+        /* merges what no later piece can join, because small heaps are fast */
         space = tfm__begins_with_mark(b->text + at, size);
         if (space != was_space && p->cuts[space]) {
             tfm__bpe_merge(b);
@@ -10698,7 +10698,7 @@ static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
     for (at = from; at < to; at += size) {
         tfm__cell *cell = &b->cells[at];
         size = cell->next;
-        id = cell->id < -1 ? -2 - cell->id : cell->id < 0 ? -1 : p->trie.nodes[cell->id].id;
+        id = cell->id < -1 ? -2 - cell->id : tfm__trie_piece(&p->trie, cell->id);
         cell->next = at + size;
         cell->id = id < 0 ? p->unk : id;
         if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED) tfm__spm_split(b, at, size, 0);
@@ -10709,7 +10709,7 @@ static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
 
 static void tfm__spm_encode(tfm__cells *b, int32_t from, int32_t to) {
     if (b->side->spm->bpe) tfm__spm_bpe_encode(b, from, to);
-    else tfm__unigram(b, from, to);
+    else tfm__unigram_encode(b, from, to);
 }
 
 /* Gives a side its model. */
@@ -10763,8 +10763,7 @@ static tfm_status tfm__spm_build_side(tfm__loader *l, tfm__side *side, const tfm
     return TFM_OK;
 }
 
-/* Unknown characters side by side are one unknown piece, or a token for each of
-   their bytes. */
+/* The next token. Neighbouring unknown characters are one unknown piece, or a token for each byte. */
 static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
     const tfm__sentencepiece *p = c->side->spm;
     const tfm__cell *cells = c->cells;
@@ -10799,7 +10798,6 @@ static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
     TFM_COUNT_TEXT(1);
     return 1;
 }
-
 
 static void tfm__spm_join(tfm__joined *j, int32_t id) {
     const tfm__sentencepiece *p = j->side->spm;

@@ -100,7 +100,7 @@ SCRIPTS = {
 
 def compile_program(folder):
     program = pathlib.Path(folder) / "spm_ids"
-    subprocess.run([os.environ.get("CC", "cc"), "-std=c99", "-O2", "-I.", "-Itools", "-Itests", "-DTRANSFORMER_IMPLEMENTATION", "tests/compare/spm_ids.c", "-o", program, "-lm"],
+    subprocess.run([os.environ.get("CC", "cc"), "-std=c99", "-O2", "-I.", "-Itools/common", "-Itests", "-DTRANSFORMER_IMPLEMENTATION", "tests/compare/spm_ids.c", "-o", program, "-lm"],
                    cwd=ROOT, check=True)
     return program
 
