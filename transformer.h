@@ -9103,7 +9103,7 @@ struct tfm__tokenizer {
 
 /* ---- steps along a text ---- */
 
-/* Bytes of the character that begins with c, in valid UTF-8. */
+/* Returns the bytes of the character whose first byte is c, in valid UTF-8. */
 static int32_t tfm__utf8_size(unsigned char c) {
     return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
@@ -9114,19 +9114,19 @@ typedef struct tfm__charsmap tfm__charsmap;
 static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n);
 
-/* Whether a character of valid UTF-8 begins before that byte and ends behind it. */
+/* Returns whether a byte of valid UTF-8 is in a character, but not its first byte. */
 static int tfm__is_inside(const char *text, size_t size, size_t at) {
     return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
 }
 
-/* Unicode's White_Space. */
+/* Returns whether c has Unicode's property White_Space. */
 static int tfm__is_space(uint32_t c) {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
            c == 0x205F || c == 0x3000;
 }
 
-/* Bytes from text's byte at on that are whitespace, or that are none. */
+/* Returns how many bytes from byte at on are whitespace (space: 1), or are none (0). */
 static size_t tfm__run(const tfm_text *text, size_t at, int space) {
     uint32_t c = 0;
     size_t i = at;
@@ -9169,7 +9169,7 @@ typedef struct tfm__cell {
     int32_t id; /* unigram: of that piece; BPE: the symbol, -1: none, or -2 - id: stays as it is */
 } tfm__cell;
 
-/* Normalized text under construction; counts on where it does not fit. */
+/* Normalized text under construction. If it does not fit, only n grows. */
 struct tfm__normal {
     char *text;
     int64_t n, capacity;
@@ -9177,7 +9177,7 @@ struct tfm__normal {
     int64_t n_cells;
 };
 
-/* n bytes that were made of what stands at origin. */
+/* Appends n bytes that were made from the text at byte origin. */
 static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
     int64_t k;
     if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
@@ -9266,7 +9266,7 @@ static void tfm__bpe_append(tfm__cells *b, int32_t at, int32_t size, int32_t las
     if (last >= 0) tfm__bpe_push(b, last);
 }
 
-/* Takes the first pair from the heap. */
+/* Removes the first pair from the heap. */
 static tfm__pair tfm__bpe_pop(tfm__cells *b) {
     tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
     int32_t i = 0, child;
@@ -9383,7 +9383,7 @@ static void tfm__join_bytes(tfm__joined *j, const char *bytes, int64_t n) {
     }
 }
 
-/* A token as the form has it. */
+/* Appends a token, escaped if the form is. */
 static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
     char escape[6] = "\\u";
     int64_t k;
@@ -9410,7 +9410,7 @@ static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* A token in which U+2581 stands for a space. */
+/* Appends a token in which U+2581 stands for a space. */
 static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     int32_t drop = j->started ? 0 : j->side->marks;
     int64_t k, n;
@@ -9440,14 +9440,14 @@ static int tfm__utf8_begins(const char *bytes, int n) {
     return found;
 }
 
-/* The bytes that are held make no character. */
+/* Writes or drops held bytes that are in no character. */
 static void tfm__join_broken(tfm__joined *j) {
     int broken = j->side->tokenizer->broken, n = broken > 0 ? j->n_bytes : !broken && j->n_bytes;
     j->n_bytes = 0;
     while (n--) tfm__join_bytes(j, tfm__replacement, TFM__REPLACEMENT);
 }
 
-/* A byte of a character, whose other bytes are in other tokens perhaps. */
+/* Appends a byte of a character; its other bytes may be in other tokens. */
 static void tfm__join_byte(tfm__joined *j, int byte) {
     uint32_t character;
     int n;
@@ -9465,8 +9465,8 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
     tfm__join_text(j, j->bytes, n);
 }
 
-/* The spelling of a token; NULL: it gives no text, or the embedding has more rows than there are
-   tokens. */
+/* Returns the spelling of a token, or NULL if it has no text, or if it is one of the rows that an
+   embedding may have behind the vocabulary. */
 static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
     const tfm__vocabulary *v = &j->side->vocabulary;
     if (j->form == TFM_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n) return NULL;
@@ -9480,7 +9480,7 @@ static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id)
    hash that a hostile file could aim at. The bytes stay in the file's buffer.
    ============================================================================================== */
 
-/* By bytes, then by length: the order of the sorted spellings. */
+/* Compares by bytes, then by length: the order of the sorted spellings. */
 static int tfm__compare_spellings(const void *a, const void *b) {
     const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
     int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
@@ -9488,12 +9488,12 @@ static int tfm__compare_spellings(const void *a, const void *b) {
     return order ? order : x->size < y->size ? -1 : x->size > y->size;
 }
 
-/* Spelling i in that order. */
+/* Returns spelling i in that order. */
 static const tfm__spelling *tfm__sorted(const tfm__vocabulary *v, int64_t i) {
     return (const tfm__spelling *)v->sorted[i];
 }
 
-/* The id of the spelling that is like key, or -1. */
+/* Returns the id of the spelling that compares equal to key, or -1. */
 static int32_t tfm__find_like(const tfm__vocabulary *v, const void *key, tfm__compare compare) {
     int64_t i = tfm__lower_bound(v->sorted, v->n_spellings, key, compare);
     return i < v->n_spellings && compare(v->sorted[i], key) == 0 ? tfm__sorted(v, i)->id : -1;
@@ -9505,7 +9505,7 @@ static int32_t tfm__find_token(const tfm__vocabulary *v, const char *text, int64
 
 static int tfm__is_line_end(int c) { return c == '\n' || c == '\t'; }
 
-/* The same order for spellings in the text, each up to its TAB or newline. */
+/* Compares two spellings in the tensor's text, each up to its TAB or newline, in the same order. */
 static int tfm__compare_lines(const void *a, const void *b) {
     const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
     for (; *x == *y && !tfm__is_line_end(*x); x++) y++;
@@ -9514,7 +9514,7 @@ static int tfm__compare_lines(const void *a, const void *b) {
     return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
 }
 
-/* Of which line text + at is, for messages. */
+/* Returns the number of the line in which at is, for messages. */
 static int64_t tfm__line_of(const char *text, const void *at) {
     int64_t line = 1;
     TFM_COUNT_TEXT((const char *)at - text);
@@ -9534,8 +9534,8 @@ typedef struct tfm__text_reader {
     tfm_error *err;
 } tfm__text_reader;
 
-/* Sorts n items; the order of a packed file, NAME_sorted, has their places, and is checked. *same:
-   of the first that is like the one before, or 0. */
+/* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same is
+   the place of the first item that is equal to the one before, or 0. */
 static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
                                  tfm__compare compare, int64_t *same) {
     const unsigned char *at = (const unsigned char *)r->order.data;
@@ -9616,7 +9616,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
     return TFM_OK;
 }
 
-/* The tables of a text that is checked. */
+/* Builds the tables of a checked text. */
 static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
     const char *text = v->text;
     int64_t i, begin, n = 0;
@@ -10874,7 +10874,7 @@ typedef struct tfm__classes {
     unsigned char low[TFM__LOW_CHARACTERS];
 } tfm__classes;
 
-/* The class of a character. */
+/* Returns the class of a character. */
 static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
     int low = 0, high = TFM__N_CLASS_RUNS;
     if (c < TFM__LOW_CHARACTERS) return classes->low[c];
@@ -10948,7 +10948,7 @@ static int tfm__byte_bpe_find_pair(tfm__cells *b, int32_t at, tfm__pair *pair) {
 
 enum { TFM__MOST_MERGED = 8000 }; /* bytes of what a merge makes, as a vocabulary spells it */
 
-/* Whether left and right together are spelled as whole; all are lines. */
+/* Returns whether the line whole is spelled as the lines left and right together. */
 static int tfm__is_join(const char *left, const char *right, const char *whole) {
     const char *end = whole + TFM__MOST_MERGED;
     for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
@@ -10958,7 +10958,7 @@ static int tfm__is_join(const char *left, const char *right, const char *whole) 
     return tfm__is_line_end(*right) && tfm__is_line_end(*whole);
 }
 
-/* The two tokens of a row of merges. */
+/* Returns the two tokens of a row of merges as one number, in the order of sorted merges. */
 static uint64_t tfm__merge_pair(const void *row) {
     const unsigned char *m = (const unsigned char *)row;
     return tfm__little_endian(m, 4) << 32 | tfm__little_endian(m + 4, 4);
@@ -11102,7 +11102,7 @@ static void tfm__byte_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
     }
 }
 
-/* The text as it is, with a space before it perhaps. */
+/* Takes the text as it is, with a space before it if the config says so. */
 static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
                                     tfm__normal *o) {
     if (side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
@@ -11330,7 +11330,7 @@ static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm
     return o->n;
 }
 
-/* Cuts the parts between marks. */
+/* Cuts the text between marks of added tokens. */
 static void tfm__encode(tfm__cells *b, int has_marks) {
     int32_t at = 0, end, i;
     for (i = 0; i < b->side->n_splits; i++) b->splits[i] = -1;
@@ -11402,9 +11402,8 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
 
 /* >>text ==========================================================================================
    31. TEXT IN, TEXT OUT
-   Texts are checked to be UTF-8 once, at the door; behind it, steps by characters cannot fail.
-   Relies on vocabularies, on SentencePiece, and on the calls of sessions and decoding, which any
-   program could make.
+   A text is checked to be UTF-8 once, so steps along it cannot fail. Relies on the kinds of text, and
+   on the public functions of sessions and decoding.
    ============================================================================================== */
 
 /* ---- the texts of a model file and of a session ---- */
@@ -11444,7 +11443,7 @@ static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind 
     return TFM_OK;
 }
 
-/* From ids to the target's pieces, by spelling. What the model needs to run is no text. */
+/* Maps ids to the target's pieces by spelling. Tokens that steer the decoder have no text. */
 static tfm_status tfm__map_target(tfm__loader *l) {
     const tfm_config *c = &l->model->config;
     tfm__side *side = &l->model->target;
@@ -11496,7 +11495,7 @@ static tfm_status tfm__build_side(tfm__loader *l, tfm__side *side, const tfm__si
     return side->added && (!shared || side->added != shared->added) ? tfm__added_build(l, side) : TFM_OK;
 }
 
-/* The tables of text, when all of the file is checked. */
+/* Builds the tables of both sides, when the whole file is checked. */
 static tfm_status tfm__build_text(tfm__loader *l) {
     tfm_model *m = l->model;
     TFM__TRY(tfm__build_side(l, &m->source, NULL));
@@ -11521,31 +11520,29 @@ static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm
     return TFM__TAKE(arena, s->max_batch, 1, &s->text.rows, err);
 }
 
-/* With how many letters alike two codes begin. */
+/* Returns how many letters two codes share at their beginnings. */
 static int tfm__alike(const char *a, const char *b) {
     int n = 0;
     while (a[n] && a[n] == b[n]) n++;
     return n;
 }
 
-/* The id of a language's code of size bytes; one that the model has not is an error with the three
+/* Finds the id of a language's code of size bytes. An unknown code is an error with the three codes
    that begin most alike. */
 static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
                                      int32_t *id, tfm_error *err) {
     const char *nearest[3] = {"", "", ""};
     char wanted[TFM__CODE];
+    size_t n = size < sizeof wanted ? size : sizeof wanted - 1;
     int32_t i;
     int n_nearest = 0, alike;
-    tfm__writer w;
+    memcpy(wanted, code, n);
+    wanted[n] = 0;
     for (i = 0; i < c->n_languages; i++)
-        if (size == strlen(c->languages[i].code) && !memcmp(code, c->languages[i].code, size)) {
+        if (size == n && strcmp(wanted, c->languages[i].code) == 0) {
             *id = c->languages[i].id;
             return TFM_OK;
         }
-    w.at = wanted;
-    w.end = wanted + sizeof wanted - 1;
-    for (i = 0; (size_t)i < size && w.at < w.end; i++) tfm__write_char(&w, code[i]);
-    *w.at = 0;
     if (!c->n_languages)
         return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
     for (alike = TFM__CODE; alike >= 0; alike--)
@@ -11579,8 +11576,8 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     return TFM_OK;
 }
 
-/* Steps over ">>code<<" before a text, where the model's sources begin with the language to
-   translate into. *id stays as it is where there is none. */
+/* Steps over ">>code<<" before a text if the model's sources begin with the language to translate
+   into. Without a label *id stays as it is. */
 static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
                                      tfm_error *err) {
     const char *at = text->data, *end, *code;
@@ -11602,7 +11599,7 @@ static tfm_status tfm__no_language(tfm_error *err) {
                      "the model knows several languages: tfm_languages_set comes first");
 }
 
-/* At the door of every text: it is there, its bytes can be counted in int32_t, and it is UTF-8. */
+/* Checks that a caller's text is not NULL, has a size that int32_t can count, and is UTF-8. */
 static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_error *err) {
     int64_t fault;
     if (!text->data && text->size)
@@ -11616,7 +11613,7 @@ static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_er
 
 /* ---- text to tokens ---- */
 
-/* The side's kind of text; tokens are words. */
+/* Returns the side's kind of text. The forms with tokens are read as words, except bytes. */
 static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_form form) {
     return form == TFM_FORM_TEXT || side->has_bytes ? side->tokenizer
                                                     : &tfm__tokenizers[TFM_TEXT_WORDS];
@@ -11665,7 +11662,7 @@ typedef struct tfm__ids {
     int32_t *left_out; /* of what capacity has no room for; NULL: that is an error */
 } tfm__ids;
 
-/* Whether a token is the one that says the language to translate into. */
+/* Returns whether a token at the front of a source chooses the language to translate into. */
 static int tfm__is_language(const tfm_config *c, int32_t id) {
     int32_t i;
     for (i = 0; c->src_language == TFM_LANGUAGE_TARGET && i < c->n_languages; i++)
@@ -11689,8 +11686,8 @@ static void tfm__put_id(tfm__ids *out, int64_t n, int32_t id, size_t begin, size
     if (out->spans) out->spans[n] = span;
 }
 
-/* Text to ids; of a source with the language and the ids around it. Two passes over the tokens: the
-   first counts and checks, so a failure leaves outputs untouched. */
+/* Turns a text into ids, a source with its language, start and end. There are two passes over the
+   tokens: the first counts and checks, so a failure leaves outputs untouched. */
 static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const tfm_text *source,
                                 tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
                                 tfm_error *err) {
@@ -11808,7 +11805,7 @@ static const tfm_text *tfm__find_unknown(const tfm__side *side, const tfm__spoke
     return &said->tokens[at - said->leading];
 }
 
-/* Ids of the side to text at out, not terminated, or only its size where out is NULL. */
+/* Writes the text of ids at out, not terminated, and returns its size. out may be NULL. */
 static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *out) {
     const tfm__tokenizer *kind = tfm__tokenizer_of(side, said->form);
     tfm__joined j;
@@ -11839,7 +11836,7 @@ static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *ou
     return j.size;
 }
 
-/* Checked ids to terminated text: the size is known before the first byte is written. */
+/* Writes a terminated text. The size is known before the first byte is written. */
 static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *said, char *text,
                                     size_t capacity, size_t *size, tfm_error *err) {
     size_t needed = tfm__join(side, said, NULL);
@@ -11867,7 +11864,7 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
     return tfm__join_text_of(&model->target, &said, text, capacity, size, err);
 }
 
-/* Cuts the source's text again: its tokens are those at the end of its row. */
+/* Cuts the source's text again. Its tokens are the last ones of its row. */
 static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text *source,
                                      tfm__spoken *said, tfm_error *err) {
     tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
@@ -11908,8 +11905,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
     return tfm__join_text_of(&session->model->target, &said, text, capacity, size, err);
 }
 
-/* Tokenizes the texts that are not blank into text_ids [rows, width], side by side. faults [n] or
-   NULL. */
+/* Tokenizes the texts that are not blank into s->text.ids [rows, width]. */
 static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int32_t n,
                                       const tfm_decode_options *o, tfm_batch *batch,
                                       tfm_error *err) {
@@ -11958,7 +11954,7 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
     return needed;
 }
 
-/* All sizes before the first byte: a buffer that is too small stays as it was. */
+/* Sums all sizes before it writes, so a buffer that is too small stays as it was. */
 TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char *buffer,
                                        size_t capacity, tfm_error *err) {
     size_t needed = tfm_translation_size(session), at = 0;
@@ -11980,7 +11976,7 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
     return TFM_OK;
 }
 
-/* Tokenizes, decodes to the end, and writes. */
+/* Tokenizes the texts, decodes them to the end, and writes the translations. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, const tfm_decode_options *options, char *buffer,
                                        size_t capacity, tfm_error *err) {
