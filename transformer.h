@@ -67,8 +67,8 @@
        >>weights       23. from named tensors to a model
        >>session       24. sessions
        >>search        25. decoding: beam search, sampling, alternatives, scoring
-       >>tokenizers    26. what tokenizers share: normalized text, merging of pairs
-       >>vocabulary    27. vocabularies
+       >>tokenizers    26. the interface of the kinds of text, and what they share
+       >>vocabulary    27. vocabularies; words, characters, pieces, bytes
        >>sentencepiece 28. SentencePiece
        >>bytebpe       29. byte-level BPE
        >>added         30. added tokens
@@ -9066,7 +9066,7 @@ TFM_DEF tfm_status tfm_score(tfm_session *s, const tfm_batch *src, const tfm_bat
 #ifndef TRANSFORMER_NO_TEXT
 
 /* >>tokenizers ====================================================================================
-   26. WHAT TOKENIZERS SHARE
+   26. TOKENIZERS
    The interface that each kind of text implements in its own section; >>text has the table of all
    kinds. Then what several kinds use: steps along a text, normalized text and its cells, the merging
    of byte-pair encoding, and a text that is joined from tokens.
@@ -9477,7 +9477,8 @@ static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id)
    27. VOCABULARIES
    Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
    traditional form of a character, its full-width form ...). Look-up bisects sorted spellings: no
-   hash that a hostile file could aim at. The bytes stay in the file's buffer.
+   hash that a hostile file could aim at. The bytes stay in the file's buffer. The kinds of text that
+   need no other table are at the end.
    ============================================================================================== */
 
 /* Compares by bytes, then by length: the order of the sorted spellings. */
