@@ -13468,6 +13468,14 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - server.py answers heads over 64 kB with 431 and bounds its messages.
      - quantize --packed writes layout 2, which is layout 1 without NAME_trie; 0.4.0 does not read
        it. Files of layout 1 still load.
+     - No public name changed. These files moved:
+         examples/translate.c, sentences.h, protect.h ...   examples/translate/, examples/translate/text/
+         examples/server.py                                 examples/server/
+         examples/spark.py, ray_data.py, dask_bag.py        examples/cluster/
+         tools/quantize.c, inspect.c, forward.c             tools/model/
+         tools/bench.c, bench_peers.py, SPEED.md            tools/bench/
+         tools/augment.py, near.py, scores.py, toy.py       tools/train/
+         tools/checkpoints_*.py, marian_bin.py ...          tools/convert/ (python -m convert.marian_bin)
      Added
      - decode_defaults of tfm_session_options: calls without options decode as the model file says.
      - Config keys clean_up, trailing_space, and "first" for prefix_space. src_added and tgt_added
