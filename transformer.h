@@ -141,12 +141,13 @@
    Many model files say how their makers decode. tfm_decode_defaults fills the options with these
    values. A session with decode_defaults = 1 uses them in every call without options.
 
-   Beam search. In each step the search looks at the best 2 * beam continuations. Continuations that
-   end, if they are among the best beam, become results. The best beam continuations that do not end
-   go on to the next step. A score is the sum of the log-probabilities, with that of the end token,
+   Beam search. Let b be options.beam. In each step the search looks at the 2 b best continuations.
+   One that ends becomes a result if it is among the b best. The b best of those that do not end go
+   on to the next step. A score is the sum of the log-probabilities, with that of the end token,
    divided by length^length_penalty. If two hypotheses have the same score, the one that was ahead
    stays ahead; after that the lower id wins. With beam 1 the search is greedy: it stops at the
-   first end token, and stop, patience and penalties have no effect.
+   first end token, and stop, patience, length_penalty and coverage_penalty do not change the
+   tokens. A repetition_penalty still does.
 
    Forbidden tokens. A token that an option forbids keeps its share of the probability, as in
    Hugging Face's beam search. CTranslate2 distributes that share over the other tokens.
@@ -278,6 +279,8 @@
        relative_max_distance   128: longer distances share the last bucket
        relative_buckets    the number of buckets, as the shape has it
        src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
+                           start is what the decoder reads at position 0, forced the token that every
+                           target begins with; src_start and src_end stand around every source
        start_embedding     "token" | "zero": what the decoder reads at position 0
        suppressed          [] ids that are never emitted
        alignment_heads     [] [[layer, head], ...] of the cross-attention, from 0. The session keeps
@@ -303,7 +306,7 @@
                            force_end; "stop": "enough" | "sure" | "full" | "likely"; "repetition":
                            "target" | "hugging_face"; "forbidden": [ids]; "forbidden_sequences":
                            [[ids], ...]
-       shortlist_first     0: this many first ids of the lexicon are candidates of every sentence
+       shortlist_first     0: ids 0 to shortlist_first - 1 are candidates of every sentence
 
    The metadata keys license, source and revision may hold any text.
 
@@ -395,8 +398,8 @@
    -----------------------
    Same bits. On one machine and build, a sentence has the same output, score and attention, to the
    bit, alone and in any batch, in any order and with any number of threads. Two builds give this
-   up: TRANSFORMER_BLAS, where the BLAS library decides, and x87 arithmetic (-m32 without
-   -mfpmath=sse, in gcc's gnu modes and in C++).
+   up: TRANSFORMER_BLAS, where the BLAS library decides, and x87 arithmetic (-m32
+   without -mfpmath=sse, if compiled as C++ or by gcc without -std=c99 or another ISO mode).
 
    Between machines the bits may differ, because the kernel sets (tfm_cpu_string) add floats in
    different orders. A near-tie may then be decided otherwise, and the samples of a seed may differ.
@@ -433,12 +436,14 @@
 
    Huge pages. On Linux on x86-64 and aarch64, the header asks the system for huge pages (madvise)
    for a model's memory, if the memory comes from malloc and is 4 MB or more. This makes loading and
-   single sentences faster. Define TFM_MALLOC(n) malloc(n) to turn it off.
+   single sentences faster. Define TFM_MALLOC(bytes) malloc(bytes) and TFM_FREE(pointer)
+   free(pointer) to turn it off.
 
-   AMX. On Linux, the first model that is loaded asks for permission to use AMX (arch_prctl). The
-   permission holds for the whole process: the stack frame of a signal grows by 8 kB in threads that
-   compute, and sigaltstack refuses a stack that is too small for it (see AT_MINSIGSTKSZ). If the
-   system refuses, VNNI computes the same bits of int8. TRANSFORMER_KERNELS 4 asks for nothing.
+   AMX. On Linux, the first call that chooses kernels (loading a model, tfm_cpu_string) asks for
+   permission to use AMX (arch_prctl). The permission holds for the whole process: the stack frame
+   of a signal grows by 8 kB in threads that compute, and sigaltstack refuses a stack that is too
+   small for it (see AT_MINSIGSTKSZ). If the system refuses, VNNI computes the same bits of int8.
+   With TRANSFORMER_KERNELS 5 or less nothing is asked.
 
 
    12. READ FILES AND TEXTS THAT YOU DO NOT TRUST (>>security)
@@ -446,24 +451,24 @@
    Whatever the bytes of a file or text are, a call stays inside the memory that it was given or
    allocated, ends, leaks nothing, and reports an error when it fails. A file is checked as a whole
    before it is used, and until then no allocation is larger than four times the file plus 16 kB. A
-   text, a vocabulary and a SentencePiece file have at most 2147483647 bytes. A file cannot name
-   another file. Control characters in names do not reach messages. Output is valid UTF-8, but may
+   text, a vocabulary and a SentencePiece file have at most 2147483647 bytes. Reading one
+   file never opens another. Control characters in names do not reach messages. Output is valid UTF-8, but may
    contain line breaks and control characters if the model has tokens for them.
 
-   The time of tokenizing is in proportion to the text, times the longest piece or added token at
-   worst, and n log n for BPE. To bound the time of a translation, bound max_source, max_length and
-   beam.
+   Tokenizing a text of n bytes takes a time in proportion to n; at worst to n times the length of
+   the longest piece or added token; and for BPE to n log n. To bound the time of a translation,
+   bound max_source, max_length and beam.
 
    Not promised: that a translation is true or fit to print, and anything about pointers, sizes and
    tensors that your program passes. The bytes given to tfm_model_load must not change while the
    model exists. If somebody else can cut a file short, do not map it; tfm_model_load_file reads a
    copy.
 
-   Tested: each attack in the table of tests/library/test_hostile.c, a failure of each allocation
-   and of each read (tests/library/test_faults.c), and fuzzing of every parser and of the programs
-   (tests/fuzz), under the address, undefined-behaviour and memory sanitizers and valgrind.
+   Tested: each attack that a section of tests/library/test_hostile.c names, a failure of each
+   allocation and of each read (tests/library/test_faults.c), and fuzzing of every parser and of the
+   programs (tests/fuzz), under the address, undefined-behaviour and memory sanitizers and valgrind.
 
-   If an input crashes, hangs, leaks or reads past an end, it is a bug in this file. Please report
+   If an input makes the library crash, hang, leak or read past an end, that is a bug. Please report
    it as .github/SECURITY.md says.
 
 
@@ -857,7 +862,7 @@ typedef struct tfm_attention_weights {
     tfm_linear_weights out; /* [D, H*W]; absent: the output is the contexts of all heads, joined */
     int32_t n_heads;
     double scale;                    /* 0 means 1/sqrt(K) */
-    tfm_relative_positions relative; /* not of a decoder layer's cross_attn */
+    tfm_relative_positions relative; /* a decoder layer's cross_attn must not have one */
 } tfm_attention_weights;
 
 /* Splits PyTorch's packed in_proj_weight [3E, E] and in_proj_bias [3E] (or NULL) into
@@ -1227,7 +1232,7 @@ TFM_DEF const char *tfm_repetition_name(tfm_repetition repetition);
    softmax over all V logits. Only repetition penalty, prefix bias and shortlist change them. */
 typedef struct tfm_decode_options {
     /* Lengths, in target tokens. */
-    int32_t max_length; /* with the end token and forced tokens; a prefix is cut there. 0 means
+    int32_t max_length; /* with the end token and forced tokens; a longer prefix is cut. 0 means
                            2 * source length + prefix length + 16, but at least min_length + 1 and
                            at most the session's max_target */
     int32_t min_length; /* the end token is forbidden before this many others; at most max_length */
@@ -13494,8 +13499,9 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        decoding comes from generation_config.json alone if that file exists; add_prefix_space of
        tokenizer_config.json overrides tokenizer.json; the rounded positions of CTranslate2 folders
        in half precision are kept.
-     - convert.py converts untied models of the BART kind; it names adapters (LoRA), ONNX, GGUF, Git
-       LFS pointers, quantized weights and others, and says what to do. Large options take seconds.
+     - convert.py converts models of the BART kind whose output has a matrix of its own; it refuses
+       adapters (LoRA), ONNX, GGUF, Git LFS pointers, quantized weights and others by name, and
+       says what to do.
      - convert.py: texts of MBartTokenizer are not normalized, as in transformers 5; fuse_unk and
        decoder of tokenizer.json and normalized added tokens with a space are refused if texts
        would differ; special tokens of a target's own vocabulary have no text.
@@ -13504,8 +13510,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        tfm_safetensors_read refuse NULL.
      - TFM_FORM_ESCAPED keeps the text of a byte model on one line.
      - tfm_result_text replaces unknown tokens by whole characters of a source of bytes.
-     - translate: --wrapped and --markdown keep CR LF; a message names --document if a line of
-       several sentences is cut.
+     - translate: --wrapped and --markdown keep CR LF; if a line of several sentences is
+       cut, the message suggests --document.
 
    0.4.0 (2026-11-24)
      Breaking
