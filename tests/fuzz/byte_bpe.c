@@ -1,4 +1,4 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/byte_bpe.c -lm
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/byte_bpe.c -lm
    A hostile vocabulary with merges and added tokens, and a text by it. Sizes in the first bytes: flags,
    bytes of vocabulary, rows of merges (three bytes each) and of added tokens (two); then those, and
    the text. */

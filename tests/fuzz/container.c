@@ -1,4 +1,4 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/container.c -lm
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/container.c -lm
    A safetensors file: what opens is consistent, and can be read. */
 #include "fuzz.h"
 

@@ -1,4 +1,4 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/markup.c -lm
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/markup.c -lm
    Any document through translations that are none, by the first byte: without any, its bytes come
    out; else all its tags, and sentences in UTF-8 stay so. */
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/model.c -lm
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/model.c -lm
    Changes config, names, shapes, types and weights of a valid model, and does all with it. */
 #include "fuzz_model.h"
 

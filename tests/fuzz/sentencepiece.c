@@ -1,4 +1,4 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/sentencepiece.c
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/sentencepiece.c
    A SentencePiece model, and a text cut by it: ids are in range. */
 #include "fuzz.h"
 

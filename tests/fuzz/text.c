@@ -1,4 +1,4 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/text.c -lm
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/text.c -lm
    A text to ids and back by models of words, characters, unigram (with denormalization too) and BPE,
    and its translation: all that comes out is UTF-8. */
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/tools.c -lm
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/tools.c -lm
    quantize, inspect and forward on changed models and ids; the first byte says which. */
 #include "fuzz_tool.h"
 #define main quantize_main

@@ -1,4 +1,4 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools -Itests tests/fuzz/translate.c -lm
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/translate.c -lm
    The command line with a model of hostile pieces: a line of output for each of input, fields whole,
    tokens that are read back. The first byte says which options, the second the weights; pieces up to
    byte 0xFE, each ended by 0xFF; then the input. */
