@@ -2456,8 +2456,8 @@ static uint32_t tfm__workers_wait(tfm__workers *w, uint32_t seen) {
     tfm__mutex_lock(&w->mutex);
     w->asleep++;
     for (;;) {
-        tfm__atomic_store(&w->wanted,
-                          1); /* before the last look, so that every later post sees it */
+        /* before the last look, so that every later post sees it */
+        tfm__atomic_store(&w->wanted, 1);
         number = tfm__workers_number(w);
         if (number != seen) break;
         tfm__condition_wait(&w->wake, &w->mutex);
@@ -2818,7 +2818,7 @@ static float tfm__plain_absmax(const float *x, int64_t n) {
     return max;
 }
 
-/* Elementwise operations x[i] = x[i] op y: name, y, its element i, its vector i, operator. */
+/* Operations x[i] = x[i] op y: name, y, its element i, its vector from i on, operator. */
 #define TFM__ELEMENTWISE_TABLE(X)                                                                  \
     X(scale, float y, y, SET(y), *)                                                                \
     X(add, const float *y, y[i], LOAD(y + i), +)                                                   \
@@ -2969,10 +2969,10 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
 
    int8: w = q * scale[row]. Weights are symmetric with one scale per output channel; activations
    are quantized dynamically with one scale per token; sums are int32. Scales are padded to whole
-   panels plus the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero point
-   of 128 to x, which adds 128 times the sum of q to every sum. These are the block sums, one for
-   each row and block of TFM__X_BYTES columns, and the tile subtracts them. A packed file has them
-   for 128; every other kernel set has no zero point.
+   panels plus the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero
+   point of 128 to x, which adds 128 times the sum of q to every sum. These are the block sums, one
+   for each row and block of TFM__X_BYTES columns, and the tile subtracts them. A packed file has
+   them for 128; every other kernel set has no zero point.
 
    A matrix of a model has one of three forms: packed; rows of floats, for in_place or BLAS; or as
    stored in the file (rows or panels), if rows are only looked up. Panels of a packed file are used
@@ -12104,7 +12104,7 @@ TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
 /* ---- x86-64: features that __builtin_cpu_supports does not know everywhere ---- */
 
 enum { TFM__CPU_F16C = 1, TFM__CPU_AVX_VNNI = 2, TFM__CPU_AMX = 4 };
-
+/* Asks the CPU, and for AMX the system, whether there is a feature. */
 static int tfm__cpu_ask(int feature) {
     const long arch_prctl = 158, request_permission = 0x1023, tile_data = 18;
     unsigned a, b, c, d, low, high;
@@ -13308,6 +13308,7 @@ TFM__INLINED TFM__V TFM__(sum_four)(const TFM__V *s) {
     TFM__V high = TFM__V_LOWS(s[2], s[3]) + TFM__V_HIGHS(s[2], s[3]);
     return TFM__V_EVENS(low, high) + TFM__V_ODDS(low, high);
 }
+/* Does the same for the sixteen lanes of each sum j, which are in the vectors a[..][j]. */
 TFM__INLINED TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
     TFM__V s[4];
     int j;
