@@ -3076,18 +3076,21 @@ static unsigned char *tfm__packed_panel(const tfm__matrix *w, int64_t i, int64_t
 static TFM__INLINE void tfm__packed_interleave_4x4(unsigned char *to,
                                                    const unsigned char *const *rows, int64_t at) {
     typedef uint32_t four __attribute__((vector_size(16)));
-    four v[4], t[4];
-    int r;
-    for (r = 0; r < 4; r++) memcpy(&v[r], rows[r] + at, 16);
-    for (r = 0; r < 2; r++) {
-        t[r] = __builtin_shufflevector(v[2 * r], v[2 * r + 1], 0, 4, 1, 5);
-        t[r + 2] = __builtin_shufflevector(v[2 * r], v[2 * r + 1], 2, 6, 3, 7);
-    }
-    for (r = 0; r < 4; r += 2) {
-        v[r] = __builtin_shufflevector(t[r], t[r + 1], 0, 1, 4, 5);
-        v[r + 1] = __builtin_shufflevector(t[r], t[r + 1], 2, 3, 6, 7);
-    }
-    for (r = 0; r < 4; r++) memcpy(to + 4 * r * TFM__PANEL, &v[r], 16);
+    four a, b, c, d, low, high;
+    memcpy(&a, rows[0] + at, 16);
+    memcpy(&b, rows[1] + at, 16);
+    memcpy(&c, rows[2] + at, 16);
+    memcpy(&d, rows[3] + at, 16);
+    low = __builtin_shufflevector(a, b, 0, 4, 1, 5), a = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    high = __builtin_shufflevector(c, d, 0, 4, 1, 5), c = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    b = __builtin_shufflevector(low, high, 0, 1, 4, 5);
+    d = __builtin_shufflevector(low, high, 2, 3, 6, 7);
+    low = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    high = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    memcpy(to, &b, 16);
+    memcpy(to + 4 * TFM__PANEL, &d, 16);
+    memcpy(to + 8 * TFM__PANEL, &low, 16);
+    memcpy(to + 12 * TFM__PANEL, &high, 16);
 }
 #endif
 
