@@ -23,9 +23,10 @@ from cmarkgfm import cmark
 from lxml import etree
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline.escape import escape
-from seeds import SEED
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/tools"))
+from seeds import SEED  # noqa: E402
 FUNCTIONS = ["SAME", "BACKWARDS", "EVERY_SECOND", "CAPITALS", "NOTHING", "SHUFFLED"]
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 HTML = "<!-- raw HTML omitted -->"

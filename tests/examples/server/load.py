@@ -22,7 +22,7 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 GERMAN = ROOT / "examples/models/de-en.safetensors"
 TRANSLATE = ROOT / "build/translate"
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SITE = ROOT / "build/web"
 PICTURES = ROOT / "build/web-screenshots"
 MODELS = {language: ROOT / f"examples/models/{language}-en.safetensors" for language in ("de", "zh")}
