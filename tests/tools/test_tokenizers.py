@@ -1,6 +1,7 @@
 """Texts of small directories of every family that has a tokenizer, beside transformers' AutoTokenizer: ids of texts with added tokens,
 trailing spaces, and decoded texts with and without clean_up_tokenization_spaces. Needs transformers (5), sentencepiece and cc; no PyTorch."""
 
+import functools
 import inspect
 import io
 import json
@@ -135,7 +136,15 @@ class Case(unittest.TestCase):
         return texts
 
 
-class CleanUp(Case):
+class EachFamily(Case):
+    """Runs family(name) as one test for each family, so that each family passes or fails under a name of its own."""
+
+    def __init_subclass__(cls):
+        for name in CLASSES:
+            setattr(cls, f"test_{name}", functools.partialmethod(cls.family, name))
+
+
+class CleanUp(EachFamily):
     """clean_up_tokenization_spaces: true, false and missing, as AutoTokenizer has it."""
     PARTS = [" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're", " '", "' ", " ", "  ", " n", "t", "s", ".", "'", "re",
              " «", " »", " :", " ;", "eau", "été", "do", "Ça", "va", " the", " ship", " Bonjour", "n' t", " n ' t", " ' s"]
@@ -159,37 +168,13 @@ class CleanUp(Case):
                     # slow tokenizers strip the text before they clean it
                     self.assertEqual(one.strip(), other.strip(), ids)
 
-    def test_marian(self):
-        self.family("marian")
-
-    def test_m2m_100(self):
-        self.family("m2m_100")
-
-    def test_nllb(self):
-        self.family("nllb")
-
-    def test_t5(self):
-        self.family("t5")
-
-    def test_pegasus(self):
-        self.family("pegasus")
-
-    def test_mbart(self):
-        self.family("mbart")
-
-    def test_mbart50(self):
-        self.family("mbart50")
-
-    def test_bart(self):
-        self.family("bart")
-
 
 SPELLINGS = ["<tok>", "foo", "a", "ship", "<x>", "[Y]", "x_y", "été", "<tok><x>", "Bon", "::", "é", "oo", "_"]
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
 SLOW = ("marian", "m2m_100")
 
 
-class Added(Case):
+class Added(EachFamily):
     """Tokens added with every combination of flags, in texts at random."""
     PARTS = [" ", "  ", "\u3000", "\u00a0", "x", "foo", "Bonjour", " the", "ship", "lighthouse", ".", "'", "é", "e\u0301", "1", "½", "_", "-",
              "ＦＯＯ", "ｆｏｏ", "</s>", "<unk>", "<pad>", "<s>", "<mask>", "<extra_id_0>", "<extra_id_5>", "en_XX", "__en__", "<unk_7>", "ж"]
@@ -230,31 +215,6 @@ class Added(Case):
                     ends = [len(line[:k].encode()) for k in range(len(line) + 1)]
                     self.assertTrue(all(a in ends and b in ends and a <= b for a, b in spans), (line, spans))
                 self.assertEqual(wrong, 0, f"{wrong} of {len(lines)}")
-
-    def test_marian(self):
-        self.family("marian")
-
-    def test_m2m_100(self):
-        self.family("m2m_100")
-
-    def test_nllb(self):
-        self.family("nllb")
-
-    def test_t5(self):
-        self.family("t5")
-
-    def test_pegasus(self):
-        self.family("pegasus")
-
-    def test_mbart(self):
-        self.family("mbart")
-
-    def test_mbart50(self):
-        self.family("mbart50")
-
-    def test_bart(self):
-        self.family("bart")
-
 
     def expansions(self):
         """Characters that NFKC spells with several, and their spellings."""

@@ -24,7 +24,7 @@ import importlib.util
 import inspect
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Callable
 
 from .untrusted import ConvertError, brief, visible
 
@@ -272,6 +272,22 @@ def names_of(config_class: Any) -> set[str]:
     return names - {"self"}
 
 
+def check_strays(stray: list[str], found: dict[str, Any], path: str, notes: list[str],
+                 refuses: Callable[[str], bool], rows: str, effect: str, unread: str) -> None:
+    """Refuses a key without a row where refuses(key) says that transformers may read it, and prints
+    the other keys into notes. rows, effect and unread are the parts of the messages that say what
+    the table lists, what such a key may change, and who does not read the printed keys."""
+    for key in stray:
+        if refuses(key):
+            raise ConvertError(f"{path}: {visible(key)} is {brief(found[key])}. This converter knows "
+                               f"the {rows} up to transformers {NEWEST[0]}.{NEWEST[1]} and not this "
+                               f"one, which may change {effect}; --ignore-key {visible(key)} leaves "
+                               f"the key out")
+    if stray:
+        more = f" and {len(stray) - 20} more" if len(stray) > 20 else ""
+        notes.append(f"{path}: keys that {unread}: " + ", ".join(map(visible, stray[:20])) + more)
+
+
 def read(fields: Fields, found: dict[str, Any], kind: str, path: str, ignored: set[str],
          notes: list[str], advice: str = "") -> dict[str, Any]:
     """What a file says of the fields that are used, without those that are null. Refuses what is not
@@ -296,17 +312,10 @@ def read(fields: Fields, found: dict[str, Any], kind: str, path: str, ignored: s
             raise ConvertError(f"{path}: {key} is {brief(found[key])} and {name} is "
                                f"{brief(result[name])}, two names of one number; --ignore-key "
                                f"{key} leaves the first out")
-    for key in stray:
-        if (version or NEWEST) > NEWEST or is_installed_field(kind, key):
-            of = f"a {visible(kind)}" if kind else "decoding"
-            raise ConvertError(f"{path}: {visible(key)} is {brief(found[key])}. This converter knows "
-                               f"the fields of {of} up to transformers {NEWEST[0]}.{NEWEST[1]} and "
-                               f"not this one, which may change what is computed; --ignore-key "
-                               f"{visible(key)} leaves the key out")
-    if stray:
-        more = f" and {len(stray) - 20} more" if len(stray) > 20 else ""
-        notes.append(f"{path}: keys that no version of transformers reads: "
-                     + ", ".join(map(visible, stray[:20])) + more)
+    check_strays(stray, found, path, notes,
+                 lambda key: (version or NEWEST) > NEWEST or is_installed_field(kind, key),
+                 f"fields of {'a ' + visible(kind) if kind else 'decoding'}", "what is computed",
+                 "no version of transformers reads")
     return result
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from typing import Any
+from typing import Any, Callable
 
-from .config_fields import HISTORY, NEWEST, Fields, why
+from .config_fields import HISTORY, Fields, check_strays, why
 from .untrusted import ConvertError, brief, visible
 
 CALLER = "padding, cutting and shapes are the caller's"
@@ -79,7 +79,7 @@ def is_installed_parameter(kind: str, key: str) -> bool:
 
 
 def check(fields: Fields, found: dict[str, Any], path: str, ignored: set[str], notes: list[str],
-          refuses: Any) -> dict[str, Any]:
+          refuses: Callable[[str], bool]) -> dict[str, Any]:
     """What a file has without the keys that are ignored. refuses(key): whether a key without a row is
     an error, or else printed into notes."""
     stray = [key for key in found if key not in fields.rows() and key not in ignored
@@ -90,14 +90,6 @@ def check(fields: Fields, found: dict[str, Any], path: str, ignored: set[str], n
         if key not in ignored and found.get(key) is not None and found[key] not in allowed:
             raise ConvertError(f"{path}: {key} is {brief(found[key])}, and transformer.h cuts texts "
                                f"as with {brief(allowed[0])}; --ignore-key {key} leaves the key out")
-    for key in stray:
-        if refuses(key):
-            raise ConvertError(f"{path}: {visible(key)} is {brief(found[key])}. This converter knows "
-                               f"the keys of tokenizers up to transformers {NEWEST[0]}.{NEWEST[1]} "
-                               f"and not this one, which may change how texts are cut; --ignore-key "
-                               f"{visible(key)} leaves the key out")
-    if stray:
-        more = f" and {len(stray) - 20} more" if len(stray) > 20 else ""
-        notes.append(f"{path}: keys that transformers' tokenizers do not read: "
-                     + ", ".join(map(visible, stray[:20])) + more)
+    check_strays(stray, found, path, notes, refuses, "keys of tokenizers", "how texts are cut",
+                 "transformers' tokenizers do not read")
     return {key: value for key, value in found.items() if key not in ignored}
