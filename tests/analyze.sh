@@ -1,7 +1,8 @@
-# analyze.sh: clang's and gcc's static analyzers over transformer.h, the tools and the examples: one test
-# for each file and analyzer. It passes if all that is found stands in the list below. Ends with
-# "N passed, N failed". gcc's is bounded to one state a program point and no recursion, and gives up many
-# points of the header (-Wanalyzer-too-complex names them): that it finds nothing says less than clang's.
+# analyze.sh: runs clang's and gcc's static analyzers over transformer.h, the tools and the examples: one test
+# for each file and analyzer. A test passes if the list below has all that the analyzer finds. The last line
+# is "N passed, N failed". gcc's analyzer is limited to one state per program point and to no recursion, and
+# gives up at many points of the header (-Wanalyzer-too-complex names them), so its silence says less than
+# clang's.
 cat > build/argued << 'END'
 transformer.h tfm__position_rows core.NullDereference: learned positions have a table, which callers check
 transformer.h tfm_session_create core.NullDereference: measured by the same code, so the arena has room for s
@@ -18,7 +19,8 @@ sentences.h sentence_char core.uninitialized.Assign: a token ends within the tex
 heatmap.h write_heat_map core.NonNullParamChecker: n_across is the number of labels, whose first makes the buffer
 END
 passed=0 failed=0
-# Its analyzer's warnings, on standard input, as "file function checker", each with where it is.
+# Reads the analyzer's warnings from standard input, and prints "file function checker" for each, with its
+# line.
 named() {
     sed -n 's/^\([^: ]*\):\([0-9]*\):[0-9]*: warning: .*\[\([^]]*\)\]$/\1 \2 \3/p' | sort -u | while read -r file line checker; do
         name=$(awk -v line="$line" 'NR > line { exit } /^[A-Za-z].*\(/ { name = $0 }
@@ -26,7 +28,7 @@ named() {
         echo "${file##*/} $name $checker: line $line"
     done
 }
-check() { # its file, then the analyzer's command
+check() { # arguments: a file, then the analyzer's command
     file=$1
     shift
     if ! "$@" > build/analyzed 2>&1; then
@@ -37,7 +39,7 @@ check() { # its file, then the analyzer's command
     fi
     bad=0
     named < build/analyzed > build/found
-    # A warning of another form would get by.
+    # A warning of another form would otherwise be missed.
     ! grep 'warning: ' build/analyzed | grep -v '\[[^]]*\]$' || bad=1
     while read -r found; do
         grep -qF "${found%%:*}:" build/argued && continue
@@ -47,7 +49,7 @@ check() { # its file, then the analyzer's command
     if [ $bad -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
 flags='-std=c99 -DTFM__ANALYZED -I. -Itools/common -Ibuild'
-both() { # its file, then more options
+both() { # arguments: a file, then more options
     # shellcheck disable=SC2086
     check "$1" clang --analyze -Xclang -analyzer-output=text $flags "$@"
     # shellcheck disable=SC2086

@@ -1,13 +1,14 @@
-# run.sh PROGRAM|SCRIPT.sh ...: runs the tests, two at a time, prints what each says in their order, and
-# adds up; ends with "N passed, N failed". A test says one line, and what failed or was skipped; with V=1
-# in the environment it says each check. RUN, if given, stands before each program: an emulator and its
-# options. Each test ends with a line "name: N passed, N failed[, N skipped]"; one that does not has crashed.
+# run.sh PROGRAM|SCRIPT.sh ...: runs the tests, two at a time, prints their output in the order of the
+# arguments, and adds up their counts. Its last line is "N passed, N failed". A test prints one line, and each
+# check that failed or was skipped; with V=1 in the environment it prints every check. RUN, if set, precedes
+# each program: an emulator and its options. Each test ends with a line "name: N passed, N failed[, N
+# skipped]"; a test without that line has crashed.
 passed=0 failed=0 skipped=0 number=0
 out=build/run.$$
 mkdir -p "$out"
 trap 'rm -rf "$out"' EXIT
 
-# Runs what nobody else has begun, in a folder each: its output, then its exit status.
+# Runs each test that no other worker has begun. A test's folder gets its output, then its exit status.
 work() {
     i=0
     for test in "$@"; do

@@ -1,4 +1,5 @@
-/* spm_file.h: SentencePiece model files by hand: put_... adds to built, n_built bytes long. */
+/* spm_file.h: writes SentencePiece model files field by field. put_... appends to built, which has
+   n_built bytes. */
 #ifndef SPM_FILE_H
 #define SPM_FILE_H
 
@@ -27,7 +28,7 @@ static void TEST_UNUSED put_field(unsigned number, const void *data, size_t n) {
 static void TEST_UNUSED put_number(unsigned number, uint64_t value) {
     put_varint((uint64_t)number << 3), put_varint(value);
 }
-/* A message inside: what was put since begin becomes a field. */
+/* Turns everything that was put since begin into a field that holds a message. */
 static void TEST_UNUSED wrap(unsigned number, size_t begin) {
     static unsigned char inner[sizeof built];
     size_t n = n_built - begin;
@@ -50,7 +51,7 @@ static void TEST_UNUSED put_piece_of(const void *text, size_t n, float score, un
 static void TEST_UNUSED put_piece(const char *text, float score, unsigned type) {
     put_piece_of(text, strlen(text), score, type);
 }
-/* <unk>, <s>, </s>, a, b, ab, U+2581 and U+2581 a. */
+/* Begins a file with <unk>, <s>, </s>, a, b, ab, U+2581 and U+2581 a. */
 static void TEST_UNUSED begin_file(void) {
     n_built = 0;
     put_piece("<unk>", 0, 2), put_piece("<s>", 0, 3), put_piece("</s>", 0, 3);
@@ -63,8 +64,8 @@ static void TEST_UNUSED put_trainer(unsigned field, uint64_t value) {
     wrap(2, begin);
 }
 
-/* A charsmap: units of its trie (all that are not given are 0x100 + label: nobody's child), then
-   the strings. */
+/* Adds a charsmap: units of its trie (units that are not given are 0x100 + label, which are nobody's
+   child), then the strings. */
 typedef struct unit_row {
     unsigned at, value;
 } unit_row;
@@ -82,7 +83,7 @@ static void TEST_UNUSED put_rules(unsigned spec, const unit_row *rows, int n, co
     }
     memcpy(map + 1028, strings, size);
     put_field(2, map, 1028 + size);
-    for (i = 3; spec == 5 && i <= 5; i++) put_number(i, 0); /* denormalization has rules alone */
+    for (i = 3; spec == 5 && i <= 5; i++) put_number(i, 0); /* Denormalization uses only the rules. */
     wrap(spec, begin);
 }
 static void TEST_UNUSED put_charsmap(const unit_row *rows, int n, const char *strings,

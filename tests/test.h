@@ -1,10 +1,10 @@
-/* test.h: what the test programs share: checks that count, and golden files.
+/* test.h: the code that the test programs share: checks that count, and golden files.
 
    CHECK prints each check that fails, below the name of its section. With V=1 in the environment it
-   prints the checks that pass too. test_skip prints each check that cannot be made here, and why.
-   The last line of a program is "name: N passed, N failed[, N skipped]". A check without a message
-   ("") is a step of the next check: it counts only when it fails. Programs that go through a table
-   of calls (test_modules, test_arguments) count its rows. */
+   prints the checks that pass too. test_skip prints each check that cannot be made here, and the
+   reason. The last line of a program is "name: N passed, N failed[, N skipped]". A check without a
+   message ("") is a step of the next check: it counts only when it fails. Programs that go through a
+   table of calls (test_modules, test_arguments) count the table's rows. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -26,7 +26,7 @@ static int test_passed, test_failed, test_skipped;
 #define CHECK(condition, ...)                                                                      \
     test_check((condition) ? 1 : 0, #condition, __FILE__, __LINE__, __VA_ARGS__)
 
-static char test_section[200]; /* not printed yet */
+static char test_section[200]; /* the section's name, until it is printed */
 static int TEST_UNUSED test_loud(void) {
     const char *v = getenv("V");
     return v && *v && *v != '0';
@@ -56,7 +56,7 @@ static void TEST_UNUSED test_check(int ok, const char *condition, const char *fi
     else printf("   [%s:%d: %s]\n", file, line, condition);
 }
 
-/* Counts a check that cannot be made here, and says which and why. */
+/* Counts a check that cannot be made here, and prints which and why. */
 static void TEST_UNUSED test_skip(const char *what) {
     test_skipped++;
     printf("    skipped: %s\n", what);
@@ -69,8 +69,8 @@ static int TEST_UNUSED test_done(const char *program) {
     return test_failed ? 1 : 0;
 }
 
-/* Pages of memory that are this process's alone; 0 where the system does not say, or a sanitizer keeps
-   books that grow. */
+/* Returns the memory pages that only this process uses. Returns 0 where the system does not report
+   them, or where the tables of a sanitizer grow. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TEST_SANITIZED
 #elif defined(__has_feature)
@@ -90,14 +90,15 @@ static long TEST_UNUSED test_pages(void) {
     return all - shared;
 }
 
-/* ---- golden files: only with transformer.h ---- */
+/* ---- golden files: only for tests that include transformer.h ---- */
 #ifdef TRANSFORMER_H
 
-/* Zeroed memory that stays until the test ends: the list keeps it in sight of leak checkers. */
+/* Returns zeroed memory that lives until the test ends. The list keeps the memory reachable for leak
+   checkers. */
 static void TEST_UNUSED *test_memory(size_t bytes) {
     static struct block {
         struct block *next;
-        double start; /* aligned for what a test stores */
+        double start; /* aligned for everything that a test stores */
     } * blocks;
     struct block *block = (struct block *)calloc(1, sizeof *block + bytes);
     if (!block) {
@@ -109,14 +110,14 @@ static void TEST_UNUSED *test_memory(size_t bytes) {
     return &block->start;
 }
 
-/* An allocator that counts, and fails where it is told to. All zero: it counts. */
+/* An allocator that counts calls and fails on request. If all fields are zero it only counts. */
 typedef struct test_allocator {
-    int calls, live;         /* how many were made, how many blocks live */
-    size_t last, largest;    /* sizes that were asked for */
-    size_t bytes;            /* the sum of what was given */
-    size_t limit;            /* larger blocks fail; 0: none does */
-    int fail_at, persistent; /* call number fail_at fails, and all after it; 0: none */
-    int failed;              /* calls that failed */
+    int calls, live;         /* numbers of calls and of live blocks */
+    size_t last, largest;    /* sizes of the requests */
+    size_t bytes;            /* the sum of the granted sizes */
+    size_t limit;            /* requests for larger blocks fail; 0: no limit */
+    int fail_at, persistent; /* call number fail_at and all later calls fail; 0: none */
+    int failed;              /* number of failed calls */
 } test_allocator;
 static void TEST_UNUSED *test_allocate(void *user, size_t bytes) {
     test_allocator *a = (test_allocator *)user;
@@ -142,7 +143,7 @@ static tfm_allocator TEST_UNUSED test_counting(test_allocator *a) {
 }
 
 #ifdef TRANSFORMER_NO_STDIO
-/* The library reads no files then: these do, and hand it the bytes. */
+/* Without the library's file functions, these read files and hand it the bytes. */
 static void TEST_UNUSED *test_read(const char *path, size_t *size, tfm_error *err) {
     FILE *stream = fopen(path, "rb");
     void *data = NULL;
@@ -194,7 +195,7 @@ static int64_t TEST_UNUSED test_count(const tfm_tensor *t) {
     return n;
 }
 
-/* The tensor of that name as F32, BOOL, or I32 (integers); data NULL if there is none. */
+/* Returns the tensor of that name as F32, BOOL, or I32 (integers); data is NULL if there is none. */
 static tfm_tensor TEST_UNUSED test_get(const tfm_safetensors *file, const char *name) {
     int64_t i = tfm_safetensors_find(file, name);
     tfm_tensor t, none;
@@ -212,7 +213,7 @@ static tfm_tensor TEST_UNUSED test_get(const tfm_safetensors *file, const char *
     return t;
 }
 
-/* A tensor of the same shape to compute into, full of NaN. */
+/* Makes a tensor of the same shape to compute into, full of NaN. */
 static tfm_tensor TEST_UNUSED test_like(tfm_tensor t) {
     int64_t i, n = test_count(&t);
     t = tfm_tensor_make(test_memory((size_t)n * sizeof(float)), TFM_F32, t.rank, t.dims);
@@ -220,7 +221,7 @@ static tfm_tensor TEST_UNUSED test_like(tfm_tensor t) {
     return t;
 }
 
-/* The largest absolute difference of two contiguous F32 tensors; infinity if one has NaN. */
+/* Returns the largest absolute difference of two contiguous F32 tensors, or infinity if one has NaN. */
 static double TEST_UNUSED test_difference(const tfm_tensor *a, const tfm_tensor *b) {
     double most = 0;
     int64_t i, n = test_count(a);
@@ -233,7 +234,8 @@ static double TEST_UNUSED test_difference(const tfm_tensor *a, const tfm_tensor 
     return most;
 }
 
-/* An activation by its formula, in double; NaN, which no test accepts, where it is missing here. */
+/* Computes an activation by its formula, in double. Returns NaN, which no test accepts, for an unknown
+   one. */
 static double TEST_UNUSED test_activation(tfm_activation kind, double x) {
     double cubic = x + 0.044715 * x * x * x;
     if (kind == TFM_RELU) return x < 0 ? 0 : x;
@@ -244,7 +246,7 @@ static double TEST_UNUSED test_activation(tfm_activation kind, double x) {
     return (double)NAN;
 }
 
-/* Whether a message names a function that is not the call's, and is not to be called first. */
+/* Returns whether a message names a function that is neither the call's nor one to call first. */
 static int TEST_UNUSED test_names_another(const char *call, const char *text) {
     const char *at = text;
     size_t n;
@@ -256,7 +258,7 @@ static int TEST_UNUSED test_names_another(const char *call, const char *text) {
     return 0;
 }
 
-/* A call that must fail with that status, and say that text. */
+/* Checks that a call fails with that status, and that its message contains that text. */
 #define CHECK_FAILS(call, expected, says)                                                          \
     do {                                                                                           \
         tfm_status test_status = (call);                                                           \

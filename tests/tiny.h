@@ -1,12 +1,12 @@
-/* tiny.h: small models with random weights, built in memory: tiny_default(), then change fields.
-   Change the writer's entries between tiny_write and tiny_load to make faulty ones. */
+/* tiny.h: small models with random weights, built in memory. Call tiny_default(), then change fields.
+   To make a faulty model, change the writer's entries between tiny_write and tiny_load. */
 #ifndef TINY_H
 #define TINY_H
 
 #include "test.h"
 #include "write_safetensors.h"
 
-/* What the call at hand says, and a call that the test cannot do without. */
+/* the error of the current call, and a check for calls that the test depends on */
 static tfm_error TEST_UNUSED err;
 static void TEST_UNUSED must(tfm_status status) {
     if (status == TFM_OK) return;
@@ -18,17 +18,18 @@ typedef struct tiny {
     int64_t d, heads, key, value, ff, encoder, decoder, vs, vt;
     int64_t ff_decoder;                   /* feed-forward width of the decoder; 0: ff */
     int64_t src_positions, tgt_positions; /* rows of learned positions; 0: no such tensor */
-    int packed;            /* the projections of query, key and value are one tensor, in_proj */
-    int more_norms;        /* also those of the embeddings and at the end of each stack */
-    const char *without;   /* tensors with one of these in their name are left out, one space
-                              between two: "bias norm" for no bias and plain norms; NULL: none */
+    int packed;            /* whether query, key and value projections are one tensor, in_proj */
+    int more_norms;        /* whether there are norms for the embeddings and at the end of each stack too */
+    /* leaves out tensors with one of these in their name, one space between them: "bias norm" for no
+       bias and plain norms; NULL: leaves out none */
+    const char *without;
     const char *config;    /* members of transformer.config after n_heads: ", \"end\": 1" */
     const char *src, *tgt; /* vocabularies, or NULL */
-    tfm_dtype dtype;       /* of the weights: F32, or F16 or BF16 with random bit patterns */
+    tfm_dtype dtype;       /* the type of the weights: F32, or F16 or BF16 with random bit patterns */
     unsigned seed;
     unsigned ssru; /* bit i: decoder layer i is an SSRU */
-    int t5;        /* gates, and relative positions: 1: a table for each stack, 2: for each layer */
-    int64_t input, memory; /* columns of src_projection, 0: none; and of a memory, 0: d */
+    int t5;        /* gates; relative positions: 1: a table for each stack, 2: for each layer */
+    int64_t input, memory; /* columns of src_projection (0: no projection), and width of the memory (0: d) */
 } tiny;
 
 static tiny TEST_UNUSED tiny_default(void) {
@@ -46,7 +47,7 @@ static unsigned TEST_UNUSED tiny_random(unsigned *seed) {
     return *seed >> 8;
 }
 
-/* Whether t->without does not leave out a tensor of that name. */
+/* Returns whether t->without keeps a tensor of that name. */
 static int TEST_UNUSED tiny_has(const tiny *t, const char *name) {
     const char *part = t->without ? t->without : "", *at;
     size_t n;
@@ -58,7 +59,7 @@ static int TEST_UNUSED tiny_has(const tiny *t, const char *name) {
     return 1;
 }
 
-/* Adds a tensor [d0, d1], or [d0] where d1 is 0, of unit-scaled random numbers. */
+/* Adds a tensor [d0, d1], or [d0] if d1 is 0, of random numbers of unit scale. */
 static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, const char *name,
                                     int64_t d0, int64_t d1) {
     int64_t n = d0 * (d1 ? d1 : 1), i, dims[2];
@@ -68,8 +69,8 @@ static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, c
     if (!tiny_has(t, whole)) return;
     data = (float *)test_memory((size_t)n * sizeof(float));
     for (i = 0; i < n; i++) data[i] = scale * ((float)tiny_random(&t->seed) / 8388608.0f - 1.0f);
-    /* 16 bits: the upper half of the float is BF16; as F16 the same bits are some other number,
-       kept below 2 by clearing the top exponent bit */
+    /* The upper 16 bits of a float are the same number in BF16. As F16 these bits are another number,
+       which a cleared top exponent bit keeps below 2. */
     for (i = 0; i < n && t->dtype != TFM_F32; i++) {
         uint32_t bits;
         memcpy(&bits, &data[i], 4);
@@ -80,7 +81,7 @@ static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, c
     st_add(w, whole, tfm_tensor_make(data, t->dtype, d1 ? 2 : 1, dims));
 }
 
-/* Weight and bias of a linear map, or of a norm: in is 0. */
+/* Adds weight and bias of a linear map, or of a norm if in is 0. */
 static void TEST_UNUSED tiny_pair(st_writer *w, tiny *t, const char *prefix, const char *name,
                                   int64_t out, int64_t in) {
     char whole[100];
@@ -159,7 +160,7 @@ static void TEST_UNUSED tiny_write(st_writer *w, tiny t) {
     tiny_vocabulary(w, "tgt_vocabulary", t.tgt);
 }
 
-/* Makes a target token more likely, by its bias. */
+/* Makes a target token more likely by raising its bias. */
 static void TEST_UNUSED tiny_raise(st_writer *w, int32_t id, float by) {
     size_t i;
     for (i = 0; i < w->n_entries; i++)
@@ -167,7 +168,8 @@ static void TEST_UNUSED tiny_raise(st_writer *w, int32_t id, float by) {
             ((float *)w->entries[i].tensor.data)[id] += by;
 }
 
-/* Every matrix of the writer in bytes with scales; with as_floats what these stand for. */
+/* Turns every matrix of the writer into bytes with scales, or, with as_floats, into the floats that
+   these stand for. */
 static void TEST_UNUSED tiny_quantize(st_writer *w, int as_floats) {
     size_t i, n = w->n_entries;
     for (i = 0; i < n; i++) {
@@ -192,8 +194,8 @@ static void TEST_UNUSED tiny_quantize(st_writer *w, int as_floats) {
     }
 }
 
-/* The same model as a packed file: all matrices become panels of k_group columns, those of int8 of
-   four, but for embeddings that are only looked up. The projections must not be one tensor. */
+/* Makes a packed file of the model: all matrices become panels of k_group columns, those of int8 of
+   four columns, except embeddings that are only looked up. The projections must not be one tensor. */
 static void TEST_UNUSED tiny_pack(st_writer *w, const tiny *t, int64_t k_group) {
     st_writer packed;
     char config[1024], name[160];
@@ -242,7 +244,7 @@ static void TEST_UNUSED tiny_state_layout(st_writer *w, int layout) {
     number[10] = (char)('0' + layout);
 }
 
-/* The file's bytes; they live until the test ends. */
+/* Returns the file's bytes, which live until the test ends. */
 static void TEST_UNUSED *tiny_bytes(st_writer *w, size_t *size) {
     void *data = NULL, *kept;
     const char *fault = st_write_memory(w, &data, size);
@@ -303,7 +305,7 @@ static tfm_batch TEST_UNUSED tiny_batch(const int32_t *ids, const int32_t *lengt
     return b;
 }
 
-/* A member of a container's header. */
+/* Adds a member to a container's header. */
 #define TINY_MEMBER(name, dtype, shape, offsets)                                                   \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 

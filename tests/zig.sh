@@ -1,15 +1,15 @@
-# zig.sh COMMAND: compiles the header and each example by zig's clang for systems that other rows do not have, with
-# warnings as errors, and runs what can be run here: some tests and hello, natively or by qemu (apt-get install
-# qemu-user). make test-zig installs zig (pip's ziglang) and calls this.
+# zig.sh COMMAND: compiles the header and each example with zig's clang for systems that other CI rows lack, with
+# warnings as errors. It runs some tests and hello where it can: natively or by qemu (apt-get install qemu-user). make
+# test-zig installs zig (pip's ziglang) and calls this script.
 . tests/check.sh
 zig=$1
 strict="-std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror -O1"
-# Compiles for $target; on Windows and macOS the mathematics is in the C library.
+# Compiles for $target. On Windows and macOS the C library contains the mathematics.
 compile() {
     # shellcheck disable=SC2086
     $zig cc -target $target $strict -I. -Itools/common -Itests -Ibuild "$@" -lm 2>&1
 }
-# target, then the command that runs its programs: empty for this machine's, - where none does
+# A target, then the command that runs its programs: empty for this machine's own, - where nothing can run them.
 while read -r target run; do
     dir=build/zig/$target
     mkdir -p "$dir"
@@ -27,7 +27,7 @@ while read -r target run; do
     fi
     check "$target: hello" "I'm a student." "$($run "$dir/hello" 2>&1 < /dev/null)"
     for test in kernels operations toy; do
-        whole=$dir/transformer.o # kernels and operations hold the header
+        whole=$dir/transformer.o # The kernels and operations tests contain the header.
         ! grep -q "define TRANSFORMER_IMPLEMENTATION" tests/library/test_$test.c || whole=
         check "$target: test_$test compiles" "" "$(compile "tests/library/test_$test.c" $whole -o "$dir/test_$test")"
         $run "$dir/test_$test" > "$dir/out" 2>&1 < /dev/null

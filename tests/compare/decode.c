@@ -1,16 +1,16 @@
-/* decode: decodes what standard input asks for, for tests/tools/test_search.py, which compares with other
-   engines.
+/* decode: decodes the requests on standard input. tests/tools/test_search.py compares its output with
+   other engines.
 
        build/decode MODEL < requests
 
-   A request is a line of key=value with one space between; its keys are the fields of
-   tfm_decode_options, and src: ids with commas between them, sentences with semicolons. Instead of
-   src, vectors: one sentence's vectors in the same form, embeddings or the memory itself, as the
-   model takes them. prefix and
-   sequences are written alike; defaults=1 begins with what
-   the model says. For each hypothesis a line: sentence, rank, score, log-probability,
-   finish, number of ids and the ids; with attention=1 its attention follows in a line. score=1 asks
-   for the log-probabilities of the targets tgt instead, from token offset on. */
+   A request is one line of key=value pairs with one space between them. The keys are the fields of
+   tfm_decode_options, and src: ids with commas between them, sentences with semicolons between them.
+   Models without source ids take vectors instead of src: the vectors of one sentence in the same form
+   (embeddings or the memory). prefix and sequences use the same form. defaults=1 begins with the
+   options in the model file. For each hypothesis decode prints one line: sentence, rank, score,
+   log-probability, finish, number of ids, and the ids. With attention=1 the next line holds its
+   attention. With score=1 decode prints the log-probabilities of the targets tgt instead, from token
+   offset on. */
 #include "transformer.h"
 
 #include <stdio.h>
@@ -35,11 +35,11 @@ static void fail(const char *what) {
     exit(2);
 }
 
-/* "1,2,3;4,5": two rows. */
+/* Parses "1,2,3;4,5" as two rows. */
 static tfm_batch *read_rows(rows *r, const char *text) {
     int32_t width = 0, n, row = 0;
     const char *at;
-    for (at = text, n = 1; *at; at++) { /* the widest row is as wide as it has commas, and one */
+    for (at = text, n = 1; *at; at++) { /* The number of ids in a row is its number of commas plus one. */
         if (*at == ',') n++;
         if (*at == ';') n = 1;
         if (n > width) width = n;
@@ -66,7 +66,7 @@ static int32_t read_ids(int32_t *ids, const char *text) {
     return n;
 }
 
-/* "0.5,1;0.25,3": one sentence of two vectors. */
+/* Parses "0.5,1;0.25,3" as one sentence of two vectors. */
 static void read_vectors(const char *text) {
     int32_t n = 0, width = 1;
     char *end;
@@ -81,7 +81,7 @@ static void read_vectors(const char *text) {
     src.batch.ids = NULL, src.batch.lengths = src.lengths;
 }
 
-static int32_t offset; /* of scoring */
+static int32_t offset; /* options of scoring */
 
 static void read_option(tfm_decode_options *o, int *scoring, const char *key, const char *value) {
     double number = strtod(value, NULL);

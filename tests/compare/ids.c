@@ -1,5 +1,5 @@
-/* ids MODEL < LINES: for each line its source ids, a TAB, and the text that these are in the target;
-   for tests/tools/test_t5.py, which compares with transformers' tokenizers. */
+/* ids MODEL < LINES: prints for each line its source ids, a TAB, and the text of these ids read as
+   target ids. tests/tools/test_t5.py compares the output with transformers' tokenizers. */
 #include "transformer.h"
 
 #include <stdio.h>

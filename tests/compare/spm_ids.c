@@ -1,13 +1,13 @@
-/* spm_ids MODEL [PASSES] < TEXTS > RESULTS: what SentencePiece gives here, for
-   compare_sentencepiece.py, or the tokenizer of a model file, for compare_byte_bpe.py. A text is its
-   size (4 bytes) and its bytes; a result is the number of ids, the ids, begin and end of each one's
-   span, the size of the text that they decode to, and that text. With PASSES it says on standard
-   error how many seconds each pass over the texts took for tokenizing alone. */
+/* spm_ids MODEL [PASSES] < TEXTS > RESULTS: tokenizes texts with a SentencePiece model (for
+   compare_sentencepiece.py) or with the tokenizer of a model file (for compare_byte_bpe.py). A text is
+   its size (4 bytes) and its bytes. A result is the number of ids, the ids, the begin and end of each
+   id's span, the size of the decoded text, and that text. With PASSES the program also prints to
+   standard error how many seconds each pass over the texts took for tokenizing alone. */
 #include "transformer.h"
 #include "tiny.h"
 #include <time.h>
 
-/* All of a stream. */
+/* Reads the whole stream. */
 static char *slurp(FILE *stream, size_t *size) {
     char *data = NULL;
     size_t room = 0, got;
@@ -21,8 +21,8 @@ static char *slurp(FILE *stream, size_t *size) {
     return data;
 }
 
-/* A model around the pieces. Their number is not known before the model is read: too few rows give
-   a message that has it. */
+/* Builds a model around the pieces. The number of pieces is unknown until the model is read, so the
+   first try has too few rows, and its error message contains the number. */
 static tfm_model *load(const char *path) {
     FILE *stream = fopen(path, "rb");
     tfm_model *model = NULL;
@@ -32,7 +32,7 @@ static tfm_model *load(const char *path) {
     int pass;
     tiny t = tiny_default();
     if (!stream) fprintf(stderr, "%s: cannot be opened\n", path), exit(2);
-    if (strstr(path, ".safetensors")) { /* a model already */
+    if (strstr(path, ".safetensors")) { /* The file is a model file already. */
         fclose(stream);
         if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK)
             fprintf(stderr, "%s: %s\n", path, err.text), exit(3);
@@ -63,7 +63,7 @@ static void put(const void *data, size_t size) {
     if (size && fwrite(data, 1, size, stdout) != size) exit(2);
 }
 
-/* Writes the spans of a text's tokens, which tfm_session_tokenize gives: with any scratch. */
+/* Writes the spans of a text's tokens, which tfm_session_tokenize returns for any size of scratch. */
 static void spans_of(const tfm_model *model, const char *text, size_t size, tfm_arena *scratch,
                      size_t capacity) {
     int32_t *ids = (int32_t *)malloc(capacity * sizeof *ids), count = 0, i;
@@ -81,7 +81,7 @@ static void spans_of(const tfm_model *model, const char *text, size_t size, tfm_
     free(ids), free(spans);
 }
 
-/* IDS instead of PASSES: texts are ids, results sizes and texts. */
+/* IDS instead of PASSES: each text is a row of ids, and each result is a size and a text. */
 static int write_texts(const tfm_model *model, const char *in, size_t size) {
     static char out[1 << 20];
     static int32_t ids[1 << 12];
@@ -118,7 +118,7 @@ int main(int argc, char **argv) {
             const char *text = in + at + 4;
             memcpy(&n, in + at, 4);
             at += 4 + n;
-            if (pass == 0) { /* room for all, and the results */
+            if (pass == 0) { /* room for all texts and results */
                 if (tfm_tokenize(model, text, n, TFM_FORM_TEXT, NULL, 0, &count, &scratch, &err) !=
                     TFM_OK)
                     fprintf(stderr, "%s\n", err.text), exit(3);

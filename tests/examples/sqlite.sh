@@ -1,4 +1,4 @@
-# make test-sqlite [ROWS=5000]: examples/sqlite/translate.c in the real sqlite3, over a table of so many rows.
+# make test-sqlite [ROWS=5000]: runs examples/sqlite/translate.c in the real sqlite3, over a table of ROWS rows.
 . tests/check.sh
 rows=${1:-5000} dir=build/sqlite de=examples/models/de-en.safetensors zh=examples/models/zh-en.safetensors
 checks=20
@@ -8,12 +8,12 @@ if ! command -v sqlite3 > /dev/null || [ ! -e $dir/translate.so ]; then
     exit
 fi
 rm -f $dir/books.db
-# An error as its message alone; a value as it stands.
+# Prints only the message of an error; prints a value unchanged.
 sql() { sqlite3 -batch -bail -cmd ".load $dir/translate" $dir/books.db "$@" 2>&1 | sed 's/^Error: \(stepping, \)*//'; }
 with() { model=$1; shift; sql ".output /dev/null" "SELECT translate_model('$model')" .output "$@"; }
 check "at most 60 lines" 1 "$(($(wc -l < examples/sqlite/translate.c) <= 60))"
 
-# Errors are SQL's
+# Errors must be SQL errors.
 check "no model" "no translate_model(path) yet" "$(sql "SELECT translate('Guten Tag.')")"
 check "a model that is not there" "nonesuch: cannot be opened" "$(sql "SELECT translate_model('nonesuch')")"
 check "no path" "path is NULL" "$(sql "SELECT translate_model(NULL)")"

@@ -1,4 +1,4 @@
-# The examples: each is run, and what it prints is what its first lines promise.
+# The examples: runs each example, and checks that it prints what its first lines promise.
 . tests/check.sh
 zh=examples/models/zh-en.safetensors dir=build/test_examples
 mkdir -p $dir
@@ -22,7 +22,7 @@ check "scoring: the right translation, one word wrong, another sentence" "She fo
     "$(sort -rn $dir/scoring | sed 's/.*token  //' | tr '\n' ' ' | sed 's/ $//')"
 check "  the mean of what the command line says" "$(echo '她忘了關窗戶。' > $dir/in; echo 'She forgot to close the window.' > $dir/target
     translate --score $dir/target --per-token < $dir/in | awk -F'\t' '{ printf "%.2f", $1 / split($2, tokens, " ") }')" "$(awk 'NR == 1 { print $1 }' $dir/scoring)"
-# The recipes for a large file, as the README shows them, give what one run gives.
+# The README's recipes for a large file must give the output of one run.
 recipes=$dir/recipes root=$PWD
 rm -rf $recipes && mkdir -p $recipes && ln -s "$root/build" $recipes/build
 awk '/^## / { here = /large file in pieces/ } here && /^    / { if (!code) n++; print substr($0, 5) > "'$recipes/'" n ".sh" } { code = /^    / }' examples/translate/README.md
@@ -30,7 +30,7 @@ awk 'BEGIN { for (i = 1; i <= 2345; i++) print i % 97 == 5 ? "" : i % 555 == 7 ?
 model="$root/tests/data/models/toy.safetensors --sample --temperature 2 --n-best 2 --seed 7 --max-length 9"
 export model
 (cd $recipes && build/translate $model --keep-going < book.txt > expected 2> told)
-recipe() { # name, script: what it wrote, and what was said of lines
+recipe() { # arguments: name, script. Prints the output and the messages about lines.
     check "$1: what one run gives" "" "$(cmp $recipes/expected $recipes/out.txt 2>&1)"
     check "  and what it says of lines" "$(grep ' line ' $recipes/told | sort)" "$(grep ' line ' $recipes/said | sort)"
     rm -f $recipes/out*

@@ -1,6 +1,8 @@
-// node tests/examples/web.mjs [FOLDER]: the module of examples/web in Node, beside build/translate. FOLDER: build/web.
-// TRANSLATE=PROGRAM instead of that: one with -DTRANSFORMER_KERNELS=1 (SSE2) has the same texts and scores, all of them.
-// With --cheap fewer sentences. Fresh sentences and changed files each run: SEED=N repeats one.
+// node tests/examples/web.mjs [FOLDER]: compares the module of examples/web in Node with
+// build/translate. FOLDER is build/web by default.
+// TRANSLATE=PROGRAM replaces build/translate. A program built with -DTRANSFORMER_KERNELS=1 (SSE2) must
+// give exactly the same texts and scores.
+// --cheap takes fewer sentences. Sentences and changed files are new in each run; SEED=N repeats a run.
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -27,7 +29,7 @@ const same = (what, expected, got) => check(what, JSON.stringify(expected) === J
 const refusal = async (promise) => promise.then(() => null, (error) => error);
 console.log(`SEED=${seed}`);
 
-// ---- sentences, and what the command line makes of them ----
+// ---- sentences, and their translations by the command line ----
 
 const who = ["Ich", "Du", "Tom", "Maria", "Mein Bruder", "Die alte Frau", "Unser Lehrer", "Das Kind", "Niemand", "Jeder von uns"];
 const verb = ["hat", "wollte", "sah", "kaufte", "liest", "vergaß", "brachte", "findet", "sucht", "verkauft"];
@@ -46,8 +48,9 @@ function native(input, model, ...args) {
   return run.stdout.split("\n").slice(0, -1);
 }
 
-// Greedy, equal but where the two kernel sets round a near-tie: then the native one is what the module has behind another
-// token at the first place where they part, and that token's log-probability is close to the best one's.
+// The greedy outputs must be equal, except where the two kernel sets round a near-tie. There the module
+// must find the native token almost as likely: at the first
+// place where the outputs differ, the native token's log-probability must be close to the best token's.
 const NEAR = 0.1;
 async function compare(name, model, file, lines) {
   const expected = native(lines.join("\n") + "\n", file, "--greedy");
@@ -138,7 +141,7 @@ async function attends(name, m, t, o = {}) {
     weights.length === layers * heads * rows.length * columns.length && rows.length > 0 && most < 1e-5);
   return { layers, heads, rows, columns, weights };
 }
-// The mean over the last layer's heads is what decoding kept, where the file names no heads.
+// Where the file names no heads, decoding keeps the mean over the last layer's heads.
 async function sameAttention(name, m, text, o = {}) {
   const t = await m.translate(text, { ...o, greedy: true, alignment: true });
   const { layers, heads, columns, rows, weights } = await attends(`${name}, cross`, m, t, o);
@@ -280,7 +283,8 @@ for (let i = 0; i < (cheap ? 30 : 300); i++) {
 }
 check(`files with bytes changed at random: ${loads} load, none traps`, !others);
 
-// ---- attention and alternatives where the start is the pad's id (Marian, T5), or a language comes first (M2M100) ----
+// ---- attention and alternatives where the start token is the pad (Marian, T5), or a language comes
+// first (M2M100) ----
 
 for (const [name, change, o] of [
   ["a start that is the pad", (c) => { c.tgt_pad = c.start; }, {}],

@@ -1,5 +1,5 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/config.c -lm
-   JSON as such, and as a model's config. */
+   Parses the input as JSON, and as the config of a model. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,5 +1,5 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/container.c -lm
-   A safetensors file: what opens is consistent, and can be read. */
+   Opens the input as a safetensors file. A file that opens must be consistent and readable. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

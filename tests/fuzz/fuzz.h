@@ -1,5 +1,5 @@
-/* fuzz.h: what the fuzz targets share. Each target is a program of libFuzzer: its first line is the
-   command, and `make fuzz SECONDS=30` runs them all. For other compilers -DFUZZ_MAIN makes it a
+/* fuzz.h: the code that the fuzz targets share. Each target is a program of libFuzzer. Its first line
+   is the command, and `make fuzz SECONDS=30` runs all targets. For other compilers -DFUZZ_MAIN makes a
    program that runs the files in its arguments: crashes of fuzzers, or the corpus. */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -14,14 +14,14 @@ extern "C"
     int
     LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold; a fuzzer stops where it does not. */
+/* A condition that must hold; a fuzzer stops where it does not. */
 static void TEST_UNUSED need(int condition) {
     if (!condition) abort();
 }
 
 static char TEST_UNUSED fuzz_room[1 << 18];
 
-/* malloc, which remembers the largest block that was asked for. */
+/* Calls malloc and remembers the largest block. */
 static size_t fuzz_largest;
 static void TEST_UNUSED *fuzz_allocate(void *user, size_t bytes) {
     (void)user;
@@ -39,17 +39,18 @@ static const tfm_allocator TEST_UNUSED *fuzz_counting(void) {
     return &allocator;
 }
 
-/* What is not yet checked as a whole took no block over 4 times its size. */
+/* Checks that an input that was refused early took no block over 4 times its size. */
 static void TEST_UNUSED fuzz_bounded(size_t size) { need(fuzz_largest <= 4 * size + 16384); }
 
-/* An input that was refused made nothing, and says why. */
+/* Checks that a refused input gave no object, and a message. */
 static void TEST_UNUSED fuzz_refused(size_t size, const void *output) {
     need(!output && err.text[0]);
     fuzz_bounded(size);
 }
 
-/* Large inputs from small ones: 0xFF, n, a seed and a tail become 256 n different lines of a few
-   letters, or such pieces of a SentencePiece file, and the tail. NULL: another input. */
+/* Makes large inputs from small ones. 0xFF, n, a seed and a tail become 256 n different lines of a few
+   letters, or that many pieces of a SentencePiece file, and then the tail. Returns NULL for other
+   inputs. */
 static uint8_t TEST_UNUSED *fuzz_large(const uint8_t *data, size_t *size, int are_pieces) {
     size_t n, i, k, at = 0, letters;
     uint8_t *to;
@@ -73,7 +74,7 @@ static uint8_t TEST_UNUSED *fuzz_large(const uint8_t *data, size_t *size, int ar
     return to;
 }
 
-/* A pool by malloc that counts. */
+/* A pool of memory by malloc that counts. */
 static tfm__pool TEST_UNUSED fuzz_pool(void) {
     tfm__pool pool;
     memset(&pool, 0, sizeof pool);
@@ -85,7 +86,8 @@ static tfm__pool TEST_UNUSED fuzz_pool(void) {
 #define FUZZ_WORDS "<pad>\n<s>\n</s>\n<unk>\nhello\nworld\na\tA\nb\n\xe2\x96\x81\n\xe5\xad\xa6\ne\n"
 #define FUZZ_SPM ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""
 
-/* Models of words, characters, unigram and BPE, and one with denormalization; run in the repository's root. */
+/* Loads models of words, characters, unigram and BPE, and one with denormalization. The program must
+   run in the repository's root. */
 static tfm_model TEST_UNUSED *fuzz_text_model(int kind) {
     static const char *const models[] = {"unigram_symbols.model", "bpe_bytes.model",
                                          "unigram_back.model"};

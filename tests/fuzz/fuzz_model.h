@@ -1,6 +1,6 @@
-/* fuzz_model.h: a small valid model, changed as bytes say. The first says how many heads, which
-   kind, packed or not, and whether there is a lexicon; the last how to search; between them three
-   bytes are a change: what, where, how. */
+/* fuzz_model.h: a small valid model, changed as the input's bytes say. The first byte chooses the
+   number of heads, the kind, whether the file is packed, and whether there is a lexicon. The last byte
+   chooses the search. Between them each three bytes are one change: what, where, how. */
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
 
@@ -18,7 +18,7 @@ static const char *const fuzz_fields[] = {"start",           "end",
                                           "src_pad",         "tgt_pad",
                                           "src_start",       "src_end",
                                           "forced"};
-static const char *const fuzz_defaults[] = {"1", "2", "3", "3"}; /* of the first of them */
+static const char *const fuzz_defaults[] = {"1", "2", "3", "3"}; /* dimensions of the first tensor */
 static const char *const fuzz_choices[] = {
     "\"norm\": \"pre\"",
     "\"layer_norm\": \"deviation\"",
@@ -46,11 +46,11 @@ static const char *const fuzz_choices[] = {
     "\"relative_max_distance\": 3"};
 static const tfm_dtype fuzz_types[] = {TFM_I8, TFM_F16, TFM_BF16, TFM_F32};
 
-/* Data for tensors: a number everywhere, and bytes at random. */
+/* Data for tensors: the same number everywhere, and random bytes. */
 static float fuzz_same[8][1024];
 static unsigned char fuzz_bytes[4096];
 
-/* Pieces <unk>, a, b, hello, U+2581 and U+2581 a; and the same by BPE. */
+/* Makes the pieces <unk>, a, b, hello, U+2581 and U+2581 a, as unigram and as BPE. */
 static const char fuzz_unigram[] = "\x0a\x09\x0a\x05<unk>\x18\x02"
                                    "\x0a\x03\x0a\x01"
                                    "a\x0a\x03\x0a\x01"
@@ -59,11 +59,11 @@ static const char fuzz_unigram[] = "\x0a\x09\x0a\x05<unk>\x18\x02"
                                    "a\x12\x02\x18\x02";
 enum { FUZZ_BPE = sizeof fuzz_unigram - 1, FUZZ_UNIGRAM = FUZZ_BPE - 4 };
 
-/* A lexicon for 11 tokens on either side: lists of no ids up to four, one id twice. */
+/* A lexicon for 11 tokens on either side: lists of zero to four ids, with one id twice. */
 static const uint32_t fuzz_offsets[] = {0, 0, 0, 1, 2, 4, 8, 8, 11, 12, 13, 14};
 static const uint32_t fuzz_lists[] = {2, 3, 4, 9, 5, 6, 5, 10, 7, 8, 2, 1, 4, 10};
 
-/* The entry of that name, or NULL. */
+/* Returns the entry of that name, or NULL. */
 static st_entry TEST_UNUSED *fuzz_entry(st_writer *w, const char *name) {
     size_t i;
     for (i = 0; i < w->n_entries; i++)
@@ -76,20 +76,20 @@ static void TEST_UNUSED fuzz_drop(st_writer *w, st_entry *e) {
     *e = w->entries[--w->n_entries];
 }
 
-/* Another tensor in place of e's, where there are data enough for it. */
+/* Replaces e's tensor by another, where there are enough data for it. */
 static void TEST_UNUSED fuzz_put(st_entry *e, tfm_tensor t) {
     int64_t bytes = st_bytes(&t);
     if (bytes < 0 || bytes > (int64_t)sizeof fuzz_bytes || st_bits(t.dtype) < 8) return;
     e->tensor = t, e->bytes = bytes;
 }
 
-/* A weight of another type, in its place among the other tensors or where it was. */
+/* Gives a weight another type, and moves it to its place in the file's order or leaves it. */
 static void TEST_UNUSED fuzz_retype(st_entry *e, tfm_dtype type) {
     tfm_tensor t = e->tensor;
     fuzz_put(e, tfm_tensor_make(fuzz_bytes, type, t.rank, t.dims));
 }
 
-/* "NAME_scale" for NAME: a number for each row, or not quite. */
+/* Adds "NAME_scale" for NAME: a number for each row, or nearly that many. */
 static void TEST_UNUSED fuzz_scale(st_writer *w, const char *weight, int value) {
     st_entry *e = fuzz_entry(w, weight);
     char name[128];
@@ -103,7 +103,7 @@ static void TEST_UNUSED fuzz_scale(st_writer *w, const char *weight, int value) 
                        : tfm_tensor_1d(fuzz_same[value & 7], TFM_F32, rows));
 }
 
-/* One type for all weights of two dimensions, and I8 with scales. */
+/* Gives all weights of two dimensions one type. I8 gets scales. */
 static void TEST_UNUSED fuzz_retype_all(st_writer *w, int value) {
     tfm_dtype type = fuzz_types[value % 4];
     char names[64][64];
@@ -118,7 +118,7 @@ static void TEST_UNUSED fuzz_retype_all(st_writer *w, int value) {
         if (i != value >> 3) fuzz_scale(w, names[i], 5 + (value & 1));
 }
 
-/* What a packed file has for its texts: the orders of spellings. */
+/* Adds the table that a packed file has for its texts: the orders of spellings. */
 typedef union {
     struct {
         int32_t words[12], pieces[8];
@@ -156,13 +156,13 @@ static fuzz_tables TEST_UNUSED fuzz_tables_make(void) {
     return made;
 }
 
-/* The matrices of the base model as panels, of floats or of int8. */
+/* Turns the matrices of the base model into panels of floats or int8. */
 static void TEST_UNUSED fuzz_pack(st_writer *w, const tiny *t, int is_int8) {
     if (is_int8) tiny_quantize(w, 0);
     tiny_pack(w, t, 1);
 }
 
-/* Writes the changed model: 0 where there is none. */
+/* Writes the changed model. Returns 0 where there is none. */
 static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **bytes, size_t *n) {
     static const float numbers[] = {0, NAN, INFINITY, -INFINITY, 3e38f, 0.01f, -1, 1e-42f};
     static const int heads[] = {2, 2, 2, 1, 2, 4, 3, 0};
@@ -171,8 +171,8 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         uint32_t numbers[2][14];
         unsigned char bytes[2 * 14 * 4];
     } lexicon;
-    /* with self-attention, with an SSRU; gates, relative positions; of embeddings, of memories;
-       packed, of floats and of int8 */
+    /* kinds: with self-attention, with an SSRU; gates, relative positions; embeddings or memories as
+       sources; packed with floats and with int8 */
     static st_writer bases[7];
     static const struct {
         const char *name;
@@ -180,7 +180,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     } sizes[] = {{"d_model", 4},         {"d_ff", 4},           {"d_key", 2}, {"d_value", 2},
                  {"src_vocab_size", 11}, {"tgt_vocab_size", 11}};
     static fuzz_tables right, tables;
-    int which = size ? data[0] >> 3 & 31 : 0; /* packed: neither bit 7 nor a lexicon, bit 4 */
+    int which = size ? data[0] >> 3 & 31 : 0; /* Packed files have neither bit 7 nor a lexicon (bit 4). */
     st_writer w, *base = &bases[which & 16          ? 1 + (which & 3)
                                 : (which & 22) == 2 ? 5 + (which & 1)
                                                     : 0];
@@ -199,7 +199,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         if (base == bases + 3) t.input = 7;
         if (base == bases + 4) t.memory = 5;
         tiny_write(base, t);
-        tiny_raise(base, 2, -4); /* not the end at once */
+        tiny_raise(base, 2, -4); /* makes the end token unlikely at the first step */
         if (is_packed) fuzz_pack(base, &t, base == bases + 6), right = fuzz_tables_make();
         for (i = 0; i < 8 * 1024; i++) fuzz_same[i / 1024][i % 1024] = numbers[i / 1024];
         for (i = 0; i < sizeof fuzz_bytes; i++) fuzz_bytes[i] = (unsigned char)tiny_random(&seed);
@@ -225,7 +225,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         t = e->tensor;
         snprintf(name, sizeof name, "%.100s", e->name);
         switch (kind) {
-        case 0: /* a number of the config; 255: none, where there is one by default */
+        case 0: /* a number of the config; 255: leaves out a number with a default */
             k = data[at + 1] % FUZZ_COUNT(fuzz_fields);
             if (k < FUZZ_COUNT(fuzz_defaults)) given |= 1u << k;
             if (value < 255)
@@ -249,7 +249,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         case 7: fuzz_put(e, tfm_tensor_make(fuzz_same[value % 8], TFM_F32, t.rank, t.dims)); break;
         case 8: fuzz_put(e, w.entries[(size_t)value % w.n_entries].tensor); break;
         case 9: e->name[(size_t)value % strlen(e->name)] ^= 1; break;
-        case 10: /* I8 has its scales, mostly */
+        case 10: /* I8 gets its scales, mostly. */
             fuzz_retype(e, fuzz_types[value % 4]);
             if (value & 3) break;
             fuzz_scale(&w, name, value >> 2);
@@ -280,7 +280,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     if (cut) /* SentencePiece on one side or both, of one kind or both, with words or without */
         used += snprintf(config + used, 100, ", \"src_text\": \"sentencepiece\"%s",
                          cut & 1 ? "" : ", \"tgt_text\": \"sentencepiece\"");
-    learned = size && data[0] & 64; /* the base has these tensors */
+    learned = size && data[0] & 64; /* The base model has these tensors. */
     if (learned) used += snprintf(config + used, 100, ", \"positions\": \"learned\"");
     else
         fuzz_drop(&w, fuzz_entry(&w, "src_positions.weight")),
@@ -313,7 +313,7 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     return ok;
 }
 
-/* How to search, by the last byte. */
+/* Chooses search options by the last byte. */
 static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t size) {
     static const int32_t two[] = {4, 5};
     static tfm_batch prefix, sequences;
@@ -334,8 +334,8 @@ static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t s
     return o;
 }
 
-/* Every hypothesis has ids in range, and has ended; it can be written, with source words for what
-   is unknown. */
+/* Checks that every hypothesis has ids in range and has ended, and writes it, with source words for
+   unknown tokens. */
 static void TEST_UNUSED fuzz_results(tfm_session *s, const tfm_model *model) {
     static char out[1 << 12];
     tfm_text source = {"hello b", 7};

@@ -1,13 +1,13 @@
-/* fuzz_tool.h: a program of tools/ on changed files, within the fuzzer: its main is renamed, and what
-   it prints is kept and looked at. The files are in a folder of their own, in memory where there is
-   /dev/shm. */
+/* fuzz_tool.h: runs a program of tools/ on changed files within the fuzzer. The program's main is
+   renamed, and its output is kept and checked. The files are in a folder of their own, in memory where
+   there is /dev/shm. */
 #ifndef FUZZ_TOOL_H
 #define FUZZ_TOOL_H
 
 #define _XOPEN_SOURCE 700
 #include <stdio.h>
 
-static FILE *fuzz_said; /* what the program prints goes there while it runs */
+static FILE *fuzz_said; /* The program's output goes there while it runs. */
 static FILE *fuzz_stream(void) { return fuzz_said ? fuzz_said : stdout; }
 #undef stdout
 #undef stderr
@@ -43,7 +43,7 @@ static void fuzz_write(int which, const void *bytes, size_t size) {
     need(stream && fwrite(bytes, 1, size, stream) == size && fclose(stream) == 0);
 }
 
-/* A changed model with a license, or data as it is: a container of any content. */
+/* Writes a changed model with a license, or data unchanged: a container of any content. */
 static void fuzz_write_model(const uint8_t *data, size_t size) {
     static const char begin[] = "{\"__metadata__\":{";
     static uint8_t file[1 << 18];
@@ -69,8 +69,9 @@ static void fuzz_write_model(const uint8_t *data, size_t size) {
     free(bytes);
 }
 
-/* Runs it. What it says is valid UTF-8 without control characters but newlines; a failure says why
-   in one line and leaves no output; nothing else is left in any case. */
+/* Runs the program. Its output must be valid UTF-8 without control characters except newlines. A
+   failure must print its reason in one line and leave no output file. No other file may be left in any
+   case. */
 static int fuzz_run(int (*program)(int, char **), const char *const *arguments) {
     char *argv[16], *said = NULL;
     size_t size = 0, i;

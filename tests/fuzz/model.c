@@ -1,5 +1,6 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/model.c -lm
-   Changes config, names, shapes, types and weights of a valid model, and does all with it. */
+   Changes the config, names, shapes, types and weights of a valid model, and runs every function on
+   the result. */
 #include "fuzz_model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -13,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm_model_options mo;
     tfm_batch src = tiny_batch(ids, NULL, 1, 3), two = tiny_batch(ids + 1, NULL, 1, 2);
     tfm_decode_options o = fuzz_options(data, size);
-    double scores[3]; /* of two tokens and the end */
+    double scores[3]; /* at most two tokens and the end token */
     tfm_tensor vectors;
     if (!fuzz_changed(data, size, &bytes, &n)) return 0;
     memset(&so, 0, sizeof so), memset(&mo, 0, sizeof mo);

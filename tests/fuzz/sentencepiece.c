@@ -1,5 +1,5 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/sentencepiece.c
-   A SentencePiece model, and a text cut by it: ids are in range. */
+   Reads a SentencePiece model and tokenizes a text with it. All ids must be in range. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,6 +1,6 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/text.c -lm
-   A text to ids and back by models of words, characters, unigram (with denormalization too) and BPE,
-   and its translation: all that comes out is UTF-8. */
+   Tokenizes, decodes and translates a text with models of words, characters, unigram (also with
+   denormalization) and BPE. All output must be UTF-8. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

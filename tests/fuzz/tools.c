@@ -1,5 +1,5 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/tools.c -lm
-   quantize, inspect and forward on changed models and ids; the first byte says which. */
+   Runs quantize, inspect or forward on changed models and ids. The first byte chooses the tool. */
 #include "fuzz_tool.h"
 #define main quantize_main
 #define usage quantize_usage
@@ -21,7 +21,7 @@
 #include "tools/model/forward.c"
 #undef main
 
-/* What it makes of a model that loads, loads. */
+/* If the input loads, the file that quantize writes must load too. */
 static int try_quantize(const uint8_t *data, size_t size) {
     static const char *const types[] = {"int8", "bf16", "f16", "f32"};
     const char *arguments[] = {"quantize", NULL, NULL, NULL, NULL};
@@ -41,7 +41,7 @@ static int try_quantize(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* It has something to say of what loads, and of nothing else. */
+/* inspect must succeed for files that load, and only for those. */
 static int try_inspect(const uint8_t *data, size_t size) {
     static const char *const tokens[] = {"1", "7", "1000000", "32"};
     const char *arguments[] = {"inspect", NULL, "--src", NULL, "--tgt", NULL, "--tensors", NULL};
@@ -57,12 +57,13 @@ static int try_inspect(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* src, tgt and their lengths by the first ten bytes, each of which is one choice; or data as it is. */
+/* Writes src, tgt and their lengths as the first ten bytes choose, one choice a byte; or writes data
+   unchanged. */
 static void write_ids(const uint8_t *data, size_t size) {
     static const char *const names[] = {"src", "tgt", "src_lengths", "tgt_lengths"};
     static const tfm_dtype dtypes[] = {TFM_I32, TFM_I64, TFM_I32, TFM_U8};
     static int64_t wide[256];
-    static int32_t narrow[512]; /* U8 reads it as well */
+    static int32_t narrow[512]; /* forward reads U8 too */
     st_writer w;
     void *bytes = NULL;
     size_t n = 0, i;

@@ -1,7 +1,8 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/translate.c -lm
-   The command line with a model of hostile pieces: a line of output for each of input, fields whole,
-   tokens that are read back. The first byte says which options, the second the weights; pieces up to
-   byte 0xFE, each ended by 0xFF; then the input. */
+   Runs the command line with a model of hostile pieces. Each line of input must give one line of
+   output, fields must stay whole, and tokens must be readable again. The first byte chooses the
+   options, the second the weights. The pieces follow (bytes up to 0xFE, each piece ended by 0xFF),
+   then the input. */
 #define LINES_IN_MEMORY
 #include "tests/translate/lines.h"
 
@@ -29,7 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (i = 2; i < size && data[i] != 0xFE && pieces < 40; i++) {
         if (data[i] != 0xFF) continue;
         n = i - begin;
-        for (seen = 2; seen < begin; seen++) /* once each: the file would be refused */
+        /* Each piece may occur once, because a file with duplicates is refused. */
+        for (seen = 2; seen < begin; seen++)
             if ((seen == 2 || data[seen - 1] == 0xFF) && data[seen + n] == 0xFF &&
                 memcmp(data + seen, data + begin, n) == 0)
                 break;
@@ -45,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                data[0] & 8 ? FUZZ_IDS FUZZ_SPM
                            : ", \"start\": 1, \"end\": 2, \"src_text\": \"sentencepiece\"");
     status = lines_run(options, bytes + i, size - i);
-    if (status == 2) { /* the model is refused: a piece is <s> */
+    if (status == 2) { /* The model is refused, because a piece is <s>. */
         need(strncmp(lines_messages.data, "translate: model: ", 18) == 0);
         return 0;
     }

@@ -1,5 +1,5 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/vocabulary.c -lm
-   Lines and spellings: what is read is found again. */
+   Reads a vocabulary of any lines and spellings. Every token that was read must be found again. */
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

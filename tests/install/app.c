@@ -1,4 +1,4 @@
-/* A program of somebody else's in C: translates what its second argument is. */
+/* A program of a user in C: translates its second argument. */
 #include <stdio.h>
 #include <transformer.h>
 

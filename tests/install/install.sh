@@ -1,6 +1,6 @@
-# make test-install: installs into build/install and builds programs on it that are not ours, by what the READMEs
-# shows: CMake with find_package (C++17) and with FetchContent, pkg-config (C). Then a conan package, the size
-# check, and uninstall. Wants cmake, pkg-config and conan (make packagers gets the last).
+# make test-install: installs into build/install, and builds programs of a user with the commands in the READMEs: CMake
+# with find_package (C++17) and with FetchContent, pkg-config (C). Then tests a conan package, the size check, and
+# uninstall. Needs cmake, pkg-config and conan (make packagers installs conan).
 . tests/check.sh
 top=$(pwd) dir=$(pwd)/build/install cc=${CC:-cc}
 de=$top/examples/models/de-en.safetensors text="Guten Tag."
@@ -8,7 +8,7 @@ expected=$(echo "$text" | build/translate "$de")
 rm -rf "$dir" && mkdir -p "$dir/root"
 version=$(sed -n 's/^.define TFM_VERSION "\(.*\)"/\1/p' transformer.h)
 has() { command -v "$1" > /dev/null || { skip "$2" "needs $1"; return 1; }; }
-# The block that has the words, in the READMEs.
+# Prints the block of a README that contains the words.
 shown() { awk -v words="$1" '/^```/ { if (inside && block ~ words) printf "%s", block; inside = !inside; block = ""; next } inside { block = block $0 "\n" }' README.md tools/README.md; }
 
 make -s install PREFIX=/usr DESTDIR="$dir/root" > /dev/null
@@ -52,7 +52,7 @@ if has pkg-config 4; then
     # shellcheck disable=SC2046
     check "pkg-config, C: compiles without a word" "" "$(cd "$top" && line=$(grep -o 'cc app.c .*pkg-config.*-o app' README.md) && cd "$dir/c" && eval "$cc ${line#cc}" 2>&1)"
     check "  translates" "$expected" "$(./app "$de" "$text" 2>&1)"
-    # a host whose header has one field more than the library's
+    # a program whose header has one field more than the library's
     mkdir other && sed 's/^} tfm_decode_options;/    double field_of_another_version;\n} tfm_decode_options;/' "$top/transformer.h" > other/transformer.h
     # shellcheck disable=SC2046
     $cc -Iother app.c $(pkg-config --cflags --libs transformer) -o stranger
@@ -65,13 +65,13 @@ if has pkg-config 4; then
 fi
 cd "$top" || exit 1
 
-# CMake: the README's lines in a project of one file
-project() { # folder, words of the README's block, target
+# CMake: puts the README's lines into a project of one file.
+project() { # arguments: folder, words of the README's block, target
     mkdir -p "$dir/$1" && cp tests/install/app.cpp "$dir/$1/"
     { printf 'cmake_minimum_required(VERSION 3.18)\nproject(app LANGUAGES C CXX)\nset(CMAKE_CXX_STANDARD 17)\n'
       shown "$2" | sed "s,GIT_REPOSITORY [^ ]*,GIT_REPOSITORY file://$dir/clone,; s,transformer::transformer,$3,"; } > "$dir/$1/CMakeLists.txt"
 }
-built() { # folder, options of cmake
+built() { # arguments: folder, options of cmake
     folder=$dir/$1
     shift
     { cmake -S "$folder" -B "$folder/build" "$@" && cmake --build "$folder/build"; } > "$folder/log" 2>&1 || tail -n 20 "$folder/log"
@@ -89,7 +89,7 @@ if has cmake 8; then
     project old "find_package" transformer::transformer
     sed -i 's/find_package(transformer/find_package(transformer 0.3/' "$dir/old/CMakeLists.txt"
     check "  another minor version is not taken" 1 "$(built old -DCMAKE_PREFIX_PATH="$dir/usr" | grep -c 'requested version "0.3"')"
-    if has git 1; then # a repository of what lies here
+    if has git 1; then # a repository of the working tree
         git init -q -b main "$dir/clone" && mkdir "$dir/clone/examples" && cp -R transformer.h LICENSE tools "$dir/clone" && cp -R examples/translate "$dir/clone/examples/" &&
             git -C "$dir/clone" add . && git -C "$dir/clone" -c user.name=test -c user.email=test@localhost commit -q -m test
         project fetch FetchContent transformer::transformer
@@ -110,6 +110,6 @@ if has cmake 1 && has conan 1; then
     { env -u CC conan profile detect && env -u CC conan create tools/packaging/conan -o '*:shared=True'; } > "$dir/conan.log" 2>&1
     check "conan create" "0 transformer.h $version" "$? $(sed -n 's/^\(transformer.h [0-9.]*\), .*/\1/p' "$dir/conan.log")"
 fi
-# the vcpkg port, whose client is not here: its version is the header's
+# The vcpkg port: without vcpkg itself, checks that the port's version is the header's.
 check "the vcpkg port's version" "$version" "$(sed -n 's/.*"version": "\(.*\)".*/\1/p' tools/packaging/vcpkg/vcpkg.json)"
 counts test_install

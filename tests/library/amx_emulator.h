@@ -1,8 +1,9 @@
-/* amx_emulator.h: the tile instructions of AMX that the library uses, in plain C, so that what is
-   loaded from where is tested on every machine and under sanitizers. As Intel's manual defines
-   them; test_kernels compares them with the hardware where there is one.
+/* amx_emulator.h: the tile instructions of AMX that the library uses, in plain C. With it every
+   machine and every sanitizer can test which bytes are loaded from where. The code follows Intel's
+   manual, and test_kernels compares it with the hardware where there is one.
 
-   Define these names before the kernels are included: TFM__TILE_LOAD(t, p, stride) and so on. */
+   Define TFM__TILE_LOAD(t, p, stride) and its companions as these functions before including the
+   kernels. */
 #ifndef AMX_EMULATOR_H
 #define AMX_EMULATOR_H
 
@@ -15,19 +16,19 @@
 enum { AMX_TILES = 8, AMX_ROWS = 16, AMX_BYTES = 64 };
 static struct {
     int configured;
-    int rows[AMX_TILES], bytes[AMX_TILES]; /* of a tile, and of its rows */
+    int rows[AMX_TILES], bytes[AMX_TILES]; /* columns (in bytes) and rows of a tile */
     unsigned char data[AMX_TILES][AMX_ROWS][AMX_BYTES];
-    int loads; /* so that a test sees that the emulator was used */
+    int loads; /* shows a test that the emulator was used */
 } amx;
 
-/* What the CPU would raise an exception for. */
+/* Checks a condition for which the CPU would raise an exception. */
 static void amx_must(int right, const char *what) {
     if (right) return;
     fprintf(stderr, "amx_emulator: %s\n", what);
     abort();
 }
 
-/* LDTILECFG: palette 1; 16-bit bytes of a row from byte 16 on, rows from byte 48 on. */
+/* LDTILECFG: palette 1; the bytes of a row as 16 bits from byte 16 on, the rows from byte 48 on. */
 static void amx_ldtilecfg(const unsigned char *config) {
     int i;
     memset(&amx.data, 0, sizeof amx.data);
@@ -65,7 +66,7 @@ static void amx_tilestored(int t, void *to, int64_t stride) {
         memcpy((unsigned char *)to + r * stride, amx.data[t][r], (size_t)amx.bytes[t]);
 }
 
-/* That c += a b is a product: rows of c and a, columns of c and b, and what is summed up. */
+/* Checks that c += a b is a product: rows of c and a, columns of c and b, and the inner dimension. */
 static void amx_multiplies(int c, int a, int b) {
     amx_uses(c), amx_uses(a), amx_uses(b);
     amx_must(c != a && c != b && a != b, "three tiles");
@@ -74,7 +75,7 @@ static void amx_multiplies(int c, int a, int b) {
              "shapes of a product");
 }
 
-/* TDPBUSD, or TDPBSSD if a is signed: four products of bytes to each sum, modulo 2^32. */
+/* TDPBUSD, or TDPBSSD if a is signed: adds four products of bytes to each sum, modulo 2^32. */
 static void amx_tdpb(int c, int a, int b, int a_is_signed) {
     int m, n, k, i;
     amx_multiplies(c, a, b);
@@ -94,7 +95,7 @@ static void amx_tdpb(int c, int a, int b, int a_is_signed) {
 #define amx_tdpbusd(c, a, b) amx_tdpb(c, a, b, 0)
 #define amx_tdpbssd(c, a, b) amx_tdpb(c, a, b, 1)
 
-/* A denormal becomes a zero of its sign. */
+/* Turns a denormal into a zero of its sign. */
 static float amx_flush(float x) { return fabsf(x) < 1.17549435e-38f ? copysignf(0.0f, x) : x; }
 
 static float amx_bf16(const unsigned char *bytes) {
@@ -104,8 +105,8 @@ static float amx_bf16(const unsigned char *bytes) {
     return amx_flush(x);
 }
 
-/* TDPBF16PS: even and odd columns have a sum each, by fused multiply-adds; both together are added
-   to c. Nearest, ties to even; denormals count as zeros, going in and coming out. */
+/* TDPBF16PS: adds even and odd columns to a sum each, by fused multiply-adds, and adds both sums to c.
+   Rounds to nearest, ties to even; denormals count as zeros as input and output. */
 static void amx_tdpbf16ps(int c, int a, int b) {
     int m, n, k;
     amx_multiplies(c, a, b);
@@ -118,7 +119,8 @@ static void amx_tdpbf16ps(int c, int a, int b) {
                 odd = amx_flush(fmaf(amx_bf16(x + 2), amx_bf16(y + 2), odd));
             }
             memcpy(&sum, &amx.data[c][m][4 * n], 4);
-            /* in double and then to float is rounded as in float: x87 would keep more */
+            /* Rounding to double and then to float equals rounding to float; x87 would keep more
+               digits. */
             even = amx_flush((float)((double)even + (double)odd));
             sum = amx_flush((float)((double)amx_flush(sum) + (double)even));
             memcpy(&amx.data[c][m][4 * n], &sum, 4);

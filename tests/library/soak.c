@@ -1,7 +1,7 @@
-/* soak.c: random work for a long time in one process: soak SECONDS MODEL[:LINES] ... Four threads
-   each take one of four sessions, decode, translate or score with it, cancel midway, are refused,
-   or make it anew on another model. What a sentence gives under one setting is the bits that it
-   gave the first time, whatever came between, and memory does not grow. */
+/* soak.c: random work for a long time in one process: soak SECONDS MODEL[:LINES] ... Four threads each
+   pick one of four sessions. They decode, translate or score with it, cancel midway, send requests
+   that are refused, or make the session anew on another model. A sentence must give the same bits
+   under a setting each time, whatever ran in between, and memory must not grow. */
 #define _POSIX_C_SOURCE 200809L
 #include "transformer.h"
 #include "test.h"
@@ -12,7 +12,7 @@
 
 enum { THREADS = 4, MODELS = 8, SENTENCES = 48, SETTINGS = 96 };
 enum { BATCH = 6, SOURCE = 20, TARGET = 40, BEAM = 4, VOCABULARY = 8192 };
-enum { TEXT = SETTINGS, SCORE, KINDS }; /* what a sentence may be asked for, besides a decode */
+enum { TEXT = SETTINGS, SCORE, KINDS }; /* settings for a sentence besides decode options */
 
 typedef struct subject {
     const char *name;
@@ -20,14 +20,14 @@ typedef struct subject {
     const tfm_config *config;
     int32_t ids[SENTENCES][SOURCE], lengths[SENTENCES];
     char texts[SENTENCES][200];
-    int n_texts;                      /* of the first sentences; the others are random ids */
-    uint64_t first[SENTENCES][KINDS]; /* hash of what came out the first time; 0: not yet */
+    int n_texts;                      /* lines of the file; the other sentences are random ids */
+    uint64_t first[SENTENCES][KINDS]; /* hash of the first result; 0: no result yet */
 } subject;
 
-typedef struct seat { /* a session, and the memory that it is made in */
+typedef struct seat { /* a session and the memory that holds it */
     pthread_mutex_t mutex;
     tfm_session *session;
-    subject *on; /* whose */
+    subject *on; /* the model of the session */
     void *memory;
     size_t size;
     int taken;
@@ -43,7 +43,8 @@ typedef struct setting {
 static subject subjects[MODELS];
 static seat seats[THREADS];
 static int n_subjects;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of what follows, and of first */
+/* guards the counters below, and the hashes in first */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static long sentences, again, differ, cancelled, refused, made, faults, over;
 
 /* splitmix64 */
@@ -94,7 +95,7 @@ static void compare(subject *m, int sentence, int kind, uint64_t hash) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* Any target token but the end token; of the shortlist, if there is one. */
+/* Returns any target token except the end token; with a shortlist, one from it. */
 static int32_t token(const subject *m, const setting *s, uint64_t *state) {
     const int32_t *list = s->options.shortlist;
     for (;;) {
@@ -104,7 +105,7 @@ static int32_t token(const subject *m, const setting *s, uint64_t *state) {
     }
 }
 
-/* Setting number k of a model, for those sentences: always the same. */
+/* Makes setting number k of a model for these sentences. The same k always gives the same setting. */
 static void make_setting(setting *s, const subject *m, int k, const int *which, int32_t rows) {
     uint64_t state = (uint64_t)(m - subjects) * 1000 + (uint64_t)k, own;
     tfm_decode_options *o = &s->options;
@@ -148,7 +149,7 @@ static void make_setting(setting *s, const subject *m, int k, const int *which, 
     }
 }
 
-/* All that a row's results say. */
+/* Hashes everything that a row's results say. */
 static uint64_t hash_row(tfm_session *session, int32_t row, int32_t source, tfm_error *err) {
     float attention[TARGET * SOURCE];
     int32_t n = tfm_result_count(session, row), rank, finish;
@@ -171,8 +172,8 @@ static uint64_t hash_row(tfm_session *session, int32_t row, int32_t source, tfm_
     return hash;
 }
 
-/* Decodes a random batch. A third is given up after some steps; of the others some are interrupted by
-   a start that is refused, which changes nothing. */
+/* Decodes a random batch. A third of the decodes is abandoned after some steps. Some of the others are
+   interrupted by a start that is refused, which must change nothing. */
 static void decode(seat *at, setting *s, const tfm_batch *src, const int *which, int k,
                    uint64_t *state, tfm_error *err) {
     int32_t row, running = 1, steps = 0, last = below(state, 3) ? INT32_MAX : below(state, 12);
@@ -226,7 +227,8 @@ static void translate(seat *at, const int *which, int32_t rows, tfm_error *err) 
     }
 }
 
-/* A seat's memory is taken by one session at a time, and is full of what was there before. */
+/* Seats are blocks of memory for one session at a time. Each new session finds the bytes of the last
+   one there. */
 static void *allocate(void *user, size_t bytes) {
     seat *at = (seat *)user;
     if (at->taken++ || bytes > at->size) return NULL;
@@ -290,7 +292,7 @@ static void *work(void *context) {
     return NULL;
 }
 
-/* A model and its sentences: lines of a file that are short enough, then random ids. */
+/* Loads a model and its sentences: lines of a file that are short enough, then random ids. */
 static void load(subject *m, char *name) {
     static double memory[4096];
     char *lines = strchr(name, ':'), line[sizeof m->texts[0]];

@@ -1,5 +1,6 @@
-/* What every call says to arguments that are missing, out of range or in the wrong state; arenas of
-   every size that is too small; and rules for what is rare: ties, pads inside, arrows in texts. */
+/* Tests what every call reports for arguments that are missing, out of range or in the wrong state,
+   tries arenas of every size that is too small, and checks rules for rare cases: ties, pads inside a
+   row, arrows in texts. */
 #if !defined(_WIN32) && !defined(__wasm__)
 /* ---- threads that cannot be made: call number fail_at of these three fails ---- */
 #define FAILING_THREADS
@@ -86,7 +87,7 @@ static tfm_session *session_of(const tfm_model *m, int32_t beam, int attention) 
 static void layouts(void) {
     static const char *const spm[] = {"", "", "bpe_bytes.model", "bpe_unused.model", ""};
     int kind;
-    SECTION("arenas for a session");
+    SECTION("a session in arenas of every size");
     for (kind = 0; kind < 5; kind++) {
         tfm_model *m;
         tfm_session plan, s;
@@ -97,7 +98,7 @@ static void layouts(void) {
         int wrong = 0, tried = 0;
         tiny t = tiny_default();
         t.config = ", \"positions\": \"learned\"", t.src_positions = 40;
-        if (kind == 4) { /* a shortlist of bytes has all that one can have */
+        if (kind == 4) { /* a shortlist and a text of bytes: every feature that a session can have */
             tfm_model_options mo = tiny_options();
             st_writer w;
             memset(&mo, 0, sizeof mo);
@@ -116,7 +117,7 @@ static void layouts(void) {
         for (at = 0; at < measured.peak; at += 64, tried++) {
             arena = tfm_arena_make(memory, at), s = plan;
             err.status = tfm__session_layout(&s, o.attention, &arena, &err);
-            if (err.status == TFM_OK) break; /* the session itself has its place elsewhere */
+            if (err.status == TFM_OK) break; /* The struct of the session is stored elsewhere. */
             wrong += err.status != TFM_E_ARENA || arena.used > arena.size;
         }
         CHECK(wrong == 0 && tried > 100, "%d sizes: %s", tried, err.text);
@@ -131,8 +132,8 @@ static void serial(void *user, tfm_task task, void *context, int32_t parts) {
     for (part = 0; part < parts; part++) task(context, part);
 }
 
-/* Calls that must refuse a number of rows before they go through the rows. The arrays have two: with
-   the address sanitizer, and by the time that it takes, a third is seen. */
+/* These calls must refuse a number of rows before they go through the rows. The arrays have only two
+   rows, so the address sanitizer, or the time that the call takes, would show a read of a third. */
 static void too_many_rows(const tfm_model *m) {
     tfm_session *s = session_of(m, 2, 0);
     tfm_batch src = tiny_batch(three, NULL, INT32_MAX, 1), none = tiny_batch(three, NULL, 0, 0);
@@ -184,7 +185,7 @@ static void sessions(void) {
     memset(&o, 0, sizeof o), memset(&parallel, 0, sizeof parallel);
     o.parallel = &parallel, o.threads = 2;
     CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "parallel has no run");
-    parallel.run = serial, o.threads = 0; /* the session cannot know how many threads run has */
+    parallel.run = serial, o.threads = 0; /* The session cannot know how many threads a host's run has. */
     CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "set threads to how many");
     memset(&half, 0, sizeof half), memset(&o, 0, sizeof o);
     half.release = test_release, o.allocator = &half;
@@ -225,7 +226,7 @@ static void sessions(void) {
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
     must(tfm_decode(s, &src, NULL, &err)), must(tfm_score(s, &src, &src, scores, &err));
-    CHECK(1, "a model without a start token, whose first embedding is zero");
+    CHECK(1, "a model without a start token has a first embedding of zero");
     tfm_session_free(s), tfm_model_free(bare);
     SECTION("encode, forward, score");
     s = session_of(m, 1, 0);
@@ -233,7 +234,7 @@ static void sessions(void) {
     ARGUMENT(tfm_encode(NULL, &src, &err));
     ARGUMENT(tfm_encode(s, NULL, &err));
     ARGUMENT(tfm_encode(s, &none, &err));
-    none.width = 0; /* no ids are missing then */
+    none.width = 0; /* No ids are missing when rows are empty. */
     CHECK_FAILS(tfm_encode(s, &none, &err), TFM_E_ARGUMENT, "0 tokens a row");
     none.width = 3;
     ARGUMENT(tfm_forward(NULL, &src, &src, NULL, &out, &err));
@@ -255,13 +256,14 @@ static void sessions(void) {
     ARGUMENT(tfm_score(s, NULL, &src, scores, &err));
     ARGUMENT(tfm_score(s, &src, NULL, scores, &err));
     ARGUMENT(tfm_score(s, &src, &src, NULL, &err));
-    CHECK(tfm_encode(s, &none, NULL) == TFM_E_ARGUMENT, "without a place for the message");
+    CHECK(tfm_encode(s, &none, NULL) == TFM_E_ARGUMENT, "a NULL place for the message");
     tfm_session_free(s);
     too_many_rows(m);
     tfm_model_free(m);
 }
 
-/* Workers that cannot be started: those that were are stopped, and there is no session. */
+/* When a worker thread cannot be started, the call stops the threads that it started and makes no
+   session. */
 static void workers(void) {
 #if defined(FAILING_THREADS) && defined(TFM__THREADS)
     static const char *const says[] = {
@@ -274,13 +276,13 @@ static void workers(void) {
     test_allocator count;
     tfm_allocator a = test_counting(&count);
     int i;
-    SECTION("threads that do not start");
+    SECTION("threads that do not start give an error");
     memset(&o, 0, sizeof o);
     o.max_source = 4, o.threads = 4, o.allocator = &a;
     for (i = 0; i < 5; i++) {
         threads.calls = 0, threads.fail_at = i + 1;
         CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_MEMORY, says[i]);
-        CHECK(!s && count.live == 0 && threads.live == 0, "nothing is left");
+        CHECK(!s && count.live == 0 && threads.live == 0, "a failed session leaves no allocation");
     }
     threads.calls = threads.fail_at = 0;
     must(tfm_session_create(&s, m, &o, &err));
@@ -346,7 +348,7 @@ static void decoding(void) {
     REFUSED(plain, attention_layer = 1);
     REFUSED(plain, attention_head = 1);
 #undef REFUSED
-    for (i = 0; i < 3; i++) { /* results of what has not begun */
+    for (i = 0; i < 3; i++) { /* results before any decode began */
         memset(&o, 0, sizeof o);
         if (i == 0) o.samples = 2;
         if (i == 1) o.alternatives = 2;
@@ -358,13 +360,13 @@ static void decoding(void) {
             must(tfm_step(s, &running, &err));
             for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
                 must(tfm_result_get(s, 0, rank, &r, &err));
-                /* a beam shows what goes on as long as something does */
+                /* A beam shows running hypotheses as long as there are any. */
                 good &= i != 2 || (r.finish == TFM_RUNNING) == (running > 0);
             }
         } while (running);
         good &= tfm_result_count(s, 0) >= (i == 2 ? 1 : 2);
     }
-    CHECK(good, "a hypothesis without tokens before the first step");
+    CHECK(good, "before the first step a hypothesis has no tokens");
     SECTION("what is rare");
     for (i = 0; i < 8; i++) {
         memset(&o, 0, sizeof o);
@@ -385,19 +387,21 @@ static void decoding(void) {
             for (k = 0; k < r.length; k++) {
                 good &= r.ids[k] >= 0 && r.ids[k] < 11 && !(i == 4 && r.ids[k] == 3);
                 good &= !((i == 2 || i == 3) && (r.ids[k] == 3 || r.ids[k] == 4));
-                good &= !(i & 1 && sources[k] == 1); /* a pad inside is nobody's source */
+                /* A pad inside a row is no candidate for no_source_ngram. */
+                good &= !(i & 1 && sources[k] == 1);
             }
             good &= i != 0 || r.length >= 3 || r.finish == TFM_STUCK;
         }
     }
-    CHECK(good, "lower bounds with ends, pads inside, samples without, nothing first");
+    CHECK(good, "lower bounds with ends, pads inside, samples without them, no first token");
     must(tfm_result_get(s, 0, 0, &r, &err));
     out = tfm_tensor_2d(room, TFM_F32, r.length, 3);
     must(tfm_result_attention(s, 0, 0, &out, &err));
     tfm_session_free(s), tfm_session_free(plain), tfm_model_free(m);
 }
 
-/* All tokens are as likely: the lower id wins, and what comes from the hypothesis ahead. */
+/* All tokens have the same probability: the lower id wins, and then the continuation of the better
+   hypothesis. */
 static void ties(void) {
     tiny t = tiny_default();
     st_writer w;
@@ -422,13 +426,13 @@ static void ties(void) {
     o.beam = o.n_best = 3, o.min_length = 3, o.max_length = 5, o.stop = TFM_STOP_SURE;
     must(tfm_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length == 3 && r.ids[0] == 0 && r.ids[1] == 0 && r.ids[2] == 0 && r.finish == TFM_ENDED,
-          "a beam: the shortest, of the lowest ids");
+          "a beam: the shortest hypothesis, of the lowest ids, is first");
     must(tfm_result_get(s, 0, 1, &r, &err));
-    CHECK(r.ids[0] == 0 && r.ids[1] == 0, "behind it what goes on from the first");
+    CHECK(r.ids[0] == 0 && r.ids[1] == 0, "the continuation of the first one follows");
     tfm_session_free(s), tfm_model_free(m);
 }
 
-/* Without an end token, or one for unknown words, there is nothing to keep back. */
+/* Without an end token or a token for unknown words there is nothing to suppress. */
 static void without_ids(void) {
     tiny t = tiny_default();
     tfm_model *m;
@@ -437,7 +441,7 @@ static void without_ids(void) {
     tfm_batch src = tiny_batch(three, NULL, 1, 3);
     tfm_result r;
     int32_t ids[12];
-    SECTION("ids that a model does not have");
+    SECTION("the model lacks these ids");
     t.config = ", \"start\": 1";
     m = tiny_model(t), s = session_of(m, 2, 0);
     memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
@@ -447,11 +451,11 @@ static void without_ids(void) {
     o.min_length = 5, o.no_unknown = 1;
     must(tfm_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length == 12 && memcmp(ids, r.ids, sizeof ids) == 0,
-          "the same with a least length, and no unknown words");
+          "the same with a minimum length and no unknown words");
     tfm_session_free(s), tfm_model_free(m);
 }
 
-/* Sums whose rounding counts, and scores that are no number. */
+/* Checks sums with relevant rounding, and scores that are NaN. */
 static void numbers(void) {
     enum { V = 200 };
     static tfm_session bare;
@@ -466,10 +470,10 @@ static void numbers(void) {
     tfm__hypothesis h;
     unsigned seed = 3;
     int32_t i, k, good = 1, n = 0;
-    SECTION("what rounding leads to");
+    SECTION("rounding in sums and scores");
     t.vt = V;
     m = tiny_model(t), s = session_of(m, 1, 0);
-    for (k = 0; k < 4; k++) { /* all, the best 20, a nucleus that is nearly all, both */
+    for (k = 0; k < 4; k++) { /* all tokens, the best 20, a nucleus of nearly all tokens, both limits */
         memset(&o, 0, sizeof o);
         o.samples = 1;
         if (k & 1) o.top_k = 20;
@@ -477,21 +481,22 @@ static void numbers(void) {
         must(tfm_start(s, &src, &o, &err));
         for (n = 0; n < 500; n++) {
             for (i = 0; i < V; i++) logits[i] = (float)tiny_random(&seed) / 8388608.0f;
-            i = tfm__sample_draw(s, &y, 0.99999999999999989); /* the largest that is drawn */
+            /* the largest random number that the generator draws */
+            i = tfm__sample_draw(s, &y, 0.99999999999999989);
             good &= i >= 0 && i < V;
         }
     }
-    CHECK(good, "a sum that is too small by a bit draws the last token");
+    CHECK(good, "a sum that is one bit too small draws the last token");
     bare.decode.length_penalty = -100;
     memset(&h, 0, sizeof h), good = tfm__score_normalize(&bare, &h, 2000) == -(double)INFINITY;
     good &= tfm__score_normalize(&bare, &h, 2) == 0;
     h.sum = -1;
-    CHECK(good && tfm__score_normalize(&bare, &h, 2) < -1e30, "0 / 0 is the worst score");
+    CHECK(good && tfm__score_normalize(&bare, &h, 2) < -1e30, "a score of 0 / 0 ranks last");
     for (i = 0; i < 8; i++) all[i].total = -(i >> 2), all[i].from = i >> 1 & 1, all[i].id = i & 1;
     for (i = 0, good = 1; i < 8; i++)
         for (k = 0; k < 8; k++)
             good &= tfm__candidates_compare(&all[i], &all[k]) == (i > k) - (i < k);
-    CHECK(good, "candidates by score, then hypothesis, then id");
+    CHECK(good, "candidates are ordered by score, then hypothesis, then id");
     tfm_session_free(s), tfm_model_free(m);
 }
 
@@ -517,7 +522,7 @@ static void tensors(void) {
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_DTYPE, "I32, expected F32");
     t.dtype = TFM_DTYPE_COUNT;
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_DTYPE, "is ?");
-#ifndef __cplusplus /* where such an enum is not */
+#ifndef __cplusplus /* where the enum type cannot hold -1 */
     t.dtype = (tfm_dtype)-1;
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_DTYPE, "is ?");
 #endif
@@ -528,7 +533,7 @@ static void tensors(void) {
     t = x, t.dims[0] = -2;
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "the impossible shape [-2, 4]");
     t = tfm_tensor_make(data, TFM_F32, 3, wide);
-    CHECK(t.strides[0] == -1 && t.strides[1] == 2, "strides that wrap");
+    CHECK(t.strides[0] == -1 && t.strides[1] == 2, "strides that overflow");
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "the impossible shape");
     t = x, t.data = NULL;
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_ARGUMENT, "no data");
@@ -540,7 +545,7 @@ static void tensors(void) {
     t = tfm_tensor_swap(x, -1, 0);
     CHECK(t.dims[0] == 2 && tfm_tensor_swap(x, 0, -1).dims[0] == 2 &&
               tfm_tensor_swap(x, 0, 1).dims[0] == 2 && tfm_tensor_swap(x, 1, 0).dims[0] == 2,
-          "the last dimension stays, and those that are none");
+          "the last dimension stays; numbers of dimensions out of range");
     t = tfm_tensor_1d(data, TFM_F32, 4);
     must(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err));
     CHECK(rows.L == 1 && rows.B == 1 && rows.D == 4, "a row");
@@ -548,13 +553,13 @@ static void tensors(void) {
     t.dims[0] = 2, t.dims[1] = 2, t.dims[2] = 2, t.dims[3] = 2, t.dims[4] = 4;
     t.strides[0] = 32, t.strides[1] = 16, t.strides[2] = 8, t.strides[3] = 4;
     must(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err));
-    CHECK(rows.B == 8 && rows.L == 2 && rows.sb == 8, "five dimensions that lie side by side");
+    CHECK(rows.B == 8 && rows.L == 2 && rows.sb == 8, "five dimensions that are contiguous");
     t.strides[0] = 48;
     CHECK_FAILS(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err), TFM_E_SHAPE,
                 "dimension 0 must be contiguous");
     t.dims[1] = t.dims[2] = 1;
     must(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err));
-    CHECK(rows.B == 2 && rows.sb == 48, "or with ones between them");
+    CHECK(rows.B == 2 && rows.sb == 48, "dimensions of size 1 between them do not matter");
     SECTION("arenas");
     arena = tfm_arena_make(data, sizeof data);
     CHECK_FAILS(tfm_arena_take(&arena, -1, 4, &memory, &err), TFM_E_OVERFLOW, "");
@@ -568,7 +573,7 @@ static void tensors(void) {
     CHECK_FAILS(tfm_arena_take(&arena, 150, 1, &memory, &err), TFM_E_OVERFLOW, "can address");
     CHECK_FAILS(tfm_arena_take(&arena, 100, 1, &memory, &err), TFM_E_OVERFLOW, "can address");
     CHECK(!memory && tfm_arena_make(NULL, 100).size == 0 && tfm_arena_make(data, 0).size == 0,
-          "no memory, no arena");
+          "an arena without memory gives nothing");
     SECTION("sizes and messages");
     {
         static tfm__sentencepiece p;
@@ -591,7 +596,7 @@ static void tensors(void) {
         CHECK(!tfm__mul(-1, 1, &n) && !tfm__mul(1, -1, &n) && !tfm__add(-1, 1, &n) &&
                   !tfm__add(1, -1, &n) && !tfm__add(INT64_MAX, 1, &n) && n == 7 &&
                   tfm__mul(5, 0, &n) && n == 0,
-              "negative numbers and sums that wrap");
+              "negative numbers and sums that overflow");
         CHECK_FAILS(tfm__pool_take(&pool, INT64_MAX, 1, &memory, &err), TFM_E_OVERFLOW, "");
         CHECK_FAILS(tfm__pool_take(&pool, INT64_MAX, 8, &memory, &err), TFM_E_OVERFLOW, "");
         CHECK_FAILS(tfm__allocate(&pool.allocator, -1, &memory, &err), TFM_E_OVERFLOW, "");
@@ -604,10 +609,10 @@ static void tensors(void) {
         uint16_t out[7];
         uint32_t c = 7;
         tfm__narrow((unsigned char *)out, odd, TFM_F16, 7), out[0] &= 0x7FFF;
-        CHECK(memcmp(out, f16, sizeof out) == 0, "F16 of NaN, infinite or large");
+        CHECK(memcmp(out, f16, sizeof out) == 0, "F16 of NaN, infinite or large numbers");
         tfm__narrow((unsigned char *)out, odd, TFM_BF16, 7), out[0] &= 0x7FFF;
         CHECK(memcmp(out, bf16, sizeof out) == 0, "and BF16");
-        CHECK(tfm__utf8_next("a", 0, &c) == 0 && c == 7, "no character in no bytes");
+        CHECK(tfm__utf8_next("a", 0, &c) == 0 && c == 7, "an empty text has no character");
     }
     tfm__format(text, sizeof text, "%s %q", "a\x7f\n");
     CHECK(strcmp(text, "a?? ") == 0, "'%s'", text);
@@ -619,11 +624,11 @@ static void tensors(void) {
 #define TFM_X(name, text) good &= strcmp(tfm_status_text(name), text) == 0;
     TFM_STATUS_TABLE(TFM_X)
 #undef TFM_X
-    CHECK(good && strcmp(tfm_version(), TFM_VERSION) == 0, "all statuses, and the version");
+    CHECK(good && strcmp(tfm_version(), TFM_VERSION) == 0, "the name of every status, and the version");
 #ifndef __cplusplus
     CHECK(strcmp(tfm_status_text((tfm_status)-5), "unknown status") == 0 &&
               strcmp(tfm_status_text((tfm_status)1000), "unknown status") == 0,
-          "statuses that are none");
+          "numbers that are no status");
 #endif
 }
 
@@ -686,7 +691,7 @@ static void files(void) {
     }
     CHECK(tfm_safetensors_find(file, "\xF0\x9F\x98\x80\xC3\xA9\xC3\x89\xEF\xBF\xBD\xEE\x80\x80") ==
               0,
-          "a name of escapes");
+          "a name with escapes");
     CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I64, &number, &err), TFM_E_OVERFLOW, "");
     CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_F32, &number, &err), TFM_E_DTYPE, "");
     ARGUMENT(tfm_safetensors_read(file, 0, TFM_U64, NULL, &err));
@@ -713,7 +718,7 @@ static void files(void) {
         data = tiny_bytes(&w, &n);
         mo.allocator = &half;
         must(tfm_model_load(&model, data, n, &mo, &err));
-        CHECK(model != NULL, "an allocator of zeros is malloc");
+        CHECK(model != NULL, "an allocator struct of zeros means malloc");
         tfm_model_free(model), model = NULL;
 #ifndef __cplusplus
         mo.weights = (tfm_weight_type)-1;
@@ -724,7 +729,7 @@ static void files(void) {
 #endif
         memset(&mo, 0, sizeof mo), mo.map = 1;
         CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
-                    "map: this build does without");
+                    "map: this build has no mmap");
         memset(&mo, 0, sizeof mo);
     }
     half.allocate = test_allocate, mo.allocator = &half;
@@ -744,7 +749,7 @@ static void files(void) {
     tfm_safetensors_free(NULL), tfm_model_free(NULL), tfm_session_free(NULL);
 }
 
-/* Every integer type, read as the two that ids have. */
+/* Reads every integer type as the two types that ids have. */
 static void integers(void) {
     static const tfm_dtype types[] = {TFM_BOOL, TFM_U8,  TFM_I8,  TFM_U16, TFM_I16,
                                       TFM_U32,  TFM_I32, TFM_U64, TFM_I64, TFM_F32};
@@ -796,7 +801,7 @@ static void integers(void) {
         narrow = 7;
         CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err), TFM_E_OVERFLOW,
                     "does not fit I32");
-        CHECK(narrow == 7, "and is not written");
+        CHECK(narrow == 7, "the output is unchanged");
         CHECK(tfm__file_has_prefix(file, "x") && !tfm__file_has_prefix(file, "y") &&
                   !tfm__file_has_prefix(file, "w"),
               "prefixes of names");
@@ -807,13 +812,13 @@ static void integers(void) {
 /* ---- weights that do not fit each other ---- */
 
 typedef struct misfit {
-    const char *config, *name; /* the tensor that is another */
+    const char *config, *name; /* the tensor that changes */
     tfm_dtype type;
-    int64_t d0, d1; /* of it; d1 0: of rank 1; d0 0: it is missing */
+    int64_t d0, d1; /* its new dimensions; d1 0: rank 1; d0 0: the tensor is missing */
     const char *says;
 } misfit;
 
-/* Sessions with decode_defaults: what a call without options does, and the room that it needs. */
+/* With decode_defaults a session's size and a call without options follow the model file. */
 static void defaults(void) {
     static const char *const configs[] = {
         IDS, IDS ", \"decoding\": {\"beam\": 3, \"length_penalty\": 0.6, \"no_repeat_ngram\": 1}",
@@ -839,10 +844,10 @@ static void defaults(void) {
         CHECK(strcmp(text[0], text[1]) == 0, "as tfm_decode_defaults: %.40s", text[0]);
         must(tfm_translate(greedy, in.data, text[2], 256, &err));
         if (i < 2) CHECK((strcmp(text[0], text[2]) == 0) == (i == 0), "greedy: %.40s", text[2]);
-        else CHECK(s->max_target == 2000 && greedy->max_target == 1040, "room for max_length");
+        else CHECK(s->max_target == 2000 && greedy->max_target == 1040, "there is room for max_length");
         memset(&decode, 0, sizeof decode);
         must(tfm_translate_batch(s, &in, &out, 1, &decode, text[1], 256, &err));
-        CHECK(strcmp(text[1], text[2]) == 0, "options of all zero are greedy there too");
+        CHECK(strcmp(text[1], text[2]) == 0, "all-zero options are greedy there too");
         tfm_session_free(s), tfm_session_free(greedy), tfm_session_free(with);
         o.decode_defaults = 1, o.max_target = 0, o.max_beam = 2;
         must(tfm_session_create(&s, m, &o, &err));
@@ -858,7 +863,7 @@ static const char *field_words(const char *name) {
     return tfm__config_fields[k].words;
 }
 
-/* Each value of an enum of the config has a word, which the config's reader takes for that value. */
+/* Each value of an enum of the config has a word, and the config's reader maps the word to that value. */
 static void words(void) {
     int v;
     SECTION("words of the config");
@@ -982,7 +987,7 @@ static void weights(void) {
         CHECK_FAILS(tfm_model_load(&model, data, size, NULL, &err), TFM_E_TENSOR,
                     "src_vocabulary has 0 lines, its embedding 11 rows");
     }
-    for (i = 0; i < 2; i++) { /* values of another width, which two tensors agree on */
+    for (i = 0; i < 2; i++) { /* Two tensors agree on another value width. */
         static const char *const says[] = {"which do not divide into 2 heads",
                                            "is [20, 12], expected [20, 10]"};
         int64_t HW = i ? 12 : 9;
@@ -1037,7 +1042,7 @@ static void weights(void) {
 
 /* ---- text ---- */
 
-/* Whitespace and what lies beside it. */
+/* Tests whitespace and the characters next to it in Unicode. */
 static void spaces(void) {
     static const uint32_t white[] = {9,      10,     11,     12,     13,     32,
                                      0x85,   0xA0,   0x1680, 0x2000, 0x200A, 0x2028,
@@ -1061,11 +1066,11 @@ static void spaces(void) {
         must(tfm_tokenize(m, text, n, TFM_FORM_TEXT, ids, 8, &count, NULL, &err));
         good &= is_white ? count == 2 && ids[0] == 6 && ids[1] == 7 : count == 1 && ids[0] == 3;
     }
-    CHECK(good, "16 characters and no others separate words");
+    CHECK(good, "exactly 16 characters separate words");
     tfm_model_free(m);
 }
 
-/* Every target token is unknown: what stands for it is a token of the source's text, or itself. */
+/* Every target token is unknown. Its text is that of a source token, or its own. */
 static void unknowns(void) {
     static const char *const kinds[] = {", \"src_text\": \"words\", \"tgt_text\": \"words\"",
                                         ", \"src_text\": \"characters\", \"tgt_text\": \"pieces\"",
@@ -1101,7 +1106,7 @@ static void unknowns(void) {
             st_add(&w, "src_sentencepiece",
                    test_get(file, kind & 1 ? "unigram_symbols.model" : "bpe_bytes.model"));
         if (kind / 2 == 4)
-            for (i = 0; i < w.n_pairs; i++) { /* the pieces' own unknown */
+            for (i = 0; i < w.n_pairs; i++) { /* the unknown piece of the SentencePiece model */
                 char *at = strstr(w.pairs[i].value, "\"tgt_unk\": 3");
                 if (at) at[11] = '0';
             }
@@ -1120,11 +1125,11 @@ static void unknowns(void) {
         must(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, out, sizeof out, &n, &err));
         CHECK(n == strlen(out) && tfm__utf8_fault(out, n) < 0 && !strstr(out, "<unk>"), "'%s'",
               out);
-        wrong.data = other, wrong.size = 1; /* not the text that was translated: shorter */
+        wrong.data = other, wrong.size = 1; /* This is not the text that was translated: it is shorter. */
         must(tfm_result_text(s, 0, 0, &wrong, TFM_FORM_TEXT, out, sizeof out, &n, &err));
         CHECK(n == strlen(out) && tfm__utf8_fault(out, n) < 0, "'%s'", out);
-        /* a source without its end, and texts in which what is attended to lies before the first
-           token or behind the last: what is unknown stays so */
+        /* A source without its end token, and texts in which the attended position is before the first
+           token or behind the last. Unknown tokens stay unknown there. */
         for (i = 0; i < 2; i++) {
             tfm_batch few = tiny_batch(three, NULL, 1, i ? 3 : 1);
             char alone[1024];
@@ -1176,7 +1181,7 @@ static void texts(void) {
     ARGUMENT(tfm_translate_batch(s, &in, &translated, -1, NULL, out, sizeof out, &err));
     ARGUMENT(tfm_translate_batch(s, &bad, &translated, 1, NULL, out, sizeof out, &err));
     must(tfm_tokenize_target(m, "hello b", 7, TFM_FORM_TEXT, ids, 16, &count, &arena, &err));
-    CHECK(count == 2 && ids[0] == 4 && ids[1] == 7, "words need no scratch, and take some");
+    CHECK(count == 2 && ids[0] == 4 && ids[1] == 7, "words accept a scratch arena, but do not need one");
     must(tfm_tokenize(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
     CHECK(count == 0, "no text");
     must(tfm_tokenize_target(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
@@ -1225,7 +1230,7 @@ static void texts(void) {
     }
     must(tfm_tokenize_target(other, "<pad><s></s><unk>a", 18, TFM_FORM_TEXT, ids, 16, &count,
                              &arena, &err));
-    CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6, "special tokens are not read as text");
+    CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6, "special tokens are not parsed in text");
     tfm_model_free(other);
     other = pieces_model("unigram_symbols.model", both);
     s = session_of(other, 1, 1);
@@ -1273,9 +1278,9 @@ static void languages(void) {
                 "tfm_languages_set comes first");
     must(tfm_translate(s, ">>deu<<hello", out, sizeof out, &err));
     must(tfm_translate(s, "  \t", out, sizeof out, &err));
-    CHECK(!*out, "what is blank needs none");
+    CHECK(!*out, "a blank text needs no language");
     must(tfm_tokenize(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
-    CHECK(count == 0, "nor does no text");
+    CHECK(count == 0, "an empty batch of texts neither");
     for (i = 0; i < (int32_t)(sizeof arrows / sizeof *arrows); i++) {
         must(tfm_tokenize(m, arrows[i], strlen(arrows[i]), TFM_FORM_TEXT, ids, 16, &count, NULL,
                           &err));
@@ -1309,7 +1314,7 @@ static void languages(void) {
     tfm_session_free(s), tfm_model_free(m);
 }
 
-/* Structs of another version. */
+/* Options structs whose size belongs to another version of the header. */
 static void sizes(void) {
     static const char *const names[] = {"config",          "model_options",  "session_options",
                                         "forward_options", "decode_options", "result"};

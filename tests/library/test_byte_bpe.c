@@ -1,6 +1,6 @@
-/* Byte-level BPE: ids, spans and texts of the package tokenizers on small tokenizers (made by
-   make_byte_bpe.py), the ways in which a model file can use them, and files that are not what they
-   should be. compare_byte_bpe.py does the first for large vocabularies and many scripts. */
+/* Byte-level BPE: compares ids, spans and texts with the package tokenizers on small tokenizers (made
+   by make_byte_bpe.py), and tests how model files use them and which files are refused.
+   compare_byte_bpe.py compares large vocabularies and many scripts. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -22,7 +22,8 @@ static int64_t lines_in(tfm_tensor text) {
     return n;
 }
 
-/* A writer with a model of these tensors of the source; without data they are left out. */
+/* Fills the writer with a model that has these tensors for the source. Tensors without data are left
+   out. */
 static st_writer begin(const char *config, tfm_tensor vocabulary, tfm_tensor merges,
                        tfm_tensor added) {
     st_writer w;
@@ -53,7 +54,7 @@ static int32_t end_of(const tfm_tensor *ends, int64_t i) {
     return i < 0 ? 0 : ((int32_t *)ends->data)[i];
 }
 
-/* Whether the ids give that text, in a buffer of exactly its size. */
+/* Returns whether the ids decode to that text, in a buffer of exactly its size. */
 static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const tfm_tensor *texts,
                    const tfm_tensor *ends, int64_t i) {
     const char *text = (const char *)texts->data + end_of(ends, i - 1);
@@ -72,7 +73,7 @@ static void golden(void) {
     static char memory[1 << 16];
     tfm_tensor lines = test_get(file, "lines"), ends = test_get(file, "line_ends");
     int c;
-    SECTION("ids, spans and texts of the package");
+    SECTION("ids, spans and texts are those of the package tokenizers");
     for (c = 0; c < 2; c++) {
         tfm_tensor ids = get(cases[c], "ids"), id_ends = get(cases[c], "id_ends");
         tfm_tensor spans = get(cases[c], "spans"), decoded = get(cases[c], "decoded");
@@ -105,10 +106,10 @@ static void golden(void) {
             wrong += !ok, all += n;
         }
         CHECK(wrong == 0 && wrong_spans == 0, "%s: %d lines, %d ids", cases[c], (int)n_lines, all);
-        for (wrong = 0, k = 0; k <= n; k++) /* of the last line, while it grows */
+        for (wrong = 0, k = 0; k <= n; k++) /* prefixes of the last line's ids */
             wrong += !decodes(m, (int32_t *)ids.data + end_of(&id_ends, n_lines - 2), (int32_t)k,
                               &grown, &grown_ends, k);
-        CHECK(wrong == 0, "  %d first ids of a line, with halves of characters", n + 1);
+        CHECK(wrong == 0, "  %d prefixes of a line's ids, with partial characters", n + 1);
         tfm_session_free(s), tfm_model_free(m);
     }
 }
@@ -129,7 +130,7 @@ static void classes(void) {
         kind = tfm__class_at(m->source.bpe, text, size, 0, &bytes);
         wrong += (kind == TFM__CLASS_SPACE ? 3 : kind) != (int)(run[i] & 3) || bytes != (int)size;
     }
-    CHECK(wrong == 0, "all characters as tokenizers has them");
+    CHECK(wrong == 0, "every character has the class that tokenizers gives it");
     tfm_model_free(m);
 }
 
@@ -165,7 +166,7 @@ static void refused(void) {
     tfm_model *m = NULL;
     st_writer w;
     size_t i;
-    SECTION("what is refused");
+    SECTION("refused files");
     memset(&none, 0, sizeof none);
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         tfm_tensor more = rows[i].n_added ? rows_of(rows[i].added, rows[i].n_added, 2) : none;
@@ -198,7 +199,7 @@ static void refused(void) {
     CHECK_FAILS(load(w, &m), TFM_E_CONFIG, "prefix_space");
 }
 
-/* ids of a text, as "4 5"; errors are their own. */
+/* Returns the ids of a text, as "4 5". Each error has its own text. */
 static const char *ids_of(const tfm_model *m, int target, const char *text) {
     static char out[512], memory[1 << 14];
     tfm_arena arena = tfm_arena_make(memory, sizeof memory);
@@ -215,7 +216,7 @@ static const char *ids_of(const tfm_model *m, int target, const char *text) {
 
 static void is(const char *got, const char *wanted) { CHECK(strcmp(got, wanted) == 0, "%s", got); }
 
-/* A model whose target has merges of its own. */
+/* Makes a model whose target has its own merges. */
 static tfm_model *with_target(const char *config, tfm_tensor merges, tfm_tensor more) {
     tfm_tensor none;
     tfm_model *m = NULL;
@@ -236,7 +237,7 @@ static void small(void) {
     char text[64];
     int32_t ids[] = {4, 9, 5, 0, 2, 7};
     size_t size;
-    SECTION("bytes that are missing, added tokens, a target of its own");
+    SECTION("missing bytes, added tokens, a target with its own merges");
     memset(&none, 0, sizeof none);
     must(load(begin(BOTH ", \"src_unk\": 3", lines_of(SMALL), merges, rows_of(any, 1, 2)), &m));
     is(ids_of(m, 0, "abba"), "7 4");
@@ -253,7 +254,7 @@ static void small(void) {
     must(tfm_detokenize(m, ids, 6, TFM_FORM_TEXT, text, sizeof text, &size, &err));
     is(text, "ababb");
     tfm_model_free(m);
-    /* a token that is a word has no letter or digit beside it; 3 is an unknown character */
+    /* A single_word token has no letter or digit next to it; id 3 is an unknown character. */
     must(load(begin(BOTH ", \"src_unk\": 3", lines_of(SMALL), merges, rows_of(word, 1, 2)), &m));
     is(ids_of(m, 0, "<x>"), "9");
     is(ids_of(m, 0, "a<x>"), "4 3 3 3");

@@ -1,5 +1,5 @@
-/* What wears a program out: a session that translates sentence after sentence, a source of 4,096
-   tokens, a batch of none. test_endurance [SENTENCES]: how many the session takes; 20,000. */
+/* Long and large work: a session that translates sentence after sentence, a source of 4,096 tokens, an
+   empty batch. test_endurance [SENTENCES] sets how many sentences the session translates (20,000). */
 #include "transformer.h"
 #include "tiny.h"
 
@@ -21,7 +21,7 @@ static tfm_model *text_model(const tfm_allocator *allocator) {
     return tiny_load(&w, &options);
 }
 
-/* Short texts of different lengths, and what the session makes of each the first time. */
+/* Short texts of different lengths, and what the session made of each the first time. */
 static char texts[TEXTS][64], first[TEXTS][256];
 
 static void many_sentences(long sentences) {
@@ -53,12 +53,12 @@ static void many_sentences(long sentences) {
     calls = model_counter.calls;
     for (i = 0; i < sentences; i++) {
         k = (int)(tiny_random(&seed) % TEXTS);
-        if (i % 8 == 7) { /* two at a time by beam search: work between, its result is not kept */
+        if (i % 8 == 7) { /* Two sentences by beam search run in between; nothing checks their result. */
             in[0].data = texts[k], in[0].size = strlen(texts[k]);
             in[1].data = texts[0], in[1].size = strlen(texts[0]);
             must(tfm_translate_batch(s, in, out, 2, &search, both, sizeof both, &err));
         }
-        if (i % 1000 == 999) /* and what is refused leaves nothing behind */
+        if (i % 1000 == 999) /* Refused calls in between leave nothing behind. */
             differ += tfm_translate(s, "one seven", text, sizeof text, &err) != TFM_E_TOKEN;
         must(tfm_translate(s, texts[k], text, sizeof text, &err));
         differ += strcmp(text, first[k]) != 0;
@@ -68,14 +68,14 @@ static void many_sentences(long sentences) {
     CHECK(differ == 0, "%ld short sentences through one session, each as the first time",
           sentences);
     CHECK(counter.calls == 1 && counter.live == 1 && model_counter.calls == calls,
-          "the allocator was asked once, for the session");
+          "the session allocates once, when it is made");
     if (before)
         CHECK(after <= before, "%ld pages of memory after a tenth of them, %ld at the end", before,
               after);
-    else test_skip("memory of a session: this system does not tell, or a sanitizer runs");
+    else test_skip("memory of a session: this system does not report it, or a sanitizer runs");
     tfm_session_free(s);
     tfm_model_free(model);
-    CHECK(counter.live == 0 && model_counter.live == 0, "all of it is given back");
+    CHECK(counter.live == 0 && model_counter.live == 0, "the session frees all of its memory");
 }
 
 /* ---- 4,096 tokens ---- */
@@ -97,7 +97,7 @@ static tfm_model *long_model(const char *config) {
     return tiny_model(t);
 }
 
-/* Without positions a text repeated 64 times is, to every query, the text itself. */
+/* Without positions a text repeated 64 times looks to every query like the text itself. */
 static void repeated(void) {
     tfm_model *model =
         long_model(", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"positions\": \"none\"");
@@ -115,7 +115,7 @@ static void repeated(void) {
         double difference = fabs((double)memory[i] - (double)once[i % (PERIOD * d)]);
         if (!(difference <= most)) most = difference;
     }
-    CHECK(most < 1e-5, "64 tokens 64 times, without positions: %.1e from the 64", most);
+    CHECK(most < 1e-5, "64 tokens repeated 64 times, without positions: %.1e from the 64", most);
     tfm_session_free(s);
     tfm_model_free(model);
 }
@@ -159,10 +159,10 @@ static void long_source(void) {
     memcpy(two, ids, 5 * sizeof *ids), memcpy(two + TOKENS, ids, TOKENS * sizeof *ids);
     src = tiny_batch(two, lengths, 2, TOKENS);
     take(s, &src, 1, TOKENS, &other);
-    CHECK(memcmp(&alone, &other, sizeof alone) == 0, "the same bits beside a row of five");
+    CHECK(memcmp(&alone, &other, sizeof alone) == 0, "the same bits next to a row of five");
     src = tiny_batch(ids, NULL, 1, TOKENS);
     take(threads, &src, 0, TOKENS, &other);
-    CHECK(memcmp(&alone, &other, sizeof alone) == 0, "and with three threads");
+    CHECK(memcmp(&alone, &other, sizeof alone) == 0, "the same bits with three threads");
     take(s, &src, 0, TOKENS, &other);
     src.width = TOKENS + 1;
     CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_TOO_LONG,
@@ -206,11 +206,11 @@ static void empty_batch(void) {
     CHECK(tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.length == length &&
               r.log_probability == log_probability &&
               memcmp(r.ids, before, (size_t)length * 4) == 0,
-          "the decode in progress is as it was");
+          "the decode in progress is unchanged");
     CHECK(tfm_step(s, &running, &err) == TFM_OK, "and goes on");
     CHECK(tfm_translate_batch(s, &text, &text, 0, NULL, out, sizeof out, &err) == TFM_OK &&
               strcmp(out, "out") == 0,
-          "no texts are translated into none");
+          "an empty batch of texts gives an empty result");
     tfm_session_free(s);
     tfm_model_free(model);
 }

@@ -1,9 +1,9 @@
-/* The families of Hugging Face: what transformers computed of a small random model of each, and the
-   model file that tools/convert.py made of it (tests/make/make_families.py writes both). */
+/* The families of Hugging Face: runs the model files that tools/convert.py made of small random
+   models, and compares them with what transformers computed (tests/make/make_families.py writes both). */
 #include "transformer.h"
 #include "tiny.h"
 
-/* The largest difference in the rows' first lengths[b] positions. */
+/* Returns the largest difference in the first lengths[b] positions of each row b. */
 static double difference_inside(const tfm_tensor *a, const tfm_tensor *b, const int32_t *lengths) {
     const float *x = (const float *)a->data, *y = (const float *)b->data;
     int64_t row, i, L = a->dims[1], D = a->dims[2];
@@ -16,7 +16,8 @@ static double difference_inside(const tfm_tensor *a, const tfm_tensor *b, const 
     return most;
 }
 
-/* Decodes src, at most as many tokens as the golden ids have columns; 1 if the ids are those. */
+/* Decodes src to at most as many tokens as the golden ids have columns. Returns 1 if the ids are
+   equal. */
 static int decode(tfm_session *s, const tfm_batch *src, const int32_t *ids, const float *scores,
                   int32_t cap, double *most) {
     tfm_decode_options o;
@@ -68,7 +69,7 @@ static void family(const char *name) {
           difference_inside(&got_memory, &memory, (int32_t *)lengths.data));
     CHECK(test_difference(&got, &logits) <= 1e-4,
           "logits                     largest difference %.2g", test_difference(&got, &logits));
-    src_batch.lengths = NULL; /* the pads show where a source ends */
+    src_batch.lengths = NULL; /* Pad ids alone must show where a source ends. */
     must(tfm_forward(session, &src_batch, &tgt_batch, NULL, &got, &err));
     CHECK(test_difference(&got, &logits) <= 1e-4, "the same with pad ids alone               %.2g",
           test_difference(&got, &logits));

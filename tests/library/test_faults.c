@@ -1,20 +1,22 @@
-/* No memory and no file: each allocation and each call of stdio fails, once and from then on, in
-   everything that allocates or reads. After each fault the status and its message say so, outputs
-   are untouched, nothing leaks, and the same objects then work: they give the same tokens, texts
-   and scores, to the bit. What does not allocate runs with an allocator that has nothing left.
+/* Lack of memory and of files: makes each allocation and each call of stdio fail, once and from then
+   on, in every function that allocates or reads. After each fault the status and message must name it,
+   outputs must be unchanged, and nothing may leak. Then the same objects must work and give the same
+   tokens, texts and scores, bit for bit. Functions that do not allocate run with an allocator that
+   always fails.
 
-   Rows of hostile inputs: E1 (memory), E2 and C14 (reading), E3 (outputs), E4 (paths). */
+   These tests are rows E1 (memory), E2 and C14 (reading), E3 (outputs) and E4 (paths) of the table in
+   test_hostile.c. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- stdio that fails: call number fail_at, or from there on ---- */
+/* ---- stdio that fails: call number fail_at fails, or all calls from it on ---- */
 
 static struct {
     int calls, fail_at, persistent, opens, open;
-    long more; /* what ftell adds: the file changes while it is read */
+    long more; /* a number that ftell adds, as if the file changed while it is read */
 } io;
 static int io_fails(void) {
     io.calls++;
@@ -66,12 +68,12 @@ static int injected, survived, read_faults;
 
 typedef struct kind {
     const char *name, *config, *src, *tgt; /* vocabularies, or NULL */
-    const char *spm;                       /* in sentencepiece.safetensors, or NULL */
+    const char *spm;                       /* its name in sentencepiece.safetensors, or NULL */
     const char *text, *target;
     int vs, vt;
     tfm_dtype dtype;
-    int odd;    /* the file's bytes lie at an odd address */
-    int packed; /* in_proj, instead of query, key and value */
+    int odd;    /* the file's bytes are at an odd address */
+    int packed; /* the file has in_proj instead of query, key and value */
     tfm_weight_type weights;
     int in_place;
 } kind;
@@ -116,7 +118,7 @@ static const kind kinds[] = {
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
-static int panels; /* files are packed ones: 1 as they are, 2 of int8 */
+static int panels; /* 1: the files are packed as they are; 2: packed as int8 */
 
 static void *bytes_of(const kind *k, size_t *size) {
     tiny t = tiny_default();
@@ -150,7 +152,7 @@ static void *bytes_of(const kind *k, size_t *size) {
     return bytes;
 }
 
-/* ---- all that a session and its model can do, as one number ---- */
+/* ---- everything that a session and its model do, hashed into one number ---- */
 
 static uint64_t seen;
 static void see(const void *data, size_t n) {
@@ -184,7 +186,7 @@ static void see_text(const tfm_model *m, tfm_session *s, const kind *k) {
     see(out, size);
 }
 
-/* Works with an allocator that has nothing left, and asks it for nothing. */
+/* Works with an allocator that always fails, and asserts that nobody calls it. */
 static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
     static const int32_t ids[] = {3, 4, 5, 6};
     static float logits[4 * 512], attention[64 * 16], numbers[4 * 32];
@@ -242,7 +244,7 @@ static const char *const call_names[] = {"tfm_safetensors_open", "tfm_model_load
                                          "tfm_session_create"};
 
 static const char *path;
-static tfm_weight_type weights; /* of the model that is loaded */
+static tfm_weight_type weights; /* the type of the loaded weights */
 static int in_place;
 static tfm_status do_call(call which, objects *o, const void *data, size_t size) {
     tfm_model_options mo = tiny_options();
@@ -256,7 +258,8 @@ static tfm_status do_call(call which, objects *o, const void *data, size_t size)
     case OPEN_FILE: return tfm_safetensors_open_file(&o->file, path, &allocator, &err);
     case LOAD_FILE: return tfm_model_load_file(&o->model, path, &mo, &err);
     default:
-        if (tfm_model_config(o->model)->max_source_positions == 9) so.max_source = 9; /* whisper */
+        /* The Whisper model has positions for 9 source vectors only. */
+        if (tfm_model_config(o->model)->max_source_positions == 9) so.max_source = 9;
         return tfm_session_create(&o->session, o->model, &so, &err);
     }
 }
@@ -267,7 +270,7 @@ static void undo(call which, objects *o) {
     else tfm_safetensors_free(o->file), o->file = NULL;
 }
 
-/* The whole of what a model gives: a session is made, used and freed. */
+/* Uses a model completely: makes a session, works with it and frees it. */
 static uint64_t outcome(objects *o, const kind *k) {
     uint64_t number;
     must(do_call(CREATE, o, NULL, 0));
@@ -276,7 +279,8 @@ static uint64_t outcome(objects *o, const kind *k) {
     return number;
 }
 
-/* How many allocations the call makes; each of them failed, both ways, and all was as it should. */
+/* Counts the allocations of a call, then makes each one fail, once and from then on, and checks that
+   the call fails cleanly. */
 static int each_allocation(call which, const kind *k, objects *o, const void *data, size_t size,
                            uint64_t expected, int *good) {
     static char sentinel;
@@ -297,7 +301,7 @@ static int each_allocation(call which, const kind *k, objects *o, const void *da
             fine = memory.failed > fired && err.status == TFM_E_MEMORY &&
                    strncmp(err.text, "no memory for ", 14) == 0 && memory.live == live &&
                    memcmp(&before, o, sizeof before) == 0 && io.open == 0;
-            /* the same objects then work */
+            /* The same objects work afterwards. */
             fine &= do_call(which, o, data, size) == TFM_OK;
             if (which == LOAD || which == LOAD_FILE) fine &= outcome(o, k) == expected;
             if (which == CREATE) fine &= use(o->model, o->session, k) == expected;
@@ -313,7 +317,7 @@ static int each_allocation(call which, const kind *k, objects *o, const void *da
 }
 
 static void no_memory(void) {
-    /* packed files: where nothing lies aligned, with SentencePiece, of int8 */
+    /* packed files: at an odd address, with SentencePiece, in int8 */
     static const int also[][2] = {{4, 1}, {5, 1}, {4, 2}};
     int i, k;
     SECTION("E1, E3: each allocation fails, once and from then on");
@@ -397,7 +401,7 @@ static void reading(void) {
         CHECK(good && n - 1 == 6 && memory.live == 0 && io.open == 0,
               "%s: each of %d calls of stdio", call_names[calls[i]], n - 1);
     }
-    SECTION("C14: the file is not as long as it was");
+    SECTION("C14: the file's length changes while it is read");
     for (i = 0; i < 4; i++) {
         io.more = more[i];
         o.model = NULL;
@@ -411,13 +415,13 @@ static void reading(void) {
     for (i = 1; i < 4; i++) {
         io.more = -i * i * 1000;
         CHECK_FAILS(do_call(LOAD_FILE, &o, NULL, 0), TFM_E_FORMAT, "");
-        CHECK(!o.model && memory.live == 0 && io.open == 0, "nothing is kept");
+        CHECK(!o.model && memory.live == 0 && io.open == 0, "nothing stays allocated");
         read_faults++;
     }
     io.more = 0;
 }
 
-/* ---- room of the caller: every size that is too small ---- */
+/* ---- arenas and buffers of the caller: every size that is too small ---- */
 
 static void no_room(void) {
     static char room[1 << 16], out[4096], copy[4096];
@@ -475,7 +479,7 @@ static void no_room(void) {
     }
 }
 
-/* A model file names no other file: nothing is opened, whatever stands in it. */
+/* A model file can name no other file: loading opens nothing, whatever the file says. */
 static void paths_in_files(void) {
     tiny t = tiny_default();
     st_writer w;

@@ -1,13 +1,13 @@
-/* Files that are not what they should be: the safetensors container byte by byte, the config,
-   missing and extra and misshapen tensors; each refused with a message that names the culprit,
-   outputs untouched, nothing leaked, also when the allocator gives out at any point. */
+/* Faulty files: the safetensors container byte by byte, the config, and tensors that are missing,
+   extra or misshapen. Each file must be refused with a message that names the fault. Outputs must stay
+   unchanged and nothing may leak, also when an allocation fails at any point. */
 #include "transformer.h"
 #include "tiny.h"
 
 /* ---- the container ---- */
 
-/* A file from its header text and bytes of data, in memory of exactly its size so that a read past
-   the end is seen by a sanitizer. */
+/* Makes a file from its header text and bytes of data, in memory of exactly its size, so a sanitizer
+   sees a read past the end. */
 static tfm_status open_bytes(const char *header, size_t header_size, size_t data_size,
                              uint64_t stated) {
     size_t size = 8 + header_size + data_size, i;
@@ -33,7 +33,7 @@ static void container(void) {
     static const struct {
         const char *header;
         int data;
-        const char *says; /* NULL: must be accepted */
+        const char *says; /* NULL: the file must be accepted */
     } rows[] = {
         {"{}", 0, NULL},
         {" \t\n\r{} \t\n\r ", 0, NULL},
@@ -161,7 +161,7 @@ static void container(void) {
           "a name of 1 MB: %.60s...", err.text);
 }
 
-/* 100,000 tensors open in time that grows with their number, and are found. */
+/* A file of 100,000 tensors must open in time proportional to their number, and each must be found. */
 static void many_tensors(void) {
     enum { N = 100000 };
     size_t room = (size_t)N * 80 + 16, at = 8, i;
@@ -232,10 +232,10 @@ static void reading(void) {
     CHECK(strcmp(tfm_safetensors_metadata_key(file, 0), "b") == 0 &&
               strcmp(tfm_safetensors_metadata_key(file, 1), "a") == 0 &&
               !tfm_safetensors_metadata_key(file, 2) && !tfm_safetensors_metadata_key(file, -1),
-          "keys in the order of the file");
+          "the keys are in the order of the file");
     CHECK(strcmp(tfm_safetensors_metadata(file, "a"), "2") == 0 &&
               !tfm_safetensors_metadata(file, "c"),
-          "and their values");
+          "their values");
     tfm_safetensors_free(file);
     CHECK_FAILS(tfm_safetensors_open_file(&file, "tests/data/no such file", NULL, &err), TFM_E_IO,
                 "no such file: cannot be opened");
@@ -257,7 +257,7 @@ static void remove_entry(st_writer *w, const char *name) {
     free(e->name);
     *e = w->entries[--w->n_entries];
 }
-/* The same name with another shape, full of zeros. */
+/* Replaces a tensor by one of another shape, full of zeros. */
 static void reshape(st_writer *w, const char *name, tfm_dtype dtype, int rank, int64_t d0,
                     int64_t d1) {
     static float zeros[65536];
@@ -286,14 +286,15 @@ static tfm_status load(st_writer *w) {
 static const char vocab_src[] = "<pad>\n<s>\n</s>\n<unk>\na\nb\nc\nd\ne\nf\ng\n";
 static const char vocab_tgt[] = "<pad>\n<s>\n</s>\n<unk>\nA\nB\nC\nD\nE\nF\nG\nH\nI\n";
 
-/* Each name that a model cannot do without, removed, must be named; what it can do without, not. */
+/* Removes each tensor in turn. An error must name each necessary tensor, and a model must load without
+   an optional one. */
 static void every_tensor(void) {
     tiny t = tiny_default();
     st_writer w;
     size_t i, n;
     int required = 0, optional = 0, named = 1;
     char name[128];
-    t.vt = t.vs; /* so that a shared embedding fits */
+    t.vt = t.vs; /* This size lets a shared embedding fit. */
     tiny_write(&w, t);
     n = w.n_entries;
     st_free(&w);
@@ -305,8 +306,8 @@ static void every_tensor(void) {
         status = load(&w);
         if (status == TFM_OK) {
             optional++;
-            /* only biases, norms, what may be shared or tied, and the source's embedding, without
-               which sources are embeddings */
+            /* Only biases, norms, shared or tied tensors and the source's embedding are optional.
+               Without the source's embedding the sources are embeddings. */
             named &= strstr(name, ".bias") || strstr(name, "norm") ||
                      strcmp(name, "src_embedding.weight") == 0 ||
                      strcmp(name, "tgt_embedding.weight") == 0 ||
@@ -373,7 +374,7 @@ static void model_files(void) {
         "\"layer_norm_eps\": 1.0E-05, "
         "\"embedding_scale\": 2.5, \"suppressed\": [ ]";
     tiny_write(&w, t);
-    CHECK(load(&w) == TFM_OK, "what agrees may be stated %s", err.text);
+    CHECK(load(&w) == TFM_OK, "fields that agree with the tensors may be stated %s", err.text);
     every_tensor();
 
     t = tiny_default();
@@ -394,7 +395,7 @@ static void model_files(void) {
     st_add_metadata(&w, "license", "CC-BY-4.0");
     st_add_metadata(&w, "source", "Helsinki-NLP/opus-mt-en-mg");
     st_add_metadata(&w, "revision", "");
-    CHECK(load(&w) == TFM_OK, "metadata may tell licence, source and revision %s", err.text);
+    CHECK(load(&w) == TFM_OK, "metadata may hold licence, source and revision %s", err.text);
     tiny_write(&w, t);
     st_add_metadata(&w, "format", "pt");
     CHECK(load(&w) == TFM_OK, "the metadata key that PyTorch's writer adds is accepted %s",
@@ -473,7 +474,7 @@ static void vocabularies(void) {
         tiny_write(&w, t);
         status = load(&w);
         if (rows[i].says) CHECK(status != TFM_OK && strstr(err.text, rows[i].says), "%s", err.text);
-        else CHECK(status == TFM_OK, "a good one %s", err.text);
+        else CHECK(status == TFM_OK, "a good vocabulary %s", err.text);
     }
 }
 

@@ -25,7 +25,7 @@
    T4    test_sentencepiece wire                  P1    packed_files() here
    L1    lexicons() here                          T8    byte_bpe() here; test_byte_bpe refused
    M7    sources() here */
-#define _DEFAULT_SOURCE /* mmap with all its flags */
+#define _DEFAULT_SOURCE /* mmap and all of its flags */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -43,8 +43,8 @@
 
 static struct {
     int refused;
-    double most; /* the largest block of a refused input, as a multiple of the input */
-    int outside; /* refused inputs that took a block over 4 x their size and 8 kB */
+    double most; /* the largest block of a refused input, as a multiple of the input's size */
+    int outside; /* number of refused inputs that took a block over 4 x their size and 8 kB */
 } account;
 static test_allocator memory = {0, 0, 0, 0, 0, (size_t)1 << 30, 0, 0, 0};
 static const tfm_allocator allocator = {test_allocate, test_release, &memory};
@@ -59,7 +59,7 @@ static void refused(size_t size, const void *output) {
     if (!err.text[0] || strlen(err.text) >= sizeof err.text) printf("no message\n"), exit(2);
 }
 
-/* The bytes in memory of exactly their size, at an address of its own. */
+/* Copies the bytes into memory of exactly their size, at an address of its own. */
 static void *exact(const void *data, size_t size) {
     void *copy = malloc(size ? size : 1);
     if (!copy) exit(2);
@@ -67,7 +67,7 @@ static void *exact(const void *data, size_t size) {
     return copy;
 }
 
-/* tfm_safetensors_open; a file that opens is looked at, and freed. */
+/* Calls tfm_safetensors_open. A file that opens is read and freed. */
 static tfm_status open_bytes(const void *data, size_t size) {
     tfm_safetensors *file = NULL;
     void *copy = exact(data, size);
@@ -80,7 +80,7 @@ static tfm_status open_bytes(const void *data, size_t size) {
     return status;
 }
 
-/* A header and so many bytes of data. */
+/* Makes a header and so many bytes of data. */
 static char *file_of(const char *header, size_t n, size_t data_size, size_t *size) {
     char *bytes = (char *)malloc(8 + n + data_size);
     int i;
@@ -102,7 +102,7 @@ static tfm_status open_text(const char *header, size_t data_size) {
     return open_header(header, strlen(header), data_size);
 }
 
-/* tfm_model_load; a model that loads is kept if there is a place for it. */
+/* Calls tfm_model_load. A model that loads is kept in *out, or freed where out is NULL. */
 static tfm_status load_bytes(const void *data, size_t size, tfm_model **kept) {
     tfm_model *model = NULL;
     tfm_model_options o = tiny_options();
@@ -138,7 +138,7 @@ static st_entry *entry(st_writer *w, const char *name) {
     exit(2);
 }
 
-/* Text that grows, for headers of a million tensors. */
+/* A text that grows, for headers of a million tensors. */
 static char *big;
 static size_t n_big, room_big;
 static void put(const char *text) {
@@ -155,7 +155,7 @@ static void put_many(const char *text, int n) {
     while (n--) put(text);
 }
 
-/* The input in big was refused, and took no large block. */
+/* Checks that the input in big was refused and took no large block. */
 static void bounded(const char *what, tfm_status status) {
     CHECK(status != TFM_OK && account.outside == 0, "%s: %s; a block of %d kB for %d kB", what,
           err.text, (int)(memory.largest >> 10), (int)(n_big >> 10));
@@ -186,7 +186,7 @@ static void offsets(void) {
     static const struct {
         const char *header;
         int data;
-        const char *says; /* NULL: must be accepted */
+        const char *says; /* NULL: the file must be accepted */
     } rows[] = {
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,1e3]") "}", 4, "data_offsets of a"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,1.0]") "}", 4, "data_offsets of a"},
@@ -199,7 +199,7 @@ static void offsets(void) {
          "data_offsets of a"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[99999999999999999999999999999999,0]") "}", 4,
          "data_offsets"},
-        /* C7: products that wrap to what is there */
+        /* C7: products that overflow to the size of the data */
         {"{" TINY_MEMBER("a", "F32", "[4611686018427387905]", "[0,4]") "}", 4, "'a'"},
         {"{" TINY_MEMBER("a", "F32", "[3037000500,3037000500]", "[0,4]") "}", 4, "'a'"},
         {"{" TINY_MEMBER("a", "U8", "[4294967296,4294967296,1]", "[0,0]") "}", 0,
@@ -216,7 +216,7 @@ static void offsets(void) {
          NULL},
         {"{" TINY_MEMBER("a", "U8", "[1e0]", "[0,1]") "}", 1, "shape"},
         {"{" TINY_MEMBER("a", "U8", "[18446744073709551617]", "[0,1]") "}", 1, "shape"},
-        /* C8: sums that wrap */
+        /* C8: sums that overflow */
         {"{" TINY_MEMBER("a", "U8", "[9223372036854775807]",
                          "[0,9223372036854775807]") "," TINY_MEMBER("b", "U8", "[1]",
                                                                     "[9223372036854775807,"
@@ -256,7 +256,7 @@ static void shapes(void) {
         e->tensor = tfm_tensor_make(zeros, TFM_F32, 0, NULL), e->bytes = 4;
         CHECK_FAILS(load(&w), TFM_E_TENSOR, names[i]);
     }
-    SECTION("C11: nothing in it");
+    SECTION("C11: shapes without elements");
     for (i = 0; i < 3; i++) {
         st_entry *e;
         tiny_write(&w, t);
@@ -297,7 +297,7 @@ static void shapes(void) {
             if (status == TFM_OK) good++;
             else named &= status == TFM_E_TENSOR && strstr(err.text, names[i]) != NULL;
         }
-    CHECK(good == 9 && named, "of all types F32, F16 and BF16 are weights; the others are named");
+    CHECK(good == 9 && named, "weights may be F32, F16 and BF16; the message names every other type");
     tiny_write(&w, t);
     st_add(&w, "encoder.layers.0.linear1.weight_scale", tfm_tensor_1d(zeros, TFM_F32, 24));
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "linear1.weight_scale' is not part of a model");
@@ -312,7 +312,7 @@ static void addresses(void) {
     size_t size, k;
     char *bytes = file_of(header, sizeof header - 1, sizeof data, &size);
     int good = 1;
-    SECTION("C13, C15: elements at any address, little-endian whatever the machine");
+    SECTION("C13, C15: elements at any address, little-endian on any machine");
     memcpy(bytes + size - sizeof data, data, sizeof data);
     for (k = 0; k < 8; k++) {
         int64_t whole = 0;
@@ -328,7 +328,7 @@ static void addresses(void) {
     free(bytes);
 }
 
-/* A header of that member n times, named by numbers. */
+/* Makes a header of that member n times, with a number in each name. */
 static void put_named(const char *member, int n) {
     char named[128];
     int i;
@@ -347,7 +347,7 @@ static void many(void) {
     size_t size;
     char *bytes, name[128];
     int i, found = 1;
-    SECTION("C5, J6: a million of them");
+    SECTION("C5, J6: a million members");
     put_named(TINY_MEMBER("%d", "F32", "[1]", "[0,4]"), 100000);
     CHECK(open_header(big, n_big, 4) == TFM_E_FORMAT, "100,000 names for four bytes: %s", err.text);
     put_named(TINY_MEMBER("%d", "U8", "[0]", "[0,0]"), 1000000);
@@ -363,7 +363,7 @@ static void many(void) {
         found &= at >= 0 && strcmp(tfm_safetensors_name(file, at), name) == 0;
     }
     CHECK(found && tfm_safetensors_find(file, "1000000") == -1,
-          "100,000 of them are found by name");
+          "100,000 tensors are found by name");
     tfm_safetensors_free(file);
     free(bytes);
     n_big = 0;
@@ -371,11 +371,11 @@ static void many(void) {
     bounded("a million members that are no tensors", open_header(big, n_big, 0));
     n_big = 0;
     put("{\"__metadata__\":{"), put_many("\"\":\"\",", 1000000), put("\"\":\"\"}}");
-    bounded("a million metadata", open_header(big, n_big, 0));
+    bounded("a million members of metadata", open_header(big, n_big, 0));
 }
 
-/* Sizes that no memory has are refused before a byte beyond the header is read; a file over 4 GiB,
-   of which only the pages that are touched exist, is read at its end. */
+/* Sizes beyond any memory are refused before a byte beyond the header is read. A file over 4 GiB is
+   read at its end; only its touched pages exist. */
 static void sizes(void) {
     static const char header[] = "{" TINY_MEMBER("a", "U8", "[1]", "[0,1]") "}";
     size_t size;
@@ -408,7 +408,7 @@ static void sizes(void) {
         map = mmap(NULL, size + (size_t)data, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (map == MAP_FAILED) {
-            test_skip("a file of 5 GiB: no addresses for it");
+            test_skip("a file of 5 GiB: too few addresses for it");
         } else {
             memcpy(map, bytes, size);
             memcpy((char *)map + size + data - 4, ten, 4);
@@ -427,7 +427,7 @@ static void sizes(void) {
         free(bytes);
     }
 #else
-    test_skip("a file of 5 GiB: this system maps none");
+    test_skip("a file of 5 GiB: this system cannot map it");
 #endif
 }
 
@@ -447,7 +447,7 @@ static void deep(void) {
             CHECK(open_header(big, n_big, 0) == TFM_E_FORMAT, "a million '%s' behind '%s': %.60s",
                   brackets[k], begins[i], err.text);
         }
-    for (i = 0; i < 2; i++) { /* what is closed again, on either side of the limit of 64 */
+    for (i = 0; i < 2; i++) { /* brackets that are closed again, at the limit of 64 and just beyond it */
         n_big = 0;
         put("{\"a\":{\"x\":"), put_many("[", i ? 64 : 62), put_many("]", i ? 64 : 62);
         put(",\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}");
@@ -459,10 +459,11 @@ static void deep(void) {
     CHECK_FAILS(load_config(config), TFM_E_CONFIG, "malformed JSON");
 }
 
-/* The text as a number; 0 where it is none, has too many digits, or is more than a double holds. */
+/* Parses the text as a number. Returns 0 where it is no number, has too many digits, or exceeds the
+   range of double. */
 static int number_of(const char *text, double *value) {
     size_t n = strlen(text);
-    char *copy = (char *)exact(text, n); /* no NUL behind it */
+    char *copy = (char *)exact(text, n); /* a buffer without a NUL behind the text */
     tfm__json_decimal number;
     tfm__json j;
     double read;
@@ -477,16 +478,16 @@ static int number_of(const char *text, double *value) {
     return 1;
 }
 
-/* The text as an integer from 0 on; 0 where it is none. */
+/* Parses the text as an integer from 0 on. Returns 0 where it is none. */
 static int integer_of(const char *text, int64_t *value) {
     tfm__json j;
     j.begin = j.at = text, j.end = text + strlen(text);
     return tfm__json_int64(&j, value) && j.at == j.end;
 }
 
-/* Random doubles in text as Python's json writes them, in its shortest form, and with 17 and up to 19
-   digits, against the C library's strtod in the C locale. Every exponent comes, and those of numbers
-   that a config has more often. More of them: -DNUMBERS=1000000. */
+/* Compares random doubles with the C library's strtod in the C locale. They are written as Python's
+   json writes them, in the shortest form, and with 17 to 19 digits. Every exponent occurs; exponents
+   that configs use occur more often. -DNUMBERS=1000000 draws more of them. */
 #ifndef NUMBERS
 #define NUMBERS 200000
 #endif
@@ -506,7 +507,7 @@ static void random_numbers(void) {
             if (digits < 17 && strtod(text, NULL) != value) continue;
             wrong += !number_of(text, &read) || memcmp(&read, &value, sizeof value) != 0;
             tried++;
-            if (digits < 17) digits = 16; /* the shortest: then the 17 */
+            if (digits < 17) digits = 16; /* first the shortest form, then 17 digits */
         }
         if (i % 16 > 1) continue;
         snprintf(text, sizeof text, "%.*e", i / 16 % 19, value);
@@ -520,13 +521,13 @@ static void random_numbers(void) {
           wrong);
 }
 
-/* Whether there was a locale with a comma. */
+/* Returns whether the system has a locale with a decimal comma. */
 static int numbers(void) {
     static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE",
                                           "fr_FR.UTF-8", "fr_FR.utf8", "German_Germany"};
     static const struct {
         const char *text;
-        double value; /* the compiler's */
+        double value; /* the compiler's own conversion of the constant */
     } rows[] = {{"1.5", 1.5},
                 {"0.25e1", 2.5},
                 {"-12.5E-1", -1.25},
@@ -583,7 +584,7 @@ static int numbers(void) {
     {
         tfm__json j;
         j.begin = j.at = j.end = "";
-        CHECK(!tfm__json_int64(&j, &whole) && tfm__json_value(&j, 0) < 0, "nothing is not a number");
+        CHECK(!tfm__json_int64(&j, &whole) && tfm__json_value(&j, 0) < 0, "an empty text is not a number");
     }
     CHECK(number_of("-0.0", &value) && value == 0 && 1 / value < 0, "-0.0");
     for (i = 0; i < (int)(sizeof none / sizeof *none); i++)
@@ -619,13 +620,13 @@ static void names(void) {
     size_t size;
     char *bytes = file_of(header, sizeof header - 1, 4, &size), text[128];
     int i, good = 1;
-    SECTION("J5: names that begin as others do, and none");
+    SECTION("J5: names with a common beginning, and an empty name");
     must(tfm_safetensors_open(&file, bytes, size, NULL, &err));
     for (i = 0; i < 5; i++) {
         good &= tfm_safetensors_find(file, all[i]) == i;
         good &= tfm_safetensors_find(file, none[i]) == -1;
     }
-    CHECK(good, "each is found, and nothing else");
+    CHECK(good, "each name is found, and nothing else");
     tfm_safetensors_free(file);
     free(bytes);
     SECTION("J8: values that are no strings");
@@ -639,9 +640,9 @@ static void names(void) {
     }
 }
 
-/* ---- what a model says ---- */
+/* ---- the contents of a model ---- */
 
-/* As many languages as there may be, one more, and ids and codes in numbers. */
+/* Makes the largest number of languages and one more, with numbers as ids and codes. */
 static void many_languages(void) {
     int i, k;
     SECTION("M2: languages");
@@ -678,7 +679,7 @@ static void heads(void) {
     }
 }
 
-/* Adds a tensor of zeros behind "encoder.layers.3.". */
+/* Adds a tensor of zeros to the layer "encoder.layers.3.". */
 static void add_part(st_writer *w, const char *stack, int layer, const char *part, int64_t d0,
                      int64_t d1) {
     static float zeros[4096];
@@ -687,9 +688,9 @@ static void add_part(st_writer *w, const char *stack, int layer, const char *par
     st_add(w, name, d1 ? tfm_tensor_2d(zeros, TFM_F32, d0, d1) : tfm_tensor_1d(zeros, TFM_F32, d0));
 }
 
-/* 2,000 layers, of which the file has a name each and no more, or all names without a number in
-   them, or all that a layer needs, which is less than a hundredth of what stands for it in memory;
-   and then something is wrong. */
+/* Tests 2,000 layers and a fault after them. In the file each layer has only one name; or all names
+   lack numbers; or each layer has every tensor that it needs, and is a hundred times smaller in the
+   file than in memory. */
 static void many_layers(void) {
     static const char *const stacks[] = {"encoder", "decoder"};
     static const char *const says[] = {
@@ -721,7 +722,7 @@ static void many_layers(void) {
     }
 }
 
-/* Tables of relative positions, and gates without what they gate. */
+/* Tests tables of relative positions, and gates whose other matrices are missing. */
 static void t5(void) {
     static const int64_t shapes[][2] = {{INT64_C(1) << 31, 0}, {9, 3}, {3, 2}, {1, 2}, {0, 2}};
     static float zeros[64];
@@ -747,7 +748,7 @@ static void t5(void) {
     t.without = NULL, t.config = ", \"relative_max_distance\": 0";
     tiny_write(&w, t);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "9 buckets of both directions up to a distance of 0");
-    /* a table that must become floats, in a stack of many layers */
+    /* A table must be converted to floats for a stack of many layers. */
     t.config = ", \"relative_max_distance\": 10000", t.dtype = TFM_F16, t.encoder = t.decoder = 30;
     tiny_write(&w, t);
     for (i = 0; i < 2; i++) {
@@ -760,11 +761,12 @@ static void t5(void) {
           (int)(memory.bytes >> 10));
 }
 
-/* Parts of files whose sources are not ids: missing ones, some that do not fit, some too many. */
+/* Tests faulty files of models whose sources are vectors: tensors that are missing, do not fit, or are
+   superfluous. */
 static void sources(void) {
     static const struct {
         const char *without, *config, *name;
-        int64_t d0, d1; /* a tensor of that name has this shape; 0: as it is */
+        int64_t d0, d1; /* the tensor that changes, and its new shape; 0: unchanged */
         const char *says;
     } rows[] = {
         {"src_embedding tgt_embedding", "", NULL, 0, 0, "'src_embedding.weight' is missing"},
@@ -820,7 +822,7 @@ static void sources(void) {
         else if (rows[i].name) st_add(&w, rows[i].name, made);
         CHECK(load(&w) != TFM_OK && strstr(err.text, rows[i].says), "%s", err.text);
     }
-    /* a packed file states what its padded panels do not say */
+    /* A packed file states the sizes that its padded panels do not show. */
     for (i = 0; i < sizeof packed / sizeof *packed; i++) {
         tiny t = tiny_default();
         char config[128];
@@ -913,7 +915,8 @@ static void decoding(void) {
         if (says) CHECK_FAILS(load(&w), TFM_E_CONFIG, says);
         else CHECK(load(&w) == TFM_OK, "%s %s", value, err.text);
     }
-    /* a batch is as wide as its longest row: memory stays in proportion to the text */
+    /* A batch is as wide as its longest row, so one long row among short ones is refused: memory must
+       stay in proportion to the text. */
     n = (size_t)snprintf(config, sizeof config, ", \"decoding\": {\"forbidden_sequences\": [[1");
     for (i = 0; i < 2000; i++) n += (size_t)snprintf(config + n, sizeof config - n, ",1");
     n += (size_t)snprintf(config + n, sizeof config - n, "]");
@@ -923,13 +926,13 @@ static void decoding(void) {
                 "'forbidden_sequences' has a row that is too much longer than others");
 }
 
-/* Lexical shortlists: 11 source ids, 13 target ids. */
+/* Tests lexical shortlists for 11 source ids and 13 target ids. */
 static void lexicons(void) {
     static const struct {
         uint32_t offsets[12], ids[4];
-        int64_t n_offsets, n_ids; /* -1: no such tensor */
+        int64_t n_offsets, n_ids; /* -1: the tensor is missing */
         tfm_dtype type;
-        const char *first, *says; /* NULL: must be accepted */
+        const char *first, *says; /* NULL: the file must be accepted */
     } rows[] = {
         {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4}, {0, 12, 3, 3}, 12, 4, TFM_U32, "13", NULL},
         {{0}, {0}, 12, 0, TFM_U32, "0", NULL},
@@ -1011,7 +1014,7 @@ static void lexicons(void) {
     }
 }
 
-/* Every kind of search ends, with ids in range, whatever the numbers. Frees the model. */
+/* Checks that every kind of search ends with ids in range, whatever the weights. Frees the model. */
 static int searches_end(tfm_model *model, int *runs) {
     static const int32_t ids[] = {3, 4, 5};
     tfm_batch src = tiny_batch(ids, NULL, 1, 3);
@@ -1048,7 +1051,7 @@ static int searches_end(tfm_model *model, int *runs) {
 static void numbers_of_weights(void) {
     const float values[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-42f, 0};
     int v, good = 1, runs = 0;
-    SECTION("M4: weights that are no numbers");
+    SECTION("M4: weights that are NaN or infinite");
     for (v = 0; v < 7; v++) {
         st_writer w;
         size_t i;
@@ -1062,7 +1065,7 @@ static void numbers_of_weights(void) {
     CHECK(good, "%d searches end, with ids in range", runs);
 }
 
-/* Matrices of bytes and their scales. */
+/* Tests matrices of bytes and their scales. */
 static void scales_of_bytes(void) {
     const float values[] = {0, NAN, INFINITY, -INFINITY, -0.5f, 3.4e38f, 1e-42f};
     static const tfm_weight_type as[] = {TFM_WEIGHTS_AS_STORED, TFM_WEIGHTS_F32, TFM_WEIGHTS_F16,
@@ -1098,7 +1101,7 @@ static void scales_of_bytes(void) {
             o.weights = as[i];
             good &= searches_end(tiny_load(&w, &o), &runs);
         }
-    CHECK(good, "0, infinite, negative or no number: %d searches end, with ids in range", runs);
+    CHECK(good, "scales of 0, infinity, negative numbers or NaN: %d searches end, with ids in range", runs);
     for (i = 0; i < 2; i++) {
         tfm_model_options o = tiny_options();
         tfm_model *model;
@@ -1119,7 +1122,7 @@ static void scales_of_bytes(void) {
           test_difference(&logits[0], &logits[1]));
 }
 
-/* A packed model, of int8 or floats; config: what stands behind its sizes. */
+/* Makes a packed model of int8 or floats; config is what follows its sizes. */
 static void write_packed(st_writer *w, int is_int8, const char *config) {
     tiny t = tiny_default();
     t.config = config;
@@ -1128,7 +1131,7 @@ static void write_packed(st_writer *w, int is_int8, const char *config) {
     tiny_pack(w, &t, 1);
 }
 
-/* The order of a vocabulary's spellings, which is there to save the sorting. */
+/* Tests the sorted order of a vocabulary, which a packed file holds to save sorting. */
 static void orders(void) {
     static const int32_t right[] = {2, 0, 1, 3, 6, 7, 8, 9, 10, 4, 5};
     static const struct {
@@ -1164,20 +1167,20 @@ static void orders(void) {
             status = load(&w);
             if (!packed)
                 CHECK(status == TFM_E_TENSOR && strstr(err.text, "not part of a model"),
-                      "a plain file has none: %s", err.text);
+                      "a plain file must not have an order: %s", err.text);
             else if (rows[i].says)
                 CHECK(status == TFM_E_TENSOR && strstr(err.text, rows[i].says), "%s", err.text);
             else CHECK(status == TFM_OK, "the right order: %s", err.text);
         }
 }
 
-/* P1: shapes that are not what the config says, which is all that tells how much is read; and what
-   nobody checks, because it is only computed with. */
+/* P1: tests shapes that contradict the config, which alone tells how much is read. Then it tests
+   values that nobody checks, because they are only inputs of arithmetic. */
 static void packed_files(void) {
     static double zeros[1 << 12];
     static const struct {
         int is_int8;
-        const char *name; /* of the tensor that becomes dtype dims */
+        const char *name; /* The tensor becomes dtype dims. */
         tfm_dtype dtype;
         int rank;
         int64_t dims[5];
@@ -1317,7 +1320,7 @@ static void packed_files(void) {
         e->tensor = tfm_tensor_make(zeros, rows[i].dtype, rows[i].rank, rows[i].dims);
         e->bytes = st_bytes(&e->tensor);
         CHECK_FAILS(load(&w), TFM_E_TENSOR, rows[i].says);
-        CHECK(strstr(err.text, rows[i].name) != NULL, "  and the tensor is named");
+        CHECK(strstr(err.text, rows[i].name) != NULL, "  the message names the tensor");
     }
     for (i = 0; i < (int)(sizeof configs_of / sizeof *configs_of); i++) {
         char config[1024];
@@ -1334,14 +1337,14 @@ static void packed_files(void) {
               configs_of[i].to, err.text);
     }
     {
-        static const int64_t dims[] = {2, 20, 16, 1}; /* 2 * 12 + 10 rows would be three panels */
+        static const int64_t dims[] = {2, 20, 16, 1}; /* 2 * 12 + 10 rows would be three panels. */
         tiny t = tiny_default();
         st_writer w;
         t.packed = 1;
         t.config = ", \"packed\": 1, \"d_model\": 20, \"d_ff\": 24, \"d_key\": 6, \"d_value\": 5, "
                    "\"src_vocab_size\": 11, \"tgt_vocab_size\": 13";
         tiny_write(&w, t);
-        must(load(&w)); /* rows in a packed file */
+        must(load(&w)); /* a packed file with rows instead of panels */
         tiny_write(&w, t);
         st_add(&w, "surplus", tfm_tensor_make(zeros, TFM_F32, 4, dims));
         CHECK_FAILS(load(&w), TFM_E_TENSOR, "surplus");
@@ -1359,7 +1362,7 @@ static void packed_files(void) {
             size_t k;
             int64_t at;
             write_packed(&w, 1, tiny_default().config);
-            for (k = 0; k < w.n_entries; k++) { /* padding and all */
+            for (k = 0; k < w.n_entries; k++) { /* random bytes, in the padding too */
                 const st_entry *e = &w.entries[k];
                 if (strstr(e->name, "_scale") || strstr(e->name, "_sums"))
                     for (at = v % 2; at < e->bytes / 4; at += 2)
@@ -1373,7 +1376,7 @@ static void packed_files(void) {
     CHECK(good, "wrong scales, sums and padding: %d searches end, with ids in range", runs);
 }
 
-/* Ids and counts that are out of range, in every call that takes some. */
+/* Tests ids and counts out of range, in every call that takes any. */
 static void bad_ids(void) {
     static const int32_t bad[] = {-1, 13, INT32_MIN, INT32_MAX}, good_ids[] = {3, 4, 5};
     static const int32_t sizes[] = {-1, INT32_MIN, INT32_MAX};
@@ -1442,7 +1445,7 @@ static void bad_ids(void) {
 
 /* ---- text ---- */
 
-/* start, end, unknown and pad are one token, or any two of them. */
+/* Tests models in which start, end, unknown and pad are one token, or any two of them are. */
 static void equal_ids(void) {
     char config[256], out[256];
     int i, good = 1;
@@ -1464,7 +1467,7 @@ static void equal_ids(void) {
         good &= status == TFM_OK && strlen(out) < sizeof out;
         tfm_session_free(s), tfm_model_free(model);
     }
-    CHECK(good, "256 models translate, and end");
+    CHECK(good, "256 models translate, and each decode ends");
 }
 
 static const char *const configs[] = {
@@ -1493,7 +1496,7 @@ static void texts(void) {
     static const char some[] = "a\xe2\x96\x81\xc3\xa9 \x80\xf0\x9f";
     unsigned seed = 1;
     int kind, i, k;
-    SECTION("T6: texts without an end, of any bytes");
+    SECTION("T6: texts without a NUL, of any bytes");
     for (kind = 0; kind < 4; kind++) {
         tfm_model *m = text_model(kind);
         tfm_arena arena = tfm_arena_make(room, sizeof room);
@@ -1504,7 +1507,7 @@ static void texts(void) {
             size_t n = (size_t)(1 + tiny_random(&seed) % 16);
             char *text;
             tfm_status status;
-            for (k = 0; k < (int)n; k++) { /* half of them plausible as UTF-8 */
+            for (k = 0; k < (int)n; k++) { /* half of the texts are plausible UTF-8 */
                 unsigned random = tiny_random(&seed);
                 bytes[k] = (unsigned char)random;
                 if (i & 1) bytes[k] = (unsigned char)some[random % (sizeof some - 1)];
@@ -1540,7 +1543,7 @@ static void texts(void) {
     }
 }
 
-/* Texts and their tensors of 2 GiB are refused by their size alone: of each there is one byte. */
+/* Texts and text tensors of 2 GiB must be refused because of their size: only one byte of each exists. */
 static void large_texts(void) {
     static const size_t lengths[] = {(size_t)INT32_MAX + 1, SIZE_MAX - 1, SIZE_MAX};
     static char room[1 << 12], out[1 << 12];
@@ -1595,12 +1598,12 @@ static void large_texts(void) {
                     TFM_E_TENSOR, "v has 2147483648 bytes");
         free(p);
     }
-    /* what comes out may be longer than what went in: sizes stop at the end of size_t */
+    /* The output may be longer than the input, and size computations saturate at the largest size_t. */
     j.size = SIZE_MAX - 1;
     tfm__join_bytes(&j, "abc", 3);
     CHECK(j.size == SIZE_MAX && tfm__more(SIZE_MAX, 1) == SIZE_MAX &&
               tfm__more(SIZE_MAX - 1, 1) == SIZE_MAX && tfm__more(1, SIZE_MAX - 2) == SIZE_MAX - 1,
-          "the size of a text does not wrap");
+          "the size of a text does not overflow");
 }
 
 static void vocabularies(void) {
@@ -1637,8 +1640,8 @@ static void vocabularies(void) {
     }
 }
 
-/* Byte-level BPE: merges and added tokens by the hundred thousand, each list wrong in its way, and
-   one that is right, with tokens so long that their comparison would cost the square. */
+/* Tests byte-level BPE with hundreds of thousands of merges and added tokens. Each list has a fault of
+   its own, except one list of tokens so long that comparing them would take quadratic time. */
 static void byte_bpe(void) {
     static const char *const says[] = {"merge the same",
                                        "token 4294967295",
@@ -1664,7 +1667,8 @@ static void byte_bpe(void) {
         n_big = 0;
         put("<pad>\n<s>\n</s>\n<unk>\na\naa\n");
         for (i = 0; i < merges; i++) memcpy(table + 12 * i, rows[k == 4 ? 0 : k > 4 ? 2 : k], 12);
-        for (i = 0; k >= 5 && i < 127; i++) { /* a and 4096 more, then more of it each time */
+        /* The first token is a and 4096 more letters; each further token is longer. */
+        for (i = 0; k >= 5 && i < 127; i++) {
             size_t begin = n_big;
             put_many("aaaaaaaaaaaaaaaa", k == 5 ? 512 : 256), put_many("a", (int)i), put("\n");
             if (k == 5 && i) n_big = begin, put("z"), put_many("z", (int)i), put("\n");
@@ -1682,7 +1686,7 @@ static void byte_bpe(void) {
             memcpy(table, rows[0], 12);
             st_add(&w, "src_added", tfm_tensor_2d(table + 12, TFM_U32, n, 2));
         }
-        for (i = 0; i < 3 * n; i++) { /* the writer takes numbers of this machine */
+        for (i = 0; i < 3 * n; i++) { /* The writer takes numbers in the machine's byte order. */
             const unsigned char *byte = table + 4 * i;
             uint32_t word = byte[0] | (uint32_t)byte[1] << 8 | (uint32_t)byte[2] << 16 |
                             (uint32_t)byte[3] << 24;
@@ -1697,10 +1701,10 @@ static void byte_bpe(void) {
     free(table);
 }
 
-/* SentencePiece files that are many small pieces, each wrong in its way. */
+/* Tests SentencePiece files of many small pieces, each with a fault of its own. */
 static void pieces(void) {
     static const struct {
-        const char *bytes; /* of a piece */
+        const char *bytes; /* fields of a piece */
         size_t n;
         const char *says;
     } rows[] = {{"\x0a\0", 2, "piece 0: it is empty"},
@@ -1717,7 +1721,7 @@ static void pieces(void) {
     SECTION("T3: a megabyte of small pieces");
     t.config = configs[2];
     for (i = 0; i <= sizeof rows / sizeof *rows; i++) {
-        int last = i == sizeof rows / sizeof *rows; /* an unknown piece, and one piece ever again */
+        int last = i == sizeof rows / sizeof *rows; /* an unknown piece, then copies of one piece */
         size_t one = last ? 5 : rows[i].n, n = 1000000 / one * one + (last ? 8 : 0);
         const char *says = last ? "are the same" : rows[i].says;
         char *bytes = (char *)malloc(n);
@@ -1735,21 +1739,21 @@ static void pieces(void) {
     }
 }
 
-/* Text that is right, in a file that is not: its tables take more than four times the file, and are
-   not made before the last check. Until 0.3.0 they took 5 and 8 times its size. */
+/* Tests valid texts in a faulty file. Their tables take more than four times the file's size, so they
+   must be made only after the last check. Until 0.3.0 they took 5 and 8 times its size. */
 static void refused_late(void) {
     static const char *const what[] = {"spellings of two bytes",
                                        "pieces without common beginnings"};
     unsigned long random = 1;
     int i, k, n;
-    SECTION("texts that are right, in a file with an unknown tensor");
+    SECTION("valid texts in a file with an unknown tensor");
     for (i = 0; i < 2; i++) {
         tiny t = tiny_default();
         const char *name = i ? "src_sentencepiece" : "src_vocabulary";
         st_writer w;
         n_big = 0;
         t.d = 1, t.heads = 1, t.key = t.value = 1, t.ff = 1, t.vs = 1, t.vt = 1, t.dtype = TFM_F16;
-        if (i) { /* the unknown piece, and pieces of 100 letters at random */
+        if (i) { /* the unknown piece, and pieces of 100 random letters */
             char piece[106] = "\x0a\x66\x0a\x64";
             t.config = configs[2];
             memcpy(big, "\x0a\x09\x0a\x05<unk>\x18\x02", 11), n_big = 11;
@@ -1761,7 +1765,7 @@ static void refused_late(void) {
                 memcpy(big + n_big, piece, 104), n_big += 104;
             }
             t.vs = t.vt = 5001;
-        } else /* all of two characters */
+        } else /* all spellings of two characters */
             for (n = 0; n < 90 * 90; n++) {
                 big[n_big++] = (char)('!' + n / 90), big[n_big++] = (char)('!' + n % 90);
                 big[n_big++] = n < 90 * 90 - 1 ? '\t' : '\n';
@@ -1776,16 +1780,16 @@ static void refused_late(void) {
     }
 }
 
-/* ---- all of it ---- */
+/* ---- all of them together ---- */
 
-/* A valid model with text, whose bytes are changed: refused, or it translates. */
+/* Changes bytes of a valid model with text: the model must be refused, or translate. */
 static void changed(void) {
     static const char *const interesting[] = {"\0", "\xff", "\x80", "\x7f", "\x01", "9", "\"", "{"};
     unsigned seed = 7;
     int kind, i, k, good = 0, bad = 0;
     char out[512];
     SECTION("changed models");
-    for (kind = 0; kind < 4; kind++) { /* the last two: packed */
+    for (kind = 0; kind < 4; kind++) { /* the last two kinds are packed */
         tiny t = tiny_default();
         st_writer w;
         size_t size, header;
@@ -1819,7 +1823,8 @@ static void changed(void) {
     CHECK(good > 100 && bad > 100, "%d refused, %d translate", bad, good);
 }
 
-/* "test_hostile numbers" is one row alone: test_locale.sh makes it a locale with a comma. */
+/* "test_hostile numbers" runs one row alone: test_locale.sh makes a locale with a decimal comma for
+   it. */
 int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "numbers") == 0) {
         if (!numbers()) test_skip("numbers: no locale with a decimal comma");

@@ -1,9 +1,9 @@
-/* Each kernel set that this machine has against plain loops in double: awkward sizes, padding full
-   of NaN, ULPs. */
+/* Compares each kernel set that this machine can run with plain loops in double: awkward sizes,
+   padding full of NaN, errors in ULPs. */
 #ifndef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS 6
 #endif
-static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole model */
+static int kernels_wanted = TRANSFORMER_KERNELS; /* each kernel set in turn, for a whole model */
 #undef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS kernels_wanted
 #define TFM__EVEX
@@ -13,7 +13,7 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole mo
 #include "tiny.h"
 #include <float.h>
 
-/* ---- the micro-kernels of AMX and AVX512-BF16 once more, by vectors of one number ---- */
+/* ---- the micro-kernels of AMX and AVX512-BF16 once more, with emulated instructions ---- */
 
 #define TFM__V float
 #define TFM__VL 1
@@ -41,7 +41,7 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each in turn, for a whole mo
 #define TFM__TILE_DOT_INT8(c, a, b) amx_tdpbusd(c, a, b)
 #define TFM__TILE_DOT_BF16(c, a, b) amx_tdpbf16ps(c, a, b)
 
-/* u8 by s8, as VNNI has it. */
+/* Multiplies u8 by s8 as VNNI does. */
 static int32_t emulated_dot(int32_t sum, int32_t x, int32_t w) {
     unsigned char a[4];
     signed char b[4];
@@ -49,15 +49,15 @@ static int32_t emulated_dot(int32_t sum, int32_t x, int32_t w) {
     return sum + a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3];
 }
 
-/* VDPBF16PS: the odd columns are added to the sum, then the even ones, each by a fused multiply-add
-   to the nearest; denormals count as zeros. */
+/* VDPBF16PS: adds the odd columns to the sum, then the even ones, each by a fused multiply-add that
+   rounds to nearest. Denormals count as zeros. */
 static float emulated_pair(float sum, const void *x, const void *w) {
     const unsigned char *a = (const unsigned char *)x, *b = (const unsigned char *)w;
     sum = amx_flush(fmaf(amx_bf16(a + 2), amx_bf16(b + 2), amx_flush(sum)));
     return amx_flush(fmaf(amx_bf16(a), amx_bf16(b), sum));
 }
 #include "transformer.h"
-#ifndef FLT_EVAL_METHOD /* tcc's float.h has it not */
+#ifndef FLT_EVAL_METHOD /* tcc's float.h lacks it */
 #define FLT_EVAL_METHOD 0
 #endif
 
@@ -67,7 +67,7 @@ static void emulated_narrow(unsigned char *to, const float *x, int64_t n) {
 
 enum { BF16_SET = 5, AMX_SET, AVX_VNNI = TFM__KERNEL_SETS, EMULATED_BF16, EMULATED_AMX, SETS };
 
-/* AVX2 with VNNI, also where AVX-512 hides it. */
+/* AVX2 with VNNI, also on CPUs on which AVX-512 hides it */
 static const tfm__kernels *avx_vnni_set(void) {
 #ifdef TFM__AVX_VNNI
     static tfm__kernels k;
@@ -81,8 +81,8 @@ static const tfm__kernels *avx_vnni_set(void) {
 #endif
 }
 
-/* Set i of the library's, or one of those here. (None is emulated where floats are computed in wider
-   registers: they round otherwise in each loop, and no such machine has AMX.) */
+/* Returns set i of the library, or one of the emulated sets here. (Nothing is emulated where floats
+   are computed in wider registers: each loop rounds differently there, and no such machine has AMX.) */
 static const tfm__kernels *kernel_set(int i) {
     static tfm__kernels emulated[SETS - EMULATED_BF16], *k;
     uint16_t one = 1;
@@ -102,7 +102,7 @@ static const tfm__kernels *kernel_set(int i) {
         k->tiles[TFM_WEIGHTS_I8] = tfm__emulated_amx_int8;
     }
     if (!first) k->tiles[TFM_WEIGHTS_BF16] = NULL; /* little-endian */
-    (void)tfm__emulated_bf16; /* by widening, as every set has it */
+    (void)tfm__emulated_bf16; /* by widening, as in every set */
     return k;
 }
 
@@ -110,13 +110,13 @@ enum { MOST = 200, STRIDE = MOST + 24, W_STRIDE = STRIDE + 1 };
 static float xs[4 * STRIDE], ws[16 * W_STRIDE], ys[STRIDE];
 static const float *x_rows[4], *w_rows[16];
 
-/* Rows of n numbers with NaN before and behind: what is read by mistake shows. */
+/* Makes rows of n numbers with NaN before and behind them, so a wrong read shows. */
 static void fill(int64_t n, unsigned seed) {
     int64_t i, k;
     for (i = 0; i < 4 * STRIDE; i++) xs[i] = NAN;
     for (i = 0; i < 16 * W_STRIDE; i++) ws[i] = NAN;
     for (i = 0; i < 16; i++) {
-        w_rows[i] = ws + i * W_STRIDE + 3; /* rows that are not aligned */
+        w_rows[i] = ws + i * W_STRIDE + 3; /* The rows are not aligned. */
         for (k = 0; k < n; k++)
             ws[i * W_STRIDE + 3 + k] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
     }
@@ -127,7 +127,7 @@ static void fill(int64_t n, unsigned seed) {
     }
 }
 
-/* The error of a sum in units of what its terms' rounding may give. */
+/* Returns the error of a sum in units of the rounding that its terms may cause. */
 static double dot_error(const float *x, const float *w, int64_t n, float got) {
     double sum = 0, size = 0;
     int64_t k;
@@ -157,7 +157,7 @@ static void dots(const tfm__kernels *k) {
             double error = dot_error(x_rows[1], w_rows[j], n, one[j]);
             if (!(error <= most)) most = error;
         }
-        /* the shape of the product changes no bit of a sum */
+        /* The shape of the product must not change a bit of a sum. */
         same &= memcmp(one, few, sizeof few) == 0 && memcmp(one, four + 4, sizeof few) == 0;
     }
     CHECK(most < 4, "dots of 0 to %d: largest error %.2g roundings", MOST, most);
@@ -175,7 +175,7 @@ static void weighted(const tfm__kernels *k) {
         for (i = 0; i < 9 * STRIDE; i++) rows[i] = NAN;
         for (i = 0; i < 9; i++) {
             p[i] = i % 4 == 2 ? 0.0f : (float)tiny_random(&seed) / 16777216.0f;
-            for (j = 0; j < width && p[i] != 0.0f; j++) /* rows of weight 0 stay NaN */
+            for (j = 0; j < width && p[i] != 0.0f; j++) /* Rows of weight 0 stay NaN. */
                 rows[i * STRIDE + j] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
         }
         for (j = 0; j < STRIDE; j++) ys[j] = at_once[j] = j < width ? 1.0f : 7.0f;
@@ -193,11 +193,11 @@ static void weighted(const tfm__kernels *k) {
         for (; j < STRIDE; j++) clean &= ys[j] == 7.0f;
     }
     CHECK(most < 1e-6, "weighted sums 1 to %d wide: largest difference %.2g", MOST, most);
-    CHECK(clean && same, "nothing written behind; in two parts the same bits");
+    CHECK(clean && same, "nothing written behind; the same bits in two parts");
 }
 
-/* Loops over F16 against those over floats, which read the same rows widened: all sizes, any number
-   of rows, any address. Behind the rows stands NaN. */
+/* Compares loops over F16 with loops over floats that read the same rows widened: all sizes, any
+   number of rows, any address. NaN is behind the rows. */
 static void halves(const tfm__kernels *k) {
     enum { ROWS = 21 };
     static float rows[(int)ROWS * (int)STRIDE];
@@ -239,11 +239,11 @@ static void halves(const tfm__kernels *k) {
         clean &= sums[n] == 7;
     }
     CHECK(most < 4, "dots with F16: largest error %.2g roundings", most);
-    CHECK(same || FLT_EVAL_METHOD, "dots and weighted sums of F16: the bits of the same in floats");
+    CHECK(same || FLT_EVAL_METHOD, "dots and weighted sums of F16 have the bits of the widened floats");
     CHECK(clean, "nothing written behind");
 }
 
-/* The nearest F16, within its range. */
+/* Returns the nearest F16, within its range. */
 static void nearest_halves(const tfm__kernels *k) {
     static const float ends[] = {65504, 65519, 65520, 1e9f,     INFINITY, -65520,
                                  -1e9f, 1e-9f, -0.0f, 5.97e-8f, -6e-5f};
@@ -281,7 +281,7 @@ static void exponentials(const tfm__kernels *k) {
         double expected = exp((double)at), ulp, error;
         for (i = 0; i < 33; i++) x[i] = at;
         k->exp_sum(y, x, 0, 17);
-        /* a unit in the last place; below the normal numbers it stays what it is */
+        /* a unit in the last place; below the normal numbers it is constant */
         ulp = ldexp(1, (int)fmax(floor(log2(expected)), -126) - 23);
         error = fabs((double)y[16] - expected) / ulp;
         if (!(error <= most)) most = error, worst_at = at;
@@ -315,7 +315,7 @@ static void largest_and_scale(const tfm__kernels *k) {
         float max = -INFINITY;
         for (i = 0; i < 70; i++) {
             x[i] = y[i] = i < n ? (float)((i * 37) % 61) - 70 : 1e9f;
-            if (i % 13 == 4) x[i] = NAN; /* passed over */
+            if (i % 13 == 4) x[i] = NAN; /* NaN must be ignored. */
             else if (i < n && x[i] > max) max = x[i];
         }
         right &= k->largest(x, n) == max;
@@ -323,10 +323,10 @@ static void largest_and_scale(const tfm__kernels *k) {
         for (i = 0; i < 70; i++)
             right &= y[i] == (i < n ? ((float)((i * 37) % 61) - 70) / 2 : 1e9f);
     }
-    CHECK(right, "the largest of 0 to 66 numbers, NaN passed over; their halves");
+    CHECK(right, "the largest of 0 to 66 numbers, NaN ignored; their halves");
 }
 
-/* Numbers in -1 .. 1, NaN behind each row of n. */
+/* Makes numbers in -1 .. 1, with NaN behind each row of n. */
 static void fill_rows(float *rows, int64_t m, int64_t n, int64_t stride, unsigned *seed) {
     int64_t i, k;
     for (i = 0; i < m * stride; i++) rows[i] = NAN;
@@ -334,14 +334,14 @@ static void fill_rows(float *rows, int64_t m, int64_t n, int64_t stride, unsigne
         for (k = 0; k < n; k++) rows[i * stride + k] = (float)tiny_random(seed) / 8388608.0f - 1.0f;
 }
 
-/* The integer next to x, ties to even. */
+/* Returns the integer nearest to x, ties to even. */
 static int nearest(float x) {
     double low = floor((double)x), above = (double)x - low;
     int n = (int)low;
     return above > 0.5 || (above == 0.5 && n % 2 != 0) ? n + 1 : n;
 }
 
-/* A token as int8: q = x * (127 / absmax), rounded. Returns its scale. */
+/* Quantizes a token to int8: q = x * (127 / absmax), rounded. Returns its scale. */
 static float quantized(int *q, const float *x, int64_t n) {
     float absmax = 0, factor;
     int64_t i;
@@ -355,7 +355,7 @@ static float quantized(int *q, const float *x, int64_t n) {
     return absmax / 127.0f;
 }
 
-/* Floats to bf16 against the plain loop: all signs, exponents and ties. */
+/* Compares floats to bf16 with the plain loop: all signs, exponents and ties. */
 static void narrowed(const tfm__kernels *k) {
     enum { N = 32 * 512 };
     static float x[N];
@@ -397,7 +397,7 @@ static void loops(const tfm__kernels *k) {
         for (i = n; i < 80; i++) z[i] = 3;
         k->add(z, x, n);
         for (i = 0; i < n; i++) {
-            sum[i] = x[i] + y[i]; /* rounded, on x87 too */
+            sum[i] = x[i] + y[i]; /* rounded to float, on x87 too */
             sums &= z[i] == sum[i];
         }
         k->times(z, x, n);
@@ -438,8 +438,8 @@ static void loops(const tfm__kernels *k) {
     CHECK(norm_error < 2e-6, "norms of 2 to 64: largest difference %.2g", norm_error);
 }
 
-/* Of each activation at many places, in units of the last place of |x|, or of the value where that
-   is larger: what is lost where a sum cancels is no fault of the kernel's. */
+/* Compares each activation at many places. The unit is the last place of |x|, or of the value where
+   that is larger, because the kernel is not to blame for digits lost where a sum cancels. */
 static void activations(const tfm__kernels *k) {
     int a, i;
     for (a = TFM_RELU; a <= TFM__SIGMOID; a++) {
@@ -455,7 +455,7 @@ static void activations(const tfm__kernels *k) {
             size = fmax(fabs(expected), a == TFM_GELU || a == TFM_GELU_TANH ? fabs(v) : 1e-30);
             error = fabs((double)x[17] - expected) /
                     ldexp(1, (int)fmax(floor(log2(size + 1e-30)), -126) - 23);
-            /* exp of an argument that was rounded: its error grows with the argument */
+            /* exp of a rounded argument has an error that grows with the argument. */
             error /= a > TFM_GELU_TANH ? 1 + fabs(v) : 1;
             if (!(error <= most)) most = error;
             same &= x[0] == x[17] && x[18] == at;
@@ -469,7 +469,7 @@ static void activations(const tfm__kernels *k) {
     }
 }
 
-/* A matrix of rows, packed for these kernels as a model's is. */
+/* Packs a matrix of rows for these kernels, as a model's matrices are packed. */
 typedef struct held {
     tfm__pool pool;
     tfm__linear linear;
@@ -484,7 +484,7 @@ static void pack(held *h, const tfm__kernels *kernels, const float *data, tfm_we
     must(tfm__choose_allocator(&h->pool.allocator, NULL, &err));
     p.kernels = kernels, p.weights = weights, p.err = &err;
     p.scratch = test_memory((size_t)tfm__packed_scratch(columns) * sizeof(float));
-    for (i = 0; i < rows * columns; i++) { /* as a file has them */
+    for (i = 0; i < rows * columns; i++) { /* in the byte order of a file */
         uint32_t bits;
         memcpy(&bits, data + i, 4);
         little[4 * i] = (unsigned char)bits, little[4 * i + 1] = (unsigned char)(bits >> 8);
@@ -496,7 +496,8 @@ static void pack(held *h, const tfm__kernels *kernels, const float *data, tfm_we
     must(tfm__packed_make_all(&p, &h->pool, &h->linear));
 }
 
-/* One product by the kernels, on rows of x between NaN. y: [M, N + 1], 7 where nothing belongs. */
+/* Computes one product by the kernels, on rows of x between NaN. y is [M, N + 1], with 7 where nothing
+   may be written. */
 static void multiply(const tfm__kernels *kernels, const tfm__linear *linear, float *y,
                      const float *x, int64_t x_stride, int64_t M, int64_t first, int64_t N) {
     tfm__rows from = tfm__rows_make((float *)(uintptr_t)x, 1, M, linear->w.columns);
@@ -506,7 +507,7 @@ static void multiply(const tfm__kernels *kernels, const tfm__linear *linear, flo
     int64_t i;
     memset(&team, 0, sizeof team);
     team.kernels = kernels;
-    /* tiles read rows behind the last, whatever they are; valgrind minds */
+    /* Tiles read rows behind the last and ignore them, but valgrind objects to uninitialized ones. */
     team.converted = (unsigned char *)calloc(
         1, (size_t)((M + TFM__MOST_ROWS) * tfm__product_x_bytes(kernels, &linear->w)) + 1);
     team.scales = (float *)malloc((size_t)M * sizeof(float));
@@ -521,17 +522,17 @@ static void multiply(const tfm__kernels *kernels, const tfm__linear *linear, flo
     free(team.scales);
 }
 
-/* x as tiles take it where they take bf16: 2 n bytes, zeros behind; row becomes what they are. */
+/* Converts x for tiles that take bf16: 2 n bytes, zeros behind. row receives the rounded values. */
 static void narrow_row(const tfm__kernels *kernels, unsigned char *to, float *row, int64_t n) {
     memset(to, 0, (size_t)(2 * n + 63) / 64 * 64);
     tfm__narrow(to, row, TFM_BF16, n);
     tfm__widen(row, to, TFM_BF16, n);
     memset(to, 0xAA, (size_t)(2 * n));
-    kernels->narrow(to, row, n); /* numbers that are bf16 already stay what they are */
+    kernels->narrow(to, row, n); /* numbers that are bf16 already must not change */
     memset(to + 2 * n, 0, (size_t)(-2 * n & 63));
 }
 
-/* Products with matrices of each type, of awkward shapes; few of them where each takes long. */
+/* Tests products with matrices of each type and awkward shapes, only a few where each takes long. */
 static void products(const tfm__kernels *kernels, int few) {
     static const int64_t ms[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 23, 147};
     static const int64_t ns[] = {1, 15, 16, 17, 65}, ks[] = {1, 3, 4, 17, 512, 517, 2052};
@@ -562,7 +563,8 @@ static void products(const tfm__kernels *kernels, int few) {
                     h.linear.bias = some;
                     multiply(kernels, &h.linear, y, x, X_STRIDE, M, 0, N);
                     for (m = 0; m < M; m++) clean &= y[m * (N + 1) + N] == 7;
-                    /* a row alone, and its later columns alone, as threads take them */
+                    /* A row alone, and its later columns alone, as threads compute them, must have the
+                       same bits. */
                     for (m = 0; m < M; m += 1 + M / 5) {
                         multiply(kernels, &h.linear, one, x + m * X_STRIDE, X_STRIDE, 1, 0, N);
                         same &= memcmp(one, y + m * (N + 1), (size_t)N * sizeof *one) == 0;
@@ -571,7 +573,7 @@ static void products(const tfm__kernels *kernels, int few) {
                         same &= memcmp(one, y + m * (N + 1) + first,
                                        (size_t)(N - first) * sizeof *one) == 0;
                     }
-                    /* the last row against its sums in double, of int8 against integers */
+                    /* compares the last row with sums in double, and int8 with integers */
                     m = M - 1;
                     for (n = 0; n < N; n++) {
                         float *xm = (float *)memcpy(one_x, x + m * X_STRIDE, (size_t)K * sizeof *x);
@@ -601,7 +603,7 @@ static void products(const tfm__kernels *kernels, int few) {
                         if (!(error <= most)) most = error;
                     }
                 }
-                /* what was kept is the nearest of its type */
+                /* Each stored number must be the nearest of its type. */
                 for (k = 0; k < N * K; k++) {
                     double off = fabs((double)rows[k] - (double)w[k]), size = fabs((double)w[k]);
                     clean &= type == TFM_WEIGHTS_F32    ? off == 0
@@ -619,8 +621,8 @@ static void products(const tfm__kernels *kernels, int few) {
     }
 }
 
-/* Each tile of each element type against the plain one: what is left after whole vectors, sums that
-   begin and that go on, with a bias and without. */
+/* Compares each tile of each element type with the plain one: remainders after whole vectors, new sums
+   and continued sums, with a bias and without. */
 static void tiles(const tfm__kernels *kernels) {
     enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = 512, Y_STRIDE = ROWS + 8 };
     static const int64_t ks[] = {1, 2, 3, 4, 5, 63, MOST_K};
@@ -644,14 +646,14 @@ static void tiles(const tfm__kernels *kernels) {
                 fill_rows(bias, 1, ROWS, ROWS, &seed);
                 fill_rows(scales, 1, TFM__MOST_ROWS, TFM__MOST_ROWS, &seed);
                 fill_rows(block, TFM__MOST_ROWS, K, TFM__X_STRIDE / 4, &seed);
-                if (type == TFM_WEIGHTS_I8 && !kernels->zero_point) /* a file may have -128 */
+                if (type == TFM_WEIGHTS_I8 && !kernels->zero_point) /* A file may contain -128. */
                     for (i = 0; i < (int)tiling->panels; i++) {
                         unsigned char *panel = tfm__packed_panel(&h.linear.w, i, 0);
                         for (k = i; k < (K + 3) / 4 * 4 * TFM__PANEL; k += 5) panel[k] = 128;
                     }
                 memcpy(s8, block, sizeof block);
                 for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_I8; r++)
-                    for (k = 0; k < (K + 3) / 4 * 4; k++) { /* behind K anything may stand */
+                    for (k = 0; k < (K + 3) / 4 * 4; k++) { /* The bytes behind K may have any value. */
                         int q = (int)(tiny_random(&seed) % 255) - 127;
                         ((signed char *)s8)[r * TFM__X_STRIDE + k] = (signed char)q;
                         ((unsigned char *)block)[r * TFM__X_STRIDE + k] =
@@ -688,15 +690,15 @@ static void tiles(const tfm__kernels *kernels) {
                 tfm__pool_free(&h.pool);
             }
         if (!n) continue;
-        clean &= numbers == n * (int)TFM__MOST_ROWS * ROWS; /* NaN lies beside y alone */
+        clean &= numbers == n * (int)TFM__MOST_ROWS * ROWS; /* Next to y alone there is NaN. */
         CHECK(clean && (type == TFM_WEIGHTS_I8 ? same : most < 2.4e-7),
               "%s: %d tiles as the plain one, %s%.2g off for each term", tfm__types[type].name, n,
               same ? "to the bit: " : "", most);
     }
 }
 
-/* What is emulated against the CPU's own, if it has it: y to the bit, of numbers whose sums are
-   rounded, of denormals and of such that overflow. */
+/* Compares the emulated instructions with the CPU's own, if it has them. y must have the same bits,
+   for numbers whose sums round, for denormals and for numbers that overflow. */
 static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *kernels) {
     enum { ROWS = 64, MOST_K = 96, FLOATS = (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4 };
     static const int64_t ks[] = {1, 2, 31, 64, MOST_K};
@@ -705,7 +707,7 @@ static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *ke
     int c, r, form, same = 1, n = 0;
     unsigned seed = 3;
     if (!kernels || !tiling) {
-        test_skip("emulated AMX: this CPU has no kernels that it builds on");
+        test_skip("emulated AMX: this CPU lacks the kernels that it builds on");
         return;
     }
     for (; tiling; tiling = tiling->least > 1 ? tiling + 1 : NULL)
@@ -748,7 +750,7 @@ static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *ke
 
 /* ---- attention ---- */
 
-/* Whether a query may not see a key. */
+/* Returns whether a mask hides a key from a query. */
 static int hidden(const tfm__attention *a, int64_t b, int64_t h, int64_t t, int64_t s) {
     const tfm_masks *m = a->masks;
     const unsigned char *pads = (const unsigned char *)m->key_padding.data;
@@ -759,16 +761,16 @@ static int hidden(const tfm__attention *a, int64_t b, int64_t h, int64_t t, int6
            (pads && pads[kv * a->S + s]) || (mask && mask[(block * a->T + t) * a->S + s]);
 }
 
-/* Column i of a key or value. */
+/* Returns column i of a key or value. */
 static double element(const tfm__heads *x, int64_t b, int64_t h, int64_t s, int64_t i) {
     const void *row = tfm__head_at(x, b, h, s);
     if (x->is_f16) return (double)tfm__float_from_half(((const uint16_t *)row)[i]);
     return (double)((const float *)row)[i];
 }
 
-/* The definition: weights = softmax over the keys that are seen of scale * q . k + bias, 0 where
-   none is;
-   context = the sum of the values by these weights. Of one query of one head of one row. */
+/* Computes the definition for one query of one head of one row. weights = softmax over the visible
+   keys of scale * q . k + bias, or 0 where no key is visible; context = the sum of the values by these
+   weights. */
 static void attention(const tfm__attention *a, int64_t b, int64_t h, int64_t t, double *weights,
                       double *context) {
     const float *q = tfm__head_row(&a->q, b, h, t);
@@ -791,18 +793,18 @@ static void attention(const tfm__attention *a, int64_t b, int64_t h, int64_t t, 
     for (i = 0; sum > 0 && i < a->W; i++) context[i] /= sum;
 }
 
-/* [rows, 3 heads, positions, columns] at data. */
+/* Describes [rows, 3 heads, positions, columns] at data. */
 static tfm__heads heads(void *data, int64_t positions, int64_t columns) {
     tfm__heads x = {data, 3 * positions * columns, positions * columns, columns, 0};
     return x;
 }
 
-/* Products of bf16 by bf16. */
+/* Tests products of bf16 by bf16. */
 static int takes_bf16(const tfm__kernels *kernels) {
     return kernels->narrow && kernels->tiles[TFM_WEIGHTS_BF16];
 }
 
-/* Tiles where a row of x has more than one block of columns, and another sees fewer keys. */
+/* Tests tiles where one row of x has more than one block of columns, and another row sees fewer keys. */
 static void long_attention(const tfm__kernels *kernels) {
     enum { T = 35, S = 1101, K = 37, W = 33 };
     static float q[T * K], k[3 * S * K], v[3 * S * W], context[T * W];
@@ -844,8 +846,8 @@ static void long_attention(const tfm__kernels *kernels) {
     }
 }
 
-/* Both loops against it, with every kind of mask, alone and together; query by query, keys and
-   values may be F16. */
+/* Compares both loops with the definition, with every kind of mask, alone and together, query by
+   query. Keys and values may be F16. */
 static void attentions(const tfm__kernels *kernels) {
     enum { B = 2, H = 3, T = 27, S = 21, K = 5, W = 19, ALL = B * H * T * S };
     static const int32_t lengths[B] = {S, 9}, rows[B] = {1, 0};
@@ -867,8 +869,7 @@ static void attentions(const tfm__kernels *kernels) {
     for (i = 0; i < B * S; i++) ancestry[i] = (int32_t)(tiny_random(&seed) % B);
     for (i = 0; i < B * S; i++) pads[i] = tiny_random(&seed) % 4 == 0;
     for (i = 0; i < ALL; i++) mask[i] = tiny_random(&seed) % 3 == 0 || i / S % T == 3;
-    /* lengths, causal, pads, three shapes of attention mask; other rows, ancestries of a cache; a
-       bias */
+    /* lengths, causal, pads, three shapes of attention mask, other rows, ancestries of a cache, a bias */
     for (kind = 0; kind < 2 * 2 * 2 * 4 * 3 * 2; kind++)
         for (tiled = 0; tiled < 4; tiled++) { /* 2: F16; 3: tiles of bf16 */
             int64_t b, h, t, s;
@@ -884,7 +885,7 @@ static void attentions(const tfm__kernels *kernels) {
             if (shape == 1) m.attention = tfm_tensor_2d(mask, TFM_BOOL, T, S);
             if (shape > 1)
                 m.attention = tfm_tensor_3d(mask, TFM_BOOL, shape == 2 ? B : B * H, T, S);
-            if (tiled % 2 && (m.causal || from)) continue; /* for which tiles are never used */
+            if (tiled % 2 && (m.causal || from)) continue; /* Tiles are never used for these masks. */
             if (tiled == 3 && !takes_bf16(kernels)) continue;
             a.tiles = tiled == 3 ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32;
             a.B = B, a.H = H, a.T = T, a.S = S, a.K = K, a.W = W;
@@ -931,7 +932,7 @@ static void attentions(const tfm__kernels *kernels) {
 }
 
 #ifdef TFM__X86
-/* n floats of the same bits, or both NaN. */
+/* Returns whether n floats have the same bits, or are both NaN. */
 static int test_same(const float *x, const float *y, int64_t n) {
     int64_t i;
     for (i = 0; i < n; i++)
@@ -939,7 +940,8 @@ static int test_same(const float *x, const float *y, int64_t n) {
     return 1;
 }
 
-/* What goes row by row has the same bits in both sets: sums of any length, numbers of any kind. */
+/* Loops that work row by row must have the same bits in both sets, for sums of any length and numbers
+   of any kind. */
 static void same_rows(const tfm__kernels *k, const tfm__kernels *other) {
     enum { ROWS = 7, LONG = 1100, PLACES = ROWS * LONG + 64 };
     static float x[PLACES], w[LONG], y[2][PLACES];
@@ -1004,7 +1006,7 @@ static void same_rows(const tfm__kernels *k, const tfm__kernels *other) {
 }
 #endif
 
-/* A whole model, loaded and run by each set. */
+/* Loads a whole model and runs it with each set. */
 static void whole_model(void) {
     static const int32_t ids[] = {3, 4, 5, 6, 7, 8, 9, 10}, lengths[] = {4, 2, 3, 1};
     tfm_batch src = tiny_batch(ids, lengths, 2, 4), tgt = tiny_batch(ids + 1, lengths + 2, 2, 3);
@@ -1042,7 +1044,7 @@ int main(void) {
             continue;
         }
         SECTION(k->name);
-        if (i >= EMULATED_BF16) { /* all but its tiles is plain C's */
+        if (i >= EMULATED_BF16) { /* All of its functions but the tiles are plain C's. */
 #ifndef TRANSFORMER_BLAS
             products(k, 1);
 #endif
@@ -1060,7 +1062,7 @@ int main(void) {
         largest_and_scale(k);
         loops(k);
         activations(k);
-#ifndef TRANSFORMER_BLAS /* which decides by itself */
+#ifndef TRANSFORMER_BLAS /* The library chooses the set itself. */
         products(k, 0);
 #endif
         tiles(k);

@@ -1,11 +1,11 @@
-/* Model files that are not copied: used where the caller has them, or mapped. */
+/* Model files that are not copied: the library uses them in the caller's memory, or maps them. */
 #if !defined(_WIN32) && !defined(__wasm__)
 #ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE /* madvise */
+#define _DEFAULT_SOURCE /* declares madvise */
 #endif
 #define TRANSFORMER_MMAP
 #include <sys/stat.h>
-/* a file that says nothing about itself */
+/* a file without text and config defaults */
 static int no_stat;
 static int map_fstat(int file, struct stat *about) { return no_stat ? -1 : fstat(file, about); }
 #define fstat map_fstat
@@ -36,7 +36,7 @@ static void where_they_lie(void) {
     must(tfm_model_load(&model, bytes, size, &o, &err));
     generator = (const char *)model->generator.w.floats;
     CHECK((generator > bytes && generator < bytes + size) == little,
-          "are used where they lie, if the machine is little-endian");
+          "are used in place, if the machine is little-endian");
     tfm_model_free(model);
 }
 
@@ -75,7 +75,7 @@ static void faults(void) {
     FILE *empty = fopen("build/empty.safetensors", "wb");
     SECTION("files that cannot be mapped");
     must(tfm_model_load_file(&model, TOY, NULL, &err));
-    tfm_model_free(model), model = NULL; /* without options it is read */
+    tfm_model_free(model), model = NULL; /* Without options the file is read. */
     memset(&o, 0, sizeof o);
     o.map = 1;
     if (empty) fclose(empty);
@@ -87,11 +87,11 @@ static void faults(void) {
     CHECK_FAILS(tfm_model_load_file(&model, TOY, &o, &err), TFM_E_IO, "cannot be mapped");
     no_stat = 0;
     CHECK_FAILS(tfm_model_load_file(&model, "README.md", &o, &err), TFM_E_FORMAT, "");
-    CHECK(model == NULL, "no model came of it");
+    CHECK(model == NULL, "the call gives no model");
     remove("build/empty.safetensors");
 }
 
-/* Which of a model's linear maps have all that they read in the mapping. */
+/* Counts the linear maps of a model that read only memory in the mapping. */
 static int count_mapped(const tfm_model *model, int *of) {
     const char *begin = (const char *)model->mapping, *end = begin + model->mapped;
     const tfm__linear *l;
@@ -108,7 +108,7 @@ static int count_mapped(const tfm_model *model, int *of) {
 }
 
 #ifdef TFM__SYSTEM_CALLS
-/* Whether the system's map of this process says that the page at p may be a huge one. */
+/* Returns whether the system's map of this process says that the page at p may be a huge one. */
 static int may_be_huge(const void *p) {
     FILE *smaps = fopen("/proc/self/smaps", "r");
     char line[512];
@@ -123,7 +123,7 @@ static int may_be_huge(const void *p) {
     return found;
 }
 
-/* Whether it says so of memory that libc's madvise was called for. */
+/* Returns whether the map says so of memory that libc's madvise was called for. */
 static int tells_huge(void) {
     size_t size = 4 << 20;
     void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -139,9 +139,9 @@ static void huge_pages(void) {
     size_t size = file ? fread(bytes, 1, 16 << 20, file) : 0;
     int own, read;
     if (file) fclose(file);
-    SECTION("a model's weights lie in huge pages where its memory is malloc's");
+    SECTION("a model's weights are in huge pages where its memory is malloc's");
     if (!tells_huge()) {
-        test_skip("huge pages: this system has none, or does not tell");
+        test_skip("huge pages: this system has none, or does not report them");
         return;
     }
     for (own = 0; own < 2; own++)
@@ -157,7 +157,7 @@ static void huge_pages(void) {
             else must(tfm_model_load(&model, bytes, size, &o, &err));
             /* the largest matrix: 1.5 MB of bytes, far from the ends of its allocation */
             huge = may_be_huge(model->generator.w.data + (1 << 20));
-            CHECK(huge == own, "%s, %s: %s", own ? "malloc" : "an allocator's own",
+            CHECK(huge == own, "%s, %s: %s", own ? "malloc" : "an allocator of the caller",
                   read ? "from a file" : "from memory", huge ? "huge" : "not");
             tfm_model_free(model);
         }
@@ -170,7 +170,7 @@ static void packed(void) {
     tfm_batch batch = tiny_batch(ids, NULL, 1, 3);
     const unsigned one = 1;
     int little = *(const unsigned char *)&one, type, map;
-    SECTION("a packed file is used where it is mapped");
+    SECTION("a packed file is used in its mapping");
     for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
         tfm_tensor logits[2];
         int mapped_maps = 0, maps = 0, has_tiles = 1;
@@ -187,7 +187,7 @@ static void packed(void) {
             tiny_write(&w, t);
             if (type == TFM_WEIGHTS_I8) tiny_quantize(&w, 0);
             tiny_pack(&w, &t, tfm__types[type].k_group);
-            /* biases are floats, as tools/quantize writes them */
+            /* Biases are floats, as tools/quantize writes them. */
             for (size = 0; little && size < w.n_entries; size++)
                 if (w.entries[size].tensor.rank == 1 && w.entries[size].tensor.dtype != TFM_F32) {
                     tfm_tensor *b = &w.entries[size].tensor;
@@ -213,7 +213,7 @@ static void packed(void) {
         has_tiles = type == TFM_WEIGHTS_I8;
 #endif
         if (little && has_tiles)
-            CHECK(mapped_maps == maps, "  %d of %d linear maps lie in the mapping", mapped_maps,
+            CHECK(mapped_maps == maps, "  %d of %d linear maps read the mapping", mapped_maps,
                   maps);
     }
     remove(path);
@@ -221,7 +221,8 @@ static void packed(void) {
 
 enum { PROCESSES = 8, RENAMES = 100, WIDTH = 6, VOCABULARY = 900 };
 static const char mapped[] = "build/mapped.safetensors", next_one[] = "build/mapped.next";
-static float expected[2][2][WIDTH * VOCABULARY]; /* of each file, copied or in place */
+/* number of linear maps in the mapping, for each file, copied or in place */
+static float expected[2][2][WIDTH * VOCABULARY];
 
 static tfm_model *map_model(int in_place) {
     tfm_model_options o = tiny_options();
@@ -231,7 +232,7 @@ static tfm_model *map_model(int in_place) {
     return model;
 }
 
-/* The logits of one sentence, by a session of its own. */
+/* Computes the logits of one sentence in a session of its own. */
 static void compute(const tfm_model *model, float *out) {
     static const int32_t ids[WIDTH] = {3, 1, 4, 1, 5, 9};
     tfm_batch batch = tiny_batch(ids, NULL, 1, WIDTH);
@@ -241,7 +242,7 @@ static void compute(const tfm_model *model, float *out) {
     tfm_session_free(s);
 }
 
-/* Which of the two files a model is from; -1: neither. */
+/* Returns which of the two files a model is from, or -1. */
 static int which_file(const tfm_model *model, int in_place) {
     static float out[WIDTH * VOCABULARY];
     compute(model, out);
@@ -249,7 +250,7 @@ static int which_file(const tfm_model *model, int in_place) {
     return memcmp(out, expected[1][in_place], sizeof out) == 0 ? 1 : -1;
 }
 
-/* Puts file number i where the path says, as tools do it: written beside it, then renamed. */
+/* Puts file number i at the path as tools do it: writes it beside the path, then renames it. */
 static void put_file(int i) {
     static void *bytes[2];
     static size_t sizes[2];
@@ -268,8 +269,9 @@ static void put_file(int i) {
     }
 }
 
-/* One of the processes: a model opened before the first rename gives the first file's bits to the
-   end; those opened meanwhile one of the two files', and after the last rename the last one's. */
+/* Runs one of the processes. A model that was opened before the first rename must give the first
+   file's bits to the end. Models opened meanwhile give one of the two files' bits, and after the last
+   rename the last file's. */
 static int process(int in_place, int ready, int go) {
     tfm_model *first = map_model(in_place), *later;
     int good = which_file(first, in_place) == 0, i;
@@ -281,7 +283,7 @@ static int process(int in_place, int ready, int go) {
         tfm_model_free(later);
         good &= which_file(first, in_place) == 0;
     }
-    good &= read(go, &byte, 1) == 0; /* the parent closes it */
+    good &= read(go, &byte, 1) == 0; /* The parent closes the pipe. */
     later = map_model(in_place);
     good &= which_file(later, in_place) == 1 && which_file(first, in_place) == 0;
     tfm_model_free(later), tfm_model_free(first);
@@ -326,7 +328,7 @@ static void replaced(void) {
 int main(void) {
     where_they_lie();
 #if !defined(TRANSFORMER_MMAP) || defined(TRANSFORMER_NO_STDIO)
-    test_skip("mapped files: this system or this build maps none");
+    test_skip("mapped files: this system or this build has none");
 #else
 #ifdef TFM__SYSTEM_CALLS
     huge_pages();

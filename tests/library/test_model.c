@@ -1,5 +1,5 @@
-/* Whole models: the golden cases from model file to logits, sessions by steps against the
-   teacher-forced pass, batches against single sentences bit for bit, memory, limits, states. */
+/* Whole models: golden cases from model file to logits, decode steps against the teacher-forced pass,
+   batches against single sentences bit for bit, memory, limits, states. */
 #include "transformer.h"
 #include "tiny.h"
 
@@ -85,7 +85,7 @@ static void seed3(const char *name) {
     golden_close(&g);
 }
 
-/* Keys and values in F16 cost what the manual says; the encoder has nothing of it. */
+/* Keys and values in F16 must take the bytes that the manual says. The encoder does not use the cache. */
 static void cache_f16(void) {
     static const char *const names[] = {"seed0_small.safetensors", "seed0_wide.safetensors",
                                         "seed3_toy.safetensors", "seed3_dv.safetensors"};
@@ -109,7 +109,7 @@ static void cache_f16(void) {
         d = test_difference(&got, &logits);
         CHECK(d > 0 && d < 1e-3, "%-26s logits at most %.2g from those of F32", names[i], d);
         CHECK(memcmp(memory.data, expected.data, (size_t)test_count(&memory) * 4) == 0,
-              "the encoder's output is the same");
+              "the encoder's output is unchanged");
         tfm_session_free(s);
         o.cache = TFM_F32, o.encoder_attention = TFM_BF16;
         must(tfm_session_create(&s, g.model, &o, &err));
@@ -122,8 +122,8 @@ static void cache_f16(void) {
     }
 }
 
-/* A batch that needs several passes (more positions than a group holds) is the same as each row
-   alone. */
+/* A batch with more positions than a group holds needs several passes. Each row must have the bits
+   that it has alone. */
 static void groups(void) {
     enum { ROWS = 90, S = 13, T = 17 };
     tiny t = tiny_default();
@@ -166,8 +166,8 @@ static void groups(void) {
 
 /* ---- steps against the teacher-forced pass ---- */
 
-/* Decodes src greedily in one batch; then the forward pass over start + what came out must have the
-   logits of each step. Returns the largest difference. */
+/* Decodes src greedily in one batch, then runs the forward pass over the start token and the output.
+   The logits of each step must be equal. Returns the largest difference. */
 static double steps_against_forward(const tfm_model *model, const tfm_batch *src, int32_t cap) {
     const tfm_config *c = tfm_model_config(model);
     tfm_session *s = tiny_session(model, src->rows, src->width, cap),
@@ -257,7 +257,7 @@ typedef struct outcome {
     int32_t ids[64], length;
     tfm_finish finish;
     double score;
-    float logits[64]; /* of the first step */
+    float logits[64]; /* ids of the first step */
 } outcome;
 
 /* V: the size of the model's target vocabulary. */
@@ -295,7 +295,7 @@ static void batches(int t5) {
                   : ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\"";
     t.t5 = t5;
     tiny_write(&w, t);
-    tiny_raise(&w, 2, t5 == 1 ? 0.45f : t5 == 2 ? 0.1f : 0.6f); /* the end comes now and then */
+    tiny_raise(&w, 2, t5 == 1 ? 0.45f : t5 == 2 ? 0.1f : 0.6f); /* makes the end token come sometimes */
     model = tiny_load(&w, NULL);
     one = tiny_session(model, 1, S, 40), many = tiny_session(model, N, S, 40);
     SECTION("a sentence has the same bits alone and in any batch");
@@ -380,13 +380,13 @@ static void memory(void) {
         exact &= session_counter.calls == calls + 1 && session_counter.last == bytes;
         tfm_session_free(s);
     }
-    CHECK(exact, "tfm_session_bytes is what one allocation takes, for 9 batch sizes");
+    CHECK(exact, "tfm_session_bytes is the size of the one allocation, for 9 batch sizes");
     o.max_batch = 16, o.max_source = 4, o.max_target = 8, o.max_beam = 2, o.cache = TFM_F32;
     must(tfm_session_bytes(model, &o, &bytes, &err));
     o.cache = TFM_F16;
     must(tfm_session_bytes(model, &o, &halved, &err));
     calls = (int32_t)(t.decoder * t.heads * (t.key + t.value)) * 16 * (4 + 2 * 8);
-    CHECK(halved == bytes - 2 * (size_t)calls, "F16 takes %d bytes less, 2 for each of a cache",
+    CHECK(halved == bytes - 2 * (size_t)calls, "F16 takes %d bytes less, 2 for each element of a cache",
           (int)(bytes - halved));
     o.max_beam = 0;
     must(tfm_session_create(&s, model, &o, &err));
@@ -397,7 +397,7 @@ static void memory(void) {
     while (running) must(tfm_step(s, &running, &err));
     CHECK(session_counter.calls == calls, "no allocation after the session is made");
     tfm_session_free(s), tfm_model_free(model);
-    CHECK(session_counter.live == 0 && model_counter.live == 0, "all is released");
+    CHECK(session_counter.live == 0 && model_counter.live == 0, "all memory is released");
 
     o.max_batch = 2000000000, o.max_source = 1000000000, o.max_target = 1000000000,
     o.allocator = NULL;
@@ -438,11 +438,12 @@ static void ssrus(void) {
         CHECK(tfm_model_config(model)->n_ssru_layers == i - i / 2, "");
         tfm_model_free(model);
     }
-    /* 32 hypotheses of 8 positions; 20 + 12 floats of keys and values, or 20 of a state */
+    /* 32 hypotheses of 8 positions: 20 + 12 floats of keys and values, or 20 floats of a state */
     CHECK(bytes[0] - bytes[1] == 32 * 4 * (8 * 32 - 20) && bytes[1] - bytes[3] == 32 * 4 * 236,
           "a layer takes %d bytes less", (int)(bytes[0] - bytes[1]));
-    /* F16: the other layer's cache and the keys and values of 64 source positions in both */
-    CHECK(bytes[1] - bytes[2] == 2 * 32 * (32 * 8 + 2 * 64), "a state is F32 always");
+    /* F16 halves the other layer's cache, and the keys and values of 64 source positions in both
+       layers. */
+    CHECK(bytes[1] - bytes[2] == 2 * 32 * (32 * 8 + 2 * 64), "a state is always F32");
 
     t.ssru = 2; /* the second layer */
     model = tiny_model(t), s = tiny_session(model, 2, 3, 3);
@@ -453,7 +454,7 @@ static void ssrus(void) {
     f.decoder_attention.data = NULL, f.not_causal = 1;
     CHECK_FAILS(tfm_forward(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
                 "not_causal: decoder.layers.1 is an SSRU");
-    CHECK(tfm_encoder_output(s).data == NULL && isnan(*(float *)logits.data), "nothing is done");
+    CHECK(tfm_encoder_output(s).data == NULL && isnan(*(float *)logits.data), "a refused call does nothing");
     f.not_causal = 0, f.cross_attention = test_like(tfm_tensor_make(NULL, TFM_F32, 5, dims));
     must(tfm_forward(s, &src, &src, &f, &logits, &err));
     for (i = 0; i < 2 * 2 * 2 * 3; i++) {
@@ -462,7 +463,7 @@ static void ssrus(void) {
     }
     CHECK(i == 24, "weights of the cross-attention add up to 1 in both layers");
     must(tfm_forward(s, &src, &src, NULL, &again, &err));
-    CHECK(test_difference(&again, &logits) == 0, "and asking changes nothing");
+    CHECK(test_difference(&again, &logits) == 0, "asking for attention changes nothing");
     src = tiny_batch(ids, NULL, 2, 3);
     {
         tfm_batch tgt = tiny_batch(cut, lengths, 2, 3);
@@ -493,7 +494,7 @@ static void limits(void) {
     CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "tfm_start comes first");
     CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
     CHECK(tfm_step_logits(s, 0) == NULL && tfm_encoder_output(s).data == NULL,
-          "nothing before the first call");
+          "there is no hypothesis before the first call");
     must(tfm_start(s, &src, NULL, &err));
     while (running) must(tfm_step(s, &running, &err));
     r = result_of(s, 0);
@@ -503,7 +504,7 @@ static void limits(void) {
     {
         int i, clean = 1;
         for (i = 0; i < r.length; i++) clean &= r.ids[i] != 2 && r.ids[i] != 5 && r.ids[i] != 12;
-        CHECK(clean, "suppressed ids do not come");
+        CHECK(clean, "suppressed ids do not occur");
     }
     must(tfm_step(s, &running, &err));
     CHECK(running == 0, "a step after the end changes nothing");
@@ -537,7 +538,7 @@ static void limits(void) {
     logits.dims[0] = 2;
     CHECK_FAILS(tfm_forward(s, &src, &src, NULL, &logits, &err), TFM_E_SHAPE,
                 "logits is [2, 5, 13]");
-    /* a failed call leaves the decode as it was */
+    /* A failed call must leave the decode unchanged. */
     r = result_of(s, 0);
     CHECK(r.length == 3, "results survive failed calls");
     tfm_session_free(s), tfm_model_free(model);
@@ -560,7 +561,7 @@ static void limits(void) {
     tfm_model_free(model);
 }
 
-/* A source that is refused in the middle of a decode changes nothing of it, pad masks neither. */
+/* A source that is refused in the middle of a decode must not change the decode or its pad masks. */
 static void failed_start(void) {
     static const int32_t ids[] = {3, 0, 5, 6};
     static const int32_t wrong[] = {3, 99};
@@ -581,11 +582,11 @@ static void failed_start(void) {
         if (!fail) memcpy(logits, tfm_step_logits(s, 0), (size_t)t.vt * sizeof(float));
     }
     CHECK(memcmp(logits, tfm_step_logits(s, 0), (size_t)t.vt * sizeof(float)) == 0,
-          "a refused source leaves the running decode as it was");
+          "a refused source does not change the running decode");
     tfm_session_free(s), tfm_model_free(model);
 }
 
-/* A final norm that has only a bias is a norm. */
+/* A final norm with only a bias counts as a norm. */
 static void bias_only_norm(void) {
     static float bias[20];
     static const int32_t ids[] = {3, 4, 5};
@@ -609,7 +610,7 @@ static void bias_only_norm(void) {
     }
 }
 
-/* Weights that are no numbers: decoding ends, with ids in range. */
+/* With weights that are NaN or infinite a decode must end, with ids in range. */
 static void broken_numbers(void) {
     const float values[] = {NAN, INFINITY, -INFINITY, 3e38f, 1e-42f, 0};
     static const int32_t ids[] = {3, 4, 5};
@@ -643,7 +644,7 @@ static void broken_numbers(void) {
     CHECK(ok, "weights of NaN, infinity, denormals: decoding ends, ids are in range");
 }
 
-/* F16 and BF16 files give the bits of the F32 file that has their values, unless activations become
+/* F16 and BF16 files must give the bits of an F32 file with the same values, unless activations become
    BF16 too. */
 static void narrow_types(void) {
     static const tfm_dtype types[] = {TFM_F16, TFM_BF16};
@@ -663,12 +664,12 @@ static void narrow_types(void) {
         size_t i;
         int64_t e;
         t.dtype = type;
-        t.t5 = k / 2; /* relative positions: none, of the stack, of each layer */
+        t.t5 = k / 2; /* relative positions: none, a table for the stack, a table for each layer */
         model = tiny_model(t);
         s = tiny_session(model, 2, 3, 3);
         must(tfm_forward(s, &src, &src, NULL, &a, &err));
         tfm_session_free(s), tfm_model_free(model);
-        tiny_write(&w, t); /* the same seed: the same bits */
+        tiny_write(&w, t); /* The same seed gives the same bits. */
         for (i = 0; i < w.n_entries; i++) {
             tfm_tensor *x = &w.entries[i].tensor, wide = test_like(*x);
             for (e = 0; e < test_count(x); e++) {

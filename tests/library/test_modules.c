@@ -1,10 +1,10 @@
-/* Every module against the golden data (PyTorch's numbers, tests/data/README.md says how they were
-   made), and the error paths of the module functions. */
+/* Compares every module with golden data (PyTorch's numbers; tests/data/README.md says how they were
+   made), and tests the error paths of the module functions. */
 #include "transformer.h"
 #include "test.h"
 
 enum { SCRATCH = 8 << 20 };
-static unsigned char *scratch_memory; /* at a multiple of 64, as an arena has it */
+static unsigned char *scratch_memory; /* at a multiple of 64, as in an arena */
 static tfm_arena scratch;
 static tfm_error err;
 
@@ -14,7 +14,7 @@ static void must(tfm_status status) {
 
 #define MODULE_LIMIT 1e-5
 
-/* The call must succeed and agree with the golden tensor. */
+/* The call must succeed, and its output must agree with the golden tensor. */
 static void compare(const char *what, tfm_status status, const tfm_tensor *got,
                     const tfm_tensor *expected) {
     double d = status == TFM_OK ? test_difference(got, expected) : INFINITY;
@@ -31,7 +31,7 @@ static void golden_positions(const char *name, tfm_position_kind kind) {
     memset(&o, 0, sizeof o);
     o.kind = kind;
     compare(name, tfm_positions(&out, &o, NULL, &err), &out, &expected);
-    /* the same rows from an offset */
+    /* the same rows, computed from an offset on */
     o.first = 7;
     tail = expected;
     tail.dims[0] -= 7;
@@ -41,7 +41,7 @@ static void golden_positions(const char *name, tfm_position_kind kind) {
     tfm_safetensors_free(file);
 }
 
-/* Rows past a text's length are zeros. */
+/* Rows behind a text's length are zeros. */
 static void pad_rows(void) {
     tfm_safetensors *file = test_open("pe_pad_row.safetensors");
     tfm_tensor expected = test_get(file, "expect.pe"), lengths = test_get(file, "input.lengths");
@@ -67,8 +67,7 @@ static void positions(void) {
     golden_positions("pe_per_index_36.safetensors", TFM_POSITIONS_PER_INDEX);
     pad_rows();
 
-    /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula
-       */
+    /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula */
     memset(&o, 0, sizeof o);
     o.kind = TFM_POSITIONS_HALVES;
     o.first = 41;
@@ -94,7 +93,7 @@ static void positions(void) {
     CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK && row[4] == 0.0f,
           "halves, odd width: the last column is zero");
 
-    /* no 5,000 limit */
+    /* Positions have no limit of 5,000. */
     memset(&o, 0, sizeof o);
     o.first = 123456789;
     o.double_angles = 1;
@@ -127,7 +126,7 @@ static void norms(void) {
     memset(&w, 0, sizeof w);
     w.weight = test_get(file, "input.gamma"), w.bias = test_get(file, "input.beta");
     compare("PyTorch's", tfm_layer_norm(&out, &x, &w, &err), &out, &expected);
-    /* without weight and bias: undo them in the golden output */
+    /* Divides the golden output by the weight and subtracts the bias. */
     plain = test_like(x);
     CHECK(tfm_layer_norm(&plain, &x, NULL, &err) == TFM_OK, "");
     for (i = 0; i < test_count(&x); i++) {
@@ -151,7 +150,7 @@ static void norms(void) {
 
 static float at(const tfm_tensor *t, int64_t i) { return ((float *)t->data)[i]; }
 
-/* Fills with a fixed pattern of unit scale. */
+/* Fills an array with a fixed pattern of unit scale. */
 static tfm_tensor pattern(int rank, int64_t d0, int64_t d1, int64_t d2, unsigned seed) {
     int64_t dims[3], i;
     tfm_tensor t;
@@ -197,7 +196,7 @@ static void linears(void) {
     CHECK_FAILS(tfm_linear(&out, &x, &w, &err), TFM_E_DTYPE, "x is F16, expected F32");
 
     x = pattern(2, 3, 67, 0, 9), out = test_like(x), y = x;
-    ((float *)x.data)[70] = 300.0f; /* exp would overflow without the maximum taken off */
+    ((float *)x.data)[70] = 300.0f; /* exp would overflow if softmax did not subtract the maximum. */
     CHECK(tfm_softmax(&out, &x, &err) == TFM_OK, "");
     for (m = 0, worst = 0; m < 3; m++) {
         double sum = 0, max = -1e30;
@@ -248,7 +247,7 @@ static void feed_forwards(void) {
     CHECK(tfm_feed_forward(&out, &x, &w, &measure, &err) == TFM_OK, "");
     CHECK(measure.peak >= 6 * 37 * 4, "a measuring arena: %d bytes", (int)measure.peak);
     tight = tfm_arena_make(scratch_memory + 1, measure.peak);
-    CHECK(tfm_feed_forward(&out, &x, &w, &tight, &err) == TFM_OK, "they suffice at any alignment");
+    CHECK(tfm_feed_forward(&out, &x, &w, &tight, &err) == TFM_OK, "that size suffices at any alignment");
     tight = tfm_arena_make(scratch_memory, 6 * 37 * 4 - 1);
     CHECK_FAILS(tfm_feed_forward(&out, &x, &w, &tight, &err), TFM_E_ARENA, "are needed");
     CHECK(tight.used == 0, "a failed call gives its scratch back");
@@ -272,7 +271,7 @@ static void scaled_dot_product(const char *name, double scale) {
                                               &scratch, &err);
     compare(name, status, &got, &context);
     compare("  weights", status, &got_weights, &weights);
-    /* the first query of the first row sees nothing at all */
+    /* The first query of the first row sees no key at all. */
     memset(masks.attention.data, 1, (size_t)masks.attention.dims[2]);
     status = tfm_scaled_dot_product_attention(&got, &got_weights, &q, &k, &v, scale, &masks,
                                               &scratch, &err);
@@ -282,8 +281,8 @@ static void scaled_dot_product(const char *name, double scale) {
     tfm_safetensors_free(file);
 }
 
-/* [B, H, T, K] tensors: each head has the bits that it has as a [B, T, K] of its own. Heads lie
-   side by side in a row, as projections leave them: strides, not copies. */
+/* [B, H, T, K] tensors: each head must have the bits that it has as a [B, T, K] tensor. The heads of a
+   row are side by side, as projections write them, so the views need strides and no copies. */
 static void heads_by_strides(void) {
     enum { B = 2, H = 3, T = 4, S = 6, K = 5 };
     tfm_tensor q = pattern(3, B, T, H * K, 21), k = pattern(3, B, S, H * K, 22);
@@ -356,7 +355,7 @@ static void seed0_attention(void) {
     tfm_safetensors_free(file);
 }
 
-/* [L, B, D] tensors go in and come out by strides, not by copies. */
+/* [L, B, D] tensors need strides and no copies. */
 static void seed2_attention(const char *name) {
     tfm_safetensors *file = test_open(name);
     tfm_tensor q = tfm_tensor_swap(test_get(file, "input.query"), 0, 1);
@@ -421,7 +420,7 @@ static void seed4_attention(void) {
     tfm_safetensors_free(file);
 }
 
-/* Lengths and the causal flag say the same as the masks that the helpers make. */
+/* Lengths and the causal flag must have the effect of the masks that the helpers make. */
 static void masks_agree(void) {
     static const int32_t lengths[] = {5, 2, 4};
     tfm_tensor x = pattern(3, 3, 5, 16, 11), a = test_like(x), b = test_like(x);
@@ -447,7 +446,7 @@ static void masks_agree(void) {
 
 /* ---- stacks ---- */
 
-/* weights.STACK.layers.LAYER.PART.NAME, or weights.STACK.PART.NAME where layer is negative. */
+/* Reads weights.STACK.layers.LAYER.PART.NAME, or weights.STACK.PART.NAME if layer is negative. */
 static tfm_tensor named(const tfm_safetensors *file, const char *stack, int layer, const char *part,
                         const char *name) {
     char whole[128];
@@ -548,7 +547,7 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
                          &scratch, &err);
     compare("  decoder, masks merged, [L, B, D] by strides", status, &got, &output);
 
-    /* layer by layer, in place, without the final norm, must be the stack */
+    /* The layers one by one, in place, without the final norm, must equal the stack. */
     if (!encoder.norm) {
         tfm_tensor stream = test_like(tfm_tensor_3d(NULL, TFM_F32, src.dims[0], src.dims[1], 48)),
                    back;
@@ -576,7 +575,7 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
     tfm_safetensors_free(file);
 }
 
-/* Stacks without layers to read are refused. */
+/* Stacks with layers that are NULL must be refused. */
 static void no_layers(void) {
     tfm_tensor x = pattern(3, 1, 2, 8, 31);
     tfm_encoder_weights e;
@@ -599,7 +598,7 @@ static tfm_ssru_weights ssru_of(int64_t W, int64_t D, unsigned seed) {
     return w;
 }
 
-/* Row n of x w^T + bias, in double. */
+/* Computes row n of x w^T + bias, in double. */
 static double map_at(const tfm_linear_weights *w, const tfm_tensor *x, int64_t row, int64_t n) {
     int64_t k, D = x->dims[2];
     double sum = w->bias.data ? (double)at(&w->bias, n) : 0;
@@ -607,7 +606,8 @@ static double map_at(const tfm_linear_weights *w, const tfm_tensor *x, int64_t r
     return sum;
 }
 
-/* By the formula, in double, from a state on; then by pieces, with strides, and in a layer. */
+/* Computes an SSRU by its formula, in double, from a given state on. Then compares runs in pieces,
+   with strides, and in a layer. */
 static void ssrus(void) {
     enum { B = 3, T = 7, D = 20, W = 33 };
     tfm_ssru_weights w = ssru_of(W, D, 11);
@@ -637,7 +637,7 @@ static void ssrus(void) {
                 if (with) worst = fmax(worst, fabs(c - (double)at(&state, b * W + n)));
             }
         CHECK(worst < MODULE_LIMIT, "%s        largest difference %.2g",
-              with ? "with biases, from a state on, which goes on" : "from nothing              ",
+              with ? "with biases, from a given state on" : "from a zero state         ",
               worst);
     }
     ends = test_like(state);
@@ -654,7 +654,7 @@ static void ssrus(void) {
         same &= memcmp(again.data, out.data, (size_t)(B * T * W) * sizeof(float)) == 0;
         same &= memcmp(state.data, ends.data, (size_t)(B * W) * sizeof(float)) == 0;
     }
-    CHECK(same, "positions by ones to sixes: the same bits");
+    CHECK(same, "positions in pieces of one to six: the same bits");
     for (b = 0; b < B; b++)
         for (t = 0; t < T; t++)
             memcpy((float *)turned.data + (t * B + b) * D, (float *)x.data + (b * T + t) * D,
@@ -673,21 +673,21 @@ static void ssrus(void) {
     CHECK(tfm_ssru(&out, &state, &w, &x, &measure, &err) == TFM_OK, "");
     CHECK(measure.peak >= B * T * W * 4 &&
               memcmp(state.data, ends.data, (size_t)(B * W) * sizeof(float)) == 0,
-          "a measuring arena: %d bytes, and the state stays", (int)measure.peak);
+          "a measuring arena: %d bytes, and the state is unchanged", (int)measure.peak);
     x.dims[1] = out.dims[1] = 0;
     CHECK(tfm_ssru(&out, &state, &w, &x, &scratch, &err) == TFM_OK &&
               memcmp(state.data, ends.data, (size_t)(B * W) * sizeof(float)) == 0,
-          "no positions: the state stays");
+          "without positions the state is unchanged");
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
-/* The arguments of the call at hand. Its outputs lie in output_memory, and are full of one byte
-   until something is written. */
+/* The arguments of the next call. Its outputs are in output_memory, which is full of one byte until
+   something is written. */
 typedef tfm_status (*function)(void);
 static struct {
     tfm_tensor *out, *attention, *cross;
-    const tfm_tensor *x, *key, *value; /* a decoder's memory is its key */
+    const tfm_tensor *x, *key, *value; /* For a decoder, key is its memory. */
     const void *weights;
     const tfm_masks *masks, *cross_masks;
     const int32_t *numbers;
@@ -770,7 +770,7 @@ static tfm_status call_decoder_layer(void) {
                              given.masks, given.cross_masks, given.scratch, &err);
 }
 
-/* The call must fail so, say that, and leave outputs and scratch as they were. */
+/* The call must fail with this status and text, and leave outputs and scratch unchanged. */
 static void refused(function call, tfm_status expected, const char *says) {
     tfm_status status;
     size_t used = given.scratch ? given.scratch->used : 0;
@@ -788,10 +788,11 @@ static void accepted(function call) {
     give_outputs();
 }
 
-/* How a tensor is checked: it may be missing; all of its dimensions, or the last, are known. */
+/* How a tensor is checked: whether it may be missing, and whether all of its dimensions are known or
+   only the last. */
 enum { OPTIONAL = 1, SHAPED = 2, WIDE = 4 };
 
-/* Makes the tensor wrong in all ways that there are. */
+/* Makes the tensor wrong in every possible way. */
 static void wrong_tensor(function call, tfm_tensor *t, const char *name, int how) {
     tfm_tensor kept = *t;
     char says[96];
@@ -814,7 +815,7 @@ static void wrong_tensor(function call, tfm_tensor *t, const char *name, int how
         refused(call, TFM_E_SHAPE, says), *t = kept;
     }
 }
-/* The same of one that the call is given by its address. */
+/* Does the same for a tensor that the call receives by address. */
 static void wrong_argument(function call, const tfm_tensor **which, const char *name, int how) {
     const tfm_tensor *kept = *which;
     tfm_tensor t = *kept;
@@ -837,8 +838,8 @@ static void wrong_output(function call, tfm_tensor *t, const char *name, int how
     }
 }
 
-/* Each arena that is too small is refused with the need of the whole call, which a measuring one
-   tells beforehand. */
+/* Tests each arena that is too small. The message must name the need of the whole call, which a
+   measuring arena tells beforehand. */
 static void small_arenas(function call) {
     tfm_arena measure = tfm_arena_measuring(), arena;
     char says[64];
@@ -859,7 +860,7 @@ static void small_arenas(function call) {
     given.scratch = &scratch;
 }
 
-/* ---- weights to make wrong: D 8, 2 heads of K 3 and W 5, F 7, the memory's width 6 ---- */
+/* ---- weights to make wrong: D 8, 2 heads with K 3 and W 5, F 7, memory of width 6 ---- */
 
 static tfm_linear_weights linear_of(int64_t out, int64_t in, unsigned seed) {
     tfm_linear_weights w;
@@ -924,7 +925,7 @@ static void wrong_ffn(function call, tfm_ffn_weights *w) {
     wrong_tensor(call, &w->gate.bias, "gate.bias", SHAPED | OPTIONAL);
     w->gate = linear_of(6, 8, 3);
     refused(call, TFM_E_SHAPE, "gate.weight is [6, 8], expected 7 rows"), *w = kept;
-#ifndef __cplusplus /* where such an enum is not */
+#ifndef __cplusplus /* where the enum type cannot hold -1 */
     w->activation = (tfm_activation)-1;
     refused(call, TFM_E_ARGUMENT, "activation is -1, no activation");
     w->activation = TFM_ACTIVATION_COUNT;
@@ -975,7 +976,7 @@ static void wrong_attention(function call, tfm_attention_weights *w, const char 
     w->relative.max_distance = 0, w->relative.table.dims[0] = 1;
     refused(call, TFM_E_ARGUMENT, "1 buckets up to a distance of 128"), *w = kept;
 }
-/* An attention that is added to the stream, and has no output projection. */
+/* An attention that is added to the stream and lacks an output projection. */
 static void wrong_residual(function call, tfm_attention_weights *w, const char *name) {
     tfm_attention_weights kept = *w;
     char says[64];
@@ -984,7 +985,7 @@ static void wrong_residual(function call, tfm_attention_weights *w, const char *
     w->out.weight.data = NULL;
     refused(call, TFM_E_SHAPE, says), *w = kept;
 }
-/* Masks of B 2, H 2. */
+/* Masks for B 2, H 2. */
 static void wrong_masks(function call, const tfm_masks **which, int64_t T, int64_t S) {
     int32_t lengths[2];
     tfm_masks masks;
@@ -1046,7 +1047,7 @@ static void wrong_positions(void) {
     CHECK(call_positions() == TFM_OK, "");
     for (i = 0; i < 48; i++) same &= output_memory[0][i] == 0.0f;
     CHECK(same, "no positions: zeros");
-    /* with one frequency there is nothing between the first and the last */
+    /* With one frequency the first one is the last. */
     for (D = 2; D < 4; D++)
         for (both = 0; both < 2; both++) {
             memset(&o, 0, sizeof o);
@@ -1085,8 +1086,9 @@ static void wrong_modules(void) {
         if (kind == 3) wrong_ffn(call_ffn, &ffn), small_arenas(call_ffn);
         given.weights = NULL;
         if (kind & 1) refused(calls[kind], TFM_E_ARGUMENT, "is NULL");
-        else accepted(calls[kind]); /* a norm without weights; softmax has none */
-        /* more than three dimensions are blocks of rows only where they lie evenly */
+        else accepted(calls[kind]); /* A norm may lack its weights; softmax has none. */
+        /* Tensors of more than three dimensions are blocks of rows only where the dimensions are
+           contiguous. */
         given.weights = all[kind], given.x = &four, given.out = &four_out;
         four_out.strides[0] = 28;
         refused(calls[kind], TFM_E_SHAPE, "out: dimension 0 must be contiguous");
@@ -1104,7 +1106,7 @@ static void wrong_modules(void) {
     given.weights = NULL, x.dims[1] = out.dims[1] = 0;
     refused(call_norm, TFM_E_SHAPE, "norm: 0 columns cannot be normalized");
     x = tfm_tensor_3d(NULL, TFM_F32, 2, 0, 8), out = x, given.weights = &linear;
-    CHECK(call_linear() == TFM_OK && is_untouched(), "no rows: nothing to do");
+    CHECK(call_linear() == TFM_OK && is_untouched(), "no rows: the call succeeds and does nothing");
     x = tfm_tensor_3d(output_memory[1], TFM_F32, 1, INT64_MAX / 8, 8), out = x;
     given.weights = &ffn, given.scratch = &measure;
     refused(call_ffn, TFM_E_OVERFLOW, "overflow");
@@ -1171,19 +1173,19 @@ static void wrong_unpack(void) {
     t = bias, t.dims[0] = 17;
     CHECK_FAILS(tfm_attention_unpack(&w, &weight, &t, &err), TFM_E_SHAPE,
                 "in_proj_bias is [17], expected [18]");
-    CHECK(memcmp(&w, &kept, sizeof w) == 0, "what is refused is not unpacked");
+    CHECK(memcmp(&w, &kept, sizeof w) == 0, "a refused call unpacks nothing");
     t.data = NULL;
     CHECK(tfm_attention_unpack(&w, &weight, &t, &err) == TFM_OK && !w.value.bias.data &&
               w.value.weight.data == (float *)weight.data + 96,
-          "a bias without data is none");
+          "a bias without data is no bias");
     CHECK(tfm_attention_unpack(&w, &weight, NULL, &err) == TFM_OK && !w.query.bias.data,
-          "nor is one that is not given");
+          "a NULL bias neither");
     CHECK(tfm_attention_unpack(&w, &weight, &bias, &err) == TFM_OK &&
               w.key.bias.data == (float *)bias.data + 6,
           "thirds of the bias");
 }
 
-/* What both functions of attention are given: key, value and outputs must fit the query. */
+/* Tests the arguments of both attention functions: key, value and outputs must fit the query. */
 static void wrong_fit(function call, tfm_tensor *key, int how, tfm_tensor *out, const char *name,
                       tfm_tensor *weights, const char *weights_name) {
     char says[64];
@@ -1246,12 +1248,12 @@ static void wrong_multi_head(void) {
     wrong_masks(call_attention, &given.masks, 3, 4);
     small_arenas(call_attention);
     w.out.weight.data = NULL, out.dims[2] = 10, out.strides[1] = 10, out.strides[0] = 30;
-    accepted(call_attention), w = kept; /* the contexts themselves */
+    accepted(call_attention), w = kept; /* Without an output projection the output is the contexts. */
     CHECK(n_refused > 100, "multi-head attention: %d times refused", n_refused);
 }
 
-/* The attention of a stack: wrong tensors, and one with a gap after each row, which gets the same
-   weights. */
+/* Tests the attention outputs of a stack: wrong tensors, and a tensor with a gap after each row, which
+   must receive the same weights. */
 static void stack_attention(function call, tfm_tensor *t, const char *name) {
     static float weights[1024];
     tfm_tensor kept = *t;
@@ -1324,10 +1326,10 @@ static void wrong_encoders(void) {
     expected = test_like(x);
     CHECK(tfm_layer_norm(&expected, &x, &norm, &err) == TFM_OK &&
               test_difference(&expected, &out) == 0,
-          "no layers: the norm alone");
+          "no layers: only the norm is applied");
     give_outputs();
     w.norm = NULL, given.scratch = &measure, w.n_layers = 2, w.layers = layers;
-    /* sizes that no memory has */
+    /* sizes beyond any memory */
     layers[0] = kept;
     x = tfm_tensor_3d(output_memory[1], TFM_F32, 1, (int64_t)1 << 53, 8), out = x;
     CHECK(call_encoder() == (sizeof(size_t) > 4 ? TFM_OK : TFM_E_OVERFLOW), "2^53 positions: %s",
@@ -1337,7 +1339,7 @@ static void wrong_encoders(void) {
     CHECK(n_refused > 200, "encoders: %d times refused", n_refused);
 }
 
-/* to = x, plus y where there is one. */
+/* Sets to = x, plus y if y is not NULL. */
 static tfm_tensor sum_of(const tfm_tensor *x, const tfm_tensor *y) {
     tfm_tensor to = test_like(*x);
     int64_t i;
@@ -1345,7 +1347,7 @@ static tfm_tensor sum_of(const tfm_tensor *x, const tfm_tensor *y) {
     return to;
 }
 
-/* A layer is its parts: an SSRU, cross-attention, a feed-forward, with their norms. */
+/* Compares a decoder layer with its parts: an SSRU, cross-attention, a feed-forward, and their norms. */
 static void ssru_layers(void) {
     tfm_tensor x = pattern(3, 2, 5, 8, 130), memory = pattern(3, 2, 4, 6, 131);
     tfm_tensor out = test_like(x), y = test_like(x);
@@ -1378,9 +1380,9 @@ static void ssru_layers(void) {
     }
 }
 
-/* ---- what T5 has: norms by the root mean square, gates, relative positions ---- */
+/* ---- features of T5: norms by the root mean square, gates, relative positions ---- */
 
-/* The first distance of each bucket: 32 of them, up to 128. */
+/* The first distance of each bucket: 32 buckets, up to a distance of 128. */
 static const int first_distance[2][32] = {{0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91},
                                           {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
                                            11, 12, 13, 14, 15, 16, 19, 21, 24, 27, 31,
@@ -1454,7 +1456,7 @@ static void t5_modules(void) {
             tfm_multi_head_attention(&out, &got, &w, &x, &memory, &memory, NULL, &scratch, &err),
             &got, &want);
     }
-    for (causal = 0; causal < 2; causal++) { /* layers are their parts */
+    for (causal = 0; causal < 2; causal++) { /* compares layers with their parts */
         tfm_decoder_layer_weights layers[2];
         tfm_encoder_layer_weights encoder_layers[2];
         tfm_decoder_weights decoder = {layers, 2, &norm};
@@ -1580,7 +1582,7 @@ static void wrong_decoders(void) {
     CHECK(n_refused > 300, "decoders: %d times refused", n_refused);
 }
 
-/* Compares the cases that test_drawn.py draws: those of test_folder. */
+/* Compares the cases in test_folder, which test_drawn.py draws. */
 static void drawn_cases(void) {
     norms();
     SECTION("attention");
@@ -1597,7 +1599,7 @@ static void drawn_cases(void) {
     stacks("seed2_gelu_pre.safetensors", TFM_GELU, TFM_PRE_NORM);
 }
 
-/* With arguments: compares only the cases in these folders (test_drawn.py). */
+/* With arguments the program compares only the cases in these folders (test_drawn.py). */
 int main(int argc, char **argv) {
     int i;
     scratch_memory = (unsigned char *)test_memory(SCRATCH + 64);
@@ -1620,7 +1622,7 @@ int main(int argc, char **argv) {
     no_layers();
     ssru_layers();
     t5_modules();
-    SECTION("what is refused");
+    SECTION("refused calls");
     wrong_positions();
     wrong_modules();
     wrong_ssru();

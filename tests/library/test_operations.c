@@ -1,5 +1,5 @@
-/* The formulas of tools/common/arithmetic.h against what the library multiplies and adds, exactly, and
-   against the tensors of the model files. */
+/* Compares the formulas of tools/common/arithmetic.h with the exact number of multiplications and
+   additions in the library, and with the tensors of the model files. */
 #include <stdint.h>
 
 static int64_t counted;
@@ -10,7 +10,7 @@ static int64_t counted;
 #include "arithmetic.h"
 
 enum { POOL = 1 << 12, IDS = 1024 };
-static float pool[POOL]; /* every tensor of an attention alone is a view of this */
+static float pool[POOL]; /* every tensor of an attention alone is a view of this array */
 static int32_t ids[IDS]; /* tokens of any batch */
 
 /* ---- one attention ---- */
@@ -20,7 +20,7 @@ static void fill_linear(tfm_linear_weights *w, int64_t in, int64_t out) {
     w->bias = tfm_tensor_1d(pool, TFM_F32, out);
 }
 
-/* A self-attention of width h over l tokens in a batch of b, by the module. */
+/* Runs a self-attention of width h over l tokens in a batch of b with the module. */
 static int64_t count_self_attention(int64_t l, int64_t b, int64_t h, int32_t heads, int causal) {
     static float out[POOL];
     static unsigned char memory[1 << 18];
@@ -82,11 +82,11 @@ static model_case make_case(const char *name, int32_t B, int32_t S, int32_t T) {
     model_case c;
     c.name = name, c.B = B, c.S = S, c.T = T;
     c.t = tiny_default();
-    c.t.config = ", \"start\": 1"; /* and no end */
+    c.t.config = ", \"start\": 1"; /* no end token */
     return c;
 }
 
-/* How many tensors a norm has. */
+/* Returns how many tensors a norm has. */
 static int64_t norm_tensors(const tiny *t, const char *norm) {
     char weight[64], bias[64];
     snprintf(weight, sizeof weight, "%s.weight", norm);
@@ -124,7 +124,7 @@ static model_shape shape_of_tiny(const tiny *t) {
     return m;
 }
 
-/* Tokens, or vectors for a model that takes no tokens. */
+/* Makes tokens, or vectors for a model that takes no tokens. */
 static tfm_batch source_of(const model_case *c, const int32_t *lengths) {
     static tfm_tensor vectors;
     const tiny *t = &c->t;
@@ -188,9 +188,9 @@ static void check_forward(const model_case *c, const model_shape *m, tfm_session
     }
 }
 
-/* Sentences of like length are encoded together, the longest first, as many as a pass has positions
-   for. What is still a pad there is projected as every position is, but no query visits it. The
-   encoder alone makes no keys and values for the decoder. */
+/* Sentences of similar length are encoded together, the longest first, up to the number of positions
+   of a pass. Pads that remain are projected like every position, but no query visits them. The encoder
+   alone makes no keys and values for the decoder. */
 static void check_lengths(const model_case *c, const model_shape *m, tfm_session *session) {
     int32_t lengths[IDS], b, l;
     tfm_batch src;
@@ -217,7 +217,7 @@ static void check_steps(const model_case *c, const model_shape *m, tfm_session *
     int64_t B = c->B, S = c->S, position, expected;
     int32_t running;
     memset(&options, 0, sizeof options);
-    options.max_length = c->T; /* without an end token, all rows run until then */
+    options.max_length = c->T; /* Without an end token all rows run to this limit. */
     counted = 0;
     if (tfm_start(session, &src, &options, &err) != TFM_OK) CHECK(0, "%s", err.text);
     expected = ops_encode(m, B * S, B * S * S);
@@ -229,7 +229,7 @@ static void check_steps(const model_case *c, const model_shape *m, tfm_session *
         CHECK(counted == expected, "step at position %d: %lld operations", (int)position,
               (long long)counted);
     }
-    CHECK(running == 0, "and no step after the last");
+    CHECK(running == 0, "no step after the last");
 }
 
 static void check_model(const model_case *c) {
@@ -259,14 +259,14 @@ static void models(void) {
     model_case c;
     tiny *t = &c.t;
 
-    c = make_case("the paper's: post-norm, all biases, packed, one embedding for all", 2, 7, 5);
+    c = make_case("the Transformer paper's: post-norm, all biases, packed, one embedding for all", 2, 7, 5);
     t->d = 32, t->heads = 4, t->key = t->value = 8, t->ff = 64, t->vs = t->vt = 23;
     t->encoder = t->decoder = 1;
     t->packed = 1;
     t->without = "tgt_embedding generator";
     check_model(&c);
 
-    c = make_case("heads of their own widths, no biases, plain norms", 3, 6, 4);
+    c = make_case("heads with widths of their own, no biases, plain norms", 3, 6, 4);
     t->d = 24, t->heads = 3, t->key = 10, t->value = 7, t->ff = 50, t->vs = 30, t->vt = 40;
     t->encoder = 3, t->decoder = 2;
     t->without = "bias norm";
@@ -300,19 +300,19 @@ static void models(void) {
     t->without = "tgt_embedding generator.weight";
     check_model(&c);
 
-    c = make_case("a student of Marian's: its decoder layers are SSRUs", 2, 7, 5);
+    c = make_case("a student of Marian: its decoder layers are SSRUs", 2, 7, 5);
     t->d = 24, t->heads = 4, t->key = t->value = 6, t->ff = 40, t->vs = t->vt = 23;
     t->decoder = 3, t->ssru = 7;
     t->without = "tgt_embedding generator.weight";
     t->config = ", \"start_embedding\": \"zero\"";
     check_model(&c);
 
-    c = make_case("T5's: relative positions, gates, heads of their own widths, no biases", 2, 7, 5);
+    c = make_case("T5: relative positions, gates, heads with widths of their own, no biases", 2, 7, 5);
     t->t5 = 1, t->without = "bias", t->ff_decoder = 17;
     t->config = ", \"start\": 1, \"layer_norm\": \"rms\", \"positions\": \"none\"";
     check_model(&c);
 
-    c = make_case("relative positions of each layer, biases", 2, 7, 5);
+    c = make_case("relative positions for each layer, biases", 2, 7, 5);
     t->t5 = 2;
     check_model(&c);
 
@@ -320,7 +320,7 @@ static void models(void) {
     t->input = 31, t->vs = 0, t->without = "src_embedding";
     check_model(&c);
 
-    c = make_case("a decoder alone, whose memories are wide", 3, 6, 4);
+    c = make_case("a decoder alone, for wide memories", 3, 6, 4);
     t->memory = 27, t->vs = 0, t->encoder = 0, t->without = "src_ bias";
     check_model(&c);
 
@@ -333,7 +333,7 @@ int main(void) {
     unsigned seed = 1;
     size_t i;
     for (i = 0; i < POOL; i++) pool[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
-    for (i = 0; i < IDS; i++) ids[i] = (int32_t)(tiny_random(&seed) % 9); /* in every vocabulary */
+    for (i = 0; i < IDS; i++) ids[i] = (int32_t)(tiny_random(&seed) % 9); /* a token in every vocabulary */
     self_attention();
     models();
     return test_done("test_operations");

@@ -1,11 +1,12 @@
-/* The search: beams, constraints, sampling, alternatives, scoring, attention, against searches
-   written here without caches, heaps or batches: every hypothesis is a fresh teacher-forced pass. */
+/* The search: compares beams, constraints, sampling, alternatives, scoring and attention with plain
+   searches in this file, which have no caches, heaps or batches. There every hypothesis is a fresh
+   teacher-forced pass. */
 #include "transformer.h"
 #include "tiny.h"
 
 enum { V = 6, MOST = 12, SOURCE = 9, START = 1, END = 2, UNKNOWN = 3 };
 
-static unsigned ssru; /* of all models: tiny.h */
+static unsigned ssru; /* vocabulary size of all models here */
 static int t5;
 
 static tfm_model *small_model(unsigned seed, const char *more) {
@@ -17,7 +18,7 @@ static tfm_model *small_model(unsigned seed, const char *more) {
     return tiny_model(t);
 }
 
-static tfm_dtype cache = TFM_F32, encoder_attention = TFM_F32; /* of all sessions */
+static tfm_dtype cache = TFM_F32, encoder_attention = TFM_F32; /* limits of all sessions here */
 
 static tfm_session *wide_session(const tfm_model *model, int32_t batch, int32_t beam,
                                  int32_t target) {
@@ -41,7 +42,7 @@ static tfm_decode_options no_options(void) {
 typedef struct plain {
     const tfm_model *model;
     tfm_session *session;
-    tfm_decode_options o; /* of one row */
+    tfm_decode_options o; /* one row */
     const int32_t *src;
     int32_t n_src;
 } plain;
@@ -49,7 +50,7 @@ typedef struct plain {
 typedef struct hypothesis {
     int32_t ids[MOST], length;
     int ended;
-    double sum, score, each[MOST + 1]; /* of each token, the end token's last */
+    double sum, score, each[MOST + 1]; /* score of each token, the end token's last */
 } hypothesis;
 
 typedef struct hypotheses {
@@ -71,7 +72,7 @@ static int by_score(const void *a, const void *b) {
     return x->score > y->score ? -1 : x->score < y->score;
 }
 
-/* Logits [V] behind the tokens, and the attention [steps, n_src] that was paid on the way. */
+/* Computes logits [V] behind the tokens, and the attention [steps, n_src] of the steps so far. */
 static void plain_pass(plain *p, const int32_t *ids, int32_t n, float *logits, double *attention) {
     const tfm_config *c = tfm_model_config(p->model);
     int32_t tgt[MOST + 1], t, s, h, H = c->n_heads, N = c->n_decoder_layers, layer, from, to;
@@ -106,7 +107,7 @@ static int contains_end(const tfm_decode_options *o, int32_t id) {
     return !o->n_ends && id == END;
 }
 
-/* Whether ids [n] contain that sequence somewhere. */
+/* Returns whether ids [n] contain that sequence anywhere. */
 static int contains(const int32_t *ids, int32_t n, const int32_t *sequence, int32_t length) {
     int32_t i;
     for (i = 0; i + length <= n; i++)
@@ -114,7 +115,7 @@ static int contains(const int32_t *ids, int32_t n, const int32_t *sequence, int3
     return 0;
 }
 
-/* The rules, asked about a whole hypothesis instead of a next token. */
+/* Applies the rules to a whole hypothesis instead of a next token. */
 static int allowed(const plain *p, const int32_t *ids, int32_t n) {
     const tfm_decode_options *o = &p->o;
     int32_t i, j, id = ids[n - 1], longer[MOST + 2];
@@ -129,7 +130,7 @@ static int allowed(const plain *p, const int32_t *ids, int32_t n) {
     }
     for (i = 0; o->no_source_ngram && i + o->no_source_ngram <= n; i++)
         if (contains(p->src, p->n_src, ids + i, o->no_source_ngram)) return 0;
-    if (o->repetition) { /* the start token counts */
+    if (o->repetition) { /* The start token counts as a target token. */
         memcpy(longer + 1, ids, (size_t)n * sizeof *ids), longer[0] = START;
         ids = longer, n++;
     }
@@ -139,7 +140,7 @@ static int allowed(const plain *p, const int32_t *ids, int32_t n) {
     return 1;
 }
 
-/* log p of every next token, -inf where it may not come. */
+/* Computes log p of every next token, -inf for forbidden tokens. */
 static void plain_next(plain *p, const int32_t *ids, int32_t n, double *log_p) {
     const tfm_decode_options *o = &p->o;
     const int32_t *prefix = o->prefix ? o->prefix->ids : NULL;
@@ -147,7 +148,7 @@ static void plain_next(plain *p, const int32_t *ids, int32_t n, double *log_p) {
     int32_t at = n - (first >= 0), v, longer[MOST + 1], seen = 0;
     float logits[V];
     double sum = 0, scaled[V], factors[V];
-    int late = o->repetition && o->beam > 1; /* Hugging Face penalizes log-probabilities then */
+    int late = o->repetition && o->beam > 1; /* In this case Hugging Face penalizes log-probabilities. */
     plain_pass(p, ids, n, logits, NULL);
     for (v = 0; v < V; v++) {
         int penalized = o->repetition_penalty > 0 &&
@@ -190,7 +191,7 @@ static double plain_score(plain *p, const hypothesis *h) {
     return score + p->o.coverage_penalty * coverage;
 }
 
-/* All hypotheses that there are. */
+/* Enumerates all possible hypotheses. */
 static void enumerate(plain *p, const hypothesis *h, hypotheses *all) {
     double log_p[V];
     int32_t v;
@@ -208,8 +209,8 @@ static void enumerate(plain *p, const hypothesis *h, hypotheses *all) {
     }
 }
 
-/* Whether it is over, with these results, best first, and these that run, likewise: the rules of
-   CTranslate2, and of Hugging Face where stop says so. */
+/* Returns whether the search is over, given these finished and running hypotheses, both best first.
+   The rules are CTranslate2's, or Hugging Face's if stop says so. */
 static int plain_over(const tfm_decode_options *o, const hypotheses *results,
                       const hypotheses *live, int best_ended) {
     int32_t beam = o->beam ? o->beam : 1, n_best = o->n_best ? o->n_best : 1;
@@ -229,8 +230,8 @@ static int plain_over(const tfm_decode_options *o, const hypotheses *results,
     return results->n >= (int64_t)floor(beam * patience + 0.5);
 }
 
-/* Beam search: of the best 2 * beam candidates (with two end tokens 3 * beam) those among the first
-   beam that end are results, and the first beam that do not end go on. */
+/* Runs a beam search. It ranks the best 2 * beam candidates (3 * beam with two end tokens). Candidates
+   among the first beam that end become results, and the first beam candidates that do not end go on. */
 static void plain_beam(plain *p, hypotheses *results) {
     const tfm_decode_options *o = &p->o;
     int32_t beam = o->beam ? o->beam : 1, n_best = o->n_best ? o->n_best : 1, t, v;
@@ -273,8 +274,8 @@ static void plain_beam(plain *p, hypotheses *results) {
     if (results->n > n_best) results->n = n_best;
 }
 
-/* What the session found for row, against that list: how many are equal in order, and the largest
-   difference of scores, and of each token's. */
+/* Compares the session's hypotheses for a row with that list. Returns how many are equal in order, and
+   the largest difference of a score and of a token's score. */
 static int agree(tfm_session *s, int32_t row, const hypotheses *expected, int32_t n, double *most) {
     double each[MOST + 1];
     int32_t k, i;
@@ -304,7 +305,7 @@ static plain plain_of(const tfm_model *model, tfm_session *session, tfm_decode_o
     return p;
 }
 
-/* ---- against all hypotheses that there are ---- */
+/* ---- against all possible hypotheses ---- */
 
 static const int32_t some_forbidden[] = {0, 5}, some_ends[] = {4, 5}, a_first[] = {4};
 static const int32_t some_sequences[] = {4, 5, 3, 0, 5, 0, 0, 0}, sequence_lengths[] = {2, 3};
@@ -457,7 +458,7 @@ static tfm_decode_options options_of(const kind *k) {
     return o;
 }
 
-/* Everything that a row's hypotheses say, as bytes. */
+/* Collects everything that a row's hypotheses say, as bytes. */
 static size_t bytes_of(tfm_session *s, int32_t row, int32_t n_src, char *bytes) {
     size_t at = 0;
     int32_t k, n = tfm_result_count(s, row);
@@ -493,7 +494,7 @@ static void same_bits(void) {
     SECTION("alone, in padded batches of 2, 7 and 32, shuffled: ids, scores, attention");
     t.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\"";
     tiny_write(&w, t);
-    tiny_raise(&w, END, 0.6f); /* the end comes now and then */
+    tiny_raise(&w, END, 0.6f); /* makes the end token come sometimes */
     model = tiny_load(&w, NULL);
     for (i = 0; i < SENTENCES; i++) {
         lengths[i] = 1 + i % SOURCE, order[i] = i, seeds[i] = 1000 + (uint64_t)i;
@@ -582,14 +583,14 @@ static void no_allocation(void) {
     CHECK(before == 1 && counter.calls == before, "%d calls for the session, %d for 500 sentences",
           before, counter.calls - before);
     tfm_session_free(s);
-    CHECK(counter.live == 0, "and all is given back");
+    CHECK(counter.live == 0, "all memory is released");
     tfm_model_free(model);
 }
 
 /* ---- sampling ---- */
 
-/* How often each first token comes in n samples, next to n times its probability; returns
-   chi-squared, and marks in support what came. */
+/* Compares how often each first token occurs in n samples with n times its probability. Returns
+   chi-squared, and marks in support the tokens that occur. */
 static double chi_squared(tfm_session *s, const tfm_decode_options *options, const double *p, int n,
                           int *support) {
     tfm_batch src = tiny_batch(source, NULL, 1, 6);
@@ -616,7 +617,7 @@ static double chi_squared(tfm_session *s, const tfm_decode_options *options, con
     return sum;
 }
 
-/* The distribution that is asked for, from the model's probabilities. */
+/* Computes the requested distribution from the model's probabilities. */
 static void shape(const double *log_p, double temperature, int top_k, double top_p, double *p) {
     int order[V], i, j, kept;
     double sum = 0, total = 0;
@@ -671,7 +672,7 @@ static void sampling(void) {
         chi = chi_squared(s, &o, expected, 20000, &support);
         for (v = wanted = 0; v < V; v++)
             if (expected[v] > 0) wanted |= 1 << v;
-        /* 20.5 is passed once in 1,000 times with 5 degrees of freedom; the seeds are fixed */
+        /* With 5 degrees of freedom chi-squared exceeds 20.5 once in 1,000 times; the seeds are fixed. */
         CHECK(chi < 20.5 && support == wanted, "%-26s chi-squared %.1f", cases[c].name, chi);
     }
     SECTION("samples");
@@ -679,7 +680,7 @@ static void sampling(void) {
     o.samples = 20, o.seed = 9;
     must(tfm_decode(s, &src, &o, &err));
     for (k = 0; k < 20; k++) {
-        /* sample k is the same, however many there are */
+        /* Sample k must not depend on the number of samples. */
         int32_t ids[MOST];
         tfm_batch tgt;
         must(tfm_result_get(s, 0, k, &a, &err));
@@ -691,7 +692,7 @@ static void sampling(void) {
         must(tfm_result_get(s, 0, 0, &b, &err));
         differ += k && (a.length != b.length || memcmp(a.ids, b.ids, (size_t)a.length * 4) != 0);
     }
-    CHECK(same, "the score of a sample is what tfm_score says");
+    CHECK(same, "the score of a sample is that of tfm_score");
     CHECK(differ > 10, "%d of 19 others differ from the first", differ);
     o.top_k = 1, o.samples = 3, o.max_length = 12;
     must(tfm_decode(s, &src, &o, &err));
@@ -704,7 +705,7 @@ static void sampling(void) {
         same &= a.length == b.length && memcmp(a.ids, b.ids, (size_t)a.length * 4) == 0 &&
                 a.score == b.score;
     }
-    CHECK(same, "the top token is what the greedy search takes, with the same score");
+    CHECK(same, "the top token is the greedy one, with the same score");
     {
         tfm_batch prefix = tiny_batch(a_prefix, NULL, 1, 2);
         o = no_options();
@@ -736,7 +737,7 @@ static void alternatives(void) {
     SECTION("alternatives after a prefix");
     o.prefix = &prefix, o.alternatives = 6, o.max_length = 10;
     must(tfm_decode(s, &src, &o, &err));
-    CHECK(tfm_result_count(s, 0) == 5, "as many as were asked for, and the end token is none");
+    CHECK(tfm_result_count(s, 0) == 5, "the requested number, without the end token");
     for (k = 0; k < 5; k++) {
         tfm_decode_options greedy = no_options();
         int32_t id, begin[3], tokens = 3;
@@ -752,9 +753,9 @@ static void alternatives(void) {
         plain_next(&p, a_prefix, 2, log_p);
         first = log_p[id];
         same &= memcmp(a.ids, a_prefix, sizeof a_prefix) == 0;
-        same &= k == 0 || first <= last; /* in the order of probability */
+        same &= k == 0 || first <= last; /* in order of probability */
         last = first;
-        /* what comes after is greedy */
+        /* the continuation is greedy */
         memcpy(begin, a_prefix, sizeof a_prefix), begin[2] = id;
         forced = tiny_batch(begin, NULL, 1, tokens);
         greedy.prefix = &forced, greedy.max_length = 10;
@@ -763,15 +764,16 @@ static void alternatives(void) {
         same &= a.length == b.length && memcmp(a.ids, b.ids, (size_t)a.length * 4) == 0 &&
                 fabs(a.score - (b.score + first)) < 1e-5 && a.finish == b.finish;
     }
-    CHECK(same, "each begins with the prefix and goes on greedily, best first");
-    CHECK(used == ((1 << V) - 1 - (1 << END)), "all tokens of the vocabulary but the end, once");
+    CHECK(same, "each begins with the prefix and continues greedily, best first");
+    CHECK(used == ((1 << V) - 1 - (1 << END)), "each token of the vocabulary once, without the end token");
     o.alternatives = 8;
     must(tfm_decode(s, &src, &o, &err));
     CHECK(tfm_result_count(s, 0) == 5, "8 of a vocabulary of 6 are 5");
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
 }
 
-/* Each alternative goes on as a search of its own whose beginning scores its token in full. */
+/* Each alternative continues as a search of its own, whose prefix includes the alternative's token and
+   scores it in full. */
 static void alternative_beams(void) {
     tfm_model *model = small_model(9, "");
     tfm_session *s = wide_session(model, 1, 15, 10), *f = wide_session(model, 1, 1, MOST + 1);
@@ -784,7 +786,7 @@ static void alternative_beams(void) {
     o.prefix = &prefix, o.alternatives = 5, o.max_length = 10, o.beam = 3;
     must(tfm_decode(s, &src, &o, &err));
     plain_next(&p, a_prefix, 2, log_p);
-    CHECK(tfm_result_count(s, 0) == 5, "all tokens but the end");
+    CHECK(tfm_result_count(s, 0) == 5, "each token, without the end token");
     for (k = 0; k < 5; k++) {
         hypotheses expected;
         int32_t begin[3];
@@ -872,7 +874,7 @@ static void scoring(void) {
             for (i = 0; i < r.length + (r.finish == TFM_ENDED); i++) sum += scores[i];
             same &= sum == r.log_probability;
         }
-        CHECK(same && k == 4, "what the search said of its hypotheses, to the bit");
+        CHECK(same && k == 4, "the scores of the search, bit for bit");
         tfm_session_free(w);
     }
     tgt.rows = 2;
@@ -891,7 +893,7 @@ static void scoring(void) {
 
 /* ---- attention ---- */
 
-/* What is kept by default: the mean over the heads that the model names, of any layers. */
+/* By default attention is the mean over the heads that the model names, in any layers. */
 static void named_heads(void) {
     static const char *const named[] = {"[[1, 1]]", "[[0, 1], [0, 0]]", "[[0, 1], [1, 0], [1, 1]]"};
     static const int32_t heads[3][6] = {{2, 2}, {1, 2, 1, 1}, {1, 2, 2, 1, 2, 2}},
@@ -925,7 +927,7 @@ static void named_heads(void) {
         for (i = 0; i < 6 * r.length; i++, n++) most = fmax(most, fabs((double)got[i] - mean[i]));
         tfm_session_free(s), tfm_model_free(model);
     }
-    CHECK(n > 100 && most < 1e-6, "heads that the model names, of one layer or two: within %.1g",
+    CHECK(n > 100 && most < 1e-6, "heads that the model names, in one layer or two: within %.1g",
           most);
 }
 
@@ -955,7 +957,7 @@ static void attention(void) {
             must(tfm_result_alignment(s, 0, k, pairs, &err));
             plain_pass(&p, r.ids, r.length, logits, expected);
             for (i = 0; i < r.length; i++) {
-                int32_t best = 1; /* the first and the last are the start and the end token */
+                int32_t best = 1; /* The first and the last source tokens are the start and the end token. */
                 for (x = 0; x < 6; x++) {
                     double d = fabs((double)weights[i * 6 + x] - expected[i * 6 + x]);
                     if (!(d <= most)) most = d;
@@ -979,7 +981,7 @@ static void attention(void) {
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(without), tfm_model_free(model);
 }
 
-/* Unknown tokens as the source tokens that they attend to. */
+/* Unknown target tokens are written as the source tokens that they attend to. */
 static void unknowns(void) {
     static const char src[] = "<pad>\n<s>\n</s>\n<unk>\na\nb\nc\n",
                       tgt[] = "<pad>\n<s>\n</s>\n<unk>\n";
@@ -989,7 +991,8 @@ static void unknowns(void) {
     tfm_text in;
     char text[256], expected[256] = "";
     int32_t ids[8], n = 0, pairs[MOST], i;
-    static const char *const words[] = {"", "a", "Quetzalcoatl", "b"}; /* behind the start token */
+    /* source positions behind the start token */
+    static const char *const words[] = {"", "a", "Quetzalcoatl", "b"};
     tfm_batch batch;
     tfm_decode_options o = no_options();
     tfm_result r;
@@ -1021,7 +1024,7 @@ static void unknowns(void) {
     tfm_session_free(s), tfm_model_free(model);
 }
 
-/* ---- the end token kept, prefixes and sources that are too long ---- */
+/* ---- the end token in results, prefixes and sources that are too long ---- */
 
 static void ends_and_cuts(void) {
     tfm_model *model = small_model(11, ", \"src_end\": 5");
@@ -1036,7 +1039,7 @@ static void ends_and_cuts(void) {
     float weights[MOST * SOURCE];
     tfm_tensor out;
     memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
-    SECTION("ends and cuts");
+    SECTION("ends, prefixes and sources that are cut");
     o.beam = o.n_best = 4, o.max_length = 8, o.length_penalty = -1;
     for (k = n = 0; k < 4; k++) {
         int32_t kept[MOST];
@@ -1072,8 +1075,8 @@ static void ends_and_cuts(void) {
     o.min_length = o.max_length = 4;
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &a, &err));
-    CHECK(a.length == 4 && a.finish == TFM_HIT_LENGTH, "min_length = max_length: just so many");
-    /* sources */
+    CHECK(a.length == 4 && a.finish == TFM_HIT_LENGTH, "min_length = max_length: exactly that length");
+    /* sources that are too long */
     tfm_session_free(s);
     s = wide_session(model, 2, 1, 40);
     small = wide_session(model, 2, 1, 40);
@@ -1091,7 +1094,7 @@ static void ends_and_cuts(void) {
         must(tfm_result_get(small, k, 0, &b, &err));
         same &= a.left_out == (k ? 0 : 6) && b.left_out == 0;
     }
-    CHECK(same, "a source of 12 tokens, 6 of which are read, the last its end: as if given so");
+    CHECK(same, "a source of 12 tokens, cut to 5 and its end: as if given so");
     o.truncate = 1000;
     src = tiny_batch(&both[0][0], lengths, 2, 12);
     must(tfm_decode(s, &src, &o, &err));
@@ -1100,10 +1103,10 @@ static void ends_and_cuts(void) {
     tfm_session_free(s), tfm_session_free(small), tfm_model_free(model);
 }
 
-/* ---- driving it ---- */
+/* ---- control of a running decode ---- */
 
-/* A row that is stopped has its hypotheses so far, and the others what they have without that; the
-   logits of a hypothesis are the forward pass's. */
+/* A stopped row keeps its hypotheses so far, and the other rows get the results that they have without
+   the stop. The logits of a hypothesis must be the forward pass's. */
 static void stopping(void) {
     tfm_model *model = small_model(21, "");
     tfm_session *s = wide_session(model, 2, 4, MOST), *f = wide_session(model, 1, 1, MOST + 1),
@@ -1163,7 +1166,7 @@ static void stopping(void) {
         n = bytes_of(s, 1, 6, a);
         same &= n == bytes_of(whole, 1, 6, b) && memcmp(a, b, n) == 0;
     }
-    CHECK(same, "a beam, samples, alternatives: stopped after 4 steps, the other row as ever");
+    CHECK(same, "a beam, samples, alternatives: stopped after 4 steps, the other row is unchanged");
     CHECK(most < 1e-5 && got > 100, "%d logits within %.1g of the forward pass", (int)got, most);
     CHECK_FAILS(tfm_row_stop(s, 2, &err), TFM_E_ARGUMENT, "row 2 of a batch of 2");
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(whole), tfm_model_free(model);
@@ -1191,7 +1194,7 @@ static void driving(void) {
                 sane &= r.finish == TFM_RUNNING ? r.length == steps + 1 : r.length <= steps + 1;
                 sane &= r.score <= 0;
             }
-        wrong.beam = 5; /* refused: the decode goes on as it was */
+        wrong.beam = 5; /* A refused call must leave the decode unchanged. */
         sane &= tfm_start(s, &src, &wrong, &err) == TFM_E_TOO_LONG;
         bad.ids = NULL;
         sane &= tfm_start(s, &bad, &o, &err) == TFM_E_ARGUMENT;
@@ -1220,18 +1223,18 @@ static void stuck(void) {
     o.forbidden = everything, o.n_forbidden = 6;
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(r.finish == TFM_STUCK && r.length == 0, "everything forbidden: stuck at once");
+    CHECK(r.finish == TFM_STUCK && r.length == 0, "everything forbidden: the decode is stuck at once");
     o.samples = 3;
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 2, &r, &err));
-    CHECK(r.finish == TFM_STUCK && r.length == 0, "so is every sample");
+    CHECK(r.finish == TFM_STUCK && r.length == 0, "every sample is stuck too");
     o.samples = 0, o.alternatives = 2;
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(tfm_result_count(s, 0) == 1 && r.finish == TFM_STUCK, "of alternatives one is left");
+    CHECK(tfm_result_count(s, 0) == 1 && r.finish == TFM_STUCK, "one alternative is left");
     o = no_options();
     o.min_length = 18;
-    must(tfm_decode(s, &src, &o, &err)); /* 2 * 6 + 16 is more than the session has */
+    must(tfm_decode(s, &src, &o, &err)); /* 2 * 6 + 16 is more than the session's limit. */
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length >= 18, "min_length is reached where the source is short");
     o.no_repeat_ngram = 1, o.min_length = 19, o.beam = 3;
@@ -1242,7 +1245,7 @@ static void stuck(void) {
     tfm_session_free(s), tfm_model_free(model);
 }
 
-/* What a model file says of decoding is what a decode with these options does. */
+/* The decoding options of a model file must have the effect of the same options in a call. */
 static void defaults(void) {
     static const int32_t forbidden[] = {0}, rows[] = {4, 5, 3, 5, 0, 0}, lengths[] = {3, 1};
     tfm_model *without = small_model(3, ", \"decoding\": {}"),
@@ -1257,7 +1260,7 @@ static void defaults(void) {
     tfm_decode_options o, expected = no_options();
     static char a[8192], b[8192];
     size_t n;
-    SECTION("what the model file says");
+    SECTION("decoding options in the model file");
     memset(&o, 1, sizeof o);
     tfm_decode_defaults(without, &o);
     CHECK(memcmp(&o, &expected, sizeof o) == 0, "an empty object: greedy");
@@ -1271,13 +1274,13 @@ static void defaults(void) {
     expected.repetition = TFM_REPETITION_HUGGING_FACE, expected.no_unknown = 1;
     expected.forbidden = o.forbidden, expected.n_forbidden = 1;
     expected.forbidden_sequences = o.forbidden_sequences;
-    CHECK(memcmp(&o, &expected, sizeof o) == 0, "all that there is");
+    CHECK(memcmp(&o, &expected, sizeof o) == 0, "all options");
     expected.forbidden = forbidden, expected.forbidden_sequences = &sequences;
     must(tfm_decode(s, &src, &o, &err)), n = bytes_of(s, 0, 6, a);
     must(tfm_decode(s, &src, &expected, &err));
-    CHECK(n == bytes_of(s, 0, 6, b) && memcmp(a, b, n) == 0, "lists among them");
+    CHECK(n == bytes_of(s, 0, 6, b) && memcmp(a, b, n) == 0, "lists of tokens");
     must(tfm_decode(s, &src, NULL, &err));
-    CHECK(n != bytes_of(s, 0, 6, b) || memcmp(a, b, n) != 0, "no options: greedy all the same");
+    CHECK(n != bytes_of(s, 0, 6, b) || memcmp(a, b, n) != 0, "without options a decode is greedy");
     tfm_session_free(s), tfm_model_free(model), tfm_model_free(without);
 }
 
@@ -1310,7 +1313,7 @@ static void arguments(void) {
     REFUSED(coverage_penalty = -1, TFM_E_ARGUMENT, "coverage_penalty is out of range");
     REFUSED(patience = INFINITY, TFM_E_ARGUMENT, "patience is out of range");
     REFUSED(temperature = -1, TFM_E_ARGUMENT, "temperature is out of range");
-#ifndef __cplusplus /* whose enumerations cannot say it */
+#ifndef __cplusplus /* compilers whose enum types cannot hold -1 */
     REFUSED(stop = (tfm_stop)99, TFM_E_ARGUMENT, "stop is out of range");
     REFUSED(repetition = (tfm_repetition)2, TFM_E_ARGUMENT, "repetition is out of range");
 #endif

@@ -1,6 +1,6 @@
-/* SentencePiece: ids and texts of the package on small models of each kind (made by
-   make_sentencepiece.py), the ways in which a model file can use them, and files that are not what
-   they should be. compare_sentencepiece.py does the first for large models and many scripts. */
+/* SentencePiece: compares ids and texts with the package on small models of each kind (made by
+   make_sentencepiece.py), and tests how model files use them and which files are refused.
+   compare_sentencepiece.py compares large models and many scripts. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "spm_file.h"
@@ -44,7 +44,7 @@ static tfm_model *load(spm_file f) {
     return model;
 }
 
-/* A file whose pieces are ids on both sides. */
+/* Writes a model file in which pieces are ids on both sides. */
 static spm_file plain_file(const void *bytes, size_t size, int pieces) {
     spm_file f;
     memset(&f, 0, sizeof f);
@@ -58,7 +58,7 @@ static int32_t end_of(const tfm_tensor *ends, int64_t i) {
     return i < 0 ? 0 : ((int32_t *)ends->data)[i];
 }
 
-/* tfm_tokenize with exactly the scratch that it says it needs. */
+/* Calls tfm_tokenize with exactly the scratch that it asks for. */
 static tfm_status tokenize(const tfm_model *m, const char *text, size_t size, int32_t *ids,
                            int32_t capacity, int32_t *count) {
     tfm_arena arena = tfm_arena_measuring();
@@ -75,7 +75,7 @@ static tfm_status tokenize(const tfm_model *m, const char *text, size_t size, in
     return status;
 }
 
-/* Whether the ids give that text, in a buffer of exactly its size. */
+/* Returns whether the ids decode to that text, in a buffer of exactly its size. */
 static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const char *text,
                    size_t size) {
     char *out = (char *)malloc(size + 1);
@@ -98,7 +98,7 @@ static void golden(void) {
     tfm_safetensors *file = test_open("sentencepiece.safetensors");
     tfm_tensor lines = test_get(file, "lines"), line_ends = test_get(file, "line_ends");
     size_t i;
-    SECTION("ids and texts of the package");
+    SECTION("ids and texts are those of the package");
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         static const char *const names[] = {"model", "ids",           "id_ends",    "decoded",
                                             "mixed", "mixed_decoded", "mixed_ends", "decoded_ends"};
@@ -142,7 +142,7 @@ static void golden(void) {
     tfm_safetensors_free(file);
 }
 
-/* Reads a file that lies in memory of exactly its size, and uses what comes out of it. */
+/* Reads a file from memory of exactly its size, and uses the result. */
 static tfm_status read_file(const void *bytes, size_t size) {
     static const char text[] = "  the <0x41> \xc3\xa9\x65\xcc\x81 \xef\xbc\xa1 ab xabcab \xf0\x9f"
                                "\x91\x8d\xe7\x8c\xab" SPACE " ing<sep> Z\xc3\xbcrich.  ";
@@ -211,7 +211,7 @@ static void wire(void) {
     static const struct {
         const char *bytes;
         size_t size;
-        const char *says; /* NULL: must be accepted */
+        const char *says; /* NULL: the file must be accepted */
     } rows[] = {
 #define ROW(bytes, says) {bytes, sizeof bytes - 1, says}
         ROW("", NULL),
@@ -221,7 +221,7 @@ static void wire(void) {
             NULL),
         ROW("\x53\x5b\x10\x05\x5c\x54", NULL),                            /* groups 10 and 11 */
         ROW("\x50\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL),        /* -1 */
-        ROW("\x50\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", NULL),        /* 0, the long way */
+        ROW("\x50\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", NULL),        /* 0 in ten bytes */
         ROW("\x50\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "malformed"), /* 65 bits */
         ROW("\x50\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", "malformed"),
         ROW("\x50", "malformed"),
@@ -239,9 +239,9 @@ static void wire(void) {
         ROW("\x52\x03hi", "malformed"),
         ROW("\x52\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "malformed"),
         ROW("\x52\xff\xff\xff\xff\xff\xff\xff\xff\x7f", "malformed"),
-        ROW("\x53", "malformed"),     /* a group without its end */
-        ROW("\x54", "malformed"),     /* an end without its group */
-        ROW("\x53\x5c", "malformed"), /* the end of another */
+        ROW("\x53", "malformed"),     /* a group without an end */
+        ROW("\x54", "malformed"),     /* an end without a group */
+        ROW("\x53\x5c", "malformed"), /* the end of another group */
         ROW("\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53\x53", "malformed"),
         ROW("\x0d"
             "1234",
@@ -273,7 +273,7 @@ static void wire(void) {
         ROW("\x12\x01\x18", "malformed field of trainer_spec"),
         ROW("\x12\x04\xe2\x02\x01\xff", "trainer_spec: unk_surface is not UTF-8"),
         ROW("\x12\x03\x98\x02\x01",
-            "the piece of byte 0 is missing"), /* byte_fallback, and no bytes */
+            "the piece of byte 0 is missing"), /* byte_fallback without byte pieces */
         ROW("\x1a\x03\x18\x01\x20", "malformed field of normalizer_spec"),
         ROW("\x1a\x05\x12\x03"
             "123",
@@ -334,8 +334,8 @@ static void wire(void) {
     ACCEPTED("a NUL as a piece, with bytes");
 }
 
-/* Returns the ids of a text by the file in `built`, with a vocabulary that has "bb" as an added
-   token of these flags. */
+/* Returns the ids of a text by the file in `built`, with a vocabulary that has "bb" as an added token
+   with these flags. */
 static const char *added_ids(uint32_t flags, const char *text) {
     static const char words[] = "<unk>\n<s>\n</s>\na\nb\nab\n" SPACE "\n" SPACE "a\nbb\n";
     static char out[128];
@@ -360,7 +360,7 @@ static const char *added_ids(uint32_t flags, const char *text) {
     return out;
 }
 
-/* Where a becomes b by the file's rules, a normalized token "bb" is found in "aa" too. */
+/* Where the file's rules turn a into b, a normalized token "bb" must be found in "aa" too. */
 static void added_tokens(void) {
     static const struct {
         uint32_t flags;
@@ -379,7 +379,7 @@ static void added_tokens(void) {
 static void charsmaps(void) {
     /* root's children at 0 ^ c; 'a' is 97, its children at 97 ^ 128 ^ c: value at 225 */
     static const unit_row good[] = {{0, 0}, {97, 97 | 1 << 8 | 128u << 10}, {225, 0x80000000u}};
-    /* 'b' whose child by b is itself, for ever */
+    /* 'b' is its own child, so the trie is a cycle */
     static const unit_row ring[] = {{0, 0}, {98, 98 | 98u << 10}};
     static char large[4000];
     unit_row bad[3];
@@ -402,14 +402,14 @@ static void charsmaps(void) {
               added_ids(24, texts[i]));
     }
     begin_file(), put_charsmap(ring, 2, "", 1);
-    ACCEPTED("a trie in a ring");
+    ACCEPTED("a trie with a cycle");
     m = load(plain_file(built, n_built, 8));
     {
         int32_t n = 0, *many = (int32_t *)test_memory(4 * 200002);
         char *text = (char *)test_memory(200000);
         memset(text, 'b', 200000);
         (void)tokenize(m, text, 200000, many, 200002, &n);
-        CHECK(n == 200001, "a ring and 200,000 letters: %d ids", (int)n);
+        CHECK(n == 200001, "a cycle and 200,000 letters: %d ids", (int)n);
     }
     tfm_model_free(m);
     memcpy(bad, good, sizeof bad);
@@ -442,7 +442,7 @@ static void charsmaps(void) {
     REFUSED("its size does not fit its trie");
 }
 
-/* Every length and every byte of whole files. */
+/* Tests every length and every byte of whole files. */
 static void damaged(void) {
     static const char *const names[] = {"unigram_symbols.model", "bpe_bytes.model",
                                         "bpe_unused.model"};
@@ -466,7 +466,7 @@ static void damaged(void) {
             else bad++;
             bytes[at] = was;
         }
-        CHECK(bad > 0, "  a bit of each byte turned: %d refused, %d of use", bad, good);
+        CHECK(bad > 0, "  a bit of each byte flipped: %d refused, %d usable", bad, good);
         for (good = bad = 0, at = 0; at < 500; at++) {
             unsigned char *copy = (unsigned char *)malloc((size_t)n);
             if (!copy) exit(2);
@@ -477,7 +477,7 @@ static void damaged(void) {
             else bad++;
             free(copy);
         }
-        CHECK(bad > 0, "  eight bytes at random: %d refused, %d of use", bad, good);
+        CHECK(bad > 0, "  eight random bytes: %d refused, %d usable", bad, good);
         good = bad = 0;
     }
     tfm_safetensors_free(file);
@@ -485,7 +485,7 @@ static void damaged(void) {
 
 /* ---- in a model file ---- */
 
-/* The ids of a text; *n is -1 where there is an error. */
+/* Returns the ids of a text; *n is -1 after an error. */
 static const int32_t *ids_of(const tfm_model *m, const char *text, int32_t *n) {
     static int32_t ids[64];
     *n = -1;
@@ -509,9 +509,9 @@ static const char *text_of(const tfm_model *m, const int32_t *ids, int32_t n, tf
     return text;
 }
 
-/* The ids and texts that only unusual pieces and rules give. */
+/* Tests ids and texts that only unusual pieces and rules give. */
 static void rare(void) {
-    /* 'b' behind 'b' for ever, and a rule at each; C3 without what makes it a character */
+    /* 'b' behind 'b' in a cycle, with a rule at each; C3 without the rest of its character */
     static const unit_row rules[] = {{0, 0}, {98, 98 | 1 << 8 | 98u << 10}};
     static const unit_row ring[] = {{0, 0}, {98, 98 | 98u << 10}};
     static const unit_row half[] = {{0, 0}, {195, 195 | 1 << 8 | 128u << 10}, {67, 0x80000000u}};
@@ -534,7 +534,7 @@ static void rare(void) {
     IDS_ARE(m,
             "\xc3\xa9"
             "b",
-            7, 0, 4); /* what is left of the character is none */
+            7, 0, 4); /* The rest of the character is invalid. */
     tfm_model_free(m);
     for (i = 0; i < 2000; i++) ids[i] = 4;
     begin_file(), put_rules(5, rules, 2, "a", 2);
@@ -542,7 +542,7 @@ static void rare(void) {
     CHECK(m && strcmp(text_of(m, ids, 40, TFM_FORM_TEXT), "aa") == 0, "denormalization: '%s' %s",
           m ? text_of(m, ids, 40, TFM_FORM_TEXT) : "", err.text);
     tfm_model_free(m);
-    /* a rule that takes the first byte of a character: the others are none by themselves */
+    /* A rule replaces the first byte of a character; the remaining bytes are invalid. */
     begin_file(), put_piece("\xc3\xa9", -1, 1), put_piece("\xf0\x9f\x91\x8d", -1, 1);
     put_rules(5, half, 3, "a", 2);
     m = load(plain_file(built, n_built, 10));
@@ -553,7 +553,7 @@ static void rare(void) {
                        9),
           "%s", m ? text_of(m, ids, 3, TFM_FORM_TEXT) : err.text);
     CHECK(m && strcmp(text_of(m, ids, 1, TFM_FORM_TOKENS), "\xc3\xa9") == 0,
-          "tokens stay as they are");
+          "tokens are unchanged");
     tfm_model_free(m);
     begin_file(), put_piece("\xf0\x9f\x91\x8d", -1, 1);
     put_rules(5, four, 3, "\xe2\x96\x81", 4);
@@ -570,7 +570,7 @@ static void rare(void) {
     begin_file(), put_rules(5, ring, 2, "a", 2);
     m = load(plain_file(built, n_built, 8));
     CHECK(m && decodes(m, ids, 1100, (memset(text, 'b', sizeof text), text), 1100),
-          "a ring, denormalized, and 1100 letters");
+          "a cycle, denormalized, and 1100 letters");
     tfm_model_free(m);
 
     begin_file(), put_trainer(3, 2);
@@ -594,22 +594,23 @@ static void rare(void) {
         put_number(5, 0), wrap(3, begin);
         m = load(plain_file(built, n_built, 5));
         CHECK(m != NULL, "%s", err.text);
-        IDS_ARE(m, "a  b", 4, 3, 2); /* spaces stay spaces */
+        IDS_ARE(m, "a  b", 4, 3, 2); /* Spaces are kept. */
         tfm_model_free(m);
     }
     begin_file(), put_trainer(3, 2), put_piece(SPACE SPACE, -0.5f, 1);
     m = load(plain_file(built, n_built, 9));
     CHECK(m != NULL, "%s", err.text);
-    IDS_ARE(m, "ab b", 7, 4, 6, 4); /* two marks side by side join nothing else */
+    IDS_ARE(m, "ab b", 7, 4, 6, 4); /* Two marks next to each other join nothing else. */
     tfm_model_free(m);
 
-    /* an unused piece comes apart into what it was merged of: here a letter that is no piece */
+    /* An unused piece is split into the pieces that it was merged from: here into a letter that is no
+       piece. */
     begin_file(), put_trainer(3, 2), put_piece("bq", -0.1f, 5);
     m = load(plain_file(built, n_built, 9));
     CHECK(m != NULL, "%s", err.text);
     IDS_ARE(m, "bqb", 6, 4, 0, 4);
     tfm_model_free(m);
-    /* and no deeper than a hundred times: b^105, of which b^4 stays */
+    /* The splitting stops at a depth of 100: of b^105 the piece b^4 is left. */
     begin_file(), put_trainer(3, 2);
     for (i = 2; i <= 105; i++) {
         memset(many, 'b', (size_t)i);
@@ -623,7 +624,7 @@ static void rare(void) {
           "an unused piece in an unused piece, 104 deep: %d ids %s", (int)count, err.text);
     tfm_model_free(m);
 
-    /* bytes, and a vocabulary that has some of them */
+    /* byte pieces, and a vocabulary with some of them */
     begin_file();
     put_trainer(35, 1);
     for (i = 0; i < 256; i++)
@@ -640,7 +641,7 @@ static void rare(void) {
         static const int32_t mixed[] = {3, 6, 3, 4, 2, 4, 1, 3}, target[] = {2, 5, 3, 4};
         static char scratch[4096];
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
-        /* a byte ends where no byte follows: a word, or a token that gives no text */
+        /* A run of byte pieces ends where the next token is a word or a token without text. */
         CHECK(strcmp(text_of(m, mixed, 8, TFM_FORM_TEXT),
                      "\xef\xbf\xbdzz\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd") == 0,
               "'%s'", text_of(m, mixed, 8, TFM_FORM_TEXT));
@@ -650,7 +651,7 @@ static void rare(void) {
               "as a target: %d ids %s", (int)count, err.text);
     }
     tfm_model_free(m);
-    /* languages of the source alone may lie behind the target's ids */
+    /* Languages of the source alone may have ids beyond the target's. */
     begin_file();
     f = plain_file(built, n_built, 12);
     f.vt = 8;
@@ -715,9 +716,9 @@ static void files(void) {
     if (!m) printf("%s\n", err.text), exit(2);
     IDS_ARE(m, "a b", 5, 7, 3, 1);
     IDS_ARE(m, "bab", 7, 3, 2, 1);    /* 'ab' is no token */
-    IDS_ARE(m, "aqra", 5, 2, 4, 1);   /* unknown to both */
+    IDS_ARE(m, "aqra", 5, 2, 4, 1);   /* x.x is one unknown run and not a token */
     IDS_ARE(m, "bx.x", 7, 3, 2, 1);   /* x.x is one unknown run, and no token */
-    IDS_ARE(m, "bxb", 7, 3, 9, 3, 1); /* x is unknown to the pieces, and a token */
+    IDS_ARE(m, "bxb", 7, 3, 9, 3, 1); /* x is unknown to the pieces, but is a token */
     CHECK(strcmp(text_of(m, all, 10, TFM_FORM_TEXT), " \xe2\x81\x87 ba az y .x") == 0,
           "tokens that are no pieces are plain: '%s'", text_of(m, all, 10, TFM_FORM_TEXT));
     tfm_model_free(m);
@@ -816,7 +817,7 @@ static void sessions(void) {
         memset(large, ' ', 1021);
         CHECK(tfm_translate(s, large, single, sizeof single, &err) == TFM_OK && !*single,
               "spaces take no room");
-        CHECK(c.calls == calls, "nothing was allocated after creation");
+        CHECK(c.calls == calls, "no allocation after the session is made");
         tfm_session_free(s);
         tfm_model_free(m);
         CHECK(c.live == 0, "all is freed");
@@ -837,7 +838,8 @@ static void sessions(void) {
 
 /* ---- languages ---- */
 
-/* Unknown target pieces as the source pieces that they attend to: known ones, unknown runs. */
+/* Unknown target pieces are written as the source pieces that they attend to: known pieces and unknown
+   runs. */
 static void unknowns(void) {
     tfm_session_options o;
     tfm_decode_options d;
@@ -871,7 +873,7 @@ static void unknowns(void) {
     must(tfm_decode(s, &src, &d, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     must(tfm_result_alignment(s, 0, 0, pairs, &err));
-    /* three pieces and the end token; the text begins with no space */
+    /* three pieces and the end token; the text has no leading space */
     for (i = 0; i < r.length; i++)
         at += (size_t)snprintf(expected + at, sizeof expected - at, "%s",
                                surfaces[pairs[i]] + (at == 0 && pairs[i] == 0));
@@ -881,7 +883,7 @@ static void unknowns(void) {
     must(tfm_tokenize_target(m, "ab a", 4, TFM_FORM_TEXT, ids, 32, &i, &scratch, &err));
     must(tfm_tokenize(m, "ab a", 4, TFM_FORM_TEXT, pairs, 32, &n, &scratch, &err));
     CHECK(n == i + 1 && memcmp(ids, pairs, (size_t)i * 4) == 0,
-          "target text is cut as source text, without the end");
+          "target text is tokenized like source text, without the end");
     CHECK_FAILS(tfm_tokenize_target(m, "ab", 2, TFM_FORM_TEXT, ids, 32, &i, NULL, &err),
                 TFM_E_ARGUMENT, "need a scratch arena");
     tfm_session_free(s), tfm_model_free(m);
@@ -916,7 +918,7 @@ static void languages(void) {
     s = tiny_session(m, 2, 8, 12);
     CHECK_FAILS(tfm_translate(s, "ab", out, sizeof out, &err), TFM_E_STATE,
                 "tfm_languages_set comes first");
-    CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out, "blank is blank");
+    CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out, "blank text stays blank");
     CHECK(tfm_translate(s, ">>fra<<ab", first, sizeof first, &err) == TFM_OK, "%s", err.text);
     CHECK_FAILS(tfm_languages_set(s, NULL, "frankish and more than thirty-one bytes", &err),
                 TFM_E_TOKEN, "near it");
@@ -927,7 +929,7 @@ static void languages(void) {
     CHECK(s->src.lengths[0] == 4 && memcmp(s->src.ids, wanted, sizeof wanted) == 0,
           "its token comes first");
     CHECK(tfm_translate(s, ">>deu<<ab", out, sizeof out, &err) == TFM_OK && s->src.ids[0] == 9,
-          "a text's own comes before the session's");
+          "a text's own language has priority over the session's");
     CHECK(tfm_language_find(m, "frr", &id, &err) == TFM_OK && id == 10, "tfm_language_find");
     tfm_session_free(s), tfm_model_free(m);
 
@@ -988,18 +990,18 @@ static void large(void) {
         if (!m) printf("%s\n", err.text), exit(2);
         memset(text, ' ', 1000000);
         CHECK(tokenize(m, text, 1000000, ids, 1, &count) == TFM_OK && count == 0,
-              "a million spaces are none");
+              "a million spaces give no ids");
         memset(text, 'b', 1000000);
         CHECK(tokenize(m, text, 1000000, ids, 3000000, &count) == TFM_OK && count == 1000001,
               "a million letters without a space");
         for (i = 0; i < 1000000; i++) text[i] = "ab q"[tiny_random(&seed) & 3];
         count = 0;
         (void)tokenize(m, text, 1000000, ids, 3000000, &count);
-        CHECK(count > 300000, "a million of both: %d ids", (int)count);
+        CHECK(count > 300000, "a million letters and spaces: %d ids", (int)count);
         tfm_model_free(m);
     }
     SECTION("large models");
-    for (kind = 0; kind < 3; kind++) { /* what the trie makes of many pieces of few bytes */
+    for (kind = 0; kind < 3; kind++) { /* the trie's size for many pieces of few bytes */
         static const char *const names[] = {"two bytes", "many children", "long chains"};
         test_allocator c;
         tfm_allocator a;
@@ -1028,7 +1030,7 @@ static void large(void) {
     }
 }
 
-/* Damage to large files, where they are at hand; compare_sentencepiece.py compares their ids. */
+/* Damages large files, if they are there. compare_sentencepiece.py compares their ids. */
 static void real_files(void) {
     static const char *const names[] = {"sentencepiece/bergamot_vocab.csen.spm",
                                         "sentencepiece/bergamot_vocab.deen.spm",
@@ -1039,7 +1041,7 @@ static void real_files(void) {
                                         "opus-mt-en-mg/target.spm"};
     unsigned seed = 3;
     size_t i;
-    SECTION("files from elsewhere");
+    SECTION("large files");
     for (i = 0; i < sizeof names / sizeof *names; i++) {
         static unsigned char bytes[1 << 20];
         char path[128];
@@ -1050,7 +1052,7 @@ static void real_files(void) {
         stream = fopen(path, "rb");
         if (!stream) {
             char what[160];
-            snprintf(what, sizeof what, "files from elsewhere: no %s", path);
+            snprintf(what, sizeof what, "large files: no %s", path);
             test_skip(what);
             continue;
         }
@@ -1064,12 +1066,12 @@ static void real_files(void) {
             good += read_file(bytes, n) == TFM_OK;
             bytes[at] = was;
         }
-        CHECK(good <= 40, "  a byte changed 40 times: %d still of use", good);
+        CHECK(good <= 40, "  a byte changed 40 times: %d files are usable", good);
     }
 }
 
-/* What a piece comes from: as the package says it (encode(..., return_type="offset_mapping",
-   return_bytes=True)). */
+/* The span of the text that each piece comes from, as the package reports it (encode(...,
+   return_type="offset_mapping", return_bytes=True)). */
 static void spans(void) {
     static const char text[] = "  h\xc3\xa9 l\xc5\x82o \xef\xbc\x99x\xf0\x9f\x91\x8d ";
     static const int32_t bytes[][2] = {{2, 3},   {3, 3},   {3, 5},   {5, 6},   {6, 7},   {7, 7},
@@ -1086,7 +1088,7 @@ static void spans(void) {
     must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 32, &count, NULL, &err));
     must(tokenize(m, source.data, source.size, again, 32, &n));
     CHECK(count == 17 && n == count && memcmp(ids, again, 17 * sizeof *ids) == 0,
-          "ids of tfm_tokenize");
+          "the ids are those of tfm_tokenize");
     for (i = 0; i < 17; i++) {
         same &= (int32_t)got[i].begin == bytes[i][0] && (int32_t)got[i].end == bytes[i][1];
         if (!same) printf("    %d: %d to %d\n", (int)i, (int)got[i].begin, (int)got[i].end), i = 17;
@@ -1106,7 +1108,7 @@ static void spans(void) {
 
 /* ---- tables of packed files ---- */
 
-/* n numbers as they stand in a file: where they are, or on a big-endian machine a copy. */
+/* Returns n numbers in a file's byte order: the array itself, or a copy on a big-endian machine. */
 static void *in_file(const void *numbers, int64_t n, unsigned char *room) {
     const unsigned one = 1;
     int64_t i;
@@ -1120,7 +1122,7 @@ static void *in_file(const void *numbers, int64_t n, unsigned char *room) {
     return room;
 }
 
-/* Reads what was built, in this order. */
+/* Reads the file in `built` with this order of its pieces. */
 static tfm_status read_in_order(const int32_t *order, int64_t n, tfm__sentencepiece *p) {
     static unsigned char room[4 * 300];
     tfm__pool pool, temporary;
@@ -1137,7 +1139,7 @@ static tfm_status read_in_order(const int32_t *order, int64_t n, tfm__sentencepi
     return status;
 }
 
-/* An order from a file is refused unless it is that of the pieces. */
+/* An order in a file must be refused unless it is the order of the pieces. */
 static void orders(void) {
     int32_t order[] = {2, 1, 0, 3, 5, 4, 6, 7}; /* </s> <s> <unk> a ab b ... */
     tfm__sentencepiece p;
@@ -1152,7 +1154,7 @@ static void orders(void) {
         wrong += read_in_order(order, 8, &p) == TFM_OK || !strstr(err.text, "does not come next");
         swap = order[i], order[i] = order[i + 1], order[i + 1] = swap;
     }
-    CHECK(!wrong, "  and 7 orders with two exorder");
+    CHECK(!wrong, "  and 7 orders with two exchanged");
     for (i = 0; i < 8; i++) {
         int32_t kept = order[i];
         order[i] = i % 2 ? 8 : -1;
@@ -1162,8 +1164,8 @@ static void orders(void) {
     CHECK(!wrong, "  and 8 with a number that is not one of a piece");
 }
 
-/* A packed file of layout 1, as version 0.4.0 wrote them, has a double array of the pieces. Layout 2
-   has none. Both give the bits of a plain file. */
+/* Version 0.4.0 wrote packed files of layout 1, which have a double array of the pieces. Layout 2 has
+   none. Both must give the bits of a plain file. */
 static void layouts(void) {
     static const struct {
         int at;

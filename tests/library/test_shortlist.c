@@ -1,5 +1,5 @@
-/* Shortlists: a decode that may emit only some ids, against decodes over the whole vocabulary; and
-   lexical ones, against the caller's list of the same ids. */
+/* Shortlists: compares decodes that may emit only some ids with decodes over the whole vocabulary, and
+   lexical shortlists with the caller's list of the same ids. */
 #include "output.h"
 #include "transformer.h"
 #include "tiny.h"
@@ -29,9 +29,9 @@ static tfm_decode_options options_of(const kind *k) {
     return o;
 }
 
-/* Columns that fill fours and such that do not, and more than a block of bytes; rows that fill
-   panels, fewer, many; a projection of its own, and the embedding without a bias. The last two have
-   a lexicon, for two vocabularies and for one. */
+/* Models with numbers of columns that are a multiple of four or not, or exceed a block of bytes; rows
+   that fill panels, fewer, and many; a projection of their own, or the embedding without a bias. The
+   last two models have a lexicon, for two vocabularies and for one. */
 enum { MODELS = 6, LEXICAL = 4 };
 static tiny model_of(int i) {
     tiny t = tiny_default();
@@ -46,7 +46,8 @@ static tiny model_of(int i) {
     return t;
 }
 
-/* A lexicon for V source and targets target ids: none for some, and for some the same twice. */
+/* Makes a lexicon for V source and target ids. Some source ids have no candidates, and some have a
+   candidate twice. */
 static uint32_t offsets[MOST + 1], list_ids[8 * MOST];
 static void add_lexicon(st_writer *w, int64_t V, int64_t targets) {
     unsigned seed = 77;
@@ -63,7 +64,7 @@ static void add_lexicon(st_writer *w, int64_t V, int64_t targets) {
 typedef struct form {
     const char *name;
     tfm_weight_type weights;
-    int in_place, in_file; /* a file's panels take the place of its rows */
+    int in_place, in_file; /* panels of a file replace its rows */
 } form;
 static const form forms[] = {{"F32", TFM_WEIGHTS_F32, 0, 0},
                              {"F32 in rows", TFM_WEIGHTS_F32, 1, 0},
@@ -83,7 +84,7 @@ static tfm_model *load(int i, const form *f) {
     o.weights = f->weights, o.in_place = f->in_place;
     tiny_write(&w, t);
     if (i >= LEXICAL) add_lexicon(&w, t.vs, t.vt);
-    tiny_raise(&w, END, 0.7f); /* the end comes now and then */
+    tiny_raise(&w, END, 0.7f); /* makes the end token come sometimes */
     if (!f->in_file) return tiny_load(&w, &o);
     if (st_write_file(&w, path)) printf("%s: cannot be written\n", path), exit(2);
     st_free(&w);
@@ -106,7 +107,7 @@ static tfm_session *make(const tfm_model *model, const tfm_session_options *o) {
     return s;
 }
 
-/* All V ids in some order, the end token among the first n. */
+/* Puts all V ids in random order, with the end token among the first n. */
 static void shuffle(int32_t *list, int32_t V, int32_t n, unsigned *seed) {
     int32_t i, other, swap;
     for (i = 0; i < V; i++) list[i] = i;
@@ -124,7 +125,7 @@ static int has(const int32_t *list, int32_t n, int32_t id) {
     return 0;
 }
 
-/* Everything that a row's hypotheses say, as bytes. */
+/* Collects everything that a row's hypotheses say, as bytes. */
 typedef struct outcome {
     size_t n;
     char bytes[1024];
@@ -149,7 +150,7 @@ static int same_outcome(const outcome *a, const outcome *b) {
     return a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
 }
 
-/* How many rows say the same after these options in these sessions. */
+/* Counts the rows that have the same results after these options in these sessions. */
 static int rows_alike(tfm_session *s, const tfm_decode_options *o, tfm_session *other,
                       const tfm_decode_options *others) {
     tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
@@ -189,7 +190,7 @@ static void whole(const tfm_model *model, const char *name) {
 
 /* ---- some ids ---- */
 
-/* Greedy, step by step, next to a session that forbids all others. */
+/* Decodes greedily step by step, and compares with a session that forbids all other ids. */
 static void some(const tfm_model *model, const char *name) {
     int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], n, b, i;
     tfm_session_options with = limits(V), without = limits(0);
@@ -238,7 +239,8 @@ static void some(const tfm_model *model, const char *name) {
     tfm_session_free(s), tfm_session_free(plain);
 }
 
-/* Whatever the search, only what is in the list comes out, and alone as in the batch. */
+/* For every search only ids of the list may come out, and each row must have the same results alone
+   and in the batch. */
 static void batches(const tfm_model *model, const char *name) {
     int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], n = V / 2, b, i, r;
     tfm_session_options together = limits(n), apart = limits(V);
@@ -276,7 +278,8 @@ static void batches(const tfm_model *model, const char *name) {
 
 /* ---- lexical ---- */
 
-/* What row b may emit: the definition, and what those options add. In any order; how many. */
+/* Lists the ids that row b may emit: those of the definition, and those that the options add, in any
+   order. Returns their number. */
 static int32_t candidates_of(const tfm_model *model, const tfm_batch *src, int32_t b,
                              const tfm_decode_options *o, int32_t *list) {
     const tfm_config *c = tfm_model_config(model);
@@ -298,7 +301,7 @@ static int32_t candidates_of(const tfm_model *model, const tfm_batch *src, int32
     return n;
 }
 
-/* Options that add candidates: forced ones, favoured ones. */
+/* Options that add candidates: forced tokens and favoured tokens. */
 static const int32_t firsts[ROWS] = {-1, 12, -1, 3, -1, 30}, ends[] = {END, 40},
                      prefix_ids[ROWS * 2] = {9, 40, 1, 1, 50, 1, 60, 2, 1, 1, 1, 70},
                      prefix_lengths[ROWS] = {2, 0, 1, 1, 0, 2};
@@ -309,8 +312,8 @@ static void add_options(tfm_decode_options *o, int variant) {
     if (variant == 2) o->prefix_bias = 0.9;
 }
 
-/* That row alone, with the list of its candidates, in lockstep with its lexical one: outcome, and how
-   many logits differ. */
+/* Compares a row alone, with the list of its candidates, with its lexical decode step by step:
+   outcome, and number of logits that differ. */
 static outcome apart(tfm_session *s, tfm_session *other, const tfm_model *model,
                      const tfm_batch *src, int32_t b, tfm_decode_options o, int *wrong) {
     int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], running = 1, i;
@@ -337,7 +340,7 @@ static outcome apart(tfm_session *s, tfm_session *other, const tfm_model *model,
 }
 
 static void lexical(const tfm_model *model, const char *name) {
-    enum { WAYS = 3 }; /* all in one product, in the full one, in another order */
+    enum { WAYS = 3 }; /* all rows in one product, in the full product, in another order */
     int32_t V = tfm_model_config(model)->tgt_vocab_size, most = 0, b, n, list[MOST];
     int32_t moved[ROWS * SOURCE], moved_lengths[ROWS], some_ids[ROWS * SOURCE];
     tfm_batch src = tiny_batch(some_ids, lengths, ROWS, SOURCE), turned;
@@ -345,7 +348,7 @@ static void lexical(const tfm_model *model, const char *name) {
     tfm_session *s, *tight, *one, *other;
     tfm_decode_options o;
     int k, variant, same[WAYS] = {0, 0, 0}, rows = 0, wrong = 0, unlike = 0;
-    memcpy(some_ids, ids, sizeof some_ids), some_ids[4 * SOURCE + 2] = 0; /* a pad in between */
+    memcpy(some_ids, ids, sizeof some_ids), some_ids[4 * SOURCE + 2] = 0; /* a pad between tokens */
     turned = tiny_batch(moved, moved_lengths, ROWS, SOURCE);
     for (b = 0; b < ROWS; b++) {
         memcpy(moved + b * SOURCE, some_ids + (ROWS - 1 - b) * SOURCE, SOURCE * sizeof *ids);
@@ -430,12 +433,12 @@ static void others(void) {
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(tfm_result_count(s, 0) == 1 && r.length == 4 && r.score == 0,
-          "alternatives of one id: one, which is certain");
+          "alternatives among one id: one, with probability 1");
     for (i = 0; i < 2; i++) {
         o.alternatives = 0, o.samples = i, o.forbidden = five, o.n_forbidden = 1;
         must(tfm_decode(s, &src, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
-        CHECK(r.finish == TFM_STUCK && r.length == 0, "all of it forbidden: stuck");
+        CHECK(r.finish == TFM_STUCK && r.length == 0, "all ids forbidden: the decode is stuck");
     }
     tfm_session_free(s), tfm_model_free(model);
 }
@@ -448,7 +451,7 @@ static void memory(void) {
     int f, i;
     unsigned seed = 1;
     tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
-    SECTION("one allocation, of the size that was told");
+    SECTION("one allocation of the announced size");
     for (f = 0; f < 2 * FORMS; f++) {
         tfm_model *model = load(f < FORMS ? 1 : LEXICAL, &forms[f % FORMS]);
         int told = 0, calls = 0, live = 0, k;
@@ -482,7 +485,7 @@ static void memory(void) {
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- refused arguments ---- */
 
 static void arguments(void) {
     static const int32_t good[] = {9, END, 4, 7}, beyond[] = {4, 13}, below[] = {4, 5, -1};
@@ -498,7 +501,7 @@ static void arguments(void) {
     int32_t running = 1, b, alike = 0;
     size_t bytes = 0;
     outcome expected[ROWS];
-    SECTION("arguments, and a decode that refused ones leave alone");
+    SECTION("arguments, and a decode that refused calls leave unchanged");
     memset(&o, 0, sizeof o);
     o.shortlist = good, o.n_shortlist = 4;
     must(tfm_decode(s, &src, &o, &err));
@@ -543,7 +546,7 @@ static void arguments(void) {
                 "max_shortlist is 14, expected 0 to the target vocabulary's 13 tokens");
     so = limits(-1);
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_shortlist is -1");
-    CHECK(!none && !bytes, "and nothing is made");
+    CHECK(!none && !bytes, "no session is made");
     tfm_session_free(s), tfm_session_free(plain), tfm_model_free(model);
 }
 
@@ -557,10 +560,10 @@ static void lexical_arguments(void) {
     tfm_decode_options o;
     int32_t running = 1;
     outcome expected, now;
-    SECTION("arguments of lexical ones, which leave a decode alone");
+    SECTION("arguments of lexical shortlists, which leave a decode unchanged");
     memset(&o, 0, sizeof o), o.lexical_shortlist = 1;
     CHECK(tfm_model_config(model)->has_shortlist && !tfm_model_config(model)->shortlist_first,
-          "the config tells");
+          "the config has shortlist_first");
     must(tfm_decode(s, &one, &o, &err));
     expected = outcome_of(s, 0);
     must(tfm_start(s, &one, &o, &err));
@@ -573,7 +576,7 @@ static void lexical_arguments(void) {
 #undef REFUSED
     while (running) must(tfm_step(s, &running, &err));
     now = outcome_of(s, 0);
-    CHECK(same_outcome(&now, &expected), "the row as without the refusals");
+    CHECK(same_outcome(&now, &expected), "the row has the results that it has without the refusals");
     so = limits(0), plain = make(model, &so);
     o.n_shortlist = 0;
     CHECK_FAILS(tfm_start(plain, &one, &o, &err), TFM_E_ARGUMENT,
@@ -585,12 +588,13 @@ int main(void) {
     static void (*const tests[])(const tfm_model *, const char *) = {whole, some, batches, lexical};
     static const char *const titles[] = {
         "the whole vocabulary, shuffled: ids and scores of every search",
-        "some ids: the full projection's logits to the bit, and no others; greedy's ids",
+        "some ids: the bits of the full projection's logits, and no others; greedy's ids",
         "in a batch in two threads, and alone",
         "lexical: as the caller's list of the same ids, alone, logits too"};
     static const uint16_t one = 1;
     int big_endian =
-        !*(const unsigned char *)&one; /* emulated: the lexicons alone, or it takes minutes */
+        /* Emulated kernels run the lexicons alone, because all tests would take minutes. */
+        !*(const unsigned char *)&one;
     unsigned seed = 4;
     int i, f, t;
     for (i = 0; i < ROWS * SOURCE; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 10);
@@ -600,7 +604,7 @@ int main(void) {
             for (f = 0; f < FORMS; f += big_endian ? FORMS - 1 : 1) {
                 tfm_model *model;
                 char name[64];
-#ifdef TRANSFORMER_BLAS /* which decides by itself */
+#ifdef TRANSFORMER_BLAS /* The library chooses the set itself. */
                 if (i == 3 && f < 3) continue;
 #endif
                 model = load(i, &forms[f]);

@@ -1,6 +1,6 @@
-/* Sources that are not ids: embeddings instead of looked-up ones and a memory instead of the
-   encoder's give the same bits, also of a model file that has neither; projections and wide
-   memories; batches, threads, pads; what is refused. */
+/* Sources that are not ids: embeddings instead of looked-up ones, and a memory instead of the
+   encoder's, must give the same bits, also with a model file that lacks both. Also tests projections,
+   wide memories, batches, threads, pads and refused sources. */
 #include "transformer.h"
 #include "tiny.h"
 
@@ -8,9 +8,9 @@ enum { ROWS = 5, WIDTH = 9, D = 20, V = 13, IN = 31, WIDE = 27, CAP = 12 };
 
 static int32_t ids[ROWS * WIDTH], lengths[ROWS] = {9, 3, 1, 7, 5};
 static const int32_t start_ids[ROWS * 3] = {1, 5, 2, 1, 7, 3, 1, 1, 9, 1, 12, 4, 1, 3, 3};
-static tiny shape; /* of the model at hand */
+static tiny shape; /* settings of the current model */
 
-/* Leaves out the tensors whose names begin so. */
+/* Removes the tensors whose names begin with this prefix. */
 static void drop(st_writer *w, const char *prefix) {
     size_t i, n = 0;
     for (i = 0; i < w->n_entries; i++)
@@ -35,7 +35,7 @@ static tfm_tensor vectors(int64_t rows, int64_t width, int64_t columns, unsigned
     return t;
 }
 
-/* Past the lengths stands NaN, which would show in every sum. */
+/* Behind the lengths there is NaN, which would show in every sum. */
 static void poison(const tfm_tensor *t) {
     int64_t b, i, columns = t->dims[2], width = t->dims[1];
     for (b = 0; b < t->dims[0]; b++)
@@ -50,7 +50,8 @@ static tfm_batch batch_of(const int32_t *some_ids, const tfm_tensor *embeddings,
     return b;
 }
 
-/* What a source comes to: the memory, logits, scores, and what a beam of 3 finds. */
+/* Collects everything that a source leads to: the memory, logits, scores, and the results of a beam of
+   3. */
 typedef struct outcome {
     float memory[(int)ROWS * WIDTH * WIDE], logits[(int)ROWS * 3 * V];
     double scores[ROWS * 4], best[ROWS];
@@ -131,7 +132,7 @@ static void instead(const char *name, const char *config, double scale) {
     src = batch_of(NULL, &embeddings, NULL), got = outcome_of(m, &src);
     CHECK(is_same(&expected, &got), "embeddings have the bits of ids");
     src = batch_of(ids, &embeddings, NULL), got = outcome_of(m, &src);
-    CHECK(is_same(&expected, &got), "  and with the ids beside them");
+    CHECK(is_same(&expected, &got), "  and with the ids next to them");
     src = batch_of(NULL, NULL, &memory), got = outcome_of(m, &src);
     CHECK(is_same(&expected, &got), "a memory has the bits of the encoder's");
     swapped = test_like(tfm_tensor_3d(NULL, TFM_F32, WIDTH, ROWS, D));
@@ -149,7 +150,7 @@ static void instead(const char *name, const char *config, double scale) {
     src = batch_of(NULL, &embeddings, NULL), got = outcome_of(m, &src);
     CHECK(is_same(&expected, &got) && tfm_model_config(m)->src_vocab_size == 0 &&
               tfm_model_config(m)->d_input == D,
-          "the same of a file without src_embedding");
+          "the same with a file without src_embedding");
     tfm_model_free(m);
 
     tiny_write(&w, shape), drop(&w, "src_"), drop(&w, "encoder.");
@@ -157,7 +158,7 @@ static void instead(const char *name, const char *config, double scale) {
     src = batch_of(NULL, NULL, &memory), got = outcome_of(m, &src);
     CHECK(is_same(&expected, &got) && tfm_model_config(m)->n_encoder_layers == 0 &&
               tfm_model_config(m)->d_input == 0 && tfm_model_config(m)->d_memory == D,
-          "  and of one without an encoder");
+          "  and with a file without an encoder");
     tfm_model_free(m);
 }
 
@@ -182,8 +183,8 @@ static void pads(void) {
     m = tiny_load(&w, NULL);
     expected = outcome_of(m, &src);
     src.embeddings = &embeddings, got = outcome_of(m, &src);
-    memcpy(got.memory, expected.memory, sizeof got.memory); /* at pads it has no meaning */
-    CHECK(is_same(&expected, &got), "ids beside embeddings say which are pads, also inside");
+    memcpy(got.memory, expected.memory, sizeof got.memory); /* values that have no meaning at pads */
+    CHECK(is_same(&expected, &got), "ids next to embeddings say which are pads, also inside");
     memcpy(kept, lengths, sizeof kept), memcpy(lengths, full, sizeof full);
     got = outcome_of(m, &src);
     for (i = 0; i < ROWS; i++)
@@ -234,7 +235,7 @@ static void widths(void) {
           "src_projection against a plain loop: %.2g",
           difference(got.logits, expected.logits, (int64_t)ROWS * 3 * V));
     tfm_model_free(m);
-    /* of a wide memory some columns are zero: the model is one with a narrow one */
+    /* Some columns of a wide memory are zero, so the model equals one with a narrow memory. */
     shape = tiny_default();
     shape.memory = WIDE;
     tiny_write(&w, shape), drop(&w, "src_"), drop(&w, "encoder.");
@@ -263,9 +264,9 @@ static void widths(void) {
     tfm_model_free(m);
 }
 
-/* ---- what transformers computes (tests/make/make_vectors.py) ---- */
+/* ---- comparison with transformers (tests/make/make_vectors.py) ---- */
 
-/* model: a file's path; of an empty one that of the family. */
+/* model: a file's path; empty: the model of that family */
 static void family(const char *name, const char *model) {
     char path[128];
     tfm_safetensors *file;
@@ -313,7 +314,7 @@ static void family(const char *name, const char *model) {
     tfm_session_free(s), tfm_model_free(m), tfm_safetensors_free(file);
 }
 
-/* ---- the same bits, whatever stands beside ---- */
+/* ---- the same bits in any batch ---- */
 
 static void identity(const char *name, tfm_weight_type type, tfm_dtype cache, int of_memory,
                      int packed) {
@@ -369,7 +370,7 @@ static void identity(const char *name, tfm_weight_type type, tfm_dtype cache, in
         tfm_session_free(s);
     }
     CHECK(!bad, "%s: alone, in batches, in any order, in 1, 4 and 7 threads", name);
-    /* what is no number, or too large for one, stays in its row */
+    /* Values that are NaN, or too large for a type, must stay in their row. */
     for (row = 0, bad = 0; row < 3; row++)
         for (i = 0; i < lengths[row] * x.dims[2]; i++)
             ((float *)x.data)[row * x.strides[0] + i] = row == 2 ? 3e38f
@@ -382,7 +383,7 @@ static void identity(const char *name, tfm_weight_type type, tfm_dtype cache, in
                memcmp(mixed_up.found + row * CAP, together.found + row * CAP,
                       CAP * sizeof *together.found) != 0 ||
                mixed_up.best[row] != together.best[row];
-    CHECK(!bad, "  beside rows of NaN, infinity and 3e38");
+    CHECK(!bad, "  next to rows of NaN, infinity and 3e38");
     tfm_session_free(s), tfm_model_free(m);
 }
 
@@ -406,13 +407,13 @@ static void limits(void) {
     CHECK(tfm_model_config(m)->max_source_positions == 0 &&
               tfm_model_config(m)->max_target_positions == 10 &&
               tfm_model_config(m)->max_positions == 10,
-          "a memory's positions have no limit, the target's have");
+          "a memory's positions have no limit, the target's do");
     tfm_model_free(m);
     shape.memory = WIDE, o.max_target = 10;
     m = tiny_model(shape);
     must(tfm_session_bytes(m, &o, &wide, &err));
     CHECK(wide - narrow >= 2 * 600 * 4 * (WIDE - D) && wide - narrow < 2 * 600 * 4 * WIDE,
-          "a session has room for a memory as wide as it is");
+          "a session has room for a memory as wide as the model's");
     o.max_batch = o.max_source = INT32_MAX;
     CHECK(tfm_session_bytes(m, &o, &wide, &err) != TFM_OK, "%s", err.text);
     o.max_batch = 2, o.max_source = 600;
@@ -439,7 +440,7 @@ static void refusals(void) {
     tfm_model *all, *decoder;
     tfm_session *s, *d;
     lacks.data = NULL;
-    SECTION("what is refused");
+    SECTION("refused sources");
     shape = tiny_default();
     all = tiny_model(shape);
     shape.without = "src_ encoder.";
@@ -498,14 +499,14 @@ static void text(void) {
     char out[256];
     size_t size = 0;
     int32_t some[8], n = 0;
-    SECTION("text out of vectors");
+    SECTION("vectors in, text out");
     shape = tiny_default();
     shape.without = "src_ encoder.";
     shape.tgt = "p\ns\n.\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\n";
     m = tiny_model(shape);
     s = tiny_session(m, 1, 3, 12);
     src.memory = &x;
-    CHECK(!tfm_model_config(m)->has_text, "has_text is of both sides");
+    CHECK(!tfm_model_config(m)->has_text, "has_text needs both sides");
     must(tfm_decode(s, &src, NULL, &err));
     must(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, sizeof out, &size, &err));
     CHECK(size > 0, "\"%.*s\"", (int)size, out);
@@ -518,7 +519,8 @@ static void text(void) {
 }
 #endif
 
-/* With two arguments: a case of that file by the model of the other (tests/tools/test_vectors.py). */
+/* With two arguments the program compares a case of that file with the model of the other
+   (tests/tools/test_vectors.py). */
 int main(int argc, char **argv) {
     unsigned seed = 9;
     int32_t i;
@@ -534,11 +536,11 @@ int main(int argc, char **argv) {
             2.5);
     pads();
     widths();
-    SECTION("what transformers computes");
+    SECTION("comparison with transformers");
     family("whisper", "");
     family("trocr", "");
     family("donut", "");
-    SECTION("the same bits, whatever stands beside");
+    SECTION("the same bits in any batch");
     identity("embeddings, F32", TFM_WEIGHTS_AS_STORED, TFM_F32, 0, 0);
     identity("memory, F32", TFM_WEIGHTS_AS_STORED, TFM_F32, 1, 0);
     identity("embeddings, int8, a cache in F16", TFM_WEIGHTS_I8, TFM_F16, 0, 0);

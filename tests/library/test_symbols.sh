@@ -1,5 +1,5 @@
-# What the object file shows to a linker: only tfm_ functions; nothing at all when static. And nothing
-# in the header that ends the process, prints, or reads the environment.
+# Checks the symbols that the object file shows to a linker: only tfm_ functions, and nothing at all in a
+# static copy. The header must not refer to functions that end the process, print, or read the environment.
 . tests/check.sh
 unit=build/symbols
 printf '#define TRANSFORMER_IMPLEMENTATION\n#include "transformer.h"\n' > $unit.c
@@ -14,13 +14,13 @@ fi
 for macro in NO_STDIO NO_TEXT 'NO_STDIO -DTRANSFORMER_NO_TEXT'; do
     check "compiles with -DTRANSFORMER_$macro" "" "$(${CC:-cc} -O1 -I. -DTRANSFORMER_$macro -c $unit.c -o $unit.sub.o 2>&1)"
 done
-# What people copy, included alone, where nothing calls most of it
+# Compiles the single headers that people copy, each alone in a unit that calls nearly none of its functions.
 for header in transformer examples/translate/text/buffer examples/translate/text/protect examples/translate/text/sentences; do
     echo "#include \"$header.h\"" > ${unit}_alone.c
     check "$header.h alone: no warning" "" "$(${CC:-cc} -Wall -Wextra -I. -c ${unit}_alone.c -o ${unit}_alone.o 2>&1)"
 done
-# Every public function that has a tfm_error, called with zeros alone: it is refused, and its message names no
-# other function.
+# Calls every public function that has a tfm_error with zeros alone. The call must be refused, and its message
+# must name no other function.
 {
     cat << 'END'
 #define TRANSFORMER_IMPLEMENTATION
@@ -36,7 +36,7 @@ END
         /;$/ && text ~ /^ TFM_DEF tfm_status.*tfm_error \*err\)/ {
             name = text; sub(/^ TFM_DEF tfm_status /, "", name); sub(/\(.*/, "", name)
             sub(/^[^(]*\(/, "", text); n = split(text, parameters, ","); call = name "("
-            for (i = 1; i < n; i++) { # C++ wants an enum for an enum
+            for (i = 1; i < n; i++) { # C++ needs an enum for an enum argument.
                 type = parameters[i]; sub(/[a-z_0-9]+ *$/, "", type); call = call "(" type ")0, " }
             print "    WALK(\"" name "\", " call "&err));" } /;$/ { text = "" }
         /^#endif .* TRANSFORMER_H / { exit }' transformer.h

@@ -1,5 +1,5 @@
-/* Text: how it falls into tokens and comes together again, what is refused, and tfm_translate
-   against the calls that it is made of. */
+/* Text: how texts become tokens and tokens become texts, which texts are refused, and tfm_translate
+   against the calls that it consists of. */
 #include "transformer.h"
 #include "tiny.h"
 
@@ -20,7 +20,7 @@ static tfm_model *text_model(const char *src, const char *kinds) {
     return tiny_model(t);
 }
 
-/* The ids of a text, as "4 5 6", or the error. */
+/* Returns the ids of a text as "4 5 6", or the error. */
 static const char *ids_of(const tfm_model *m, const char *text, size_t size, tfm_text_form form) {
     static char shown[512];
     int32_t ids[64], count = -1, i;
@@ -93,7 +93,7 @@ static const char *text_of(const tfm_model *m, const int32_t *ids, int32_t n, tf
     return text;
 }
 
-/* Spaces before punctuation. */
+/* Tests spaces before punctuation. */
 static void cleaning(void) {
     static const int32_t stop[] = {4, 5, 9, 8, 9, 9, 8, 9}, quote[] = {4, 9, 11, 9, 12};
     tfm_model *m = text_model(words, ", \"tgt_text\": \"pieces\", \"clean_up\": \"spaces\"");
@@ -105,7 +105,7 @@ static void cleaning(void) {
     CHECK(strcmp(text_of(m, quote, 3, TFM_FORM_TEXT), "hel '") == 0, "its begin: '%s'",
           text_of(m, quote, 3, TFM_FORM_TEXT));
     CHECK(strcmp(text_of(m, stop, 4, TFM_FORM_TOKENS), SPACE "hel lo " SPACE " .") == 0,
-          "tokens stay: '%s'", text_of(m, stop, 4, TFM_FORM_TOKENS));
+          "as tokens the text is unchanged: '%s'", text_of(m, stop, 4, TFM_FORM_TOKENS));
     tfm_model_free(m);
 }
 
@@ -119,7 +119,7 @@ static void detokenizing(void) {
     CHECK(strcmp(text_of(m, ids, 7, TFM_FORM_TEXT), "hello world. x y") == 0, "pieces: '%s'",
           text_of(m, ids, 7, TFM_FORM_TEXT));
     CHECK(strcmp(text_of(m, ids + 5, 1, TFM_FORM_TEXT), "") == 0, "a lone space is dropped");
-    CHECK(strcmp(text_of(m, ids, 0, TFM_FORM_TEXT), "") == 0, "no ids, no text");
+    CHECK(strcmp(text_of(m, ids, 0, TFM_FORM_TEXT), "") == 0, "no ids give an empty text");
     CHECK(strcmp(text_of(m, ids, 3, TFM_FORM_TOKENS), SPACE "hel lo " SPACE "wor") == 0,
           "tokens: '%s'", text_of(m, ids, 3, TFM_FORM_TOKENS));
     CHECK_FAILS(tfm_detokenize(m, bad, 2, TFM_FORM_TEXT, buffer, 8, &size, &err), TFM_E_TOKEN,
@@ -155,7 +155,7 @@ static void translating(void) {
         size_t size = 0;
         CHECK(tfm_translate(one, lines[i], single, sizeof single, &err) == TFM_OK, "");
         same &= strcmp(single, out[i].data) == 0 && strlen(single) == out[i].size;
-        /* the same by hand */
+        /* the same with the single calls */
         CHECK(tfm_tokenize(m, lines[i], strlen(lines[i]), TFM_FORM_TEXT, ids, 8, &count, NULL,
                            &err) == TFM_OK,
               "");
@@ -171,7 +171,7 @@ static void translating(void) {
         same &= strcmp(single, expected) == 0;
     }
     CHECK(same && out[1].size == 0 && out[3].size == 0 && out[0].size > 0,
-          "a batch with blank lines, each line alone, and the calls by hand agree");
+          "a batch with blank lines, each line alone, and the single calls agree");
     CHECK_FAILS(tfm_translate(one, "a a a a a a a a a", single, sizeof single, &err),
                 TFM_E_TOO_LONG, "text has 9 tokens, there is room for 8");
     CHECK_FAILS(tfm_translate(one, "hello world", tiny_buffer, sizeof tiny_buffer, &err),
@@ -183,7 +183,7 @@ static void translating(void) {
     CHECK_FAILS(tfm_translate_batch(one, in, out, 2, NULL, buffer, sizeof buffer, &err),
                 TFM_E_TOO_LONG, "2 texts");
     CHECK(tfm_translate_batch(one, in, out, 0, NULL, buffer, sizeof buffer, &err) == TFM_OK,
-          "no texts at all");
+          "an empty batch of texts");
     tfm_session_free(s), tfm_session_free(one), tfm_model_free(m);
     m = tiny_model(tiny_default());
     one = tiny_session(m, 1, 8, 20);
@@ -192,7 +192,7 @@ static void translating(void) {
     tfm_session_free(one), tfm_model_free(m);
 }
 
-/* A session's tokens and spans as "4:0-5 2:5-5", or the error. */
+/* Returns a session's tokens and spans as "4:0-5 2:5-5", or the error. */
 static const char *spans_of(tfm_session *s, const char *text, tfm_text_form form) {
     static char shown[512];
     tfm_span spans[16];
@@ -248,7 +248,7 @@ static void session_tokens(void) {
     CHECK(tfm_session_tokenize(s, &blank, TFM_FORM_TEXT, ids, spans, 4, &count, &left, &err) ==
                   TFM_OK &&
               count == 0 && left == 0,
-          "nothing is cut of nothing");
+          "an empty text is not cut");
     tfm_session_free(s), tfm_model_free(m);
     m = text_model(characters, ", \"src_unk\": 3, \"src_text\": \"characters\"");
     s = tiny_session(m, 1, 4, 8);
@@ -272,8 +272,8 @@ static void session_tokens(void) {
     tfm_session_free(s), tfm_model_free(m);
 }
 
-/* A text that is too long, cut on request: translated as its beginning, and the result says how much
-   of it is left out. keep_end changes no text. */
+/* Tests texts that are too long and cut on request. The beginning is translated, and the result says
+   how much was left out. keep_end must not change a text. */
 static void truncated(void) {
     tfm_model *m = text_model(words, ", \"src_unk\": 3, \"src_end\": 2, \"tgt_text\": \"pieces\"");
     tfm_session *s = tiny_session(m, 3, 8, 20);
@@ -294,7 +294,7 @@ static void truncated(void) {
         must(tfm_result_get(s, 0, 0, &r, &err));
         CHECK(r.left_out == 3, "8 of 11 tokens are read, the end token among them");
         must(tfm_result_get(s, 1, 0, &r, &err));
-        CHECK(r.left_out == 0 && out[0].size == 0, "the others as ever");
+        CHECK(r.left_out == 0 && out[0].size == 0, "the other texts are unchanged");
         must(tfm_translate(s, "a b a a b a a", single, sizeof single, &err));
         CHECK(strcmp(out[1].data, single) == 0, "as its first 7: %s", single);
         o.truncate = 3;
@@ -309,7 +309,7 @@ static void truncated(void) {
     tfm_session_free(s), tfm_model_free(m);
 }
 
-/* A status for each text; sizes as numbers; an output that grows without translating again. */
+/* Tests a status for each text, sizes as numbers, and an output that grows without translating again. */
 static void faults_and_sizes(void) {
     static const char *const lines[] = {"hello world", "b \x80", "", "a a a a a a a a a", "x"};
     tfm_model *m = text_model(words, ", \"src_unk\": 3, \"tgt_text\": \"pieces\"");
@@ -326,17 +326,17 @@ static void faults_and_sizes(void) {
     memset(&o, 0, sizeof o), memset(faults, 7, sizeof faults);
     o.faults = faults;
     for (i = 0; i < 5; i++) in[i].data = lines[i], in[i].size = strlen(lines[i]);
-    CHECK(tfm_translation_size(s) == 0, "no translation, no size");
+    CHECK(tfm_translation_size(s) == 0, "no translation has no size");
     CHECK_FAILS(tfm_translation_get(s, out, buffer, sizeof buffer, &err), TFM_E_STATE,
                 "has no translations");
     must(tfm_translate_batch(s, in, out, 5, &o, buffer, sizeof buffer, &err));
     CHECK(faults[0].status == TFM_OK && faults[1].status == TFM_E_UTF8 &&
               faults[2].status == TFM_OK && faults[3].status == TFM_E_TOO_LONG &&
               faults[4].status == TFM_OK && !faults[0].text[0],
-          "each has its own");
+          "each text has its own status");
     CHECK(strstr(faults[1].text, "not UTF-8 at byte 2") && strstr(faults[3].text, "9 tokens"),
           "'%s', '%s'", faults[1].text, faults[3].text);
-    CHECK(out[1].size == 0 && out[2].size == 0 && out[3].size == 0, "those left out are empty");
+    CHECK(out[1].size == 0 && out[2].size == 0 && out[3].size == 0, "texts with an error are empty");
     for (i = 0; i < 5; i++) needed += out[i].size + 1;
     CHECK(tfm_translation_size(s) == needed, "%d bytes", (int)needed);
     exact = (char *)malloc(needed);
@@ -346,17 +346,17 @@ static void faults_and_sizes(void) {
     must(tfm_translation_get(s, again, exact, needed, &err));
     for (i = 0; i < 5; i++)
         same &= again[i].size == out[i].size && strcmp(again[i].data, out[i].data) == 0;
-    CHECK(same && memcmp(exact, buffer, needed) == 0, "written again, in exactly so many bytes");
+    CHECK(same && memcmp(exact, buffer, needed) == 0, "written again, in exactly that many bytes");
     must(tfm_translation_get(s, NULL, exact, needed, &err));
     free(exact);
     for (i = 0; i < 5; i += 4) {
         must(tfm_translate(s, lines[i], single, sizeof single, &err));
         same &= strcmp(single, out[i].data) == 0;
     }
-    CHECK(same, "the others are as each alone");
+    CHECK(same, "the other texts are as each alone");
     in[0].data = "\xff", in[0].size = 1, in[4] = in[0];
     must(tfm_translate_batch(s, in, out, 5, &o, buffer, sizeof buffer, &err));
-    CHECK(tfm_translation_size(s) == 5 && faults[0].status == TFM_E_UTF8, "all left out or blank");
+    CHECK(tfm_translation_size(s) == 5 && faults[0].status == TFM_E_UTF8, "all texts refused or blank");
     SECTION("an output that grows");
     single[0] = 'q';
     CHECK_FAILS(tfm_translate(s, "hello world", single, 1, &err), TFM_E_TOO_SMALL, "takes ");
@@ -374,7 +374,7 @@ static void faults_and_sizes(void) {
     CHECK_FAILS(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
                 "NULL");
     must(tfm_start(s, &src, NULL, &err)), must(tfm_step(s, &running, &err));
-    CHECK(tfm_translation_size(s) == 0, "gone on to other work");
+    CHECK(tfm_translation_size(s) == 0, "the session has other work now");
     CHECK_FAILS(tfm_translation_get(s, NULL, single, sizeof single, &err), TFM_E_STATE,
                 "has no translations");
     CHECK(tfm_translation_size(NULL) == 0, "");
@@ -432,7 +432,7 @@ static void target_text(void) {
     }
 }
 
-/* TFM_FORM_ESCAPED: any tokens on one line, and back to the same ids. */
+/* TFM_FORM_ESCAPED writes any tokens on one line, and reads the same ids back. */
 static void escaped(void) {
     static const char vocabulary[] = "<pad>\n<s>\n</s>\n<unk>\na b\n \n\r\n\v\f\n\xc2\x85\n"
                                      "\xe3\x80\x80x\n\\\n\\n\n\\\\s\n";
@@ -448,18 +448,18 @@ static void escaped(void) {
     CHECK(strcmp(text_of(m, all, 9, TFM_FORM_ESCAPED), line) == 0, "written: %s",
           text_of(m, all, 9, TFM_FORM_ESCAPED));
     CHECK(strcmp(text_of(m, all, 2, TFM_FORM_TOKENS), "a b  ") == 0,
-          "other forms are as they were");
+          "other forms are unchanged");
     IDS(m, "a\\sb \\s \\r \\v\\f \\u0085 \\u3000x \\\\ \\\\n \\\\\\\\s", TFM_FORM_ESCAPED,
         "4 5 6 7 8 9 10 11 12");
     must(tfm_tokenize_target(m, line, sizeof line - 1, TFM_FORM_ESCAPED, ids, 16, &n, NULL, &err));
-    CHECK(n == 9 && memcmp(ids, all, sizeof all) == 0, "the same of the target");
+    CHECK(n == 9 && memcmp(ids, all, sizeof all) == 0, "target tokens too");
     IDS(m, "\\ \\q \\u12 \\ud800 \\uzzzz \\u0000 <s>\\", TFM_FORM_ESCAPED, "10 3 3 3 3 3 3");
     IDS(m, "\\u005c \\u005Cn \\x0a", TFM_FORM_ESCAPED, "10 11 3");
     IDS(m, "\\n \\\\s", TFM_FORM_TOKENS, "11 12");
     tfm_model_free(m);
 }
 
-/* "w0" to "w263", a line each. */
+/* Makes the tokens "w0" to "w263", a line each. */
 static const char *numbered(int n) {
     static char lines[4096];
     int i, at = 0;
@@ -467,10 +467,10 @@ static const char *numbered(int n) {
     return lines;
 }
 
-/* Bytes from an id on: what comes out is UTF-8, whatever came in. */
+/* Tests ids that are bytes plus an offset. The output must be UTF-8 for any ids. */
 static void bytes(void) {
     static const char text[] = "a\xc3\xa9 \xe4\xb8\xad\n \xf0\x9f\x98\x80";
-    /* what Python's errors="ignore" keeps of these, in hexadecimal */
+    /* what Python's errors="ignore" keeps of these bytes, in hexadecimal */
     static const struct {
         const char *in, *out;
     } rows[] = {{"e4 b8 41", "A"},
@@ -502,7 +502,7 @@ static void bytes(void) {
     for (i = 0; i < n - 1 && ids[i] == 3 + (unsigned char)text[i];) i++;
     CHECK(n == (int32_t)sizeof text && i == n - 1 && ids[i] == 1, "ids are bytes, and the end");
     must(tfm_detokenize(m, ids, n, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
-    CHECK(size == sizeof text - 1 && strcmp(out, text) == 0, "and back, in any form");
+    CHECK(size == sizeof text - 1 && strcmp(out, text) == 0, "the bytes come back in any form");
     for (i = 0; lines[i]; i++) {
         for (n = 0; lines[i][n]; n++) ids[n] = 3 + (unsigned char)lines[i][n];
         must(tfm_detokenize(m, ids, n, TFM_FORM_ESCAPED, out, sizeof out, &size, &err));
@@ -516,7 +516,7 @@ static void bytes(void) {
     must(tfm_tokenize_target(m, out, size, TFM_FORM_ESCAPED, read, 40, &n_read, NULL, &err));
     CHECK(n_read == 1 && read[0] == 3, "  and back");
     must(tfm_tokenize_target(m, " ", 1, TFM_FORM_ESCAPED, ids, 40, &n, NULL, &err));
-    CHECK(n == 1 && ids[0] == 35, "a space is no blank");
+    CHECK(n == 1 && ids[0] == 35, "a space is not blank");
     must(tfm_tokenize(m, "", 0, TFM_FORM_TEXT, ids, 40, &n, NULL, &err));
     CHECK(n == 0, "nothing is");
     CHECK_FAILS(tfm_tokenize(m, "a\xff", 2, TFM_FORM_TEXT, ids, 40, &n, NULL, &err), TFM_E_UTF8,

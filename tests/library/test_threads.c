@@ -1,11 +1,11 @@
-/* Threads: the same bits for any number of them and for a host's parallel-for; sessions that start,
-   stop, sleep and run side by side, in threads and processes. Built with -fsanitize=thread it is
-   the race test. */
+/* Threads: tests that any number of threads and a host's parallel-for give the same bits, and that
+   sessions start, stop, sleep and run side by side, in threads and processes. Built with
+   -fsanitize=thread this is the race test. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 
-/* A host's threads: the header's own, which are those of the system. */
+/* The host's threads use the header's own wrappers of the system's threads. */
 #ifdef TFM__THREADS
 #define HOST_THREADS 8
 #if defined(__unix__)
@@ -16,13 +16,13 @@
 #endif
 
 enum { ROWS = 6, WIDTH = 40, TARGET = 24, VOCABULARY = 700 };
-#ifdef __SANITIZE_THREAD__ /* a run takes seconds */
+#ifdef __SANITIZE_THREAD__ /* with a sanitizer, where a run takes seconds */
 enum { TIMES = 1, MORE = 3, HOST_RUNS = 3 };
 #else
 enum { TIMES = 3, MORE = 1, HOST_RUNS = 6 };
 #endif
 
-/* Wide enough that products and attention are worth sharing. */
+/* The model is wide enough to make the library share products and attention. */
 static tfm_model *wide_model(unsigned ssru, int t5) {
     tiny t = tiny_default();
     t.d = 96, t.heads = 6, t.key = 16, t.value = 16, t.ff = 256, t.encoder = 2, t.decoder = 2;
@@ -49,7 +49,7 @@ static tfm_session *make_session(const tfm_model *model, int32_t threads,
 static int32_t ids[ROWS * WIDTH];
 static const int32_t lengths[ROWS] = {WIDTH, 1, 17, 33, 5, 28};
 
-/* Everything that one run gives, as bytes. */
+/* Collects everything that one run gives, as bytes. */
 typedef struct outcome {
     double scores[ROWS * 11];
     float logits[ROWS * 10 * VOCABULARY];
@@ -85,7 +85,7 @@ static void run(tfm_session *s, outcome *out) {
         }
 }
 
-/* A host's parallel-for that does the parts backwards, and counts. */
+/* A host's parallel-for that runs the parts backwards and counts them. */
 static void backwards(void *user, tfm_task task, void *context, int32_t parts) {
     int32_t part;
     *(int64_t *)user += parts;
@@ -134,7 +134,7 @@ static void lives(const tfm_model *model) {
     for (i = 0; i < 4; i++) s[i] = make_session(model, 1 + i, NULL);
     run(s[0], &a);
     for (i = 1; i < 4; i++) {
-        run(s[i], &b); /* while the others' threads sleep */
+        run(s[i], &b); /* while the other sessions' threads sleep */
         same &= memcmp(&a, &b, sizeof a) == 0;
     }
     for (i = 0; i < 4; i++) tfm_session_free(s[i]);
@@ -149,7 +149,7 @@ static void lives(const tfm_model *model) {
 }
 
 #ifdef HOST_FORKS
-/* Before the first thread: a process with threads cannot be copied as a whole. */
+/* Forks before the first thread starts, because fork copies only the calling thread of a process. */
 static void processes(const tfm_model *model) {
     static outcome expected, child;
     tfm_session *s = make_session(model, 1, NULL);
@@ -160,7 +160,7 @@ static void processes(const tfm_model *model) {
     fflush(stdout);
     for (i = 0; i < HOST_FORKS; i++) {
         pids[i] = fork();
-        if (pids[i] == 0) { /* on its parent's session, then on one with threads of its own */
+        if (pids[i] == 0) { /* Works on the parent's session, then on a session with threads of its own. */
             int good;
             run(s, &child);
             good = memcmp(&expected, &child, sizeof child) == 0;
@@ -172,7 +172,7 @@ static void processes(const tfm_model *model) {
             _exit(good ? 0 : 1);
         }
     }
-    run(s, &child); /* at the same time */
+    run(s, &child); /* at the same time as the child */
     for (i = 0; i < HOST_FORKS; i++)
         same += pids[i] > 0 && waitpid(pids[i], &status, 0) == pids[i] && status == 0;
     CHECK(same == HOST_FORKS && memcmp(&expected, &child, sizeof child) == 0,
@@ -182,14 +182,14 @@ static void processes(const tfm_model *model) {
 #endif
 
 #ifdef HOST_THREADS
-/* What a thread of the host does: runs the session that it was handed, then sessions that it makes
-   and ends itself, with 1 to 3 threads each. */
+/* A host's thread runs the session that it receives, then makes and ends sessions of its own, with 1
+   to 3 threads each. */
 typedef struct host {
     const tfm_model *model;
     tfm_session *session;
     const outcome *expected;
     outcome got;
-    int same; /* runs that gave the bits of one thread */
+    int same; /* number of runs with the bits of one thread */
 } host;
 
 static TFM__THREAD_MAIN host_thread(void *context) {
@@ -228,7 +228,7 @@ static void side_by_side(const tfm_model *model, int32_t threads) {
           (int)threads);
 }
 
-/* Until all of n threads sleep. */
+/* Waits until all of n threads sleep. */
 static void wait_asleep(tfm_session *s, int32_t n) {
     int32_t asleep;
     do {
@@ -239,7 +239,7 @@ static void wait_asleep(tfm_session *s, int32_t n) {
     } while (asleep < n);
 }
 
-/* Ended when every thread is known to sleep; and straight after work, when none may. */
+/* Ends sessions when every thread is known to sleep, and right after work, when perhaps none does. */
 static void ended_asleep(const tfm_model *model) {
     static outcome out;
     int i, slept = 0;
@@ -254,8 +254,8 @@ static void ended_asleep(const tfm_model *model) {
 
 static void count_part(void *counts, int32_t part) { ((int *)counts)[part]++; }
 
-/* Threads that are held in their sleep: the caller does all parts without waiting for them, and
-   cuts nothing for them that is done before they would come. */
+/* Holds threads in their sleep. The caller must do all parts without waiting for them, and must not
+   split work that ends before they could wake. */
 static void held_asleep(const tfm_model *model) {
     static outcome one, many;
     tfm_session *s = make_session(model, 1, NULL);
@@ -265,7 +265,7 @@ static void held_asleep(const tfm_model *model) {
     tfm_session_free(s);
     s = make_session(model, 4, NULL);
     wait_asleep(s, 3);
-    tfm__mutex_lock(&s->workers.mutex); /* without which nobody wakes */
+    tfm__mutex_lock(&s->workers.mutex); /* the lock that waking needs */
     run(s, &many);
     same = memcmp(&one, &many, sizeof one) == 0;
     for (i = 0; i < 100; i++) {
@@ -278,11 +278,11 @@ static void held_asleep(const tfm_model *model) {
     CHECK(same && once && s->workers.asleep == 3,
           "all parts done by the caller, each once, while %d threads sleep",
           (int)s->workers.asleep);
-    CHECK(!cut && late, "only what takes long is cut for them");
+    CHECK(!cut && late, "only long work is split for them");
     seen = tfm__atomic_load(&s->workers.seen);
     tfm__mutex_unlock(&s->workers.mutex);
-    /* the next work wakes them, and what is theirs is done once; they may sleep again before this
-       thread looks, but then have seen it */
+    /* The next work wakes them, and each of their parts is done once. They may sleep again before this
+       thread looks, but then they have seen the work. */
     for (i = 0; i < 1000000 && !woke; i++) {
         (void)tfm__team_shares(&s->team, TFM__WORTH_SHARING);
         tfm__thread_yield();
@@ -295,9 +295,9 @@ static void held_asleep(const tfm_model *model) {
         tfm__workers_run(&s->workers, count_part, counts, 9);
         for (part = 0; part < 9; part++) once &= counts[part] == 1;
     }
-    wait_asleep(s, 3); /* those who came late found nothing */
+    wait_asleep(s, 3); /* late threads found no work */
     for (part = 0; part < 9; part++) once &= counts[part] == 1;
-    CHECK(woke && once, "let go, they wake, and each part is done once");
+    CHECK(woke && once, "when released they wake, and each part is done once");
     tfm_session_free(s);
 }
 #endif

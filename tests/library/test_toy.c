@@ -1,5 +1,5 @@
-/* The translator of three sentences (tests/data/models/toy.safetensors is what "make
-   toy" writes): every target token for token, alone and in a batch with pads. */
+/* The translator of three sentences (tests/data/models/toy.safetensors, which "make toy" writes):
+   compares every target token by token, alone and in a batch with pads. */
 #include "transformer.h"
 #include "tiny.h"
 

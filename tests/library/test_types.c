@@ -1,10 +1,10 @@
-/* The writer's conversions of weights, against arithmetic that knows nothing of bits; and the order
-   of its tensors. */
+/* Compares the writer's conversions of weights with arithmetic that does not use bits, and tests the
+   order of its tensors. */
 #include "output.h"
 #include "transformer.h"
 #include "tiny.h"
 
-/* What the library reads of 16 bits. */
+/* Returns the value that the library reads from 16 bits. */
 static float read_16(uint16_t bits, tfm_dtype type) {
     st_writer w;
     tfm_safetensors *file = NULL;
@@ -21,7 +21,7 @@ static float read_16(uint16_t bits, tfm_dtype type) {
     return x;
 }
 
-/* The nearest of a type with so many bits of fraction, none below 2^least; ties to even. */
+/* Rounds to the nearest number with so many bits of fraction and no bit below 2^least; ties to even. */
 static double nearest(double x, int fraction, int least) {
     int exponent;
     double unit, rest, whole;
@@ -40,7 +40,7 @@ static void sixteen_bits(void) {
     int i, f16 = 0, bf16 = 0, n = 0;
     SECTION("floats to 16 bits: the nearest, ties to even");
     for (i = 0; i < 4000; i++) {
-        /* 5 bits more than F16 has: many ties; exponents through its range, and beneath it */
+        /* numbers with 5 bits more than F16: many ties, exponents in its range and below it */
         double x = ldexp((double)(tiny_random(&seed) % 65536), (int)(tiny_random(&seed) % 38) - 38);
         float y;
         if (i & 1) x = -x;
@@ -55,7 +55,7 @@ static void sixteen_bits(void) {
           "F16: 65519 is the last, then infinite");
     CHECK(st_f16((float)ldexp(1, -25)) == 0 && st_f16((float)ldexp(1.5, -25)) == 1 &&
               st_f16((float)ldexp(1023.5, -24)) == 0x400,
-          "  half of the smallest is none, above it one; the last denormal rounds to a normal");
+          "  half of the smallest becomes 0, more becomes the smallest; the last denormal rounds up");
     CHECK((st_f16((float)NAN) & 0x7FFF) == 0x7E00 && (st_bf16((float)NAN) & 0x7FFF) > 0x7F80,
           "NaN stays NaN");
     CHECK(st_bf16((float)INFINITY) == 0x7F80 && st_f16(-(float)INFINITY) == 0xFC00,
@@ -88,15 +88,15 @@ static void eight_bits(void) {
     CHECK(st_i8_row(out, row, 2) == 0 && out[0] == 0 && out[1] == 0, "zeros have scale 0");
     row[1] = 1e-44f;
     scale = st_i8_row(out, row, 2);
-    CHECK(scale >= 0 && out[1] <= 127 && out[1] >= 0, "a scale that nearly vanishes");
+    CHECK(scale >= 0 && out[1] <= 127 && out[1] >= 0, "a tiny scale");
     row[1] = (float)NAN;
     CHECK(st_i8_row(out, row, 2) < 0, "NaN is refused");
     row[1] = -(float)INFINITY;
     CHECK(st_i8_row(out, row, 2) < 0, "infinite is refused");
 }
 
-/* What a model file has in bytes is bytes times scales: packed projections and their parts, tables
-   that are looked up and multiplied with. */
+/* A model file with weights in bytes must give the results of bytes times scales: packed projections
+   and their parts, and tables that are both looked up and multiplied with. */
 static void bytes_in_a_file(void) {
     static const int32_t ids[] = {3, 4, 5, 6};
     static const tfm_weight_type as[] = {TFM_WEIGHTS_F32, TFM_WEIGHTS_AS_STORED, TFM_WEIGHTS_F16};
@@ -113,7 +113,7 @@ static void bytes_in_a_file(void) {
             tfm_session *s;
             st_writer w;
             t.packed = kind > 0, t.without = kind == 2 ? "generator" : NULL;
-            if (kind == 1) t.d = 22, t.ff = 26; /* which no fours fill */
+            if (kind == 1) t.d = 22, t.ff = 26; /* no multiple of four */
             tiny_write(&w, t);
             tiny_quantize(&w, i == 3);
             memset(&o, 0, sizeof o);
@@ -143,9 +143,9 @@ static void bytes_in_a_file(void) {
     }
 }
 
-/* A packed file gives the bits of the plain one: panels that are used where they lie, that are
-   rearranged, that become another type, with rows and columns that fill no panel, in the caller's
-   memory, at an odd address, and read from a file. */
+/* A packed file must give the bits of the plain file. Its panels are used in place, rearranged, or
+   converted to another type; some rows and columns fill no panel; the file is in the caller's memory,
+   at an odd address, or read from disk. */
 static void packed_files(void) {
     static const int32_t ids[] = {3, 4, 5, 6};
     static const char path[] = "build/test_types.safetensors";
@@ -187,7 +187,7 @@ static void packed_files(void) {
                         o.weights = (tfm_weight_type)as;
                         if (how == 3) o.in_place = 1;
                         if (how == 3 && (as ? as != TFM_WEIGHTS_I8 : kind != 3))
-                            continue; /* rows of floats add up in another order */
+                            continue; /* Rows of floats add up in another order. */
                         tiny_write(&w, t);
                         if (kinds[kind] == TFM_I8) tiny_quantize(&w, 0);
                         if (k_group) tiny_pack(&w, &t, k_group);
@@ -236,7 +236,7 @@ static void order(void) {
     const char *data;
     size_t size, i;
     int in_order = 1, aligned = 1;
-    SECTION("tensors of a multiple of 64 bytes first, all of these at such a place");
+    SECTION("tensors of a multiple of 64 bytes come first, all aligned to 64");
     st_init(&w);
     for (i = 0; i < 7; i++)
         st_add(&w, tensors[i].name, tfm_tensor_1d(zeros, tensors[i].dtype, tensors[i].n));
@@ -259,7 +259,7 @@ static void order(void) {
 static void names(void) {
     tfm_tensor matrix = tfm_tensor_2d(NULL, TFM_F32, 2, 3),
                vector = tfm_tensor_1d(NULL, TFM_F32, 3);
-    SECTION("what is a matrix of a model");
+    SECTION("names of a model's matrices");
     CHECK(st_is_matrix("encoder.layers.0.linear1.weight", &matrix) &&
               st_is_matrix("decoder.layers.1.multihead_attn.in_proj_weight", &matrix) &&
               st_is_matrix("src_embedding.weight", &matrix),

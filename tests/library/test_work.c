@@ -1,6 +1,6 @@
-/* Work on texts, in the steps that TFM_COUNT_TEXT counts, not in seconds: for every tokenizer, for
-   writing, for the reading of vocabularies and pieces, and with the worst files and texts that are
-   known, it grows as the text, at worst times the longest piece. */
+/* Work on texts, counted in steps (TFM_COUNT_TEXT), not in seconds: for every tokenizer, for decoding
+   ids, and for reading vocabularies and pieces, with the worst known files and texts. Work must grow
+   in proportion to the text, at worst times the longest piece. */
 static unsigned long long counted;
 #define TFM_COUNT_TEXT(n) (counted += (unsigned long long)(n))
 #define TRANSFORMER_IMPLEMENTATION
@@ -26,7 +26,7 @@ static void *scratch_memory(size_t bytes) {
     return memory;
 }
 
-/* Steps of the first n bytes to ids. */
+/* Counts the steps that turn the first n bytes into ids. */
 static double cut(const tfm_model *m, int target, tfm_text_form form, size_t n) {
     tfm_arena arena = tfm_arena_measuring();
     int pass;
@@ -47,8 +47,8 @@ static double written(const tfm_model *m, int32_t n, tfm_text_form form) {
     return (double)counted;
 }
 
-/* Four times the size is at most five times the work (four, and what a heap or a bisection adds),
-   and no byte takes more than most steps. */
+/* Four times the size may take at most five times the work (four, plus what a heap or a bisection
+   adds), and no byte may take more than most steps. */
 static void grows(const char *what, double small, double large, double most) {
     CHECK(small > 0 && large <= 5 * small && large <= most * LARGE,
           "%s: %.1f and %.1f steps a byte, at most %.0f", what, small / SMALL, large / LARGE, most);
@@ -58,7 +58,7 @@ static void cuts(const char *what, const tfm_model *m, int target, double most) 
     grows(what, small, cut(m, target, TFM_FORM_TEXT, LARGE), most);
 }
 
-/* A model with these vocabularies, a line each. */
+/* Makes a model with these vocabularies, a line each. */
 static tfm_model *words_model(const char *src, const char *tgt, const char *config) {
     static char whole[65536];
     tiny t = tiny_default();
@@ -91,7 +91,7 @@ static void words(void) {
                     ", \"src_text\": \"characters\", \"tgt_text\": \"characters\"");
     fill("ab  "), cuts("characters", m, 0, 60), cuts("characters of the target", m, 1, 60);
     tfm_model_free(m);
-    /* spellings that begin as the word does, up to its end */
+    /* spellings that begin like the word, up to its end */
     at = (size_t)sprintf(many, IDS);
     for (i = 1; i <= 16; i++) {
         memset(many + at, 'a', (size_t)(LARGE + i)), at += (size_t)(LARGE + i);
@@ -104,7 +104,8 @@ static void words(void) {
     tfm_model_free(m);
 }
 
-/* Vocabulary of powers of a, each twice as long, the first first long; longest ones first. */
+/* Makes a vocabulary of powers of a, each twice as long as the one before, from length first on; the
+   longest come first. */
 static void pieces(void) {
     enum { HUGE_PIECE = 200000 };
     char *many = (char *)test_memory(1 << 20);
@@ -152,7 +153,7 @@ static tfm_model *spm_model(int n_pieces, const char *config) {
     return tiny_load(&w, NULL);
 }
 
-/* begin_file's eight pieces, and powers of a up to 128 letters, of a type. */
+/* Adds begin_file's eight pieces, and powers of a up to 128 letters, for a type of model. */
 static int put_powers(unsigned type, float score) {
     static char letters[128];
     int n = 8, k;
@@ -162,7 +163,7 @@ static int put_powers(unsigned type, float score) {
 }
 
 static void sentencepiece(void) {
-    /* 'b' whose child by b is itself, for ever: with a rule at each, with none */
+    /* 'b' is its own child, so the trie is a cycle: with a rule at each node, and with none */
     static const unit_row rules[] = {{0, 0}, {98, 98 | 1 << 8 | 98u << 10}};
     static const unit_row ring[] = {{0, 0}, {98, 98 | 98u << 10}};
     static char large[1024], out[64];
@@ -194,25 +195,25 @@ static void sentencepiece(void) {
         tfm_model_free(m);
         begin_file(), put_trainer(3, (uint64_t)bpe + 1);
         m = spm_model(put_powers(5, 1), "");
-        fill("a"), cuts("unused ones, which come apart", m, 0, 900);
+        fill("a"), cuts("unused pieces, which are split", m, 0, 900);
         tfm_model_free(m);
         begin_file(), put_trainer(3, (uint64_t)bpe + 1);
         put_charsmap(ring, 2, "", 1);
         m = spm_model(8, "");
-        fill("b"), cuts("rules without an end", m, 0, 3000);
+        fill("b"), cuts("rules in a cycle", m, 0, 3000);
         tfm_model_free(m);
         begin_file(), put_trainer(3, (uint64_t)bpe + 1);
         put_charsmap(rules, 2, "", 1);
         m = spm_model(8, "");
-        fill("b"), cuts("rules that take 32 bytes away", m, 0, 60);
+        fill("b"), cuts("rules that remove 32 bytes", m, 0, 60);
         tfm_model_free(m);
         begin_file(), put_trainer(3, (uint64_t)bpe + 1);
         put_charsmap(rules, 2, large, sizeof large);
         m = spm_model(8, "");
-        fill("b"), cuts("rules that make 1023 bytes of 32", m, 0, 60 * 32);
+        fill("b"), cuts("rules that turn 32 bytes into 1023", m, 0, 60 * 32);
         tfm_model_free(m);
     }
-    /* pieces of 7999 bytes, the longest: a text of a letter less, again and again */
+    /* pieces of 7999 bytes, the longest allowed: the text repeats a piece without its last letter */
     begin_file();
     for (n = 8, k = 1000; k < 8000; k += 1000, n++) {
         memset(text, 'a', LARGE);
@@ -225,7 +226,7 @@ static void sentencepiece(void) {
     tfm_model_free(m);
 }
 
-/* Ids to text. */
+/* Tests ids to text. */
 static void writing(void) {
     static const unit_row ring[] = {{0, 0}, {98, 98 | 98u << 10}};
     static char config[65536];
@@ -246,20 +247,20 @@ static void writing(void) {
     (void)snprintf(config + at, sizeof config - at, "}");
     many = words_model(LETTERS, LETTERS, config);
     small = written(m, LARGE, TFM_FORM_TEXT);
-    CHECK(written(many, LARGE, TFM_FORM_TEXT) <= small, "2001 languages cost a token nothing");
+    CHECK(written(many, LARGE, TFM_FORM_TEXT) <= small, "2001 languages add no work to a token");
     tfm_model_free(m), tfm_model_free(many);
     begin_file(), put_rules(5, ring, 2, "a", 2);
     m = spm_model(8, "");
     for (i = 0; i < LARGE; i++) ids[i] = 4;
     small = written(m, SMALL, TFM_FORM_TEXT);
-    grows("rules without an end", small, written(m, LARGE, TFM_FORM_TEXT), 7000);
-    for (i = 0; i < LARGE; i++) ids[i] = i < 1000 ? 4 : 1; /* b, and behind it what is no text */
+    grows("rules in a cycle", small, written(m, LARGE, TFM_FORM_TEXT), 7000);
+    for (i = 0; i < LARGE; i++) ids[i] = i < 1000 ? 4 : 1; /* b, and then tokens without text */
     small = written(m, SMALL, TFM_FORM_TEXT);
     grows("  and control pieces behind them", small, written(m, LARGE, TFM_FORM_TEXT), 7000);
     tfm_model_free(m);
 }
 
-/* With clean_up, the text of a hypothesis that runs only grows, and costs no more work per token. */
+/* With clean_up, a longer hypothesis has a longer text, and its tokens need no more work each. */
 static void cleaned(void) {
     static const char tokens[] = "<pad>\n<s>\n</s>\n<unk>\n\xe2\x96\x81\n'\nx\n.\ns\nn't\n";
     tfm_model *m = words_model(tokens, tokens, ", \"tgt_text\": \"pieces\", \"clean_up\": \"spaces\"");
@@ -280,7 +281,7 @@ static void cleaned(void) {
     tfm_model_free(m);
 }
 
-/* Every token of a translation is unknown, and attends to the last of the source. */
+/* Every token of a translation is unknown, and attends to the last token of the source. */
 static double replaced(const tfm_model *m, int32_t n) {
     static char out[64 * LARGE];
     int32_t *unk = (int32_t *)test_memory((size_t)n * sizeof *unk);
@@ -312,7 +313,7 @@ static void unknown(void) {
     tfm_model_free(m);
 }
 
-/* The steps of loading n lines, or pieces, that share a beginning of so many letters. */
+/* Counts the steps of loading n lines or pieces that share a beginning of so many letters. */
 static double loaded(int n, int letters, int spm) {
     char *lines = (char *)test_memory((size_t)n * (size_t)(letters + 16) + 64), *at = lines;
     tfm_model *m;
@@ -344,8 +345,8 @@ static void loading(void) {
     }
 }
 
-/* A model of byte-level BPE: these lines, and powers of a up to 128 letters that merges make of all
-   their halves; sum of flags for the token <x>, which is line 4. */
+/* Makes a model of byte-level BPE from these lines and from powers of a up to 128 letters, with merges
+   of all pairs that give one. flags are those of the token <x> in line 4. */
 static void byte_bpe_file(st_writer *w, const char *lines, uint32_t flags) {
     static char vocabulary[16384];
     static unsigned char merges[12 * 9000], added[8] = {4};
@@ -405,7 +406,8 @@ static int compare_for_qsort(const void *a, const void *b) {
     return compare_numbers(*(void *const *)a, *(void *const *)b);
 }
 
-/* In the order of libc's qsort, and with few comparisons, as texts are slow to compare. */
+/* The sort must give the order of libc's qsort with few comparisons, because texts are slow to
+   compare. */
 static void sorting(void) {
     enum { MOST = 5000 };
     static unsigned numbers[MOST];

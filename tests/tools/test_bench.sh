@@ -1,4 +1,4 @@
-# bench as a program: a row of its table, the same as JSON, faults. Times are not checked.
+# Tests bench as a program: a row of its table, the same row as JSON, and faults. Times are not checked.
 . tests/check.sh
 dir=build/test_bench
 mkdir -p $dir

@@ -1,11 +1,11 @@
-# forward and inspect as programs: outputs on golden ids, faults, exit statuses.
+# Tests forward and inspect as programs: outputs on golden ids, faults, exit statuses.
 . tests/check.sh
 model=tests/data/models/seed3_dv.safetensors
 ssru=tests/data/models/ssru.safetensors
 dir=build/test_forward
 mkdir -p $dir
 status() { "$@" > $dir/out 2> $dir/err; echo $?; }
-# src [1, 3] and tgt [1, 2], I32, written by hand: length of the header, header, data
+# src [1, 3] and tgt [1, 2], I32, byte by byte: length of the header, header, data
 header='{"src":{"dtype":"I32","shape":[1,3],"data_offsets":[0,12]},"tgt":{"dtype":"I32","shape":[1,2],"data_offsets":[12,20]}} '
 printf "\\$(printf %o ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header" > $dir/in
 printf '\3\0\0\0\4\0\0\0\5\0\0\0\0\0\0\0\7\0\0\0' >> $dir/in
@@ -29,8 +29,9 @@ check "  and nothing was written" "" "$(ls $dir/result* 2> /dev/null)"
 check "inspect" 0 "$(status build/inspect $model --tensors --src 7 --tgt 5)"
 check "  lists every tensor" "[30, 24]" "$(sed -n "s/^ *src_embedding.weight *F32 .*\(\[.*\]\)\$/\1/p" $dir/out)"
 check "  counts SSRUs" "0 2" "$(status build/inspect $ssru) $(sed -n 's/^ *of them SSRUs *//p' $dir/out)"
-# What a terminal would act on: escape, bell, C1 and lines in the metadata, the tensor is no model's.
-hostile() { # path, license: the model with metadata
+# The metadata contain characters that a terminal would obey: escape, bell, C1 and line breaks; and the tensor
+# belongs to no model.
+hostile() { # arguments: path, license. Writes the model with these metadata.
     length=$(od -An -tu8 -N8 $model)
     header="{\"__metadata__\":{\"license\":\"$2\",$(head -c $((8 + length)) $model | tail -c +26)"
     printf "\\$(printf %o $((${#header} % 256)))\\$(printf %o $((${#header} / 256)))\\0\\0\\0\\0\\0\\0%s" "$header" > "$1"

@@ -1,11 +1,11 @@
-/* What the tools write: files that are whole or as they were, whatever goes wrong, and names of
-   untrusted files made visible. */
+/* Files that the tools write: a file must be whole or unchanged, whatever goes wrong. Also tests that
+   names from untrusted files are made visible. */
 #include "output.h"
 #include "transformer.h"
 #include <dirent.h>
 
 #ifndef __wasi__
-/* The signal arrives within the write of that number. */
+/* The signal arrives during write number signal_at. */
 static int writes_until, signal_then;
 static size_t signalling_fwrite(const void *data, size_t size, size_t n, FILE *stream) {
     if (writes_until && --writes_until == 0) raise(signal_then);
@@ -23,7 +23,7 @@ static void put(const char *path, const char *text) {
     if (!stream || fputs(text, stream) < 0 || fclose(stream) != 0) exit(2);
 }
 
-/* Whether the file holds text, and nothing is beside it that begins so but for n others. */
+/* Returns whether the file holds text, and exactly n other files next to it begin with its name. */
 static int holds(const char *path, const char *text, int n) {
     char got[64] = "";
     FILE *stream = fopen(path, "rb");
@@ -55,17 +55,17 @@ static void whole_or_not(void) {
     remove(WHERE);
     CHECK(!write_out(&o, "one", NULL) && holds(WHERE, "one", 0), "a new file");
     CHECK(!output_open(&o, WHERE) && fputs("two", o.stream) >= 0 && holds(WHERE, "one", 1),
-          "the old one until the end");
-    CHECK(!output_close(&o, NULL) && holds(WHERE, "two", 0), "  then the new one");
+          "the old file stays until the end");
+    CHECK(!output_close(&o, NULL) && holds(WHERE, "two", 0), "  then the new file replaces it");
     fault = write_out(&o, "three", "a cause");
     CHECK(fault && strcmp(fault, "a cause") == 0 && holds(WHERE, "two", 0),
-          "as it was after a fault");
+          "unchanged after a fault");
     fault = output_open(&o, "build/nowhere/out");
     CHECK(fault && strcmp(fault, strerror(ENOENT)) == 0, "no such folder: %s", fault);
     snprintf(stale, sizeof stale, "%s.part%d", WHERE, output_process());
     put(stale, "stale");
     CHECK(!write_out(&o, "four", NULL) && holds(WHERE, "four", 1) && holds(stale, "stale", 1),
-          "what stayed behind under the first name is left alone");
+          "a part file of another run is left alone");
     remove(stale);
     fault = output_open(&o, "build");
     CHECK(fault && strcmp(fault, "is not a regular file") == 0, "a folder");
@@ -98,11 +98,11 @@ static void other_files(void) {
     CHECK(holds("build/test_output.victim", "victim", 0), "  is not followed");
     remove(WHERE);
     if (symlink("nowhere", WHERE) != 0) exit(2);
-    CHECK(write_out(&o, "five", NULL) && kind_of(WHERE) == S_IFLNK, "a link to nothing");
+    CHECK(write_out(&o, "five", NULL) && kind_of(WHERE) == S_IFLNK, "a link to a missing file");
     remove(WHERE);
     snprintf(part, sizeof part, "%s.part%d", WHERE, output_process());
     if (symlink("test_output.victim", part) != 0) exit(2);
-    CHECK(!write_out(&o, "six", NULL) && holds(WHERE, "six", 1), "a link where the part goes");
+    CHECK(!write_out(&o, "six", NULL) && holds(WHERE, "six", 1), "a link where the part file belongs");
     CHECK(holds("build/test_output.victim", "victim", 1) && kind_of(part) == S_IFLNK,
           "  is not followed");
     remove(part), remove(WHERE), remove("build/test_output.victim");
@@ -111,13 +111,13 @@ static void other_files(void) {
     CHECK(fault && strcmp(fault, "is not a regular file") == 0 && kind_of(WHERE) == S_IFIFO,
           "a pipe");
     remove(WHERE);
-    if (mknod(WHERE, S_IFCHR | 0600, (dev_t)(1 << 8 | 3)) == 0) { /* Linux's null, of our own */
+    if (mknod(WHERE, S_IFCHR | 0600, (dev_t)(1 << 8 | 3)) == 0) { /* Linux's null device, made here */
         fault = write_out(&o, "eight", NULL);
         CHECK(fault && strcmp(fault, "is not a regular file") == 0 && kind_of(WHERE) == S_IFCHR,
               "a device");
         remove(WHERE);
     } else {
-        test_skip("a device: only root makes one");
+        test_skip("a device: only root can make one");
     }
 }
 
@@ -125,9 +125,9 @@ static void permissions(void) {
     output o;
     mode_t before = umask(027);
     SECTION("permissions");
-    CHECK(!write_out(&o, "nine", NULL) && mode_of(WHERE) == 0640, "a new file: by the umask");
+    CHECK(!write_out(&o, "nine", NULL) && mode_of(WHERE) == 0640, "a new file: mode by the umask");
     chmod(WHERE, 0600);
-    CHECK(!write_out(&o, "ten", NULL) && mode_of(WHERE) == 0600, "an old one: as it was, fewer");
+    CHECK(!write_out(&o, "ten", NULL) && mode_of(WHERE) == 0600, "an existing file: its mode, with fewer bits");
     chmod(WHERE, 0664);
     CHECK(!write_out(&o, "eleven", NULL) && mode_of(WHERE) == 0664, "  and more");
     chmod(WHERE, 0444);
@@ -157,7 +157,7 @@ static void over_the_limit(void) {
 #endif
 
 #if !defined(_WIN32) && !defined(__wasi__)
-/* The second of two signals ends the program at once, and takes the part file along. */
+/* The second of two signals must end the program at once and remove the part file. */
 static void second_signal(void) {
     pid_t child;
     int status = 0;
@@ -170,14 +170,14 @@ static void second_signal(void) {
         signal(SIGINT, SIG_DFL);
         if (output_open(&o, WHERE) || fputs("new", o.stream) < 0 || fflush(o.stream)) _exit(3);
         raise(SIGINT);
-        if (!output_stopped() || holds(WHERE, "old", 0)) _exit(4); /* there is a part */
+        if (!output_stopped() || holds(WHERE, "old", 0)) _exit(4); /* Wait until there is a part file. */
         raise(SIGINT);
         _exit(5);
     }
     CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
               WTERMSIG(status) == SIGINT,
           "ends the program");
-    CHECK(holds(WHERE, "old", 0), "and nothing is left beside the old file");
+    CHECK(holds(WHERE, "old", 0), "and the old file is alone");
 }
 #endif
 
@@ -189,7 +189,7 @@ static void see(int number) {
     signal(number, see);
 }
 
-/* A signal within the first, a middle and the last write. */
+/* Sends a signal during the first, a middle and the last write. */
 static void signals(void) {
     static const int numbers[] = {SIGINT, SIGTERM};
     static float zeros[1 << 20];
@@ -201,7 +201,7 @@ static void signals(void) {
     put(WHERE, "old");
     for (i = 0; i < 2; i++) {
         signal(numbers[i], see);
-        for (at = 1; at <= 6; at++) { /* a length, a header, four pieces */
+        for (at = 1; at <= 6; at++) { /* writes of a length, a header, four pieces */
             st_init(&w);
             st_add(&w, "x", tfm_tensor_1d(zeros, TFM_F32, 1 << 20));
             seen = 0, writes_until = at, signal_then = numbers[i];
@@ -217,7 +217,7 @@ static void signals(void) {
         st_add_metadata(&w, "k", "v");
         seen = 0, writes_until = 1;
         CHECK(!st_write_file(&w, WHERE) && !seen && !holds(WHERE, "old", 0),
-              "ignored before: not seen");
+              "a signal that was ignored before stays ignored");
         st_free(&w);
         CHECK(!write_out(&o, "old", NULL), "");
         signal(numbers[i], SIG_DFL);
@@ -236,7 +236,7 @@ static void text(void) {
         {"a\nb\tc\r\x7f", "a\\x0ab\\x09c\\x0d\\x7f", 0},
         {"\xc2\x9b\x33\x31m\xc2\x80", "\\u009b31m\\u0080", 0},
         {"\xe2\x80\xa8\xe2\x80\xaex\xe2\x81\xa6", "\\u2028\\u202ex\\u2066", 0},
-        {"\x9b\xff", "\\x9b\\xff", 0}, /* no UTF-8 */
+        {"\x9b\xff", "\\x9b\\xff", 0}, /* not UTF-8 */
         {"\xc3", "\\xc3", 0},          /* ends too early */
         {"\xc0\xaf", "\\xc0\\xaf", 0}, /* too long */
         {"\xed\xa0\x80", "\\xed\\xa0\\x80", 0} /* a surrogate */,

@@ -1,17 +1,18 @@
-# quantize as a program: what it writes of numbers that are known, of a model, of files that are none.
+# Tests quantize as a program: its output for known numbers and for a model, and its messages for faulty
+# files.
 . tests/check.sh
 quantize=build/quantize model=tests/data/models/seed3_dv.safetensors zh=examples/models/zh-en.safetensors
 german=examples/models/de-en.safetensors
 dir=build/test_quantize
-umount $dir/full 2> /dev/null # after a run that was cut off
+umount $dir/full 2> /dev/null # left by a run that was interrupted
 rm -rf $dir && mkdir -p $dir
 status() { "$@" > $dir/out 2> $dir/err; echo $?; }
-file() { # path, header, data as printf writes them
+file() { # arguments: path, header, data as printf writes them
     printf "\\$(printf %o $((${#2} % 256)))\\$(printf %o $((${#2} / 256)))\\0\\0\\0\\0\\0\\0%s" "$2" > "$1"
     printf "$3" >> "$1"
 }
 header() { head -c $((8 + $(od -An -tu8 -N8 "$1"))) "$1" | tail -c +9; }
-data() { # path, tensor, format of od
+data() { # arguments: path, tensor, format of od
     set -- "$1" "$3" $(header "$1" | grep -ao "\"$2\":{[^}]*" | sed 's/.*offsets":\[\([0-9]*\),\([0-9]*\)\]/\1 \2/')
     od -An -v "-t$2" -j $((8 + $(od -An -tu8 -N8 "$1") + $3)) -N $(($4 - $3)) "$1" | tr -s ' \n' ' ' | sed 's/^ //; s/ $//'
 }
@@ -53,9 +54,9 @@ check "  is inspected" 0 "$(status build/inspect $dir/zh8.safetensors)"
 check "  and its scales are counted" 1 "$(grep -cE '^  F32 .* the scales of I8 rows' $dir/out)"
 check "  the parameters are the same" "" "$(grep -A5 ^parameters $dir/out > $dir/a; build/inspect $zh | grep -A5 ^parameters | cmp $dir/a - 2>&1)"
 check "  it translates" 3 "$(head -n 3 examples/translate/demo.txt | build/translate $dir/zh8.safetensors | grep -c '[a-z]')"
-# what a file says of decoding: the config's text in the toy model, made longer in the place of its padding
+# The decoding options of a file: the toy model with a longer config, which takes the place of its padding.
 decoding='"decoding": {"beam": 3, "length_penalty": 0.6, "stop": "sure", "max_length": 40, "no_repeat_ngram": 2, "repetition": "hugging_face", "force_end": 1, "forbidden": [3], "forbidden_sequences": [[4, 5], [6]]}, '
-with_decoding() { # file, members: the same with these at the front of its config
+with_decoding() { # arguments: file, members. Writes the model with these members at the front of its config.
     text=$(header "$1") escaped=$(printf %s "$2" | sed 's/"/\\"/g')
     text="${text%%'{\"n_heads'*}{$escaped"'\"n_heads'"${text#*'{\"n_heads'}"
     while [ $(((8 + ${#text}) % 64)) != 0 ]; do text="$text "; done
@@ -91,7 +92,8 @@ check "  of layout 2 has its order, and no trie" '\"packed\": 2 "src_sentencepie
 check "  translates with the same scores" "" "$(for i in plain packed; do head -n 3 examples/translate/demo-de.txt | build/translate $dir/$i --scores > $dir/$i.txt; done; cmp $dir/plain.txt $dir/packed.txt 2>&1)"
 check "  and mapped" "" "$(head -n 3 examples/translate/demo-de.txt | build/translate $dir/packed --scores --map 2>&1 | cmp $dir/plain.txt - 2>&1)"
 check "  as a plain one, mapped" "" "$(head -n 3 examples/translate/demo-de.txt | build/translate $dir/plain --scores --map 2>&1 | cmp $dir/plain.txt - 2>&1)"
-# tests/compare/decode.c in a build without text: of the ids it gives the same as of the plain file
+# tests/compare/decode.c, built without text, must give the same ids with the packed file as with the plain
+# file.
 ${CC:-cc} -O1 -I. -DTRANSFORMER_IMPLEMENTATION -DTRANSFORMER_NO_TEXT tests/compare/decode.c -o $dir/decode -lm -pthread
 for of in $zh $german tests/data/models/toy.safetensors; do
     check "without text, packed $(basename $of)" "0 0 0" \
@@ -102,7 +104,7 @@ check "packed twice" "1 quantize: $dir/packed: is packed; quantize the file that
 check "packed, and no model" "1 1" "$(status $quantize $dir/in $dir/again f32 --packed) $(grep -c "^quantize: $dir/in: metadata has no 'transformer.config'" $dir/err)"
 
 rm -f $dir/int8
-hostile() { # message, what it must say, header, data
+hostile() { # arguments: message, text that the error must contain, header, data
     file $dir/in "$3" "$4"
     check "$1" "1 $2" "$(status $quantize $dir/in $dir/int8 ${5:-int8}) $(sed 's/^quantize: //' $dir/err)"
 }
@@ -124,9 +126,9 @@ check "its own input" "2 quantize: $dir/own: is also the input file" "$(status $
 check "  by another name" 2 "$(status $quantize $dir/own $dir/link int8)"
 check "  which is whole" "" "$(cmp $model $dir/own 2>&1)"
 
-# Where OUT goes. What a wrong program would harm is made here, in the folder of the test.
+# Tests where OUT may be. Everything that a wrong program would harm is made here, in the test's folder.
 old() { printf old > $dir/out.st; }
-kept() { head -c 40 $dir/out.st; ls $dir | grep -c '^out.st.'; } # and nothing is left beside it
+kept() { head -c 40 $dir/out.st; ls $dir | grep -c '^out.st.'; } # and no file is left beside it
 old && ln -sf out.st $dir/link
 check "a link: exit status 1" 1 "$(status $quantize $model $dir/link int8)"
 check "  says so" "quantize: $dir/link: is a symbolic link, name the file itself" "$(cat $dir/err)"
@@ -157,7 +159,7 @@ if [ -c /dev/full ]; then
         "$($quantize $model $dir/int8 int8 2> $dir/err > /dev/full; echo $?) $(cat $dir/err)"
 else echo "    skip standard output: no /dev/full" && skipped=$((skipped + 1)); fi
 check "standard output is closed" 1 "$($quantize $model $dir/int8 int8 2> /dev/null >&-; echo $?)"
-# the reader has gone before the writer begins
+# The reader exits before the writer begins.
 rm -f $dir/gone $dir/int8
 { until [ -e $dir/gone ]; do sleep 0.01; done; trap '' PIPE; $quantize $model $dir/int8 int8 2> $dir/err; echo $? > $dir/ended; } |
     { exec 0<&-; touch $dir/gone; }
@@ -165,7 +167,8 @@ until [ -s $dir/ended ]; do sleep 0.01; done
 check "a closed pipe: exit status 1" "1 quantize: standard output: write error" "$(cat $dir/ended $dir/err | tr '\n' ' ' | sed 's/ $//')"
 check "  the file is whole" "" "$(cmp $dir/model $dir/int8 2>&1)"
 check "  and nothing is beside it" int8 "$(ls $dir | grep '^int8')"
-# Whenever it comes, OUT is the old file or the new one. (The signal within a write: tests/tools/test_output.c.)
+# Whenever the signal comes, OUT must be the old file or the new one. (tests/tools/test_output.c sends it
+# within a write.)
 if timeout -s INT 5 true 2> /dev/null; then
     $quantize $zh $dir/whole f32 > /dev/null
     seen=

@@ -1,4 +1,4 @@
-/* lines.h: the command-line translator inside a test: input and output are strings, models are made
+/* lines.h: the command-line translator inside a test: input and output are strings, and models consist
    of hostile pieces. Include it first. */
 #ifndef LINES_H
 #define LINES_H
@@ -7,14 +7,14 @@
 #define _POSIX_C_SOURCE 200809L
 #endif
 #if defined(__GNUC__)
-#pragma GCC diagnostic ignored "-Wshadow" /* the translator's names are its own */
+#pragma GCC diagnostic ignored "-Wshadow" /* The translator gets names of its own here. */
 #endif
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Standard streams, and memory that is not endless. */
+/* Replaces the standard streams, and limits memory. */
 static FILE *lines_in, *lines_out, *lines_err;
 static jmp_buf lines_end;
 static size_t lines_limit = (size_t)1 << 30;
@@ -30,7 +30,7 @@ static void lines_exit(int status) { longjmp(lines_end, status + 1); }
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 
-/* The model at hand, instead of a file. */
+/* Loads the current model instead of a file. */
 static void *lines_model;
 static size_t lines_model_size;
 static tfm_status lines_load(tfm_model **model, const char *path, const tfm_model_options *options,
@@ -74,7 +74,7 @@ static void TEST_UNUSED lines_put_number(size_t n) {
         lines_put(&byte, 1);
     } while (n >>= 7);
 }
-/* A piece of SentencePiece: 1 normal, 2 unknown, 3 control, 6 byte. */
+/* Adds a piece of SentencePiece of a type: 1 normal, 2 unknown, 3 control, 6 byte. */
 static void TEST_UNUSED lines_piece(const char *text, size_t n, unsigned char type) {
     lines_put("\x0a", 1), lines_put_number(n + (n > 127 ? 3 : 2) + 2);
     lines_put("\x0a", 1), lines_put_number(n), lines_put(text, n);
@@ -85,7 +85,7 @@ static void TEST_UNUSED lines_begin(void) {
     lines_piece("<unk>", 5, 2), lines_piece("<s>", 3, 3), lines_piece("</s>", 4, 3);
 }
 
-/* A rule of normalization: 'a' becomes 1,024 times 'x', as much as a rule may say. */
+/* Adds a normalization rule: 'a' becomes 1,024 times 'x', the longest string that a rule may give. */
 static void TEST_UNUSED lines_put_rule(void) {
     static unsigned char map[4 + 1024 + 1025];
     unsigned i, k, value;
@@ -100,7 +100,7 @@ static void TEST_UNUSED lines_put_rule(void) {
     lines_put("\x12", 1), lines_put_number(size), lines_put(map, size);
 }
 
-/* A model of random weights of the pieces that were put, pieces of them, as source and target. */
+/* Makes a model of random weights whose source and target tokens are the n pieces that were added. */
 static void TEST_UNUSED lines_make(int pieces, unsigned seed, const char *config) {
     tiny t = tiny_default();
     st_writer w;
@@ -108,7 +108,7 @@ static void TEST_UNUSED lines_make(int pieces, unsigned seed, const char *config
     t.d = 8, t.key = t.value = 2, t.ff = 8, t.encoder = t.decoder = 1, t.seed = seed;
     t.vs = t.vt = pieces, t.config = config;
     tiny_write(&w, t);
-    tiny_raise(&w, 2, -2); /* not the end at once */
+    tiny_raise(&w, 2, -2); /* makes the end token unlikely at the first step */
     st_add(&w, "src_sentencepiece", tfm_tensor_1d(lines_spm, TFM_U8, (int64_t)lines_spm_size));
     free(lines_model);
     fault = st_write_memory(&w, &lines_model, &lines_model_size);
@@ -118,7 +118,7 @@ static void TEST_UNUSED lines_make(int pieces, unsigned seed, const char *config
 
 /* ---- runs ---- */
 
-/* What the last run wrote. */
+/* The output of the last run. */
 typedef struct lines_text {
     char *data;
     size_t size;
@@ -157,12 +157,12 @@ static FILE TEST_UNUSED *lines_feed(const char *in, size_t size) {
 }
 #endif
 
-/* The translator with options between spaces; returns its exit status. */
+/* Runs the translator with options that spaces separate. Returns its exit status. */
 static int TEST_UNUSED lines_run(const char *options, const char *in, size_t size) {
     static char words[512], name[] = "translate", model[] = "model";
     char *argv[40];
     volatile int status = 0;
-    static int argc; /* not on the stack that longjmp leaves */
+    static int argc; /* static, because longjmp leaves the stack */
     char *word;
     argc = 2;
     argv[0] = name, argv[1] = model;
@@ -190,9 +190,9 @@ static size_t TEST_UNUSED lines_count(const char *text, size_t size) {
     return n + (size && text[size - 1] != '\n');
 }
 
-/* What is wrong with the output of n lines of input, or NULL. fields: TABs that each line has;
-   more: that a translation may have besides; numbered: lines begin with that of the input, several
-   may have the same. */
+/* Returns what is wrong with the output of n lines of input, or NULL. fields: TABs that each line has;
+   more: TABs that a translation may add; numbered: lines begin with the number of their input line,
+   and several may have the same. */
 static const char TEST_UNUSED *lines_fault(size_t n, int fields, int more, int numbered) {
     const char *at = lines_output.data, *end = at + lines_output.size, *line;
     unsigned long number = 0;
@@ -221,8 +221,8 @@ static const char TEST_UNUSED *lines_fault(size_t n, int fields, int more, int n
     return lines == n ? NULL : "number of lines";
 }
 
-/* Whether each line, read as escaped target tokens, is so many tokens as it has words, and is
-   written as the same line again. */
+/* Checks that each line, read as escaped target tokens, gives as many tokens as it has words, and that
+   these tokens are written as the same line. */
 static const char TEST_UNUSED *lines_read_back(void) {
     tfm_model *model = NULL;
     const char *at = lines_output.data, *end = at + lines_output.size, *fault = NULL;

@@ -1,5 +1,5 @@
-/* markup_fake.h: what translates documents in tests of markup.h: words of a sentence, each aligned
-   to itself, in some order. Include test.h before it. */
+/* markup_fake.h: fake translators for tests of markup.h: they return the words of a sentence, each
+   aligned to itself, in some order. Include test.h before it. */
 #ifndef MARKUP_FAKE_H
 #define MARKUP_FAKE_H
 
@@ -9,7 +9,7 @@ enum { SAME, BACKWARDS, EVERY_SECOND, CAPITALS, NOTHING, SHUFFLED, GLUED, CHARAC
 
 typedef struct fake {
     int how;
-    unsigned state; /* of SHUFFLED */
+    unsigned state; /* the seed of SHUFFLED */
     buffer *texts, *tokens, seen;
     size_t n;
 } fake;
@@ -19,7 +19,7 @@ static unsigned draw(unsigned *state, unsigned below) {
     return (*state >> 8) % below;
 }
 
-/* One word of the source, or a half of it, or its characters: a token each. */
+/* One word of the source, or half of it, or its characters: a token each. */
 static void put_word(fake *f, buffer *text, buffer *tokens, const char *s, size_t begin,
                      size_t end) {
     markup_token token;

@@ -1,12 +1,13 @@
-/* Lines of the command line: a line of output for each of input, whatever the model's pieces are;
-   no line ends the run; memory follows what arrives. */
+/* Lines of the command line: each line of input must give one line of output, whatever the model's
+   pieces are. No line may end the run, and memory must follow the lines at hand. */
 #define TRANSFORMER_IMPLEMENTATION
 #include "lines.h"
 
 #define IDS ", \"start\": 1, \"end\": 2"
 #define SPM IDS ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""
 
-/* Pieces with everything that breaks lines, fields or tokens, and bytes for what no piece has. */
+/* Pieces with every character that breaks lines, fields or tokens, and byte pieces for all other
+   characters. */
 static const char *const hostile[] = {"a",
                                       "b",
                                       "\xE2\x96\x81",
@@ -84,7 +85,7 @@ static void discipline(void) {
     CHECK(status == 0, "");
 }
 
-/* One line asks for more than there is. */
+/* One line needs more memory than there is. */
 static void long_lines(void) {
     size_t n = 400000;
     char *in = (char *)test_memory(n + 8), *alone;
@@ -99,10 +100,10 @@ static void long_lines(void) {
     sprintf(alone, "%s\n%s", lines_output.data, lines_output.data);
     status = lines_run("", in, n + 5);
     CHECK(status == 1, "exit status");
-    CHECK(strcmp(lines_output.data, alone) == 0, "the lines around it come out");
+    CHECK(strcmp(lines_output.data, alone) == 0, "the lines around it are translated");
     CHECK(strstr(lines_messages.data, "translate: line 2: ") != NULL, "it is named");
     status = lines_run("--max-source 1000000", in, n + 5);
-    CHECK(status == 1 && strcmp(lines_output.data, alone) == 0, "so they do with any limit");
+    CHECK(status == 1 && strcmp(lines_output.data, alone) == 0, "they are with any limit");
     lines_limit = 500000; /* less than the line, which is read into twice its size */
     status = lines_run("", in, n + 5);
     CHECK(status == 1 && strcmp(lines_output.data, alone) == 0,
@@ -110,7 +111,7 @@ static void long_lines(void) {
     lines_limit = (size_t)1 << 30;
 }
 
-/* Sessions are as large as what there is to translate. */
+/* Sessions must be as large as the lines at hand need. */
 static void memory(void) {
     static char in[1000];
     char *expected;
@@ -142,7 +143,7 @@ static int same_text(const lines_text *a, const lines_text *b) {
     return a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
 }
 
-/* The same output and messages for any number of workers, whose batches are of any size. */
+/* Any number of workers, with batches of any size, must give the same output and messages. */
 static void any_workers(void) {
     static const char *const cases[] = {"", "--beam 3 --n-best 2 --scores --align",
                                         "--sample --n-best 2 --temperature 3", "--document",
@@ -179,7 +180,7 @@ static void any_workers(void) {
     }
 }
 
-/* One model after the other is two runs in a pipe: outputs, and what is said of lines. */
+/* Two models in one command must give the output and messages of two runs in a pipe. */
 static void two_models(void) {
     static const struct {
         const char *both, *first, *second;

@@ -1,13 +1,14 @@
-/* Tags taken out of documents and put back into translations by functions that are no models: what
-   comes out case by case, and what holds for any document and any translation. */
+/* Takes tags out of documents and puts them into fake translations, which functions without a model
+   make. Tests single cases, and properties that hold for any document and any translation. */
 #include "test.h"
 
 #include "markup_fake.h"
 
 /* ---- cases ---- */
 
-/* A document translated word by word comes out as same (NULL: as it is) and as backwards; what was
-   translated are these sentences. NULL: not looked at. */
+/* A case: a document, its expected output when each word is translated to itself (NULL: the document
+   itself), the expected output when the words are reversed, and the sentences that are translated.
+   NULL: not compared. */
 static void check_case(fake *f, buffer *out, markup_form form, const char *in,
                        const char *sentences, const char *same, const char *backwards) {
     const char *expected = same ? same : in;
@@ -192,7 +193,7 @@ static void wrapped_cases(void) {
     fake_free(&f), buffer_free(&out);
 }
 
-/* Columns are those of wcwidth. */
+/* Columns must be those of wcwidth. */
 static void columns(void) {
     SECTION("columns");
     CHECK(markup_column("a\xCC\x81\xE4\xB8\xAD\xEF\xBC\xA1\xF0\x9F\x98\x80", 13, 0) == 7,
@@ -201,7 +202,7 @@ static void columns(void) {
           "tabs and newlines");
 }
 
-/* The document without tags and whitespace, or its tags in order. */
+/* Returns the document without tags and whitespace, or its tags in order. */
 static void strip(const char *text, size_t size, int tags, buffer *out) {
     size_t i;
     int in_tag = 0;
@@ -242,7 +243,7 @@ static void subtitles(void) {
         (void)run(&f, BACKWARDS, MARKUP_SRT, in, strlen(in), &out);
         CHECK(strcmp(out.data, cases[i].backwards) == 0, "  backwards %s", out.data);
     }
-    for (i = 0; i < 2000; i++) { /* what is no text stays, in its order */
+    for (i = 0; i < 2000; i++) { /* Lines without text stay, in their order. */
         static const char *const words[] = {"one ", "two, ", "three. ",   "Four ", "\n",
                                             "<i>",  "</i>",  "<b>x</b> ", "& ",    "- "};
         const char *from, *at, *end;
@@ -274,7 +275,7 @@ static void subtitles(void) {
     fake_free(&f), buffer_free(&out), buffer_free(&doc);
 }
 
-/* Tags of strip(tags) nest: each closes the one that was opened last. */
+/* Returns whether the tags of strip(tags) nest: each closes the one that was opened last. */
 static int nests(const char *tags) {
     const char *open[200], *end;
     size_t n = 0, size;
@@ -298,7 +299,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Whether two lists of tags have the same ones; cuts them. */
+/* Returns whether two lists have the same tags. Cuts both into tags. */
 static int same_tags(char *a, char *b) {
     static const char *lists[2][2000];
     size_t n[2] = {0, 0}, i, k;
@@ -315,7 +316,7 @@ static int same_tags(char *a, char *b) {
     return n[0] == n[1];
 }
 
-/* Well-formed if asked; else whatever comes, down to halves of tags. */
+/* Makes a random document: well-formed if asked, otherwise with any faults, even halves of tags. */
 static void make(buffer *doc, unsigned *state, int well_formed) {
     static const char *const names[] = {"b",   "i",  "a href='x/y'", "span class=\"q\"",  "em", "p",
                                         "div", "li", "code",         "i translate=\"no\""};
@@ -405,7 +406,8 @@ static void any_document(void) {
     fake_free(&f), buffer_free(&out), buffer_free(&doc), buffer_free(&a), buffer_free(&b);
 }
 
-/* Many tags that open, close, or have no end: each is read once, or this takes hours. */
+/* Many tags that open, close, or have no end. Each must be read once, because quadratic work would
+   take hours here. */
 static void deep(void) {
     static const char *const pieces[] = {
         "<b>",  "</b>",       "<b>x ",    "<a \"",     "<!--", "<code>", "&",        "<i></i>",
@@ -433,7 +435,7 @@ static void deep(void) {
     fake_free(&f), buffer_free(&out), buffer_free(&doc);
 }
 
-/* test_markup FORM FUNCTION < in > out, for tests/translate/markdown.py. */
+/* test_markup FORM FUNCTION < in > out translates a document for tests/translate/markdown.py. */
 static int filter(int form, int how) {
     fake f;
     buffer in, out;

@@ -1,8 +1,9 @@
-/* Pictures as text: what is drawn where, and what a label may hold. How they look was judged by eye. */
+/* Pictures as text: tests what is drawn where, and what a label may hold. Their look was judged by
+   eye. */
 #include "../examples/translate/heatmap.h"
 #include "test.h"
 
-/* The picture of 2 x 3 weights, as text. */
+/* Returns the picture of 2 x 3 weights, as text. */
 static const char *draw(const char *title, const float *weights, const char *down,
                         const char *across) {
     static char text[16384];
@@ -16,7 +17,7 @@ static const char *draw(const char *title, const float *weights, const char *dow
     return text;
 }
 
-/* The number behind the n-th place of an attribute, from there on. */
+/* Returns the number behind the n-th occurrence of an attribute, from there on. */
 static double number_at(const char *text, const char *from, const char *attribute) {
     const char *at = strstr(text, from);
     at = at ? strstr(at, attribute) : NULL;
@@ -33,19 +34,19 @@ int main(void) {
     SECTION("a heat map");
     CHECK(strstr(text, "<title>5 &lt; 6</title>") && strstr(text, ">5 &lt; 6</text>"), "its title");
     CHECK(strstr(text, ">&lt;t&amp;&quot;\xEF\xBF\xBD&gt;</text>"),
-          "a label that XML must not have");
-    CHECK(strstr(text, "prefers-color-scheme: dark"), "dark where the reader is");
+          "a label without characters that XML forbids");
+    CHECK(strstr(text, "prefers-color-scheme: dark"), "dark colours where the reader prefers them");
     CHECK(number_at(text, cells, "fill-opacity=\"") == 0.25 &&
               number_at(text, "b to one: 1.000", "fill-opacity=\"") == 0 &&
               strstr(text, "b to three: 2.000"),
-          "a cell is as dark as its weight, NaN is none");
+          "a cell is as dark as its weight, NaN has no cell");
     CHECK(number_at(text, "<title>a to one", " x=\"") > number_at(text, cells, " x=\""),
-          "columns go to the right");
+          "columns are ordered to the right");
     CHECK(!strstr(text, "direction="), "no label has a direction");
     text = draw("", weights, hebrew, arabic);
     CHECK(number_at(text, "<title>\xD7\x90 to \xD8\xA3\xD9\x86\xD8\xA7", " x=\"") <
               number_at(text, cells, " x=\""),
-          "to the left where the text runs so");
+          "columns are ordered to the left where the text is");
     CHECK(strstr(text, "direction=\"rtl\" text-anchor=\"end\">\xD8\xA3") &&
               strstr(text, "direction=\"rtl\" text-anchor=\"start\">\xD7\x90") &&
               strstr(text, "\">[end]</text>") && strstr(text, "\">b</text>"),

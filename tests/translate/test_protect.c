@@ -1,4 +1,5 @@
-/* What --protect takes out of texts, and where it puts it back; and what holds for any bytes. */
+/* Tests which spans --protect takes out of texts and where it puts them back, with cases and with
+   random bytes. */
 #include "examples/translate/text/protect.h"
 #include "test.h"
 
@@ -13,7 +14,7 @@ static void see(const protect_text *p, const char *text, buffer *shown) {
     buffer_append(shown, text + from, strlen(text + from));
 }
 
-/* Spans in brackets (which are replaced), and what the model gets. */
+/* A text with its spans in brackets (which are replaced), and the text that the model gets. */
 static void spans(void) {
     static const struct {
         const char *shown, *clean;
@@ -57,9 +58,9 @@ static void spans(void) {
             CHECK(strcmp(p.clean.data, cases[i].clean) == 0, "  leave '%s'", p.clean.data);
     }
     CHECK(!protect_take(&p, "https://a.b/c, 5 kg!", 20) && p.n == 2,
-          "nothing is left of addresses");
+          "nothing remains of addresses");
     CHECK(protect_take(&p, "我 5 kg", 8) && protect_take(&p, "a", 1), "something is");
-    CHECK(protect_take(&p, "x https://a.b/\xff!", 17) && p.n == 0, "what is not UTF-8 is no span");
+    CHECK(protect_take(&p, "x https://a.b/\xff!", 17) && p.n == 0, "invalid UTF-8 is no span");
     protect_free(&p), buffer_free(&shown);
 }
 
@@ -75,7 +76,8 @@ static void placeholders(void) {
     SECTION("placeholders");
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t n = strlen(cases[i].text);
-        char *text = (char *)malloc(n); /* of exactly its size: nothing behind is read */
+        /* The buffer has exactly that size, so a read behind it would show. */
+        char *text = (char *)malloc(n);
         if (!text) exit(2);
         memcpy(text, cases[i].text, n);
         CHECK(protect_placeholder(text, n) == cases[i].size, "%s", cases[i].text);
@@ -114,14 +116,15 @@ static void capitals(void) {
     protect_put(&p, "look straße", 12, 1, &end, &source, &out);
     CHECK(strstr(out.data, "https://a.b/c") && strstr(out.data, "5 kg") &&
               strstr(out.data, "LOOK") && strstr(out.data, "STRASSE"),
-          "spans stay as they are: %s", out.data);
+          "spans are unchanged: '%s'", out.data);
     CHECK(!protect_is_capitals("USA", 3) && !protect_is_capitals("DIe STADT", 9) &&
               !protect_is_capitals("我看HTML", 10) && !protect_is_capitals("1234 !", 6),
           "acronyms, a small letter, other scripts: no capitals");
     protect_free(&p), buffer_free(&out);
 }
 
-/* A translation whose words are aligned as given: token i is word i, from byte sources[i]. */
+/* Makes a translation whose words are aligned as given: token i is word i, and comes from byte
+   sources[i]. */
 static void put(const char *source, const char *translation, const size_t *sources, size_t n,
                 const char *expected) {
     protect_text p;
@@ -154,8 +157,8 @@ static void places(void) {
     put("aaa bb 😀 cc dd", "我看书。", lost, 1, "我看书。😀");
 }
 
-/* Whatever the bytes: spans lie in the text and in order, and what is put back is there, between
-   all of the translation. */
+/* Tests random bytes. Spans must be in the text and in order, and the output must hold every span that
+   was put back, between all words of the translation. */
 static void anything(void) {
     static const char *const bits[] = {"a",
                                        "B",
@@ -226,12 +229,12 @@ static void anything(void) {
                     !memchr(text.data + s->begin, 0xff, s->size);
         }
         total += (int)p.n;
-        for (i = 0; i < 20; i++) { /* tokens that end anywhere, from anywhere */
+        for (i = 0; i < 20; i++) { /* tokens that end anywhere and come from anywhere */
             seed = (seed * 1103515245ul + 12345ul) & 0x7FFFFFFFul;
             ends[i] = i * p.clean.size / 19, sources[i] = (seed >> 8) % (p.clean.size + 1);
         }
         protect_put(&p, p.clean.data, p.clean.size, 20, ends, sources, &out);
-        memset(counts, 0, sizeof counts); /* of bytes, but spaces */
+        memset(counts, 0, sizeof counts); /* the bytes except spaces */
         for (i = 0; i < out.size; i++) counts[(unsigned char)out.data[i]]++;
         for (i = 0; i < p.clean.size; i++) counts[(unsigned char)p.clean.data[i]]--;
         for (i = 0; i < p.n; i++) {

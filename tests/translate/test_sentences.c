@@ -1,8 +1,8 @@
-/* Where sentences end: texts in several languages, and what holds for any bytes. */
+/* Tests where sentences end: texts in several languages, and properties that hold for any bytes. */
 #include "examples/translate/text/sentences.h"
 #include "test.h"
 
-/* Each text with a bar wherever a sentence ends. */
+/* Each text has a bar wherever a sentence ends. */
 static const char *const english[] = {
     "Hello.| How are you?| Fine!| And you?",
     "One sentence without a stop",
@@ -100,7 +100,7 @@ static const char *const others[] = {
     "Ben Dr. Ali.| İyi.| Şimdi gel!",
 };
 
-/* The sentences of text between bars. */
+/* Splits the text between bars into sentences. */
 static const char *split(const char *text, size_t size) {
     static char out[1024];
     const char *sentence;
@@ -113,7 +113,7 @@ static const char *split(const char *text, size_t size) {
     return out;
 }
 
-/* The text without its bars must fall into the sentences that they mark. */
+/* Checks that the text without its bars is split at the bars. */
 static void check_texts(const char *language, const char *const *texts, size_t n) {
     char text[1024], expected[1024];
     size_t i, j;
@@ -124,7 +124,7 @@ static void check_texts(const char *language, const char *const *texts, size_t n
         const char *got;
         for (j = 0; texts[i][j]; j++)
             if (texts[i][j] != '|') text[size++] = texts[i][j];
-        /* whitespace next to a bar belongs to no sentence */
+        /* Whitespace next to a bar belongs to no sentence. */
         for (j = 0; texts[i][j]; j++) {
             uint32_t c;
             size_t k = sentence_char(texts[i] + j, strlen(texts[i] + j), &c);
@@ -148,7 +148,7 @@ static void check_texts(const char *language, const char *const *texts, size_t n
 }
 #define CHECK_TEXTS(name) check_texts(#name, name, sizeof name / sizeof *name)
 
-/* Whether the bytes are whitespace alone. */
+/* Returns whether the bytes are whitespace alone. */
 static int is_blank(const char *text, size_t size) {
     size_t i, n;
     uint32_t c;
@@ -159,8 +159,8 @@ static int is_blank(const char *text, size_t size) {
     return 1;
 }
 
-/* What holds for any bytes: sentences in order, not empty, whitespace alone between them and none
-   at their ends, no character cut. */
+/* Checks properties that hold for any bytes: sentences are in order and not empty, only whitespace is
+   between them, their ends are no whitespace, and no character is cut. */
 static int is_sound(const char *text, size_t size) {
     const char *sentence, *last = text;
     size_t at = 0, length, i = 0, n;
@@ -170,7 +170,7 @@ static int is_sound(const char *text, size_t size) {
         if (!is_blank(last, (size_t)(sentence - last))) return 0;
         last = sentence + length;
         if (at < (size_t)(last - text)) return 0;
-        /* its ends are ends of characters, and of no whitespace */
+        /* The sentence must begin and end at a character, and not with whitespace. */
         while (i < (size_t)(sentence - text)) i += sentence_char(text + i, size - i, &c);
         if (i != (size_t)(sentence - text)) return 0;
         sentence_char(text + i, size - i, &c);

@@ -1,10 +1,10 @@
-# The command-line translator: outputs, order, faults, exit statuses. Uses the toy model; and the shipped
-# model where it can be judged without knowing its weights.
+# The command-line translator: outputs, order, faults, exit statuses. The test uses the toy model, and the
+# shipped models for checks that hold for any weights.
 . tests/check.sh
 translate=build/translate toy=tests/data/models/toy.safetensors zh=examples/models/zh-en.safetensors
 dir=build/test_translate
 mkdir -p $dir
-run() { # exit status of the translator: standard output and error in files
+run() { # Prints the exit status of the translator. Its standard output and error are in files.
     "$translate" "$@" > $dir/out 2> $dir/err
     echo $?
 }
@@ -30,7 +30,7 @@ check "  --truncate: its first are translated, and it says so" "0 I like learnin
 echo 我喜欢学 | run $toy > /dev/null; cp $dir/out $dir/expected
 printf '我是男生\n我喜欢学习\n我喜欢学\n' | run $toy --truncate --max-source 4 > /dev/null
 check "  as they alone are, among others that are whole" "1 " "$(grep -c . $dir/err) $(sed -n '2p;3p' $dir/out | uniq | cmp $dir/expected - 2>&1)"
-# lines so long that a whole batch of them would not go together, among short ones
+# among short lines some that are too long for one batch
 awk 'BEGIN { for (i = 0; i < 40; i++) { n = i % 4 ? 4 : 700; s = ""; for (j = 0; j < n; j++) s = s "我"; print s } }' > $dir/in
 check "long lines in a batch of 16" 0 "$(run $toy --max-length 5 < $dir/in)"
 cp $dir/out $dir/expected
@@ -62,11 +62,12 @@ if [ -e /dev/full ]; then
     yes 我是学生 | timeout 60 "$translate" $toy > /dev/full 2> $dir/err
     check "a full disk ends it: exit status 2, and why" "2 translate: writing: No space left on device" "$? $(cat $dir/err)"
 fi
-# The reader of the output goes: SIGPIPE ends the translator, or where it is ignored the failed write.
+# When the reader of the output exits, SIGPIPE ends the translator; where SIGPIPE is ignored, the failed write
+# does.
 check "| head -n 1 ends it, after whole lines" "I am a student" "$(yes 我是学生 | timeout 60 "$translate" $toy 2> $dir/err | head -n 1)"
 (trap '' PIPE; yes 我是学生 | timeout 60 "$translate" $toy 2> $dir/err; echo $? > $dir/status) 2> /dev/null | head -n 1 > $dir/out
 check "  without SIGPIPE: exit status 2, and why" "2 translate: writing: Broken pipe" "$(cat $dir/status) $(grep translate: $dir/err)"
-# Interrupted in the middle: the lines that are ready come out whole, in their order, and no others.
+# When the translator is interrupted, the finished lines must come out whole and in order, and no others.
 env --default-signal=INT true 2> /dev/null && for signal in "TERM 143" "INT 130"; do
     awk 'BEGIN { for (i = 0; i < 100000; i++) print "我是学生" }' > $dir/in
     : > $dir/out
@@ -78,7 +79,7 @@ env --default-signal=INT true 2> /dev/null && for signal in "TERM 143" "INT 130"
     check "  whole lines alone" "1 200" "$(awk '{ print NF }' $dir/out | sort -u | wc -l | tr -d ' ') $(head -n 1 $dir/out | wc -w | tr -d ' ')"
     check "  not all of them, and the last has its end" "yes 0" "$([ "$(wc -l < $dir/out)" -lt 100000 ] && echo yes) $(tail -c 1 $dir/out | tr -d '\n' | wc -c | tr -d ' ')"
 done
-# 3,000 lines through many windows: line n of the output belongs to line n of the input
+# 3,000 lines through many windows: line n of the output must belong to line n of the input.
 awk 'BEGIN { for (i = 0; i < 3000; i++) print i % 3 == 0 ? "我是学生" : i % 3 == 1 ? "我喜欢学习" : "" }' > $dir/in
 awk 'BEGIN { for (i = 0; i < 3000; i++) print i % 3 == 0 ? "I am a student" : i % 3 == 1 ? "I like learning" : "" }' > $dir/expected
 check "3,000 lines" 0 "$(run $toy < $dir/in)"
@@ -165,8 +166,8 @@ for bad in "--document --tokens" "--document --scores" "--document --score $dir/
     check "$bad: exit status 2, and why" "2 1" "$(run $toy $bad < $dir/in) $(grep -c '^translate: ' $dir/err)"
 done
 
-# ---- manners ----
-# a line that waits is answered: the end of the input comes only after its translation was seen
+# ---- behaviour in a pipe and with options ----
+# A waiting line must be answered: the input ends only after the test has seen its translation.
 rm -f $dir/pipe && mkfifo $dir/pipe && {
     for threads in 1 2; do
         rm -f $dir/out
@@ -227,7 +228,7 @@ translate: line 5: the token before byte 4 is not in src_vocabulary, and the mod
 check "  in batches and one by one" "" "$(cp $dir/out $dir/expected; run $toy --column 2 --batch 1 --threads 2 < $dir/table > /dev/null; cmp $dir/expected $dir/out 2>&1)"
 check "--f16-cache" "0 I am a boy||I like learning|" "$(run $toy --f16-cache < $dir/in) $(tr '\n' '|' < $dir/out)"
 
-# ---- what the model file says of decoding ----
+# ---- decoding options in the model file ----
 text=$(head -c $((8 + $(od -An -tu8 -N8 $toy))) $toy | tail -c +9)
 text="${text%%'{\"n_heads'*}{\\\"decoding\\\": {\\\"beam\\\": 3, \\\"length_penalty\\\": 1, \\\"max_length\\\": 30, \\\"min_length\\\": 6, \\\"no_repeat_ngram\\\": 3}, "'\"n_heads'"${text#*'{\"n_heads'}"
 while [ $(((8 + ${#text}) % 64)) != 0 ]; do text="$text "; done
@@ -271,7 +272,7 @@ if [ -f $zh ]; then
     run $zh --sample --n-best 4 < examples/translate/demo.txt > /dev/null; cp $dir/out $dir/expected
     check "--seed: the default is 0" "" "$(run $zh --sample --n-best 4 --seed 0 < examples/translate/demo.txt | grep -v 0; cmp $dir/expected $dir/out 2>&1)"
     check "  another seed, other samples" 1 "$(run $zh --sample --n-best 4 --seed 1 < examples/translate/demo.txt > /dev/null; cmp -s $dir/expected $dir/out; echo $?)"
-    # line 2 with seed 6 is line 1 with seed 7
+    # The seed of a line is its number plus --seed: line 2 with seed 6 equals line 1 with seed 7.
     check "  a line's seed is the seed and its number" "$(head -n 1 examples/translate/demo.txt | "$translate" $zh --sample --seed 7)" \
         "$( (echo; head -n 1 examples/translate/demo.txt) | "$translate" $zh --sample --seed 6 | tail -n 1)"
     sed 's/./& /g' examples/translate/demo.txt > $dir/tokens
@@ -289,7 +290,7 @@ if [ -f $zh ]; then
     check "--prefix: translations begin with it" "0 0" "$(run $zh --prefix $dir/prefixes < examples/translate/demo.txt) $(awk 'NR == FNR { want[NR] = $0; next }
         substr($0, 1, length(want[FNR])) != want[FNR] { n++ } END { print n + 0 }' $dir/prefixes $dir/out)"
     check "  and are free where it is blank" "$(sed -n 3p $dir/greedy)" "$(sed -n 3p $dir/out)"
-    # four paragraphs: two demos in a line each, a blank one, and the rest
+    # four paragraphs: two demos in one line each, a blank one, and the rest
     awk '{ printf "%s%s", $0, (NR == 5 || NR == 9) ? "\n" : "" } NR == 7 { printf "\n \n" } END { print "" }' examples/translate/demo.txt > $dir/in
     awk '{ printf "%s%s", $0, (NR == 5 || NR == 9 || NR == 12) ? "\n" : NR == 7 ? "\n\n" : " " }' $dir/greedy > $dir/expected
     check "--document: as its sentences by themselves, joined by spaces" 0 "$(run $zh --document < $dir/in)"

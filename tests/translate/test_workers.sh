@@ -1,15 +1,16 @@
-# Workers of the command line: the same bytes and messages for any number of them, in the order of the
-# input; answers while the input is open; memory that does not follow the input's length. Uses the toy model.
+# Workers of the command line: any number of them must give the same bytes and messages, in the order of the
+# input. They must answer while the input is open, and memory must not grow with the input. The test uses the
+# toy model.
 . tests/check.sh
 translate=build/translate toy=tests/data/models/toy.safetensors
 dir=build/test_workers
 mkdir -p $dir
-run() { # exit status of the translator: standard output and error in files
+run() { # Prints the exit status of the translator. Its standard output and error are in files.
     timeout 300 "$translate" "$@" > $dir/out 2> $dir/err
     echo $?
 }
 lines() { wc -l < "$1" | tr -d ' '; }
-# 700 lines of very different length, among them blank ones, faulty ones, and some that reach their limit
+# 700 lines of very different lengths; some are blank or faulty, and some reach their limit
 awk 'BEGIN { for (i = 0; i < 700; i++) {
     if (i % 7 == 3) print ""
     else if (i % 50 == 11) print "X"
@@ -40,20 +41,21 @@ head -n 20 $dir/beside > $dir/one
 check "--prefix with fewer lines: those before it come out, and it is said last" "2 20 translate: $dir/one has fewer lines than the input" \
     "$(run $toy --prefix $dir/one --threads 2 --batch 3 < $dir/in) $(lines $dir/out) $(tail -n 1 $dir/err)"
 
-# An input that stays open: its lines are written by this shell.
+# An input that stays open: this shell writes its lines.
 mkfifo $dir/pipe 2> /dev/null
-begin() { # options; the translator's output and messages in files, $pid
+# arguments: options. Starts the translator; its output and messages go to files, its process id to $pid.
+begin() {
     : > $dir/out
     timeout -s KILL 300 sh -c 'echo $$ > '$dir'/pid; exec "$0" "$@"' "$translate" $toy "$@" < $dir/pipe > $dir/out 2> $dir/err &
     job=$!
     exec 3> $dir/pipe
 }
-arrived() { # lines; waits for them
+arrived() { # arguments: a number of lines. Waits for them.
     n=0
     until [ "$(lines $dir/out)" -ge "$1" ] || [ $n -ge 600 ]; do sleep 0.1; n=$((n + 1)); done
     lines $dir/out
 }
-end() { # closes the input; $ended is the exit status
+end() { # closes the input; sets $ended to the exit status
     exec 3>&-
     wait $job
     ended=$?
@@ -84,7 +86,8 @@ if [ -e /dev/full ]; then
     check "a full disk ends it while the input is open" "2 translate: writing: No space left on device" "$? $(cat $dir/err)"
     exec 3>&-
 fi
-# Interrupts: what is ready comes out in order; while nothing is at hand they end it at once.
+# When interrupted, the translator must write the finished lines in order. While no lines are at hand it must
+# end at once.
 env --default-signal=INT true 2> /dev/null && for signal in "TERM 143" "INT 130"; do
     awk 'BEGIN { for (i = 0; i < 3000; i++) { s = ""; for (j = 0; j <= i % 3; j++) s = s "我"; print s } }' > $dir/in
     run $toy --min-length 60 --max-length 61 --threads 2 --batch 16 < $dir/in > $dir/status &
@@ -109,8 +112,8 @@ env --default-signal=INT true 2> /dev/null && for signal in "TERM 143" "INT 130"
     check "  while it waits for input: the same" "${signal#* } 33" "$? $(lines $dir/out)"
     exec 3>&-
 done
-# Memory: the peak after a little of an input, and after much of it.
-export ASAN_OPTIONS="$ASAN_OPTIONS:quarantine_size_mb=1" # where freed memory would stay
+# Memory: the peak after a small part of an input, and after a large part.
+export ASAN_OPTIONS="$ASAN_OPTIONS:quarantine_size_mb=1" # A large quarantine would keep freed memory.
 peak() { awk '/^VmHWM/ { print int($2 / 1024) }' "/proc/$(cat $dir/pid)/status"; }
 if [ -r /proc/self/status ]; then
     begin --threads 3
@@ -122,7 +125,7 @@ if [ -r /proc/self/status ]; then
     check "100,000 lines, most of them blank: $before MB before, $after after" "yes" "$([ "$after" -le $((before + 8)) ] && echo yes)"
     end
     check "  all of them" "0 103000" "$ended $(lines $dir/out)"
-    # 120 MB, of which lines of 400 kB are in other places each time
+    # 120 MB, in which the lines of 400 kB change their places each time
     begin --threads 3 --batch 16
     awk 'BEGIN { s = "我是学生X"; while (length(s) < 130000) s = s s; for (i = 0; i < 900; i++) print i % 3 ? "我是学生" : substr(s, 1, 130000 + i) }' >&3
     arrived 512 > /dev/null

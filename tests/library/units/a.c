@@ -1,5 +1,6 @@
-/* Five translation units of one program: build/transformer.o has the implementation, this one has main,
-   b.c only includes the declarations, static_1.c and static_2.c have static copies of their own. */
+/* One program of five translation units: build/transformer.o has the implementation, this unit has
+   main, b.c includes only the declarations, and static_1.c and static_2.c have static copies of their
+   own. */
 #include "transformer.h"
 #include "test.h"
 
@@ -12,8 +13,8 @@ int main(void) {
     tfm_tensor t = tfm_tensor_1d(x, TFM_F32, 2);
     CHECK(strcmp(version_by_declarations(), TFM_VERSION) == 0,
           "a second unit links to the one implementation");
-    CHECK(tfm_layer_norm(&t, &t, NULL, NULL) == TFM_OK, "and computes a norm");
+    CHECK(tfm_layer_norm(&t, &t, NULL, NULL) == TFM_OK, "the linked implementation computes a norm");
     CHECK(norm_by_static_copy_1() == (double)x[1] && norm_by_static_copy_2() == (double)x[1],
-          "two static copies live in one program with it");
+          "two static copies work in the same program");
     return test_done("test_units");
 }
