@@ -5766,6 +5766,9 @@ typedef struct tfm__config_stated {
     int32_t packed; /* the layout of a packed file; -1: none */
 } tfm__config_stated;
 
+/* Reports what is wrong with the config. The first argument after err is a literal. */
+#define TFM__FAIL_CONFIG(err, ...) tfm__fail(err, TFM_E_CONFIG, "transformer.config: " __VA_ARGS__)
+
 #define TFM__BEYOND 1e30 /* numbers of a file are smaller */
 
 /* What the value of a field may be. Scalars come first. */
@@ -5955,12 +5958,6 @@ typedef struct tfm__config_reader {
     tfm_error *err;
 } tfm__config_reader;
 
-/* Reports what is wrong with a field; more is appended to what. */
-static tfm_status tfm__config_fault(const char *field, const char *what, const char *more,
-                                    tfm_error *err) {
-    return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' %s%s", field, what, more);
-}
-
 /* Returns the index of word in "a|b|c", or -1. */
 static int tfm__config_choice(const char *words, const char *word) {
     size_t n = strlen(word);
@@ -5982,37 +5979,24 @@ static int tfm__config_int32(tfm__json *j, int32_t *value) {
     return 1;
 }
 
-/* Reads [id, id, ...]. */
-static tfm_status tfm__config_ids(tfm__config_reader *r, const char *name, const int32_t **list,
-                                  int32_t *n_list) {
-    tfm__json ahead = r->json;
-    int64_t n = tfm__json_count(&ahead, '[');
-    int32_t *ids;
-    if (n < 0) return tfm__config_fault(name, "is not a list", "", r->err);
-    TFM__TRY(TFM__NEW(r->pool, n, &ids, r->err));
-    *list = ids;
-    for (*n_list = 0; tfm__json_element(&r->json); ++*n_list)
-        if (!tfm__config_int32(&r->json, &ids[*n_list]))
-            return tfm__config_fault(name, "is not a list of ids", "", r->err);
-    return TFM_OK;
-}
-
-/* Reads [[id, ...], ...] as a batch, whose rows are padded with 0. A text that would need more
-   padding than it has bytes is refused: memory stays in proportion to the file. */
-static tfm_status tfm__config_sequences(tfm__config_reader *r, const char *name,
-                                        const tfm_batch **sequences) {
+/* Reads [[id, ...], ...] as a batch, whose rows are padded with 0, or a flat list, [id, ...], as its
+   only row. A text that would need more padding than it has bytes is refused: memory stays in
+   proportion to the file. */
+static tfm_status tfm__config_lists(tfm__config_reader *r, const char *name, int is_flat,
+                                    tfm_batch **lists) {
     tfm__json *j = &r->json, ahead = *j;
-    const char *begin = j->at;
-    int64_t n = tfm__json_count(&ahead, '['), width = 0, size = ahead.at - begin, k;
+    const char *begin = j->at, *what = is_flat ? "ids" : "lists of ids";
+    int64_t n = tfm__json_count(&ahead, '['), width = is_flat ? n : 0, size = ahead.at - begin, k;
     int32_t *ids, *lengths;
     tfm_batch *batch;
-    if (n < 0) return tfm__config_fault(name, "is not a list", "", r->err);
-    for (ahead = *j; tfm__json_element(&ahead); width = tfm__max(width, k)) {
+    if (n < 0) return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of %s", name, what);
+    if (is_flat) n = 1;
+    for (ahead = *j; !is_flat && tfm__json_element(&ahead); width = tfm__max(width, k)) {
         k = tfm__json_count(&ahead, '[');
-        if (k < 1) return tfm__config_fault(name, "is not a list of lists of ids", "", r->err);
+        if (k < 1) return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of %s", name, what);
     }
     if (n * width > size)
-        return tfm__config_fault(name, "has a row that is too much longer than others", "", r->err);
+        return TFM__FAIL_CONFIG(r->err, "'%s' has a row that is too much longer than others", name);
     TFM__TRY(TFM__NEW(r->pool, 1, &batch, r->err));
     TFM__TRY(TFM__NEW(r->pool, n, &lengths, r->err));
     TFM__TRY(TFM__NEW(r->pool, n * width, &ids, r->err));
@@ -6020,25 +6004,11 @@ static tfm_status tfm__config_sequences(tfm__config_reader *r, const char *name,
     memset(batch, 0, sizeof *batch);
     batch->ids = ids, batch->lengths = lengths;
     batch->rows = (int32_t)n, batch->width = (int32_t)width;
-    for (; tfm__json_element(j); lengths++, ids += width)
+    for (k = 0; is_flat ? k < 1 : tfm__json_element(j); k++, lengths++, ids += width)
         for (*lengths = 0; tfm__json_element(j); ++*lengths)
             if (!tfm__config_int32(j, &ids[*lengths]))
-                return tfm__config_fault(name, "is not a list of lists of ids", "", r->err);
-    if (n) *sequences = batch;
-    return TFM_OK;
-}
-
-/* Reads [[layer, head], ...]. */
-static tfm_status tfm__config_heads(tfm__config_reader *r, tfm_config *c) {
-    const tfm_batch *pairs = NULL;
-    int32_t i;
-    TFM__TRY(tfm__config_sequences(r, "alignment_heads", &pairs));
-    for (i = 0; pairs && i < pairs->rows; i++)
-        if (pairs->width != 2 || pairs->lengths[i] != 2)
-            return tfm__config_fault("alignment_heads", "is not a list of [layer, head]", "",
-                                     r->err);
-    c->n_alignment_heads = pairs ? pairs->rows : 0;
-    c->alignment_heads = pairs ? pairs->ids : NULL;
+                return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of %s", name, what);
+    *lists = batch;
     return TFM_OK;
 }
 
@@ -6052,21 +6022,21 @@ static tfm_status tfm__config_languages(tfm__config_reader *r, tfm_config *c) {
     char *codes;
     int64_t n = tfm__json_count(&ahead, '{');
     int32_t i, k;
-    if (n < 0) return tfm__config_fault("languages", "is not an object", "", r->err);
-    if (n > TFM__LANGUAGES) return tfm__config_fault("languages", "has over 4096", "", r->err);
+    if (n < 0) return TFM__FAIL_CONFIG(r->err, "'languages' is not an object");
+    if (n > TFM__LANGUAGES) return TFM__FAIL_CONFIG(r->err, "'languages' has over 4096");
     TFM__TRY(TFM__NEW(r->pool, n, &languages, r->err));
     TFM__TRY(TFM__NEW(r->pool, n * TFM__CODE, &codes, r->err));
     c->languages = languages;
     for (i = 0; tfm__json_member(&r->json, r->spare); i++) {
         if (!*r->spare || strlen(r->spare) >= TFM__CODE)
-            return tfm__config_fault("languages", "has a code that is empty or over 31 bytes", "",
-                                     r->err);
+            return TFM__FAIL_CONFIG(r->err,
+                                    "'languages' has a code that is empty or over 31 bytes");
         for (k = 0; k < i; k++)
             if (strcmp(languages[k].code, r->spare) == 0)
-                return tfm__config_fault("languages", "has the duplicate code ", r->spare, r->err);
+                return TFM__FAIL_CONFIG(r->err, "'languages' has the duplicate code %s", r->spare);
         languages[i].code = strcpy(codes + (int64_t)i * TFM__CODE, r->spare);
         if (!tfm__config_int32(&r->json, &languages[i].id))
-            return tfm__config_fault("languages", "has no id for ", r->spare, r->err);
+            return TFM__FAIL_CONFIG(r->err, "'languages' has no id for %s", r->spare);
     }
     c->n_languages = i;
     return TFM_OK;
@@ -6080,34 +6050,33 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__config_fi
     if (f->kind == TFM__FIELD_INT) {
         int32_t whole;
         if (!tfm__config_int32(&r->json, &whole))
-            return tfm__config_fault(f->name, "is not an integer from 0 to 2147483647", "", r->err);
+            return TFM__FAIL_CONFIG(r->err, "'%s' is not an integer from 0 to 2147483647", f->name);
         value = whole;
     } else if (f->kind != TFM__FIELD_NUMBER && *r->json.at == '"') {
         int choice;
         (void)tfm__json_string(&r->json, r->spare);
         choice = tfm__config_choice(f->words, r->spare);
         if (choice < 0)
-            return tfm__fail(r->err, TFM_E_CONFIG, "transformer.config: '%s' is '%s', expected %s",
-                             f->name, r->spare, f->words);
+            return TFM__FAIL_CONFIG(r->err, "'%s' is '%s', expected %s", f->name, r->spare,
+                                    f->words);
         value = f->kind == TFM__FIELD_SCALE ? TFM__BEYOND : choice;
     } else if (f->kind == TFM__FIELD_CHOICE) {
-        return tfm__config_fault(f->name, "is not one of ", f->words, r->err);
+        return TFM__FAIL_CONFIG(r->err, "'%s' is not one of %s", f->name, f->words);
     } else {
         tfm__json_decimal n;
         if (!tfm__json_number(&r->json, &n))
-            return tfm__config_fault(f->name, "is not a number", "", r->err);
+            return TFM__FAIL_CONFIG(r->err, "'%s' is not a number", f->name);
         if (n.n_digits > TFM__EXACT_DIGITS)
-            return tfm__fail(r->err, TFM_E_CONFIG,
-                             "transformer.config: '%s' has %i digits, at most %i", f->name,
-                             n.n_digits, (int64_t)TFM__EXACT_DIGITS);
+            return TFM__FAIL_CONFIG(r->err, "'%s' has %i digits, at most %i", f->name, n.n_digits,
+                                    (int64_t)TFM__EXACT_DIGITS);
         value = tfm__json_to_double(&n);
         if (!(value < TFM__BEYOND && value > -TFM__BEYOND))
-            return tfm__config_fault(f->name, "is not between -1e30 and 1e30", "", r->err);
+            return TFM__FAIL_CONFIG(r->err, "'%s' is not between -1e30 and 1e30", f->name);
     }
     if (f->rule == TFM__RULE_NOT_0 && value == 0)
-        return tfm__config_fault(f->name, "is 0", "", r->err);
+        return TFM__FAIL_CONFIG(r->err, "'%s' is 0", f->name);
     if (f->rule == TFM__RULE_POSITIVE && !(value > 0))
-        return tfm__config_fault(f->name, "must be more than 0", "", r->err);
+        return TFM__FAIL_CONFIG(r->err, "'%s' must be more than 0", f->name);
     tfm__config_put(f, base, value);
     return TFM_OK;
 }
@@ -6121,14 +6090,29 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
     tfm__config_stated *stated = (tfm__config_stated *)base;
     void *at = (char *)base + f->at, *count = (char *)base + f->count;
     tfm__json ahead = r->json;
+    tfm_batch *lists = NULL;
+    int32_t i;
+    if (f->kind == TFM__FIELD_IDS || f->kind == TFM__FIELD_SEQUENCES || f->kind == TFM__FIELD_HEADS)
+        TFM__TRY(tfm__config_lists(r, f->name, f->kind == TFM__FIELD_IDS, &lists));
     switch (f->kind) {
-    case TFM__FIELD_IDS: return tfm__config_ids(r, f->name, (const int32_t **)at, (int32_t *)count);
-    case TFM__FIELD_SEQUENCES: return tfm__config_sequences(r, f->name, (const tfm_batch **)at);
-    case TFM__FIELD_HEADS: return tfm__config_heads(r, &stated->config);
+    case TFM__FIELD_IDS:
+        *(const int32_t **)at = lists->ids;
+        *(int32_t *)count = lists->width;
+        return TFM_OK;
+    case TFM__FIELD_SEQUENCES:
+        if (lists->rows) *(const tfm_batch **)at = lists;
+        return TFM_OK;
+    case TFM__FIELD_HEADS: /* [[layer, head], ...] */
+        for (i = 0; i < lists->rows; i++)
+            if (lists->lengths[i] != 2 || lists->width != 2)
+                return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of [layer, head]", f->name);
+        stated->config.n_alignment_heads = lists->rows;
+        stated->config.alignment_heads = lists->ids;
+        return TFM_OK;
     case TFM__FIELD_LANGUAGES: return tfm__config_languages(r, &stated->config);
     case TFM__FIELD_DECODING:
         if (tfm__json_count(&ahead, '{') < 0)
-            return tfm__config_fault(f->name, "is not an object", "", r->err);
+            return TFM__FAIL_CONFIG(r->err, "'%s' is not an object", f->name);
         TFM__TRY(tfm__config_object(r, tfm__decode_fields, TFM__N_DECODE_FIELDS, f->name, at));
         return tfm__check_decode_fields((const tfm_decode_options *)at,
                                         "transformer.config: decoding: ", r->err);
@@ -6145,11 +6129,13 @@ static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_fi
     while (tfm__json_member(&r->json, r->spare)) {
         for (k = 0; k < n; k++)
             if (fields[k].kind != TFM__FIELD_CALL && strcmp(fields[k].name, r->spare) == 0) break;
-        if (k == n && inside) return tfm__config_fault(inside, "has no key ", r->spare, r->err);
-        if (k == n) return tfm__config_fault(r->spare, "is not a known field", "", r->err);
+        if (k == n && inside)
+            return TFM__FAIL_CONFIG(r->err, "'%s' has no key %s", inside, r->spare);
+        if (k == n) return TFM__FAIL_CONFIG(r->err, "'%s' is not a known field", r->spare);
         if (seen[k]++)
-            return inside ? tfm__config_fault(inside, "has the duplicate key ", r->spare, r->err)
-                          : tfm__config_fault(r->spare, "is a duplicate key", "", r->err);
+            return inside
+                       ? TFM__FAIL_CONFIG(r->err, "'%s' has the duplicate key %s", inside, r->spare)
+                       : TFM__FAIL_CONFIG(r->err, "'%s' is a duplicate key", r->spare);
         TFM__TRY(tfm__config_value(r, &fields[k], base));
     }
     return TFM_OK;
@@ -6157,12 +6143,12 @@ static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_fi
 
 /* Checks what fields need of each other, and fills in the default that depends on another field. */
 static tfm_status tfm__config_complete(tfm_config *c, tfm_error *err) {
-    if (!c->n_heads) return tfm__config_fault("n_heads", "is missing", "", err);
+    if (!c->n_heads) return TFM__FAIL_CONFIG(err, "'n_heads' is missing");
     if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
     if (!c->n_languages && (c->src_language || c->tgt_language_forced))
-        return tfm__config_fault("languages", "is missing", "", err);
+        return TFM__FAIL_CONFIG(err, "'languages' is missing");
     if (c->src_text == TFM_TEXT_PIECES)
-        return tfm__config_fault("src_text", "is pieces, which only tgt_text can be", "", err);
+        return TFM__FAIL_CONFIG(err, "'src_text' is pieces, which only tgt_text can be");
     return TFM_OK;
 }
 
@@ -6181,8 +6167,8 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
     n = tfm__json_count(&ahead, '{');
     if (n >= 0) tfm__json_space(&ahead);
     if (n < 0 || ahead.at != ahead.end)
-        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: malformed JSON at byte %i",
-                         (int64_t)(ahead.at - ahead.begin));
+        return TFM__FAIL_CONFIG(err, "malformed JSON at byte %i",
+                                (int64_t)(ahead.at - ahead.begin));
     TFM__TRY(TFM__NEW(pool, r.json.end - text + 1, &r.spare, err));
     memset(stated, 0, sizeof *stated);
     for (k = 0; k < TFM__N_CONFIG_FIELDS; k++)
@@ -6287,6 +6273,9 @@ struct tfm_model {
 enum { TFM__PACKED_LAYOUT = 2 }; /* of the packed files that tools/quantize writes */
 enum { TFM__NAME = 128 };        /* bytes for the longest name for which the loader asks */
 
+/* Reports what is wrong with the tensors. */
+#define TFM__FAIL_TENSOR(l, ...) tfm__fail((l)->err, TFM_E_TENSOR, __VA_ARGS__)
+
 /* The state of loading a model. */
 typedef struct tfm__loader {
     tfm_safetensors *file;
@@ -6314,7 +6303,7 @@ static const tfm__file_entry *tfm__load_claim(tfm__loader *l, const char *prefix
 }
 
 static tfm_status tfm__load_missing(const tfm__loader *l) {
-    return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", l->name);
+    return TFM__FAIL_TENSOR(l, "tensor '%s' is missing", l->name);
 }
 
 /* Checks type and shape of t, the tensor that was claimed last. dims NULL takes any sizes, and so
@@ -6324,16 +6313,14 @@ static tfm_status tfm__load_check(const tfm__loader *l, const tfm_tensor *t, tfm
     tfm_tensor expected = *t;
     int r;
     if (t->dtype != dtype)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s %t, expected %s of rank %d",
-                         l->name, tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), rank);
+        return TFM__FAIL_TENSOR(l, "tensor '%s' is %s %t, expected %s of rank %d", l->name,
+                                tfm_dtype_name(t->dtype), t, tfm_dtype_name(dtype), rank);
     if (t->rank != rank)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected rank %d", l->name, t,
-                         rank);
+        return TFM__FAIL_TENSOR(l, "tensor '%s' is %t, expected rank %d", l->name, t, rank);
     for (r = 0; dims && r < rank; r++)
         if (dims[r] >= 0) expected.dims[r] = dims[r];
     if (memcmp(t->dims, expected.dims, sizeof t->dims) != 0)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t, expected %t", l->name, t,
-                         &expected);
+        return TFM__FAIL_TENSOR(l, "tensor '%s' is %t, expected %t", l->name, t, &expected);
     return TFM_OK;
 }
 
@@ -6378,9 +6365,9 @@ static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const cha
     if (!e) return flags & TFM__REQUIRED ? tfm__load_missing(l) : TFM_OK;
     t = tfm__file_tensor(l->file, e);
     if (!tfm__is_float(t.dtype) && !(int8_too && t.dtype == TFM_I8))
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %s, expected F32, F16%s BF16%s",
-                         l->name, tfm_dtype_name(t.dtype), int8_too ? "," : " or",
-                         int8_too ? " or I8" : "");
+        return TFM__FAIL_TENSOR(l, "tensor '%s' is %s, expected F32, F16%s BF16%s", l->name,
+                                tfm_dtype_name(t.dtype), int8_too ? "," : " or",
+                                int8_too ? " or I8" : "");
     if (int8_too && l->packed && t.rank == 4) {
         *out = t;
         return tfm__load_check_panels(l, &t, *rows, *columns);
@@ -6390,8 +6377,7 @@ static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const cha
     TFM__TRY(tfm__load_check(l, &t, t.dtype, rank, dims));
     for (r = 0; r < rank; r++)
         if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is %t: a size out of range",
-                             l->name, &t);
+            return TFM__FAIL_TENSOR(l, "tensor '%s' is %t: a size out of range", l->name, &t);
     *rows = (int32_t)t.dims[0];
     if (columns) *columns = (int32_t)t.dims[1];
     *out = t;
@@ -6544,10 +6530,9 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
         if (!HW) HW = rows / 3;
         if (!HK) HK = (rows - HW) / 2;
         if (HK < 1 || rows != 2 * (int64_t)HK + HW)
-            return tfm__fail(l->err, TFM_E_TENSOR,
-                             "tensor '%s.in_proj_weight' is [%d, %d]: its rows are not %d of "
-                             "query, %d of key and %d of value",
-                             name, rows, D, HK, HK, HW);
+            return TFM__FAIL_TENSOR(
+                l, "'%s.in_proj_weight' has %d rows, not %d of query, %d of key, %d of value", name,
+                rows, HK, HK, HW);
         TFM__TRY(tfm__load_weight(l, name, ".in_proj_bias", 0, &rows, NULL, &bias));
         TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 0, HK, &a->query));
         TFM__TRY(tfm__load_linear_rows(l, &all, &bias, HK, HK, &a->key));
@@ -6559,14 +6544,12 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     }
     /* without an output projection the contexts themselves are added to the stream */
     if (!a->has_out && HW != D)
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "tensor '%s.out_proj.weight' is missing, and values have %d columns, not "
-                         "%d",
-                         name, HW, D);
+        return TFM__FAIL_TENSOR(
+            l, "'%s.out_proj.weight' is missing, and values have %d columns, not %d", name, HW, D);
     if (HK % H || HW % H)
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "'%s' projects to %d and %d columns, which do not divide into %d heads",
-                         name, HK, HW, H);
+        return TFM__FAIL_TENSOR(
+            l, "'%s' projects to %d and %d columns, which do not divide into %d heads", name, HK,
+            HW, H);
     a->K = c->d_key = HK / H;
     a->W = c->d_value = HW / H;
     return TFM_OK;
@@ -6621,7 +6604,7 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     layer->order = l->model->config.norm;
     if (has_cross && tfm__file_has_prefix(l->file, ssru)) {
         if (tfm__file_has_prefix(l->file, self))
-            return tfm__fail(l->err, TFM_E_TENSOR, "'%s' has both self_attn and ssru", prefix);
+            return TFM__FAIL_TENSOR(l, "'%s' has both self_attn and ssru", prefix);
         TFM__TRY(tfm__load_linear(l, prefix, ".ssru", TFM__REQUIRED, &D, &D, &layer->ssru.input));
         TFM__TRY(
             tfm__load_linear(l, prefix, ".ssru_gate", TFM__REQUIRED, &D, &D, &layer->ssru.gate));
@@ -6651,9 +6634,7 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
     tfm__layer *layer;
     int32_t i;
     *n = stack->n = tfm__load_count_layers(l, name);
-    if (!*n)
-        return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s.layers.0.linear1.weight' is missing",
-                         name);
+    if (!*n) return TFM__FAIL_TENSOR(l, "tensor '%s.layers.0.linear1.weight' is missing", name);
     TFM__TRY(TFM__NEW(&l->model->pool, *n, &stack->layers, l->err));
     TFM__TRY(tfm__load_relative(l, name, has_cross, 0, &stack->relative));
     if (stack->relative.buckets) stack->relative_heads = l->model->config.n_heads;
@@ -6685,9 +6666,8 @@ static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encode
                                         &c->d_model, table));
         most[i] = table->data ? n - c->position_offset : most[0];
         if (table->data && most[i] < 1)
-            return tfm__fail(l->err, TFM_E_TENSOR,
-                             "tensor '%s.weight' is %t, but position_offset is %d", name, table,
-                             c->position_offset);
+            return TFM__FAIL_TENSOR(l, "tensor '%s.weight' is %t, but position_offset is %d", name,
+                                    table, c->position_offset);
     }
     c->max_source_positions = most[0], c->max_target_positions = most[1];
     c->max_positions = most[0] ? (int32_t)tfm__min(most[0], most[1]) : most[1];
@@ -6753,13 +6733,12 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
         TFM__TRY(tfm__load_array(l, names[k], "", TFM_U32, 1, k ? NULL : n, &t[k]));
     c->has_shortlist = t[0].rank || t[1].rank;
     if (c->shortlist_first > (c->has_shortlist ? c->tgt_vocab_size : 0))
-        return tfm__fail(l->err, TFM_E_CONFIG, "transformer.config: 'shortlist_first' is %d, %s",
-                         c->shortlist_first,
-                         c->has_shortlist ? "more than the target vocabulary has tokens"
-                                          : "but there is no tensor 'shortlist.ids'");
+        return TFM__FAIL_CONFIG(l->err, "'shortlist_first' is %d, %s", c->shortlist_first,
+                                c->has_shortlist ? "more than the target vocabulary has tokens"
+                                                 : "but there is no tensor 'shortlist.ids'");
     for (k = 0; k < 2; k++) {
         if (c->has_shortlist && !t[k].rank)
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is missing", names[k]);
+            return TFM__FAIL_TENSOR(l, "tensor '%s' is missing", names[k]);
         data[k] = (const unsigned char *)t[k].data, n[k] = t[k].dims[0];
     }
     if (!c->has_shortlist) return TFM_OK;
@@ -6769,9 +6748,8 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
             int64_t least = k ? 0 : i + 1 < n[0] ? last : n[1];
             int64_t most = k ? c->tgt_vocab_size - 1 : i ? n[1] : 0;
             if (value < least || value > most)
-                return tfm__fail(l->err, TFM_E_TENSOR,
-                                 "tensor '%s': element %i is %i, expected %i to %i", names[k], i,
-                                 value, least, most);
+                return TFM__FAIL_TENSOR(l, "tensor '%s': element %i is %i, expected %i to %i",
+                                        names[k], i, value, least, most);
             last = value;
         }
     l->model->lexicon.offsets = data[0], l->model->lexicon.ids = data[1];
@@ -6787,9 +6765,8 @@ static tfm_status tfm__config_check_ids(const char *name, const char *verb, cons
                                         int64_t n, int32_t n_tokens, tfm_error *err) {
     for (; n > 0; n--, ids++)
         if (*ids >= n_tokens)
-            return tfm__fail(err, TFM_E_CONFIG,
-                             "transformer.config: '%s' %s %d, the vocabulary has %d tokens", name,
-                             verb, *ids, n_tokens);
+            return TFM__FAIL_CONFIG(err, "'%s' %s %d, the vocabulary has %d tokens", name, verb,
+                                    *ids, n_tokens);
     return TFM_OK;
 }
 
@@ -6812,8 +6789,8 @@ static tfm_status tfm__config_check_field(const tfm__config_field *f, const void
     if (f->rule == TFM__RULE_SRC_ID || f->rule == TFM__RULE_TGT_ID)
         return tfm__config_check_ids(f->name, "is", &size, 1, V, err);
     if (f->rule >= TFM__RULE_SHAPE && size >= 0 && size != (int32_t)tfm__config_get(f, actual))
-        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is %d, the tensors say %d",
-                         f->name, size, (int32_t)tfm__config_get(f, actual));
+        return TFM__FAIL_CONFIG(err, "'%s' is %d, the tensors say %d", f->name, size,
+                                (int32_t)tfm__config_get(f, actual));
     return TFM_OK;
 }
 
@@ -6830,24 +6807,21 @@ static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *st
     for (i = 0; i < c->n_alignment_heads; i++)
         if (c->alignment_heads[2 * i] >= c->n_decoder_layers ||
             c->alignment_heads[2 * i + 1] >= c->n_heads)
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: 'alignment_heads' has [%d, %d], the decoder has "
-                             "%d layers of %d heads",
-                             c->alignment_heads[2 * i], c->alignment_heads[2 * i + 1],
-                             c->n_decoder_layers, c->n_heads);
+            return TFM__FAIL_CONFIG(l->err, "'alignment_heads' has [%d, %d] of %d layers, %d heads",
+                                    c->alignment_heads[2 * i], c->alignment_heads[2 * i + 1],
+                                    c->n_decoder_layers, c->n_heads);
     if (c->max_target_positions &&
         tfm__max(o->max_length, o->min_length + 1) > c->max_target_positions)
-        return tfm__fail(l->err, TFM_E_CONFIG,
-                         "transformer.config: decoding: %s is %d, there are positions for %d",
-                         o->max_length ? "max_length" : "min_length",
-                         o->max_length ? o->max_length : o->min_length, c->max_target_positions);
+        return TFM__FAIL_CONFIG(l->err, "decoding: %s is %d, there are positions for %d",
+                                o->max_length ? "max_length" : "min_length",
+                                o->max_length ? o->max_length : o->min_length,
+                                c->max_target_positions);
     for (i = 0; i < c->n_languages; i++)
         if ((c->src_language && c->languages[i].id >= c->src_vocab_size) ||
             (c->tgt_language_forced && c->languages[i].id >= c->tgt_vocab_size))
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: 'languages' has %d for %s, the vocabulary fewer "
-                             "tokens",
-                             c->languages[i].id, c->languages[i].code);
+            return TFM__FAIL_CONFIG(l->err,
+                                    "'languages' has %d for %s, the vocabulary fewer tokens",
+                                    c->languages[i].id, c->languages[i].code);
     return TFM_OK;
 }
 
@@ -6861,8 +6835,8 @@ static tfm_status tfm__load_config(tfm__loader *l, const tfm__config_stated *sta
     l->model->decoding = stated->decoding;
     l->packed = stated->packed < 0 ? 0 : stated->packed;
     if (stated->packed == 0 || stated->packed > TFM__PACKED_LAYOUT)
-        return tfm__config_fault("packed", "is not 1 or 2, the layouts that this library knows", "",
-                                 l->err);
+        return TFM__FAIL_CONFIG(
+            l->err, "'packed' is not 1 or 2, the layouts that this library knows");
     if (l->packed == 1) { /* nothing uses its tries */
         (void)tfm__load_claim(l, "src", "_sentencepiece_trie");
         (void)tfm__load_claim(l, "tgt", "_sentencepiece_trie");
@@ -6874,12 +6848,12 @@ static tfm_status tfm__load_config(tfm__loader *l, const tfm__config_stated *sta
         if (l->packed && f->rule == TFM__RULE_STATED && size < 1 &&
             (f->at != offsetof(tfm__config_stated, config.src_vocab_size) ||
              tfm_safetensors_find(l->file, "src_embedding.weight") >= 0))
-            return tfm__config_fault(f->name, "is missing or 0, and the file is packed", "",
-                                     l->err);
+            return TFM__FAIL_CONFIG(l->err, "'%s' is missing or 0, and the file is packed",
+                                    f->name);
         tfm__config_put(f, c, l->packed && f->rule >= TFM__RULE_PADDED && size > 0 ? size : 0);
     }
     if (l->packed && stated->config.d_ff_decoder < 0) c->d_ff_decoder = c->d_ff;
-    if (l->packed && !c->d_ff_decoder) return tfm__config_fault("d_ff_decoder", "is 0", "", l->err);
+    if (l->packed && !c->d_ff_decoder) return TFM__FAIL_CONFIG(l->err, "'d_ff_decoder' is 0");
     return TFM_OK;
 }
 
@@ -6933,15 +6907,14 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
     if (!c->d_input) c->d_ff = c->d_ff_decoder;
     if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
-        return tfm__fail(l->err, TFM_E_CONFIG,
-                         "transformer.config: 'layer_norm' is deviation, which "
-                         "a d_model of 1 does not have");
+        return TFM__FAIL_CONFIG(l->err,
+                                "'layer_norm' is deviation, which a d_model of 1 does not have");
     TFM__TRY(tfm__load_text(l));
     /* tensors that are not part of a model */
-    for (i = 0; i < tfm_safetensors_count(l->file); i++)
-        if (!tfm__file_entry_at(l->file, i)->is_used)
-            return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s' is not part of a model",
-                             tfm_safetensors_name(l->file, i));
+    for (i = 0; i < l->file->n_entries; i++)
+        if (!l->file->entries[i].is_used)
+            return TFM__FAIL_TENSOR(l, "tensor '%s' is not part of a model",
+                                    l->file->entries[i].name);
     TFM__TRY(tfm__config_check(l, &stated));
     /* everything is checked; nothing was built so far */
     TFM__TRY(tfm__build_text(l));
@@ -6960,13 +6933,13 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     if (status == TFM_OK) {
         memset(m, 0, sizeof *m);
         m->pool = *pool;
-        status = tfm_safetensors_open(&l.file, data, (size_t)size, &pool->allocator, err);
-    }
-    if (status == TFM_OK) {
         l.model = m;
         l.err = err;
         l.is_ours = is_ours;
         if (options) l.options = *options;
+        status = tfm_safetensors_open(&l.file, data, (size_t)size, &pool->allocator, err);
+    }
+    if (status == TFM_OK) {
         l.temporary = &l.file->pool;
         status = tfm__load_all(&l);
     }
@@ -6980,20 +6953,22 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     return status;
 }
 
-static tfm_status tfm__load_check_options(const tfm_model_options *o, tfm_error *err) {
+/* Checks the arguments of calls that load a model, and begins its pool. */
+static tfm_status tfm__load_begin(tfm__pool *pool, tfm_model **model, const tfm_model_options *o,
+                                  tfm_error *err) {
+    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
     if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHTS_I8))
         return tfm__fail(err, TFM_E_ARGUMENT, "weights is %d, no type of weights",
                          (int32_t)o->weights);
-    return TFM_OK;
+    pool->blocks = NULL;
+    return tfm__choose_allocator(&pool->allocator, o ? o->allocator : NULL, err);
 }
 
 TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
                                   const tfm_model_options *options, tfm_error *err) {
     tfm__pool pool;
-    pool.blocks = NULL;
     TFM__TRY(tfm__file_check_buffer(model, data, size, err));
-    TFM__TRY(tfm__load_check_options(options, err));
-    TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
+    TFM__TRY(tfm__load_begin(&pool, model, options, err));
     return tfm__load_in_pool(model, &pool, data, (int64_t)size, 0, options, err);
 }
 
@@ -7028,15 +7003,12 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
     tfm__pool pool;
     void *data = NULL;
     int64_t size = 0;
-    pool.blocks = NULL;
-    if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
+    TFM__TRY(tfm__load_begin(&pool, model, options, err));
 #ifdef TRANSFORMER_MMAP
     if (options && options->map) return tfm__load_mapped(model, path, options, err);
 #endif
     if (options && options->map)
         return tfm__fail(err, TFM_E_ARGUMENT, "map: this build does without TRANSFORMER_MMAP");
-    TFM__TRY(tfm__load_check_options(options, err));
-    TFM__TRY(tfm__choose_allocator(&pool.allocator, options ? options->allocator : NULL, err));
     TFM__TRY(tfm__file_read_path(path, &pool, &data, &size, err));
     return tfm__load_in_pool(model, &pool, data, size, 1, options, err);
 }
@@ -8695,8 +8667,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
     if (options) o = *options;
     c = &s->model->config;
     if (c->start < 0 && !c->start_embedding_zero)
-        return tfm__fail(err, TFM_E_CONFIG,
-                         "transformer.config: 'start' is missing, so nothing can be decoded");
+        return TFM__FAIL_CONFIG(err, "'start' is missing, so nothing can be decoded");
     if (!o.n_ends && c->end >= 0) o.ends = &c->end, o.n_ends = 1;
     TFM__TRY(tfm__session_check_rows(s, "src", src, err));
     TFM__TRY(tfm__search_check_options(s, &o, src->rows, err));
@@ -9033,8 +9004,7 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *s, const tfm_batch *src, const tf
         return tfm__fail(err, TFM_E_ARGUMENT, "session, src, tgt or out is NULL");
     c = &s->model->config;
     if (c->end < 0 || (c->start < 0 && !c->start_embedding_zero))
-        return tfm__fail(err, TFM_E_CONFIG, "transformer.config: '%s' is missing",
-                         c->end < 0 ? "end" : "start");
+        return TFM__FAIL_CONFIG(err, "'%s' is missing", c->end < 0 ? "end" : "start");
     TFM__TRY(tfm__session_check_rows(s, "src", src, err));
     TFM__TRY(tfm__batch_check_ids(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
     if (offset < 0 || offset > tgt->width)

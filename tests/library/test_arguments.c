@@ -885,11 +885,11 @@ static void words(void) {
 static void weights(void) {
     static const misfit rows[] = {
         {"", "encoder.layers.0.self_attn.in_proj_bias", TFM_F32, 5, 0, "in_proj_bias' is [5]"},
-        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 11, 20, "its rows are not"},
-        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 10, 20, "its rows are not"},
-        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20, "not 12 of query"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 11, 20, "of query, "},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 10, 20, "of query, "},
+        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20, "has 42 rows, not 12 of query"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 32, 20, "do not divide"},
-        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 13, 20, "its rows are not"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 13, 20, "of query, "},
         {"", "tgt_embedding.weight", TFM_F32, 13, 19, "is [13, 19], expected [13, 20]"},
         {"", "decoder.layers.0.linear1.weight", TFM_I8, 24, 20, "weight_scale' is missing"},
         {"", "decoder.layers.1.linear1.weight", TFM_F32, 24, 19, "is [24, 19], expected [24, 20]"},
