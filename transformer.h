@@ -5118,16 +5118,12 @@ static int tfm__json_accept(tfm__json *j, char c) {
 
 /* Reads the four hexadecimal digits of \uXXXX. */
 static int tfm__json_hex4(tfm__json *j, uint32_t *value) {
+    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
     int i;
-    *value = 0;
-    for (i = 0; i < 4; i++, j->at++) {
-        char c = j->at < j->end ? *j->at : ' ';
-        uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
-                         : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
-                                                : 16;
-        if (digit == 16) return 0;
-        *value = *value << 4 | digit;
+    for (*value = 0, i = 0; i < 4; i++, j->at++) {
+        const char *digit = j->at < j->end && *j->at ? strchr(digits, *j->at) : NULL;
+        if (!digit) return 0;
+        *value = *value << 4 | (uint32_t)((digit - digits) % 16);
     }
     return 1;
 }
@@ -5979,9 +5975,9 @@ static int tfm__config_int32(tfm__json *j, int32_t *value) {
     return 1;
 }
 
-/* Reads [[id, ...], ...] as a batch, whose rows are padded with 0, or a flat list, [id, ...], as its
-   only row. A text that would need more padding than it has bytes is refused: memory stays in
-   proportion to the file. */
+/* Reads [[id, ...], ...] as a batch whose rows are padded with 0, or a flat list, [id, ...], as the
+   only row of one. A text that would need more padding than it has bytes is refused: memory stays
+   in proportion to the file. */
 static tfm_status tfm__config_lists(tfm__config_reader *r, const char *name, int is_flat,
                                     tfm_batch **lists) {
     tfm__json *j = &r->json, ahead = *j;
@@ -6583,16 +6579,6 @@ static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_f
     return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, &c->d_model, d_ff, &w->linear2);
 }
 
-/* Counts layers that have at least one tensor: a missing one can then be reported by name. */
-static int32_t tfm__load_count_layers(const tfm__loader *l, const char *stack) {
-    char prefix[TFM__NAME];
-    int32_t n;
-    for (n = 0;; n++) { /* a header has room for some millions of layers at most */
-        tfm__format(prefix, sizeof prefix, "%s.layers.%d.", stack, n);
-        if (!tfm__file_has_prefix(l->file, prefix)) return n;
-    }
-}
-
 /* Loads the layer that is named prefix: "encoder.layers.3" or "decoder.layers.3". Only layers of
    decoders have cross-attention. *d_ff as in tfm__load_ffn. */
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
@@ -6633,7 +6619,11 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
     char prefix[TFM__NAME];
     tfm__layer *layer;
     int32_t i;
-    *n = stack->n = tfm__load_count_layers(l, name);
+    /* a layer with at least one tensor is one: a missing tensor is then reported by name */
+    *n = 0;
+    do tfm__format(prefix, sizeof prefix, "%s.layers.%d.", name, *n);
+    while (tfm__file_has_prefix(l->file, prefix) && ++*n);
+    stack->n = *n;
     if (!*n) return TFM__FAIL_TENSOR(l, "tensor '%s.layers.0.linear1.weight' is missing", name);
     TFM__TRY(TFM__NEW(&l->model->pool, *n, &stack->layers, l->err));
     TFM__TRY(tfm__load_relative(l, name, has_cross, 0, &stack->relative));
@@ -6726,22 +6716,21 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
     static const char *const names[] = {"shortlist.offsets", "shortlist.ids"};
     tfm_config *c = &l->model->config;
     const unsigned char *data[2];
-    tfm_tensor t[2];
+    tfm_tensor t;
     int64_t n[2], i, k, last = 0;
     n[0] = c->src_vocab_size + (int64_t)1;
-    for (k = 0; k < 2; k++)
-        TFM__TRY(tfm__load_array(l, names[k], "", TFM_U32, 1, k ? NULL : n, &t[k]));
-    c->has_shortlist = t[0].rank || t[1].rank;
+    for (k = 0; k < 2; k++) {
+        TFM__TRY(tfm__load_array(l, names[k], "", TFM_U32, 1, k ? NULL : n, &t));
+        data[k] = (const unsigned char *)t.data, n[k] = t.dims[0];
+    }
+    c->has_shortlist = data[0] || data[1];
     if (c->shortlist_first > (c->has_shortlist ? c->tgt_vocab_size : 0))
         return TFM__FAIL_CONFIG(l->err, "'shortlist_first' is %d, %s", c->shortlist_first,
                                 c->has_shortlist ? "more than the target vocabulary has tokens"
                                                  : "but there is no tensor 'shortlist.ids'");
-    for (k = 0; k < 2; k++) {
-        if (c->has_shortlist && !t[k].rank)
-            return TFM__FAIL_TENSOR(l, "tensor '%s' is missing", names[k]);
-        data[k] = (const unsigned char *)t[k].data, n[k] = t[k].dims[0];
-    }
     if (!c->has_shortlist) return TFM_OK;
+    for (k = 0; k < 2; k++)
+        if (!data[k]) return TFM__FAIL_TENSOR(l, "tensor '%s' is missing", names[k]);
     for (k = 0; k < 2; k++)
         for (i = 0; i < n[k]; i++) {
             int64_t value = tfm__lexicon_at(data[k], i);
@@ -6884,8 +6873,8 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     /* known keys: our own, that of PyTorch's writer, and where the weights come from */
     if (!text)
         return tfm__fail(l->err, TFM_E_CONFIG,
-                         "metadata has no 'transformer.config': not a model "
-                         "file (tools/convert.py makes one from a checkpoint)");
+                         "metadata has no 'transformer.config': not a model file "
+                         "(tools/convert.py makes one from a checkpoint)");
     for (i = 0; i < l->file->n_metadata; i++) {
         const char *key = l->file->metadata[2 * i];
         if (strcmp(key, "transformer.config") != 0 &&
@@ -7918,21 +7907,15 @@ static float *tfm__path_attention(const tfm_session *s, int64_t t, int64_t row) 
     return s->attention + (t * s->max_rows + row) * s->max_source;
 }
 
-/* Writes the tokens of a hypothesis. */
-static void tfm__path_tokens(const tfm_session *s, const tfm__hypothesis *h, int32_t *ids) {
-    int32_t t, row = h->row;
-    for (t = h->length - 1; t >= 0; t--) {
-        ids[t] = tfm__path_at(s, t, row)->id;
-        row = tfm__path_at(s, t, row)->back;
-    }
-}
-
-/* Writes the ancestry of a hypothesis: rows[t] is the row in which step t was computed, for steps 0
-   to its length. The last of them is the next step, or the one that gave the end token. */
-static void tfm__path_rows(const tfm_session *s, const tfm__hypothesis *h, int32_t *rows) {
+/* Walks a hypothesis back to its beginning. Writes its tokens to ids, and its ancestry to rows:
+   rows[t] is the row in which step t was computed, for steps 0 to its length. The last of them is
+   the next step, or the one that gave the end token. Either may be NULL. */
+static void tfm__path_walk(const tfm_session *s, const tfm__hypothesis *h, int32_t *ids,
+                           int32_t *rows) {
     int32_t t, row = h->row;
     for (t = h->length; t >= 0; t--) {
-        if (t < s->max_target) rows[t] = row;
+        if (rows && t < s->max_target) rows[t] = row;
+        if (t && ids) ids[t - 1] = tfm__path_at(s, t - 1, row)->id;
         if (t) row = tfm__path_at(s, t - 1, row)->back;
     }
 }
@@ -7943,7 +7926,7 @@ static void tfm__path_rows(const tfm_session *s, const tfm__hypothesis *h, int32
 static double tfm__score_coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
     int32_t i, t, steps = h->length + (h->finish == TFM_ENDED);
     double sum = 0;
-    tfm__path_rows(s, h, s->scratch.path);
+    tfm__path_walk(s, h, NULL, s->scratch.path);
     for (i = 0; i < s->src.lengths[b]; i++) {
         double covered = 0;
         if (s->src.pads[(int64_t)b * s->src.L + i]) continue;
@@ -8102,7 +8085,7 @@ static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothes
     int after = o->repetition && s->search.beam > 1; /* penalizes log-probabilities, not logits */
     double log_sum = after ? tfm__logits_log_sum(s->team.kernels, y->x, y->n) : 0;
     s->scratch.path[0] = start;
-    tfm__path_tokens(s, h, s->scratch.path + n_start);
+    tfm__path_walk(s, h, s->scratch.path + n_start, NULL);
     if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
         tfm__logits_penalize(s, y, s->scratch.path, h->length + n_start, log_sum);
     tfm__ban_add_forbidden(s, b, s->scratch.path + n_start, h->length, n_start);
@@ -8575,9 +8558,7 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
     TFM__TRY(tfm__check_range("", "n_best", o->n_best, 0, (int32_t)tfm__min(INT32_MAX, best), err));
     TFM__TRY(
         tfm__check_range("", "attention_layer", o->attention_layer, 0, c->n_decoder_layers, err));
-    if (o->attention_head < 0 || o->attention_head > c->n_heads)
-        return tfm__fail(err, TFM_E_ARGUMENT, "attention_head is %d, the model has %d",
-                         o->attention_head, c->n_heads);
+    TFM__TRY(tfm__check_range("", "attention_head", o->attention_head, 0, c->n_heads, err));
     if (o->samples && (o->beam > 1 || o->alternatives))
         return tfm__fail(err, TFM_E_ARGUMENT, "samples, and a beam or alternatives: choose one");
     if (o->prefix_bias > 0 && (o->samples || o->alternatives))
@@ -8732,7 +8713,7 @@ static void tfm__step_list(tfm_session *s) {
                 s->step.sentences[n] = b;
                 if (h->length) s->step.ids[n] = tfm__path_at(s, h->length - 1, h->row)->id;
                 else s->step.ids[n] = c->start < 0 ? 0 : c->start;
-                tfm__path_rows(s, h, s->step.ancestry + (int64_t)n * s->max_target);
+                tfm__path_walk(s, h, NULL, s->step.ancestry + (int64_t)n * s->max_target);
             }
     }
     s->step.n = n;
@@ -8849,7 +8830,7 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *s, int32_t row, int32_t rank, tfm
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
     TFM__TRY(tfm__result_find(s, row, rank, &h, err));
     ids = s->search.out_ids + ((int64_t)row * s->max_beam + rank) * s->max_target;
-    tfm__path_tokens(s, &h, ids);
+    tfm__path_walk(s, &h, ids, NULL);
     result->length = tfm__result_length(s, &h);
     if (result->length > h.length) ids[h.length] = h.end;
     result->ids = ids;
@@ -8880,7 +8861,7 @@ static tfm_status tfm__result_find_attention(tfm_session *s, int32_t row, int32_
                                              tfm__hypothesis *h, tfm_error *err) {
     TFM__TRY(tfm__result_find(s, row, rank, h, err));
     if (!s->attention) return tfm__fail(err, TFM_E_STATE, "the session was made without attention");
-    tfm__path_rows(s, h, s->scratch.path);
+    tfm__path_walk(s, h, NULL, s->scratch.path);
     return TFM_OK;
 }
 

@@ -1324,7 +1324,7 @@ static void arguments(void) {
     REFUSED(no_repeat_ngram = -1, TFM_E_ARGUMENT, "no_repeat_ngram is out of range");
     REFUSED(attention_layer = 3, TFM_E_ARGUMENT,
             "attention_layer is out of range: it takes 0 to 2");
-    REFUSED(attention_head = 3, TFM_E_ARGUMENT, "attention_head is 3, the model has 2");
+    REFUSED(attention_head = 3, TFM_E_ARGUMENT, "attention_head is out of range: it takes 0 to 2");
     REFUSED(n_forbidden = 2, TFM_E_ARGUMENT, "forbidden: 2 ids, but it is NULL");
     REFUSED(forbidden = beyond; o.n_forbidden = 2, TFM_E_TOKEN, "forbidden: position 1: id 6");
     REFUSED(ends = beyond; o.n_ends = 2, TFM_E_TOKEN, "ends: position 1: id 6");
