@@ -6284,8 +6284,8 @@ typedef struct tfm__loader {
     tfm_error *err;
 } tfm__loader;
 
-/* Returns the entry that is named prefix and suffix, and marks it as used; NULL if there is none. The
-   name stays in l->name for messages. */
+/* Returns the entry that is named prefix and suffix, and marks it as used; NULL if there is none.
+   The name stays in l->name for messages. */
 static const tfm__file_entry *tfm__load_claim(tfm__loader *l, const char *prefix,
                                               const char *suffix) {
     tfm__file_entry *e;
