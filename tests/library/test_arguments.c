@@ -729,7 +729,7 @@ static void files(void) {
 #endif
         memset(&mo, 0, sizeof mo), mo.map = 1;
         CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
-                    "map: this build has no mmap");
+                    "map: this build does without TRANSFORMER_MMAP");
         memset(&mo, 0, sizeof mo);
     }
     half.allocate = test_allocate, mo.allocator = &half;
