@@ -13442,6 +13442,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        also apply to SentencePiece, with the flags of transformers.
      - tfm_activation_name, tfm_norm_kind_name, tfm_norm_order_name, tfm_position_kind_name,
        tfm_text_kind_name, tfm_language_use_name, tfm_stop_name, tfm_repetition_name.
+     - Attention tensors of stacks and of tfm_forward may have strides.
      - convert.py reads pickles without PyTorch.
      - Python: the package has every declaration of the header, so it loads T5 and byte models.
      - Tests print one line a program; make test V=1 prints each check. make test-zig compiles for
