@@ -1,8 +1,8 @@
-"""coverage.py transformer.h GCOVR.json: lines and branches that some test reaches, by section of
-transformer.h, as gcovr counted them. --list names the lines that none reaches.
+"""coverage.py transformer.h GCOVR.json: prints, for each section of transformer.h, how many lines and
+branches the tests reach, as gcovr counted them. --list names the lines that no test reaches.
 
-The exit status is 1 where a section has less than BOUNDS says. Which kernels run depends on the CPU: sections of
-KERNELS have no bound."""
+The exit status is 1 if a section is below its bound in BOUNDS. Sections in KERNELS have no bound, because the
+CPU decides which kernels run."""
 
 import json
 import re
@@ -10,9 +10,9 @@ import sys
 from collections import Counter
 
 
-# At least so many percent of lines and of branches of each section; measured in November 2026, rounded down.
+# The least percentages of lines and of branches for each section; measured in November 2026, rounded down.
 BOUND = (99.0, 92.0)
-BOUNDS = {"tensors": (96.0, 92.0)}  # its other lines turn bytes around on a big-endian host
+BOUNDS = {"tensors": (96.0, 92.0)}  # The other lines swap bytes on a big-endian host.
 KERNELS = ("vectors",)
 
 
@@ -27,7 +27,8 @@ def main(header: str, counted: str, *options: str) -> int:
         (found,) = (one for one in json.load(file)["files"] if one["file"].endswith("transformer.h"))
     reached: dict[int, bool] = {}
     taken: dict[tuple[int, int], bool] = {}
-    for line in found["lines"]:  # once for each function that the preprocessor makes of it
+    # gcovr has one entry for each function that the preprocessor makes of the line.
+    for line in found["lines"]:
         number = line["line_number"]
         reached[number] = reached.get(number, False) or line["count"] > 0
         for at, branch in enumerate(line["branches"]):

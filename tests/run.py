@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs unittest modules of tests/tools: python tests/run.py MODULE ...
 
-Prints what failed, the name of each skipped test with its reason, and "N passed, N failed[, N skipped]". V=1 in the
-environment prints each test. The exit status is 1 if a test failed, and if none passed: a run of skipped tests shows
-nothing."""
+Prints what failed, the name of each skipped test with its reason, and "N passed, N failed[, N skipped]". V=1
+in the environment prints each test. The exit status is 1 if a test failed, and also if none passed, because a
+run of skipped tests shows nothing."""
 
 import os
 import sys
@@ -13,7 +13,8 @@ from pathlib import Path
 
 
 class Result(unittest.TextTestResult):
-    """Counts tests that passed. unittest counts tests that ran, and leaves out those of a skipped class."""
+    """Counts tests that passed. unittest counts the tests that ran, and does not count those of a skipped
+    class."""
 
     passed = 0
 
@@ -31,7 +32,8 @@ def main(modules: list[str]) -> int:
     result = unittest.TextTestRunner(resultclass=Result, verbosity=2 if loud else 0).run(suite)
     for test, why in result.skipped:
         print(f"    skipped: {test}: {why}")
-    bad = [getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors]  # of a subtest
+    # the error of a subtest
+    bad = [getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors]
     failed = len(set(bad)) + len(result.unexpectedSuccesses)
     failed = max(failed, int(not result.passed))
     if not result.passed:

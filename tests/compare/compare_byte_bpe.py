@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Byte-level BPE here beside the package tokenizers: ids and texts of 12 scripts x 1,000 lines and of random bytes and Unicode, one by
-one, spans where tokenizers trims them, and the speed of both.
+"""Compares byte-level BPE in transformer.h with the package tokenizers.
+
+The script compares ids and texts of 1,000 lines in each of 12 scripts and of random bytes and Unicode, spans
+where tokenizers trims them, and the speed of both.
 
     compare_byte_bpe.py [FOLDER ...] [--passes N]
 
-FOLDER has vocab.json and merges.txt, or tokenizer.json. Without: tokenizers trained here on lines of the 12 scripts and on ../shared/data,
-if that is there. Needs cc and tokenizers. Ends with "N passed, N failed".
+FOLDER has vocab.json and merges.txt, or tokenizer.json. Without FOLDER the script trains tokenizers on lines
+of the 12 scripts, and on ../shared/data if that is there. Needs cc and tokenizers. The last line is "N
+passed, N failed".
 """
 import argparse
 import json
@@ -30,7 +33,8 @@ SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 
 
 def special(lstrip=True):
-    """RoBERTa's, a mask that takes whitespace along on its left, and tokens of other kinds."""
+    """Returns RoBERTa's added tokens, with a mask that includes the whitespace on its left, and tokens with
+    other flags."""
     one = tokenizers.AddedToken
     return ([one(token, special=True, normalized=False) for token in SPECIAL]
             + [one("<mask>", lstrip=lstrip, special=True, normalized=False), one("<mask>!", rstrip=True, special=False, normalized=False),
@@ -63,7 +67,7 @@ def read(folder):
 
 
 def write(tokenizer, path):
-    """A model around the tokenizer, by the converter's own reading of tokenizer.json."""
+    """Makes a model around the tokenizer; the converter reads tokenizer.json."""
     described = json.loads(tokenizer.to_str())
     ids = {at: token for token, at in tokenizer.get_vocab(with_added_tokens=True).items()}
     rows, model, config = max(ids) + 1, Model(), {"n_heads": 1, "src_text": "byte_bpe", "tgt_text": "byte_bpe"}
@@ -81,7 +85,8 @@ def write(tokenizer, path):
 
 
 def more_lines():
-    """Rows beside the scripts: bytes at random, as far as they are UTF-8; contractions, spaces and added tokens; one long word."""
+    """Returns rows besides the scripts: random bytes that are valid UTF-8; contractions, spaces and added
+    tokens; one long word."""
     r = random.Random(13)
     letters = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "'", " ", "  ", "\t", "\n", "\r\n", "\u00a0", "\u3000", "\u2028", "\u0085", "a",
                "word", "Straße", "a b", "12", "½", "Ⅷ", "٣", "!", "…", "é", "e\u0301", "猫", "<s>", "</s>", "<mask>", "<mask>!", " <mask>", "<extra>",
@@ -98,13 +103,13 @@ def more_lines():
 
 def compare(program, package, path, name, rows):
     good = bad = 0
-    trims = "prefix" not in name  # there tokenizers trims its own space, and sometimes a letter
+    trims = "prefix" not in name  # tokenizers trims its own space here, and sometimes a letter
     for script, lines in rows.items():
         results, _ = run(program, path, lines)
         ids = same_ids = same_spans = same_texts = 0
         for line, (got, spans, text) in zip(lines, results):
             encoded = package.encode(line, add_special_tokens=False)
-            at = [0]  # of characters in bytes
+            at = [0]  # positions of the characters in bytes
             for one in line:
                 at.append(at[-1] + len(one.encode()))
             wanted = [(at[begin], at[end]) for begin, end in encoded.offsets]
@@ -122,7 +127,7 @@ def compare(program, package, path, name, rows):
 
 
 def decode(program, package, path, name):
-    """Ids at random to text: halves of characters side by side."""
+    """Compares the texts of random ids, in which partial characters are next to each other."""
     r = random.Random(14)
     lines = [r.choices(range(package.get_vocab_size()), k=r.randint(0, 30)) for _ in range(4 * LINES)]
     data = b"".join(struct.pack(f"<I{len(ids)}i", 4 * len(ids), *ids) for ids in lines)
@@ -139,7 +144,7 @@ def decode(program, package, path, name):
 
 
 def speed(program, package, path, name, passes):
-    """Megabytes of text a second, one thread, medians of processor time."""
+    """Measures megabytes of text a second in one thread, as medians of processor time."""
     short = (tsv("de-en/train.tsv", 0) + tsv("de-en/train.tsv", 1))[:20000] or [SCRIPTS["Latin"].line() for _ in range(20000)]
     chinese = tsv("zh-en/train.tsv", 0)[:20000] or [SCRIPTS["Chinese"].line() for _ in range(20000)]
     for text, lines in {"short Latin": short, "long Latin": [" ".join(short[i:i + 400]) for i in range(0, len(short), 400)],
@@ -170,7 +175,7 @@ def main():
         for name, package in packages.items():
             write(package, paths[name])
             same = compare(program, package, paths[name], name, rows)
-            rows.pop("each character", None)  # once will do
+            rows.pop("each character", None)  # one pass is enough
             decoded = decode(program, package, paths[name], name)
             good, bad = good + same[0] + decoded, bad + same[1] + (not decoded)
         if args.passes:

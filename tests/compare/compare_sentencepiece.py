@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Compares SentencePiece here with the sentencepiece package: the ids of a text, the bytes that each comes from, and the text of those
-ids, for thousands of lines in many scripts; no two may differ. Then the speed of both.
+"""Compares SentencePiece in transformer.h with the sentencepiece package.
+
+On thousands of lines in many scripts the script compares the ids of a text, the bytes that each id comes
+from, and the text of the ids. None may differ. Then it measures the speed of both.
 
     python tests/compare/compare_sentencepiece.py [MODEL ...]
 
-Without MODEL: those of the models that ship, and the models in ../shared/real, if there are any. Needs cc and sentencepiece (0.2.3). Ends with "N passed, N failed".
+Without MODEL the script uses the shipped models, and the models in ../shared/real if there are any. Needs cc
+and sentencepiece (0.2.3). The last line is "N passed, N failed".
 """
 import argparse
 import os
@@ -26,13 +29,14 @@ LINES = 1000
 
 
 def tsv(name, column):
-    """A column of parallel text at ../shared/data, or nothing."""
+    """Returns a column of the parallel text in ../shared/data, or an empty list."""
     path = SHARED / "data" / name
     return [line.split("\t")[column] for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 class Writer:
-    """Lines of one script: words of syllables from ranges of characters, and real text where there is some."""
+    """Returns lines of one script: words of syllables from ranges of characters, and real text where there is
+    some."""
 
     def __init__(self, seed, letters, marks="", stops=".,!?", space=" ", text=()):
         self.random = random.Random(seed)
@@ -57,7 +61,7 @@ def span(*pairs):
 
 
 class Pieces:
-    """Lines of parts from a function."""
+    """Returns lines that join parts which a function makes."""
 
     def __init__(self, seed, part, most=40):
         self.random, self.part, self.most = random.Random(seed), part, most
@@ -106,7 +110,7 @@ def compile_program(folder):
 
 
 def run(program, model, lines, *more):
-    """Ids, spans and decoded bytes of each line, and what the program says about time."""
+    """Returns ids, spans and decoded bytes of each line, and the times that the program prints."""
     texts = [line.encode() for line in lines]
     done = subprocess.run([program, model, *more], input=b"".join(struct.pack("<I", len(t)) + t for t in texts), capture_output=True)
     if done.returncode:
@@ -123,7 +127,7 @@ def run(program, model, lines, *more):
 
 
 def compare(program, models):
-    """The table model x script. Returns how many rows are equal, and how many are not."""
+    """Prints the table of models and scripts. Returns how many rows are equal, and how many are not."""
     good = bad = 0
     rows = {name: [writer.line() for _ in range(LINES)] for name, writer in SCRIPTS.items()}
     print(f"{'model':26} {'script':12} {'lines':>6} {'ids':>8} {'ids equal':>10} {'spans equal':>12} {'texts equal':>12}")
@@ -153,8 +157,9 @@ def compare(program, models):
 
 
 def speed(program, models, passes):
-    """Megabytes of text a second, one thread, median of the passes. The package builds a Python list for every line; on long lines that
-    counts least. "list" is one call for all lines, which saves calls but not lists."""
+    """Measures megabytes of text a second in one thread, as the median of the passes. The package builds a
+    Python list for every line, which costs least on long lines. "list" is one call for all lines, which
+    saves calls but not lists."""
     short = (tsv("de-en/train.tsv", 0) + tsv("de-en/train.tsv", 1))[:20000] or [SCRIPTS["Latin"].line() for _ in range(20000)]
     chinese = tsv("zh-en/train.tsv", 0)[:20000] or [SCRIPTS["Chinese"].line() for _ in range(20000)]
     texts = {"short Latin": short, "long Latin": [" ".join(short[i:i + 400]) for i in range(0, len(short), 400)],
@@ -178,7 +183,7 @@ def speed(program, models, passes):
 
 
 def shipped(folder):
-    """The SentencePiece models in the model files that ship, as files of their own."""
+    """Writes the SentencePiece models of the shipped model files into files of their own."""
     from convert.untrusted import read_safetensors
 
     for file in sorted((ROOT / "examples" / "models").glob("*.safetensors")):

@@ -1,5 +1,5 @@
-"""make test-scale: examples/cluster/ray_data.py and examples/cluster/dask_bag.py over 2,000 lines: every byte against the
-command line's, and failed lines with their messages."""
+"""make test-scale: runs examples/cluster/ray_data.py and examples/cluster/dask_bag.py over 2,000 lines, and
+compares every byte and every failed line's message with the command line's."""
 
 import subprocess
 import sys

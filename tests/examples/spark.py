@@ -1,6 +1,7 @@
-"""make test-spark: examples/cluster/spark.py on a real local cluster (a master and two workers, processes of
-their own) over 20,000 lines in 8 partitions, of which some are faulty. A Python worker and an executor
-are killed on the way. Every byte is compared with what the command line makes of the same lines."""
+"""make test-spark: runs examples/cluster/spark.py on a real local cluster (a master and two workers, which
+are processes of their own) over 20,000 lines in 8 partitions. Some lines are faulty. The test kills a
+Python worker and an executor on the way. Every byte must equal the command line's output for the same
+lines."""
 
 import json
 import os
@@ -43,7 +44,8 @@ def check(what: str, good: bool, told: object = "") -> None:
 
 
 def some_lines() -> list[bytes]:
-    """German sentences, where the shared data is there its own; and what goes wrong in real tables."""
+    """Returns German sentences, from the shared data if they are there, and faulty values that real tables
+    have."""
     shared = next((path for path in (TOP / "../shared", TOP / "../../shared")
                    if (path / "data/de-en/train.tsv").exists()), None)
     if shared:
@@ -67,7 +69,7 @@ def some_lines() -> list[bytes]:
 
 
 def descendants(word: bytes) -> list[int]:
-    """Processes below this one with that in their command line, the youngest last."""
+    """Returns the descendants of this process with that text in their command line, the youngest last."""
     parent, names = {}, {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -86,7 +88,7 @@ def descendants(word: bytes) -> list[int]:
 
 
 def kill_some(context, killed: list[str]) -> None:
-    """A Python worker after the first task, an executor after the third."""
+    """Kills a Python worker after the first task, and an executor after the third."""
     for word, done in ((b"pyspark.daemon", 1), (b"CoarseGrainedExecutorBackend", 3)):
         while True:
             tracker = context.statusTracker()
@@ -146,7 +148,7 @@ def main() -> None:
           got[f"key {ROWS // 3:05d}"][2:] == ("", None), got["key null"])
     check("texts are as they were", all(bytes(got[f"key {n:05d}"].text) == line for n, line in enumerate(lines)))
 
-    # A worker loads once, for all its tasks and queries
+    # A worker must load the model once for all its tasks and queries.
     path = str(MODEL)
 
     def of_worker(_):
@@ -158,7 +160,7 @@ def main() -> None:
     check("a Python worker has one model, and keeps it", len(seen) == 16 and len(set(seen)) == len({one[0] for one in seen})
           <= 4 and all(one[2] == 1 for one in seen), seen)
 
-    # A packed file, mapped; strings instead of bytes; options
+    # a packed file that is mapped; strings instead of bytes; options
     few = [(key, bytes(text).decode()) for key, text in rows[200:400]]
     table = session.createDataFrame(few, "key string, text string").repartition(3)
     subprocess.run([TOP / "build/quantize", MODEL, DIR / "packed.safetensors", "int8", "--packed"], check=True,
@@ -169,13 +171,13 @@ def main() -> None:
                            text=True, capture_output=True, check=True).stdout.split("\n")
     check("a packed file, mapped, with a beam", [got[key] for key, _ in few] == plain[:-1])
 
-    # The command line as a part
+    # the command line as a stage of the pipeline
     texts = [one for _, one in few]
     piped = context.parallelize(texts, 4).pipe(f"{TOP / 'build/translate'} {MODEL} --keep-going", checkCode=True)
     check("rdd.pipe", piped.collect() == [one.decode() for one in expected[200:400]])
     session.stop()
 
-    # As a script, with the model shipped
+    # the example as a script, which ships the model to the workers
     (DIR / "few.json").write_text("".join(json.dumps({"key": key, "text": text}) + "\n" for key, text in few))
     subprocess.run(["rm", "-rf", DIR / "few.out"], check=True)
     told = subprocess.run([Path(os.environ["SPARK_HOME"]) / "bin/spark-submit", "--master", "local-cluster[2,1,1024]",

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes tests/data/byte_bpe.safetensors: small byte-level BPE tokenizers, trained on text that is made up here, and what the package
-tokenizers (0.23) makes of some lines with them.
+"""Makes tests/data/byte_bpe.safetensors: small byte-level BPE tokenizers, trained on generated text, and the
+results of the package tokenizers (0.23) for some lines.
 
     python tests/make/make_byte_bpe.py
 
-For each case: NAME.vocabulary, .merges and .added as model files have them; .ids, .spans and .decoded (of all lines, one after another),
-.id_ends and .decoded_ends; .grown and .grown_ends: of the last line, what its first ids, from none to all, decode to. The lines are in
-"lines" and "line_ends"; "classes" has the runs of characters of one class in tokenizers' pre-tokenizer: first character * 4 + 0 other,
-1 letter, 2 number, 3 whitespace. Needs tokenizers, numpy and safetensors.
+Each case has NAME.vocabulary, .merges and .added as model files have them; .ids, .spans and .decoded of all
+lines, concatenated; .id_ends and .decoded_ends; and .grown and .grown_ends: the decoded texts of the last
+line's first ids, from none to all. The lines are in "lines" and "line_ends". "classes" has the runs of
+characters of one class in tokenizers' pre-tokenizer: first character * 4 + 0 other, 1 letter, 2 number, 3
+whitespace. Needs tokenizers, numpy and safetensors.
 """
 import pathlib
 import sys

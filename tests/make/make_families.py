@@ -3,9 +3,10 @@
 
     python tests/make/make_families.py [FAMILY ...]
 
-For each Hugging Face family a model of a few kilobytes with random weights: what transformers
-computes of it (memory, logits, greedy targets with their scores) and what tools/convert.py makes of
-its directory. tests/library/test_families.c compares. Needs what tools/requirements.txt lists.
+For each Hugging Face family the script makes a model of a few kilobytes with random weights. It writes the
+results of transformers (memory, logits, greedy targets with their scores) and the model file that
+tools/convert.py makes of its directory. tests/library/test_families.c compares both. Needs what
+tools/requirements.txt lists.
 """
 
 import os
@@ -28,11 +29,12 @@ SMALL = dict(vocab_size=32, d_model=12, encoder_layers=1, decoder_layers=2,
              decoder_ffn_dim=16, max_position_embeddings=40)
 SEEDS = {"marian": 7, "bart": 29, "mbart": 47, "m2m_100": 50, "pegasus": 59, "fsmt": 3,
          "blenderbot": 13, "blenderbot-small": 12}
-T5_SEEDS = {"t5": 11, "mt5": 23, "umt5": 32}  # by transformers 4: make test-t5 says how
+T5_SEEDS = {"t5": 11, "mt5": 23, "umt5": 32}  # needs transformers 4: make test-t5 says how to get it
 
 
 def greedy(model, src, limits):
-    """Ids without the start and the end token, padded with -1, and the sums of their logs."""
+    """Returns ids without the start and the end token, padded with -1, and the sums of their
+    log-probabilities."""
     rows = families.generate(model, src, limits, num_beams=1)
     ids = torch.full((len(rows), max(map(len, rows))), -1)
     scores = torch.zeros(len(rows))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes tests/data/sentencepiece.safetensors: small SentencePiece models of each kind, trained on text that is made up here, and
-what the sentencepiece package (0.2.3) makes of some lines with them.
+"""Makes tests/data/sentencepiece.safetensors: small SentencePiece models of each kind, trained on generated
+text, and the results of the sentencepiece package (0.2.3) for some lines.
 
     python tests/make/make_sentencepiece.py
 
-For each case: NAME.model (U8), NAME.ids and NAME.decoded (of all lines, one after another), NAME.id_ends and NAME.decoded_ends. The
-lines are in "lines" and "line_ends", for all cases. Needs sentencepiece, numpy and safetensors.
+Each case has NAME.model (U8), NAME.ids and NAME.decoded of all lines, concatenated, NAME.id_ends and
+NAME.decoded_ends. The lines are in "lines" and "line_ends", for all cases. Needs sentencepiece, numpy and
+safetensors.
 """
 import io
 import pathlib
@@ -114,7 +115,8 @@ def main():
         package = sentencepiece.SentencePieceProcessor(model_proto=model)
         ids = [package.encode(line) for line in LINES]
         decoded = [package.decode(row).encode() if row else b"" for row in ids]
-        # and backwards, which no text gives: byte pieces that are no UTF-8, spaces in odd places, control pieces
+        # The reversed rows are ids that no text gives: byte pieces that are no UTF-8, spaces in odd places,
+        # control pieces.
         mixed = random.Random(name)
         more = [[mixed.randrange(package.get_piece_size()) for _ in range(12)] for _ in range(40)]
         tensors |= {f"{name}.model": u8(model), f"{name}.ids": i32(sum(ids, [])), f"{name}.id_ends": ends(ids),

@@ -3,9 +3,9 @@
 
     python tests/make/make_ssru.py
 
-A small random model as Marian's students are: decoder layers that are SSRUs, a zero embedding at
-position 0, sinusoids in halves. What it computes is written out here in float64 from the formulas of
-Marian (src/rnn/cells.h, models/transformer.h); file_model.py and the header know nothing of it.
+The model is small and random, and built like Marian's students: decoder layers that are SSRUs, a zero
+embedding at position 0, sinusoids in halves. This script computes its results in float64 from the formulas of
+Marian (src/rnn/cells.h, models/transformer.h), and shares no code with file_model.py or the header.
 tests/library/test_families.c and test_ssru.py compare. Needs numpy.
 """
 
@@ -18,11 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/tools")]
 from convert.modelfile import write_model, write_safetensors  # noqa: E402
 
-END = 0  # and the last id is the pad
+END = 0  # the last id is the pad
 
 
 def make(seed, D=16, F=24, H=2, V=32, encoder=2, decoder=2, attention=()):
-    """Weights by name, spread enough that targets differ. attention: decoder layers with that."""
+    """Returns weights by name, large enough to make targets differ. attention: the decoder layers with
+    self-attention."""
     rng = np.random.default_rng(seed)
     t = {}
 
@@ -67,7 +68,7 @@ def config(H=2, V=32):
 
 
 class Formulas:
-    """One sentence at a time, and its target position by position."""
+    """Computes one sentence at a time, and its target position by position."""
 
     def __init__(self, tensors, H=2):
         self.t = {name: one.astype(float) for name, one in tensors.items()}
@@ -114,12 +115,12 @@ class Formulas:
         return x
 
     def begin(self):
-        """Of each decoder layer: c, or the inputs that a self-attention has seen."""
+        """Returns the state of each decoder layer: c, or the inputs that a self-attention has seen."""
         return [np.zeros(self.D) if f"{layer}.ssru.weight" in self.t else []
                 for layer in self.layers("decoder")]
 
     def step(self, memory, state, p, token):
-        """Logits behind one more token, which position 0 does not read."""
+        """Returns the logits after one more token. Position 0 does not read the token."""
         y = self.position(p) + (self.embed(token) if p else 0)
         for i, layer in enumerate(self.layers("decoder")):
             if isinstance(state[i], list):
@@ -142,7 +143,8 @@ class Formulas:
         return memory, np.stack([self.step(memory, state, p, one) for p, one in enumerate(tgt)])
 
     def greedy(self, ids, limit):
-        """Ids without the end token, the sum of logs with it, and the least margin on the way."""
+        """Returns the ids without the end token, the sum of log-probabilities with it, and the least margin
+        between the two best tokens."""
         memory, state, out, score, margin = self.encode(ids), self.begin(), [], 0.0, np.inf
         while len(out) < limit:
             z = self.step(memory, state, len(out), out[-1] if out else None)
@@ -157,7 +159,7 @@ class Formulas:
 
 
 def sentences(rows, width, vocabulary=32, length=7, seed=3):
-    """Source ids [rows, width], end token and pads behind; their lengths; targets."""
+    """Returns source ids [rows, width] followed by an end token and pads, their lengths, and targets."""
     rng = np.random.default_rng(seed)
     lengths = np.array([width - i % 4 for i in range(rows)], np.int32)
     src = np.full((rows, width), vocabulary - 1, np.int32)

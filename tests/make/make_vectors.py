@@ -3,12 +3,12 @@
 
     python tests/make/make_vectors.py
 
-Random models whose sources are not ids, as tests/make/make_families.py makes the others: Whisper behind
-its convolutions, and the decoders of VisionEncoderDecoder over a memory of its own width: TrOCR's,
-whose keys take that width, and mBART's (Donut), whose projection of it is folded into them.
-tests/tools/test_vectors.py takes more from here: Nougat (Donut with another encoder), Speech2Text and
-Florence-2. What transformers computes, and what tools/convert.py makes of the directories, for
-tests/library/test_sources.c.
+The models are random, as in tests/make/make_families.py, but their sources are vectors, not ids. Whisper's
+vectors follow its convolutions. The decoders of VisionEncoderDecoder read a memory of another width: TrOCR's
+keys have that width, and the projection of mBART (Donut) is folded into its keys. tests/tools/test_vectors.py
+uses more models of this script: Nougat (Donut with another encoder), Speech2Text and Florence-2. The script
+writes the results of transformers and the model files that tools/convert.py makes, and
+tests/library/test_sources.c compares.
 """
 
 import os
@@ -41,8 +41,8 @@ SIZES = dict(vocab_size=32, d_model=12, decoder_layers=2, decoder_attention_head
 
 
 def make(family, seed, memory=10, sines=False, **options):
-    """A random model and the width of its sources' vectors. options: fields of its config, or of its
-    decoder's."""
+    """Returns a random model and the width of its source vectors. options: fields of its config, or of its
+    decoder's config."""
     torch.manual_seed(seed)
     encoder = dict(encoder_layers=2, encoder_ffn_dim=16,
                    encoder_attention_heads=SIZES["decoder_attention_heads"])
@@ -89,17 +89,17 @@ def make(family, seed, memory=10, sines=False, **options):
                 continue
             if "embed_positions" in name:
                 p.copy_(0.5 * torch.randn_like(p))
-            elif p.dim() > 1:  # logits of unit scale
+            elif p.dim() > 1:  # makes logits of unit scale
                 p.copy_(torch.randn_like(p) * 1.5 / p.shape[1] ** 0.5)
             else:
                 p.copy_(("norm" in name and name.endswith("weight")) + 0.3 * torch.randn_like(p))
-    model.generation_config.suppress_tokens = [PAD]  # behind which TrOCR's sines stand still
+    model.generation_config.suppress_tokens = [PAD]  # TrOCR's sines do not advance behind a pad.
     return model.eval(), width
 
 
 @torch.no_grad()
 def encode(model, vectors):
-    """A row's memory: the encoder's layers over what the convolutions would have given."""
+    """Returns a row's memory: the output of the encoder's layers for the vectors."""
     if isinstance(model, Florence2ForConditionalGeneration):
         return model.model.language_model.encoder(inputs_embeds=vectors).last_hidden_state
     if isinstance(model, VisionEncoderDecoderModel):
@@ -139,7 +139,7 @@ def write(model, path):
 
 
 def case(model, width, rows, longest, target, limit, seed):
-    """Vectors [rows, longest, width], their lengths, and what transformers computes of each row."""
+    """Returns vectors [rows, longest, width], their lengths, and the results of transformers for each row."""
     torch.manual_seed(seed)
     vectors = torch.randn(rows, longest, width)
     lengths = torch.tensor([max(1, longest - 2 * i % longest) for i in range(rows)])

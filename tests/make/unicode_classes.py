@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""unicode_classes.py: the table tfm__class_runs of transformer.h, from Unicode's character data.
+"""unicode_classes.py: prints the table tfm__class_runs of transformer.h, made from Unicode's character data.
 
     unicode_classes.py [--check HEADER]     needs Unicode 16.0.0: pip install unicodedata2==16.0.0
 
-GPT-2's pre-tokenizer asks whether a character is a letter (\\p{L}) or a number (\\p{N}), an added
-token of single_word whether it is part of a word (\\w). The package tokenizers (0.23) has that from
+GPT-2's pre-tokenizer asks whether a character is a letter (\\p{L}) or a number (\\p{N}). A single_word added
+token asks whether a character is part of a word (\\w). The package tokenizers (0.23) has these classes from
 Oniguruma and from Rust's regex, both as of Unicode 16.0.0, and so has the table.
 
-The classes are 0 other, 1 letter, 2 number in a word (Nd, Nl), 3 other in a word, 4 number in no word
-(No). Runs of characters of one class, from U+0000 on, are numbers: four times a run's length, and
-the class's place, 0 to 3, among those that the run before did not have (before the first run:
-letter). A number's last digit is 0 to 33, written from ']' on, digits before it are 0 to 27, from
-'#' on. --check prints nothing and fails where the header has another table.
+The classes are 0 other, 1 letter, 2 number in a word (Nd, Nl), 3 other in a word, 4 number in no word (No).
+Each run of characters of one class, from U+0000 on, is one number: four times the run's length, plus the
+index of its class, 0 to 3, among the classes that the last run did not have (before the first run: letter). A
+number's last digit is 0 to 33, written from ']' on, and the digits before it are 0 to 27, written from '#'
+on. --check prints nothing, and fails if the header has another table.
 """
 
 from __future__ import annotations

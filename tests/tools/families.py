@@ -1,4 +1,4 @@
-"""Small random models of the Hugging Face families, for test_peers.py and make_families.py."""
+"""Makes small random models of the Hugging Face families, for test_peers.py and make_families.py."""
 
 import math
 import re
@@ -12,14 +12,15 @@ SMALL_IDS = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_t
 STEMS = {"marian": "Marian", "bart": "Bart", "mbart": "MBart", "m2m_100": "M2M100",
          "pegasus": "Pegasus", "fsmt": "FSMT", "plbart": "PLBart", "mvp": "Mvp", "led": "LED",
          "blenderbot": "Blenderbot", "blenderbot-small": "BlenderbotSmall"}
-LIKE_ROBERTA = ("bart", "mvp", "led")  # whose sources begin with a token
-fsmt.fill_with_neg_inf = lambda t: t.fill_(torch.finfo(t.dtype).min)  # its own is for floats alone
+LIKE_ROBERTA = ("bart", "mvp", "led")  # families whose sources begin with a token
+# FSMT's own function works for floats alone.
+fsmt.fill_with_neg_inf = lambda t: t.fill_(torch.finfo(t.dtype).min)
 transformers.utils.logging.disable_progress_bar()
 transformers.utils.logging.set_verbosity_error()
 
 
 def make(family, seed=0, **options):
-    """A model whose weights spread enough that its targets differ and end, and its config."""
+    """Returns a model and its config. The weights are large enough to make targets differ and end."""
     sizes = dict(vocab_size=40, d_model=24, encoder_layers=2, decoder_layers=2,
                  encoder_attention_heads=3, decoder_attention_heads=3, encoder_ffn_dim=32,
                  decoder_ffn_dim=32, max_position_embeddings=64, dropout=0.0,
@@ -65,7 +66,7 @@ def make(family, seed=0, **options):
                 p.copy_(1 + 0.3 * torch.randn_like(p))
             else:
                 p.copy_(0.3 * torch.randn_like(p))
-        # so that some targets end: the logits' deviation times a number goes to the end token's
+        # Some targets must end, so the end token's logits get a multiple of the logits' deviation.
         deviation = 0.7 / scale * math.sqrt(config.d_model)
         if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.copy_(0.3 * deviation * torch.randn_like(
@@ -84,14 +85,14 @@ def make(family, seed=0, **options):
     return model
 
 
-# tied; v1.1 (ByT5, MADLAD-400 and FLAN-T5 are that); with a table a layer; gated by silu
+# tied; v1.1 (ByT5, MADLAD-400 and FLAN-T5 are of that kind); with a table for each layer; gated by silu
 T5_KINDS = {"t5": {}, "mt5": dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False),
             "umt5": dict(feed_forward_proj="gated-silu", tie_word_embeddings=False)}
 
 
 def make_t5(family, seed=0, own_head=False, **options):
-    """The same of T5, mT5 and UMT5: heads of a width of their own, and few buckets, so that short
-    sentences have all of them. own_head: an output that is not the embedding, which transformers 4
+    """Makes models of T5, mT5 and UMT5 with heads of their own width, and with few buckets, because short
+    sentences must reach all of them. own_head: an output that is not the embedding, which transformers 4
     drops when it reads a config that ties the two."""
     sizes = dict(vocab_size=40, d_model=24, num_layers=2, num_decoder_layers=2, num_heads=3, d_kv=5,
                  d_ff=32, relative_attention_num_buckets=8, relative_attention_max_distance=9,
@@ -114,12 +115,12 @@ def make_t5(family, seed=0, own_head=False, **options):
         if own_head:
             scale = 1.4 / math.sqrt(config.d_model)
             model.lm_head.weight = torch.nn.Parameter(scale * torch.randn_like(model.lm_head.weight))
-        model.lm_head.weight[config.eos_token_id] *= 2  # an end now and then
+        model.lm_head.weight[config.eos_token_id] *= 2  # makes the end token come sometimes
     return model
 
 
 def sentences(model, rows=5, width=9, seed=3, target=7):
-    """Source ids [rows, width] with the end token and pads behind it, their lengths, and targets."""
+    """Returns source ids [rows, width] followed by the end token and pads, their lengths, and targets."""
     config = model.config
     torch.manual_seed(seed)
     lengths = [width - i % 4 for i in range(rows)]
@@ -138,20 +139,20 @@ def sentences(model, rows=5, width=9, seed=3, target=7):
 
 @torch.no_grad()
 def reference(model, src, tgt):
-    """Encoder memory and logits by transformers."""
+    """Computes encoder memory and logits with transformers."""
     mask = (src != model.config.pad_token_id).long()
     out = model(input_ids=src, attention_mask=mask, decoder_input_ids=tgt,
-                use_cache=False)  # with one, FSMT has no causal mask
+                use_cache=False)  # With a cache FSMT has no causal mask.
     return out.encoder_last_hidden_state, out.logits
 
 
 @torch.no_grad()
 def generate(model, src, limits, **options):
-    """The ids after the start token up to the end, row by row; a row has at most limits[row]. Rows
-    of one length go together, so that there are no pads."""
+    """Returns the ids after the start token up to the end, row by row; a row has at most limits[row] ids.
+    Rows of one length are computed together, which needs no pads."""
     lengths = (src != model.config.pad_token_id).sum(1).tolist()
     end = model.generation_config.eos_token_id
-    if model.config.model_type in T5_KINDS:  # 4.57 sizes its cache by the encoder's layers
+    if model.config.model_type in T5_KINDS:  # transformers 4.57 sizes its cache by the encoder's layers.
         options = {"use_cache": False, **options}
     rows = [[]] * len(lengths)
     for key in set(zip(lengths, limits)):

@@ -1,5 +1,5 @@
-"""A model file computed as the header's manual defines it, in NumPy and float64: what the tests of
-the converter compare with."""
+"""Computes a model file as the header's manual defines it, in NumPy and float64. The tests of the converter
+compare with it."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def log_softmax(x):
 
 
 def positions(n, d, config):
-    """The formulas, written from the definition in float64."""
+    """The formulas of the manual, in float64."""
     kind = config["positions"]
     if kind == "none":
         return np.zeros((n, d))
@@ -56,7 +56,7 @@ def positions(n, d, config):
 
 
 class Model:
-    """A model file: its tensors as t, its config, and what it computes."""
+    """A model file: its tensors as t, its config, and the functions that compute it."""
 
     def __init__(self, path):
         self.t, self.metadata = read_safetensors(path)
@@ -137,14 +137,14 @@ class Model:
         return self.norm(norm, x) if f"{norm}.weight" in self.t else x
 
     def forward(self, src, tgt, lengths=None):
-        """Logits [B, T, V]; lengths of the sources, or their pads show where they end."""
+        """Returns logits [B, T, V]. The lengths or the pads of the sources show where they end."""
         src, tgt = np.asarray(src), np.asarray(tgt)
         n = tgt.shape[1]
         source_pads = (src == self.config.get("src_pad", -1))[:, None, None]
         if lengths is not None:
             source_pads = (np.arange(src.shape[1]) >= np.asarray(lengths)[:, None])[:, None, None]
         target_pads = (tgt == self.config.get("tgt_pad", -1))[:, None, None]
-        target_pads[..., 0] = False  # a start token may be the pad
+        target_pads[..., 0] = False  # The start token may be the pad.
         causal = np.triu(np.ones((n, n), bool), 1)
         self.memory = self.stack("encoder", self.embed("src", src), source_pads)
         y = self.stack("decoder", self.embed("tgt", tgt), causal | target_pads, self.memory,

@@ -1,5 +1,5 @@
-"""Students of Firefox and Bergamot with random weights: their .bin, and what they compute, written in
-NumPy and float64 from Marian's formulas under Marian's names."""
+"""Makes students of Firefox and Bergamot with random weights: writes their .bin, and computes their results
+in NumPy and float64 from Marian's formulas under Marian's names."""
 
 import math
 import struct
@@ -20,14 +20,14 @@ def norm(x, scale, bias):
 
 
 class Student:
-    """kind: intgemm8, intgemm16 or f32; the largest int8 is limit, since above 63 the 16-bit sums of
-    an AVX2 machine saturate in fxtranslate."""
+    """Makes a student. kind: intgemm8, intgemm16 or f32. The largest int8 is limit, because above 63 the
+    16-bit sums of an AVX2 machine saturate in fxtranslate."""
 
     def __init__(self, vocabulary, width=64, seed=1, layers=(2, 2), kind="intgemm8", limit=63,
                  never=(), feed_forward=2, sources=0):
         self.width, self.layers, self.kind, self.limit = width, layers, kind, limit
         self.random, self.items, self.values, self.bytes = np.random.default_rng(seed), {}, {}, {}
-        self.largest = {}  # what each matrix was multiplied by
+        self.largest = {}  # the factor that each matrix was multiplied by
         self.embedding = "decoder_Wemb" if sources else "Wemb"
         if sources:
             self.matrix("encoder_Wemb", sources, width, 1 / math.sqrt(width))
@@ -52,7 +52,7 @@ class Student:
                     self.matrix(f"{layer}_ffn_W{one}", rows, columns, 1.5 / math.sqrt(rows))
                     self.put(f"{layer}_ffn_b{one}", self.random.normal(0, 0.1, (1, columns)))
                 self.norm(f"{layer}_ffn_ffn")
-        # dim-rnn and the like stand in real files too, and mean nothing there.
+        # Real files also have dim-rnn and other entries without a meaning here.
         yml = (f"type: transformer\ndim-emb: {width}\ntransformer-heads: {HEADS}\n"
                f"enc-depth: {layers[0]}\ndec-depth: {layers[1]}\n"
                f"transformer-dim-ffn: {feed_forward * width}\ntransformer-decoder-autoreg: rnn\n"
@@ -85,7 +85,8 @@ class Student:
         self.items[name] = code, list(value.shape), stored.tobytes() + struct.pack("<f", scale)
 
     def write(self, path):
-        """Static scales of activations, for who uses them: by the largest seen so far."""
+        """Writes the .bin, with static scales of activations for engines that use them. The scales are by the
+        largest values seen so far."""
         for name in self.bytes:
             scale = struct.pack("<f", 127 / self.largest.get(name, 4.0))
             for one in [name] + ["none"] * (name == self.embedding):
@@ -133,7 +134,8 @@ class Student:
         return x
 
     def step(self, memory, last, at, kept):
-        """[V]: what may follow the token last, None at the begin; kept is every layer's state."""
+        """Returns [V], the logits after the token last, which is None at the begin. kept holds every layer's
+        state."""
         x = self.position(at + 1)[at:]
         if last is not None:
             x = x + self.embed([last], "tgt")
@@ -146,14 +148,14 @@ class Student:
         return self.linear(x, self.embedding, "decoder_ff_logit_out_b")[0]
 
     def logits(self, memory, prefix):
-        """[T + 1, V]: what may follow nothing, the first token of the prefix, ..."""
+        """Returns [T + 1, V]: the logits after no token, after the first token of the prefix, and so on."""
         kept = [0] * self.layers[1]
         return np.array([self.step(memory, last, at, kept)
                          for at, last in enumerate([None, *prefix])])
 
     def shortlist(self, first=20, best=12, power=1):
-        """A lex.s2t.bin of random candidates, in order for each source token, and these; with a higher
-        power, frequent tokens, which have low ids, are in more lists."""
+        """Returns a lex.s2t.bin with random candidates, in order for each source token, and with these. With
+        a higher power, frequent tokens, which have low ids, are in more lists."""
         n = len(self.values[self.embedding])
         lists = [np.unique((n * self.random.random(self.random.integers(0, best)) ** power).astype(int))
                  for _ in range(n)]
@@ -162,7 +164,7 @@ class Student:
                 + ends.astype("<u8").tobytes() + np.concatenate(lists).astype("<u4").tobytes()), lists
 
     def greedy(self, ids, end, most, candidates=None):
-        """The best tokens, and the least distance of one from the second best."""
+        """Returns the best tokens, and the least distance of one to the second best."""
         memory, kept, out, margin = self.encode(ids), [0] * self.layers[1], [], math.inf
         while len(out) < most:
             logits = self.step(memory, out[-1] if out else None, len(out), kept)

@@ -1,4 +1,4 @@
-"""pickled.py: files as torch.save writes them, made without PyTorch and as broken as a test asks for."""
+"""pickled.py: writes files as torch.save does, without PyTorch, with any fault that a test needs."""
 
 import struct
 import zipfile
@@ -11,7 +11,7 @@ MAGIC = 0x1950A86A20F9469CFC6C
 
 
 class Raw(bytes):
-    """Instructions of a pickle that leave one object."""
+    """Pickle instructions that leave one object on the stack."""
 
 
 def name(module, function):
@@ -23,7 +23,7 @@ def call(function, *arguments):
 
 
 def encode(value):
-    """The instructions that make the value."""
+    """Returns the instructions that make the value."""
     if isinstance(value, Raw):
         return value
     if value is None or isinstance(value, bool):
@@ -54,7 +54,7 @@ def pickled(value):
 
 
 def write_zip(path, value, entries=None, method=zipfile.ZIP_STORED, more=()):
-    """The entries of storages are given by their keys; four floats are the first one."""
+    """Makes an archive; storages gives its entries by their keys. The first one holds four floats."""
     entries = {"0": np.arange(4, dtype="f4").tobytes()} if entries is None else entries
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("archive/data.pkl", value if type(value) is bytes else pickled(value))
@@ -74,7 +74,7 @@ def write_legacy(path, value, keys=("0",), storages=((4, np.arange(4, dtype="f4"
 
 
 def save(path, arrays, write=write_zip):
-    """A dictionary of arrays as torch.save writes it."""
+    """Returns a dictionary of arrays as torch.save writes it."""
     made, storages = {}, {}
     for i, (key, array) in enumerate(arrays.items()):
         storages[str(i)] = array.tobytes()

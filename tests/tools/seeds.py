@@ -1,4 +1,5 @@
-"""The seed of tests that draw random cases: SEED of the environment, or a new one. Every run prints it."""
+"""Provides the seed of tests that draw random cases: SEED of the environment, or a new one. Every run prints
+it."""
 
 import os
 import random

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tools/train/augment.py: which lines are taken for back-translation, and what a mixture is made of."""
+"""Tests tools/train/augment.py: which lines it takes for back-translation, and which lines a mixture
+contains."""
 import contextlib
 import io
 import random
@@ -47,7 +48,7 @@ class AugmentTest(unittest.TestCase):
         pairs = self.put("real.tsv", [f"{s}\t{t}" for s, t in real])
         back = [("qwertz", "abcdef"), ("1" * 60, "too long"), ("", "nothing"), ("aaaaaa", "uvwxyz"),
                 ("bbbbbb", "cccccc"), ("ab-12", "12-yz"), ("a-1-2", "12-zz"), ("abcde", "12-zz")]
-        # a loop of the model's; one that is in the target, too; a number that stays, and two that do not
+        # a loop of the model; a loop that the target has too; a number that is kept, and two that are not
         sources = self.put("back.s", [s for s, _ in back])
         targets = self.put("back.t", [t for _, t in back])
         args = ("mix", pairs + "=2", "--back", sources, targets, "--join", "0.1")
@@ -74,7 +75,7 @@ class AugmentTest(unittest.TestCase):
         people = ["Tom", "Maria", "Boston", "Bernard", "Kimberly", "Toronto", "Marina", "Berta", "Arnold"]
         real = [(f"Das da ist {name} {i}.", f"That is {name} {i}.") for i in range(10) for name in people]
         real += [("Toms Hund!", "Tom's dog!"), ("Ein Hund!", "Dog!"), ("So 1950 oder 51.", "Either 1950 or 1951.")]
-        self.assertEqual(augment.names_of(real), sorted(people))  # Dog: a dog, too
+        self.assertEqual(augment.names_of(real), sorted(people))  # Dog is a dog too
         varied = augment.vary(real, 200, random.Random(1))
         self.assertEqual(len(varied), 200)
         names, numbers = set(), set()
@@ -90,10 +91,11 @@ class AugmentTest(unittest.TestCase):
         self.assertGreater(len([number for number in numbers if len(number) > 1]), 20)
         self.assertEqual(varied, augment.vary(real, 200, random.Random(1)))
         self.assertEqual(augment.vary([("ja", "yes")], 5, random.Random(1)), [])
-        few = [("Da ist Tom.", "There is Tom.")]  # of which no name of four letters can be made
+        # New names have at least four letters, and these pairs are too few to make any.
+        few = [("Da ist Tom.", "There is Tom.")]
         self.assertEqual(augment.vary(few, 5, random.Random(1)), few * 5)
 
-        # Chinese has no spaces and no capitals, and spells others' names in its own way
+        # Chinese has no spaces and no capitals, and spells foreign names in its own way.
         chinese = [("我房間是1408號。", "My room is 1408."), ("玛丽！", "Marys!"),
                    ("玛丽是Linux的用户。", "Mary uses Linux.")]
         varied = augment.vary(chinese, 100, random.Random(1), ["Bernard", "Berta"], {"玛丽": "Mary"})

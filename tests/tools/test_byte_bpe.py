@@ -1,5 +1,6 @@
-"""Models with GPT-2's byte-level BPE, text in and text out, beside transformers: random BART, MVP, LED, Blenderbot and CodeT5 with a tokenizer
-trained here, as tokenizer.json and as vocab.json with merges.txt; and tokenizers that are refused. Needs PyTorch and transformers."""
+"""Compares models with GPT-2's byte-level BPE with transformers, text in and text out: random BART, MVP, LED,
+Blenderbot and CodeT5 with a tokenizer that is trained here, as tokenizer.json and as vocab.json with
+merges.txt. Also tests tokenizers that are refused. Needs PyTorch and transformers."""
 
 import json
 import os
@@ -40,13 +41,13 @@ def texts(n):
 
 
 def make(family, folder):
-    """A directory as save_pretrained writes it, weights so large that texts differ."""
+    """Makes a directory as save_pretrained writes it. The weights are large enough to make texts differ."""
     config, model, tokenizer, more = FAMILIES[family]
     trained = ByteLevelBPETokenizer()
     trained.train_from_iterator(sentences(3, 400), 500, min_frequency=2, special_tokens=SPECIAL, show_progress=False)
     trained.save_model(str(folder))
     tokenizer = getattr(transformers, tokenizer)(vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt"))
-    if family == "blenderbot":  # whose end token transformers 5 forgets
+    if family == "blenderbot":  # transformers 5 loses the end token of this family
         tokenizer._tokenizer.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
     tokenizer.save_pretrained(folder)
     torch.manual_seed(len(family))

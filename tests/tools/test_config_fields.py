@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Every field of transformers' config classes, and random configs, beside transformers itself
+"""Tests every field of transformers' config classes, and random configs, against transformers itself
 
     python tests/tools/test_config_fields.py [--cases 16] [--seed N] [--family NAME ...] [--fields]
 
-For each family, small random models with random non-default fields of their config class, random
-keys of generation_config.json, keys in the wrong file, aliases, missing keys and stray keys.
-transformers reads the directory, tools/convert.py makes a model file of it, and the C programs
-compute it. Either logits and generate() are equal, or convert.py refuses: anything else is wrong. The
-installed transformers is the oracle: run it again with transformers 4 in PYTHONPATH.
+For each family the test makes small random models with random non-default fields of their config class,
+random keys of generation_config.json, keys in the wrong file, aliases, missing keys and stray keys.
+transformers reads the directory, tools/convert.py makes a model file of it, and the C programs compute it.
+Either logits and generate() are equal, or convert.py refuses; any other result is a failure. The installed
+transformers is the oracle: run the test again with transformers 4 in PYTHONPATH.
 
---fields walks the classes instead: each field alone gets a value that is not its default. Fields that
-tools/convert/config_fields.py has no row for are printed. As a unittest (make test-torch, make test-t5) both
-are run, with few random cases.
+--fields walks the classes instead: each field alone gets a value that is not its default. The test prints
+fields that have no row in tools/convert/config_fields.py. As a unittest (make test-torch, make test-t5) it
+runs both, with few random cases.
 """
 
 import argparse
@@ -49,13 +49,14 @@ T5 = tuple(families.T5_KINDS)
 MEMORIES = ("trocr", "donut", "nougat")
 VECTORS = ("whisper", "speech_to_text", "florence2", *MEMORIES)
 FAMILIES = (*families.STEMS, *T5, *VECTORS)
-PAD_SHIFTS = ("m2m_100", "fsmt", "speech_to_text", "trocr")  # a pad that is emitted moves positions
-LIMIT = 1e-3  # test_peers.py measures how near; a field that is misread is further off
+# A pad in the output changes the positions after it.
+PAD_SHIFTS = ("m2m_100", "fsmt", "speech_to_text", "trocr")
+LIMIT = 1e-3  # test_peers.py measures how close results are; a misread field gives a larger difference.
 ROWS, CASES = 3, 3
 
 ACTIVATIONS = ("relu", "gelu", "gelu_new", "swish", "silu", "quick_gelu", "gelu_python", "gelu_fast",
                "gelu_pytorch_tanh", "tanh", "mish", "gelu_accurate", "relu6")
-# Values that a field takes; others get one by their default's type.
+# Values that a field can have; other fields get a value by the type of their default.
 VALUES = {
     **dict.fromkeys(("activation_function", "dense_act_fn"), ACTIVATIONS),
     "feed_forward_proj": ("relu", "gelu", "gated-gelu", "gated-relu", "gated-silu", "silu",
@@ -85,7 +86,7 @@ VALUES = {
     "length_penalty": (0.5, 2.0), "num_beams": (1, 2, 4), "max_length": (6, 10, 20, 21),
     "layer_types": (["full_attention"],), "early_stopping": (True, "never", False),
     "per_layer_config": ({"0": {"activation_function": "gelu"}},),
-    # of decoding alone
+    # fields of decoding only
     "max_new_tokens": (5, 9), "min_length": (0, 3, 5), "min_new_tokens": (2, 4),
     "no_repeat_ngram_size": (1, 2, 3), "repetition_penalty": (0.8, 1.3),
     "encoder_repetition_penalty": (1.5,), "num_return_sequences": (1, 2), "do_sample": (True,),
@@ -105,14 +106,14 @@ VALUES = {
 }
 SKIPPED = {"model_type", "transformers_version", "encoder", "decoder", "text_config", "vision_config",
            "name_or_path", "attn_implementation"}
-# What decides how a target ends and is searched comes in most random cases.
+# Most random cases set the fields that decide how a target ends and how it is searched.
 OFTEN = ("num_beams", "max_length", "length_penalty", "early_stopping", "no_repeat_ngram_size",
          "repetition_penalty", "forced_eos_token_id", "bad_words_ids", "min_length",
          "suppress_tokens", "forced_bos_token_id", "max_new_tokens")
 
 
 def config_class(family):
-    """The class whose fields the family's models have; of a part, its own."""
+    """Returns the class whose fields the family's models have; for a part, the part's class."""
     kind = {"florence2": "bart", "donut": "mbart", "nougat": "mbart"}.get(family, family)
     return transformers.CONFIG_MAPPING[kind]
 
@@ -144,27 +145,27 @@ def make(family, seed, options):
         return families.make(family, seed, **options)
     if family in T5:
         return families.make_t5(family, seed, **options)
-    if family in ("donut", "nougat"):  # whose cache has as many layers as an mBART's encoder
+    if family in ("donut", "nougat"):  # transformers gives its cache as many layers as an mBART's encoder has
         options = {**options, "encoder_layers": options.get("decoder_layers", 2)}
     return make_vectors.make(family, seed, sines=family == "trocr" and seed % 2 == 1, **options)[0]
 
 
 class Case:
-    """One directory: what transformers and the C programs compute of it."""
+    """One directory, with the results of transformers and of the C programs."""
 
     def __init__(self, family, folder, seed):
         self.family, self.folder, self.rng = family, Path(folder), random.Random(seed)
         self.seed, self.said = seed, {}
 
     def save(self, options):
-        """A model of those fields. A field that its class does not take goes into config.json."""
+        """Makes a model with those fields. A field that its class does not take is written into config.json."""
         rest = {}
         try:
             model = make(self.family, self.seed % 1000, options)
         except Exception:
             model, rest = make(self.family, self.seed % 1000, {}), options
         model.generation_config.max_length = 12
-        if self.family in T5 and self.seed % 3 == 0:  # an output of its own
+        if self.family in T5 and self.seed % 3 == 0:  # an output matrix of its own
             head = torch.randn_like(model.lm_head.weight)
             model.lm_head.weight = torch.nn.Parameter(head)
         model.save_pretrained(self.folder)
@@ -183,7 +184,7 @@ class Case:
         (self.folder / name).write_text(json.dumps(values))
 
     def edit(self, name, values, delete=()):
-        """Changes keys, of a part in its own object."""
+        """Changes keys. The keys of a part are in the part's object."""
         whole = self.read(name)
         part = {"florence2": "text_config", **dict.fromkeys(MEMORIES, "decoder")}.get(self.family)
         found = whole[part] if name == "config.json" and part else whole
@@ -205,21 +206,21 @@ class Case:
                    and not ("embed_positions" in name and "weights" in name)]
         if missing:
             raise ValueError(f"transformers initializes {sorted(missing)[:4]} by chance")
-        half = any(p.dtype != torch.float32 for p in model.parameters())  # of a part's own dtype
+        half = any(p.dtype != torch.float32 for p in model.parameters())  # the dtype of a part
         return (model.float() if half else model).eval()
 
     def inputs(self, model):
-        """Sources, and targets without the token that they start with."""
+        """Returns sources, and targets without their start token."""
         text = model.config.get_text_config()
         torch.manual_seed(self.seed)
         tgt = torch.randint(5, 30, (ROWS, 6))
         forced = model.generation_config.forced_bos_token_id
-        if self.family in VECTORS and isinstance(forced, int):  # which scoring forces too
+        if self.family in VECTORS and isinstance(forced, int):  # Scoring forces this token too.
             tgt[:, 0] = forced
         if self.family in VECTORS:
             width = (model.config.encoder.hidden_size if self.family in MEMORIES else text.d_model)
             return [torch.randn(1, 7 - i, width) for i in range(ROWS)], tgt
-        # a source of LED may be as long as its window
+        # A source of LED may be as long as its window.
         rows = [torch.randint(5, 30, (1, 8 - i)) for i in range(ROWS)]
         end = text.eos_token_id
         for row in rows:
@@ -228,8 +229,8 @@ class Case:
 
     @torch.no_grad()
     def expected(self, model, sources, tgt):
-        """Logits of each source's target, and what generate() gives, with its cache and without: ties
-        are broken by rounding, so that each is right."""
+        """Returns the logits of each source's target, and the results of generate() with its cache and
+        without. Rounding breaks ties, so both results count as right."""
         logits, found = [], []
         generation = model.generation_config
         start = generation.decoder_start_token_id
@@ -239,7 +240,8 @@ class Case:
         ways = ({"use_cache": False},) if MAJOR < 5 and self.family in T5 else (
             {}, {"use_cache": False})
         if self.family == "fsmt":
-            # Its steps are off its own forward pass, by up to 0.1: without a cache, and in 4 with one.
+            # The steps of this family differ from its own forward pass by up to 0.1: without a cache, and
+            # with one in transformers 4.
             ways = ({"use_cache": True},) if MAJOR > 4 else ()
         for source, one in zip(sources, tgt):
             row = torch.cat([torch.tensor([start]), one])[None]
@@ -259,7 +261,7 @@ class Case:
         return start, logits, found
 
     def compute(self, path, said, start, sources, tgt):
-        """The same by the C programs."""
+        """Returns the same results from the C programs."""
         most = " max_length=20" if "transformers stops after 20 tokens" in said else ""
         if self.family in VECTORS:
             texts = ["vectors=" + ";".join(",".join(f"{x:.9g}" for x in row) for row in one[0].tolist())
@@ -290,10 +292,10 @@ class Case:
         return logits, [[int(i) for i in row[6:]] for row in lines[-ROWS:]]
 
     def outcome(self):
-        """("equal" | "refused" | "not read" by transformers | "wrong", why)"""
+        """Returns "equal", "refused", "not read" (by transformers) or "wrong", and the reason."""
         path, text = self.folder / "model.safetensors.out", io.StringIO()
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
-            # bfloat16 files are multiplied in bfloat16 where the CPU can, which is no misread field
+            # Where the CPU can, bfloat16 files are multiplied in bfloat16, which is not a misread field.
             status = convert.main([str(self.folder), str(path), "--no-check", "--dtype", "f32"])
         said = text.getvalue()
         if status:
@@ -356,13 +358,13 @@ def random_case(family, seed):
                              if key not in ("_from_model_config", "transformers_version")},
                           **generation}
             case.said["generation_config.json"] = "deleted"
-        if where == "config.json":  # of models with parts too: around them
+        if where == "config.json":  # For models with parts, the fields of the class around the parts too.
             whole = {**case.read(where), **generation}
             case.write(where, whole)
         else:
             case.edit(where, generation)
         case.said[where] = generation
-        if rng.random() < 0.3:  # keys that config.json lacks
+        if rng.random() < 0.3:  # keys that are missing from config.json
             gone = rng.sample(sorted({"scale_embedding", "activation_function", "bos_token_id",
                                       "decoder_start_token_id", "forced_eos_token_id",
                                       "tie_word_embeddings", "pad_token_id", "eos_token_id",
@@ -377,7 +379,7 @@ def random_case(family, seed):
 
 
 def field_case(family, keys, in_generation):
-    """Fields with values that are not their defaults."""
+    """Returns fields with values that are not their defaults."""
     with tempfile.TemporaryDirectory() as folder:
         case = Case(family, folder, 1)
         default = config_class(family)()
@@ -391,8 +393,8 @@ def field_case(family, keys, in_generation):
 
 
 def walk_fields(names):
-    """The counts of outcomes, and the fields without a row. Fields that change nothing go together;
-    where they change something, one by one."""
+    """Returns the counts of outcomes, and the fields without a row. Fields are tested together; if the
+    results change, they are tested one by one."""
     counts, new = collections.Counter(), []
     jobs = [(one, config_fields.names_of(config_class(one)) - SKIPPED, table_of(one), False)
             for one in names]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Tests of tools/convert.py that need no PyTorch: python tests/tools/test_convert.py, after make
 
-Directories of CTranslate2, of Marian and of Hugging Face's tokenizers with random weights, converted
-through the command line. file_model.py computes a model from its file alone, as the model file is
-defined, and has to give the numbers of the engine that it came from. Needs what
-tools/requirements-oracles.txt lists. What is not at hand beside this checkout is skipped with a
-message. test_convert_torch.py has the rest.
+The tests convert directories of CTranslate2, of Marian and of Hugging Face's tokenizers with random weights
+through the command line. file_model.py computes a model from its file alone, as the model file is defined,
+and must give the numbers of the engine that the directory belongs to. Needs what
+tools/requirements-oracles.txt lists. A test that needs files outside this checkout is skipped with a message
+where they are missing. test_convert_torch.py has the other tests.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ import zipfile
 from pathlib import Path
 from unittest import mock
 
-# A thread each: on a busy machine, engines whose threads wait for each other take minutes.
+# One thread for each engine: on a busy machine, engines whose threads wait for each other take minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -57,7 +57,7 @@ def raw(tensor):
 
 
 class ConvertTest(unittest.TestCase):
-    check = False  # with the engine that the checkpoint is of
+    check = False  # whether to compare with the engine of the checkpoint
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -66,7 +66,7 @@ class ConvertTest(unittest.TestCase):
         self.out = self.folder / "out.safetensors"
 
     def run_convert(self, source, *arguments):
-        """The command line, within this process: starting takes longer than a test."""
+        """Runs the command line within this process, because starting Python takes longer than a test."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             check = [] if self.check else ["--no-check"]
@@ -89,7 +89,7 @@ class ConvertTest(unittest.TestCase):
         return self.load(self.out)
 
     def refuse(self, state, *arguments):
-        """Converts, which has to fail with exit code 1 and no file; returns the reasons."""
+        """Converts, which must fail with exit code 1 and write no file; returns the reasons."""
         source = state if isinstance(state, Path) else self.save(state)
         done = self.run_convert(source, *arguments)
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -98,7 +98,7 @@ class ConvertTest(unittest.TestCase):
         return done.stderr
 
     def check_form(self):
-        """What the format asks of the bytes: a padded header, no holes, aligned wide types."""
+        """Checks the format's rules for bytes: a padded header, no holes, aligned wide types."""
         raw = self.out.read_bytes()
         (length,) = struct.unpack("<Q", raw[:8])
         self.assertEqual(raw[8:9], b"{")
@@ -126,7 +126,7 @@ class ConvertTest(unittest.TestCase):
 
 # ---------------------------------------------------------------------------------- OUT itself
 def stacks(d=8, f=12, layers=1):
-    """An encoder and a decoder under nn.Transformer's names, for --core."""
+    """Returns an encoder and a decoder under nn.Transformer's names, for --core."""
     random, tensors = np.random.default_rng(2), {}
     for side in ("encoder", "decoder"):
         for layer in (f"transformer.{side}.layers.{i}" for i in range(layers)):
@@ -139,7 +139,7 @@ def stacks(d=8, f=12, layers=1):
 
 
 class Words(unittest.TestCase):
-    """The words of the config, here and in the tables of transformer.h."""
+    """The words of the config must be the same here and in the tables of transformer.h."""
 
     def test_words_of_the_header(self):
         header = (ROOT / "transformer.h").read_text()
@@ -154,7 +154,7 @@ class Words(unittest.TestCase):
 
 
 class Writing(ConvertTest):
-    """OUT is written whole or not at all, and only where a regular file is or may be."""
+    """OUT must be written whole or not at all, and only where a regular file is or may be."""
 
     OPTIONS = "--core", "--heads=2", "--set=norm=post", "--set=activation=relu"
 
@@ -164,7 +164,7 @@ class Writing(ConvertTest):
     def test_a_device_or_a_pipe_is_left_as_it_is(self):
         source, before = self.save(stacks()), []
         kinds = {"fifo": lambda path: os.mkfifo(path), "folder": lambda path: os.mkdir(path)}
-        if os.geteuid() == 0:  # a null device of our own
+        if os.geteuid() == 0:  # a null device made by the test
             kinds["null"] = lambda path: os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
         for kind, make in kinds.items():
             with self.subTest(kind):
@@ -185,7 +185,7 @@ class Writing(ConvertTest):
     def test_a_link_is_left_as_it_is(self):
         source, target = self.save(stacks()), self.folder / "target"
         self.out.symlink_to(target)
-        for _ in range(2):  # to no file, and to one
+        for _ in range(2):  # a link to no file, and a link to a file
             self.check_refused(source, self.out.name, "is a symbolic link, name the file itself")
             target.write_bytes(b"precious")
         self.assertEqual(target.read_bytes(), b"precious")
@@ -235,7 +235,7 @@ class Writing(ConvertTest):
             child = subprocess.Popen([sys.executable, "-c", code, str(ROOT / "tools"), str(source),
                                       str(self.out), *self.OPTIONS], stdout=subprocess.PIPE,
                                      stderr=subprocess.PIPE, text=True,
-                                     # a shell's & ignores SIGINT, nohup SIGHUP
+                                     # a shell's & ignores SIGINT, nohup ignores SIGHUP
                                      preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
             self.assertIn("writes\n", iter(child.stdout.readline, ""))
             self.assertEqual(len(list(self.folder.glob("out*.part*"))), 1)
@@ -245,7 +245,7 @@ class Writing(ConvertTest):
             self.assertEqual(self.names(), ["in.safetensors"])
 
     def test_packed(self):
-        """The bytes are those of build/quantize --packed."""
+        """The bytes must be those of build/quantize --packed."""
         if not QUANTIZE.exists():
             self.skipTest(f"no {QUANTIZE}: make it first")
         source, plain = ct2_source(self.folder), self.folder / "plain.safetensors"
@@ -266,8 +266,8 @@ class Writing(ConvertTest):
             convert.QUANTIZE = there
 
     def test_check(self):
-        """A model that gives other numbers than its engine is not written, in no precision; --force
-        writes it. Where there is no engine or no build/forward, it is written and the reason printed."""
+        """A model whose numbers differ from its engine's must not be written, in any precision; --force
+        writes it. Without an engine or build/forward it must be written, and the reason printed."""
         if not FORWARD.exists() or not QUANTIZE.exists():
             self.skipTest(f"no {FORWARD} or {QUANTIZE}: make them first")
         source, self.check = ct2_source(self.folder), True
@@ -309,7 +309,7 @@ class Writing(ConvertTest):
         return json.loads(read_safetensors(path)[1]["transformer.config"])
 
     def test_numpy_and_yaml_are_enough(self):
-        """Everything is converted without other packages, pickles too."""
+        """Everything must convert without other packages, pickles too."""
         code = ("import sys; sys.path.insert(0, sys.argv[1])\n"
                 "class Refuse:\n"
                 "    def find_spec(self, name, path=None, target=None):\n"
@@ -354,7 +354,7 @@ CT2_WIDTHS = {"f32": 4, "int8": 1, "int16": 2}
 
 
 def ct2_random(d=24, f=40, heads=4, layers=(2, 3), vs=23, vt=29, **attributes):
-    """A random model as CTranslate2 names it: arrays by name, attributes as they are stored."""
+    """A random model under CTranslate2's names: arrays by name, and attributes as they are stored."""
     def linear(name, rows, columns):
         return {f"{name}/weight": 0.3 * np.random.randn(rows, columns).astype("f4"),
                 f"{name}/bias": 0.5 * np.random.randn(rows).astype("f4")}
@@ -391,7 +391,7 @@ def ct2_random(d=24, f=40, heads=4, layers=(2, 3), vs=23, vt=29, **attributes):
 
 
 def ct2_quantize(variables, kind, rounding=np.rint):
-    """Weights in int8 with a scale a row, or in int16 with one; floats in f16 or bf16."""
+    """Stores weights in int8 with a scale for each row, in int16 with one scale, or as f16 or bf16."""
     result = dict(variables)
     for name, value in variables.items():
         if kind in ("f16", "bf16") and value.ndim:
@@ -406,7 +406,7 @@ def ct2_quantize(variables, kind, rounding=np.rint):
 
 
 def ct2_bytes(variables, version=6, spec="TransformerSpec", revision=7, aliases=()):
-    """model.bin in any of its versions, written from its description."""
+    """Writes model.bin in any of its versions, from its description."""
     def text(name):
         return struct.pack("<H", len(name) + 1) + name.encode() + b"\0"
 
@@ -430,7 +430,7 @@ def ct2_bytes(variables, version=6, spec="TransformerSpec", revision=7, aliases=
 
 
 def ct2_source(folder):
-    """A directory of CTranslate2 in the folder, of random weights."""
+    """Writes a CTranslate2 directory of random weights into the folder."""
     case = CTranslate2Case()
     case.folder = folder
     np.random.seed(11)
@@ -443,7 +443,7 @@ class CTranslate2Case(ConvertTest):
         np.random.seed(11)
 
     def directory(self, variables, vs=23, vt=29, config=None, **form):
-        """The files of a model; the vocabularies are <s> </s> <unk> a3 a4 ... and b3 b4 ..."""
+        """Writes the files of a model; the vocabularies are <s> </s> <unk> a3 a4 ... and b3 b4 ..."""
         folder = self.folder / "ct2"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -463,8 +463,8 @@ class CTranslate2Case(ConvertTest):
         return folder
 
     def check_scores(self, folder, *arguments, limit=2e-5):
-        """The log-probabilities of given targets, by the engine and from the file. The engine
-        reads the directory that was written here, so the form of model.bin is tested as well."""
+        """Compares the log-probabilities of given targets, by the engine and from the file. The engine reads
+        the directory that the test wrote, which tests the form of model.bin too."""
         model = self.convert(folder, *arguments)
         engine = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
         vs, vt = (len(model.t[f"{side}_embedding.weight"]) for side in ("src", "tgt"))
@@ -487,7 +487,7 @@ class CTranslate2Case(ConvertTest):
         return model
 
     def check_package(self, kinds):
-        """The package's own specification, filled here, quantized and saved by it."""
+        """Fills the package's own specification, and lets the package quantize and save it."""
         from ctranslate2.specs import TransformerSpec
         from ctranslate2.specs.model_spec import index_spec
         for kind in kinds:
@@ -523,14 +523,15 @@ class CTranslate2(CTranslate2Case):
     def test_types(self):
         for kind in ("int8", "int16", "f16", "bf16"):
             with self.subTest(kind):
-                # the engine rounds f16 and bf16 weights to f32 as well
+                # The engine rounds f16 and bf16 weights to f32 too.
                 model = self.check_scores(self.directory(ct2_quantize(ct2_random(), kind)))
                 weight = model.t["encoder.layers.0.linear1.weight"]
                 self.assertEqual(weight.dtype, {"f16": np.float16, "bf16": BF16}.get(
                     kind, np.float32))
 
     def test_tables_of_positions_in_half_precision(self):
-        """The engine adds the table as it is stored, rounded; a formula would give other numbers."""
+        """The engine adds the position table as stored, with its rounding; a formula would give other
+        numbers."""
         formula = {"positions": "sinusoidal_halves", "position_divisor": "d/2-1", "position_offset": 1}
         for kind, dtype in (("f16", np.float16), ("bf16", BF16), ("f32", np.float32)):
             with self.subTest(kind):
@@ -677,7 +678,7 @@ class CTranslate2(CTranslate2Case):
         self.assertEqual((self.done.stderr, model.config["start"]), ("", 7))
 
     def test_t5(self):
-        """Norms without a bias, a gate, tables of relative positions and scaled outputs."""
+        """Tests norms without a bias, a gate, tables of relative positions and scaled outputs."""
         t5 = {name: value for name, value in ct2_random().items()
               if not name.endswith(("beta", "bias"))}
         for side, count in (("encoder", 2), ("decoder", 3)):
@@ -732,7 +733,8 @@ class CTranslate2(CTranslate2Case):
 
 
 class Argos(CTranslate2Case):
-    """Packages of Argos Translate: what its own ten lines do with the engine and the pieces."""
+    """Tests packages of Argos Translate against the ten lines of code that Argos runs with the engine and the
+    pieces."""
 
     TEXT = ("the thing that the cat had was a hat", "a cat and a rat ran to the mat",
             "that man had an ant and the ant had a hat", "no one is there or there is one")
@@ -750,7 +752,8 @@ class Argos(CTranslate2Case):
         folder.mkdir()
         variables = ct2_random(vs=len(tokens), vt=len(tokens))
         variables["decoder/projection/bias"] *= 0.1
-        variables["decoder/projection/bias"][0] = -50  # <unk>, which each of them writes otherwise
+        # The two sides write <unk> differently, so it must not occur.
+        variables["decoder/projection/bias"][0] = -50
         variables["decoder/embeddings/weight"] *= 4
         model = self.directory(variables, len(tokens), len(tokens))
         for side in ("source", "target"):
@@ -779,7 +782,7 @@ class Argos(CTranslate2Case):
         engine = ctranslate2.Translator(str(folder / "model"), compute_type="float32",
                                         intra_threads=1)
         seen = set()
-        # greedy, and as argostranslate searches, which is what the file says
+        # greedy, and as argostranslate searches, which the file states
         for options, search in ((["--greedy"], {"beam_size": 1}),
                                 ([], {"beam_size": 4, "length_penalty": 0.2})):
             done = subprocess.run([TRANSLATE, str(self.out), *options, "--max-length", "12"],
@@ -826,7 +829,7 @@ class Argos(CTranslate2Case):
 
 
 class Aren(ConvertTest):
-    """A trained model of CTranslate2, and what the engine made of its own test inputs."""
+    """A trained model of CTranslate2, and the engine's results for its own test inputs."""
 
     @classmethod
     def setUpClass(cls):
@@ -850,8 +853,8 @@ class Aren(ConvertTest):
             score, tokens = line.split("\t")
             self.assertEqual(tokens.split(" "), row["hypotheses"][0])
             worst = max(worst, abs(float(score) - row["scores"][0]))
-        # 5e-5 of it is the rounding of the printed score, as much that the engine does not allow
-        # an empty target: its first step has no end token among the tokens that share
+        # Rounding of the printed score adds up to 5e-5. The engine also forbids an empty target: it leaves the
+        # end token out of the first step's softmax, which adds about as much.
         print(f"{self.id().split('.')[-1]}: {len(rows)} rows equal, scores differ by {worst:.2g}")
         self.assertLess(worst, 1.5e-4)
 
@@ -862,7 +865,7 @@ class Aren(ConvertTest):
         binary = convert.checkpoints_ctranslate2.read_binary(REAL / "aren" / "model.bin")
         for name in ("source_vocabulary.txt", "target_vocabulary.txt"):
             shutil.copyfile(REAL / "aren" / name, self.folder / name)
-        # as the models of version 2 were quantized: cut off, not rounded; int16 all by 1000
+        # Models of version 2 were quantized this way: truncated, not rounded; all int16 times 1000.
         int16 = {name: np.trunc(value * 1000).astype("i2") if name.endswith("weight") else value
                  for name, value in binary.arrays.items()}
         int8 = ct2_quantize(binary.arrays, "int8", np.trunc)
@@ -875,8 +878,8 @@ class Aren(ConvertTest):
 
 # ----------------------------------------------------------------------------------- Marian
 class MarianCase(ConvertTest):
-    """Random numbers under Marian's names: its matrices [in, out], its vectors [1, n]. There is no
-    Marian here to compare with, but another reader of its files."""
+    """Returns random numbers under Marian's names: matrices [in, out], vectors [1, n]. There is no Marian to
+    compare with, but another reader of its files."""
 
     OPTIONS = {"type": "transformer", "transformer-heads": 3, "enc-depth": 2, "dec-depth": 2,
                "transformer-ffn-activation": "swish", "transformer-preprocess": "",
@@ -890,7 +893,7 @@ class MarianCase(ConvertTest):
         super().setUp()
         np.random.seed(5)
     def arrays(self, suffix=""):
-        """What Marian saves, of random numbers."""
+        """Writes what Marian saves, with random numbers."""
         def draw(*shape):
             return (0.3 * np.random.randn(*shape)).astype("f4")
 
@@ -939,7 +942,7 @@ class Marian(MarianCase):
         self.assertNotIn("suppressed", config)
 
     def test_another_reader(self):
-        """CTranslate2's converter reads the same .npz; its engine scores the same."""
+        """CTranslate2's converter reads the same .npz, and its engine must give the same scores."""
         from ctranslate2.converters import MarianConverter
         for pre in (False, True):
             arrays, options, top = self.arrays("_pre" if pre else ""), {}, {}
@@ -1063,7 +1066,7 @@ LEARNED = ("bart", "mbart", "plbart", "led", "blenderbot-small")
 
 
 def hf_write(folder, family, rows, d=4, f=4, **config):
-    """A directory of that family with zeros for weights: what tests of tokenizers need."""
+    """Writes a directory of that family with zeros for weights, which is enough for tests of tokenizers."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     ids = {"marian": {"pad_token_id": rows - 1, "decoder_start_token_id": rows - 1,
@@ -1102,7 +1105,7 @@ def hf_write(folder, family, rows, d=4, f=4, **config):
 
 
 class T5(ConvertTest):
-    """T5, mT5 and UMT5: names, tables, gates, what is tied, and their texts."""
+    """Tests T5, mT5 and UMT5: names, tables, gates, tied tensors, and their texts."""
 
     def directory(self, rows=300, gated=False, own=False, without=(), pieces=None, **config):
         folder = self.folder / "t5"
@@ -1161,7 +1164,7 @@ class T5(ConvertTest):
                   "positions": "none", "attention_scale": 1, "relative_max_distance": 128,
                   "start": 0, "end": 1, "src_pad": 0}
         self.assertEqual({key: model.config[key] for key in config}, config)
-        self.assertNotIn("tgt_pad", model.config)  # the start is no pad
+        self.assertNotIn("tgt_pad", model.config)  # The start token is not the pad.
         model = self.convert(self.directory(tie_word_embeddings=False, layer_norm_epsilon=1e-5,
                                             relative_attention_max_distance=40,
                                             pad_token_id=3, gated=True,
@@ -1178,8 +1181,8 @@ class T5(ConvertTest):
                    self.weights["decoder.block.1.layer.0.SelfAttention.relative_attention_bias.weight"])
 
     def test_both_major_versions(self):
-        """What is the generator, and whether the last norm is divided, by the version that wrote the
-        config: (version, family, config) and (lm_head is the generator, divided)."""
+        """Tests which matrix is the generator, and whether the last norm is divided, by the version that
+        wrote the config: (version, family, config) and (lm_head is the generator, divided)."""
         four, five = {"transformers_version": "4.40.1"}, {"transformers_version": "5.24.0"}
         for options, own, divided in (
                 ({**four, "tie_word_embeddings": True}, False, True),
@@ -1209,7 +1212,7 @@ class T5(ConvertTest):
         self.check(model, "generator.weight", self.weights["shared.weight"])
 
     def test_fields(self):
-        """A key that may be a field and has no row is refused; others are printed."""
+        """A key that may be a field and has no row must be refused; other keys are printed."""
         newer = {"transformers_version": "5.25.0", "wave_length": 3}
         said = self.refuse(self.directory(**newer))
         self.assertIn("wave_length is 3", said)
@@ -1241,7 +1244,7 @@ class T5(ConvertTest):
             folder / "model.safetensors", "--ignore-key", "dream"))
 
     def test_only_source_of_decoding(self):
-        """generation_config.json, where it exists; its pad is not the encoder's."""
+        """Tests generation_config.json, where it exists; its pad is not the encoder's."""
         folder = self.directory(transformers_version="5.24.0", forced_bos_token_id=9, num_beams=3,
                                 suppress_tokens=[4], bad_words_ids=[[5]], pad_token_id=3)
         model = self.convert(folder)
@@ -1290,7 +1293,7 @@ class T5(ConvertTest):
         model = self.convert(self.directory(rows=12, pieces=model_file, tokenizer=extra))
         lines = raw(model.t["src_vocabulary"]).decode().split("\n")
         self.assertEqual(lines[8:11], ["<extra_id_2>", "<extra_id_1>", "<extra_id_0>"])
-        # </s>, <unk> and <pad> give no text; what says nothing of its flags is normalized
+        # </s>, <unk> and <pad> give no text; tokens without flags count as normalized.
         self.assertEqual(model.t["src_added"].tolist(),
                          [[0, 4], [1, 4], [2, 4], [8, 16], [9, 16], [10, 16]])
 
@@ -1301,8 +1304,9 @@ TEXTS = ["Hello world.", "  Two  spaces , and a tab\there ", "Ünïcödé ﬁ ½
 
 
 class TokenizerCase(ConvertTest):
-    """Text to ids by the tokenizer of a directory, and by what is embedded in the model file: the
-    SentencePiece model cuts, the vocabulary beside it, if any, turns spellings into ids."""
+    """Compares the ids of a text by the tokenizer of a directory with those by the tokenizer in the model
+    file. There the SentencePiece model splits the text, and the vocabulary next to it, if any, turns
+    spellings into ids."""
 
     @classmethod
     def setUpClass(cls):
@@ -1311,7 +1315,7 @@ class TokenizerCase(ConvertTest):
         cls.processor, cls.tokenizers = sentencepiece.SentencePieceProcessor, tokenizers
 
     def directory(self, family, rows, *files, **settings):
-        """A model of that many ids, and files of a tokenizer: (from, to)."""
+        """Writes a model with that many ids, and files of a tokenizer: (from, to)."""
         folder = self.folder / family
         hf_write(folder, family, rows)
         for old, new in files:
@@ -1421,7 +1425,7 @@ class TokenizerFiles(TokenizerCase):
         self.assertEqual((lines[0], lines[54687]), ("<pad>", "</s>"))
 
     def test_fairseq_ids(self):
-        """NLLB and mBART with their SentencePiece model alone: piece k is id k + 1."""
+        """Tests NLLB and mBART with their SentencePiece model alone: piece k is id k + 1."""
         source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
         pieces = self.processor(model_file=str(REAL / source[0]))
         languages = ["ar_AR", "cs_CZ", "en_XX"]
@@ -1449,7 +1453,7 @@ class TokenizerFiles(TokenizerCase):
         self.assertIn("</s> cs_CZ after its text", self.done.stderr)
 
     def test_plbart(self):
-        """Ids as mBART's; the languages behind the pieces are PLBart's own, and go after a source."""
+        """The ids are mBART's. The languages behind the pieces are PLBart's own, and are put after a source."""
         source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
         pieces = self.processor(model_file=str(REAL / source[0]))
         folder = self.directory("plbart", 8005, source)
@@ -1465,7 +1469,7 @@ class TokenizerFiles(TokenizerCase):
         self.assertIn("</s> __en_XX__ after its text", self.done.stderr)
 
     def test_fsmt(self):
-        """Vocabularies of each side, and no pieces: texts are tokens."""
+        """Each side has a vocabulary and no pieces, so texts are tokens."""
         folder = self.directory("fsmt", 6)
         for side in ("src", "tgt"):
             (folder / f"vocab-{side}.json").write_text(json.dumps(
@@ -1500,7 +1504,7 @@ class TokenizerFiles(TokenizerCase):
         self.assertEqual(model.config["src_end"], 1)
 
     def save_tokenizer(self, folder, data, merges=None, charsmap=True, added=()):
-        """A tokenizer.json with the pieces of a SentencePiece model, by the package tokenizers."""
+        """Writes a tokenizer.json with the pieces of a SentencePiece model, by the package tokenizers."""
         from tokenizers import (AddedToken, Tokenizer, decoders, models, normalizers,
                                 pre_tokenizers)
         files = convert.checkpoints_huggingface.tokenizer_files
@@ -1577,7 +1581,7 @@ class TokenizerFiles(TokenizerCase):
 
 
 class G2P(ConvertTest):
-    """A trained BART, English spelling to sounds, and what PyTorch made of 200 words."""
+    """A trained BART that maps English spelling to sounds, and PyTorch's results for 200 words."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Tests of tools/convert.py that need PyTorch: python tests/tools/test_convert_torch.py, after make
 
-Every layout of a PyTorch checkpoint, Hugging Face's directories and OpenNMT-py's, built with random
-weights, converted through the command line and read back with the safetensors package. file_model.py
-computes a model from its file alone and has to give the numbers of PyTorch. Needs what
-tools/requirements.txt lists. What is not at hand beside this checkout is skipped with a message.
+The tests build every layout of a PyTorch checkpoint, of Hugging Face's directories and of OpenNMT-py's, with
+random weights, convert them through the command line and read them back with the safetensors package.
+file_model.py computes a model from its file alone and must give the numbers of PyTorch. Needs what
+tools/requirements.txt lists. A test that needs files outside this checkout is skipped with a message where
+they are missing.
 """
 
 import argparse
@@ -127,7 +128,7 @@ def raw(tensor):
 
 
 def sentences(vs=31, vt=37, pad=1):
-    """Ids with pads at the end of the second row of each side."""
+    """Returns ids with pads at the end of the second row of each side."""
     src, tgt = torch.randint(4, vs, (3, 9)), torch.randint(4, vt, (3, 11))
     src[1, 6:], tgt[1, 4:] = pad, pad
     return src, tgt
@@ -139,7 +140,7 @@ SET = [*STATED, *(f"--set={one}" for one in ("embedding_scale=sqrt_d", "src_pad=
 
 
 class TorchModel(Model):
-    """The tensors as the safetensors package reads them."""
+    """Returns the tensors as the safetensors package reads them."""
 
     def __init__(self, path):
         super().__init__(path)
@@ -356,7 +357,8 @@ class Errors(ConvertTest):
         self.assertIn("n_heads", self.refuse(state, *STATED, "--heads=0"))
 
     def test_nothing_is_guessed(self):
-        """What the weights do not tell is asked for, all of it at once, and only that."""
+        """The converter must ask for everything that the weights cannot show, all at once, and for nothing
+        else."""
         state = Translator().state_dict()
         del state["positional_encoding.pe"]
         questions = {"--heads N": "--heads=4", "norm": "--set=norm=post",
@@ -436,7 +438,7 @@ class Errors(ConvertTest):
 
 
 class OtherFamilies(ConvertTest):
-    """The two families with modules of their own, from the reference models."""
+    """The two families with modules of their own, built from the reference models."""
 
     @classmethod
     def setUpClass(cls):
@@ -592,7 +594,7 @@ class Tutorial(ConvertTest):
         self.assertIn("--heads N", self.refuse(source.state_dict(), *self.IDS))
 
     def test_a_trained_one(self):
-        """annalog's checkpoint, which pip fetches: 200 greedy answers, token for token."""
+        """Tests annalog's checkpoint, which pip downloads: 200 greedy answers, token for token."""
         if not TRANSLATE.exists():
             self.skipTest(f"no {TRANSLATE}: make it first")
         done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps",
@@ -626,7 +628,7 @@ class Tutorial(ConvertTest):
         self.assertGreater(changed, 150)
 
     def molecule(self, seed):
-        """SMILES of chains, rings and branches, tokens with spaces between them."""
+        """Returns SMILES of chains, rings and branches, as tokens with spaces between them."""
         random = np.random.default_rng(seed)
         parts = ("C", "C", "C C", "N", "O C", "C ( = O ) N", "C ( C )", "c 1 c c c c c 1", "C ( F )",
                  "c 1 c c ( Cl ) c c c 1", "S", "C 1 C C C C C 1", "c 1 c c n c c 1", "C ( O )")
@@ -635,7 +637,7 @@ class Tutorial(ConvertTest):
         return f"{random.choice(ends[:3])} {middle} {random.choice(ends)}"
 
     def greedy(self, source, rows, most=100):
-        """The ids before the end token, sources of one length at once."""
+        """Returns the ids before the end token; sources of one length are computed together."""
         found = [[]] * len(rows)
         for length in set(map(len, rows)):
             at = [i for i, row in enumerate(rows) if len(row) == length]
@@ -652,7 +654,7 @@ class Tutorial(ConvertTest):
 
 
 class Plain(pickle.Unpickler):
-    """A pickle of lists, dictionaries and texts, and of nothing that could run."""
+    """Returns a pickle of lists, dictionaries and texts, without anything that could run."""
 
     def find_class(self, module, name):
         raise pickle.UnpicklingError(f"{module}.{name}")
@@ -660,13 +662,13 @@ class Plain(pickle.Unpickler):
 
 class BFloat16OfCTranslate2(test_convert.CTranslate2Case):
     def test_the_package_writes_what_is_read(self):
-        self.check_package(["bfloat16"])  # for which it asks for PyTorch
+        self.check_package(["bfloat16"])  # The converter asks for PyTorch for this file.
 
 
 # ------------------------------------------------------------------------------ Hugging Face
 @needs_transformers
 class HuggingFace(ConvertTest):
-    """What a directory may look like; test_peers.py compares the numbers."""
+    """Tests the forms that a directory may have; test_peers.py compares the numbers."""
 
     def directory(self, family="bart", **options):
         folder = self.folder / "hf"
@@ -718,7 +720,8 @@ class HuggingFace(ConvertTest):
                 self.logits(model)
 
     def test_window(self):
-        """Sources as long as half a window and one are BART's; the table allows no longer ones."""
+        """For sources of at most half a window LED computes what BART does. The position table must allow no
+        longer ones."""
         folder = self.directory("led", attention_window=[32, 16], max_encoder_position_embeddings=80)
         model = self.convert(folder)
         self.assertEqual(list(model.t["src_positions.weight"].shape), [9, 24])
@@ -727,7 +730,8 @@ class HuggingFace(ConvertTest):
         self.logits(model)
 
     def test_weights_alone(self):
-        """A family's .safetensors without its directory: what it looks like, and what to name."""
+        """A family's .safetensors without its directory: the message must say what it looks like, and what to
+        name."""
         for family, says in (("fsmt", "FSMT"), ("led", "LED"), ("blenderbot", "Blenderbot, PEGASUS"),
                              ("blenderbot-small", "Blenderbot-small"), ("marian", "Marian")):
             weights = self.directory(family) / "model.safetensors"
@@ -748,7 +752,7 @@ class HuggingFace(ConvertTest):
         found = re.search(r"memory differs by at most (\S+), logits by (\S+)", self.done.stdout)
         self.assertLess(max(map(float, found.groups())), 1e-4)
         self.assertEqual(self.done.stderr, "")
-        for dtype in (torch.float16, torch.bfloat16):  # of the folder's own precision
+        for dtype in (torch.float16, torch.bfloat16):  # in the precision of the folder
             for family in ("marian", "pegasus", "m2m_100", "bart", "fsmt"):
                 folder = self.directory(family)
                 self.model.to(dtype).save_pretrained(folder)
@@ -812,8 +816,8 @@ class HuggingFace(ConvertTest):
         self.assertIn("extra.weight [3, 24]", self.refuse(folder))
 
     def test_untied(self):
-        """Tables of their own for encoder, decoder and output, as transformers 5 has them; version 4
-        has one for encoder and decoder."""
+        """Encoder, decoder and output have tables of their own, as in transformers 5; version 4 has one table
+        for encoder and decoder."""
         for family in families.STEMS:
             with self.subTest(family):
                 folder = self.directory(family, tie_word_embeddings=False)
@@ -889,7 +893,8 @@ class HuggingFace(ConvertTest):
         self.assertIn("no model_type", self.refuse(folder))
 
     def cached(self, folder, revision="main"):
-        """The directory in a hub's cache as org/name, and what the environment has to say."""
+        """Copies the directory into a hub's cache as org/name. Returns the environment variables for that
+        cache."""
         cache, commit = self.folder / "cache", "0123456789abcdef0123456789abcdef01234567"
         home = cache / "models--org--name"
         for one in (home / "refs", home / "blobs", home / "snapshots" / commit):
@@ -965,15 +970,15 @@ class HuggingFace(ConvertTest):
 # ----------------------------------------------------------------------------------- Marian
 @needs_transformers
 class MarianOfTransformers(test_convert.MarianCase):
-    """A random Marian of transformers under Marian's names, without the pad that transformers
-    added: the tensors have to be those of the direct conversion, and the numbers those of
-    transformers, once the config has its positions and its eps."""
+    """A random Marian of transformers under Marian's names, without the pad that transformers added. Its
+    tensors must be those of the direct conversion. Its numbers must be those of transformers, once the
+    config has the same positions and eps."""
 
     def setUp(self):
         super().setUp()
         np.random.seed(5)
         self.model = families.make("marian")
-        self.model.model.shared.weight[39] = 0  # what transformers puts in the place of zeros
+        self.model.model.shared.weight[39] = 0  # The values that transformers puts in place of zeros.
 
 
     def arrays(self, suffix=""):
@@ -1024,7 +1029,7 @@ class MarianOfTransformers(test_convert.MarianCase):
 
 # ------------------------------------------------------------------------------- OpenNMT-py
 class OpenNMT(ConvertTest):
-    """Random weights under OpenNMT-py's names, which CTranslate2's converter reads as well."""
+    """Random weights under OpenNMT-py's names, which CTranslate2's converter reads too."""
 
     def checkpoint(self, d=24, f=40, vs=23, vt=29, **options):
         torch.manual_seed(3)
@@ -1076,7 +1081,7 @@ class OpenNMT(ConvertTest):
         self.assertEqual(raw(model.t["src_vocabulary"]).split(b"\n")[4], b"a4")
 
     def test_another_reader(self):
-        """CTranslate2's engine has an eps of 1e-5 where OpenNMT-py has 1e-6."""
+        """CTranslate2's engine has an eps of 1e-5, OpenNMT-py has 1e-6."""
         from ctranslate2.converters import OpenNMTPyConverter
         for activation in ("relu", "gelu"):
             checkpoint = self.checkpoint(pos_ffn_activation_fn=activation)
@@ -1106,7 +1111,7 @@ class OpenNMT(ConvertTest):
 
 @needs_transformers
 class TokenizersOfTransformers(test_convert.TokenizerCase):
-    """The ids of transformers' own tokenizers."""
+    """Compares with the ids of transformers' own tokenizers."""
 
     def test_marian(self):
         folder, model = self.marian()
@@ -1133,7 +1138,7 @@ DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int
 
 
 class Pickles(ConvertTest):
-    """tools/convert/pickles.py beside torch.load."""
+    """Compares tools/convert/pickles.py with torch.load."""
 
     def tensor(self, random):
         whole = torch.randn([random.randint(2, 7) for _ in range(random.randint(0, 4))])
@@ -1181,7 +1186,7 @@ class Pickles(ConvertTest):
                 self.assertEqual((found["opt"].a, found["opt"].b), (1, "c"))
 
     def test_parts_of_one_storage(self):
-        """90,000 tensors of one storage are read in seconds, and 200 MB are not copied."""
+        """90,000 tensors of one storage must be read in seconds, and 200 MB must not be copied."""
         whole = torch.arange(90000.0)
         torch.save({f"a{i}": whole[i] for i in range(90000)}, self.folder / "x.pt")
         began = time.process_time()
@@ -1199,7 +1204,7 @@ def written(value, deflate=False):
     def make(folder):
         path = folder / "x.pt"
         torch.save(value, path)
-        if deflate:  # the same entries, packed
+        if deflate:  # the same entries, compressed
             with zipfile.ZipFile(path) as old:
                 entries = [(one.filename, old.read(one)) for one in old.infolist()]
             with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
@@ -1209,7 +1214,7 @@ def written(value, deflate=False):
     return make
 
 
-# As torch.save writes them; test_hostile_python.py has the broken ones.
+# Files as torch.save writes them; test_hostile_python.py has the broken ones.
 PICKLES = [
     ("a whole module", written(nn.Linear(2, 2)), "'torch.nn.modules.linear.Linear'", "state_dict()"),
     ("a zip bomb", written({"a": torch.zeros(1 << 26)}, deflate=True), "whose entries are"),
@@ -1227,7 +1232,7 @@ PICKLES = [
 
 
 class Hostile(HostileCase):
-    memory = 2 << 30  # what PyTorch reserves and hardly uses
+    memory = 2 << 30  # PyTorch reserves these types and hardly uses them.
 
     def test_pickles(self):
         for name, make, *says in PICKLES:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What a checkpoint says of decoding, against the engine that reads it: make test-torch, or python
+"""Compares the decoding defaults of a checkpoint with the engine that reads it: make test-torch, or python
 tests/tools/test_defaults.py [Defaults.test_marian ...]
 
-transformers builds small random models of each family with random generation configs (beams,
-penalties, lengths, rules against repetition, bad words, forced tokens), tools/convert.py makes a
-model file of each directory, and build/decode searches with nothing but what that file says. The
-ids are those of generate() with nothing but what the directory says. CTranslate2's own defaults are
-compared in the same way. Needs what tools/requirements.txt lists, and make all build/decode first.
+transformers builds small random models of each family with random generation configs (beams, penalties,
+lengths, rules against repetition, bad words, forced tokens). tools/convert.py makes a model file of each
+directory, and build/decode searches with the options of that file alone. The ids must be those of generate()
+with the options of the directory alone. The test compares CTranslate2's own defaults in the same way. Needs
+what tools/requirements.txt lists, and make all build/decode first.
 """
 
 import json
@@ -19,11 +19,11 @@ import torch
 import families
 from test_peers import DECODE, TRANSLATE, Peers as _Peers
 
-CASES, ROWS = 10, 6  # searches of each family
+CASES, ROWS = 10, 6  # number of searches for each family
 
 
 def random_generation(rng, end, words):
-    """Some of the keys that people's generation_config.json have."""
+    """Returns some of the keys that generation_config.json has in published models."""
     said = {"max_length": rng.randrange(4, 24)}
     if rng.random() < 0.2:
         said["max_new_tokens"] = said.pop("max_length")
@@ -61,13 +61,13 @@ class Defaults(_Peers):
             said = random_generation(rng, end, range(3, 30))
             folder = self.folder / "hf"
             model.save_pretrained(folder)
-            alone = case % 3 == 2  # config.json, as old models have it
+            alone = case % 3 == 2  # in config.json, as in old models
             file = folder / ("config.json" if alone else "generation_config.json")
             old = json.loads((folder / "generation_config.json").read_text())
             if alone:
                 (folder / "generation_config.json").unlink()
             text = {**json.loads(file.read_text()), **old, **said}
-            if family in ("marian", "m2m_100"):  # behind a pad, M2M100 counts positions anew
+            if family in ("marian", "m2m_100"):  # M2M100 restarts its positions behind a pad.
                 text["bad_words_ids"] = said.get("bad_words_ids", []) + [[model.config.pad_token_id]]
             file.write_text(json.dumps(text))
             path = self.convert_folder(folder, model)

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""The modules beside PyTorch, on cases that each run draws anew: python tests/tools/test_drawn.py
+"""Compares the modules with PyTorch on cases that each run draws anew: python tests/tools/test_drawn.py
 
-build/test_modules compares every module with the cases in tests/data, which never change. This test
-draws other weights, inputs, masks and sizes, lets PyTorch compute the results, writes them into a
-folder under the same file names, and runs build/test_modules on that folder. It prints its seed;
-SEED=N in the environment repeats a run. It needs what tools/requirements.txt lists, and
-make build/test_modules first.
+build/test_modules compares every module with the cases in tests/data, which never change. This test draws
+other weights, inputs, masks and sizes, lets PyTorch compute the results, writes them into a folder under the
+same file names, and runs build/test_modules on that folder. It prints its seed; SEED=N in the environment
+repeats a run. It needs what tools/requirements.txt lists, and make build/test_modules first.
 """
 
 import os
@@ -37,14 +36,14 @@ def randomize(module):
 
 
 def blocked(*shape):
-    """A mask that blocks a third of the keys, but never a query's first key."""
+    """Returns a mask that blocks a third of the keys, but never a query's first key."""
     mask = torch.rand(*shape) < 0.33
     mask[..., 0] = False
     return mask
 
 
 def pads(rows, width):
-    """A mask of pads at the ends of rows; the first row is full, the others may be."""
+    """Returns a mask of pads at the ends of rows. The first row is always full, the others may be."""
     lengths = torch.tensor([width] + [random.randint(2, width) for _ in range(rows - 1)])
     return torch.arange(width) >= lengths[:, None]
 
@@ -54,7 +53,7 @@ def heads(tensor, count):
 
 
 class Draw:
-    """One folder of cases."""
+    """Writes one folder of cases."""
 
     def __init__(self, folder):
         self.folder = Path(folder)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Hostile inputs to tools/convert.py: python tests/tools/test_hostile_python.py
+"""Tests hostile inputs to tools/convert.py: python tests/tools/test_hostile_python.py
 
-A row is a name, what makes the input in an empty folder, and what the message has to say. Each is
-converted in a process of its own with little memory and time: it ends with status 1 and one
-printable line, nothing is written, and no code of the input runs.
+A row is a name, a function that makes the input in an empty folder, and a text that the message must contain.
+Each input is converted in a process of its own with little memory and time. The process must end with status
+1 and one printable line, write nothing, and run no code of the input.
 """
 
 import gzip
@@ -32,8 +32,8 @@ from convert.modelfile import write_safetensors  # noqa: E402
 from convert.untrusted import ConvertError, read_safetensors  # noqa: E402
 from test_convert import MarianCase, ct2_bytes, ct2_random, hf_write, stacks  # noqa: E402
 
-LISTING = "tensors that "  # begins the lists of names that --map and --drop take
-MEMORY = 200 << 20  # beyond what the process has when it begins
+LISTING = "tensors that "  # the begin of the lists of names that --map and --drop take
+MEMORY = 200 << 20  # memory in addition to what the process has when it begins
 SECONDS = 20
 
 
@@ -63,7 +63,7 @@ class HostileCase(unittest.TestCase):
         return sorted(str(path) for path in Path(place).rglob("*"))
 
     def run_limited(self, source, out, told):
-        """The exit status, and what was written to stderr."""
+        """Returns the exit status and the text written to stderr."""
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
@@ -93,7 +93,7 @@ def put(name, value):
 
 
 def header(value, data=b"", length=None):
-    """A .safetensors of that header, JSON or bytes."""
+    """Writes a .safetensors with that header, as JSON or bytes."""
     text = value if isinstance(value, bytes) else json.dumps(value).encode()
 
     def make(folder):
@@ -108,7 +108,7 @@ def entry(dtype="F32", shape=(1,), offsets=(0, 4), **more):
 
 
 def link_to_device(folder):
-    """A null device of our own; a pipe where none can be made."""
+    """Makes a null device, or a pipe where none can be made."""
     path = folder / "x.safetensors"
     try:
         os.mknod(path, 0o020666, os.makedev(1, 5))
@@ -182,7 +182,7 @@ SAFETENSORS = [
 
 # ----------------------------------------------------------------------------- Hugging Face's
 def hf(change, family="m2m_100", rows=40):
-    """A directory that converts, but for what change does to it."""
+    """Makes a directory that would convert without the changes of change."""
     def make(folder):
         hf_write(folder, family, rows)
         change(folder)
@@ -460,7 +460,7 @@ def marian(*entries, options=OPTIONS, files=(), raw=None, deflate=False):
 
 
 class Evil:
-    """Would leave a file behind, which the listing shows."""
+    """If the pickle runs this code, it leaves a file behind, which the listing shows."""
 
     def __reduce__(self):
         return os.mkdir, ("evil",)
@@ -571,7 +571,7 @@ ARGOS = [
 # ------------------------------------------------------------------------------ Marian's .bin
 def student(change=lambda data: data, name="model.xxyy.intgemm.alphas.bin", options=None, items=(),
             files=()):
-    """A random student's file with its bytes changed."""
+    """Writes a random student's file with changed bytes."""
     def make(folder):
         one = Student(20, 8, layers=(1, 1))
         one.items.update(items)
@@ -651,7 +651,7 @@ STUDENTS = [
 
 # --------------------------------------------------------------------------------- PyTorch's pickles
 def pt(value, *arguments, write=pickled.write_zip, change=None, **more):
-    """x.pt of that object, or of the bytes of a pickle."""
+    """Writes x.pt with that object, or with the bytes of a pickle."""
     def make(folder):
         path = write(folder / "x.pt", value, *arguments, **more)
         if change:
@@ -677,7 +677,7 @@ def hf_pickle(value):
 
 
 def same_place(data):
-    """Both storages have one entry of the archive."""
+    """Both storages refer to one entry of the archive."""
     at, name_at = data.rindex(b"PK\1\2"), data.index(b"archive/data/0")
     return data[:at + 42] + struct.pack("<I", name_at - 30) + data[at + 46:]
 
@@ -688,7 +688,7 @@ def flagged(data):
 
 
 MKDIR = name("posix", "mkdir")
-COLLIDING = {k * (2 ** 61 - 1): None for k in range(1, 60000)}  # integers of one hash
+COLLIDING = {k * (2 ** 61 - 1): None for k in range(1, 60000)}  # integers with the same hash
 PICKLES = [
     ("a call of mkdir", pt({"a": call(MKDIR, "evil")}), "'posix.mkdir'", "run code", "state_dict()"),
     ("a call of mkdir in a legacy file", legacy({"a": call(MKDIR, "evil")}), "'posix.mkdir'"),
@@ -788,7 +788,7 @@ class Hostile(HostileCase):
         self.check_all(PICKLES)
 
     def test_broken_pickles(self):
-        """Any bytes of a checkpoint may be others: the reader ends with arrays or a message."""
+        """With any changed bytes in a checkpoint the reader must end with arrays or a message."""
         random = np.random.default_rng(5)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "x.pt"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Models of Firefox and Bergamot in tools/convert.py: python tests/tools/test_marian.py, after make
+"""Tests models of Firefox and Bergamot in tools/convert.py: python tests/tools/test_marian.py, after make
 
-Random students are written as Marian's .bin, converted, and run here; against them stand Marian's
-formulas in NumPy (marian_student.py) and, where it is installed, fxtranslate, Mozilla's engine.
+The test writes random students as Marian's .bin, converts and runs them. It compares with Marian's formulas
+in NumPy (marian_student.py) and, where it is installed, with fxtranslate, Mozilla's engine.
 """
 
 import gzip
@@ -35,7 +35,7 @@ LINES = ["A program needs nothing else.", "What is in the file?", "It runs on on
 
 
 def learn_pieces(size=300):
-    """A SentencePiece model as Marian makes them: </s> and <unk> first, no other special one."""
+    """Makes a SentencePiece model as Marian does: </s> and <unk> first, and no other special piece."""
     text = (ROOT / "LICENSE").read_text(encoding="utf-8").split("\n")
     out = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -93,13 +93,13 @@ class Bin(MarianTest):
             self.assertTrue((model.t[f"{new}_scale"] == np.float32(1 / float(scale))).all())
             self.assertEqual(model.t[f"{new}_scale"].shape, (len(stored),))
         self.assertEqual(sum(one.dtype == np.int8 for one in model.t.values() if one is not None) - 2,
-                         len(student.bytes))  # the table stands three times, tied
+                         len(student.bytes))  # The file has the table three times, tied.
         self.assertIn("static scales of activations", self.done.stdout)
         self.assertEqual((model.config["end"], model.config["suppressed"]), (0, [1]))
         self.assertEqual(model.config["activation"], "relu")
 
     def test_types(self):
-        """f32 as it is; int16 with its scale of 1024 loses nothing as f32."""
+        """f32 must be unchanged; int16 with its scale of 1024 must lose nothing as f32."""
         for kind in ("f32", "intgemm16"):
             student = self.student(kind=kind)
             model = self.convert(self.directory(student))
@@ -124,7 +124,7 @@ class Bin(MarianTest):
             self.assertIn("encoder_l1_self_Wq", said)
 
     def test_folders(self):
-        """Firefox's spelling, browsermt's, packed ones: the same model file."""
+        """The spellings of Firefox, of browsermt and of packed files must give the same model file."""
         student = self.student()
         self.convert(self.directory(student))
         expected = self.out.read_bytes()
@@ -170,7 +170,7 @@ class Bin(MarianTest):
             self.forward(src, [0, *tgt]), expected)), 1e-4)
 
     def test_shortlist(self):
-        """The file's candidates, those of the sentence itself and the end token, and no other."""
+        """Only the file's candidates, those of the sentence and the end token may come out."""
         student = self.student(width=64, seed=3)
         data, lists = student.shortlist()
         for name in ("lex.50.50.xxyy.s2t.bin", "lex.s2t.bin.gz"):
@@ -195,7 +195,8 @@ class Bin(MarianTest):
         self.assertGreater(other, 0)
 
     def test_shortlist_in_text(self):
-        """Lines "target source probability", as decoder.yml limits them: the best of each source."""
+        """Lines "target source probability", limited as decoder.yml says: the best candidates of each source
+        token."""
         student = self.student()
         pieces = [self.sp.id_to_piece(i) for i in range(self.sp.vocab_size())]
         text = "".join(f"{pieces[t]} {pieces[s]} {p}\n" for t, s, p in (
@@ -255,7 +256,7 @@ class Bin(MarianTest):
         self.assertIn("dec-cell is 'gru'", self.refuse_again(self.directory(student)))
 
     def test_written_again(self):
-        """marian_bin.py writes a model file as .bin; converted, it is the same model."""
+        """marian_bin.py writes a model file as .bin, which must convert to the same model."""
         student = self.student(kind="f32")
         self.convert(self.directory(student))
         first = read_safetensors(self.out)[0]
@@ -273,7 +274,7 @@ class Bin(MarianTest):
 
 
 class Answers(MarianTest):
-    """Five seeds of three widths."""
+    """Tests five seeds of three widths."""
 
     MODELS = [dict(width=width, seed=seed) for width in (64, 256, 384) for seed in range(1, 6)]
 
@@ -291,10 +292,11 @@ class Answers(MarianTest):
 
     @unittest.skipUnless(fxtranslate, "fxtranslate is not installed")
     def test_texts_of_fxtranslate(self):
-        """Where the best token is clear, the texts are the same. Elsewhere rounding decides:
-        fxtranslate rounds activations to int8 by static scales; here they are not rounded with f32
-        weights, and with int8 weights otherwise."""
-        counts = {"f32": [0, 0, 0], "int8": [0, 0, 0]}  # all that are equal; clear ones, equal ones
+        """Where the best token is clear, the texts must be the same. Elsewhere rounding decides: fxtranslate
+        rounds activations to int8 by static scales. transformer.h does not round them with f32 weights,
+        and rounds them differently with int8 weights."""
+        # number of equal texts; of clear ones, and of equal ones among them
+        counts = {"f32": [0, 0, 0], "int8": [0, 0, 0]}
         for options in self.MODELS:
             student = self.student(**options)
             rows = []
@@ -320,7 +322,8 @@ class Answers(MarianTest):
 
 class Times(unittest.TestCase):
     def test_a_program_that_fails_is_not_timed(self):
-        """tests/tools/time_students.py printed 9 million words a second where translate found no model."""
+        """tests/tools/time_students.py once printed 9 million words a second because translate found no
+        model."""
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "lines.txt").write_text("a\n" * 3)
             with self.assertRaisesRegex(SystemExit, "not timed"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/train/near.py: near-copies and cuts, against comparing every pair with every other."""
+"""Tests tools/train/near.py: compares near-copies and cuts with a comparison of all pairs."""
 import random
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def alike(a: str, b: str) -> bool:
 class NearTest(unittest.TestCase):
     def setUp(self) -> None:
         draw, texts = random.Random(SEED), []
-        for _ in range(120):  # texts of few letters, some of them another's with a change or two
+        for _ in range(120):  # texts of few letters, some of which are another text with one or two changes
             text = list(draw.choice(texts) if texts and draw.random() < 0.6 else
                         draw.choices("aBcdefgh", k=draw.randint(1, 20)))
             for _ in range(draw.randint(0, 2)):
@@ -47,7 +47,7 @@ class NearTest(unittest.TestCase):
                                  for j, p in enumerate(self.pairs) if alike(q[side], p[side])})
 
     def test_cuts(self) -> None:
-        """No near-copy crosses either cut, and each is the same again."""
+        """No near-copy may cross a cut, and a second run must give the same cuts."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "all.tsv"
             write_pairs(file, self.pairs)

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""What others compute of the same weights: make test-torch, or python tests/tools/test_peers.py
+"""Compares results with other engines on the same weights: make test-torch, or python
+tests/tools/test_peers.py
 
-Hugging Face transformers builds each family with a small random config and saves it,
-tools/convert.py makes a model file of the directory, and the C programs compute it: encoder memory
-and teacher-forced logits agree within 1e-4, greedy targets token for token, and so do those of a
-beam of 4 with early_stopping=False, True and "never" and several length penalties. Needs what
-tools/requirements.txt lists, and make all build/decode first.
+Hugging Face transformers builds each family with a small random config and saves it, tools/convert.py makes a
+model file of the directory, and the C programs compute it. Encoder memory and teacher-forced logits must
+agree within 1e-4. Greedy targets must agree token for token, and so must the targets of a beam of 4 with
+early_stopping=False, True and "never" and several length penalties. Needs what tools/requirements.txt lists,
+and make all build/decode first.
 
-Weights this wide make some rows of logits ill-conditioned. Of 25 seeds of the 12 newer cases below,
-four were over 1e-4 (mvp 2 and 11, led 3 and 25; 2.7e-4 at most), where transformers in float32 is up
-to 1.1e-4 from itself in float64, and float64 moves by up to 2.1e-4 if each layer's output is rounded
-to float32 once. So the rows' errors against float64 are compared, too: in the geometric mean they
-are those of transformers in float32, 0.87 to 1.10 times on the six worst models.
+Weights this wide make some rows of logits ill-conditioned. Of 25 seeds of the 12 newer cases below, four
+exceeded 1e-4 (mvp 2 and 11, led 3 and 25; 2.7e-4 at most). There transformers in float32 differs from itself
+in float64 by up to 1.1e-4, and float64 changes by up to 2.1e-4 if each layer's output is rounded to float32
+once. Therefore the test also compares the rows' errors against float64. In the geometric mean they are 0.87
+to 1.10 times those of transformers in float32, on the six worst models.
 """
 
 import contextlib
@@ -63,9 +64,9 @@ GREEDY, BEAM = 40, 60  # rows
 
 
 class Comparison:
-    """Of one model with what transformers computes; test_t5.py has it too."""
+    """One model with the results of transformers; test_t5.py uses this class too."""
 
-    DOUBLE = True  # transformers computes all of it in float64, if asked
+    DOUBLE = True  # whether transformers computes everything in float64
 
     @classmethod
     def setUpClass(cls):
@@ -80,7 +81,7 @@ class Comparison:
         self.folder = Path(folder.name)
 
     def convert(self, model, *arguments):
-        """Through a directory to a model file, with a vocabulary t0 t1 ... so that texts are ids."""
+        """Converts the model through a directory, with a vocabulary t0 t1 ..., in which texts are ids."""
         folder = self.folder / "hf"
         model.save_pretrained(folder)
         return self.convert_folder(folder, model, *arguments)
@@ -141,7 +142,7 @@ class Comparison:
 
     def check_search(self, path, model, rows):
         src, lengths, _ = families.sentences(model, rows=BEAM)
-        # the sources are those of the batch without its pads: a cap of 2 * length + 16
+        # The sources are those of the batch without its pads, and the limit is 2 * length + 16.
         limits = [2 * length + 16 for length in lengths.tolist()]
         expected = families.generate(model, src[:GREEDY], limits[:GREEDY], num_beams=1)
         found = self.translate(path, model, src[:GREEDY], "--greedy")
@@ -153,7 +154,7 @@ class Comparison:
         print()
 
     def check_beam(self, path, model, rows):
-        """Each of early_stopping's three rules, with length penalties of both signs."""
+        """Tests each of early_stopping's three rules, with length penalties of both signs."""
         src, lengths, _ = families.sentences(model, rows=rows, seed=4)
         penalties = (1.0, 2.0, 0.0, 0.6, -0.5)
         limits = [2 * length + 16 for length in lengths.tolist()]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Tests of what tools/convert.py refuses by name: python tests/tools/test_refusals.py
+"""Tests which files tools/convert.py refuses by name: python tests/tools/test_refusals.py
 
-Each row is what people have and try: what stands in the folder, and what the message has to name and
-advise. Nothing is written, and no other package is needed.
+Each row is something that people have and try: the contents of the folder, and what the message must name and
+advise. Nothing may be written, and no other package is needed.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ POINTER = (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 6
 LORA = {"adapter_config.json": b'{"peft_type": "LORA"}'}
 SHARDS = json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors",
                                     "b": "model-00002-of-00002.safetensors"}}).encode()
-NONE = "model.safetensors"  # the weights of the folder, removed
+NONE = "model.safetensors"  # stands for the weights of the folder, removed
 
 
 def config(**changes):
@@ -39,7 +39,7 @@ def tensors(*names):
         one: np.zeros((2, 2), "f4") for one in names})
 
 
-# What is put into a folder of Hugging Face that converts; a name in removed is taken away before.
+# What is put into a Hugging Face folder that converts. A name in removed is deleted first.
 FOLDERS = [
     ("an adapter beside a full model", LORA, (), "adapter_config.json", "merge_and_unload", "move its files"),
     ("an adapter alone", {**LORA, "adapter_model.safetensors": b""}, ("config.json", NONE), "adapter_", "merge"),
@@ -149,7 +149,7 @@ class Refusals(unittest.TestCase):
                 self.refuse(folder, make(folder), *says)
 
     def test_other_folders(self):
-        """An adapter and pointers are found in the folders of the other readers, too."""
+        """An adapter and pointers must be found in the folders of the other readers too."""
         with tempfile.TemporaryDirectory() as place:
             case = MarianCase()
             case.folder, case.out = Path(place), Path(place) / "out"
@@ -163,7 +163,7 @@ class Refusals(unittest.TestCase):
                     self.refuse(folder, folder, f"{weights}: a pointer of Git LFS")
 
     def test_what_stays_readable(self):
-        """Names that look like the refused ones."""
+        """Tests names that resemble the refused ones."""
         for architecture in ("T5WithLMHeadModel", "BartModel", "M2M100ForConditionalGeneration", None, 5, []):
             with self.subTest(architecture), tempfile.TemporaryDirectory() as place:
                 folder = Path(place) / "in"

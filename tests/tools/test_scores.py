@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tools/train/scores.py: rows of two models beside each other, and counts of negations, by a translator
-that says what a file tells it."""
+"""Tests tools/train/scores.py: rows of two models next to each other, and counts of negations, with a
+translator that prints what a file contains."""
 import contextlib
 import io
 import sys
@@ -33,14 +33,14 @@ class ScoresTest(unittest.TestCase):
         return out.getvalue().splitlines()
 
     def test_negations(self) -> None:
-        """别说话 has no word that negates in English, 特别 is none: neither pair is counted."""
+        """别说话 has no negating word in English, and 特别 is no negation: neither pair is counted."""
         answers = {"good": {}, "bad": {"我不去。": "I'm going.", "他来了。": "Nobody came."}}
         lines = self.run_tool(answers, "--negations", "zh", "--beside", "bad")
         self.assertEqual([line.split("|")[2:4] for line in lines[2:]],
                          [[" 2 of 2 ", " 0 of 2 "]] * 2 + [[" 1 of 2 ", " 1 of 2 "]] * 2)
 
     def test_copies(self) -> None:
-        """Names have a capital and are whole words; 12 is not in 123."""
+        """Names have a capital and are whole words; 12 is not found in 123."""
         pairs = [("Tom hat 12 Eier von Tomas.", "Tom has 12 eggs from Tomas."), ("Um 7 ist warm.", "Warm at 7."),
                  ("In Rom war Eva.", "In Rome was Eva.")]
         answers = {"good": {}, "bad": {pairs[0][0]: "Tomas has 123 eggs.", pairs[2][0]: "EVA was in Rom."}}

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The search against CTranslate2, option by option, on two trained models: the shipped one for Chinese, which
-is written as CTranslate2's converters write it, and ../shared/real/aren, whose stored answers of the
-engine are compared too.
+"""Compares the search with CTranslate2, option by option, on two trained models: the shipped one for Chinese,
+which the test writes as CTranslate2's converters do, and ../shared/real/aren, for which stored answers of
+the engine are compared too.
 
     make build/decode && python tests/tools/test_search.py
 
-The tests of aren are skipped where it is not. The engine forbids an empty target unless it is told otherwise, counts pads
-of a batch into the coverage penalty (so it is asked for one sentence at a time), and shares the
-probability of forbidden tokens out among the others: where a search is constrained in that way, the
-tokens of greedy searches are compared, which that does not change.
+The tests of aren are skipped where it is missing. The engine differs in three ways. It forbids an empty
+target unless it is told otherwise. It counts pads of a batch in the coverage penalty, so it gets one sentence
+at a time. It shares the probability of forbidden tokens among the others, which does not change the tokens of
+greedy searches: where a search is constrained in this way, the test compares those.
 """
 
 import json
@@ -21,7 +21,8 @@ import types
 import unittest
 from pathlib import Path
 
-from test_convert import REAL, ROOT, convert, ct2_bytes, ct2_quantize  # first: it sets threads
+# imported first, because it sets the number of threads
+from test_convert import REAL, ROOT, convert, ct2_bytes, ct2_quantize
 from seeds import SEED
 
 import ctranslate2
@@ -37,10 +38,10 @@ LIMIT = 1e-4
 
 
 class Search:
-    """What is compared on each model. A class has the folder of a model, its vocabularies, sources,
-    the tokens that random prefixes have, a prefix, and a token that many targets have."""
+    """The comparisons for each model. A class has the folder of a model, its vocabularies, sources, the
+    tokens that random prefixes have, a prefix, and a token that many targets have."""
 
-    share = 1  # of the random sources; a larger model takes longer
+    share = 1  # fraction of the random sources; a larger model takes longer
 
     @classmethod
     def setUpClass(cls):
@@ -51,7 +52,7 @@ class Search:
         cls.translator = ctranslate2.Translator(str(cls.model), compute_type="float32", intra_threads=1)
 
     def convert(self, weights):
-        """The model file of those weights; i8 and i16 are cut off as version 2 did it."""
+        """Writes the model file of those weights; i8 and i16 are truncated as version 2 did."""
         out, source = self.folder / f"{weights}.safetensors", self.model
         if weights != "f32":
             source = self.folder / weights
@@ -74,7 +75,7 @@ class Search:
         return ",".join(str(self.vocabularies[side].index(token)) for token in tokens)
 
     def decode(self, model, requests):
-        """For each request its hypotheses: tokens, score, attention rows or None."""
+        """Returns the hypotheses of each request: tokens, score, attention rows or None."""
         done = subprocess.run([DECODE, model], input="".join(line + "\n" for line in requests),
                               capture_output=True, text=True)
         self.assertEqual(done.stderr, "")
@@ -92,8 +93,9 @@ class Search:
         return answers
 
     def test_defaults(self):
-        """translate_batch with no options, and the model file with what it says of decoding. Where
-        the engine's forbidden empty target makes probabilities other, scores are; texts are not."""
+        """Compares translate_batch without options with the model file's own decoding options. Where the
+        engine's forbidden empty target changes probabilities, scores are different and only texts are
+        compared."""
         engine, rng = self.translator, random.Random(4)
         sources = self.sources + [self.source(rng) for _ in range(100)]
         answers = self.decode(self.convert("f32"), [
@@ -153,7 +155,7 @@ class Search:
                 for src, answer in zip(self.sources, self.decode(model, requests)):
                     expected = engine.translate_batch([src], **arguments)[0]
                     self.assertEqual([tokens for tokens, _, _ in answer], expected.hypotheses)
-                    # of alternatives the engine shares out the end token's probability
+                    # For alternatives the engine shares out the end token's probability.
                     part = np.log(self.others(src, prefix)) if "return_alternatives" in theirs else 0
                     for (_, score, _), other in zip(answer, np.add(expected.scores, part)):
                         worst = max(worst, abs(score - other)) if scores else 0
@@ -162,8 +164,8 @@ class Search:
                 self.assertLess(worst, LIMIT)
 
     def random_sources(self, title, n, make):
-        """make(random numbers, number) gives a request and the engine's hypotheses and scores (or
-        None: not compared) for n random sources; all have to be equal."""
+        """make(random numbers, number) gives a request and the engine's hypotheses and scores (or None: not
+        compared) for n random sources; all must be equal."""
         seed = SEED
         rng = random.Random(f"{title} {seed}")
         requests, expected, n = [], [], int(n * self.share)
@@ -183,7 +185,7 @@ class Search:
                     self.assertAlmostEqual(score, other, delta=5e-4)
 
     def others(self, src, prefix):
-        """The probability of all tokens but the end token, after the prefix."""
+        """Returns the probability of all tokens but the end token, after the prefix."""
         return -np.expm1(self.translator.score_batch([src], [prefix])[0].log_probs[-1])
 
     def engine(self, src, **options):
@@ -192,8 +194,8 @@ class Search:
         return answer.hypotheses, answer.scores
 
     def test_random_sources(self):
-        """Whole n-best lists, beams of 1 to 8, by each end of the search; with patience also more
-        hypotheses than the beam has."""
+        """Compares whole n-best lists, beams of 1 to 8, with each rule for the end of the search; with
+        patience also more hypotheses than the beam has."""
         def make(rng, number, src):
             beam = rng.randint(1, 8)
             patience, penalty = ((1, 0), (1, 0), (2, 0), (1, 0.7), (2, 1))[number % 5]
@@ -204,15 +206,16 @@ class Search:
         self.random_sources("random sources", 800, make)
 
     def test_alternatives(self):
-        """Each continued greedily or with a beam. The engine shares out the probability of the end
-        token, which is no alternative; here it keeps its share."""
+        """Each alternative is continued greedily or with a beam. The engine shares out the probability of the
+        end token, which is no alternative; in transformer.h the end token keeps its probability."""
         def make(rng, number, src):
             beam, n = rng.choice([1, 1, 2, 3, 4]), rng.randint(1, 6)
             penalty, least = rng.choice([0, 1, 0.6]), rng.choice([0, 0.01, 0.05, 0.2])
             prefix = [rng.choice(self.likely) for _ in range(rng.randint(0, 3))]
             others = self.others(src, prefix)
             options = {"length_penalty": penalty, "return_alternatives": True, "target_prefix": [prefix]}
-            # Where no alternative is likely enough, the engine gives none or crashes; we give the best one.
+            # Where no alternative is likely enough, the engine gives none or crashes; transformer.h gives the
+            # best one.
             best = self.engine(src, beam_size=1, num_hypotheses=1, **options)[0][0]
             likely = self.translator.score_batch([src], [best])[0].log_probs[len(prefix)]
             if np.exp(likely) / others < least:
@@ -227,14 +230,16 @@ class Search:
         self.random_sources("alternatives", 300, make)
 
     def test_lengths_and_ends(self):
-        """min_length = max_length, a prefix longer than max_length, the end token in the result, a
+        """Tests min_length = max_length, a prefix longer than max_length, the end token in the result, and a
         source that is too long."""
         def make(rng, number, src):
             beam, kind = rng.randint(1, 4), number % 4
             most = rng.randint(1, 6)
             options = dict(beam_size=beam, num_hypotheses=beam, length_penalty=0)
             here = f"beam={beam} n_best={beam} "
-            if kind == 0:  # what is forbidden keeps its share here: greedy, and no scores
+            # Forbidden tokens keep their probability in transformer.h, so only greedy tokens are compared,
+            # without scores.
+            if kind == 0:
                 return (f"max_length={most} min_length={most}", self.engine(
                     src, beam_size=1, max_decoding_length=most, min_decoding_length=most)[0], None)
             if kind == 1:
@@ -248,7 +253,8 @@ class Search:
         self.random_sources("lengths and ends", 400, make)
 
     def test_coverage(self):
-        """By the head that the model names; with a beam, as the engine crashes without."""
+        """Compares attention of the head that the model names; with a beam, because the engine crashes
+        without one."""
         def make(rng, number, src):
             beam, coverage, penalty = rng.randint(2, 5), rng.choice([0.1, 0.3, 1]), rng.choice([0, 1])
             return (f"beam={beam} n_best={beam} coverage_penalty={coverage} "
@@ -258,7 +264,7 @@ class Search:
         self.random_sources("coverage", 200, make)
 
     def test_scores_of_tokens(self):
-        """translate --scores=tokens, n-best lists in batches, against what the engine says of the
+        """Compares translate --scores=tokens, for n-best lists in batches, with the engine's scores of the
         same tokens."""
         translate = ROOT / "build" / "translate"
         if not translate.exists():
@@ -287,12 +293,12 @@ class Search:
                     self.assertEqual(each.pop(), 0)
                     cut += 1
                 searched = "--sample" not in options and "--greedy" not in options
-                mean = sum(each) / (len(each) if searched else 1)  # the model says so
+                mean = sum(each) / (len(each) if searched else 1)  # The model file states this option.
                 self.assertAlmostEqual(mean, float(score), delta=1e-2)
                 worst = max([worst] + [abs(a - b) for a, b in zip(each, want.log_probs)])
         print(f"scores of tokens, seed {seed}: {count} hypotheses, {cut} without end, within "
               f"{worst:.2g}")
-        self.assertLess(worst, 2e-4)  # four decimals
+        self.assertLess(worst, 2e-4)  # The output has four decimals.
         self.assertGreater(cut, 0)
 
     def test_scoring(self):
@@ -302,7 +308,7 @@ class Search:
         expected = engine.score_batch([src for src, _ in pairs], [tgt for _, tgt in pairs])
         request = (f"score=1 max_length=64 src={';'.join(self.ids('source', s) for s, _ in pairs)} "
                    f"tgt={';'.join(self.ids('target', t) for _, t in pairs)}\n")
-        # rows are as wide as the widest; what stands behind a row's length is not read
+        # Rows are as wide as the widest; numbers behind a row's length are not read.
         done = subprocess.run([DECODE, self.convert("f32")], input=request, capture_output=True,
                               text=True)
         self.assertEqual(done.stderr, "")
@@ -364,7 +370,7 @@ class Aren(Search, unittest.TestCase):
 
 @unittest.skipUnless(DECODE.exists(), f"no {DECODE}: make it first")
 class Shipped(Search, unittest.TestCase):
-    """Tokens have the names of their ids. Sources are lines of the demo, and random parts of them."""
+    """Tokens are named after their ids. Sources are lines of the demo, and random parts of them."""
 
     share = 0.5
 
@@ -377,7 +383,8 @@ class Shipped(Search, unittest.TestCase):
                    for name, value in tensors.items()}
         bench_peers.ctranslate2_save(types.SimpleNamespace(weights=weights, config=config, kind="translate"),
                                      cls.model, "f32")
-        names = [f"t{i}" for i in range(config["src_vocab_size"])]  # the engine takes <s> and </s> for no text
+        # The engine gives no text for <s> and </s>.
+        names = [f"t{i}" for i in range(config["src_vocab_size"])]
         names[config["src_unk"]] = "<unk>"
         (cls.model / "source_vocabulary.json").write_text(json.dumps(names))
         cls.vocabularies = {"source": names, "target": bench_peers.names_of(config["tgt_vocab_size"], config)}

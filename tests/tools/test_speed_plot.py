@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tools/bench/speed.svg shows the tables of tools/bench/SPEED.md: python tests/tools/test_speed_plot.py"""
+"""Tests that tools/bench/speed.svg shows the tables of tools/bench/SPEED.md: python
+tests/tools/test_speed_plot.py"""
 
 import sys
 import tempfile

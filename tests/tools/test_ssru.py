@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Decoders of SSRUs against the formulas in numpy (make_ssru.py), on models and sentences that are
-drawn anew each time: python tests/tools/test_ssru.py, after make build/forward build/decode. Where
-something differs, the message has what SEED=... draws again."""
+"""Compares decoders of SSRUs with the formulas in numpy (make_ssru.py), on models and sentences that are
+drawn anew each time: python tests/tools/test_ssru.py, after make build/forward build/decode. If something
+differs, the message has the SEED=... that repeats the case."""
 
 import subprocess
 import tempfile
@@ -16,7 +16,7 @@ from seeds import SEED
 
 ROOT = Path(__file__).resolve().parents[2]
 FORWARD, DECODE = ROOT / "build" / "forward", ROOT / "build" / "decode"
-# width, feed-forward, heads, vocabulary, encoder and decoder layers, those with self-attention
+# width, feed-forward, heads, vocabulary, encoder and decoder layers, decoder layers with self-attention
 SIZES = [(16, 24, 2, 32, 2, 2, ()), (36, 50, 3, 70, 1, 3, (1,)), (64, 128, 8, 300, 2, 2, ()),
          (22, 31, 1, 40, 1, 4, (0, 3))]
 
@@ -69,12 +69,12 @@ class Formulas(unittest.TestCase):
             self.assertEqual(len(found), len(src))
             for row, score, ids in found:
                 expected, sums, margin = model.greedy(src[row, :lengths[row]], 20)
-                if margin > 1e-4:  # else either token is right
+                if margin > 1e-4:  # Where the margin is small, either token is right.
                     self.assertEqual(ids, expected, f"SEED={SEED}")
                     self.near(score, sums, 1e-3)
 
     def test_hypotheses(self):
-        """What a beam, samples and alternatives score is what the formulas say of their tokens."""
+        """The scores of a beam, samples and alternatives must be the formulas' scores of their tokens."""
         forks = 0
         for model, path, src, lengths, _ in self.models():
             for options in ("beam=5 n_best=5", "samples=4 seed=3", "alternatives=4"):

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""T5, mT5 and UMT5 beside transformers 4 or 5 and CTranslate2, and their tokenizers: make test-t5
+"""Compares T5, mT5 and UMT5 with transformers 4 or 5 and with CTranslate2, and their tokenizers: make test-t5
 
-Random configs (heads of widths of their own, 1 to 3 layers, buckets and distances, lm_heads that
-config.json ties or not): memory and teacher-forced logits within 1e-4, of sequences up to 300 too;
-greedy targets and those of a beam of 4 token for token. CTranslate2's directories of the same models:
-log-probabilities within 1e-4 and the targets of its beam of 4. Ids and texts of T5's, mT5's and
-ByT5's tokenizers.
+The configs are random (heads with widths of their own, 1 to 3 layers, buckets and distances, lm_heads that
+config.json ties or not). Memory and teacher-forced logits must agree within 1e-4, for sequences up to 300
+too. Greedy targets and those of a beam of 4 must agree token for token. With CTranslate2's directories of the
+same models, log-probabilities must agree within 1e-4, and so must the targets of its beam of 4. The test also
+compares ids and texts of T5's, mT5's and ByT5's tokenizers.
 
-The two major versions of transformers read one T5 directory in two ways. Each is the oracle of what
-it saved itself. CTranslate2's converter and the tokenizers go by transformers 4, and are left out
-with 5.
+The two major versions of transformers read one T5 directory in two ways. Each version is the oracle of the
+directories that it saved. CTranslate2's converter and the tokenizers follow transformers 4, so their tests
+are left out with version 5.
 """
 
 import contextlib
@@ -53,13 +53,13 @@ for cases__ in CASES.values():
 
 
 class T5(Comparison, unittest.TestCase):
-    DOUBLE = False  # its softmax is in float always
+    DOUBLE = False  # The softmax of T5 is always in float32.
 
     def compare(self, family, number, options):
         options = {"seed": 60 + number, **options}
         title = " ".join([family, *(f"{k}={v}" for k, v in options.items())])
         model = families.make_t5(family, **options)
-        model.save_pretrained(self.folder / "saved")  # and what the version reads again
+        model.save_pretrained(self.folder / "saved")  # and what the version reads back
         model = type(model).from_pretrained(self.folder / "saved").eval()
         self.check(model, title, BEAM)
         path = self.folder / "model.safetensors"
@@ -115,7 +115,7 @@ for family_, cases_ in CASES.items():
         setattr(T5, f"test_{family_}_{number_}",
                 lambda self, f=family_, n=number_, o=options_: self.compare(f, n, o))
 
-# Twelve scripts' letters, made into words and lines by chance.
+# Letters of twelve scripts, randomly joined into words and lines.
 SCRIPTS = ("abcdefghijklmnopqrstuvwxyz", "äöüßéèñçøåłžčőâ", "абвгдежзийклмнопрстуфхцчшщ",
            "αβγδεζηθικλμνξοπρστυφχψω", "אבגדהוזחטיכלמנסעפצקרשת", "ابتثجحخدذرزسشصضطظعغفقكلمنهوي",
            "अआइईउऊएऐओऔकखगघचछजझटठडढणतथदधनपफबभमयरलवशषसह", "กขคงจฉชซญดตถทธนบปผฝพฟภมยรลวศสหอฮ",
@@ -144,7 +144,7 @@ class Tokenizers(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def compare(self, family, tokenizer, title, **options):
-        """Ids, and the text of these ids again, by the file and by transformers."""
+        """Compares the ids of texts, and the text of these ids, by the file and by transformers."""
         texts = lines(1000, 5)
         model = families.make_t5(family, vocab_size=max(len(tokenizer) + 28, 300), d_model=8,
                                  num_heads=1, d_kv=4, num_layers=1, num_decoder_layers=1, d_ff=8,
@@ -163,7 +163,7 @@ class Tokenizers(unittest.TestCase):
         expected = [tokenizer(text).input_ids for text in texts]
         found = [[int(i) for i in ids.split()] for ids, _ in answers]
         same = sum(map(list.__eq__, found, expected))
-        # transformers leaves unknown pieces out of a text; SentencePiece, and so the file, does not
+        # transformers leaves unknown pieces out of a text; SentencePiece, and therefore the file, does not.
         known = [text == tokenizer.decode(ids, skip_special_tokens=True,
                                           clean_up_tokenization_spaces=False)
                  for (_, text), ids in zip(answers, expected) if tokenizer.unk_token_id not in ids]

@@ -1,5 +1,6 @@
-"""Texts of small directories of every family that has a tokenizer, beside transformers' AutoTokenizer: ids of texts with added tokens,
-trailing spaces, and decoded texts with and without clean_up_tokenization_spaces. Needs transformers (5), sentencepiece and cc; no PyTorch."""
+"""Compares the texts of small directories of every family that has a tokenizer with transformers' AutoTokenizer: ids of texts with added
+tokens and trailing spaces, and decoded texts with and without clean_up_tokenization_spaces. Needs transformers (5), sentencepiece and
+cc; no PyTorch."""
 
 import functools
 import inspect
@@ -51,7 +52,7 @@ def pieces_of(data):
 
 
 def directory(family, folder):
-    """The tokenizer files of a family, as its own code takes them, before anything is saved."""
+    """Writes the tokenizer files of a family in the form that its own code reads. Returns the tokenizer."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"model_type": MODEL_TYPES.get(family, family)}))
     if family == "bart":
@@ -79,7 +80,7 @@ def directory(family, folder):
 
 
 def saved(family, folder, change=lambda tokenizer: None, **settings):
-    """The directory as save_pretrained writes it, after a change to the tokenizer, and with other settings in its tokenizer_config.json."""
+    """Returns the directory that save_pretrained writes after a change, with these settings in its tokenizer_config.json."""
     tokenizer = directory(family, folder / "first")
     change(tokenizer)
     tokenizer.save_pretrained(folder / "saved")
@@ -90,13 +91,13 @@ def saved(family, folder, change=lambda tokenizer: None, **settings):
 
 
 def converted(folder, out, rows=ROWS):
-    """A model around the texts that the converter reads from the directory, with zeros for weights. Returns its notes."""
+    """Makes a model around the texts that the converter reads from the directory, with zeros for weights. Returns its notes."""
     hf = json.loads((folder / "config.json").read_text())
     model = Model()
     facts = tokenizer_files.read_texts(folder, hf, {"src": rows, "tgt": rows}, model)
     config = {"n_heads": 1, **facts}
     for key in ("src_start", "src_end", "languages", "src_language", "tgt_language"):
-        config.pop(key, None)  # what stands around a text is compared elsewhere
+        config.pop(key, None)  # Other tests compare the tokens around a text.
     tensors = {"src_embedding.weight": np.zeros((rows, 2), np.float32), **model.tables,
                **{name: np.frombuffer(data, np.uint8) for name, data in model.texts.items()}}
     for stack, attentions in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "multihead_attn"])):
@@ -125,7 +126,7 @@ class Case(unittest.TestCase):
         self.at = self.folder / f"{self.id().rsplit('.', 1)[-1]}"
 
     def decoded(self, out, rows):
-        """The text of each row of ids."""
+        """Returns the text of each row of ids."""
         data = b"".join(struct.pack(f"<I{len(ids)}i", 4 * len(ids), *ids) for ids in rows)
         done = subprocess.run([self.program, out, "IDS"], input=data, stdout=subprocess.PIPE, check=True).stdout
         texts, at = [], 0
@@ -137,7 +138,7 @@ class Case(unittest.TestCase):
 
 
 class EachFamily(Case):
-    """Runs family(name) as one test for each family, so that each family passes or fails under a name of its own."""
+    """Makes one test of family(name) for each family, so each family has a result of its own."""
 
     def __init_subclass__(cls):
         for name in CLASSES:
@@ -145,7 +146,7 @@ class EachFamily(Case):
 
 
 class CleanUp(EachFamily):
-    """clean_up_tokenization_spaces: true, false and missing, as AutoTokenizer has it."""
+    """Compares clean_up_tokenization_spaces, true, false and missing, with AutoTokenizer."""
     PARTS = [" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're", " '", "' ", " ", "  ", " n", "t", "s", ".", "'", "re",
              " «", " »", " :", " ;", "eau", "été", "do", "Ça", "va", " the", " ship", " Bonjour", "n' t", " n ' t", " ' s"]
 
@@ -165,7 +166,7 @@ class CleanUp(EachFamily):
                 expected = [tokenizer.decode(ids, skip_special_tokens=True) for ids in rows]
                 got = self.decoded(out, rows)
                 for ids, one, other in zip(rows, expected, got):
-                    # slow tokenizers strip the text before they clean it
+                    # Slow tokenizers strip the text before they clean it.
                     self.assertEqual(one.strip(), other.strip(), ids)
 
 
@@ -175,7 +176,7 @@ SLOW = ("marian", "m2m_100")
 
 
 class Added(EachFamily):
-    """Tokens added with every combination of flags, in texts at random."""
+    """Tests tokens added with every combination of flags, in random texts."""
     PARTS = [" ", "  ", "\u3000", "\u00a0", "x", "foo", "Bonjour", " the", "ship", "lighthouse", ".", "'", "é", "e\u0301", "1", "½", "_", "-",
              "ＦＯＯ", "ｆｏｏ", "</s>", "<unk>", "<pad>", "<s>", "<mask>", "<extra_id_0>", "<extra_id_5>", "en_XX", "__en__", "<unk_7>", "ж"]
 
@@ -183,14 +184,14 @@ class Added(EachFamily):
         return "".join(self.random.choice(tokens if self.random.random() < 0.5 else self.PARTS) for _ in range(self.random.randint(1, 10)))
 
     def added(self, family, at):
-        """Five tokens with flags of their own."""
+        """Yields folders and four added tokens, each with flags of its own."""
         r = self.random
         combinations = list(range(32))
         for round_ in range(8):
             names = r.sample(SPELLINGS, 4)
             flags = {name: {flag: bool(bits >> k & 1) for k, flag in enumerate(FLAGS)}
                      for name, bits in zip(names, combinations[4 * round_:4 * round_ + 4])}
-            if family in SLOW:  # the rule of tokenizers in Python is refused
+            if family in SLOW:  # The converter refuses the single_word rule of tokenizers in Python.
                 for one in flags.values():
                     one["single_word"] = False
             yield at / f"{family}-{round_}", [transformers.AddedToken(name, **one) for name, one in flags.items()]
@@ -217,12 +218,12 @@ class Added(EachFamily):
                 self.assertEqual(wrong, 0, f"{wrong} of {len(lines)}")
 
     def expansions(self):
-        """Characters that NFKC spells with several, and their spellings."""
+        """Returns the characters that NFKC spells with several, and their spellings."""
         return {chr(c): unicodedata.normalize("NFKC", chr(c)) for c in range(0xA0, 0xFFFF)
                 if not 0xD800 <= c < 0xE000 and len(unicodedata.normalize("NFKC", chr(c))) > 1}
 
     def test_inside_a_character(self):
-        """A normalized token that begins or ends inside a character is not found; the converter names every such token."""
+        """A normalized token that begins or ends inside a character is not found, and the converter must name every such token."""
         for family in ("t5", "pegasus", "mbart50", "nllb"):
             names = ["foo", "ship", "x1", "2.", "жщ", "<tok>", "[Y]", "x_y", "ÿÿ", self.random.choice("bcdghkn") + "\u0416", "\u0416\u2044"]
             with self.subTest(family=family, names=names):
@@ -246,7 +247,8 @@ class Added(EachFamily):
                 self.assertTrue(1 < noted < len(names), notes)
 
     def test_space_inside(self):
-        """A normalized token with a space is refused where whitespace is treated otherwise, and else found as by transformers."""
+        """A normalized token with a space must be refused where the family changes whitespace. Elsewhere it must be found as transformers
+        finds it."""
         lines = ["a big lighthouse", "a big  lighthouse", "a big\u3000lighthouse", "a  big lighthouse  and", "big   lighthouse"]
         for family in CLASSES:
             for normalized in (True, False):
@@ -268,7 +270,7 @@ GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
 
 
 class Decoded(Case):
-    """Texts of ids at random, with unknown and special ones: as decode(skip_special_tokens=True) has them."""
+    """Compares texts of random ids, with unknown and special ones, with decode(skip_special_tokens=True)."""
 
     def same(self, folder):
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -284,7 +286,7 @@ class Decoded(Case):
             folder = saved(family, self.at / family)
             with self.subTest(family=family, seed=self.seed):
                 self.same(folder)
-            if family != "nllb":  # transformers does not open it
+            if family != "nllb":  # transformers cannot open it
                 with self.subTest(family=family, files="of the first form", seed=self.seed):
                     self.same(self.at / family / "first")
             if (folder / "tokenizer.json").exists():
@@ -312,7 +314,8 @@ class Decoded(Case):
 
 
 class Keys(Case):
-    """Every key of the tokenizer's files is used, refused unless transformer.h cuts texts so, or known not to matter."""
+    """Every key of the tokenizer's files is used, or has only the values with which transformer.h gives the same tokens, or is known not to
+    matter."""
 
     def test_parameters_of_the_installed_classes(self):
         new = {}
@@ -324,7 +327,7 @@ class Keys(Case):
         self.assertEqual(new, {}, "parameters without a row in tools/convert/tokenizer_fields.py")
 
     def test_prefix_space(self):
-        """tokenizer_config.json says it, and where it does not, the class; not tokenizer.json."""
+        """tokenizer_config.json decides; where it has no such key the class decides; tokenizer.json does not."""
         for said in ({"add_prefix_space": True}, {"add_prefix_space": False}, {}):
             for file in (True, False):
                 with self.subTest(**said, file=file):
@@ -376,7 +379,7 @@ class Keys(Case):
                 self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
 
     def test_unknown_characters_and_decoders(self):
-        """model.fuse_unk and decoder of tokenizer.json: the same as transformers, or refused and named."""
+        """model.fuse_unk and decoder of tokenizer.json must give the same as transformers, or be refused and named."""
         metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
         llama = [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
                  {"type": "Strip", "content": " ", "start": 1, "stop": 0}]
@@ -393,7 +396,7 @@ class Keys(Case):
                 before = path.read_text()
                 for key, value in cases:
                     if key == "fuse_unk" and family != "nllb":
-                        continue  # Unigram has no such key
+                        continue  # Unigram has no such key.
                     described = json.loads(before)
                     (described if key == "decoder" else described["model"])[key] = value
                     path.write_text(json.dumps(described))
@@ -418,7 +421,7 @@ class Keys(Case):
         self.assertTrue(outcomes["refused"] > 16 and outcomes["equal"] > 50, outcomes)
 
     def test_bytes_are_noted(self):
-        """T5Tokenizer of transformers has no bytes for unknown characters, and SentencePiece has."""
+        """T5Tokenizer of transformers has no bytes for unknown characters; SentencePiece has them."""
         for spelled in (True, False):
             folder = self.at / str(spelled)
             folder.mkdir(parents=True)
@@ -455,7 +458,7 @@ class Keys(Case):
         model = Model()
         tokenizer_files.read_texts(folder, hf, {"src": ROWS, "tgt": ROWS}, model)
         self.assertIn("no_such_key", str(model.notes))
-        with self.assertRaisesRegex(ConvertError, "no_such_key"):  # a newer transformers may have it
+        with self.assertRaisesRegex(ConvertError, "no_such_key"):  # a newer transformers may have this key
             tokenizer_files.read_texts(folder, {**hf, "newest": (99, 0)}, {"src": ROWS, "tgt": ROWS}, Model())
 
 

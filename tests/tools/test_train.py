@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/train.py on a task of its own: train, resume, export, and the C translator against PyTorch.
+"""Tests tools/train.py on a small task: train, resume, export, and the C translator against PyTorch.
 
     python tests/tools/test_train.py        from the root of the repository, after make
 """
@@ -36,7 +36,7 @@ SIZE = ("--d-model 32 --heads 2 --d-ff 64 --encoder-layers 1 --decoder-layers 1 
 
 
 def pairs(n: int, seed: int) -> list[tuple[str, str]]:
-    """Digits, and their names backwards."""
+    """Returns digits, and their names in reverse order."""
     draw = random.Random(seed)
     texts = ["".join(draw.choice("123456789") for _ in range(draw.randint(1, 7))) for _ in range(n)]
     return [(t, " ".join(WORDS[int(c) - 1] for c in reversed(t))) for t in texts]
@@ -69,7 +69,7 @@ class TrainTest(unittest.TestCase):
 
     def test_c_agrees_with_pytorch(self) -> None:
         log = self.train("a.safetensors", "--epochs", "30")
-        self.assertIn("would take", log)  # it says beforehand how long it takes
+        self.assertIn("would take", log)  # The program must say beforehand how long it takes.
         self.assertIn("BLEU", log)
         model, text = trainer.read_model_file(str(self.dir / "a.safetensors"))
         sources = [s for s, _ in pairs(200, 3)]
@@ -82,7 +82,7 @@ class TrainTest(unittest.TestCase):
             self.assertEqual(run.stdout.splitlines(), expected)
         right = sum(e == t for e, (_, t) in zip(expected, pairs(200, 3)))
         print(f"200 unseen sources: C and PyTorch agree on all, {right} are right")
-        self.assertGreater(right, 40)  # it learned something: chance gets none
+        self.assertGreater(right, 40)  # The model must have learned the task: a random one scores 0.
 
     def test_resume_goes_on(self) -> None:
         self.train("whole.safetensors", "--epochs", "4")
@@ -98,7 +98,7 @@ class TrainTest(unittest.TestCase):
                          (self.dir / "parts.safetensors").read_bytes())
 
     def test_resume_with_less_text(self) -> None:
-        """An epoch that is over before its first batch has no train loss to tell."""
+        """An epoch that ends before its first batch must not print a train loss."""
         self.train("less.safetensors", "--batch-tokens", "20", "--epochs", "1", "--max-minutes", "0.003")
         (self.dir / "few.tsv").write_text("12\ttwo one\n", encoding="utf-8")
         log = self.train("less.safetensors", "--train", str(self.dir / "few.tsv"), "--epochs", "2",
@@ -107,7 +107,8 @@ class TrainTest(unittest.TestCase):
         self.assertRegex(log, "epoch 1 dev loss .*\n(.*\n)*.*epoch 2 train loss [0-9]")
 
     def test_parts_of_an_epoch(self) -> None:
-        """As many evaluations as --eval-every says, also of a number of batches that it does not divide."""
+        """There must be as many evaluations as --eval-every says, also where it does not divide the number of
+        batches."""
         for every, places in (("0.5", ["0.5", "1"]), ("0.3", ["0.3", "0.6", "1"])):
             log = self.train("often.safetensors", "--epochs", "1", "--eval-every", every)
             self.assertIn(" 19 steps", log)
@@ -115,7 +116,7 @@ class TrainTest(unittest.TestCase):
                               re.findall(r" epoch ([0-9.]+) train loss", log)], places)
 
     def test_begins_with_a_model_file(self) -> None:
-        """With a rate of zero the weights stay as the file has them; so do its shape and its
+        """With a rate of zero the weights must stay as the file has them, and so must its shape and its
         vocabularies, whatever the options say."""
         for dtype in ("f32", "int8"):
             first, second = f"first-{dtype}.safetensors", f"second-{dtype}.safetensors"
@@ -143,8 +144,8 @@ class TrainTest(unittest.TestCase):
         self.assertIn("sources are not cut by sentencepiece", run.stdout + run.stderr)
 
     def test_forced(self) -> None:
-        """Targets begin with <up> or <down>, which says their order: what is forced decides, in C as
-        in PyTorch, and is not in the text."""
+        """Targets begin with <up> or <down>, which says their order. The forced tag must decide, in C as in
+        PyTorch, and must not be in the text."""
         lines = [(s, t, i % 2) for i, (s, t) in enumerate(pairs(600, 1))]
         text = "".join(f"{s}\t{'<down> ' + t if down else '<up> ' + ' '.join(t.split()[::-1])}\n"
                        for s, t, down in lines)
@@ -170,7 +171,7 @@ class TrainTest(unittest.TestCase):
                       run.stdout + run.stderr)
 
     def test_identity(self) -> None:
-        """Copying with other words between is learnt sooner from --init identity."""
+        """Copying with other words in between must be learnt sooner from --init identity."""
         draw, losses = random.Random(5), {}
         for name, n in (("near", 400), ("near-dev", 40)):
             lines = []
@@ -187,8 +188,8 @@ class TrainTest(unittest.TestCase):
         self.assertLess(losses["identity"], 0.93 * losses["xavier"])
 
     def test_killed_at_any_moment(self) -> None:
-        """SIGKILL at random moments, then --resume: the file is the unkilled run's, bit by bit.
-        Only the first process is killed: its workers must go by themselves."""
+        """Sends SIGKILL at random moments, then uses --resume: the file must be that of the unkilled run, bit
+        by bit. Only the first process is killed, and its workers must end by themselves."""
         options = ("--epochs", "3", "--eval-every", "0.3", "--cooldown", "2", "--word-dropout", "0.1",
                    "--share", "--src-text", "sentencepiece", "--tgt-text", "sentencepiece",
                    "--src-size", "60", "--sample-pieces", "0.5", "--short-first", "--workers", "2",
@@ -221,7 +222,8 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(list(checkpoint.parent.glob("*.part*")), [])
 
     def test_int8_is_quantizes(self) -> None:
-        """--dtype int8 writes the numbers of build/quantize, and the command to translate runs."""
+        """--dtype int8 must write the numbers of build/quantize, and the printed command to translate must
+        run."""
         files = [self.dir / f"{dtype}.safetensors" for dtype in ("f32", "int8", "quantized")]
         for file in files[:2]:
             log = self.train(file.name, "--epochs", "1", "--dtype", file.stem)
@@ -237,7 +239,8 @@ class TrainTest(unittest.TestCase):
         self.assertEqual((run.returncode, run.stdout.count("\n")), (0, 1), run.stderr)
 
     def test_texts(self) -> None:
-        """A .tsv, the same packed, and two files are the same pairs; texts that do not match aren't."""
+        """A .tsv, the same file packed, and two files must give the same pairs; texts that do not match must
+        not."""
         path, both = self.dir / "train.tsv", read_pairs(str(self.dir / "train.tsv"))
         (self.dir / "p.tsv.xz").write_bytes(lzma.compress(path.read_bytes()))
         for side in (0, 1):
@@ -248,9 +251,10 @@ class TrainTest(unittest.TestCase):
             read_pairs(str(path), str(self.dir / "dev.tsv"))
 
     def test_pieces_of_bytes(self) -> None:
-        """--coverage below 1: what is no piece is bytes; a rule of --normalization's file is kept."""
+        """With --coverage below 1 characters without a piece become bytes; a rule of --normalization's file
+        is kept."""
         rules = self.dir / "rules.tsv"
-        rules.write_text("20\t\n41\t31\n")  # no spaces, and A is 1
+        rules.write_text("20\t\n41\t31\n")  # no spaces, and A becomes 1
         text = trainer.learn_pieces([s for s, _ in pairs(600, 1)] * 2 + ["\u4e00"], "sentencepiece",
                                     trainer.SPECIAL, 300, coverage=0.999, rules=str(rules),
                                     prefix=False)
@@ -259,7 +263,7 @@ class TrainTest(unittest.TestCase):
         self.assertNotIn(text.unk, text.encode("\u4e00"))
 
     def test_resume_runs_no_code(self) -> None:
-        """A checkpoint with a pickle that runs code, or that names files elsewhere, is refused."""
+        """A checkpoint with a pickle that runs code, or that names files elsewhere, must be refused."""
         self.train("evil.safetensors", "--epochs", "1")
         checkpoint = self.dir / "evil.safetensors.work" / "checkpoint.pt"
         good, marker = checkpoint.read_bytes(), self.dir / "marker"
@@ -318,8 +322,8 @@ class TrainTest(unittest.TestCase):
         self.assertIn("BLEU", run.stdout)
 
     def test_a_student(self) -> None:
-        """An SSRU decoder, written as model file and as Marian's .bin, which converts to the same
-        texts but for its rounding to int8."""
+        """Writes an SSRU decoder as a model file and as Marian's .bin. The .bin must convert to the same
+        texts, except for its rounding to int8."""
         sides = ("--share", "--src-text", "sentencepiece", "--tgt-text", "sentencepiece",
                  "--src-size", "60", "--heads", "8", "--d-model", "64")
         self.train("r.safetensors", "--epochs", "12", "--decoder", "ssru", *sides,
@@ -376,7 +380,7 @@ class TrainTest(unittest.TestCase):
                                        rtol=1e-5, atol=1e-6)
 
     def test_attention_is_pytorchs(self) -> None:
-        """With its gradients, in the type that --amp computes in and in float32."""
+        """Runs a function with its gradients, in the type that --amp computes in and in float32."""
         torch.manual_seed(1)
         keep = torch.arange(9) < torch.tensor([9, 4, 1])[:, None, None, None]
         for dtype, off in ((torch.float32, 1e-5), (torch.bfloat16, 2e-2)):
@@ -394,7 +398,7 @@ class TrainTest(unittest.TestCase):
         self.assertAlmostEqual(float(weights.sum(1).mean()), 1, delta=0.02)
 
     def test_bfloat16(self) -> None:
-        """--amp's gradients point where float32's do."""
+        """--amp's gradients must point where float32's do."""
         torch.manual_seed(1)
         shape = trainer.Shape(40, 40, d_model=64, d_key=16, d_value=16, d_ff=128)
         model, grads = trainer.Transformer(shape, 0), []
@@ -410,8 +414,8 @@ class TrainTest(unittest.TestCase):
         self.assertGreater(alike, 0.995)
 
     def test_negatives(self) -> None:
-        """Of all tokens but the targets, the loss and its gradients are the whole softmax's; of some,
-        the sum over all tokens is right on average."""
+        """With all tokens as candidates, the loss and its gradients must be those of the whole softmax. With
+        some, the estimated sum over all tokens must be right on average."""
         torch.manual_seed(1)
         shape = trainer.Shape(11, 50, d_model=16, n_heads=2, d_key=8, d_value=8, d_ff=16)
         model = trainer.Transformer(shape, 0)
@@ -434,7 +438,7 @@ class TrainTest(unittest.TestCase):
             torch.testing.assert_close(sums, model.logits(hidden).exp().sum(1), rtol=0.01, atol=0)
 
     def test_cooldown_minutes(self) -> None:
-        """The rate by the clock: whole before the cooldown, half in its middle, then nothing."""
+        """Tests the rate by the clock: full before the cooldown, half in its middle, then zero."""
         args = trainer.parse("--train t --dev d --out o --lr 1 --warmup 1 --max-minutes 10 "
                              "--cooldown-minutes 4".split())
         run = argparse.Namespace(args=args, step=0, epoch=0, batch_in_epoch=0, steps_an_epoch=1)

@@ -1,6 +1,6 @@
-"""Whisper, Speech2Text, TrOCR, Donut, Nougat and Florence-2 of random sizes, whose sources are
-vectors: logits and 40 greedy targets by transformers and by the model files that tools/convert.py
-makes (build/test_sources compares)."""
+"""Compares Whisper, Speech2Text, TrOCR, Donut, Nougat and Florence-2 of random sizes, whose sources are
+vectors, with transformers: logits and 40 greedy targets. tools/convert.py makes the model files, and
+build/test_sources compares."""
 
 import contextlib
 import io
@@ -68,7 +68,8 @@ class TestVectors(unittest.TestCase):
         self.compare("florence2")
 
     def test_what_is_left_out_is_named(self):
-        """By the converter; Microsoft's names of Florence-2's tensors, and what does not run."""
+        """Tests the converter with Microsoft's names of Florence-2's tensors, and with models that it
+        refuses."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder)
             model, _ = make_vectors.make("florence2", 2)

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""A student of random weights, as large as Firefox's tiny (width 256, feed-forward 1536, 6 + 2 layers),
+"""Times a student of random weights, as large as Firefox's tiny (width 256, feed-forward 1536, 6 + 2 layers),
 in fxtranslate and in build/translate, on one core:
 
     python tests/tools/time_students.py VOCABULARY.spm FOLDER     writes the model, and converts it, once
     python tests/tools/time_students.py FOLDER                    times both, alternating
 
-The second needs make build/translate. It stops where a program fails or gives other than a text a line.
+The second command needs make build/translate. It stops where a program fails, or does not print one text per
+line.
 
-Lines of 31 pieces and the end token, which is 32 words here; such weights end nothing, so both go on to
-fxtranslate's limit of 68 tokens, and build/translate once more to 32. fxtranslate takes a line at a time,
-build/translate batches of 32. CPU time without loading, with and without a shortlist, whose lists
-overlap as those of real text do."""
+Lines have 31 pieces and the end token, which is 32 words here. Random weights rarely give the end token, so
+both programs run to fxtranslate's limit of 68 tokens, and build/translate runs once more to 32. fxtranslate
+takes one line at a time, build/translate batches of 32. The times are CPU time without loading, with and
+without a shortlist, whose lists overlap as those of real text do."""
 
 import resource
 import subprocess
@@ -76,7 +77,7 @@ def measure(folder):
         print(f"{name:27} {LENGTH} in, {length} out: {LENGTH * len(lines) / seconds:6.0f} words/s in, "
               f"{length * len(lines) / seconds:6.0f} out, {seconds:.2f} s", flush=True)
 
-    ours("".join(line + "\n" for line in lines))  # stops here if it does not run
+    ours("".join(line + "\n" for line in lines))  # A program that does not run stops the script here.
     import fxtranslate
     files = [(folder / name).read_bytes() for name in (MODEL, "vocab.xxyy.spm", "vocab.xxyy.spm")]
     engines = [fxtranslate.Translator(*files),

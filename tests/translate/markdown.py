@@ -1,13 +1,14 @@
-"""Documents in Markdown through translate --markdown's own functions, beside cmark and markdown-it (make test-markup).
+"""Translates documents in Markdown with translate --markdown's own functions, and compares with cmark and
+markdown-it (make test-markup).
 
 python tests/translate/markdown.py [--documents 2000] [--seed N] [FILE or FOLDER ...]
 
-build/test_markup translates them by functions that are no models. What markdown-it reads before and after must be
-the same: blocks, and in each its elements, addresses, code and HTML, each in the same other ones; and, where the
-function has all words, the letters. In dense documents it does not always read what CommonMark says (a link's text
-ends with a space to it): where another tree is its own, and cmark
-has the same one before and after, that is counted, and no fault. Documents are made at random; FILEs are taken as
-they are."""
+build/test_markup translates the documents with functions that need no model. markdown-it must read the same
+document before and after: the same blocks, and in each the same elements, addresses, code and HTML, nested in
+the same way; and, where the function keeps all words, the same letters. In dense documents markdown-it does
+not always follow CommonMark (it ends a link's text with a space). Where only markdown-it sees another tree,
+and cmark sees the same one before and after, the case is counted, but is no failure. The script makes
+documents at random; FILEs are used unchanged."""
 
 import argparse
 import collections
@@ -35,7 +36,8 @@ for rule in ("html_inline", "html_block"):
 
 
 def backslash(state, silent):
-    """Before what is no punctuation it is itself, and takes nothing along: a space may belong to a hard break."""
+    """Before a character that is not punctuation, a backslash is itself and includes no space, because a
+    space may belong to a hard break."""
     after = state.src[state.pos + 1 : state.pos + 2]
     if state.src[state.pos] != "\\" or (after + "\n") in "\n\n" or (after.isascii() and not after.isalnum() and after > " "):
         return escape(state, silent)
@@ -52,7 +54,7 @@ WORDS = "the cat sat on mat Who ran a dog it. was! über 说 1986. 2) x_y 3*4 a\
 
 
 def inline(rng, depth=0):
-    """Words, and around some of them what Markdown has."""
+    """Returns words, some of them inside Markdown elements."""
     out = []
     for _ in range(rng.randint(1, 5 if depth else 14)):
         kind = rng.random()
@@ -116,7 +118,7 @@ def blocks(rng, depth=0):
 
 
 def shape(tokens):
-    """Blocks in their order; of inlines a tree whose branches are in any order."""
+    """Returns the blocks in their order, and their inlines as a tree whose branches have no order."""
     out, letters = [], []
     for token in tokens:
         if token.type == "inline":
@@ -144,7 +146,8 @@ def shape(tokens):
 
 
 def branches(element):
-    """What is in an element: blocks in their order, and all else between two of them in any."""
+    """Returns the contents of an element: blocks in their order, and everything else between two blocks in
+    any order."""
     parts, run = [], []
     for child in element:
         if child.tag in BLOCKS:
@@ -167,7 +170,7 @@ def cmarked(text):
 
 
 def reference(rendered):
-    """The tree that a reader makes of a document, by its HTML; and its letters."""
+    """Returns the tree that a reader makes of a document, by its HTML, and its letters."""
     tree = etree.fromstring(f"<document>{rendered}</document>", etree.XMLParser(recover=True, huge_tree=True))
     for element in tree.iter("s"):
         element.tag = "del"
@@ -176,12 +179,12 @@ def reference(rendered):
 
 
 def body(text):
-    """Without front matter."""
+    """Returns the document without front matter."""
     return re.sub(r"\A---\n(?=\S)[\s\S]*?\n(---|\.\.\.)\s*(\n|\Z)", "", text)
 
 
 def check(name, text):
-    """What is wrong with each function's translation; and how often markdown-it alone saw a fault."""
+    """Returns the faults of each function's translation, and how often markdown-it alone saw a fault."""
     faults, alone = [], 0
     before, letters = shape(READER.parse(body(text)))
     for how, function in enumerate(FUNCTIONS):

@@ -1,13 +1,13 @@
-"""Pages in XHTML made at random from German sentences, through translate --html (make test-markup).
+"""Translates pages in XHTML, made at random from German sentences, with translate --html (make test-markup).
 
 python tests/translate/markup.py [--pages 300] [--keep FOLDER] [--real FOLDER ...]
 
-lxml must find what comes out well-formed, with the same elements and attributes; the text of each
-block must be that of its sentences, translated by themselves, without what is copied.
+lxml must find the output well-formed, with the same elements and attributes. The text of each block must be
+that of its sentences, translated by themselves, without the copied parts.
 
-Then pages of documentation that the machine has, by build/test_markup's functions that are no models:
-they keep every tag with its attributes, what is XML stays XML, and no letter is lost; where each
-character is translated to itself, they come out as they are."""
+Then the script translates pages of documentation that the machine has, with build/test_markup's functions
+that need no model. They must keep every tag with its attributes, XML must stay XML, and no letter may be
+lost. Where each character is translated to itself, the page must be unchanged."""
 
 import argparse
 import collections
@@ -34,7 +34,7 @@ def escaped(text):
 
 
 def marked(rng, words, depth=0):
-    """Words with elements around some of them, nested, and tags and copies between."""
+    """Returns words, with nested elements around some of them, and with tags and copied parts in between."""
     out, at = [], 0
     while at < len(words):
         n = rng.randint(1, len(words) - at)
@@ -89,13 +89,13 @@ CAPITALS, SHUFFLED, SAME = 3, 5, 7  # of tests/translate/markup_fake.h
 
 
 def letters(tree):
-    """What is read, without white space, in capitals as the function makes them."""
+    """Returns the text that a reader sees, without white space, in capitals as the function makes them."""
     text = plain(tree.text_content())
     return text, "".join(c.upper() if c.isascii() else c for c in text)
 
 
 def real(folders, faults):
-    """How many pages of the folders were translated."""
+    """Returns how many pages of the folders were translated."""
     files = sorted(path for folder in folders for path in pathlib.Path(folder).rglob("*.html")
                    if path.is_file() and path.stat().st_size < 200_000)
     utf8 = html.HTMLParser(encoding="utf-8")
@@ -122,7 +122,7 @@ def real(folders, faults):
             if wrong:
                 faults[wrong] += 1
                 print(path, how, wrong)
-    # What is copied goes to the edge of the word that it stands in, as out_<var>N</var>.
+    # A copied part moves to the edge of the word that it is in, as in out_<var>N</var>.
     if moved:
         print("moved out of words:", *moved)
     faults["moved text"] += len(moved) if 50 * len(moved) > pages else 0

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Load on examples/server/server.py, beside build/translate with the same sentences and options: make load-server
+"""Puts load on examples/server/server.py, and compares it with build/translate on the same sentences and
+options: make load-server
 
     PYTHONPATH=build/python python tests/examples/server/load.py [--seconds 60] [--clients 64] [--lines FILE]
 
-For requests of 1 and of 32 sentences each: clients that ask again as soon as they are answered, in rounds, after
-each of which translate does what was asked. Each response has to be translate's, byte for byte. Says CPU time (user
-and system) a sentence of both, and how long requests took; ends with status 1 where a request is lost or another,
-or where the server needs over 1.25 times translate's CPU time with 32 sentences.
+There is one run with requests of 1 sentence and one with requests of 32. Each client sends its next request
+as soon as the last is answered. The clients work in rounds, and after each round translate does the same
+work. Each response must equal translate's output byte for byte. The script prints the CPU time (user and
+system) per sentence of both, and how long requests took. The exit status is 1 if a request is lost or its
+response differs, or if the server needs over 1.25 times translate's CPU time with 32 sentences.
 """
 
 import argparse
@@ -29,7 +31,7 @@ TRANSLATE = ROOT / "build/translate"
 
 @contextlib.contextmanager
 def server(*options, models=(f"de:en={GERMAN}",), port=None, log=None):
-    """A server, on a free port: its process and port. log: the file that it writes its messages into."""
+    """Starts a server on a free port. Returns its process and port. log: the file for its messages."""
     if port is None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -51,14 +53,14 @@ def server(*options, models=(f"de:en={GERMAN}",), port=None, log=None):
 
 
 def translated(lines, *options, model=GERMAN):
-    """What translate prints."""
+    """Returns the output of translate."""
     done = subprocess.run([TRANSLATE, model, "--document", *map(str, options)], check=True,
                           input="".join(f"{line}\n" for line in lines).encode(), stdout=subprocess.PIPE)
     return done.stdout.decode().split("\n")[:-1]
 
 
 def made_up(n):
-    """Sentences of mixed lengths: words that stand beside each other in the demo's."""
+    """Returns sentences of mixed lengths, made of adjacent words of the demo's sentences."""
     rng = random.Random(5)
     lines = (ROOT / "examples/translate/demo-de.txt").read_text(encoding="utf-8").split("\n")[:-1]
     after = {}
@@ -81,7 +83,7 @@ def server_seconds(pid):
 
 
 async def client(port, requests, until, log):
-    """Sends requests one after another: (texts, translations, seconds) into the log."""
+    """Sends requests one after another, and puts (texts, translations, seconds) into the log."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while time.perf_counter() < until:
         texts = next(requests)
@@ -109,9 +111,10 @@ def measure(options, lines, sentences):
         while True:
             yield rng.choices(lines, k=sentences)
     requests, times, n, wrong, spent = endless(), [], 0, 0, [0.0, 0.0]
-    # one sentence is a text, several are a list of them
+    # A request has one text or a list of several.
     with server("--threads", options.threads, "--timeout", 600) as (run, port):
-        asyncio.run(load(port, requests, 1, options.clients))  # sessions are made
+        # The first requests make the server's sessions.
+        asyncio.run(load(port, requests, 1, options.clients))
         for _ in range(options.rounds):
             before = server_seconds(run.pid)
             log = asyncio.run(load(port, requests, options.seconds / options.rounds, options.clients))

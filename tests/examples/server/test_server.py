@@ -1,4 +1,5 @@
-"""examples/server/server.py by libretranslatepy and by raw HTTP, against the command line's bytes: make test-server"""
+"""Tests examples/server/server.py with libretranslatepy and with raw HTTP, and compares it with the command
+line byte for byte: make test-server"""
 
 import http.client
 import json
@@ -35,7 +36,7 @@ def both():
 
 
 def ask(port, path, method="GET", body=None, headers=None):
-    """Status, headers, body: JSON where it is that."""
+    """Returns status, headers and body; a JSON body is parsed."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(method, path, body, headers or {})
@@ -66,7 +67,7 @@ def metrics(port):
 
 
 def raw(port, data, timeout=20):
-    """What comes back until the server closes."""
+    """Returns everything that the server sends until it closes the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout) as connection:
         found = b""
         try:
@@ -83,7 +84,7 @@ def head(size, kind="application/json"):
             f"Content-Length: {size}\r\n\r\n").encode()
 
 
-# ---- what clients get -----------------------------------------------------------------------------
+# ---- answers to clients ---------------------------------------------------------------------------
 
 
 def test_libretranslatepy(german, both):
@@ -188,7 +189,7 @@ def test_settings_health_metrics_and_cors(german):
     assert preflight[0] == 200 and "POST" in preflight[1]["access-control-allow-methods"]
 
 
-# ---- what is refused ------------------------------------------------------------------------------
+# ---- refused requests -----------------------------------------------------------------------------
 
 
 GOOD = {"q": "Ja.", "source": "de", "target": "en"}
@@ -258,11 +259,11 @@ def test_clients_that_are_slow_or_endless():
             began = time.monotonic()
             found = raw(port, data)
             assert found[9:12] == status and 0.8 < time.monotonic() - began < 10
-        # a body without end
+        # a body that never ends
         chunked = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
         found = raw(port, chunked + b"1000\r\n" + b" " * 4096 + b"\r\n" + (b"1000\r\n" + b" " * 4096 + b"\r\n") * 1000)
         assert found == b"" or found.startswith(b"HTTP/1.1 413 ")
-        # byte by byte, in time
+        # byte by byte, within the time limit
         with socket.create_connection(("127.0.0.1", port)) as connection:
             for at in range(0, len(head(len(whole)) + whole), 50):
                 connection.sendall((head(len(whole)) + whole)[at:at + 50])
@@ -275,7 +276,7 @@ def test_clients_that_are_slow_or_endless():
 
 
 def sized(size, kind):
-    """A request whose head has so many bytes."""
+    """Returns a request whose head has this many bytes."""
     if kind == "path":
         return b"GET /" + b"a" * (size - 27) + b" HTTP/1.1\r\nHost: x\r\n\r\n"
     begin = b"GET /health HTTP/1.1\r\nHost: x\r\n"
@@ -287,7 +288,7 @@ def sized(size, kind):
 
 
 def in_pieces(port, data, pieces, before=b""):
-    """What comes back for data that is sent in pieces; before: a request that is answered first."""
+    """Returns the answer to data that is sent in pieces. before: a request that is answered first."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
         if before:
             connection.sendall(before)
@@ -320,7 +321,7 @@ def test_large_heads_are_refused_however_they_arrive(german, kind):
             assert in_pieces(german, sized(65536, kind), pieces, before).startswith(whole), (pieces, before)
             for size in (65537, 70000, 300000):
                 found = in_pieces(german, sized(size, kind), pieces, before)
-                # where more of it is under way when the server closes, its answer may be lost
+                # If more data are on their way when the server closes, its answer may be lost.
                 assert found.startswith(b"HTTP/1.1 431 ") or found == b"", (pieces, size, found[:100])
                 if pieces == 10 ** 6 and size < 70000 and not before:
                     assert json.loads(found.split(b"\r\n\r\n")[1])["error"].endswith("larger than 65536 bytes")
@@ -329,7 +330,7 @@ def test_large_heads_are_refused_however_they_arrive(german, kind):
 def test_heads_in_odd_places(german):
     body = json.dumps(GOOD).encode()
     good = head(len(body)).replace(b"Connection: close\r\n", b"") + body
-    # a head that ends at each place of two pieces; its body is no part of it
+    # Tests a head that ends at each position of two pieces. The body must not count as part of it.
     large = json.dumps({**GOOD, "q": ["Ja."] + [""] * 1000, "x": " " * 100000}).encode()
     request = head(len(large)) + large
     for cut in range(len(head(len(large))) - 5, len(head(len(large))) + 2):
@@ -338,7 +339,7 @@ def test_heads_in_odd_places(german):
             time.sleep(0.02)
             connection.sendall(request[cut:])
             assert connection.recv(65536).startswith(b"HTTP/1.1 200 "), cut
-    # requests that do not wait for answers, then a head that is too large behind a body
+    # Tests requests that do not wait for answers, and then a head behind a body that is too large.
     with socket.create_connection(("127.0.0.1", german), timeout=20) as connection:
         connection.sendall(good * 3 + sized(70000, "many headers"))
         found = b""
@@ -348,7 +349,7 @@ def test_heads_in_odd_places(german):
         except ConnectionResetError:
             pass
         assert found.count(b"HTTP/1.1 200 ") <= 3 and b"ok" not in found
-    # headers without end behind a body, and in the sizes of its chunks
+    # Tests headers without end behind a body, and in the sizes of its chunks.
     chunked = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + b"%x\r\n" % len(body) + body + b"\r\n"
     assert raw(german, chunked + b"0\r\na: b\r\n\r\n").startswith(b"HTTP/1.1 200 ")
     for trailer in (b"0\r\n" + b"a: b\r\n" * 10 ** 5 + b"\r\n", b"0\r\na: " + b"b" * 10 ** 6 + b"\r\n\r\n",

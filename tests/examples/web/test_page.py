@@ -1,7 +1,7 @@
-"""examples/web in Chromium, beside build/translate: make test-web
+"""Tests examples/web in Chromium, and compares it with build/translate: make test-web
 
-Screenshots go to build/web-screenshots, to be looked at. Numbers that depend on the machine are printed (make
-test-web WEB_TESTS='-s -k time') and held against wide limits.
+Screenshots are written to build/web-screenshots for inspection. Numbers that depend on the machine are printed (make
+test-web WEB_TESTS='-s -k time') and must be within wide limits.
 """
 
 import http.server
@@ -25,12 +25,12 @@ SITE = ROOT / "build/web"
 PICTURES = ROOT / "build/web-screenshots"
 MODELS = {language: ROOT / f"examples/models/{language}-en.safetensors" for language in ("de", "zh")}
 CHOICE = {"de": "German → English", "zh": "Chinese → English"}
-UNDER = "/some/where/"  # a static host may have it anywhere
+UNDER = "/some/where/"  # A static host may serve the page from any path.
 TOY = ROOT / "tests/data/models/toy.safetensors"
 
 
 class Host:
-    """A static host, which can go away, and a proxy for all other hosts, which notes who asked for it."""
+    """Runs a static host that can go offline, and a proxy for all other hosts that notes who asked for them."""
 
     def __init__(self):
         class Handler(http.server.SimpleHTTPRequestHandler):
@@ -49,7 +49,7 @@ class Host:
 
             def elsewhere(self):
                 if "content-autofill.googleapis.com" in self.path:
-                    return self.send_error(502)  # Chromium asks it what any page's fields are called
+                    return self.send_error(502)  # Chromium asks this host about the form fields of any page.
                 strangers.append(f"{self.command} {self.path}")
                 self.send_error(502)
 
@@ -93,7 +93,8 @@ def browser():
 
 @pytest.fixture
 def open_page(browser, host):
-    """Pages that note what goes wrong: at the end nothing has, no policy was violated, and nobody else was asked."""
+    """Makes pages that note errors. At the end there must be no error, no violated policy and no request to another
+    host."""
     contexts, wrong = [], []
 
     def opened(context=None, at=host.url, **options):
@@ -125,7 +126,7 @@ def choose(page, language):
 
 
 def wait(page, condition, argument=None):
-    """What page.wait_for_function does, which asks by eval: the policy does not let it."""
+    """Does what page.wait_for_function does. That function uses eval, which the page's policy forbids."""
     until = time.monotonic() + 60
     while not page.evaluate(condition, argument):
         assert time.monotonic() < until, condition
@@ -133,13 +134,13 @@ def wait(page, condition, argument=None):
 
 
 def settle(page):
-    """Until the text that stands there is translated."""
+    """Waits until the current text is translated."""
     wait(page, "document.documentElement.dataset.done == document.getElementById('source').value.length"
                " && !document.querySelector('#target .waiting')")
 
 
 def put(page, text):
-    """The text by one event; what comes out of it, line by line."""
+    """Enters the text in one event, and returns the translation line by line."""
     page.evaluate("""(text) => {
         delete document.documentElement.dataset.done;
         const source = document.getElementById("source");
@@ -160,7 +161,7 @@ def native(text, language="de", *options):
 
 
 def sentences(language, count):
-    """The demo's, the corpus's where it is at hand, and others made of the words of those."""
+    """Returns the sentences of the demo, those of the corpus if it is there, and others made of their words."""
     demo = (ROOT / {"de": "examples/translate/demo-de.txt", "zh": "examples/translate/demo.txt"}[language]).read_text(encoding="utf-8").split("\n")[:-1]
     corpus = ROOT / f"../shared/data/{language}-en/dev.tsv"
     if not corpus.exists():
@@ -176,7 +177,7 @@ def sentences(language, count):
     return (found + sorted(made - set(found)))[:count]
 
 
-# ---- what it does ---------------------------------------------------------------------------------------------------
+# ---- behaviour ------------------------------------------------------------------------------------------------------
 
 def test_a_model_by_name_with_size_and_progress(open_page, host):
     page = open_page()
@@ -214,7 +215,8 @@ def test_two_hundred_sentences_beside_translate(open_page, language):
     assert all(margin < 0.05 for margin in margins) and len(differ) <= 6
 
 
-# How much more probable (log) the page's engine finds its own piece where a translation leaves the other's text
+# Returns for each pair of translations how close the page's engine came to another token, as the least difference of
+# log-probabilities of the two best tokens.
 MARGINS = """async ([file, pairs]) => {
     const { load } = await import(new URL("transformer.js", document.baseURI));
     const model = await load(await (await fetch(file)).arrayBuffer());
@@ -254,12 +256,12 @@ def test_typing_translates_and_what_is_outdated_is_dropped(open_page):
     page.keyboard.type("Guten Tag.", delay=20)
     settle(page)
     assert lines(page) == ["Good day."]
-    page.wait_for_timeout(400)  # nothing of the old text comes late
+    page.wait_for_timeout(400)  # No part of the old text may arrive late.
     assert lines(page) == ["Good day."]
     page.keyboard.type(" Danke.")
     settle(page)
     assert lines(page) == [native("Guten Tag. Danke.\n")[0]]
-    expect(page.locator("#speed")).to_contain_text("1 sentence in")  # the first one was not translated again
+    expect(page.locator("#speed")).to_contain_text("1 sentence in")  # The first paragraph must not be translated again.
 
 
 def test_a_long_text_has_a_second_worker_while_it_lasts(open_page):
@@ -319,7 +321,7 @@ def test_alternatives_of_a_word(open_page):
     page.keyboard.press("End")
     page.keyboard.type(" Ja.")
     settle(page)
-    assert lines(page)[0].startswith(after)  # what one chose stays
+    assert lines(page)[0].startswith(after)  # The user's choices must be kept.
 
 
 def marked(page):
@@ -336,7 +338,7 @@ def test_source_words_on_hover_and_focus(open_page):
         assert max(marked(page), key=lambda each: each[1])[0] == german
     page.mouse.move(2, 2)
     assert marked(page) == []
-    # the marks lie under their words: text and marks are set alike
+    # The marks are behind their words, so the text and the marks need the same layout.
     box = "(e) => { const s = getComputedStyle(e); return [s.font, s.lineHeight, s.padding, e.clientWidth, e.clientHeight, s.letterSpacing]; }"
     assert page.eval_on_selector("#marks", box) == page.eval_on_selector("#source", box)
     assert page.evaluate("document.getElementById('source').scrollHeight <= document.getElementById('source').clientHeight")
@@ -366,7 +368,7 @@ def test_attention_of_any_layer_and_head(open_page):
         assert page.evaluate("[...document.querySelectorAll('#layer option')].filter((o) => !o.hidden).length") == layers
         seen = set()
         for layer in range(1, layers + 1):
-            for head in range(5):  # 0: the mean
+            for head in range(5):  # 0: the mean over the heads
                 page.select_option("#layer", value=str(layer))
                 page.select_option("#head", value=str(head))
                 page.wait_for_selector(f"#picture[data-shows='{kind} {layer} {head}']")
@@ -431,12 +433,12 @@ def test_offline(open_page, host):
     host.stop()
     try:
         page = open_page(context)
-        settle(page)  # the model of the last visit is used without a click
+        settle(page)  # The model of the last visit must load without a click.
         assert put(page, "Guten Tag.") == ["Good day."]
         page.reload()
         page.wait_for_selector("#choices [aria-pressed=true]")
         assert put(page, "Danke.") == native("Danke.\n")
-        page.click(f"#choices button:has-text('{CHOICE['zh']}')")  # which was never loaded
+        page.click(f"#choices button:has-text('{CHOICE['zh']}')")  # This model was never loaded.
         expect(page.locator("#message")).to_contain_text("cannot be used")
         assert put(page, "Guten Tag.") == ["Good day."]
     finally:
@@ -457,7 +459,7 @@ def joined(header, tensors):
 
 
 def hostile():
-    """(what is wrong, the file): of the smaller model that ships and of the toy."""
+    """Returns (what is wrong, the file) for the smaller shipped model and for the toy."""
     whole, draw = MODELS["zh"].read_bytes(), random.Random(7)
     header, tensors = split(TOY.read_bytes())
     names = [name for name in header if name != "__metadata__"]
@@ -512,7 +514,7 @@ def test_hostile_files_give_messages_and_the_page_lives(open_page, tmp_path):
             || document.getElementById('message').textContent.startsWith(name))""", f"{i}.safetensors")
         message = page.text_content("#message")
         print(f"{what}: {message or 'loads'}")
-        if page.text_content("#own-name").startswith(f"{i}."):  # a file may be odd and a model all the same
+        if page.text_content("#own-name").startswith(f"{i}."):  # A changed file may still be a valid model.
             loaded += 1
             put(page, "我是学生")
             choose(page, "de")
@@ -528,7 +530,7 @@ HEAP = "() => { gc(); gc(); return performance.memory.usedJSHeapSize / 1e6; }"
 
 
 def resident(browser):
-    """MB of Chromium's processes that run pages: heaps of Workers too."""
+    """Returns the MB of Chromium's processes that run pages, which include the heaps of Workers."""
     processes = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
     return sum(int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{each['id']}/status").read_text())[1]) / 1e3
                for each in processes if each["type"] == "renderer")
@@ -545,12 +547,12 @@ def test_memory_is_flat(open_page, browser):
             page.workers[0].evaluate("() => { gc(); gc(); }")
             seen.append([float(re.search(r"memory ([\d.]+)", page.text_content("#memory"))[1]), page.evaluate(HEAP), resident(browser)])
             print("%5d sentences: WebAssembly %.1f MB, page's heap %.1f, processes %.0f" % (at + 50, *seen[-1]))
-    first, last = seen[1], seen[-1]  # behind 1,000, which it keeps
+    first, last = seen[1], seen[-1]  # after the 1,000 sentences that the page keeps
     assert last[0] == first[0] and last[1] < first[1] * 1.1 + 1 and last[2] < first[2] * 1.1 + 10
 
 
 def test_time(open_page):
-    """From the click to the first translation, and words a second beside native."""
+    """Measures the time from the click to the first translation, and words a second next to native code."""
     page = open_page()
     choose(page, "de")
     first = []
@@ -572,7 +574,8 @@ def test_time(open_page):
     rates = []
     for _ in range(3):
         put(page, "")
-        page.evaluate("document.getElementById('from').dispatchEvent(new Event('change'))")  # forgets
+        # makes the page forget its translations
+        page.evaluate("document.getElementById('from').dispatchEvent(new Event('change'))")
         put(page, "\n".join(texts))
         rates.append(int(re.search(r"([\d,]+) words/s", page.text_content("#speed"))[1].replace(",", "")))
     words = sum(len(re.findall(r"\w+", text)) for text in texts)
@@ -589,7 +592,7 @@ def seconds_of(texts):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-# ---- for the eye, and for who has no eyes ---------------------------------------------------------------------------
+# ---- appearance and accessibility -----------------------------------------------------------------------------------
 
 def contrast(a, b):
     def luminance(colour):
@@ -661,7 +664,7 @@ def test_pictures_contrast_and_names(open_page, scheme, width):
 
 
 def test_picture_of_the_readme(open_page):
-    """build/web-screenshots/page.png, which is kept as examples/web/page.png."""
+    """Makes build/web-screenshots/page.png, which is kept as examples/web/page.png."""
     PICTURES.mkdir(exist_ok=True)
     page = open_page(viewport={"width": 960, "height": 860})
     choose(page, "de")
@@ -675,7 +678,7 @@ def test_picture_of_the_readme(open_page):
 
 
 def right_to_left():
-    """The toy with Arabic words."""
+    """Makes a toy model with Arabic words."""
     header, tensors = split(TOY.read_bytes())
     begin, end = header["tgt_vocabulary"]["data_offsets"]
     assert end == len(tensors)
