@@ -336,7 +336,7 @@
    Loading checks every shape against the config, and that NAME_sorted is a permutation in sorted
    order. It does not check padding, scales and sums. A wrong number there gives wrong output, and
    does no other harm. Layout 1, which version 0.4.0 writes, also has NAME_trie for SentencePiece.
-   Loading ignores that tensor.
+   Loading ignores NAME_trie.
 
 
    7. USE SEVERAL THREADS
@@ -398,8 +398,8 @@
    -----------------------
    Same bits. On one machine and build, a sentence has the same output, score and attention, to the
    bit, alone and in any batch, in any order and with any number of threads. Two builds give this
-   up: TRANSFORMER_BLAS, where the BLAS library decides, and x87 arithmetic (-m32
-   without -mfpmath=sse, if compiled as C++ or by gcc without -std=c99 or another ISO mode).
+   up: TRANSFORMER_BLAS, where the BLAS library decides, and x87 arithmetic (-m32 without
+   -mfpmath=sse, if compiled as C++ or by gcc without -std=c99 or another ISO mode).
 
    Between machines the bits may differ, because the kernel sets (tfm_cpu_string) add floats in
    different orders. A near-tie may then be decided otherwise, and the samples of a seed may differ.
@@ -451,8 +451,8 @@
    Whatever the bytes of a file or text are, a call stays inside the memory that it was given or
    allocated, ends, leaks nothing, and reports an error when it fails. A file is checked as a whole
    before it is used, and until then no allocation is larger than four times the file plus 16 kB. A
-   text, a vocabulary and a SentencePiece file have at most 2147483647 bytes. Reading one
-   file never opens another. Control characters in names do not reach messages. Output is valid UTF-8, but may
+   text, a vocabulary and a SentencePiece file have at most 2147483647 bytes. Reading one file never
+   opens another. Control characters in names do not reach messages. Output is valid UTF-8, but may
    contain line breaks and control characters if the model has tokens for them.
 
    Tokenizing a text of n bytes takes a time in proportion to n; at worst to n times the length of
@@ -9042,22 +9042,25 @@ struct tfm__tokenizer {
     /* Reads and checks a side's tensors. A target may share those of its source; shared is NULL for
        a source. */
     tfm_status (*load)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
-    /* Builds the tables that are not shared, when the whole file is checked; or NULL. */
+    /* Builds the tables that are not shared, after the whole file is checked. May be NULL. */
     tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
-    /* Prepares a text for next, in scratch that is read until the last token; or NULL. */
+    /* Prepares a text for next. What it takes from scratch is used until the last token. May be
+       NULL. */
     tfm_status (*begin)(tfm__cut *c, tfm_arena *scratch, tfm_error *err);
     /* Sets the next token and returns 1, at the end 0. */
     int (*next)(tfm__cut *c, tfm__token *token);
-    /* With tfm__cells_begin: normalizes bytes at to end - 1 of a text, cuts bytes of the result. */
+    /* tfm__cells_begin calls these two. normalize appends bytes at to end - 1 of a text to o in
+       normalized form; encode cuts bytes from to to - 1 of the normalized text into pieces. */
     void (*normalize)(const tfm__side *side, const char *text, int64_t at, int64_t end,
                       tfm__normal *o);
     void (*encode)(tfm__cells *b, int32_t from, int32_t to);
     /* Writes a token. */
     void (*join)(tfm__joined *j, int32_t id);
-    int32_t marks;  /* U+2581 that are dropped before any text, at most; -1: it means itself */
-    int has_spaces; /* a source's word that stands for an unknown token gets a space before it */
-    int broken;     /* bytes that are in no character become U+FFFD: 1 each; 0 as many together as
-                       could begin one, as Unicode advises; -1 they are left out */
+    int32_t marks;  /* so many U+2581 at the beginning of a text are dropped, at most; -1: U+2581 is
+                       an ordinary character */
+    int has_spaces; /* a source word that replaces an unknown token gets a space before it */
+    int broken;     /* bytes that are in no character: 1: each becomes U+FFFD; 0: a run that could
+                       begin a character becomes one, as Unicode advises; -1: they are left out */
 };
 
 /* ---- steps along a text ---- */
@@ -9067,8 +9070,8 @@ static int32_t tfm__utf8_size(unsigned char c) {
     return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
 
-/* Rules of SentencePiece: sets [*out, *out + *n) to what text begins with after them, and returns
-   the bytes that were taken for it. */
+/* Applies SentencePiece's rules at the beginning of a text: sets *out and *n to the normalized
+   bytes, and returns how many bytes of the text they replace. */
 typedef struct tfm__charsmap tfm__charsmap;
 static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n);
@@ -9085,7 +9088,7 @@ static int tfm__is_space(uint32_t c) {
            c == 0x205F || c == 0x3000;
 }
 
-/* Returns how many bytes from byte at on are whitespace (space: 1), or are none (0). */
+/* Returns how many bytes from byte at on are whitespace (space 1) or are not (space 0). */
 static size_t tfm__run(const tfm_text *text, size_t at, int space) {
     uint32_t c = 0;
     size_t i = at;
@@ -9115,17 +9118,19 @@ static int tfm__begins_with_mark(const char *text, int64_t size) {
 
 /* ---- normalized text and its cells ---- */
 
-/* Bytes of either side of a rule: the package's have 33 at most. A cyclic trie or a long string would
-   make normalization unbounded. */
+/* Each side of a rule has at most this many bytes; those of the package have up to 33. Without a
+   limit, a cyclic trie or a long string would make normalization unbounded. */
 enum { TFM__LONGEST_RULE = 1024 };
 
-/* One for each byte of the text, and one for its end. In the end cells[i].next and .id tell the
-   piece that begins at i, from piece to piece; .prev may hold where the byte comes from. */
+/* There is one cell for each byte of the text and one for its end. When the text is cut, the piece
+   that begins at byte i has cells[i].next bytes and the id cells[i].id. */
 typedef struct tfm__cell {
-    float score;  /* unigram: of the best way to here */
-    int32_t prev; /* unigram: where the last piece of that way begins; BPE: the symbol before */
-    int32_t next; /* BPE: bytes of the symbol that begins here, until the end */
-    int32_t id; /* unigram: of that piece; BPE: the symbol, -1: none, or -2 - id: stays as it is */
+    float score;  /* unigram: score of the best pieces for the bytes before this one */
+    int32_t prev; /* unigram: where the last of these pieces begins; BPE: the symbol before; while
+                     the text is normalized: the byte of the source that this one comes from */
+    int32_t next; /* bytes of the symbol or piece that begins here */
+    int32_t id;   /* unigram: that last piece; BPE: the symbol that begins here, -1 if there is none,
+                     or -2 - id if it must not be merged */
 } tfm__cell;
 
 /* Normalized text under construction. If it does not fit, only n grows. */
@@ -9140,7 +9145,7 @@ struct tfm__normal {
 static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t origin) {
     int64_t k;
     if (n <= o->capacity - o->n) memcpy(o->text + o->n, text, (size_t)n);
-    else o->capacity = 0; /* nothing behind a gap */
+    else o->capacity = 0; /* so that later bytes do not follow a gap */
     for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
     o->n += n;
     TFM_COUNT_TEXT(n);
@@ -9148,9 +9153,9 @@ static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t
 
 /* Two neighbours that would make one symbol. */
 typedef struct tfm__pair {
-    int32_t rank;       /* the pair of the highest is merged first */
-    int32_t left, size; /* in bytes: where it begins, and of both together */
-    int32_t symbol;     /* what both become */
+    int32_t rank;       /* the pair with the highest rank is merged first */
+    int32_t left, size; /* the byte at which the pair begins, and its bytes */
+    int32_t symbol;     /* the symbol that replaces both */
 } tfm__pair;
 
 /* Scratch for n bytes of normalized text, which is cut into pieces. */
@@ -9158,12 +9163,13 @@ struct tfm__cells {
     const tfm__side *side;
     char *text;
     tfm__cell *cells; /* [n + 1] */
-    tfm__pair *heap;  /* BPE: [2 n]: a merge takes one pair and makes two at most */
-    int32_t *splits;  /* BPE: [pieces], bytes of the left half of an unused piece when last met */
+    tfm__pair *heap;  /* BPE: [2 n], because a merge removes one pair and adds at most two */
+    int32_t *splits;  /* BPE: [pieces], for an unused piece the bytes of its left half when it was
+                         last seen */
     int32_t n, n_heap;
-    int32_t end; /* BPE: of the symbols that there are so far */
-    int has_ids; /* BPE: symbols are ids, so two pairs of the same bytes may differ */
-    /* BPE: sets rank and symbol of the pair at left; 0 if the two make no symbol */
+    int32_t end; /* BPE: the end of the symbols that were appended so far */
+    int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
+    /* BPE: sets rank and symbol of the pair at left; returns 0 if the two make no symbol */
     int (*find_pair)(tfm__cells *b, int32_t left, tfm__pair *pair);
 };
 
@@ -9172,22 +9178,22 @@ struct tfm__cut {
     const tfm__side *side;
     const tfm__tokenizer *kind;
     tfm_text_form form;
-    tfm_text source;    /* as given, behind a language's label of offset bytes */
+    tfm_text source;    /* the text, without a language's label of offset bytes before it */
     size_t offset;
     tfm_text text;      /* what is cut: the source, with marks (pieces), or normalized */
-    size_t at;          /* of the next token */
-    size_t first, last; /* the character whose bytes are the next tokens; in bytes, if it has some */
+    size_t at;          /* where the next token begins */
+    size_t first, last; /* the character whose bytes are the next tokens; bytes has them */
     char bytes[4];
     tfm__cell *cells; /* NULL: the kind does not normalize */
 };
 
 struct tfm__token {
     size_t begin, end; /* in what is cut */
-    tfm_text text;     /* with all bytes of its characters, which may be several tokens */
+    tfm_text text;     /* the whole characters of which the token has bytes */
     int32_t id;        /* -1: not in the vocabulary */
 };
 
-/* Makes bytes begin to end - 1 the next token, without its id. */
+/* Sets *token, except its id, to bytes begin to end - 1, and goes on behind them. */
 static void tfm__cut_take(tfm__cut *c, tfm__token *token, size_t begin, size_t end) {
     token->begin = begin;
     token->end = c->at = end;
@@ -9217,7 +9223,7 @@ static void tfm__bpe_push(tfm__cells *b, int32_t left) {
     b->heap[i] = pair;
 }
 
-/* Appends the symbol in cell at, of size bytes; last: the symbol before, -1: none. */
+/* Appends a symbol of size bytes in cell at. last is the symbol before it, or -1. */
 static void tfm__bpe_append(tfm__cells *b, int32_t at, int32_t size, int32_t last) {
     b->cells[at].next = size;
     b->cells[at].prev = last;
@@ -9245,11 +9251,11 @@ static void tfm__bpe_merge(tfm__cells *b) {
         tfm__pair top = tfm__bpe_pop(b), now;
         tfm__cell *l = &b->cells[top.left], *r;
         int32_t right = top.left + l->next;
-        /* one of them was merged with another since */
+        /* skipped: since the pair was pushed, one of the two was merged with another symbol */
         if (l->next == 0 || right >= b->end) continue;
         r = &b->cells[right];
         if (l->next + r->next != top.size) continue;
-        if (b->has_ids && !b->find_pair(b, top.left, &now)) continue; /* cut otherwise since */
+        if (b->has_ids && !b->find_pair(b, top.left, &now)) continue; /* same bytes, other symbols */
         l->next = top.size;
         l->id = top.symbol;
         r->next = 0;
@@ -9261,16 +9267,17 @@ static void tfm__bpe_merge(tfm__cells *b) {
 
 /* ---- tokens to text ---- */
 
-enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 }; /* an id of the target is no piece; no text */
+/* Of an id of the target: it is not a piece; it has no text. */
+enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
 
-/* TFM_FORM_ESCAPED: letter i after a backslash stands for character i. */
+/* In TFM_FORM_ESCAPED a backslash and letter i stand for character i. */
 static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
 
-/* The size of a text and some bytes more, SIZE_MAX where that cannot be: with tokens of a megabyte,
-   32 bits are soon full. No buffer has SIZE_MAX bytes and one for the end. */
+/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are soon
+   full. No buffer has room for SIZE_MAX bytes and the end. */
 static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
 
-/* A text under construction, or only its size where out is NULL. */
+/* A text under construction; if out is NULL, only its size is counted. */
 struct tfm__joined {
     const tfm__side *side;
     tfm_text_form form;
@@ -9278,18 +9285,18 @@ struct tfm__joined {
     size_t size;
     int started;                /* something was written */
     const tfm__charsmap *rules; /* of denormalization; NULL: none */
-    int64_t n_held;             /* bytes that they have still to see */
+    int64_t n_held;             /* bytes in held, to which the rules are not applied yet */
     char held[2 * TFM__LONGEST_RULE];
-    char bytes[4]; /* that may begin a character */
+    char bytes[4]; /* bytes that may begin a character, not written yet */
     int n_bytes;
     int clean_up;    /* spaces before punctuation are dropped */
     char clean[3][4]; /* bytes that each pass holds because a rule may begin with them */
     int n_clean[3];
 };
 
-/* Adds a byte to what pass 0, 1 or 2 of transformers' clean-up holds, and gives the next pass what no
-   rule can begin with any more. A rule drops its spaces. The three passes have the effect of
-   transformers' replacements one after the other. Pass 3 is the text. */
+/* Drops spaces as transformers' clean-up does, which makes its replacements in three passes over the
+   text. Here each pass takes one byte after the other. It holds bytes that a rule may begin with,
+   drops the spaces of a rule that is complete, and passes all other bytes on; pass 3 writes them. */
 static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
     static const char *const rules[3][6] = {
         {" .", " ?", " !", " ,"}, {" ' "}, {" n't", " 'm", " 's", " 've", " 're"}};
@@ -9321,7 +9328,8 @@ static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
     j->size = tfm__more(j->size, (size_t)n);
 }
 
-/* Applies the rules to the held bytes, except the last: a rule may need them with later bytes. */
+/* Applies the rules to the held bytes except the last ones, which a rule may need together with later
+   bytes. last: how many stay. */
 static void tfm__join_held(tfm__joined *j, int64_t last) {
     const char *result;
     int64_t at = 0, n;
@@ -9384,8 +9392,8 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* Whether n bytes, up to four, are a character or begin one: the least or the greatest bytes behind
-   them would complete it. */
+/* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when the
+   least or the greatest continuation bytes follow. */
 static int tfm__utf8_begins(const char *bytes, int n) {
     static const char rest[2][4] = {"\x80\x80\x80", "\xBF\xBF\xBF"};
     char whole[8];
@@ -9399,7 +9407,7 @@ static int tfm__utf8_begins(const char *bytes, int n) {
     return found;
 }
 
-/* Writes or drops held bytes that are in no character. */
+/* Writes U+FFFD for the held bytes, which are in no character, or drops them (see broken). */
 static void tfm__join_broken(tfm__joined *j) {
     int broken = j->side->tokenizer->broken, n = broken > 0 ? j->n_bytes : !broken && j->n_bytes;
     j->n_bytes = 0;
@@ -9416,7 +9424,7 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
         if (tfm__utf8_begins(j->bytes, n)) break;
         if (!j->n_bytes) j->n_bytes = 1, n = 0;
         tfm__join_broken(j);
-        if (!n) return; /* no character begins with it */
+        if (!n) return; /* no character begins with this byte */
     }
     j->n_bytes = n;
     if (tfm__utf8_next(j->bytes, (size_t)n, &character) != n) return;
@@ -9424,8 +9432,8 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
     tfm__join_text(j, j->bytes, n);
 }
 
-/* Returns the spelling of a token, or NULL if it has no text, or if it is one of the rows that an
-   embedding may have behind the vocabulary. */
+/* Returns the spelling of a token. Returns NULL if it has no text, as rows of an embedding beyond the
+   vocabulary. */
 static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
     const tfm__vocabulary *v = &j->side->vocabulary;
     if (j->form == TFM_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n) return NULL;
@@ -9847,11 +9855,12 @@ static void tfm__bytes_join(tfm__joined *j, int32_t id) {
 /* >>sentencepiece =================================================================================
    28. SENTENCEPIECE
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
-   its own model file: protocol buffers, without a library for them. It gives the ids that the package
-   gives (0.2.3; tests/compare/compare_sentencepiece.py), to the last tie. Five parts: the reader,
-   which checks all that the others rely on; the trie of all pieces; text to normalized text; that to
-   pieces, by unigram or BPE; the interface, with ids to text. Relies on vocabularies and on the cells
-   of >>tokenizers.
+   its own model file, which is written as protocol buffers. It gives the same ids as the package
+   sentencepiece 0.2.3, also where two ways to cut a text have the same score
+   (tests/compare/compare_sentencepiece.py). Five parts: the reader checks all that the others rely on;
+   the trie has all pieces; text becomes normalized text; normalized text becomes pieces, by unigram
+   or BPE; the interface also turns ids into text. Relies on vocabularies and on the cells of
+   >>tokenizers.
    Legend: n bytes of normalized text; a piece's id is its position in the file.
    ============================================================================================== */
 
@@ -9868,18 +9877,19 @@ typedef enum tfm__piece_type {
    neighbours. */
 typedef struct tfm__trie_node {
     int32_t children; /* the first one; they end where those of the next node begin */
-    int32_t id;       /* of the piece that ends here, -1: none that text can become */
+    int32_t id;       /* the piece that ends here; -1 if there is none that a text can become */
 } tfm__trie_node;
 
 typedef struct tfm__trie {
     tfm__trie_node *nodes; /* [n_nodes + 1]: node 0 is the root; the last one only ends the children */
     char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
     int64_t n_nodes;
-    int32_t root[256]; /* the root's child by each byte, or -1: it has too many for a search */
+    int32_t root[256]; /* the root's child by each byte, or -1. The root has too many children to
+                          search them one by one. */
 } tfm__trie;
 
-/* Rules that replace some bytes by others: a double array (Darts) as the file has it, and the
-   replacements, each of which ends with a NUL. */
+/* Rules that replace some bytes by others: the file's double array (Darts), and the replacements,
+   each with a NUL at its end. */
 struct tfm__charsmap {
     const unsigned char *units; /* [n_units] of 4 bytes, at any address; NULL: no rules */
     int64_t n_units, n_strings;
@@ -9895,16 +9905,16 @@ struct tfm__sentencepiece {
     const char *unk_surface; /* what the unknown piece becomes in text */
     int64_t unk_surface_size;
     int bpe, byte_fallback, has_unused, has_users;
-    int dummy_prefix, suffix, trim, escape; /* normalizer_spec; suffix: a word's space follows it */
-    int cuts[2]; /* BPE: no piece crosses [0] the end of a space mark, [1] its beginning */
+    int dummy_prefix, suffix, trim, escape; /* of normalizer_spec; suffix: a space mark ends a word */
+    int cuts[2]; /* BPE: [0] no piece crosses the end of a space mark, [1] none its beginning */
     int32_t unk, bytes[256];
     float unk_score;
-    unsigned char plain[256]; /* bytes that normalization keeps: 1 always, 2 before ASCII */
+    unsigned char plain[256]; /* 1: normalization keeps this byte, 2: it does if ASCII follows */
 };
 
 /* ---- protocol buffers: tag, value, tag, value ... ---- */
 
-enum { TFM__WIRE_DEPTH = 16 }; /* of groups, which are skipped */
+enum { TFM__WIRE_DEPTH = 16 }; /* so deep may groups be nested; they are skipped */
 enum { TFM__WIRE_VARINT = 0, TFM__WIRE_8 = 1, TFM__WIRE_BYTES = 2, TFM__WIRE_4 = 5 };
 
 typedef struct tfm__wire {
@@ -9914,11 +9924,11 @@ typedef struct tfm__wire {
 typedef struct tfm__wire_field {
     uint64_t number;
     int type;
-    uint64_t value; /* of TFM__WIRE_BYTES: how many */
+    uint64_t value; /* the value; of TFM__WIRE_BYTES, the number of bytes */
     const unsigned char *bytes;
 } tfm__wire_field;
 
-/* Reads a number of seven bits a byte, the lowest first. Returns 0 if the input ends before the number
+/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input ends before the number
    or the number has over 64 bits. */
 static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     int shift;
@@ -10058,7 +10068,7 @@ static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
     const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
-/* Returns what a node's number becomes the base of its children by, with XOR. */
+/* Returns the offset of a node: the node's number XOR the offset is the base of its children. */
 static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
 
 /* Goes from a node to its child by c. Returns 0 if there is none. */
@@ -10166,7 +10176,8 @@ static void tfm__trie_build(tfm__sentencepiece *p) {
 static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
     int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
     if (node == 0) return t->root[(unsigned char)c];
-    while (child < end && t->labels[child] != c) child++; /* mostly few, in one cache line */
+    /* most nodes have few children, whose labels are in one cache line */
+    while (child < end && t->labels[child] != c) child++;
     return child < end ? child : -1;
 }
 /* Returns the node to which size bytes of text lead from node, or -1. */

@@ -29,42 +29,46 @@ IN is one of
                        (sources up to half its window), Blenderbot, Blenderbot-small, T5 (v1.1,
                        FLAN-T5, ByT5, MADLAD-400), mT5, UMT5; Whisper and Speech2Text behind their
                        convolutions, the decoders of TrOCR, Donut and Nougat, and Florence-2's
-                       language model, whose sources are vectors.
+                       language model. Their sources are vectors, which your program computes.
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
-                       config.json. int8 and int16 weights become f32 by their scales.
+                       config.json. int8 and int16 weights are multiplied by their scales and
+                       become f32.
     Marian             model.npz or its directory, with decoder.yml and vocabularies (HPLT's too);
                        model.bin, or a folder of Firefox or Bergamot: model.*.bin, vocab.*.spm (or
                        srcvocab and trgvocab), lex.*.bin, each perhaps as .gz, and browsermt's
-                       config*.yml. int8 (intgemm8) stays I8, its bytes copied; int16 becomes f32.
-                       What is packed for a CPU or by FBGEMM is refused. The lexical shortlist
-                       (lex*.bin, or text: lex*.s2t.gz) goes along, for translate --shortlist.
+                       config*.yml. int8 (intgemm8) stays int8 with the same bytes; int16 becomes
+                       f32. Files packed for one kind of CPU (or by FBGEMM) are refused. OUT also
+                       gets the lexical shortlist (lex*.bin, or as text lex*.s2t.gz), which
+                       translate --shortlist uses.
     OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
     PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
                        "state_dict", "model" or "model_state_dict"), or a safetensors file.
 
-An IN that is no path but looks like a name of Hugging Face's hub is fetched by the package
-huggingface_hub, as its environment says (cache, HF_HUB_OFFLINE, HF_TOKEN); --revision R for
-another than the newest.
+If IN is not a path but looks like a name on Hugging Face's hub, the package huggingface_hub
+downloads it. Its environment variables apply (cache, HF_HUB_OFFLINE, HF_TOKEN). --revision R takes
+another revision than the newest.
 
-A checkpoint may come from anybody. No code of a pickle is run: the tensors are read from it, and a
-pickle that holds other objects, such as a whole module, is refused with the name of their class. A
-file that is not what it should be ends in a message and no OUT. NumPy is enough, with PyYAML for
-Marian's files.
+A checkpoint may come from anybody. The converter reads the tensors of a pickle and runs none of its
+code. It refuses a pickle that has other objects, such as a whole module, and names their class. If a
+file is malformed, the converter prints a message and writes no OUT. It needs only NumPy, and PyYAML
+for Marian's files.
 
-A directory's tokenizer goes into the file: SentencePiece models as they are, a tokenizer.json with
-pieces as one, beside it a vocabulary where ids are not the pieces' own; GPT-2's byte-level BPE
-(BART, MVP, LED, Blenderbot, CodeT5), whose variants are refused; else tokens with spaces between. So do its licence, source and revision, as far as it tells them; --set license=TEXT,
-source= and revision= say them. What the family does not compute as transformer.h does is refused by
-name.
+OUT also gets the directory's tokenizer. A SentencePiece model is copied. A tokenizer.json with
+pieces becomes a SentencePiece model, with a vocabulary beside it if the ids are not the positions of
+the pieces. GPT-2's byte-level BPE (BART, MVP, LED, Blenderbot, CodeT5) becomes its vocabulary and
+merges; its variants are refused. Any other vocabulary becomes tokens between spaces. OUT also gets
+licence, source and revision if the directory has them; --set license=TEXT, source=TEXT and
+revision=TEXT state them. If a setting makes the model compute what transformer.h does not, the
+converter refuses it and names the setting.
 
-Where the engine of the checkpoint (transformers or ctranslate2) is installed and build/forward is
-there, some random sentences go through both before OUT is written. If the largest difference is more
-than rounding makes, nothing is written and the exit status is 1; --force writes OUT nevertheless and
-prints a warning. --no-check leaves the comparison out. With --dtype and --packed, the numbers are
-compared before they are rounded to the lower precision.
+If the checkpoint's engine (transformers or ctranslate2) is installed and build/forward exists, the
+converter runs random sentences through both before it writes OUT. If they differ by more than
+rounding, it writes nothing and the exit status is 1; with --force it writes OUT and prints a warning.
+--no-check skips the comparison. With --dtype and --packed, it compares before it rounds to the lower
+precision.
 
-A checkpoint of PyTorch has no names to rely on. What is found by itself in it, behind any prefix
+PyTorch checkpoints have no standard names. The converter recognizes these, after any prefix
 ("module.", "model.transformer." ...):
 
     nn.Transformer     X.layers.N.self_attn.in_proj_weight and its family. The stack whose layers
@@ -75,22 +79,23 @@ A checkpoint of PyTorch has no names to rely on. What is found by itself in it, 
     Encoder.layers.N   enc_self_attn.W_Q/W_K/W_V/fc, dec_self_attn, dec_enc_attn, pos_ffn.fc.0/2:
                        no biases, plain norms, sinusoidal_per_index positions.
     embeddings         src_embed, src_tok_emb.embedding, encoder_embedding, tgt_emb, decoder.embed,
-                       trg_embedding ...; one embedding that names no side serves both.
-    generator          generator, fc_out, out, projection, linear_out, lm_head ..., where its rows
-                       are those of the target embedding.
-    positions          pe, pos_encoding.pe, pos_embedding.weight ...: a table that a formula gives
-                       is left out and the formula goes into the config; any other table is
-                       written as learned positions.
+                       trg_embedding ...; one embedding without a side in its name serves both.
+    generator          generator, fc_out, out, projection, linear_out, lm_head ..., if it has as
+                       many rows as the target embedding.
+    positions          pe, pos_encoding.pe, pos_embedding.weight ...: if a known formula gives the
+                       table, the config gets the formula instead; any other table is written as
+                       learned positions.
 
-Nothing is guessed beyond that. A tensor without a place is listed and nothing is written until it
-is mapped or dropped. The names to use are those that the listing shows:
+It guesses nothing else. If a tensor has no place, the converter lists it and writes nothing until
+you map or drop it. Use the names that the list shows:
 
     --map head.weight=generator.weight     one tensor; repeat OLD to tie it to two names
     --map enc.blocks.=encoder.layers.      every name that begins with OLD
     --drop '*.criterion.*'                 a shell pattern
-    --prefix ema.                          only the names behind it
+    --prefix ema.                          only names that begin with it
 
-NEW is one of these, N from 0, ATTN self_attn or multihead_attn (of decoders: the memory's):
+NEW is one of these. N counts from 0. ATTN is self_attn, or in decoders also multihead_attn, which
+attends to the memory:
 
     src_projection.weight [D, D_in] and .bias, of sources that are embeddings
     src_embedding.weight [V, D]    tgt_embedding.weight    generator.weight [V, D] and .bias [V]
@@ -98,36 +103,36 @@ NEW is one of these, N from 0, ATTN self_attn or multihead_attn (of decoders: th
     encoder. and decoder.layers.N. ATTN.in_proj_weight [3D, D], in_proj_bias, or ATTN.q_proj.weight
         [D, D] and .bias, k_proj, v_proj; ATTN.out_proj.weight and .bias; linear1.weight [F, D] and
         .bias, linear2.weight [D, F] and .bias; norm1.weight and .bias, norm2, of decoders norm3;
-        of gated feed-forwards linear1_gate.weight [F, D] and .bias, which is what is activated;
+        of gated feed-forwards linear1_gate.weight [F, D] and .bias, which the activation is applied to;
         self_attn.relative_positions.weight [buckets, heads]
     encoder.norm.weight and .bias, decoder.norm; encoder.relative_positions.weight, decoder's
 
-What the checkpoint says of decoding (generation_config.json, decoder.yml, CTranslate2's defaults)
-becomes the config's "decoding": --set decoding=none leaves that out, --set decoding.beam=4 and the
-like state it.
+The checkpoint's decoding defaults (generation_config.json, decoder.yml, CTranslate2's defaults)
+become the config's "decoding". --set decoding=none leaves them out; --set decoding.beam=4 and similar
+options replace one.
 
-Every key of config.json and generation_config.json is used, known to change nothing, or refused,
-where its value asks for something that transformer.h does not compute. A key that this converter
+Every key of config.json and generation_config.json is used, or known to change nothing, or refused
+because its value asks for something that transformer.h does not compute. A key that this converter
 does not know is refused too, if it may be a field: if a newer transformers wrote the file, or if the
 installed one has such a field. --ignore-key KEY leaves a key out. The same holds for
-tokenizer_config.json, special_tokens_map.json and tokenizer.json (tokenizer_fields.py). Texts are
-cut and joined as the AutoTokenizer of transformers 5 does it.
+tokenizer_config.json, special_tokens_map.json and tokenizer.json (tokenizer_fields.py). OUT's
+tokenizer gives the ids and texts of the AutoTokenizer of transformers 5.
 
-What weights cannot tell, --set has to say: the number of heads, and for nn.Transformer norm,
-activation, embedding_scale, and positions where there is no table. Nothing is written until they
-are stated; the message lists what is open. An id may be given as a token of its vocabulary. --heads
-N is short for --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, further spellings of
-it follow after tabs. Without --tgt-vocab the source's serves both sides. Every tensor keeps its
-type unless --dtype says otherwise, int8 with its scales too; float64 becomes f32.
+State with --set what the weights do not show: the number of heads, and for nn.Transformer norm,
+activation, embedding_scale, and positions if there is no table. Until then nothing is written, and
+the message lists what is missing. You can write an id as a token of its vocabulary. --heads N is
+short for --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, and further spellings of it
+follow after tabs. Without --tgt-vocab the source's vocabulary serves both sides. Every tensor keeps
+its type unless you give --dtype, also int8 with its scales; float64 becomes f32.
 
---packed writes what build/quantize --packed makes of the file, which has to be there.
+--packed runs build/quantize --packed on the result. build/quantize must exist.
 
---core writes an encoder and a decoder without embeddings and generator, for programs that use the
-stacks alone; the model loader refuses such a file.
+--core writes an encoder and a decoder without embeddings and generator, for programs that call
+tfm_encoder and tfm_decoder themselves. tfm_model_load refuses such a file.
 
-OUT is written whole or not at all, and must be a regular file or a new name: devices, folders,
-pipes and symbolic links are refused. The exit status is 0, or 1 with the reasons on stderr and OUT
-untouched.
+OUT is written whole or not at all. It must be a regular file or a new name; devices, folders, pipes
+and symbolic links are refused. The exit status is 0; if it is 1, standard error has the reasons and
+OUT is untouched.
 """
 
 from __future__ import annotations
