@@ -7947,13 +7947,6 @@ static double tfm__score_normalize(const tfm_session *s, const tfm__hypothesis *
     return score == score ? score : -INFINITY;
 }
 
-/* Returns the score of a hypothesis that ended. */
-static double tfm__score_final(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
-    double score = tfm__score_normalize(s, h, h->length + (h->finish == TFM_ENDED));
-    if (s->decode.coverage_penalty > 0) score += tfm__score_coverage(s, b, h);
-    return score;
-}
-
 /* Returns the logits of hypothesis k of a sentence after a step. */
 static tfm__logits tfm__logits_get(const tfm_session *s, int64_t b, int64_t k) {
     const tfm__shortlist *l = &s->shortlist;
@@ -7987,10 +7980,9 @@ static double tfm__logits_log_sum(const tfm__kernels *kernels, const float *x, i
 /* ---- what may come next ---- */
 
 static int tfm__search_is_end(const tfm_session *s, int32_t id) {
-    int32_t i;
-    for (i = 0; i < s->decode.n_ends; i++)
-        if (s->decode.ends[i] == id) return 1;
-    return 0;
+    int32_t i = 0;
+    while (i < s->decode.n_ends && s->decode.ends[i] != id) i++;
+    return i < s->decode.n_ends;
 }
 
 /* Returns the end token if this step must choose it, as the last one that the cap allows, or -1. */
@@ -8026,11 +8018,7 @@ static void tfm__ban_add_ends(tfm_session *s) {
 
 /* Returns whether the last n_tail ids are those of tail. */
 static int tfm__ids_end_in(const int32_t *ids, int32_t n, const int32_t *tail, int32_t n_tail) {
-    int32_t i;
-    if (n_tail > n) return 0;
-    for (i = 0; i < n_tail; i++)
-        if (ids[n - n_tail + i] != tail[i]) return 0;
-    return 1;
+    return n_tail <= n && !memcmp(ids + n - n_tail, tail, (size_t)n_tail * sizeof *ids);
 }
 
 /* Bans what must not follow the tokens ids [n]. Before them are n_start (0 or 1) start tokens,
@@ -8076,8 +8064,8 @@ static void tfm__logits_penalize(tfm_session *s, const tfm__logits *y, const int
     tfm__ban_drop(s, bans);
 }
 
-/* Prepares logits and bans for the choice of h's next token, and returns the logarithm of the sum
-   of exp(logits), which makes probabilities of them. */
+/* Prepares logits and bans for the choice of h's next token. Returns the logarithm of the sum of
+   exp(logits), by which logits become log-probabilities. */
 static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothesis *h,
                                   const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
@@ -8106,13 +8094,10 @@ static const tfm__candidate *tfm__candidates_at(const tfm__candidates *c, int64_
     return (const tfm__candidate *)c->items[i];
 }
 
-/* Adds a candidate if it is among the best so far: a heap, with the worst of them on top. */
+/* Adds a candidate if it is among the best so far. These are a heap, with the worst on top. */
 static void tfm__candidates_offer(tfm__candidates *c, double total, int32_t from, int32_t id) {
-    tfm__candidate offered;
+    tfm__candidate offered = {total, from, id};
     if (!(total > -INFINITY)) return; /* refuses NaN too */
-    offered.total = total;
-    offered.from = from;
-    offered.id = id;
     if (c->n < c->capacity) {
         c->items[c->n] = &c->pool[c->n];
         c->pool[c->n++] = offered;
@@ -8185,8 +8170,8 @@ static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
     tfm__ban_drop(s, bans);
 }
 
-/* Finds the best candidates of a beam, best first. at: the row of its first hypothesis in the
-   sentence's logits. */
+/* Finds the best candidates of a beam, best first. at is the row of the beam's first hypothesis in
+   the sentence's logits. */
 static void tfm__candidates_find(tfm_session *s, const tfm__beam *beam, int32_t at,
                                  int64_t capacity) {
     tfm__candidates *c = &s->scratch.candidates;
@@ -8222,19 +8207,21 @@ static double tfm__sample_weight(const tfm_session *s, double logit, double max)
     return exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
 }
 
-/* Returns how many candidates, best first, have the sum of weights wanted (or all). Sets sum. */
-static int64_t tfm__sample_count(const tfm_session *s, double max, double wanted, double *sum) {
-    const tfm__candidates *c = &s->scratch.candidates;
+/* Keeps the first candidates that have the sum of weights wanted (or all), and returns their sum. */
+static double tfm__sample_keep(tfm_session *s, double max, double wanted) {
+    tfm__candidates *c = &s->scratch.candidates;
+    double sum = 0;
     int64_t i;
-    *sum = 0;
-    for (i = 0; i < c->n && *sum < wanted; i++)
-        *sum += tfm__sample_weight(s, tfm__candidates_at(c, i)->total, max);
-    return i;
+    for (i = 0; i < c->n && sum < wanted; i++)
+        sum += tfm__sample_weight(s, tfm__candidates_at(c, i)->total, max);
+    c->n = i;
+    return sum;
 }
 
-/* Finds the candidates that top_k and top_p allow, best first. total is the sum of all weights. */
-static void tfm__sample_top(tfm_session *s, const tfm__logits *y, int64_t n_allowed, double max,
-                            double total) {
+/* Finds the candidates that top_k and top_p allow, best first, and returns the sum of their
+   weights. total is the sum of all weights. */
+static double tfm__sample_top(tfm_session *s, const tfm__logits *y, int64_t n_allowed, double max,
+                              double total) {
     tfm__candidates *c = &s->scratch.candidates;
     const tfm_decode_options *o = &s->decode;
     int64_t most = o->top_k > 0 ? tfm__min(n_allowed, o->top_k) : n_allowed;
@@ -8245,10 +8232,10 @@ static void tfm__sample_top(tfm_session *s, const tfm__logits *y, int64_t n_allo
         c->n = 0;
         tfm__candidates_offer_all(s, 0, y, 0, 0);
         tfm__sort(c->items, c->n, tfm__candidates_compare);
-        if (!(o->top_p > 0 && o->top_p < 1)) return;
-        if (o->top_k > 0) (void)tfm__sample_count(s, max, INFINITY, &total);
-        c->n = tfm__sample_count(s, max, o->top_p * total, &sum);
-        if (sum >= o->top_p * total || c->capacity == most) return;
+        if (!(o->top_p > 0 && o->top_p < 1)) return tfm__sample_keep(s, max, INFINITY);
+        if (o->top_k > 0) total = tfm__sample_keep(s, max, INFINITY);
+        sum = tfm__sample_keep(s, max, o->top_p * total);
+        if (sum >= o->top_p * total || c->capacity == most) return sum;
     }
 }
 
@@ -8266,10 +8253,7 @@ static int32_t tfm__sample_draw(tfm_session *s, const tfm__logits *y, double uni
     for (v = 0; v < y->n; v++)
         if (!s->bans.set[tfm__logits_id(y, v)] && y->x[v] > -INFINITY)
             total += tfm__sample_weight(s, (double)y->x[v], max), n++;
-    if (from_top) {
-        tfm__sample_top(s, y, n, max, total);
-        (void)tfm__sample_count(s, max, INFINITY, &total);
-    }
+    if (from_top) total = tfm__sample_top(s, y, n, max, total);
     total *= uniform;
     for (i = 0; i < (from_top ? c->n : y->n) && total >= 0; i++) {
         int32_t id = from_top ? tfm__candidates_at(c, i)->id : tfm__logits_id(y, i);
@@ -8293,7 +8277,9 @@ static void tfm__beam_finish(tfm_session *s, tfm__beam *beam, const tfm__hypothe
     tfm__hypothesis *ended = beam->ended, last = *h;
     int32_t at, max = s->search.max_ended;
     last.finish = finish;
-    last.score = tfm__score_final(s, beam->sentence, &last);
+    last.score = tfm__score_normalize(s, h, h->length + (finish == TFM_ENDED));
+    if (s->decode.coverage_penalty > 0)
+        last.score += tfm__score_coverage(s, beam->sentence, &last);
     beam->n_ended++;
     for (at = beam->n_kept; at > 0 && ended[at - 1].score < last.score; at--)
         if (at < max) ended[at] = ended[at - 1];
@@ -8323,9 +8309,9 @@ static int tfm__beam_is_done(const tfm_session *s, const tfm__beam *beam) {
     return beam->n_ended >= tfm__max(1, (int64_t)floor(s->search.beam * patience + 0.5));
 }
 
-/* Advances a beam by one token. items are n candidates, best first, that continue from [n_from]. Of
-   the first search.beam candidates those that end are finished, and the first search.beam that do
-   not end run on. Without candidates all hypotheses are stuck. */
+/* Advances a beam by one token. items are n candidates, best first, which continue the hypotheses
+   from [n_from]. Among the first search.beam candidates, those that end are finished. The first
+   search.beam candidates that do not end run on. Without candidates all hypotheses are stuck. */
 static void tfm__beam_advance(tfm_session *s, tfm__beam *beam, const tfm__hypothesis *from,
                               int32_t n_from, void *const *items, int64_t n) {
     tfm__hypothesis *next = s->scratch.next;
@@ -8355,8 +8341,8 @@ static void tfm__beam_advance(tfm_session *s, tfm__beam *beam, const tfm__hypoth
     if (tfm__beam_is_done(s, beam)) beam->n_live = 0;
 }
 
-/* Draws the next tokens of n samples, from number first on, which are all at the first's hypothesis.
-   at: its row in the sentence's logits. */
+/* Draws the next token of each of n samples, whose beams begin at first. All samples continue the
+   hypothesis of first, whose row in the sentence's logits is at. */
 static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n, int32_t at) {
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->scratch.candidates;
@@ -8376,7 +8362,8 @@ static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n, int
     tfm__ban_drop(s, bans);
 }
 
-/* Begins the alternatives: the best tokens that are no end, with a beam for each. */
+/* Begins the alternatives: finds the best tokens that are not end tokens, and gives each its own
+   beam. */
 static void tfm__sentence_branch(tfm_session *s, int32_t b) {
     const tfm_decode_options *o = &s->decode;
     tfm__beam *beams = tfm__beam_at(s, b, 0);
@@ -8499,8 +8486,8 @@ static void tfm__shortlist_gather(tfm_session *s, const tfm_batch *src) {
     for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
 
-/* Computes the logits of the rows x, where tfm__logits_get finds them. A shortlist's logits have
-   the same bits as the full projection's, except with BLAS. */
+/* Computes the logits of the rows x and writes them where tfm__logits_get finds them. A shortlist's
+   logits have the same bits as the full projection's, except with BLAS. */
 static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
     tfm__rows out = tfm__rows_make(s->step.logits, x->B, 1, s->model->config.tgt_vocab_size);
@@ -8700,7 +8687,7 @@ TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *opt
     else if (options) memset(options, 0, sizeof *options);
 }
 
-/* Lists the running hypotheses: their rows, sentences, last tokens and ancestries. */
+/* Lists the rows, sentences, last tokens and ancestries of the running hypotheses. */
 static void tfm__step_list(tfm_session *s) {
     const tfm_config *c = &s->model->config;
     int32_t b, g, k, n = 0;
@@ -8902,8 +8889,8 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *s, int32_t row, int32_t ran
     return TFM_OK;
 }
 
-/* Returns the logits [V] of hypothesis k of a sentence at the last step. Those of a shortlist move
-   to their ids' places, the last first, because the list is in ascending order. */
+/* Returns the logits [V] of hypothesis k of a sentence at the last step. The logits of a shortlist
+   move to the places of their ids. The last one moves first, because ids are in ascending order. */
 static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t k) {
     tfm__logits y = tfm__logits_get(s, b, k);
     int64_t v;
