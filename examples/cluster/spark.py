@@ -3,9 +3,9 @@
     spark-submit examples/cluster/spark.py MODEL IN OUT --column text [--format parquet] [--map] [--beam 4]
     spark-submit --files model.safetensors examples/cluster/spark.py model.safetensors IN OUT ...
 
-MODEL is a path that exists on every worker, or a file that --files ships. Every machine needs
-transformer_h (pip install tools/python). OUT has two additional columns: translation, and error,
-which says why a translation is null. With --map the workers of a machine share the memory of a
+MODEL is a path that exists on every worker, or a file that --files sends to them. Every machine needs
+transformer_h (pip install ./tools/python). OUT has two additional columns, translation and error. If
+a translation is null, error says why. With --map the workers of a machine share the memory of a
 packed model file.
 
 To use this file as a module, call addPyFile("examples/cluster/spark.py") and then
@@ -60,13 +60,13 @@ def translated(frame: DataFrame, column: str, path: str, *, map: bool = False,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("input")
-    parser.add_argument("output")
-    parser.add_argument("--column", required=True)
-    parser.add_argument("--format", default="parquet")
-    parser.add_argument("--map", action="store_true")
-    parser.add_argument("--beam", type=int)
+    parser.add_argument("model", metavar="MODEL", help="the model file")
+    parser.add_argument("input", metavar="IN", help="the table to read")
+    parser.add_argument("output", metavar="OUT", help="the table to write")
+    parser.add_argument("--column", required=True, help="the column to translate")
+    parser.add_argument("--format", default="parquet", help="format of both tables (default parquet)")
+    parser.add_argument("--map", action="store_true", help="map the model file into memory")
+    parser.add_argument("--beam", type=int, metavar="N", help="keep N hypotheses (default: the model's)")
     args = parser.parse_args()
     session = SparkSession.builder.appName("translate").getOrCreate()
     session.sparkContext.addPyFile(os.path.abspath(__file__))

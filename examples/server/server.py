@@ -670,7 +670,9 @@ def arguments():
         parser.add_argument(flag, default=default, type=checked if kind in (int, float) else kind,
                             metavar="X" if kind is str else "N", help=what, **more)
 
-    parser.add_argument("models", nargs="+", metavar="[SOURCE[:TARGET]=]FILE")
+    parser.add_argument("models", nargs="+", metavar="[SOURCE[:TARGET]=]FILE",
+                        help="a model file and the languages that it translates; without TARGET, or without both, "
+                        "the caller chooses")
     option("--host", "127.0.0.1", "address to listen on (default %(default)s)", str)
     option("--port", 5000, "port to listen on (default %(default)s)")
     option("--threads", os.cpu_count() or 1, "number of workers (default %(default)s, the cores)")
@@ -680,21 +682,22 @@ def arguments():
                         help="convert the weights to this type (default: as in the file)")
     parser.add_argument("--map", action="store_true",
                         help="map packed model files into memory; nothing may change them meanwhile")
-    option("--queue", 4096, "most sentences that wait; status 503 above (default %(default)s)")
-    option("--timeout", 30.0, "most seconds for a translation (default %(default)s)", float)
-    option("--read-timeout", 10.0, "most seconds for a request's head, and for its body "
+    option("--queue", 4096, "most sentences that may wait; more get status 503 (default %(default)s)")
+    option("--timeout", 30.0, "most seconds that a translation may take (default %(default)s)", float)
+    option("--read-timeout", 10.0, "most seconds in which a request's head, and then its body, must arrive "
            "(default %(default)s)", float)
     option("--body-limit", 1 << 20, "most bytes of a request's body (default %(default)s)")
     option("--char-limit", 50000, "most characters of a request's texts (default %(default)s)")
     option("--batch-limit", 1024, "most texts of a request (default %(default)s)")
     option("--alternatives-limit", 5, "most alternatives of a request (default %(default)s)")
     option("--max-source", 512, "most tokens of a sentence (default %(default)s)")
-    option("--req-limit", None, "most requests per minute and API key, or address; status 429 above "
+    option("--req-limit", None, "most requests per minute of an API key or address; more get status 429 "
            "(default: no limit)")
-    option("--connections", 1000, "most connections at a time; status 503 above (default %(default)s)")
-    option("--api-keys", None, "file with one key per line; requests must have one of the keys", str)
+    option("--connections", 1000, "most connections at a time; more get status 503 (default %(default)s)")
+    option("--api-keys", None, "file with one key per line; requests must have one of the keys (default: none needed)", str)
     parser.add_argument("--cors", action="append", metavar="ORIGIN",
-                        help="origin of pages that may use the server: https://x.org, or * for all")
+                        help="origin of pages that may use the server: https://x.org, or * for all; may be repeated "
+                        "(default: none)")
     return parser.parse_args()
 
 

@@ -90,11 +90,13 @@ static option table[] = {
     {"usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out\n\n"
      "Translates files or standard input, one sentence per line, to standard output, one line\n"
      "for each. Output is flushed whenever the input pauses, at the latest when a batch is full.\n"
-     "A line break inside a translation is written as a space, and so is a tab where tabs\n"
-     "separate fields.\n\n"
+     "A line break inside a translation is written as a space, and so is a tab if tabs separate\n"
+     "fields of the output.\n\n"
      "If the FILE right after MODEL ends in .safetensors, it is a second model, and it translates\n"
      "the output of the first. Search and sampling options apply to both models. --prefix,\n"
-     "--alternatives, --n-best, --scores and --to apply to the second, --from to the first.",
+     "--alternatives, --n-best, --scores and --to apply to the second only, --from to the first.\n"
+     "Tags and copied text are placed by the alignment: for each word of the translation, the\n"
+     "source word to which the model attended most.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"model", NULL, OPTION_OPERAND, &opt.model, 0, 0, 0, NULL},
     {"files", NULL, OPTION_REST, &opt.files, 0, 0, 0, NULL},
@@ -105,8 +107,8 @@ static option table[] = {
     {"--html", NULL, OPTION_FLAG, &opt.html, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is an HTML or XML document: translate its text by sentences.\n"
-     "Tags are placed by the alignment. Block tags end sentences. Code and\n"
-     "elements with translate=\"no\" are copied"},
+     "Tags keep their words. Block tags end sentences. Code and elements\n"
+     "with translate=\"no\" are copied"},
     {"--markdown", NULL, OPTION_FLAG, &opt.markdown, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is Markdown: translate it as --html does. Wrapped paragraphs\n"
@@ -120,27 +122,29 @@ static option table[] = {
      "the input)"},
     {"--srt", NULL, OPTION_FLAG, &opt.srt, 0, 0, NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is SubRip or WebVTT subtitles: numbers and times stay. A\n"
-     "sentence over several lines or cues is translated whole, then divided"},
+     "sentence over several lines or cues is translated as a whole, and the\n"
+     "translation is divided again"},
     {"--tokens", NULL, OPTION_FLAG, &opt.tokens, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
-     "input and output lines are vocabulary tokens separated by spaces; in a\n"
-     "token \\s \\t \\n \\v \\f \\r \\u0085 ... are whitespace, \\\\ a backslash"},
+     "input and output lines are vocabulary tokens separated by spaces. In a\n"
+     "token, \\s \\t \\n \\v \\f \\r \\u0085 ... mean whitespace, \\\\ a backslash"},
     {"--protect", NULL, OPTION_FLAG, &opt.protect, 0, 0, 0,
      "copy addresses, numbers with units, emoji and code: remove them from\n"
-     "the source and insert them in the translation, placed by the\n"
-     "alignment. A line in capitals is translated in small letters, and its\n"
-     "translation is written in capitals"},
+     "the source and insert them in the translation. A line in capitals is\n"
+     "translated in small letters, and its translation is written in\n"
+     "capitals"},
     {"--column", "N", OPTION_INTEGER, &opt.column, 1, 1000000, 0,
      "lines are rows of a table with tabs between columns: translate column\n"
      "N (from 1) and copy the others"},
     {"--first-line", "N", OPTION_INTEGER, &opt.first_line, 1, INT32_MAX, 0,
-     "number input lines from N (default 1) in messages, --n-best and --seed;\n"
-     "for input that is a part of a larger file"},
+     "the number of the first input line (default 1), for messages, --n-best\n"
+     "and --seed; for input that is a part of a larger file"},
     {"--from", "CODE", OPTION_PATH, &opt.from, 0, 0, 0,
      "language of the source, for multilingual models (eng_Latn, fra ...)"},
-    {"--to", "CODE", OPTION_PATH, &opt.to, 0, 0, 0, "language of the translation"},
+    {"--to", "CODE", OPTION_PATH, &opt.to, 0, 0, 0,
+     "language of the translation, for multilingual models"},
     {"--via", "CODE", OPTION_PATH, &opt.via, 0, 0, OF_SECOND,
-     "language between the two models, for those that are multilingual"},
+     "language between two models of which one or both are multilingual"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 1000000, 0,
      "translate up to N sentences together (default 64)"},
     {"--threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, 0,
@@ -169,18 +173,22 @@ static option table[] = {
     {"--verbose", NULL, OPTION_FLAG, &opt.verbose, 0, 0, 0,
      "write the decoding defaults of the model file to standard error"},
     {"--length-penalty", "X", OPTION_NUMBER, &opt.decode.length_penalty, -100, 100, NOT_SCORE,
-     "rank hypotheses by sum / length^X (default: the model's, or 0)"},
+     "rank hypotheses by their sum of log-probabilities divided by length^X,\n"
+     "the length in tokens (default: the model's, or 0)"},
     {"--max-length", "N", OPTION_INTEGER, &opt.max_length, 1, 1000000, NOT_SCORE,
      "stop each sentence after N target tokens (default: the model's, or\n"
-     "2 x source + 16)"},
+     "twice the source's tokens plus 16)"},
     {"--min-length", "N", OPTION_INTEGER, &opt.decode.min_length, 0, 1000000, NOT_SCORE,
-     "generate at least N target tokens; must be less than --max-length"},
+     "generate at least N target tokens, fewer than --max-length (default:\n"
+     "the model's, or 0)"},
     {"--no-repeat-ngram", "N", OPTION_INTEGER, &opt.decode.no_repeat_ngram, 0, 1000000, NOT_SCORE,
-     "never repeat a sequence of N tokens"},
+     "never repeat a sequence of N tokens (default: the model's, or 0: off)"},
     {"--repetition-penalty", "X", OPTION_NUMBER, &opt.decode.repetition_penalty, 0.01, 100,
-     NOT_SCORE, "above 1: make tokens that were already generated less likely"},
+     NOT_SCORE,
+     "above 1: make tokens that were already generated less likely (default:\n"
+     "the model's, or 1)"},
     {"--prefix", "FILE", OPTION_PATH, &opt.prefix, 0, 0, NOT_SCORE | NOT_DOCUMENT | NOT_MARKUP,
-     "begin translation n with line n of FILE; a blank line is no constraint"},
+     "begin the translation of line n with line n of FILE, unless it is blank"},
     {"--alternatives", "N", OPTION_INTEGER, &opt.decode.alternatives, 1, 1000,
      NOT_SCORE | NOT_SAMPLE | NOT_DOCUMENT | NOT_COLUMN | NOT_MARKUP,
      "write the N most likely continuations of the prefix, each translated\n"
@@ -193,19 +201,19 @@ static option table[] = {
      "draw tokens at random instead of searching; --n-best N draws N\n"
      "independent samples"},
     {"--temperature", "X", OPTION_NUMBER, &opt.decode.temperature, 0.01, 100, OF_SAMPLE,
-     "above 1: more variety; below: less (default 1)"},
+     "above 1: more random; below 1: less random (default 1)"},
     {"--top-k", "N", OPTION_INTEGER, &opt.decode.top_k, 1, 1000000, OF_SAMPLE,
-     "draw only from the N most probable tokens"},
+     "draw only from the N most probable tokens (default: from all)"},
     {"--top-p", "X", OPTION_NUMBER, &opt.decode.top_p, 0.0001, 1, OF_SAMPLE,
      "draw only from the smallest set of most probable tokens whose total\n"
-     "probability is at least X"},
+     "probability is at least X (default 1)"},
     {"--seed", "N", OPTION_SEED, &opt.decode.seed, 0, 0, OF_SAMPLE,
      "draw line n with seed N + n (default 0)"},
     {"\nscoring", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0,
      NOT_DOCUMENT | NOT_COLUMN | NOT_SECOND | NOT_PROTECT,
      "do not translate: score line n of FILE as the translation of line n,\n"
-     "and write its sum of log-probabilities"},
+     "and write the sum of its tokens' log-probabilities (base e)"},
     {"--per-token", NULL, OPTION_FLAG, &opt.per_token, 0, 0, OF_SCORE,
      "with --score: also write a tab and the log-probability of each token,\n"
      "the end token's last (as --scores=tokens does)"},
@@ -219,13 +227,13 @@ static option table[] = {
      "with --tokens: write the end token too, if the translation has one"},
     {"--scores", "tokens", OPTION_FLAG, &opt.scores, 0, 0, NOT_DOCUMENT | NOT_MARKUP,
      "write the score and a tab before each translation: the sum of\n"
-     "log-probabilities, divided by length^X with a length penalty. =tokens\n"
-     "adds the log-probability of each token, separated by spaces, the end\n"
-     "token's last (0 if there is none), and a tab"},
+     "log-probabilities (base e), divided by length^X with a length penalty.\n"
+     "=tokens adds the log-probability of each token, separated by spaces,\n"
+     "the end token's last (0 if there is none), and a tab"},
     {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000,
      NOT_SCORE | NOT_DOCUMENT | NOT_COLUMN | NOT_MARKUP,
-     "write the N best translations, one per line: the number of the input\n"
-     "line, a tab, the text"},
+     "write the N best translations (default 1), one per line: the number of\n"
+     "the input line, a tab, the text"},
     {"--align", NULL, OPTION_FLAG, &opt.align, 0, 0,
      NOT_SCORE | NOT_DOCUMENT | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
      "write a tab and the alignment after each translation: source-target\n"
@@ -233,8 +241,9 @@ static option table[] = {
      "token attends to most"},
     {"--attention", "FILE", OPTION_PATH, &opt.attention, 0, 0,
      NOT_SCORE | NOT_SECOND | NOT_PROTECT | NOT_MARKUP,
-     "draw the attention for the first sentence that is not blank as SVG:\n"
-     "last layer, mean over heads"},
+     "draw the attention of the first sentence that is not blank as SVG: the\n"
+     "mean over the heads of the last layer, or over the alignment heads that\n"
+     "the model file names"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "print this text; so does -h"},
     {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "print the version number"},
     {"\nExit status: 0: all lines were translated, or --keep-going was given. 1: some lines could\n"

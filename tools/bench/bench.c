@@ -92,17 +92,17 @@ static option table[] = {
      "       bench MODEL [options] < lines\n"
      "       bench --write FILE [--weights TYPE] [--vocabulary N] [--seed N]\n"
      "\n"
-     "Without MODEL, bench measures Transformer base with random weights: 6 + 6 layers, 512 wide,\n"
-     "8 heads, FFN 2048, post-norm, ReLU, 32,000 tokens, one embedding for both sides. The end\n"
-     "token is forbidden, so all translations have 64 tokens.\n"
+     "Without MODEL, bench measures the base model of Vaswani et al. 2017 with random weights:\n"
+     "6 + 6 layers, 512 wide, 8 heads, feed-forward 2048, post-norm, ReLU, 32,000 tokens, one\n"
+     "embedding for both sides. The end token is forbidden, so all translations have 64 tokens.\n"
      "\n"
      "  encode-BxS           the encoder on B sentences of S tokens: 1x32, 1x128, 8x128, 1x512\n"
      "  forward-32x10-32x20  encoder and decoder, teacher-forced, vocabulary of 10,000 tokens\n"
      "  greedy-1, greedy-32  1 or 32 sentences of 32 tokens, greedy\n"
      "  beam4-1, beam4-16    1 or 16 sentences of 32 tokens, beam 4\n"
      "  product-MxKxN        one matrix product: 128x512x2048, 2048x2048x2048\n"
-     "  load                 loading a file with matrices of the given type; also the peak of\n"
-     "                       memory after loading and after greedy-1\n"
+     "  load                 loading a file with matrices of the given type; also the largest\n"
+     "                       use of memory after loading and after greedy-1\n"
      "\n"
      "With MODEL, bench measures sentences per second over all lines, sorted by length, with\n"
      "beam 1 and 4.\n",
@@ -116,29 +116,33 @@ static option table[] = {
      "N sessions at the same time, with a thread each (default 1);\n"
      "each has the whole workload, or every N-th batch of lines"},
     {"--neighbour", NULL, OPTION_FLAG, &opt.neighbour, 0, 0, 0,
-     "measures while another thread keeps reading 200 MB"},
+     "measures while another thread reads 200 MB again and again"},
     {"--weights", "TYPE", OPTION_PATH, &opt.type, 0, 0, 0,
      "f32, f16, bf16 or int8: the type of packed matrices\n"
      "(default: as stored; f32 for the random model)"},
-    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0, "stores keys and values as F16"},
+    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0, "stores keys and values as F16 (default: F32)"},
     {"--bf16-attention", NULL, OPTION_FLAG, &opt.bf16_attention, 0, 0, 0,
-     "multiplies bf16 in the encoder's attention, if the CPU can"},
+     "multiplies bf16 in the encoder's attention, if the CPU can\n"
+     "(default: F32)"},
     {"--repeat", "N", OPTION_INTEGER, &opt.repeat, 1, MOST_REPEATS, 0,
-     "times N runs after one that does not count, 1 to 1000"},
+     "times N runs, 1 to 1000, after one that does not count\n"
+     "(default: see --seconds)"},
     {"--seconds", "S", OPTION_NUMBER, &opt.how.seconds, 0, 86400, 0,
      "times runs for S seconds, but at least 3 runs (default 3)"},
     {"--parts", NULL, OPTION_FLAG, &opt.parts, 0, 0, 0,
-     "prints, from extra runs, which parts take the time"},
+     "prints the share of time of each part of the work, measured\n"
+     "in extra runs"},
     {"--steps", NULL, OPTION_FLAG, &opt.steps, 0, 0, 0,
-     "prints times of decoding steps: percentiles, by position"},
+     "prints percentiles of the times of decoding steps, and the\n"
+     "times by position"},
     {"--source", "N", OPTION_INTEGER, &opt.source, 1, 16384, 0,
      "source tokens of a sentence (default: the workload's)"},
     {"--target", "N", OPTION_INTEGER, &opt.target, 1, 16384, 0,
      "target tokens of a sentence (default: the workload's)"},
     {"--cpu", NULL, OPTION_FLAG, &opt.cpu, 0, 0, 0,
-     "measures CPU time, for a machine that is busy"},
+     "measures CPU time instead of elapsed time, for a busy machine"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 4096, 0,
-     "lines translated together (default 32)"},
+     "with MODEL: lines translated together (default 32)"},
     {"--json", NULL, OPTION_FLAG, &opt.json, 0, 0, 0, "prints JSON instead of a table"},
     {"--vocabulary", "N", OPTION_INTEGER, &opt.vocabulary, 10, 1000000, 0,
      "tokens of the random model (default: the workload's)"},
@@ -150,9 +154,9 @@ static option table[] = {
      "Ceilings are the limits of the machine, measured with as many threads: multiply-adds in\n"
      "registers (floats, int8 with VNNI, bf16, int8 and bf16 with AMX), and repeated reading of\n"
      "512 KB, 12 MB and 200 MB. GFLOP/s and GB/s are the least that the workload must compute and\n"
-     "read, by formula (tools/common/arithmetic.h), divided by its median time. The percentages compare\n"
-     "them with the ceilings, of the fastest unit for the type of weights. The larger percentage\n"
-     "says how close a workload is to the limits.\n"
+     "read, by formula (tools/common/arithmetic.h), divided by its median time. The percentages\n"
+     "compare GFLOP/s with the ceiling of the fastest unit for the type of weights, and GB/s with\n"
+     "that of reading. The larger percentage says how close a workload is to the limits.\n"
      "\n"
      "Exit status: 0 done, 1 an error in a file, 2 an error in the command line.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};

@@ -1,9 +1,4 @@
-"""convert.py: a trained model becomes a model file for transformer.h.
-
-    convert.py IN OUT.safetensors [--heads N] [--set KEY=VALUE ...]
-               [--src-vocab FILE [--tgt-vocab FILE]] [--map OLD=NEW ...] [--drop PATTERN ...]
-               [--ignore-key KEY ...] [--prefix P] [--dtype f32|f16|bf16]
-               [--packed f32|f16|bf16|int8] [--core] [--revision R] [--no-check | --force]
+"""Converts a trained model into a model file for transformer.h.
 
 Do this, once, where the model was trained:
 
@@ -13,7 +8,7 @@ Do this, once, where the model was trained:
         --set src_pad=1 --set tgt_pad=1 --set start=2 --set end=3 \\
         --src-vocab source.txt --tgt-vocab target.txt
 
-or with a directory, which says by itself what it is:
+or convert a directory. Its files show the settings:
 
     python convert.py opus-mt-en-mg/ model.safetensors
     python convert.py firefox/deen/ model.safetensors
@@ -560,22 +555,29 @@ def warn(model: Model, stated: Config, core: bool) -> None:
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("input", metavar="IN")
-    parser.add_argument("output", metavar="OUT", type=Path)
-    parser.add_argument("--heads", metavar="N")
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[])
-    parser.add_argument("--src-vocab", metavar="FILE", type=Path)
-    parser.add_argument("--tgt-vocab", metavar="FILE", type=Path)
-    parser.add_argument("--map", metavar="OLD=NEW", action="append", default=[])
-    parser.add_argument("--ignore-key", metavar="KEY", action="append", default=[])
-    parser.add_argument("--drop", metavar="PATTERN", action="append", default=[])
-    parser.add_argument("--prefix", metavar="P", default="")
-    parser.add_argument("--dtype", choices=tuple(TYPE_OPTIONS))
-    parser.add_argument("--packed", choices=("f32", "f16", "bf16", "int8"))
-    parser.add_argument("--revision", metavar="R")
-    parser.add_argument("--core", action="store_true")
-    parser.add_argument("--no-check", action="store_true")
-    parser.add_argument("--force", action="store_true")
+    option = parser.add_argument
+    option("input", metavar="IN", help="the checkpoint: a directory, a file, or a name on the hub")
+    option("output", metavar="OUT", type=Path, help="the model file to write")
+    option("--heads", metavar="N", help="number of attention heads, as --set n_heads=N")
+    option("--set", metavar="KEY=VALUE", action="append", default=[],
+           help="state a setting of the model file's config; may be repeated")
+    option("--src-vocab", metavar="FILE", type=Path, help="vocabulary of the sources, one token a line")
+    option("--tgt-vocab", metavar="FILE", type=Path,
+           help="vocabulary of the targets (default: that of the sources)")
+    option("--map", metavar="OLD=NEW", action="append", default=[],
+           help="rename a tensor, or all tensors whose names begin with OLD; may be repeated")
+    option("--ignore-key", metavar="KEY", action="append", default=[],
+           help="leave out a key of the config or tokenizer; may be repeated")
+    option("--drop", metavar="PATTERN", action="append", default=[],
+           help="leave out the tensors whose names match a shell pattern; may be repeated")
+    option("--prefix", metavar="P", default="", help="read only tensors whose names begin with P")
+    option("--dtype", choices=tuple(TYPE_OPTIONS), help="type of the matrices (default: as stored)")
+    option("--packed", choices=("f32", "f16", "bf16", "int8"),
+           help="run build/quantize --packed on the result, with this type")
+    option("--revision", metavar="R", help="revision on the hub (default: the newest)")
+    option("--core", action="store_true", help="write encoder and decoder without embeddings and generator")
+    option("--no-check", action="store_true", help="do not compare the result with the checkpoint's engine")
+    option("--force", action="store_true", help="write OUT even if that comparison finds a difference")
     return parser.parse_args(arguments)
 
 

@@ -1,22 +1,22 @@
-"""marian_bin.py: Marian's .bin and lexical shortlist (.bin or text), read; and a model file written as a .bin.
+"""Reads Marian's .bin files and lexical shortlists (.bin or text), and writes a model file as a .bin.
 
     cd tools && python -m convert.marian_bin MODEL.safetensors OUT.bin [--int8]
 
-The models of Firefox and Bergamot are such files. Little-endian (marian-dev, common/binary.cpp):
+The models of Firefox and Bergamot are .bin files. They are little-endian (marian-dev, common/binary.cpp):
 
     u64 1                                         the version
     u64 n, n times 4 u64                          length of the name with its NUL, type, rank, bytes
     names; the dims of all, i32; u64 and as many bytes to skip; the data of all
 
-A matrix of intgemm8 or intgemm16 is stored transposed, but for the embeddings, and its scale, an
-f32, follows: a value is an integer divided by it. NAME_QuantMultA is what a static quantization
-multiplies activations by (127 / the largest that is expected).
+A matrix of type intgemm8 or intgemm16 is stored transposed, except for embeddings. Its scale, an f32,
+follows it, and a value is an integer divided by the scale. NAME_QuantMultA is the number by which a
+static quantization multiplies activations (127 / the largest activation that is expected).
 
-MODEL has to be what Marian computes: norm=post or pre, sines before cosines with divisor d/2-1, an
-eps of 1e-6, a zero first embedding. Written are f32 weights, or with --int8 intgemm8 without static
-scales; tools/train.py --marian writes those too. A suppressed id gets a bias of -10000: a .bin has
-no other word for it. The text's model is written beside OUT, where OUT is a model.NAME.bin as
-vocab.NAME.spm, or srcvocab.NAME.spm and trgvocab.NAME.spm.
+MODEL must have the settings that Marian computes: norm=post or pre, sines before cosines with divisor
+d/2-1, an eps of 1e-6, a zero first embedding. OUT has f32 weights, or with --int8 intgemm8 weights
+without static scales (tools/train.py --marian writes static scales too). A suppressed id gets a bias
+of -10000, because a .bin has no other way to forbid it. If OUT is model.NAME.bin, the SentencePiece
+models are written beside it as vocab.NAME.spm, or as srcvocab.NAME.spm and trgvocab.NAME.spm.
 """
 
 from __future__ import annotations
@@ -358,9 +358,9 @@ def write_model(model: Path | str, out: Path | str, int8: bool = False,
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", metavar="MODEL")
-    parser.add_argument("output", metavar="OUT")
-    parser.add_argument("--int8", action="store_true")
+    parser.add_argument("model", metavar="MODEL", help="the model file to read")
+    parser.add_argument("output", metavar="OUT", help="the .bin file to write")
+    parser.add_argument("--int8", action="store_true", help="write int8 matrices instead of f32")
     options = parser.parse_args(arguments)
     try:
         write_model(options.model, options.output, options.int8)

@@ -27,8 +27,8 @@ static option table[] = {
     {"usage: inspect MODEL [options]\n"
      "\n"
      "Prints the config of MODEL, the types of its weights, its parameters by part, and the\n"
-     "operations and bytes of encoding a sentence, of a teacher-forced pass and of one decoding\n"
-     "step.\n",
+     "operations and bytes of three kinds of work: encoding a sentence, a teacher-forced pass (the\n"
+     "decoder reads a given target), and one decoding step.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"MODEL", NULL, OPTION_OPERAND, &opt.path, 0, 0, 0, NULL},
     {"--tensors", NULL, OPTION_FLAG, &opt.tensors, 0, 0, 0,
@@ -40,21 +40,22 @@ static option table[] = {
     {"--tgt", "N", OPTION_INTEGER, &opt.T, 1, MAX_TOKENS, 0,
      "target tokens of the sentence (default 32)"},
     {"\nHow many workers (sessions with a thread each) can a machine keep busy? With --cores and\n"
-     "--bandwidth a table shows the sentences per second of one worker and of all cores, by batch\n"
-     "size.\n",
+     "--bandwidth, which need each other, a table shows the sentences per second of one worker and\n"
+     "of all cores, by batch size.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"--cores", "N", OPTION_INTEGER, &opt.cores, 1, 4096, 0, "number of cores"},
+    {"--cores", "N", OPTION_INTEGER, &opt.cores, 1, 4096, 0, "number of cores of the machine"},
     {"--bandwidth", "X", OPTION_NUMBER, &opt.bandwidth, 1e-3, 1e6, 0,
-     "GB/s that all cores together read from memory"},
+     "gigabytes per second that all cores together read from memory"},
     {"--one-core", "X", OPTION_NUMBER, &opt.one_core, 1e-3, 1e6, 0,
-     "GB/s that one core alone reads (default 15, or --bandwidth)"},
+     "gigabytes per second that one core alone reads (default 15, or\n"
+     "--bandwidth if that is less)"},
     {"--rate", "X", OPTION_NUMBER, &opt.rate, 1e-3, 1e6, 0,
-     "GOP/s of one core, as build/bench prints for greedy-32\n"
-     "(default 250 for int8, else 80)"},
+     "billions of operations per second of one core, as build/bench\n"
+     "prints for greedy-32 (default 250 for int8, else 80)"},
     {"--cache", "MB", OPTION_NUMBER, &opt.cache, 0, 1e6, 0,
-     "size of the last-level cache that all cores share (default 0)"},
+     "megabytes of the last-level cache that all cores share (default 0)"},
     {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
-     "keys and values have 16 bits (tfm_session_options.cache)"},
+     "computes for keys and values of 16 bits (default: 32 bits)"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "prints this text"},
     {"\nExit status: 0 done, 1 an error in the file, 2 an error in the command line.", NULL,
      OPTION_TEXT, NULL, 0, 0, 0, NULL}};

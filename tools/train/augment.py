@@ -243,18 +243,19 @@ def main(argv: list[str] | None = None) -> None:
     p.add_argument("--away-from", nargs="*", metavar="TSV", default=[],
                    help="leave out near-copies of these pairs, usually the dev pairs")
     p.add_argument("--least", type=float, default=0.8, metavar="SIMILARITY",
-                   help="smallest similarity of near-copies (default 0.8)")
+                   help="smallest similarity of near-copies, 0 to 1 (default 0.8)")
     p.add_argument("--back", nargs=2, metavar=("SOURCES", "TARGETS"),
                    help="mix: the back-translated sources and their targets, one a line")
     p.add_argument("--best", type=float, metavar="SHARE",
-                   help="mix: keep this share of --back; SOURCES is the output of translate --scores")
+                   help="mix: keep this share of --back, those with the best scores; SOURCES is the output of "
+                   "translate --scores (default: keep all)")
     p.add_argument("--quantile", type=float, default=0.01, metavar="SHARE",
                    help="mix: drop a pair of --back if its length ratio is beyond that of all but this "
                    "share of the real pairs, on either end (default 0.01)")
     p.add_argument("--join", type=float, default=0.0, metavar="SHARE",
-                   help="mix: add joined pairs, as a share of the others")
+                   help="mix: add joined pairs, as a share of the others (default 0: none)")
     p.add_argument("--vary", type=float, default=0.0, metavar="SHARE",
-                   help="mix: add pairs with another number or name, as a share of the others")
+                   help="mix: add pairs with another number or name, as a share of the others (default 0: none)")
     p.add_argument("--names", nargs="*", metavar="TSV", default=[],
                    help="for --vary: use the names of these pairs too")
     p.add_argument("--spelled", nargs="*", metavar="SOURCE=TARGET", default=[],

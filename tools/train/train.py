@@ -25,7 +25,7 @@ If a side's text is `sentencepiece`, the program learns a sentencepiece model (u
 then has that model instead of a vocabulary, and the ids of its pieces are the token ids. With
 `--share`, both languages have one model and one embedding:
 
-    python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \
+    python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \\
         --src-size 8000
 
 STYLES, DIALECTS, LANGUAGES. The targets of the training text may begin with a token that names their
@@ -36,14 +36,14 @@ begin with a token too: otherwise the dev loss counts it as an error.
 STUDENTS. `--decoder ssru` replaces the self-attention of the decoder by a recurrence, as the students
 of Firefox and Bergamot do. With `--marian`, the engines of Firefox and Bergamot can run the model too:
 
-    python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \
+    python tools/train.py ... --src-text sentencepiece --tgt-text sentencepiece --share \\
         --decoder ssru --marian model.deen.intgemm.alphas.bin
 
 STARTS. A run begins with random weights. With `--from-model` it begins with the weights, the shape and
 the vocabularies of a model file, quantized or not. Use it to train a model further, on the same text
-or on other text. For closely related languages with a shared vocabulary (`--share`; for example
-classical and modern Chinese, dialects, or old and new spelling), `--init identity` learns faster at
-first: attention then begins by finding equal tokens at the same place and copying them.
+or on other text. With `--init identity`, attention begins by finding equal tokens at the same place
+and copying them. A model of closely related languages with a shared vocabulary (`--share`; for example
+classical and modern Chinese, dialects, or old and new spelling) then learns faster at first.
 
 SMALL DATA. These options work against overfitting: three kinds of dropout, word dropout, label
 smoothing, R-drop (`--r-drop`), and `--sample-pieces`, which cuts the sources into other pieces in each
@@ -1357,7 +1357,11 @@ class Trainer:
 
 # -------------------------------------------------------------------------------- command line
 class Help(argparse.RawDescriptionHelpFormatter, argparse.ArgumentDefaultsHelpFormatter):
-    pass
+    """Shows the default of each option that has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        has_default = action.default is not None and action.default is not False
+        return super()._get_help_string(action) if has_default else action.help
 
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
@@ -1373,7 +1377,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--out", metavar="FILE", help="the model file to write")
     add("--dtype", choices=DTYPES, default="int8",
         help="type of the file's matrices; vectors are always f32")
-    add("--work", metavar="DIR", help="folder for checkpoints; OUT.work if not given")
+    add("--work", metavar="DIR", help="folder for checkpoints (default: OUT.work)")
     add("--resume", action="store_true", help="continue from the checkpoint in the work folder")
     add("--from-model", metavar="FILE",
         help="begin with the weights, shape and vocabularies of this model file; most options of the "
@@ -1385,7 +1389,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--src-text", choices=("characters", "words", "sentencepiece"), default="characters",
         help="how to cut sources; sentencepiece learns a model and writes it into the file")
     add("--src-size", type=int, metavar="N",
-        help="largest number of source tokens; for sentencepiece --tgt-size if not given")
+        help="largest number of source tokens (default: no limit; for sentencepiece that of --tgt-size)")
     add("--src-min-count", type=int, default=2, metavar="N",
         help="source tokens that occur less often are unknown")
     add("--fold-chinese", action="store_true", help="give all variants of a character one id")
@@ -1405,7 +1409,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         help="share of the text whose characters are pieces; rarer characters are written as bytes")
     add("--normalization", default="nmt_nfkc", metavar="RULES",
         help="normalization of sentencepiece: its name (identity: none), or a .tsv file of rules")
-    add("--prefix", action=yes_no, default=True, help="sentencepiece adds a space before every text")
+    add("--prefix", action=yes_no, default=True, help="let sentencepiece add a space before every text")
     for name, token in SPECIAL.items():
         add(f"--{name}-token", metavar="TOKEN", default=token, help=f"spelling of the {name} token")
     add("--forced", metavar="TOKEN",
@@ -1413,61 +1417,65 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--src-end", action=yes_no, default=True, help="add the end token to every source")
 
     add = p.add_argument_group("model").add_argument
-    add("--d-model", type=int, default=256, help="width of the model")
-    add("--heads", type=int, default=4, help="attention heads")
-    add("--d-key", type=int, help="key width of one head; d-model / heads if not given")
-    add("--d-value", type=int, help="value width of one head; d-model / heads if not given")
-    add("--d-ff", type=int, default=1024, help="width of the feed-forward layers")
-    add("--encoder-layers", type=int, default=3, help="number of encoder layers")
-    add("--decoder-layers", type=int, default=3, help="number of decoder layers")
+    add("--d-model", type=int, default=256, metavar="N", help="width of the model")
+    add("--heads", type=int, default=4, metavar="N", help="number of attention heads")
+    add("--d-key", type=int, metavar="N", help="key width of one head (default: d-model / heads)")
+    add("--d-value", type=int, metavar="N", help="value width of one head (default: d-model / heads)")
+    add("--d-ff", type=int, default=1024, metavar="N", help="width of the feed-forward layers")
+    add("--encoder-layers", type=int, default=3, metavar="N", help="number of encoder layers")
+    add("--decoder-layers", type=int, default=3, metavar="N", help="number of decoder layers")
     add("--decoder", choices=("attention", "ssru"), default="attention",
-        help="self-attention of the decoder, or ssru: a recurrence with faster steps and no cache")
+        help="what the decoder reads its earlier tokens with: self-attention, or ssru, a recurrence with "
+        "faster steps and no cache")
     add("--marian", metavar="BIN",
         help="use Marian's settings (--norm post, its positions, a zero first embedding, eps 1e-6), "
         "and also write BIN, int8 with static scales (alphas), for the engines of Bergamot and "
         "Firefox")
-    add("--norm", choices=("pre", "post"), default="pre", help="norms before or after each sublayer")
-    add("--plain-norm", action="store_true", help="norms without weight and bias")
-    add("--no-bias", action="store_true", help="linear layers without bias")
-    add("--activation", choices=ACTIVATIONS, default="relu", help="of the feed-forward layers")
+    add("--norm", choices=("pre", "post"), default="pre", help="put norms before or after each sublayer")
+    add("--plain-norm", action="store_true", help="make norms without weight and bias")
+    add("--no-bias", action="store_true", help="make linear layers without bias")
+    add("--activation", choices=ACTIVATIONS, default="relu",
+        help="activation of the feed-forward layers")
     add("--positions", default="sinusoidal", help="kind of positions; the manual defines them",
         choices=("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned", "none"))
-    add("--max-length", type=int, default=512, help="longest text in tokens")
-    add("--embedding-scale", default="sqrt_d", help="factor of the embeddings: sqrt_d or a number",
+    add("--max-length", type=int, default=512, metavar="N", help="longest text, in tokens")
+    add("--embedding-scale", default="sqrt_d", metavar="X", help="factor of the embeddings: sqrt_d or a number",
         type=lambda t: t if t == "sqrt_d" else float(t))
     add("--tie", action=yes_no, default=True, help="use the target embedding as the output layer")
     add("--share", action="store_true",
-        help="one vocabulary (as --src-text says) and one embedding for both sides")
+        help="use one vocabulary (as --src-text says) and one embedding for both sides")
 
     add = p.add_argument_group("training").add_argument
-    add("--epochs", type=int, default=40, help="passes over the training pairs")
-    add("--max-minutes", type=float, help="stop training after this time")
+    add("--epochs", type=int, default=40, metavar="N", help="passes over the training pairs")
+    add("--max-minutes", type=float, metavar="MINUTES", help="stop training after this time (default: never)")
     add("--patience", type=int, default=10, metavar="N",
         help="stop after N evaluations without a better loss or BLEU; 0: never")
     add("--batch-tokens", type=int, default=2048, metavar="N",
         help="largest number of padded tokens on either side of a batch, for each worker")
-    add("--lr", type=float, default=1e-3, help="the highest learning rate")
+    add("--lr", type=float, default=1e-3, metavar="X", help="the highest learning rate")
     add("--warmup", type=int, default=1000, metavar="STEPS",
         help="steps until the learning rate is highest")
     add("--cooldown", type=int, default=0, metavar="EPOCHS",
         help="in the last EPOCHS the learning rate falls to 0")
     add("--cooldown-minutes", type=float, default=0.0, metavar="MINUTES",
         help="in the last MINUTES of --max-minutes the learning rate falls to 0")
-    add("--beta2", type=float, default=0.98, help="of AdamW")
-    add("--weight-decay", type=float, default=0.01, help="of AdamW")
-    add("--clip", type=float, default=1.0, help="the largest gradient norm")
-    add("--label-smoothing", type=float, default=0.1, help="probability given to wrong tokens")
-    add("--dropout", type=float, default=0.3, help="dropout of embeddings and residual branches")
-    add("--attention-dropout", type=float, default=0.1, help="dropout of attention weights")
-    add("--activation-dropout", type=float, default=0.1, help="dropout inside feed-forward layers")
-    add("--word-dropout", type=float, default=0.0, help="share of tokens that become unknown")
+    add("--beta2", type=float, default=0.98, metavar="X", help="AdamW's beta2")
+    add("--weight-decay", type=float, default=0.01, metavar="X", help="AdamW's weight decay")
+    add("--clip", type=float, default=1.0, metavar="X", help="the largest gradient norm; longer gradients are scaled")
+    add("--label-smoothing", type=float, default=0.1, metavar="SHARE",
+        help="share of the probability that the loss gives to wrong tokens")
+    add("--dropout", type=float, default=0.3, metavar="SHARE", help="dropout of embeddings and residual branches")
+    add("--attention-dropout", type=float, default=0.1, metavar="SHARE", help="dropout of attention weights")
+    add("--activation-dropout", type=float, default=0.1, metavar="SHARE", help="dropout inside feed-forward layers")
+    add("--word-dropout", type=float, default=0.0, metavar="SHARE", help="share of tokens that become unknown")
     add("--sample-pieces", type=float, default=0.0, metavar="ALPHA",
         help="cut sentencepiece sources in a random way in each epoch, with a probability in "
         "proportion to likelihood ** ALPHA; 0: always in the most likely way")
     add("--ways", type=int, default=8, metavar="N",
         help="for --sample-pieces: choose among the N most likely ways")
     add("--r-drop", type=float, default=0.0, metavar="WEIGHT",
-        help="weight of R-drop, which doubles the time of a step; 0: off")
+        help="weight of R-drop: the loss that makes two passes with different dropout agree. It doubles the "
+        "time of a step; 0: off")
     add("--negatives", type=int, default=0, metavar="N",
         help="sampled softmax: compute the loss over the batch's targets and N other tokens, drawn in "
         "each step; faster with a large vocabulary; 0: over all tokens")
@@ -1476,19 +1484,20 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add("--init", choices=("xavier", "identity"), default="xavier",
         help="identity: attention begins by finding and copying equal tokens; for closely related "
         "languages with --share")
-    add("--seed", type=int, default=1, help="seed of all random choices")
+    add("--seed", type=int, default=1, metavar="N", help="seed of all random choices")
     add("--eval-every", type=float, default=1, metavar="EPOCHS",
         help="epochs between evaluations; 0.1: ten evaluations an epoch")
     add("--bleu-tokenize", default="13a", metavar="NAME",
         help="sacrebleu's tokenizer; zh if the target is Chinese")
     add("--keep", type=int, default=5, metavar="N", help="evaluations whose weights are averaged")
-    add("--save-minutes", type=float, default=5.0, help="minutes between checkpoints in an epoch")
-    add("--progress-seconds", type=float, default=30.0, help="seconds between progress lines")
-    add("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="PyTorch's name")
+    add("--save-minutes", type=float, default=5.0, metavar="MINUTES", help="minutes between checkpoints in an epoch")
+    add("--progress-seconds", type=float, default=30.0, metavar="SECONDS", help="seconds between progress lines")
+    add("--device", default="cuda" if torch.cuda.is_available() else "cpu",
+        help="where PyTorch computes, by its name of the device")
     add("--amp", action="store_true", help="compute in bfloat16, keep the weights in float32")
     add("--workers", type=int, default=1, metavar="N", help="CPU processes that share each step")
     add("--threads", type=int, metavar="N",
-        help="threads of each worker; all cores divided by the workers if not given")
+        help="threads of each worker (default: all cores divided by the workers)")
 
     args = p.parse_args(argv)
     if not args.evaluate and not (args.train and args.out):

@@ -36,17 +36,19 @@ def export(module: nn.Module, path: str | os.PathLike[str], example_src: torch.T
            dtype: str = "f32", about: dict[str, str] | None = None) -> dict[str, Any]:
     """Writes module as a model file at path, and returns its config.
 
-    example_src, example_tgt: ids as module(example_src, example_tgt) takes them, [B, S] and [B, T]
-    or [S, B] and [T, B]; several rows of several tokens, none of them padding if the module takes
-    its masks from outside. call(module, example_src, example_tgt): how to run it instead. start,
-    end: ids that targets begin and end with. Pads: the embeddings' padding_idx, if not said.
-    Vocabularies: a list of tokens, or SentencePiece's file. config: more of the model file's config
-    (src_text ...). dtype: "f32", "f16", "bf16".
+    example_src and example_tgt are ids of example sentences: [B, S] and [B, T], or [S, B] and [T, B],
+    as module(example_src, example_tgt) takes them. Give several rows of several tokens, without pads
+    if the module's masks are arguments. If the module is called in another way, pass a function
+    call(module, example_src, example_tgt). start and end are the ids that targets begin and end with.
+    src_pad and tgt_pad are by default the padding_idx of the embeddings. A vocabulary is a list of
+    tokens; NAME_sentencepiece is the path of a SentencePiece model. config has further keys of the
+    model file's config (src_text ...). dtype is "f32", "f16" or "bf16".
 
-    Read from the module: sizes, heads, norm order, eps, activation, norms around embeddings, their
-    scale, positions (a formula, where one gives the table), and which layer makes the logits. Raises
-    ExportError, and writes nothing, where something has no place in a model file, or where the
-    logits differ from the module's own: then it says at which layer they part.
+    The function finds out from the module: sizes, heads, norm order, eps, activation, norms around
+    embeddings and their scale, positions (as a formula if a known one gives the table), and which
+    layer makes the logits. Raises ExportError, and writes nothing, if a part of the module has no
+    place in a model file, or if the file's logits differ from the module's; the message then names
+    the first layer that differs.
     """
     run = _Run(module, example_src, example_tgt, call)
     model = modelfile.Model(about=dict(about or {}))
