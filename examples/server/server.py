@@ -694,7 +694,8 @@ def arguments():
     option("--req-limit", None, "most requests per minute of an API key or address; more get status 429 "
            "(default: no limit)")
     option("--connections", 1000, "most connections at a time; more get status 503 (default %(default)s)")
-    option("--api-keys", None, "file with one key per line; requests must have one of the keys (default: none needed)", str)
+    option("--api-keys", None, "file with one key per line; requests must have one of the keys "
+           "(default: none needed)", str)
     parser.add_argument("--cors", action="append", metavar="ORIGIN",
                         help="origin of pages that may use the server: https://x.org, or * for all; may be repeated "
                         "(default: none)")
