@@ -1657,7 +1657,7 @@ enum tfm_part {
         if (tfm__s != TFM_OK) return tfm__s;                                                       \
     } while (0)
 
-/* Sizes are int64_t throughout, so one pair serves. */
+/* All sizes are int64_t, so one pair of functions is enough. */
 static int64_t tfm__min(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t tfm__max(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -1673,12 +1673,12 @@ static int tfm__add(int64_t a, int64_t b, int64_t *sum) {
     return 1;
 }
 
-/* A message under construction: appends, and never past the end. */
+/* A message that is being written. Nothing is written past its end. */
 typedef struct tfm__writer {
     char *at, *end; /* end: where the terminator goes at the latest */
 } tfm__writer;
 
-/* Names come from untrusted files: what a terminal would act on is not passed through. */
+/* Names come from untrusted files, so characters that a terminal would act on become '?'. */
 static void tfm__write_char(tfm__writer *w, char c) {
     if (w->at < w->end) *w->at++ = ((unsigned char)c < 0x20 || c == 0x7f) ? '?' : c;
 }
@@ -1693,7 +1693,7 @@ static void tfm__write_text(tfm__writer *w, const char *text) {
         tfm__write_char(w, text[i]);
     }
 }
-/* The value goes through its unsigned form: -INT64_MIN does not exist. */
+/* The value is made unsigned first, because -INT64_MIN does not exist. */
 static void tfm__write_int(tfm__writer *w, int64_t value) {
     char digits[24];
     int n = 0;
@@ -1705,7 +1705,7 @@ static void tfm__write_int(tfm__writer *w, int64_t value) {
     } while (rest);
     while (n) tfm__write_char(w, digits[--n]);
 }
-/* [4, 10, 128] */
+/* Writes a shape as "[4, 10, 128]". */
 static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     int i;
     tfm__write_char(w, '[');
@@ -1716,7 +1716,7 @@ static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     tfm__write_char(w, ']');
 }
 
-/* A formatter that knows no locale and needs no stdio. %s text, %d int32_t, %i int64_t, %t the shape
+/* Formats a message without locale or stdio: %s is text, %d an int32_t, %i an int64_t, %t the shape
    of a tensor. */
 static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
     tfm__writer w;
@@ -1733,7 +1733,7 @@ static void tfm__vformat(char *out, size_t size, const char *format, va_list arg
     *w.at = 0;
 }
 
-/* tfm__vformat to a buffer of size bytes, terminated: names of tensors and arguments. */
+/* Formats a name of a tensor or an argument into a buffer of size bytes. */
 static void tfm__format(char *out, size_t size, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -1776,17 +1776,11 @@ TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t s
 
 TFM_DEF const char *tfm_version(void) { return TFM_VERSION; }
 
-/* From the same table as the enum. */
 TFM_DEF const char *tfm_status_text(tfm_status status) {
-    switch (status) {
-/* clang-format off */
-#define TFM_X(name, text) \
-    case name: return text;
-        TFM_STATUS_TABLE(TFM_X)
+#define TFM_X(name, text) text,
+    static const char *const texts[] = {TFM_STATUS_TABLE(TFM_X)};
 #undef TFM_X
-        /* clang-format on */
-    default: return "unknown status";
-    }
+    return (int)status >= 0 && status < TFM_STATUS_COUNT ? texts[status] : "unknown status";
 }
 
 typedef int (*tfm__compare)(const void *a, const void *b);
@@ -1853,7 +1847,7 @@ static void tfm__default_release(void *user, void *pointer) {
     TFM_FREE(pointer);
 }
 
-/* wanted, or malloc and free where it is NULL or all zero. */
+/* Sets chosen to wanted, or to malloc and free if wanted is NULL or all zero. */
 static tfm_status tfm__choose_allocator(tfm_allocator *chosen, const tfm_allocator *wanted,
                                         tfm_error *err) {
     if (wanted && (wanted->allocate || wanted->release)) {
@@ -1868,8 +1862,8 @@ static tfm_status tfm__choose_allocator(tfm_allocator *chosen, const tfm_allocat
     return TFM_OK;
 }
 
-/* bytes from the allocator, or the status that says why not. Nobody asks for zero: an allocator may
-   answer that with NULL. */
+/* Allocates bytes, or returns the status that says why not. No caller asks for zero bytes, because
+   an allocator may return NULL for them. */
 static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, void **pointer,
                                 tfm_error *err) {
     if ((uint64_t)bytes > (uint64_t)(SIZE_MAX / 2)) /* or negative */
@@ -1880,8 +1874,8 @@ static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, v
     return TFM_OK;
 }
 
-/* Asks for huge pages: 2 MB at a page fault and in an entry of the TLB, not 4 KB. For memory of
-   malloc's that is going to be used from end to end; refused, nothing changes. */
+/* Asks for huge pages: a page fault and an entry of the TLB then cover 2 MB, not 4 KB. This is for
+   memory of malloc that will be used from end to end. If the system refuses, nothing changes. */
 static void tfm__advise_huge_pages(const tfm_allocator *allocator, void *memory, int64_t bytes) {
 #ifdef TFM__SYSTEM_CALLS
 #ifdef __x86_64__
@@ -1899,7 +1893,7 @@ static void tfm__advise_huge_pages(const tfm_allocator *allocator, void *memory,
 #endif
 }
 
-/* Bytes from pointer to the next multiple of TFM__ALIGN. */
+/* Returns the bytes from pointer to the next multiple of TFM__ALIGN. */
 static size_t tfm__padding(const void *pointer) {
     return (TFM__ALIGN - (size_t)((uintptr_t)pointer % TFM__ALIGN)) % TFM__ALIGN;
 }
@@ -1913,7 +1907,7 @@ typedef struct tfm__pool {
     tfm__block *blocks;
 } tfm__pool;
 
-/* count * size bytes, aligned, that live as long as the pool, for *pointer: see tfm__take. */
+/* Allocates count * size aligned bytes that live as long as the pool. *pointer: see tfm__take. */
 static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, void *pointer,
                                  tfm_error *err) {
     int64_t bytes;
@@ -1935,7 +1929,7 @@ static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, vo
 #define TFM__NEW(pool, count, pointer, err)                                                        \
     tfm__pool_take(pool, count, sizeof **(pointer), pointer, err)
 
-/* The pool may lie in one of its own blocks: callers pass a copy. */
+/* Frees all blocks. A pool may be stored in one of its own blocks, so callers pass a copy. */
 static void tfm__pool_free(tfm__pool *pool) {
     while (pool->blocks) {
         tfm__block *block = pool->blocks;
@@ -1962,8 +1956,8 @@ TFM_DEF tfm_arena tfm_arena_measuring(void) {
     return arena;
 }
 
-/* A measuring arena goes the same way, and only the pointer stays NULL: what was measured is what
-   will be needed. */
+/* A measuring arena runs the same code and only leaves the pointer NULL, so a measured size is the
+   size that will be needed. */
 TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, void **pointer,
                                   tfm_error *err) {
     int64_t bytes, used;
@@ -1981,7 +1975,7 @@ TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, 
                          (int64_t)arena->size, used + TFM__ALIGN - 1);
     *pointer = arena->data && (size_t)used <= arena->size ? arena->data + arena->used : NULL;
     arena->used = (size_t)used;
-    /* the buffer may start anywhere, so a measured need includes the way to its first boundary */
+    /* the buffer may start anywhere, so a measured size includes padding to its first boundary */
     if (arena->peak < arena->used + TFM__ALIGN - 1) arena->peak = arena->used + TFM__ALIGN - 1;
     return TFM_OK;
 }
@@ -2003,17 +1997,15 @@ static tfm_status tfm__scratch_end(tfm_arena *scratch, const tfm_arena *all, tfm
     return TFM_OK;
 }
 
-/* Takes rows * columns elements for *pointer, which may be any object pointer: it is set by memcpy,
-   since a T ** is no void **. NULL while measuring and on failure. */
+/* Takes rows * columns elements for *pointer, which may be any object pointer. memcpy sets it,
+   because a T ** is not a void **. *pointer is NULL while measuring and on failure. */
 static tfm_status tfm__take(tfm_arena *arena, int64_t rows, int64_t columns, size_t size,
                             void *pointer, tfm_error *err) {
     int64_t count;
     void *memory = NULL;
-    tfm_status status = tfm__mul(rows, columns, &count)
-                            ? tfm_arena_take(arena, count, size, &memory, err)
-                            : tfm__fail(err, TFM_E_OVERFLOW,
-                                        "%i x %i elements of %i bytes overflow", rows, columns,
-                                        (int64_t)size);
+    tfm_status status;
+    if (!tfm__mul(rows, columns, &count)) count = INT64_MAX; /* which is refused */
+    status = tfm_arena_take(arena, count, size, &memory, err);
     memcpy(pointer, &memory, sizeof memory);
     return status;
 }
@@ -2038,7 +2030,7 @@ TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype) {
     return (int)dtype >= 0 && dtype < TFM_DTYPE_COUNT ? tfm__dtypes[dtype].name : "?";
 }
 
-/* Strides are products of the dimensions behind. */
+/* Each stride is the product of the later dimensions. */
 TFM_DEF tfm_tensor tfm_tensor_make(void *data, tfm_dtype dtype, int rank, const int64_t *dims) {
     tfm_tensor tensor;
     int i;
@@ -2072,7 +2064,7 @@ TFM_DEF tfm_tensor tfm_tensor_4d(void *data, tfm_dtype dtype, int64_t d0, int64_
     return tfm_tensor_make(data, dtype, 4, dims);
 }
 
-/* The last dimension stays last: its elements lie side by side, which every loop relies on. */
+/* The last dimension is not swapped, because every loop needs its elements side by side. */
 TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b) {
     tfm_tensor swapped = tensor;
     if (a < 0 || b < 0 || a >= tensor.rank - 1 || b >= tensor.rank - 1) return tensor;
@@ -2089,13 +2081,13 @@ typedef struct tfm__rows {
     int64_t sb, sl;  /* strides of blocks and rows, in floats */
 } tfm__rows;
 
-/* Row-major [B, L, D] at data. */
+/* Returns rows that view row-major [B, L, D] at data. */
 static tfm__rows tfm__rows_make(float *data, int64_t B, int64_t L, int64_t D) {
     tfm__rows r = {data, B, L, D, L * D, D};
     return r;
 }
 
-/* What every tensor must be: present, of its dtype, of sane dimensions, last stride 1. */
+/* Checks that a tensor is there, and has this dtype, a possible shape, and a last stride of 1. */
 static tfm_status tfm__check_tensor(const tfm_tensor *t, const char *name, tfm_dtype dtype,
                                     int min_rank, int max_rank, tfm_error *err) {
     int64_t count = 1;
@@ -2134,7 +2126,7 @@ static tfm_status tfm__check_optional(const tfm_tensor *t, const char *name, tfm
     return t && t->data ? tfm__check_shape(t, name, expected, err) : TFM_OK;
 }
 
-/* Sees an F32 tensor as blocks of rows; dimensions before the last three must be contiguous. */
+/* Views an F32 tensor as blocks of rows. Dimensions before the last three must be contiguous. */
 static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank, int max_rank,
                             tfm__rows *rows, tfm_error *err) {
     int last, i;
@@ -2155,19 +2147,19 @@ static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank,
     return TFM_OK;
 }
 
-/* tfm__view of a tensor that must have the shape of another. */
+/* Views a tensor that must have the shape of expected. */
 static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, tfm_tensor expected,
                                  tfm__rows *rows, tfm_error *err) {
     TFM__TRY(tfm__check_shape(t, name, expected, err));
     return tfm__view(t, name, 1, TFM_MAX_RANK, rows, err);
 }
 
-/* Row l of block b. */
+/* Returns row l of block b. */
 static float *tfm__row(const tfm__rows *r, int64_t b, int64_t l) {
     return r->data + b * r->sb + l * r->sl;
 }
 
-/* to = from, same shape; they do not overlap. */
+/* Copies rows to others of the same shape, which do not overlap them. */
 static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
     int64_t b, l;
     for (b = 0; b < from->B; b++)
@@ -2177,7 +2169,8 @@ static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
 
 /* ---- elements ---- */
 
-/* n bytes as a number. Works at any address and on any host; compilers make one load of it. */
+/* Reads a little-endian number of n bytes, at any address and on any host. Compilers make one load
+   of it. */
 static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
     uint64_t value = 0;
     while (n--) value = value << 8 | bytes[n];
@@ -2207,8 +2200,8 @@ static float tfm__float_from_bits(uint32_t bits) {
     return value;
 }
 
-/* IEEE binary16: 5 bits of exponent with bias 15, 10 of mantissa; exponent 31 is infinity or NaN,
-   exponent 0 counts in steps of 2^-24. */
+/* Converts IEEE binary16, which has 5 bits of exponent with bias 15 and 10 of mantissa. Exponent 31
+   is infinity or NaN; exponent 0 counts in steps of 2^-24. */
 static float tfm__float_from_half(uint32_t h) {
     uint32_t sign = (h & 0x8000u) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3FF;
     if (exponent == 31) return tfm__float_from_bits(sign | 0x7F800000u | mantissa << 13);
@@ -2216,7 +2209,7 @@ static float tfm__float_from_half(uint32_t h) {
     return (sign ? -1.0f : 1.0f) * (float)mantissa * (1.0f / 16777216.0f); /* 2^-24 */
 }
 
-/* n elements of F32, F16, BF16 or I8 as a file has them, to floats. */
+/* Converts n elements of F32, F16, BF16 or I8, as a file has them, to floats. */
 static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, int64_t n) {
     int width = tfm__dtypes[dtype].bits / 8;
     int64_t i;
@@ -2228,7 +2221,7 @@ static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, 
     }
 }
 
-/* The nearest F16 to a float; halfway, the even one. */
+/* Returns the F16 that is nearest to a float. If two are equally near, it returns the even one. */
 static uint32_t tfm__half_from_float(float value) {
     uint32_t bits, sign, rest;
     memcpy(&bits, &value, sizeof bits);
@@ -2244,7 +2237,7 @@ static uint32_t tfm__half_from_float(float value) {
     return sign | ((bits + 0xFFFu + (bits >> 13 & 1u) - 0x38000000u) >> 13);
 }
 
-/* n floats to F32, F16 or BF16. */
+/* Converts n floats to F32, F16 or BF16. */
 static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, int64_t n) {
     int64_t i;
     if (dtype == TFM_F32) memcpy(bytes, x, (size_t)n * sizeof *x);
@@ -2439,9 +2432,9 @@ static void tfm__workers_drain(tfm__workers *w, uint32_t number) {
     }
 }
 
-/* Whether this thread runs on the calling thread's core. Some schedulers wake it there although
-   another core is idle, because in a guest an idle core may look busy. The thread then keeps
-   away. */
+/* Returns whether this thread runs on the core of the calling thread. Some schedulers wake it there
+   although another core is idle, because in a guest an idle core may look busy. The thread then
+   does not work. */
 static int tfm__workers_crowded(tfm__workers *w) {
     uint64_t core = tfm__thread_core();
     return core != TFM__NO_CORE && core == tfm__atomic_load(&w->core);
@@ -2503,16 +2496,16 @@ static uint32_t tfm__workers_post(tfm__workers *w, int32_t parts) {
     return number;
 }
 
-/* Whether some thread has found one of the last works and so is awake. If none has, wakes them
-   with a work that has no parts. */
+/* Returns whether some thread has found one of the last works and so is awake. If none has, wakes
+   them with a work that has no parts. */
 static int tfm__workers_awake(tfm__workers *w) {
     if (tfm__workers_number(w) - (uint32_t)tfm__atomic_load(&w->seen) <= 2) return 1;
     (void)tfm__workers_post(w, 0);
     return 0;
 }
 
-/* The run of tfm_parallel. The calling thread works too; a thread that sleeps too long misses the
-   work. */
+/* Implements run of tfm_parallel. The calling thread works too. A thread that sleeps too long
+   misses the work. */
 static void tfm__workers_run(void *workers, tfm_task task, void *context, int32_t parts) {
     tfm__workers *w = (tfm__workers *)workers;
     int i;
@@ -2557,8 +2550,8 @@ enum {
     TFM__WORTH_WAKING = 1 << 24   /* operations that take as long as waking a thread */
 };
 
-/* Whether dividing this many operations pays. If threads sleep, work that is done before they
-   wake is not divided. */
+/* Returns whether dividing this many operations pays. If threads sleep, work that would be done
+   before they wake is not divided. */
 static int tfm__team_shares(const tfm__team *team, int64_t operations) {
     if (team->n < 2 || operations < TFM__WORTH_SHARING) return 0;
 #ifdef TFM__THREADS
@@ -2907,7 +2900,7 @@ static double tfm__norm_default_eps(tfm_norm_kind kind) {
     return kind == TFM_NORM_VARIANCE ? 1e-5 : 1e-6;
 }
 
-/* What deviations from the mean are multiplied by, from the sum of their squares. */
+/* Returns the factor for the deviations from the mean, whose squares have the sum square. */
 static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *w) {
     double eps = w->eps != 0 ? w->eps : tfm__norm_default_eps(w->kind);
     if (w->kind == TFM_NORM_DEVIATION) return 1 / (sqrt(square / (double)(n - 1)) + eps);
@@ -2992,8 +2985,8 @@ static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64
 }
 
 /* The element types by tfm_weight_type, like the tiles of a kernel set. A new type needs a row here,
-   tfm__widen and tfm__narrow or a quantization, and tiles in some kernel set. Types of 16 bits are
-   for little-endian machines, because others have no tiles for them. */
+   cases in tfm__widen and tfm__narrow or a quantization, and tiles in some kernel set. Types of 16
+   bits are for little-endian machines, because others have no tiles for them. */
 enum { TFM__TYPES = TFM_WEIGHTS_I8 + 1 };
 static const struct tfm__type {
     const char *name;
@@ -3064,7 +3057,7 @@ static int64_t tfm__packed_scratch(int64_t columns) {
 
 /* ---- panels ---- */
 
-/* Returns panel i. bytes: the size of a panel. */
+/* Returns panel i of panels of so many bytes. */
 static unsigned char *tfm__packed_panel_at(const tfm__matrix *w, int64_t i, int64_t bytes) {
     return w->tail && i == w->rows / TFM__PANEL ? w->tail : w->data + i * bytes;
 }
@@ -3174,7 +3167,8 @@ static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
 }
 
 /* Packs keys of attention [n, columns] as F32 or BF16. They are stride floats apart and are
-   multiplied by scale. scratch: for BF16, a row of floats and 16 rows of bf16, in whole vectors. */
+   multiplied by scale. For BF16, scratch holds a row of floats and 16 rows of bf16, each in whole
+   vectors. */
 static void tfm__packed_set_keys(tfm__matrix *w, const float *keys, int64_t stride, float scale,
                                  const tfm__kernels *kernels, float *scratch) {
     const unsigned char *panel[TFM__PANEL];
@@ -3199,7 +3193,7 @@ static void tfm__packed_set_keys(tfm__matrix *w, const float *keys, int64_t stri
 }
 
 /* Packs values of attention [columns, rows]. They are summed row by row, so w is their transpose.
-   BF16 has two positions side by side. scratch: for BF16, two rows of bf16, in whole vectors. */
+   BF16 has two positions side by side, and scratch then holds two rows of bf16 in whole vectors. */
 static void tfm__packed_set_values(tfm__matrix *w, const float *values, int64_t stride,
                                    const tfm__kernels *kernels, float *scratch) {
     float *to = (float *)(void *)w->data;
@@ -3240,7 +3234,7 @@ typedef struct tfm__packer {
     tfm_error *err;
 } tfm__packer;
 
-/* Whether a file's bytes can be read as floats where they are. */
+/* Returns whether a file's bytes can be read as floats where they are. */
 static int tfm__are_floats(const void *data, tfm_dtype dtype) {
     return dtype == TFM_F32 && (uintptr_t)data % sizeof(float) == 0 && tfm__is_little_endian();
 }
@@ -3297,9 +3291,9 @@ static tfm_status tfm__packed_alloc_scales(tfm_arena *arena, tfm__matrix *w, int
     return TFM_OK;
 }
 
-/* Packs a matrix that is as stored in the file. Its type becomes the wanted one, else the file's, or
-   F32 if these kernels have no tiles for that type. Panels of a packed file are used where they are
-   if the kernels read this layout. */
+/* Packs a matrix that is as stored in the file. Its type becomes the wanted one, or without one the
+   file's, or F32 if these kernels have no tiles for that type. Panels of a packed file are used
+   where they are if the kernels read this layout. */
 static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     const tfm__matrix from = *w;
     const struct tfm__type *type;
@@ -3417,7 +3411,7 @@ static void tfm__matrix_gather_rows(tfm__matrix *to, const tfm__matrix *w, const
 
 /* ---- products ---- */
 
-/* y = activation(x w^T + bias), multiplied by a gate if there is one. */
+/* A product y = activation(x w^T + bias), which is multiplied by a gate if there is one. */
 typedef struct tfm__product {
     tfm__rows y, x;
     const tfm__linear *w;
@@ -3525,8 +3519,8 @@ static void tfm__product_edge(const tfm__tiling *tiling, const tfm__tile *t, int
     for (r = 0; r < t->rows; r++) memcpy(t->y + r * t->y_stride, y + r * WIDTH, bytes);
 }
 
-/* Points a tile at row m and column n of y and at w from column k on. next: column of the tile
-   after it, whose panels are prefetched. */
+/* Points a tile at row m and column n of y and at w from column k on. next is the first column of
+   the following tile, whose panels are prefetched. */
 static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int64_t n, int64_t k,
                              int64_t next) {
     const tfm__matrix *w = &p->w->w;
@@ -3557,8 +3551,8 @@ static tfm__product tfm__product_share(const tfm__product *p, int64_t m, int64_t
     return share;
 }
 
-/* Adds up to step columns of w from k on to a share that stays in the second-level cache, tile by
-   tile. */
+/* Adds the products of up to step columns, from k on, to a share, tile by tile. The share's w stays
+   in the second-level cache. */
 static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *p, int64_t k,
                                int64_t step) {
     const tfm__tiling *tiling = kernels->tiles[p->w->w.type];
@@ -3672,7 +3666,7 @@ static void tfm__product_part(void *context, int32_t part) {
     }
 }
 
-/* Prepares a product for its kernels: x is converted to the team's memory if it has to be. Where
+/* Prepares a product for its kernels, and gives it the team's memory if x has to be converted. If
    batch rows follow each other in memory, all become one, and w is read once for all. Returns
    whether they are one. */
 static int tfm__product_prepare(tfm__product *p, const tfm__team *team) {
@@ -3729,7 +3723,7 @@ static float tfm__exp_row(const tfm__kernels *kernels, float *y, const float *x,
     return sum != 0 ? (float)(1 / sum) : 1.0f;
 }
 
-/* y = softmax(x) */
+/* Computes y = softmax(x). */
 static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
     kernels->scale(y, tfm__exp_row(kernels, y, x, n), n);
 }
@@ -3829,7 +3823,7 @@ static void tfm__norm_run(const tfm__kernels *kernels, const tfm__rows *out, con
         kernels->norm(tfm__row(out, b, 0), out->sl, tfm__row(x, b, 0), x->sl, L, x->D, w);
 }
 
-/* Checks the part of name (".bias") that is absent or n floats. */
+/* Checks that the part of name, such as ".bias", is absent or has n floats. */
 static tfm_status tfm__check_vector(const tfm_tensor *t, const char *name, const char *part,
                                     int64_t n, tfm_error *err) {
     char all[64];
@@ -3880,7 +3874,8 @@ static void tfm__linear_run(const tfm__team *team, const tfm__rows *out, const t
     tfm__product_run(team, &p, 1);
 }
 
-/* Views a linear map [rows, columns], which messages call name and part. rows -1: any number. */
+/* Views a linear map [rows, columns], which messages call name and part. rows is -1 if any number
+   fits. */
 static tfm_status tfm__linear_view(const tfm_linear_weights *w, const char *name, const char *part,
                                    int64_t rows, int64_t columns, tfm__linear *view,
                                    tfm_error *err) {
@@ -3936,10 +3931,10 @@ typedef struct tfm__ffn {
     tfm_activation activation;
 } tfm__ffn;
 
-/* Returns the columns of its scratch: those of linear1, then those of the gate. */
+/* Returns the columns of a feed-forward's scratch: the outputs of linear1, then those of gate. */
 static int64_t tfm__ffn_width(const tfm__ffn *w) { return w->linear1.w.rows + w->gate.w.rows; }
 
-/* Computes a feed-forward. hidden: [rows of x, tfm__ffn_width]. */
+/* Computes a feed-forward. hidden has the shape [rows of x, tfm__ffn_width]. */
 static void tfm__ffn_run(const tfm__team *team, const tfm__rows *out, const tfm__rows *x,
                          const tfm__ffn *w, float *hidden) {
     tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.w.rows), g = h;
@@ -4008,8 +4003,8 @@ static void tfm__ssru_products(const tfm__team *team, const tfm__rows *c, const 
     tfm__product_run(team, products, 2);
 }
 
-/* Then computes c of block b, position by position. before: c of the position before the first;
-   NULL: zeros. */
+/* Then computes c of block b, position by position. before is c of the position before the first;
+   NULL means zeros. */
 static void tfm__ssru_scan(const tfm__rows *rows, const tfm__rows *gates, int64_t b,
                            const float *before) {
     int64_t l, i;
@@ -4178,7 +4173,7 @@ static tfm_status tfm__relative_check(const tfm__relative *r, const char *name, 
                      r->causal ? "" : " of both directions", r->max_distance);
 }
 
-/* Views a table for H heads, that of the attention that messages call name. */
+/* Views the table of relative positions of an attention with H heads, which messages call name. */
 static tfm_status tfm__relative_view(const tfm_relative_positions *w, const char *name, int64_t H,
                                      tfm__relative *view, tfm_error *err) {
     char all[64];
@@ -4303,8 +4298,8 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
     memset(to + n, 0, (size_t)(a->S - n) * sizeof *to);
 }
 
-/* Prefetches n rows of a head from position s on, because a step reads each row once. (A macro: GCC
-   drops calls of a function that only prefetches.) */
+/* Prefetches n rows of a head from position s on, because a step reads each row once. This is a
+   macro, because GCC drops calls of a function that only prefetches. */
 #define TFM__PREFETCH_ROWS(heads, b, h, s, n, width)                                               \
     do {                                                                                           \
         const int64_t tfm__bytes = (width) * ((heads)->is_f16 ? 2 : 4);                            \
@@ -4315,7 +4310,7 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
     } while (0)
 
 /* Computes head h of batch row b, query by query: scores, masks, softmax, weighted sum of the
-   values. scores: room for S floats. */
+   values. scores has room for S floats. */
 static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t h, float *scores) {
     const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
     const tfm__heads *k = &a->k, *v = &a->v;
@@ -4344,7 +4339,7 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t h, floa
     }
 }
 
-/* Queries whose scores are in scratch at a time. */
+/* The number of queries whose scores are in scratch at a time. */
 enum { TFM__QUERIES = 24, TFM__QUERIES_BF16 = TFM__MOST_ROWS };
 
 /* Returns the floats of scratch of tfm__attend_tiles: scores of some queries, a head's packed keys
@@ -4375,7 +4370,7 @@ static tfm__linear tfm__attend_map(tfm_weight_type type, int64_t rows, int64_t c
     return map;
 }
 
-/* Computes one product of a head. converted: room for the converted x of bf16. */
+/* Computes one product of a head. converted is room for the converted x of bf16. */
 static void tfm__attend_product(const tfm__kernels *kernels, const tfm__rows *y, const tfm__rows *x,
                                 const tfm__linear *w, float *converted) {
     tfm__product p = tfm__product_make(y, x, w);
@@ -4533,7 +4528,8 @@ typedef struct tfm__projections {
     tfm__relative relative;
 } tfm__projections;
 
-/* Views an attention for inputs of these widths. width: the columns that it must give; -1: any. */
+/* Views an attention for inputs of these widths. It must return width columns, or any number if
+   width is -1. */
 static tfm_status tfm__projections_view(const tfm_attention_weights *w, const char *name,
                                         int64_t q_in, int64_t k_in, int64_t v_in, int64_t width,
                                         tfm__projections *view, tfm_error *err) {
@@ -4728,11 +4724,10 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
    (post-norm). Scratch is allocated before the first layer. After that nothing can fail.
    ============================================================================================== */
 
-/* A layer as the products see it: of an encoder, or with cross-attention of a decoder, whose self
-   may be an SSRU. */
+/* A layer of an encoder, or of a decoder with cross-attention, as the products see it. */
 typedef struct tfm__layer {
     tfm__projections self, cross; /* cross without heads: none */
-    tfm__ssru ssru;
+    tfm__ssru ssru;               /* of a decoder, in place of self */
     tfm__ffn ffn;
     tfm_norm_weights norms[3]; /* by sub-layer */
     tfm_norm_order order;
@@ -4870,8 +4865,8 @@ static void tfm__stack_spread(const tfm__stack *stack, int64_t positions, float 
     }
 }
 
-/* Views layer i of an encoder or a decoder; the other is NULL. D, memory: widths of the stream and
-   of the encoder's output. */
+/* Views layer i of an encoder or a decoder; the other is NULL. D and memory are the widths of the
+   stream and of the encoder's output. */
 static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
                                   const tfm_decoder_weights *decoder, int32_t i, int64_t D,
                                   int64_t memory, tfm__layer *l, tfm_error *err) {
@@ -4911,9 +4906,9 @@ static tfm_tensor tfm__tensor_stacked(const tfm_tensor *one, int64_t n) {
     return tfm_tensor_make(one->data, one->dtype, one->rank + 1, dims);
 }
 
-/* Runs an encoder or a decoder; the other is NULL. The layers run in place on a copy of x in
-   scratch, so out may be x. The keys and values of a layer of a decoder are needed in this layer
-   only, so one buffer serves all. The caller has set masks and attention of p; all else is zero. */
+/* Runs the encoder e or the decoder d; the other is NULL. The layers run in place on a copy of x in
+   scratch, so out may be x. Only its own layer needs a decoder layer's keys and values, so one
+   buffer is enough. The caller has set masks and attention of p; all else is zero. */
 static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
                                   const tfm_decoder_weights *d, tfm_tensor *out,
                                   const tfm_tensor *x, const tfm_tensor *memory, tfm_arena *scratch,
@@ -8211,7 +8206,7 @@ static double tfm__sample_weight(const tfm_session *s, double logit, double max)
     return exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
 }
 
-/* Keeps the first candidates that have the sum of weights wanted (or all), and returns their sum. */
+/* Keeps the first candidates whose weights have the sum wanted (or all), and returns their sum. */
 static double tfm__sample_keep(tfm_session *s, double max, double wanted) {
     tfm__candidates *c = &s->scratch.candidates;
     double sum = 0;
@@ -8282,8 +8277,7 @@ static void tfm__beam_finish(tfm_session *s, tfm__beam *beam, const tfm__hypothe
     int32_t at, max = s->search.max_ended;
     last.finish = finish;
     last.score = tfm__score_normalize(s, h, h->length + (finish == TFM_ENDED));
-    if (s->decode.coverage_penalty > 0)
-        last.score += tfm__score_coverage(s, beam->sentence, &last);
+    if (s->decode.coverage_penalty > 0) last.score += tfm__score_coverage(s, beam->sentence, &last);
     beam->n_ended++;
     for (at = beam->n_kept; at > 0 && ended[at - 1].score < last.score; at--)
         if (at < max) ended[at] = ended[at - 1];
@@ -12084,8 +12078,8 @@ static int tfm__cpu_ask(int feature) {
 #endif
 }
 
-/* Whether the CPU has a feature and the system grants it. The answers are kept, because in a virtual
-   machine CPUID takes longer than many a kernel. All threads find the same answers. */
+/* Returns whether the CPU has a feature and the system grants it. Answers are kept, because in a
+   virtual machine CPUID takes longer than many kernels. All threads find the same answers. */
 static int tfm__cpu_has(int feature) {
     static int answers; /* a bit for each feature that was asked, 8 bits above it: it is there */
     int all = __atomic_load_n(&answers, __ATOMIC_RELAXED);
@@ -12097,11 +12091,6 @@ static int tfm__cpu_has(int feature) {
 }
 
 #ifdef TFM__BF16
-/* Whether VDPBF16PS is faster than FMA: it does twice the work on AMD's Zen 4, half on an Intel. */
-static int tfm__cpu_has_fast_bf16(void) {
-    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
-}
-
 TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, int64_t n) {
     const __m512i one = _mm512_set1_epi32(1), almost_half = _mm512_set1_epi32(0x7FFF);
     for (; n > 0; n -= 16, x += 16, to += 32) {
@@ -12121,7 +12110,6 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__VL 4
 #define TFM__ISA sse2
 #define TFM__TARGET
-#define TFM__LOOPS
 #define TFM__FLOAT_TILES(X, type) X(type, 2, 1) X(type, 1, 2)
 #define TFM__V_SET(x) _mm_set1_ps(x)
 #define TFM__V_LOAD(p) _mm_loadu_ps(p)
@@ -12170,7 +12158,6 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
 #define TFM__VL 8
 #define TFM__ISA avx2
 #define TFM__TARGET TFM__AVX2
-#define TFM__LOOPS
 #define TFM__FLOAT_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 4)
 #define TFM__V_SET(x) _mm256_set1_ps(x)
 #define TFM__V_LOAD(p) _mm256_loadu_ps(p)
@@ -12248,7 +12235,6 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #define TFM__VL 16
 #define TFM__ISA avx512
 #define TFM__TARGET TFM__AVX512
-#define TFM__LOOPS
 #define TFM__TALL_TILE(X, type) X(type, 24, 1) /* as TFM__TALL says */
 #define TFM__FLOAT_TILES(X, type)                                                                  \
     X(type, 12, 2) X(type, 8, 2) X(type, 4, 4) X(type, 2, 4) X(type, 1, 4)
@@ -12333,7 +12319,6 @@ TFM__AVX512 static TFM__INLINE void tfm__avx512_store_bytes(unsigned char *q, __
 #define TFM__VL 4
 #define TFM__ISA neon
 #define TFM__TARGET
-#define TFM__LOOPS
 #define TFM__FLOAT_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 2)
 #define TFM__V_SET(x) vdupq_n_f32(x)
 #define TFM__V_LOAD(p) vld1q_f32(p)
@@ -12415,7 +12400,6 @@ typedef float tfm__wasm_floats __attribute__((vector_size(16)));
 #define TFM__VL 4
 #define TFM__ISA wasm
 #define TFM__TARGET
-#define TFM__LOOPS
 #define TFM__FLOAT_TILES(X, type) X(type, 2, 1) X(type, 1, 2)
 #define TFM__V_SET(x) (TFM__V) wasm_f32x4_splat(x)
 #define TFM__V_LOAD(p) (TFM__V) wasm_v128_load(p)
@@ -12455,76 +12439,63 @@ static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, v128_t v, int bi
 /* ---- the kernel sets ---- */
 
 static const tfm__kernels *tfm__kernel_set(int i) {
-/* A set: its variable and name; the instructions of its loops and its tiles of F32; tiles of F16,
-   BF16 and int8; zero point, configure, narrow; the set that narrow_f16 is taken from. */
-/* clang-format off */
-#define TFM__KERNELS(set, name, isa, f16, bf16, int8, zero, configure, narrow, to_f16)             \
-    static const tfm__kernels set = {                                                              \
-        name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, zero, configure, narrow,                  \
-        tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum, tfm__##isa##_exp_sum, \
-        tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add,           \
-        tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm,       \
-        tfm__##to_f16##_narrow_f16}
-    /* clang-format on */
-    TFM__KERNELS(plain, "plain C", plain, NULL, NULL, tfm__plain_int8, 0, NULL, NULL, plain);
 #ifdef TFM__X86
-    TFM__KERNELS(sse2, "SSE2", sse2, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL, plain);
-    TFM__KERNELS(avx2, "AVX2 and FMA", avx2, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8, 0, NULL,
-                 NULL, avx2);
-#ifdef TFM__AVX_VNNI
-    TFM__KERNELS(avx_vnni, "AVX2 with VNNI", avx2, tfm__avx2_f16, tfm__avx2_bf16,
-                 tfm__avx_vnni_int8, 128, NULL, NULL, avx2);
+    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                     tfm__cpu_has(TFM__CPU_F16C);
+    const int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    const int vnni = avx512 && __builtin_cpu_supports("avx512vnni");
 #endif
-    TFM__KERNELS(avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 0,
-                 NULL, NULL, avx2);
-    TFM__KERNELS(vnni, "AVX-512 with VNNI", avx512, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx512_int8, 128, NULL, NULL, avx2);
-#ifdef TFM__BF16
-    TFM__KERNELS(bf16, "AVX-512 with VNNI and BF16", avx512, tfm__avx512_f16, tfm__avx512_pairs,
-                 tfm__avx512_int8, 128, NULL, tfm__avx512_narrow, avx2);
-#endif
-#ifdef TFM__AMX
-    TFM__KERNELS(amx, "AVX-512 with VNNI and AMX", avx512, tfm__avx512_f16, tfm__avx512_amx_bf16,
-                 tfm__avx512_amx_int8, 128, tfm__avx512_configure, tfm__avx512_narrow, avx2);
-#endif
-    if (i == 1) return &sse2;
-    if (i == 2 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        tfm__cpu_has(TFM__CPU_F16C))
-        return &avx2;
-    if (i >= 3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) {
-        if (i == 3) return &avx512;
-        if (i == 4 && __builtin_cpu_supports("avx512vnni")) return &vnni;
-#ifdef TFM__BF16
-        if (i == 5 && __builtin_cpu_supports("avx512vnni") && tfm__cpu_has_fast_bf16())
-            return &bf16;
-#endif
-#ifdef TFM__AMX
-        if (i == 6 && __builtin_cpu_supports("avx512vnni") && tfm__cpu_has(TFM__CPU_AMX))
-            return &amx;
-#endif
+/* clang-format off */
+/* Returns a set if it is number i and the CPU has it. The arguments are its number, whether the CPU
+   has it, and its name; the instructions of its loops and its tiles of F32; tiles of F16, BF16 and
+   int8; zero point, configure, narrow; the set that narrow_f16 is taken from. */
+#define TFM__KERNELS(number, has, name, isa, f16, bf16, int8, zero, configure, narrow, to_f16)     \
+    if (i == number && (has)) {                                                                    \
+        static const tfm__kernels set = {                                                          \
+            name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, zero, configure, narrow,              \
+            tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum,                   \
+            tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale,   \
+            tfm__##isa##_add, tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate,    \
+            tfm__##isa##_norm, tfm__##to_f16##_narrow_f16};                                        \
+        return &set;                                                                               \
     }
+    TFM__KERNELS(0, 1, "plain C", plain, NULL, NULL, tfm__plain_int8, 0, NULL, NULL, plain)
+#ifdef TFM__X86
+    TFM__KERNELS(1, 1, "SSE2", sse2, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL, plain)
+    TFM__KERNELS(2, avx2, "AVX2 and FMA", avx2, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8, 0,
+                 NULL, NULL, avx2)
+    TFM__KERNELS(3, avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 0,
+                 NULL, NULL, avx2)
+    TFM__KERNELS(4, vnni, "AVX-512 with VNNI", avx512, tfm__avx512_f16, tfm__avx512_bf16,
+                 tfm__avx512_int8, 128, NULL, NULL, avx2)
 #ifdef TFM__AVX_VNNI
-    else if (i == 4 && tfm__kernel_set(2) && tfm__cpu_has(TFM__CPU_AVX_VNNI))
-        return &avx_vnni;
+    TFM__KERNELS(4, avx2 && tfm__cpu_has(TFM__CPU_AVX_VNNI), "AVX2 with VNNI", avx2, tfm__avx2_f16,
+                 tfm__avx2_bf16, tfm__avx_vnni_int8, 128, NULL, NULL, avx2)
 #endif
+#ifdef TFM__BF16 /* if VDPBF16PS is faster than FMA: twice on AMD's Zen 4, half on an Intel */
+    TFM__KERNELS(5, vnni && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd"),
+                 "AVX-512 with VNNI and BF16", avx512, tfm__avx512_f16, tfm__avx512_pairs,
+                 tfm__avx512_int8, 128, NULL, tfm__avx512_narrow, avx2)
 #endif
-#ifdef TFM__NEON
-    TFM__KERNELS(neon, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0, NULL, NULL,
-                 neon);
+#ifdef TFM__AMX
+    TFM__KERNELS(6, vnni && tfm__cpu_has(TFM__CPU_AMX), "AVX-512 with VNNI and AMX", avx512,
+                 tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128,
+                 tfm__avx512_configure, tfm__avx512_narrow, avx2)
+#endif
+#elif defined(TFM__NEON)
+    TFM__KERNELS(1, 1, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0, NULL, NULL,
+                 neon)
 #ifdef TFM__NEON_DOT
-    TFM__KERNELS(neon_dot, "NEON with dot product", neon, tfm__neon_f16, tfm__neon_bf16,
-                 tfm__neon_dot_int8, 0, NULL, NULL, neon);
-    if (i == 2 && tfm__cpu_has_neon_dot()) return &neon_dot;
+    TFM__KERNELS(2, tfm__cpu_has_neon_dot(), "NEON with dot product", neon, tfm__neon_f16,
+                 tfm__neon_bf16, tfm__neon_dot_int8, 0, NULL, NULL, neon)
 #endif
-    if (i == 1) return &neon;
+#elif defined(TFM__WASM)
+    TFM__KERNELS(1, 1, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL, NULL,
+                 plain)
 #endif
-#ifdef TFM__WASM
-    TFM__KERNELS(wasm, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL, NULL,
-                 plain);
-    if (i == 1) return &wasm;
-#endif
-    return i ? NULL : &plain;
+    /* clang-format on */
+    return NULL;
 #undef TFM__KERNELS
 }
 
@@ -12641,7 +12612,7 @@ TFM__INLINED void TFM__(tile)(const tfm__tile *t, int type, int rows, int panels
         TFM__V_STORE(t->y + i / wide * t->y_stride + i % wide * TFM__VL, acc[i] + bias[i % wide]);
 }
 
-/* Functions for tiles of floats, and a table of them. */
+/* Defines the functions for tiles of floats, and a table of them. */
 #define TFM__FLOAT_TILE(type, rows, panels)                                                        \
     TFM__TARGET static void TFM__(tile_##type##_##rows)(const tfm__tile *t) {                      \
         TFM__(tile)(t, TFM__TYPE_##type, rows, panels);                                            \
@@ -12705,8 +12676,8 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
 }
 
 /* Adds four columns at a time of one panel or two, for each of some steps, which have sums of their
-   own. One loop goes over all sums, because clang leaves sums in memory where an inner loop has
-   but one turn. */
+   own. One loop goes over all sums, because clang leaves sums in memory if an inner loop has a
+   single iteration. */
 TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
                                         const unsigned char *w0, const unsigned char *w1, int steps,
                                         int rows, int panels, int vectors) {
@@ -12775,9 +12746,9 @@ static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__TILING, int8)};
 #endif /* TFM__INT8_TILES */
 
 /* ---- tiles of AMX: 16 groups of a panel fill a tile register ----
-   TILE_LOAD, TILE_STORE: 16 rows of 64 bytes, stride bytes apart. TILE_DOT_INT8 and TILE_DOT_BF16
-   add 16 rows of x times a panel to the sums. Registers 0 to 3 are sums, of 32 rows by two panels or of 16
-   rows by four. Instructions name their registers, so no loop can go over them. */
+   TILE_LOAD and TILE_STORE move 16 rows of 64 bytes, stride bytes apart. TILE_DOT_INT8 and
+   TILE_DOT_BF16 add 16 rows of x times a panel to the sums. Registers 0 to 3 are sums, of 32 rows
+   by two panels or of 16 rows by four. Instructions name registers, so no loop can go over them. */
 
 #ifdef TFM__TILE_LOAD
 /* Sets up all eight registers with 16 rows of 64 bytes, or releases them. */
@@ -12789,7 +12760,7 @@ static void TFM__(configure)(int on) {
     else TFM__TILE_RELEASE();
 }
 
-/* The product of int8 or of bf16, as the type that the function has. */
+/* Multiplies int8 or bf16, as the function's argument type says. */
 #define TFM__TILE_DOT(c, a, b)                                                                     \
     do {                                                                                           \
         if (type == TFM_WEIGHTS_I8) TFM__TILE_DOT_INT8(c, a, b);                                   \
@@ -12808,7 +12779,7 @@ TFM__INT8_INLINED void TFM__(step_32)(const unsigned char *x, const unsigned cha
     TFM__TILE_DOT(2, 5, 6);
     TFM__TILE_DOT(3, 5, 7);
 }
-/* The same of 16 rows by four panels. */
+/* Multiplies 64 bytes of each of 16 rows of x by four panels. */
 TFM__INT8_INLINED void TFM__(step_16)(const unsigned char *x, const unsigned char *const *w,
                                       int64_t at, tfm_weight_type type) {
     TFM__TILE_LOAD(4, x, TFM__X_STRIDE);
@@ -12892,16 +12863,11 @@ static const tfm__tiling TFM__(amx_int8)[] = {{32, 21, 2, TFM__(amx_int8_32), 1}
                                               TFM__INT8_TILES(TFM__TILING, int8)};
 static const tfm__tiling TFM__(amx_bf16)[] = {{32, 17, 2, TFM__(amx_bf16_32), 1},
                                               {16, 1, 4, TFM__(amx_bf16_16), 1}};
-#undef TFM__TILE_CONFIGURE
-#undef TFM__TILE_RELEASE
-#undef TFM__TILE_ZERO
-#undef TFM__TILE_LOAD
-#undef TFM__TILE_STORE
-#undef TFM__TILE_DOT_INT8
-#undef TFM__TILE_DOT_BF16
 #endif /* TFM__TILE_LOAD */
 
-#ifdef TFM__LOOPS
+/* ---- loops, for the sets that do not share those of another ---- */
+
+#if defined(TFM__FLOAT_TILES) && defined(TFM__V_ROUND)
 #ifndef TFM__V_LOAD_SOME /* wider vectors have masks */
 #define TFM__V_LOAD_SOME(p, n) TFM__(load_some)(p, n)
 #define TFM__V_STORE_SOME(p, v, n) TFM__(store_some)(p, v, n)
@@ -13370,14 +13336,14 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 }
 #endif
 
-#endif /* TFM__LOOPS */
+#endif /* TFM__V_ROUND */
 
 #undef TFM__ISA
 #undef TFM__TARGET
 #undef TFM__TALL_TILE
 #undef TFM__FLOAT_TILES
 #undef TFM__INT8_TILES
-#undef TFM__LOOPS
+
 #undef TFM__INT8_TARGET
 #undef TFM__DOTS
 #undef TFM__I_DOT

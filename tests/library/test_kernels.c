@@ -33,6 +33,14 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each kernel set in turn, for
 #define TFM__I_X(four) (four)
 #define TFM__I_DOT(sum, x, w) sum = emulated_dot(sum, x, w)
 #define TFM__I_FLOATS(a, b, sums) ((float)((a) - *(sums)))
+/* The header has these with the instructions of the CPU. */
+#undef TFM__TILE_CONFIGURE
+#undef TFM__TILE_RELEASE
+#undef TFM__TILE_ZERO
+#undef TFM__TILE_LOAD
+#undef TFM__TILE_STORE
+#undef TFM__TILE_DOT_INT8
+#undef TFM__TILE_DOT_BF16
 #define TFM__TILE_CONFIGURE(shape) amx_ldtilecfg(shape)
 #define TFM__TILE_RELEASE() amx_tilerelease()
 #define TFM__TILE_ZERO(t) amx_tilezero(t)
