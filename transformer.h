@@ -159,9 +159,8 @@
    Interactive translation. Give what the user accepted as options.prefix, and ask for
    options.alternatives. To favour a draft without forcing it, set options.prefix_bias.
 
-   Attention. Alignments, the coverage penalty and the replacement of unknown words
-   (tfm_result_text) need a session with attention = 1. It keeps the cross-attention of each target
-   token.
+   Attention. Alignments and the coverage penalty need a session with attention = 1. It keeps the
+   cross-attention of each target token.
 
    tools/README.md has a table of these options beside those of CTranslate2 and Hugging Face.
 
@@ -1538,13 +1537,11 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
 
 /* Writes result number rank of a row as a terminated text. *size is its length without the
    terminator. With text NULL and capacity 0, the call only sets *size. The rows of
-   tfm_translate_batch are its texts that are neither blank nor skipped. If source is not NULL, it
-   is the row's text, and each unknown token (tgt_unk) is written as the source token that it
-   attends to most; that needs a session with attention (TFM_E_STATE). Errors: as tfm_result_get and
-   tfm_detokenize. */
+   tfm_translate_batch are its texts that are neither blank nor skipped. Errors: as tfm_result_get
+   and tfm_detokenize. */
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
-                                   const tfm_text *source, tfm_text_form form, char *text,
-                                   size_t capacity, size_t *size, tfm_error *err);
+                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
+                                   tfm_error *err);
 #endif /* TRANSFORMER_NO_TEXT */
 
 #ifdef __cplusplus
@@ -7185,7 +7182,6 @@ struct tfm_session {
         int32_t *ids, *lengths;  /* [max_batch, max_source], [max_batch]: the tokenized texts */
         int32_t *left_out;       /* [max_batch]: tokens that did not fit */
         int32_t n, *rows;        /* [n]: row of each text of the last call, -1 if blank */
-        struct tfm_text *tokens; /* [max_source]: source tokens that may replace unknown ones */
         unsigned char *scratch;  /* for texts of TFM__TEXT_BYTES a token after normalization */
         size_t scratch_size;
     } text;
@@ -9041,11 +9037,9 @@ struct tfm__tokenizer {
     void (*encode)(tfm__cells *b, int32_t from, int32_t to);
     /* Writes a token. */
     void (*join)(tfm__joined *j, int32_t id);
-    int32_t marks;  /* so many U+2581 at the beginning of a text are dropped, at most; -1: U+2581 is
-                       an ordinary character */
-    int has_spaces; /* a source word that replaces an unknown token gets a space before it */
-    int broken;     /* bytes that are in no character: 1: each becomes U+FFFD; 0: a run that could
-                       begin a character becomes one, as Unicode advises; -1: they are left out */
+    int32_t marks; /* join drops so many U+2581 at the beginning of a text, at most */
+    int broken;    /* bytes that are in no character: 1: each becomes U+FFFD; 0: a run that could
+                      begin a character becomes one, as Unicode advises; -1: they are left out */
 };
 
 /* ---- steps along a text ---- */
@@ -9174,7 +9168,7 @@ struct tfm__cut {
 
 struct tfm__token {
     size_t begin, end; /* in what is cut */
-    tfm_text text;     /* the whole characters of which the token has bytes */
+    tfm_text text;     /* the whole characters of which it has bytes; not set for added tokens */
     int32_t id;        /* -1: not in the vocabulary */
 };
 
@@ -9745,7 +9739,6 @@ static int tfm__characters_next(tfm__cut *c, tfm__token *token) {
     if (begin >= c->text.size) return 0;
     if (begin > at && at > 0) {
         tfm__cut_take(c, token, at, begin);
-        token->text = tfm__text(tfm__space_piece, TFM__SPACE_PIECE);
         token->id = tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE);
         if (token->id >= 0) return 1;
     }
@@ -11366,15 +11359,16 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
 
 /* In the order of TFM_TEXT_TABLE; a new kind has a row in both. */
 static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_COUNT] = {
-    {tfm__vocabulary_load, NULL, NULL, tfm__words_next, NULL, NULL, tfm__words_join, -1, 1, 0},
-    {tfm__vocabulary_load, NULL, NULL, tfm__characters_next, NULL, NULL, tfm__pieces_join, INT32_MAX, 0, 0},
+    {tfm__vocabulary_load, NULL, NULL, tfm__words_next, NULL, NULL, tfm__words_join, 0, 0},
+    {tfm__vocabulary_load, NULL, NULL, tfm__characters_next, NULL, NULL, tfm__pieces_join,
+     INT32_MAX, 0},
     {tfm__vocabulary_load, NULL, tfm__pieces_begin, tfm__pieces_next, NULL, NULL, tfm__pieces_join,
-     INT32_MAX, 1, 0},
+     INT32_MAX, 0},
     {tfm__spm_load, tfm__spm_build_side, tfm__cells_begin, tfm__spm_next, tfm__spm_normalize,
-     tfm__spm_encode, tfm__spm_join, 1, 0, 1},
-    {tfm__bytes_load, NULL, NULL, tfm__bytes_next, NULL, NULL, tfm__bytes_join, 0, 0, -1},
+     tfm__spm_encode, tfm__spm_join, 1, 1},
+    {tfm__bytes_load, NULL, NULL, tfm__bytes_next, NULL, NULL, tfm__bytes_join, 0, -1},
     {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__cells_begin, tfm__byte_bpe_next,
-     tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0, 0}};
+     tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0}};
 
 /* Loads what a kind of text needs. Tensors of another kind are an error that names the kind. */
 static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind kind,
@@ -11472,7 +11466,6 @@ static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm
     TFM__TRY(TFM__TAKE(arena, s->max_batch, s->max_source, &s->text.ids, err));
     TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &s->text.lengths, err));
     TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &s->text.left_out, err));
-    TFM__TRY(TFM__TAKE(arena, s->max_source, 1, &s->text.tokens, err));
     return TFM__TAKE(arena, s->max_batch, 1, &s->text.rows, err);
 }
 
@@ -11577,13 +11570,9 @@ static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_f
 
 /* Sets the next token and returns 1, at the end 0. */
 static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
-    const tfm__vocabulary *v = &c->side->vocabulary;
     const unsigned char *mark = (const unsigned char *)c->text.data + c->at;
-    const tfm__spelling *s;
     if (!c->cells || c->at >= c->text.size || *mark != 0xFF) return c->kind->next(c, token);
     token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
-    s = &v->spellings[v->tokens[token->id]];
-    token->text = tfm__text(s->text, (size_t)s->size);
     token->begin = c->at + 1;
     token->end = c->at + TFM__ADDED_MARK - 1;
     c->at = c->last = c->at + TFM__ADDED_MARK;
@@ -11746,20 +11735,8 @@ typedef struct tfm__spoken {
     const int32_t *ids;
     int32_t n;
     tfm_text_form form;
-    int runs;                  /* more ids will follow: what the clean-up holds is left out */
-    const int32_t *positions;  /* which source token each attends to most, -1: none; it stands for
-                                  an unknown token. NULL: nothing does */
-    const tfm_text *tokens;    /* [n_tokens]: of the source's text */
-    int32_t n_tokens, leading; /* source tokens before those */
+    int runs; /* more ids will follow: what the clean-up holds is left out */
 } tfm__spoken;
-
-/* The source token that stands for target token i, if that is unknown, else NULL: as it is in the
-   text, by SentencePiece normalized. */
-static const tfm_text *tfm__find_unknown(const tfm__side *side, const tfm__spoken *said, int32_t i) {
-    int32_t at = said->positions && said->ids[i] == side->unk ? said->positions[i] : -1;
-    if (at < 0 || at < said->leading || at - said->leading >= said->n_tokens) return NULL;
-    return &said->tokens[at - said->leading];
-}
 
 /* Writes the text of ids at out, not terminated, and returns its size. out may be NULL. */
 static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *out) {
@@ -11773,18 +11750,8 @@ static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *ou
     j.out = out;
     j.clean_up = said->form == TFM_FORM_TEXT && side->clean_up;
     j.rules = said->form == TFM_FORM_TEXT ? side->unrules : NULL;
-    for (i = 0; i < said->n; i++) {
-        const tfm_text *word = tfm__find_unknown(side, said, i);
-        TFM_COUNT_TEXT(1);
-        if (!word) {
-            kind->join(&j, said->ids[i]);
-            continue;
-        }
-        tfm__join_broken(&j);
-        if (j.started && kind->has_spaces) tfm__join_bytes(&j, " ", 1);
-        if (kind->marks < 0) tfm__join_bytes(&j, word->data, (int64_t)word->size); /* not escaped */
-        else tfm__join_token(&j, word->data, (int64_t)word->size);
-    }
+    for (i = 0; i < said->n; i++) kind->join(&j, said->ids[i]);
+    TFM_COUNT_TEXT(said->n);
     tfm__join_broken(&j);
     if (j.rules) tfm__join_held(&j, 0);
     for (pass = 0; pass < 3 && !said->runs; pass++)
@@ -11807,7 +11774,7 @@ static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *sa
 TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
                                   tfm_error *err) {
-    tfm__spoken said = {ids, count, form, 0, NULL, NULL, 0, 0};
+    tfm__spoken said = {ids, count, form, 0};
     int32_t i;
     if (!model || (!ids && count > 0) || !size || (!text && capacity))
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
@@ -11820,44 +11787,21 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
     return tfm__join_text_of(&model->target, &said, text, capacity, size, err);
 }
 
-/* Cuts the source's text again. Its tokens are the last ones of its row. */
-static tfm_status tfm__plan_unknowns(tfm_session *s, int32_t row, const tfm_text *source,
-                                     tfm__spoken *said, tfm_error *err) {
-    tfm_arena scratch = tfm_arena_make(s->text.scratch, s->text.scratch_size);
-    const tfm__side *side = &s->model->source;
-    int32_t language = -1, n;
-    tfm__token token;
-    tfm__cut cut;
-    TFM__TRY(tfm__check_text(source, "source", err));
-    TFM__TRY(tfm__cut_begin(&cut, &s->model->config, side, said->form, source, &language, &scratch,
-                            err));
-    for (n = 0; tfm__cut_next(&cut, &token); n++)
-        if (n < s->max_source) s->text.tokens[n] = token.text;
-    said->tokens = s->text.tokens;
-    said->n_tokens = (int32_t)tfm__min(n, s->max_source);
-    said->leading = s->src.lengths[row] + s->encoder.left_out[row] - (side->end >= 0) - n;
-    return TFM_OK;
-}
-
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
-                                   const tfm_text *source, tfm_text_form form, char *text,
-                                   size_t capacity, size_t *size, tfm_error *err) {
+                                   tfm_text_form form, char *text, size_t capacity, size_t *size,
+                                   tfm_error *err) {
     tfm_result result;
-    tfm__spoken said = {NULL, 0, form, 0, NULL, NULL, 0, 0};
+    tfm__spoken said;
     if (!size || (!text && capacity)) return tfm__fail(err, TFM_E_ARGUMENT, "text or size is NULL");
     TFM__TRY(tfm_result_get(session, row, rank, &result, err));
     if (!tfm__has_text(&session->model->target))
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     said.ids = result.ids;
     said.n = result.length;
+    said.form = form;
     if (form == TFM_FORM_TEXT && session->decode.keep_end && result.finish == TFM_ENDED)
         said.n--; /* an end token that was kept gives no text, whatever its spelling */
     said.runs = result.finish == TFM_RUNNING;
-    if (source) {
-        TFM__TRY(tfm__plan_unknowns(session, row, source, &said, err));
-        said.positions = session->step.ancestry; /* scratch of a step */
-        TFM__TRY(tfm_result_alignment(session, row, rank, session->step.ancestry, err));
-    }
     return tfm__join_text_of(&session->model->target, &said, text, capacity, size, err);
 }
 
@@ -11904,7 +11848,7 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
         needed = tfm__more(needed, 1);
         row = session->text.rows[i];
         if (row < 0) continue;
-        if (tfm_result_text(session, row, 0, NULL, TFM_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
+        if (tfm_result_text(session, row, 0, TFM_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
         needed = tfm__more(needed, size);
     }
     return needed;
@@ -11923,8 +11867,8 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
     for (i = 0; i < session->text.n; i++) {
         size_t size = 0;
         if (session->text.rows[i] >= 0)
-            TFM__TRY(tfm_result_text(session, session->text.rows[i], 0, NULL, TFM_FORM_TEXT,
-                                     buffer + at, capacity - at, &size, err));
+            TFM__TRY(tfm_result_text(session, session->text.rows[i], 0, TFM_FORM_TEXT, buffer + at,
+                                     capacity - at, &size, err));
         buffer[at + size] = 0;
         if (out) out[i] = tfm__text(buffer + at, size);
         at += size + 1;
@@ -13397,6 +13341,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - server.py answers a request whose head exceeds 64 kB with status 431.
      - quantize --packed writes layout 2, which is layout 1 without NAME_trie; 0.4.0 does not read
        it. Files of layout 1 still load.
+     - tfm_result_text has no parameter source: it no longer replaces unknown tokens by words of the
+       source. tfm_result_alignment says which source token a target token attends to most.
      - No name of a function, type, macro, option or make target changed. These files moved:
          0.4.0                                              0.5.0
          examples/translate.c, command.h, reader.h ...      examples/translate/
@@ -13439,7 +13385,6 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - tfm_start and tfm_score_from refuse too many rows at once. tfm_arena_take and
        tfm_safetensors_read refuse NULL.
      - TFM_FORM_ESCAPED keeps the text of a byte model on one line.
-     - tfm_result_text replaces unknown tokens by whole characters of a source of bytes.
      - translate: --wrapped and --markdown keep CR LF; if a line of several sentences is cut, the
        message suggests --document. server.py bounds the number and the length of its messages.
 

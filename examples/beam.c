@@ -34,7 +34,7 @@ int main(void) {
         size_t size;
         status = tfm_result_get(session, 0, rank, &result, &err);
         if (status == TFM_OK)
-            status = tfm_result_text(session, 0, rank, NULL, TFM_FORM_TEXT, text, sizeof text,
+            status = tfm_result_text(session, 0, rank, TFM_FORM_TEXT, text, sizeof text,
                                      &size, &err);
         if (status == TFM_OK) printf("%.4f  %s\n", result.score, text);
     }

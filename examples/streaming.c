@@ -30,7 +30,7 @@ int main(void) {
         /* the text so far; with greedy search, later steps only add to it */
         if (status == TFM_OK)
             status =
-                tfm_result_text(session, 0, 0, NULL, TFM_FORM_TEXT, text, sizeof text, &size, &err);
+                tfm_result_text(session, 0, 0, TFM_FORM_TEXT, text, sizeof text, &size, &err);
         if (status != TFM_OK || size == shown) continue;
         printf("%s|", text + shown);
         fflush(stdout);

@@ -16,7 +16,7 @@ static tfm_status show(tfm_session *session, const tfm_batch *src, tfm_error *er
     size_t size = 0;
     tfm_status status = tfm_decode(session, src, NULL, err);
     if (status == TFM_OK)
-        status = tfm_result_text(session, 0, 0, NULL, TFM_FORM_TEXT, text, sizeof text, &size, err);
+        status = tfm_result_text(session, 0, 0, TFM_FORM_TEXT, text, sizeof text, &size, err);
     if (status == TFM_OK) printf("%.*s\n", (int)size, text);
     return status;
 }

@@ -363,12 +363,12 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
         free(each);
         if (status != TFM_OK) return status;
     } else if (is_last) append_columns(l, result->score, NULL, 0);
-    status = tfm_result_text(s, row, rank, NULL, opt.form, NULL, 0, &size, &me->err);
+    status = tfm_result_text(s, row, rank, opt.form, NULL, 0, &size, &me->err);
     if (status == TFM_OK && !buffer_reserve(&l->out, size))
         status = no_memory(me, "too little memory for the translation");
     if (status != TFM_OK) return status;
     text = l->out.data + l->out.size;
-    status = tfm_result_text(s, row, rank, NULL, opt.form, text, size + 1, &size, &me->err);
+    status = tfm_result_text(s, row, rank, opt.form, text, size + 1, &size, &me->err);
     if (status != TFM_OK) return status;
     if (opt.form == TFM_FORM_TEXT)
         size = buffer_flatten(text, size, is_last ? fields : opt.column != 0);

@@ -182,7 +182,7 @@ static void see_text(const tfm_model *m, tfm_session *s, const kind *k) {
     if (tfm_model_config(m)->n_languages) must(tfm_languages_set(s, NULL, "fra", &err));
     must(tfm_translate(s, k->text, out, sizeof out, &err));
     see(out, strlen(out));
-    must(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
+    must(tfm_result_text(s, 0, 0, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
     see(out, size);
 }
 

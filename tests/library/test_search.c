@@ -981,49 +981,6 @@ static void attention(void) {
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(without), tfm_model_free(model);
 }
 
-/* Unknown target tokens are written as the source tokens that they attend to. */
-static void unknowns(void) {
-    static const char src[] = "<pad>\n<s>\n</s>\n<unk>\na\nb\nc\n",
-                      tgt[] = "<pad>\n<s>\n</s>\n<unk>\n";
-    tiny t = tiny_default();
-    tfm_model *model;
-    tfm_session *s;
-    tfm_text in;
-    char text[256], expected[256] = "";
-    int32_t ids[8], n = 0, pairs[MOST], i;
-    /* source positions behind the start token */
-    static const char *const words[] = {"", "a", "Quetzalcoatl", "b"};
-    tfm_batch batch;
-    tfm_decode_options o = no_options();
-    tfm_result r;
-    size_t size = 0;
-    memset(&r, 0, sizeof r);
-    SECTION("unknown tokens");
-    t.vs = 7, t.vt = 4, t.src = src, t.tgt = tgt;
-    t.config = ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"tgt_unk\": 3, \"src_start\": 1, "
-               "\"src_end\": 2, \"suppressed\": [0, 1]";
-    model = tiny_model(t);
-    s = wide_session(model, 1, 1, MOST);
-    in.data = "a Quetzalcoatl b", in.size = strlen(in.data);
-    must(tfm_tokenize(model, in.data, in.size, TFM_FORM_TEXT, ids, 8, &n, NULL, &err));
-    batch = tiny_batch(ids, NULL, 1, n);
-    o.min_length = 4;
-    must(tfm_decode(s, &batch, &o, &err));
-    must(tfm_result_get(s, 0, 0, &r, &err));
-    must(tfm_result_alignment(s, 0, 0, pairs, &err));
-    for (i = 0; i < r.length; i++) {
-        if (i) strcat(expected, " ");
-        strcat(expected, words[pairs[i]]);
-    }
-    must(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, text, sizeof text, &size, &err));
-    CHECK(r.length >= 4 && strcmp(text, expected) == 0 && size == strlen(text), "%s", text);
-    must(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, text, sizeof text, &size, &err));
-    CHECK(strncmp(text, "<unk> <unk> <unk>", 17) == 0, "%s", text);
-    CHECK_FAILS(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, text, 5, &size, &err), TFM_E_TOO_SMALL,
-                "the buffer has 5");
-    tfm_session_free(s), tfm_model_free(model);
-}
-
 /* ---- the end token in results, prefixes and sources that are too long ---- */
 
 static void ends_and_cuts(void) {
@@ -1379,7 +1336,6 @@ int main(void) {
     alternative_beams();
     scoring();
     attention();
-    unknowns();
     ends_and_cuts();
     driving();
     stopping();

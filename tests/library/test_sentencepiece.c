@@ -176,7 +176,7 @@ static tfm_status read_file(const void *bytes, size_t size) {
             int32_t *ids = (int32_t *)malloc((cut.text.size + 1) * 4);
             int32_t *same = (int32_t *)malloc((size_t)p->vocabulary.n * 4);
             size_t bytes_out, again;
-            tfm__spoken said = {NULL, 0, TFM_FORM_TEXT, 0, NULL, NULL, 0, 0};
+            tfm__spoken said = {NULL, 0, TFM_FORM_TEXT, 0};
             if (!ids || !same) exit(2);
             for (i = 0; i < p->vocabulary.n; i++) same[i] = (int32_t)i;
             while (tfm__cut_next(&cut, &token)) ids[n++] = token.id;
@@ -838,55 +838,26 @@ static void sessions(void) {
 
 /* ---- languages ---- */
 
-/* Unknown target pieces are written as the source pieces that they attend to: known pieces and unknown
-   runs. */
-static void unknowns(void) {
-    tfm_session_options o;
-    tfm_decode_options d;
-    tfm_session *s = NULL;
+/* A target's text is tokenized like a source's text, and also needs scratch. */
+static void targets(void) {
     tfm_model *m;
-    tfm_result r;
-    tfm_text in;
     spm_file f;
     tfm_arena scratch = tfm_arena_make(test_memory(1 << 16), 1 << 16);
-    char text[512], expected[512] = "";
     int32_t ids[32], pairs[32], n = 0, i;
-    static const char *const surfaces[] = {" a", "xyz", "b"};
-    tfm_batch src;
-    size_t size = 0, at = 0;
-    SECTION("unknown pieces by what they attend to");
+    SECTION("texts of targets");
     begin_file(), put_trainer(3, 1);
     f = plain_file(built, n_built, 8);
     f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", "
-               "\"start\": 1, \"end\": 2, \"src_end\": 2, \"src_unk\": 0, \"tgt_unk\": 0, "
-               "\"suppressed\": [1, 3, 4, 5, 6, 7]";
+               "\"start\": 1, \"end\": 2, \"src_end\": 2, \"src_unk\": 0, \"tgt_unk\": 0";
     m = load(f);
     if (!m) printf("%s\n", err.text), exit(2);
-    memset(&o, 0, sizeof o);
-    memset(&d, 0, sizeof d);
-    memset(&r, 0, sizeof r);
-    o.max_source = 16, o.max_target = 12, o.attention = 1, d.min_length = 8;
-    must(tfm_session_create(&s, m, &o, &err));
-    in.data = "axyzb", in.size = 5;
-    must(tfm_tokenize(m, in.data, in.size, TFM_FORM_TEXT, ids, 32, &n, &scratch, &err));
-    src = tiny_batch(ids, NULL, 1, n);
-    must(tfm_decode(s, &src, &d, &err));
-    must(tfm_result_get(s, 0, 0, &r, &err));
-    must(tfm_result_alignment(s, 0, 0, pairs, &err));
-    /* three pieces and the end token; the text has no leading space */
-    for (i = 0; i < r.length; i++)
-        at += (size_t)snprintf(expected + at, sizeof expected - at, "%s",
-                               surfaces[pairs[i]] + (at == 0 && pairs[i] == 0));
-    must(tfm_result_text(s, 0, 0, &in, TFM_FORM_TEXT, text, sizeof text, &size, &err));
-    CHECK(n == 4 && r.length >= 8 && strcmp(text, expected) == 0, "'%s', expected '%s' (%d pieces)",
-          text, expected, (int)n);
     must(tfm_tokenize_target(m, "ab a", 4, TFM_FORM_TEXT, ids, 32, &i, &scratch, &err));
     must(tfm_tokenize(m, "ab a", 4, TFM_FORM_TEXT, pairs, 32, &n, &scratch, &err));
     CHECK(n == i + 1 && memcmp(ids, pairs, (size_t)i * 4) == 0,
           "target text is tokenized like source text, without the end");
     CHECK_FAILS(tfm_tokenize_target(m, "ab", 2, TFM_FORM_TEXT, ids, 32, &i, NULL, &err),
                 TFM_E_ARGUMENT, "need a scratch arena");
-    tfm_session_free(s), tfm_model_free(m);
+    tfm_model_free(m);
 }
 
 static void languages(void) {
@@ -1244,7 +1215,7 @@ int main(void) {
     rare();
     files();
     sessions();
-    unknowns();
+    targets();
     languages();
     large();
     real_files();

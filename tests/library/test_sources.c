@@ -508,7 +508,7 @@ static void text(void) {
     src.memory = &x;
     CHECK(!tfm_model_config(m)->has_text, "has_text needs both sides");
     must(tfm_decode(s, &src, NULL, &err));
-    must(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, out, sizeof out, &size, &err));
+    must(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, out, sizeof out, &size, &err));
     CHECK(size > 0, "\"%.*s\"", (int)size, out);
     must(tfm_tokenize_target(m, "d e", 3, TFM_FORM_TEXT, some, 8, &n, NULL, &err));
     CHECK(n == 2 && some[0] == 3, "its targets are tokenized");

@@ -365,13 +365,13 @@ static void faults_and_sizes(void) {
     must(tfm_translation_get(s, NULL, single, needed, &err));
     must(tfm_translate(s, "hello world", buffer, sizeof buffer, &err));
     CHECK(strlen(single) + 1 == needed && strcmp(single, buffer) == 0, "%s", single);
-    must(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, NULL, 0, &size, &err));
+    must(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, NULL, 0, &size, &err));
     CHECK(size + 1 == needed, "the size of a hypothesis");
     must(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, NULL, 0, &size, &err));
     CHECK(size == 5, "the size of tokens");
     CHECK_FAILS(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
                 "NULL");
-    CHECK_FAILS(tfm_result_text(s, 0, 0, NULL, TFM_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
                 "NULL");
     must(tfm_start(s, &src, NULL, &err)), must(tfm_step(s, &running, &err));
     CHECK(tfm_translation_size(s) == 0, "the session has other work now");

@@ -271,45 +271,13 @@ static void cleaned(void) {
     int same = 1;
     for (i = 0; i < LARGE; i++) ids[i] = 4 + (int32_t)((uint32_t)i * 2654435761u >> 16) % 6;
     for (i = 1; i < SMALL && same; i++) {
-        tfm__spoken said = {ids, i, TFM_FORM_TEXT, 1, NULL, NULL, 0, 0};
+        tfm__spoken said = {ids, i, TFM_FORM_TEXT, 1};
         size[i % 2] = tfm__join(&m->target, &said, texts[i % 2]);
         same = size[i % 2] >= size[!(i % 2)] && !memcmp(texts[0], texts[1], size[!(i % 2)]);
     }
     CHECK(same && i == SMALL, "%d tokens: the text changed what it had", (int)i);
     small = written(m, SMALL, TFM_FORM_TEXT);
     grows("clean_up", small, written(m, LARGE, TFM_FORM_TEXT), 300);
-    tfm_model_free(m);
-}
-
-/* Every token of a translation is unknown, and attends to the last token of the source. */
-static double replaced(const tfm_model *m, int32_t n) {
-    static char out[64 * LARGE];
-    int32_t *unk = (int32_t *)test_memory((size_t)n * sizeof *unk);
-    int32_t *last = (int32_t *)test_memory((size_t)n * sizeof *last), i;
-    tfm_session *s = tiny_session(m, 1, n, n);
-    tfm_text source;
-    tfm_batch src;
-    tfm__spoken said = {unk, n, TFM_FORM_TEXT, 0, NULL, NULL, 0, 0};
-    source.data = text, source.size = 2 * (size_t)n;
-    for (i = 0; i < n; i++) unk[i] = 3, last[i] = n - 1;
-    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, n, &n_ids, NULL, &err));
-    src = tiny_batch(ids, NULL, 1, n_ids);
-    must(tfm_encode(s, &src, &err));
-    counted = 0;
-    must(tfm__plan_unknowns(s, 0, &source, &said, &err));
-    said.positions = last;
-    if (tfm__join(&m->target, &said, out) != 2 * (size_t)n - 1)
-        CHECK(0, "%s", out);
-    tfm_session_free(s);
-    return (double)counted;
-}
-static void unknown(void) {
-    tfm_model *m = words_model(LETTERS, LETTERS, "");
-    double small, large;
-    SECTION("unknown words by those of the source");
-    fill("a ");
-    small = replaced(m, 100), large = replaced(m, 400);
-    CHECK(small > 0 && large <= 5 * small, "%.1f and %.1f steps a word", small / 100, large / 400);
     tfm_model_free(m);
 }
 
@@ -445,7 +413,6 @@ int main(void) {
     byte_bpe();
     writing();
     cleaned();
-    unknown();
     loading();
     return test_done("test_work");
 }

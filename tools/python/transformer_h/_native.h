@@ -86,9 +86,9 @@ static tfm_status th_results(tfm_session *session, int32_t rows, int form, th_hy
             size_t one = 0;
             status = tfm_result_get(session, row, rank, &result, err);
             if (status == TFM_OK)
-                status = tfm_result_text(session, row, rank, NULL, (tfm_text_form)form, NULL, 0, &one, err);
+                status = tfm_result_text(session, row, rank, (tfm_text_form)form, NULL, 0, &one, err);
             if (status == TFM_OK && *size + one < capacity)
-                status = tfm_result_text(session, row, rank, NULL, (tfm_text_form)form, buffer + *size,
+                status = tfm_result_text(session, row, rank, (tfm_text_form)form, buffer + *size,
                                          capacity - *size, &one, err);
             if (status != TFM_OK) return status;
             *size += one;
