@@ -1815,6 +1815,7 @@ static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
 #define TFM__BISECT(low, high, middle, is_before)                                                  \
     for (int64_t tfm__high = (high), middle; low < tfm__high;) {                                   \
         middle = low + (tfm__high - low) / 2;                                                      \
+        TFM_COUNT_TEXT(1);                                                                         \
         if (is_before) low = middle + 1;                                                           \
         else tfm__high = middle;                                                                   \
     }
@@ -6105,15 +6106,15 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
     case TFM__FIELD_DECODING:
         if (tfm__json_count(&ahead, '{') < 0)
             return TFM__FAIL_CONFIG(r->err, "'%s' is not an object", f->name);
-        TFM__TRY(tfm__config_object(r, tfm__decode_fields, TFM__N_DECODE_FIELDS, f->name, at));
+        TFM__TRY(tfm__config_object(r, tfm__decode_fields, TFM__N_DECODE_FIELDS, "decoding: ", at));
         return tfm__check_decode_fields((const tfm_decode_options *)at,
                                         "transformer.config: decoding: ", r->err);
     default: return tfm__config_scalar(r, f, base);
     }
 }
 
-/* Reads an object into the struct at base by a table of n fields. inside: the field that has the
-   object as its value; NULL: the object is the whole config. */
+/* Reads an object into the struct at base by a table of n fields. Messages about its keys begin with
+   inside. */
 static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_field *fields, int n,
                                      const char *inside, void *base) {
     unsigned char seen[TFM__N_CONFIG_FIELDS] = {0}; /* the longer of the two tables */
@@ -6121,13 +6122,9 @@ static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_fi
     while (tfm__json_member(&r->json, r->spare)) {
         for (k = 0; k < n; k++)
             if (fields[k].kind != TFM__FIELD_CALL && strcmp(fields[k].name, r->spare) == 0) break;
-        if (k == n && inside)
-            return TFM__FAIL_CONFIG(r->err, "'%s' has no key %s", inside, r->spare);
-        if (k == n) return TFM__FAIL_CONFIG(r->err, "'%s' is not a known field", r->spare);
-        if (seen[k]++)
-            return inside
-                       ? TFM__FAIL_CONFIG(r->err, "'%s' has the duplicate key %s", inside, r->spare)
-                       : TFM__FAIL_CONFIG(r->err, "'%s' is a duplicate key", r->spare);
+        if (k == n || seen[k]++)
+            return TFM__FAIL_CONFIG(r->err, "%s'%s' is %s", inside, r->spare,
+                                    k == n ? "not a known field" : "a duplicate key");
         TFM__TRY(tfm__config_value(r, &fields[k], base));
     }
     return TFM_OK;
@@ -6166,7 +6163,7 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
     for (k = 0; k < TFM__N_CONFIG_FIELDS; k++)
         if (tfm__config_fields[k].kind < TFM__FIELD_IDS)
             tfm__config_put(&tfm__config_fields[k], stated, tfm__config_fields[k].otherwise);
-    TFM__TRY(tfm__config_object(&r, tfm__config_fields, TFM__N_CONFIG_FIELDS, NULL, stated));
+    TFM__TRY(tfm__config_object(&r, tfm__config_fields, TFM__N_CONFIG_FIELDS, "", stated));
     return tfm__config_complete(&stated->config, err);
 }
 
@@ -6184,13 +6181,12 @@ typedef struct tfm__spelling {
 } tfm__spelling;
 
 typedef struct tfm__vocabulary {
-    tfm__spelling *spellings; /* in the order of the file */
+    tfm__spelling *spellings; /* sorted; SentencePiece's pieces in the order of their ids */
     void **sorted;            /* the same by their bytes */
     int64_t *tokens;          /* [n]: the spelling of id i to write */
     int64_t n_spellings;
     int32_t n;
-    const char *text; /* the tensor's, with size bytes; NULL: the pieces of a SentencePiece model */
-    int64_t size;
+    const char *text; /* the tensor's; NULL: the pieces of a SentencePiece model */
 } tfm__vocabulary;
 
 typedef struct tfm__tokenizer tfm__tokenizer;
@@ -6203,28 +6199,28 @@ typedef struct tfm__side {
     const char *name; /* "src", "tgt" */
     int32_t pad;      /* the config's id, -1: none */
     const tfm__matrix *embedding;
-    tfm_tensor positions;  /* learned ones */
-    tfm_norm_weights norm; /* after the embedding; without data: none */
-    int zero_start;        /* position 0 has no embedding */
+    tfm_tensor positions;            /* learned ones */
+    tfm_norm_weights norm;           /* after the embedding; without data: none */
+    int zero_start;                  /* position 0 has no embedding */
     const tfm__tokenizer *tokenizer; /* of the side's kind of text */
     int32_t first_byte;              /* of bytes: the id of byte 0, */
     int has_bytes;                   /* if they are the tokens */
-    int clean_up;            /* the target's text has no space before punctuation */
-    int32_t unk, start, end; /* the config's ids, -1: none */
+    int clean_up;                    /* the target's text has no space before punctuation */
+    int32_t unk, start, end;         /* the config's ids, -1: none */
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
-    tfm__vocabulary vocabulary;      /* the file's, or SentencePiece's pieces */
-    tfm__sentencepiece *spm;         /* NULL: words, characters or pieces without it */
-    tfm__added_tokens *added;        /* NULL: none are found in a text */
-    int32_t prefix_space;            /* the config's */
-    int keep_trailing;               /* the config's trailing_space, of spm */
+    tfm__vocabulary vocabulary;                  /* the file's, or SentencePiece's pieces */
+    tfm__sentencepiece *spm;                     /* NULL: words, characters or pieces without it */
+    tfm__added_tokens *added;                    /* NULL: none are found in a text */
+    int32_t prefix_space;                        /* the config's */
+    int keep_trailing;                           /* the config's trailing_space, of spm */
     const struct tfm__charsmap *rules, *unrules; /* of (de)normalization; NULL: none */
-    int32_t marks;            /* U+2581 at the front of a token that are dropped before any text, */
-    int marks_once;           /* of one token alone */
-    int has_pairs;            /* cutting takes a heap of pairs, */
-    int32_t n_splits;         /* and so many splits: tfm__cells */
-    int32_t *ids;                    /* [pieces]: a piece's id, -1 none; NULL: each is its own */
-    int32_t *pieces;                 /* target: [V], the piece of an id, or TFM__ID_ */
-    tfm__byte_bpe *bpe;              /* NULL: another kind of text */
+    int32_t marks;      /* U+2581 at the front of a token that are dropped before any text, */
+    int marks_once;     /* of one token alone */
+    int has_pairs;      /* cutting takes a heap of pairs, */
+    int32_t n_splits;   /* and so many splits: tfm__cells */
+    int32_t *ids;       /* [pieces]: a piece's id, -1 none; NULL: each is its own */
+    int32_t *pieces;    /* target: [V], the piece of an id, or TFM__ID_ */
+    tfm__byte_bpe *bpe; /* NULL: another kind of text */
 } tfm__side;
 
 #ifndef TRANSFORMER_NO_TEXT
@@ -6569,7 +6565,8 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
 static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm__ffn *w) {
     tfm_config *c = &l->model->config;
     w->activation = c->activation;
-    TFM__TRY(tfm__load_linear(l, prefix, ".linear1", TFM__REQUIRED, d_ff, &c->d_model, &w->linear1));
+    TFM__TRY(
+        tfm__load_linear(l, prefix, ".linear1", TFM__REQUIRED, d_ff, &c->d_model, &w->linear1));
     TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, d_ff, &c->d_model, &w->gate));
     if (w->gate.w.rows) c->has_gate = 1;
     return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, &c->d_model, d_ff, &w->linear2);
@@ -6594,8 +6591,8 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
     } else {
         TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &D, &layer->self));
         self[strlen(self) - 1] = 0; /* without the dot */
-        TFM__TRY(tfm__load_relative(l, self, has_cross, stack->relative_heads,
-                                    &layer->self.relative));
+        TFM__TRY(
+            tfm__load_relative(l, self, has_cross, stack->relative_heads, &layer->self.relative));
         if (layer->self.relative.buckets) stack->relative_heads += layer->self.n_heads;
     }
     TFM__TRY(tfm__load_ffn(l, prefix, d_ff, &layer->ffn));
@@ -6820,8 +6817,8 @@ static tfm_status tfm__load_config(tfm__loader *l, const tfm__config_stated *sta
     l->model->decoding = stated->decoding;
     l->packed = stated->packed < 0 ? 0 : stated->packed;
     if (stated->packed == 0 || stated->packed > TFM__PACKED_LAYOUT)
-        return TFM__FAIL_CONFIG(
-            l->err, "'packed' is not 1 or 2, the layouts that this library knows");
+        return TFM__FAIL_CONFIG(l->err,
+                                "'packed' is not 1 or 2, the layouts that this library knows");
     if (l->packed == 1) { /* nothing uses its tries */
         (void)tfm__load_claim(l, "src", "_sentencepiece_trie");
         (void)tfm__load_claim(l, "tgt", "_sentencepiece_trie");
@@ -9108,7 +9105,7 @@ typedef struct tfm__cell {
     int32_t prev; /* unigram: where the last of these pieces begins; BPE: the symbol before; while
                      the text is normalized: the byte of the source that this one comes from */
     int32_t next; /* bytes of the symbol or piece that begins here */
-    int32_t id;   /* unigram: that last piece; BPE: the symbol that begins here, -1 if there is none,
+    int32_t id; /* unigram: that last piece; BPE: the symbol that begins here, -1 if there is none,
                      or -2 - id if it must not be merged */
 } tfm__cell;
 
@@ -9157,7 +9154,7 @@ struct tfm__cut {
     const tfm__side *side;
     const tfm__tokenizer *kind;
     tfm_text_form form;
-    tfm_text source;    /* the text, without a language's label of offset bytes before it */
+    tfm_text source; /* the text, without a language's label of offset bytes before it */
     size_t offset;
     tfm_text text;      /* what is cut: the source, with marks (pieces), or normalized */
     size_t at;          /* where the next token begins */
@@ -9192,7 +9189,8 @@ static void tfm__bpe_push(tfm__cells *b, int32_t left) {
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
     tfm__pair pair;
     int32_t i;
-    if (left + l->next == b->end || l->id < 0 || r->id < -1 || !b->find_pair(b, left, &pair)) return;
+    if (left + l->next == b->end || l->id < 0 || r->id < -1 || !b->find_pair(b, left, &pair))
+        return;
     pair.left = left;
     pair.size = l->next + r->next;
     for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
@@ -9234,7 +9232,8 @@ static void tfm__bpe_merge(tfm__cells *b) {
         if (l->next == 0 || right >= b->end) continue;
         r = &b->cells[right];
         if (l->next + r->next != top.size) continue;
-        if (b->has_ids && !b->find_pair(b, top.left, &now)) continue; /* same bytes, other symbols */
+        if (b->has_ids && !b->find_pair(b, top.left, &now))
+            continue; /* same bytes, other symbols */
         l->next = top.size;
         l->id = top.symbol;
         r->next = 0;
@@ -9268,7 +9267,7 @@ struct tfm__joined {
     char held[2 * TFM__LONGEST_RULE];
     char bytes[4]; /* bytes that may begin a character, not written yet */
     int n_bytes;
-    int clean_up;    /* spaces before punctuation are dropped */
+    int clean_up;     /* spaces before punctuation are dropped */
     char clean[3][4]; /* bytes that each pass holds because a rule may begin with them */
     int n_clean[3];
 };
@@ -9461,12 +9460,11 @@ static int tfm__compare_lines(const void *a, const void *b) {
     return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
 }
 
-/* Returns the number of the line in which at is, for messages. */
-static int64_t tfm__line_of(const char *text, const void *at) {
-    int64_t line = 1;
-    TFM_COUNT_TEXT((const char *)at - text);
-    for (; text < (const char *)at; text++) line += *text == '\n';
-    return line;
+/* Returns the line, from 0, in which a byte of the text is, while v->tokens has the offsets of lines. */
+static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
+    int64_t line = 0;
+    TFM__BISECT(line, v->n, middle, v->text + v->tokens[middle] <= (const char *)at)
+    return line - 1;
 }
 
 /* Where the reader of a text's tensor is, for messages, and where it takes memory. */
@@ -9491,25 +9489,23 @@ static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_
     if (!at) {
         tfm__sort(items, n, compare);
     } else if (r->order.dims[0] != n) {
-        return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_sorted' is %t, expected [%i]", r->name,
-                         &r->order, n);
+        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted' is %t, expected [%i]", r->name, &r->order,
+                                n);
     } else {
         TFM__TRY(TFM__NEW(r->temporary, n, &unsorted, r->err));
         memcpy(unsorted, items, (size_t)n * sizeof *items);
         for (i = 0; i < n; i++) {
             uint64_t place = tfm__little_endian(at + 4 * i, 4);
             if (place >= (uint64_t)n)
-                return tfm__fail(r->err, TFM_E_TENSOR,
-                                 "tensor '%s_sorted': element %i is %i, of %i", r->name, i,
-                                 (int64_t)place, n);
+                return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i is %i, of %i", r->name,
+                                        i, (int64_t)place, n);
             items[i] = unsorted[place];
         }
     }
     for (i = 1; i < n && compare(items[i - 1], items[i]) < 0;) i++;
     *same = i < n ? i : 0;
     if (*same && at)
-        return tfm__fail(r->err, TFM_E_TENSOR, "tensor '%s_sorted': element %i does not come next",
-                         r->name, i);
+        return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i does not come next", r->name, i);
     return TFM_OK;
 }
 
@@ -9520,28 +9516,27 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
                                        const char *text, int64_t size, int32_t expected) {
     int64_t lines = 0, spellings = 0, i, begin, fault, same = 0;
     const char *name = r->name;
-    tfm_error *err = r->err;
     void **sorted;
     if (size > INT32_MAX)
-        return tfm__fail(err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", name, size);
+        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", name, size);
     fault = tfm__utf8_fault(text, (size_t)size);
-    if (fault >= 0) return tfm__fail(err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
+    if (fault >= 0) return tfm__fail(r->err, TFM_E_UTF8, "%s: byte %i is not UTF-8", name, fault);
     for (i = begin = 0; i < size; i++) {
-        if (text[i] == 0) return tfm__fail(err, TFM_E_TENSOR, "%s: byte %i is NUL", name, i);
+        if (text[i] == 0) return TFM__FAIL_TENSOR(r, "%s: byte %i is NUL", name, i);
         if (!tfm__is_line_end(text[i])) continue;
         if (i == begin)
-            return tfm__fail(err, TFM_E_TENSOR, "%s: line %i has an empty token", name, lines + 1);
+            return TFM__FAIL_TENSOR(r, "%s: line %i has an empty token", name, lines + 1);
         if (text[i] == '\n') lines++;
         spellings++;
         begin = i + 1;
     }
     if (size && text[size - 1] != '\n')
-        return tfm__fail(err, TFM_E_TENSOR, "%s: the last line has no end", name);
+        return TFM__FAIL_TENSOR(r, "%s: the last line has no end", name);
     if (lines != expected)
-        return tfm__fail(err, TFM_E_TENSOR, "%s has %i lines, its embedding %i rows", name, lines,
-                         (int64_t)expected);
-    TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted, err));
-    TFM__TRY(TFM__NEW(r->pool, lines, &v->tokens, err));
+        return TFM__FAIL_TENSOR(r, "%s has %i lines, its embedding %i rows", name, lines,
+                                (int64_t)expected);
+    TFM__TRY(TFM__NEW(r->pool, spellings, &v->sorted, r->err));
+    TFM__TRY(TFM__NEW(r->pool, lines, &v->tokens, r->err));
     sorted = v->sorted;
     for (i = begin = lines = 0; i < size; i++) {
         if (!tfm__is_line_end(text[i])) continue;
@@ -9550,59 +9545,42 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
         begin = i + 1;
     }
     TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, &same));
-    if (same) {
-        int64_t a = tfm__line_of(text, v->sorted[same - 1]),
-                b = tfm__line_of(text, v->sorted[same]);
-        return tfm__fail(err, TFM_E_TENSOR, "%s: lines %i and %i have the same token", name,
-                         tfm__min(a, b), tfm__max(a, b));
-    }
     v->text = text;
-    v->size = size;
     v->n = (int32_t)lines;
     v->n_spellings = spellings;
-    return TFM_OK;
+    if (!same) return TFM_OK;
+    i = tfm__line_of(v, v->sorted[same - 1]);
+    lines = tfm__line_of(v, v->sorted[same]);
+    return TFM__FAIL_TENSOR(r, "%s: lines %i and %i have the same token", name,
+                            tfm__min(i, lines) + 1, tfm__max(i, lines) + 1);
 }
 
-/* Builds the tables of a checked text. */
+/* Builds the tables of a checked text: the spellings, sorted. */
 static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
-    const char *text = v->text;
-    int64_t i, begin, n = 0;
-    int32_t line = 0;
+    int64_t i;
     TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
-    for (i = begin = 0; i < v->size; i++) {
-        tfm__spelling *s = &v->spellings[n];
-        if (!tfm__is_line_end(text[i])) continue;
-        s->text = text + begin;
-        s->size = (int32_t)(i - begin);
-        s->id = line;
-        if (begin == 0 || text[begin - 1] == '\n') v->tokens[line] = n;
-        n++;
-        if (text[i] == '\n') line++;
-        begin = i + 1;
+    for (i = 0; i < v->n_spellings; i++) {
+        tfm__spelling *s = &v->spellings[i];
+        s->text = (const char *)v->sorted[i];
+        s->size = 0;
+        while (!tfm__is_line_end(s->text[s->size])) s->size++;
+        s->id = (int32_t)tfm__line_of(v, s->text);
+        v->sorted[i] = s;
     }
-    for (i = 0; i < n; i++) { /* from the address to its spelling */
-        int64_t low = 0, high = n;
-        while (high - low > 1) {
-            int64_t middle = low + (high - low) / 2;
-            if (v->spellings[middle].text <= (const char *)v->sorted[i]) low = middle;
-            else high = middle;
-        }
-        v->sorted[i] = &v->spellings[low];
+    for (i = 0; i < v->n_spellings; i++) { /* the offsets of lines are not used any more */
+        const tfm__spelling *s = &v->spellings[i];
+        if (s->text == v->text || s->text[-1] == '\n') v->tokens[s->id] = i;
     }
     return TFM_OK;
 }
 
-/* The first of the sorted spellings low to high - 1, alike up to byte at, that has c or more
-   there. */
-static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, size_t at,
+/* Returns the first of the sorted spellings low to high - 1 that has c or more at byte at. They are
+   alike up to that byte. */
+static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
                                    int c) {
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        const tfm__spelling *s = tfm__sorted(v, middle);
-        if ((size_t)s->size <= at || (unsigned char)s->text[at] < c) low = middle + 1;
-        else high = middle;
-        TFM_COUNT_TEXT(1);
-    }
+    TFM__BISECT(low, high, middle,
+                tfm__sorted(v, middle)->size <= at ||
+                    (unsigned char)tfm__sorted(v, middle)->text[at] < c)
     return low;
 }
 
@@ -9622,13 +9600,14 @@ static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *sid
         if (rules) part = tfm__mapped_prefix(rules, text + n, (int64_t)(size - n), &out, &n_out);
         for (k = 0; k < n_out && low < high; k++, depth++) {
             int c = (unsigned char)out[k];
-            low = tfm__first_spelling(v, low, high, (size_t)depth, c);
-            high = tfm__first_spelling(v, low, high, (size_t)depth, c + 1);
+            low = tfm__first_spelling(v, low, high, depth, c);
+            high = tfm__first_spelling(v, low, high, depth, c + 1);
         }
         if (low == high) break;
         first = tfm__sorted(v, low);
-        if (first->size == depth && !(side && (first->id == side->pad || first->id == side->unk ||
-                                               first->id == side->start || first->id == side->end))) {
+        if (first->size == depth &&
+            !(side && (first->id == side->pad || first->id == side->unk ||
+                       first->id == side->start || first->id == side->end))) {
             id = first->id;
             *bytes = n + (size_t)part;
         }
@@ -9695,7 +9674,7 @@ static tfm_status tfm__text_open(tfm__loader *l, const tfm__side *side, const ch
 }
 
 static tfm_status tfm__text_missing(tfm__loader *l, const tfm__side *side, const char *suffix) {
-    return tfm__fail(l->err, TFM_E_TENSOR, "tensor '%s_%s' is missing", side->name, suffix);
+    return TFM__FAIL_TENSOR(l, "tensor '%s_%s' is missing", side->name, suffix);
 }
 
 /* A target without a vocabulary takes the source's; a vocabulary of words does not serve pieces. */
@@ -9709,10 +9688,11 @@ static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tf
                                     (int32_t)rows);
     if (!shared || !shared->vocabulary.text || (side->spm && !shared->spm)) return TFM_OK;
     if (shared->vocabulary.n != rows)
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, "
-                         "expected %i",
-                         shared->vocabulary.n, rows);
+        return TFM__FAIL_TENSOR(
+            l,
+            "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, "
+            "expected %i",
+            shared->vocabulary.n, rows);
     side->vocabulary = shared->vocabulary;
     return TFM_OK;
 }
@@ -9782,7 +9762,8 @@ static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
     while (at < c->text.size && token->id < 0) {
         int32_t id;
         n = (size_t)tfm__utf8_size((unsigned char)text[at]);
-        id = tfm__longest_token(&c->side->vocabulary, c->side, NULL, text + at, c->text.size - at, &n);
+        id = tfm__longest_token(&c->side->vocabulary, c->side, NULL, text + at, c->text.size - at,
+                                &n);
         if (id >= 0 && at > begin) break; /* behind unknown ones */
         at += n;
         token->id = id;
@@ -9799,10 +9780,10 @@ static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__si
     side->has_bytes = 1;
     side->unk = -1;
     if (side->first_byte <= (int64_t)rows - 256) return TFM_OK;
-    return tfm__fail(l->err, TFM_E_CONFIG,
-                     "transformer.config: '%s_text' is bytes from id %d on, the vocabulary has %d "
-                     "tokens",
-                     side->name, side->first_byte, rows);
+    return TFM__FAIL_CONFIG(l->err,
+                            "'%s_text' is bytes from id %d on, the vocabulary has %d "
+                            "tokens",
+                            side->name, side->first_byte, rows);
 }
 
 /* An escape may be several bytes, which have its span together. */
@@ -9859,8 +9840,9 @@ typedef struct tfm__trie_node {
 } tfm__trie_node;
 
 typedef struct tfm__trie {
-    tfm__trie_node *nodes; /* [n_nodes + 1]: node 0 is the root; the last one only ends the children */
-    char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
+    tfm__trie_node
+        *nodes;   /* [n_nodes + 1]: node 0 is the root; the last one only ends the children */
+    char *labels; /* [n_nodes]: the byte that leads to a node from its parent */
     int64_t n_nodes;
     int32_t root[256]; /* the root's child by each byte, or -1. The root has too many children to
                           search them one by one. */
@@ -9883,7 +9865,8 @@ struct tfm__sentencepiece {
     const char *unk_surface; /* what the unknown piece becomes in text */
     int64_t unk_surface_size;
     int bpe, byte_fallback, has_unused, has_users;
-    int dummy_prefix, suffix, trim, escape; /* of normalizer_spec; suffix: a space mark ends a word */
+    int dummy_prefix, suffix, trim,
+        escape;  /* of normalizer_spec; suffix: a space mark ends a word */
     int cuts[2]; /* BPE: [0] no piece crosses the end of a space mark, [1] none its beginning */
     int32_t unk, bytes[256];
     float unk_score;
@@ -9892,7 +9875,6 @@ struct tfm__sentencepiece {
 
 /* ---- protocol buffers: tag, value, tag, value ... ---- */
 
-enum { TFM__WIRE_DEPTH = 16 }; /* so deep may groups be nested; they are skipped */
 enum { TFM__WIRE_VARINT = 0, TFM__WIRE_8 = 1, TFM__WIRE_BYTES = 2, TFM__WIRE_4 = 5 };
 
 typedef struct tfm__wire {
@@ -9920,42 +9902,26 @@ static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     return 0;
 }
 
-/* Reads the value of a field that is not a group. Returns 0 at a fault. */
-static int tfm__wire_value(tfm__wire *w, tfm__wire_field *f) {
-    uint64_t size = f->type == TFM__WIRE_8 ? 8 : 4;
-    if (f->type == TFM__WIRE_VARINT) return tfm__wire_varint(w, &f->value);
-    if (f->type == TFM__WIRE_BYTES) {
-        if (!tfm__wire_varint(w, &f->value)) return 0;
-        size = f->value;
-    } else if (f->type != TFM__WIRE_8 && f->type != TFM__WIRE_4) {
-        return 0;
-    }
-    if (size > (uint64_t)(w->end - w->at)) return 0;
-    f->bytes = w->at;
-    if (f->type != TFM__WIRE_BYTES) f->value = tfm__little_endian(w->at, (int)size);
-    w->at += size;
-    return 1;
-}
-
-/* Reads the next field. Returns 1, at the end 0, at a fault -1. A group is skipped as a whole: it is
-   one field of type 4. */
+/* Reads the next field. Returns 1, at the end 0, at a fault -1. Groups are faults: no SentencePiece
+   model has them. */
 static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
-    uint64_t open[TFM__WIRE_DEPTH], tag;
-    int depth = 0;
+    uint64_t tag, size;
     if (w->at == w->end) return 0;
-    do {
-        if (!tfm__wire_varint(w, &tag) || tag > UINT32_MAX || tag >> 3 == 0) return -1;
-        f->number = tag >> 3;
-        f->type = (int)(tag & 7);
-        if (f->type == 3) {
-            if (depth == TFM__WIRE_DEPTH) return -1;
-            open[depth++] = f->number;
-        } else if (f->type == 4) {
-            if (!depth || open[--depth] != f->number) return -1;
-        } else if (!tfm__wire_value(w, f)) {
-            return -1;
-        }
-    } while (depth);
+    if (!tfm__wire_varint(w, &tag) || tag > UINT32_MAX || tag >> 3 == 0) return -1;
+    f->number = tag >> 3;
+    f->type = (int)(tag & 7);
+    size = f->type == TFM__WIRE_8 ? 8 : 4;
+    if (f->type == TFM__WIRE_VARINT || f->type == TFM__WIRE_BYTES) {
+        if (!tfm__wire_varint(w, &f->value)) return -1;
+        size = f->type == TFM__WIRE_BYTES ? f->value : 0;
+    } else if (f->type != TFM__WIRE_8 && f->type != TFM__WIRE_4) {
+        return -1;
+    }
+    if (size > (uint64_t)(w->end - w->at)) return -1;
+    f->bytes = w->at;
+    if (f->type == TFM__WIRE_8 || f->type == TFM__WIRE_4)
+        f->value = tfm__little_endian(w->at, (int)size);
+    w->at += size;
     return 1;
 }
 
@@ -9976,9 +9942,8 @@ static const char *const tfm__spm_parts[] = {"pieces",          "a piece", "trai
 /* Fails with "src_sentencepiece, piece 17: what more". */
 static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, const char *more) {
     if (r->part == TFM__SPM_PIECE)
-        return tfm__fail(r->err, TFM_E_TENSOR, "%s, piece %i: %s%s", r->name, r->piece, what, more);
-    return tfm__fail(r->err, TFM_E_TENSOR, "%s, %s: %s%s", r->name, tfm__spm_parts[r->part], what,
-                     more);
+        return TFM__FAIL_TENSOR(r, "%s, piece %i: %s%s", r->name, r->piece, what, more);
+    return TFM__FAIL_TENSOR(r, "%s, %s: %s%s", r->name, tfm__spm_parts[r->part], what, more);
 }
 
 /* The fields that this library knows; denormalizer_spec has those of normalizer_spec. */
@@ -10023,8 +9988,8 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
     r->part = part;
     while ((got = tfm__wire_next(&w, &f)) != 0) {
         if (got < 0)
-            return tfm__fail(r->err, TFM_E_TENSOR, "%s, byte %i: malformed field of %s", r->name,
-                             (int64_t)(w.at - r->begin), tfm__spm_parts[part]);
+            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field of %s", r->name,
+                                    (int64_t)(w.at - r->begin), tfm__spm_parts[part]);
         for (i = 0; i < TFM__SPM_FIELDS; i++)
             if (tfm__spm_fields[i].part == rows && tfm__spm_fields[i].number == f.number) break;
         if (i == TFM__SPM_FIELDS) continue;
@@ -10311,12 +10276,11 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     if (p->unk < 0) return tfm__spm_fault(r, "the unknown piece is missing", "");
     for (i = 0; i < 256 && p->byte_fallback; i++)
         if (p->bytes[i] < 0)
-            return tfm__fail(r->err, TFM_E_TENSOR, "%s, pieces: the piece of byte %i is missing",
-                             r->name, i);
+            return TFM__FAIL_TENSOR(r, "%s, pieces: the piece of byte %i is missing", r->name, i);
     TFM__TRY(tfm__sort_text(r, v->sorted, v->n, tfm__compare_spellings, &i));
     if (i)
-        return tfm__fail(r->err, TFM_E_TENSOR, "%s: pieces %i and %i are the same", r->name,
-                         (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
+        return TFM__FAIL_TENSOR(r, "%s: pieces %i and %i are the same", r->name,
+                                (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
     p->unk_score -= 10.0f;
     for (i = 0; i < v->n; i++) /* the bonus that makes user-defined pieces win */
         if (!p->bpe && p->types[i] == TFM__PIECE_USER)
@@ -10349,22 +10313,20 @@ static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
     int64_t n = 0;
     int got;
     if (size > INT32_MAX)
-        return tfm__fail(r->err, TFM_E_TENSOR, "%s has %i bytes, more than 2147483647", r->name,
-                         size);
+        return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", r->name, size);
     file.at = bytes;
     file.end = bytes + size;
     memset(parts, 0, sizeof parts);
     r->begin = bytes;
     for (w = file; (got = tfm__wire_next(&w, &f)) != 0;) {
         if (got < 0)
-            return tfm__fail(r->err, TFM_E_TENSOR, "%s, byte %i: malformed field", r->name,
-                             (int64_t)(w.at - bytes));
+            return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field", r->name,
+                                    (int64_t)(w.at - bytes));
         if (f.number > TFM__SPM_DENORMALIZER || !tfm__spm_parts[f.number]) continue;
         r->part = (int)f.number;
         r->piece = n;
         if (f.type != TFM__WIRE_BYTES)
-            return tfm__fail(r->err, TFM_E_TENSOR, "%s, field %i: wrong wire type", r->name,
-                             (int64_t)f.number);
+            return TFM__FAIL_TENSOR(r, "%s, field %i: wrong wire type", r->name, (int64_t)f.number);
         if (r->part == TFM__SPM_PIECE) {
             /* memory is in proportion to the file: a piece has at least 5 bytes there */
             if (f.value < 3) return tfm__spm_fault(r, "it is empty", "");
@@ -10423,7 +10385,7 @@ static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int
 
 /* Finds the longest user-defined piece that text begins with. Returns its bytes, 0: none. */
 static int64_t tfm__spm_match_user(const tfm__sentencepiece *p, const char *text, int64_t size,
-                               int32_t *id) {
+                                   int32_t *id) {
     int64_t i, length = 0;
     int32_t node = 0, piece;
     int found = 0;
@@ -10604,7 +10566,8 @@ enum { TFM__BPE_DEPTH = 100 }; /* to which the package splits unused pieces */
 /* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
 static void tfm__spm_split(tfm__cells *b, int32_t at, int32_t size, int depth) {
     const tfm__sentencepiece *p = b->side->spm;
-    int32_t id = tfm__trie_piece(&p->trie, tfm__trie_walk(&p->trie, 0, b->text + at, size)), left = -1;
+    int32_t id = tfm__trie_piece(&p->trie, tfm__trie_walk(&p->trie, 0, b->text + at, size)),
+            left = -1;
     if (id >= 0 && p->types[id] == TFM__PIECE_UNUSED && depth <= TFM__BPE_DEPTH) {
         left = b->splits[id];
         if (left < 0) id = -1; /* one that nothing was merged to is not text; one too deep stays */
@@ -10690,10 +10653,11 @@ static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side
     TFM__TRY(tfm__vocabulary_load(l, side, shared));
     if (side->vocabulary.n) return TFM_OK;
     if (p->vocabulary.n > side->embedding->rows)
-        return tfm__fail(l->err, TFM_E_TENSOR,
-                         "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no "
-                         "%s_vocabulary",
-                         side->name, p->vocabulary.n, side->embedding->rows, side->name);
+        return TFM__FAIL_TENSOR(
+            l,
+            "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no "
+            "%s_vocabulary",
+            side->name, p->vocabulary.n, side->embedding->rows, side->name);
     side->vocabulary = p->vocabulary;
     return TFM_OK;
 }
@@ -10752,7 +10716,8 @@ static void tfm__spm_join(tfm__joined *j, int32_t id) {
     const tfm__sentencepiece *p = j->side->spm;
     int32_t piece = j->side->pieces[id];
     int type = piece >= 0 ? p->types[piece] : 0;
-    const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece] : tfm__join_spelling(j, id);
+    const tfm__spelling *s = piece >= 0 ? &p->vocabulary.spellings[piece]
+                                        : tfm__join_spelling(j, id);
     if (type == TFM__PIECE_BYTE) {
         tfm__join_byte(j, tfm__byte_of_piece(s->text, s->size));
         return;
@@ -10825,14 +10790,10 @@ typedef struct tfm__classes {
 
 /* Returns the class of a character. */
 static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
-    int low = 0, high = TFM__N_CLASS_RUNS;
+    int64_t run = 0;
     if (c < TFM__LOW_CHARACTERS) return classes->low[c];
-    while (high - low > 1) { /* by bisection */
-        int middle = low + (high - low) / 2;
-        if (classes->runs[middle] >> 3 <= c) low = middle;
-        else high = middle;
-    }
-    return tfm__is_space(c) ? TFM__CLASS_SPACE : (int)(classes->runs[low] & 7);
+    TFM__BISECT(run, TFM__N_CLASS_RUNS, middle, classes->runs[middle] >> 3 <= c)
+    return tfm__is_space(c) ? TFM__CLASS_SPACE : (int)(classes->runs[run - 1] & 7);
 }
 
 static void tfm__build_classes(tfm__classes *classes) {
@@ -10842,10 +10803,12 @@ static void tfm__build_classes(tfm__classes *classes) {
         uint32_t number = 0;
         for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
         number = 34 * number + (uint32_t)(*digit++ - ']');
-        kind = (number & 3) + ((number & 3) >= kind); /* of the classes that the run before had not */
+        kind = (number & 3) +
+               ((number & 3) >= kind); /* of the classes that the run before had not */
         classes->runs[i] = at << 3 | kind;
         for (end = at + (number >> 2); at < end && at < TFM__LOW_CHARACTERS; at++)
-            classes->low[at] = (unsigned char)(tfm__is_space(at) ? (uint32_t)TFM__CLASS_SPACE : kind);
+            classes->low[at] =
+                (unsigned char)(tfm__is_space(at) ? (uint32_t)TFM__CLASS_SPACE : kind);
         at = end;
     }
 }
@@ -10856,9 +10819,9 @@ typedef struct tfm__merge {
 } tfm__merge;
 
 struct tfm__byte_bpe {
-    tfm__merge *merges;               /* [n], by left token, then by right */
-    int32_t *ends;                    /* [V]: behind the last merge of a left token */
-    int32_t bytes[256];               /* tokens of single bytes, -1: none */
+    tfm__merge *merges; /* [n], by left token, then by right */
+    int32_t *ends;      /* [V]: behind the last merge of a left token */
+    int32_t bytes[256]; /* tokens of single bytes, -1: none */
     tfm__classes classes;
 };
 
@@ -10880,16 +10843,11 @@ static int tfm__byte_of_letter(uint32_t c) {
 static int tfm__byte_bpe_find_pair(tfm__cells *b, int32_t at, tfm__pair *pair) {
     const tfm__byte_bpe *p = b->side->bpe;
     int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].next].id;
-    int32_t low = left ? p->ends[left - 1] : 0, end = p->ends[left], high = end;
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (p->merges[middle].right < right) low = middle + 1;
-        else high = middle;
-        TFM_COUNT_TEXT(1);
-    }
-    if (low == end || p->merges[low].right != right) return 0;
-    pair->rank = -p->merges[low].rank;
-    pair->symbol = p->merges[low].becomes;
+    int64_t i = left ? p->ends[left - 1] : 0, end = p->ends[left];
+    TFM__BISECT(i, end, middle, p->merges[middle].right < right)
+    if (i == end || p->merges[i].right != right) return 0;
+    pair->rank = -p->merges[i].rank;
+    pair->symbol = p->merges[i].becomes;
     return 1;
 }
 
@@ -10926,8 +10884,7 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
     int64_t n = merges->dims[0], i, k, id;
     void **rows;
     if (n > INT32_MAX || merges->dims[1] != 3)
-        return tfm__fail(l->err, TFM_E_TENSOR, "%s_merges is %t, expected [n, 3]", side->name,
-                         merges);
+        return TFM__FAIL_TENSOR(l, "%s_merges is %t, expected [n, 3]", side->name, merges);
     TFM__TRY(TFM__NEW(&l->model->pool, n, &p->merges, l->err));
     TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->ends, l->err));
     TFM__TRY(TFM__NEW(l->temporary, n, &rows, l->err));
@@ -10937,25 +10894,25 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
         for (k = 0; k < 3; k++) {
             id = (int64_t)tfm__little_endian(m + 12 * i + 4 * k, 4);
             if (id >= v->n)
-                return tfm__fail(l->err, TFM_E_TENSOR,
-                                 "%s_merges, row %i: token %i, the vocabulary has %d", side->name,
-                                 i, id, v->n);
+                return TFM__FAIL_TENSOR(l, "%s_merges, row %i: token %i, the vocabulary has %d",
+                                        side->name, i, id, v->n);
             line[k] = v->text + v->tokens[id];
         }
         if (!tfm__is_join(line[0], line[1], line[2]))
-            return tfm__fail(l->err, TFM_E_TENSOR,
-                             "%s_merges, row %i: the third token is not spelled as the other two, "
-                             "in at most %d bytes",
-                             side->name, i, (int32_t)TFM__MOST_MERGED);
+            return TFM__FAIL_TENSOR(
+                l,
+                "%s_merges, row %i: the third token is not spelled as the other two, "
+                "in at most %d bytes",
+                side->name, i, (int32_t)TFM__MOST_MERGED);
     }
     tfm__sort(rows, n, tfm__compare_merges);
     for (i = id = 0; i < n; i++) {
         const unsigned char *row = (const unsigned char *)rows[i];
         tfm__merge *merge = &p->merges[i];
         if (i && tfm__compare_merges(rows[i - 1], row) == 0)
-            return tfm__fail(l->err, TFM_E_TENSOR, "%s_merges: rows %i and %i merge the same",
-                             side->name, tfm__min(merge[-1].rank, (row - m) / 12),
-                             tfm__max(merge[-1].rank, (row - m) / 12));
+            return TFM__FAIL_TENSOR(l, "%s_merges: rows %i and %i merge the same", side->name,
+                                    tfm__min(merge[-1].rank, (row - m) / 12),
+                                    tfm__max(merge[-1].rank, (row - m) / 12));
         while (id < (int64_t)(tfm__merge_pair(row) >> 32)) p->ends[id++] = (int32_t)i;
         merge->right = (int32_t)tfm__little_endian(row + 4, 4);
         merge->becomes = (int32_t)tfm__little_endian(row + 8, 4);
@@ -10970,7 +10927,8 @@ static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm_
     int has_vocabulary;
     tfm_tensor merges;
     TFM__TRY(tfm__vocabulary_load(l, side, shared));
-    has_vocabulary = side->vocabulary.text && (!shared || side->vocabulary.text != shared->vocabulary.text);
+    has_vocabulary = side->vocabulary.text &&
+                     (!shared || side->vocabulary.text != shared->vocabulary.text);
     TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_U32, 2, NULL, &merges));
     side->bpe = shared ? shared->bpe : NULL;
     side->has_pairs = 1;
@@ -11052,8 +11010,8 @@ static void tfm__byte_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
 }
 
 /* Takes the text as it is, with a space before it if the config says so. */
-static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
-                                    tfm__normal *o) {
+static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i,
+                                    int64_t size, tfm__normal *o) {
     if (side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
     if (!o->n_cells) tfm__normal_put(o, text + i, size - i, i);
     for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
@@ -11109,11 +11067,11 @@ enum {
 enum { TFM__ADDED_MARK = 5 };
 
 struct tfm__added_tokens {
-    unsigned char *flags;          /* [V]: TFM__ADDED ... of added tokens */
-    const unsigned char *rows;     /* the file's, [n, 2] */
+    unsigned char *flags;      /* [V]: TFM__ADDED ... of added tokens */
+    const unsigned char *rows; /* the file's, [n, 2] */
     int64_t n;
-    tfm__vocabulary passes[2];     /* only .sorted and .n_spellings: of either pass */
-    unsigned char begins[2][256];  /* a token of the pass begins with that byte */
+    tfm__vocabulary passes[2];    /* only .sorted and .n_spellings: of either pass */
+    unsigned char begins[2][256]; /* a token of the pass begins with that byte */
     tfm__classes classes;
 };
 
@@ -11131,7 +11089,7 @@ static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__si
         side->added = shared->added;
     if (!rows.rank) return TFM_OK;
     if (rows.dims[1] != 2)
-        return tfm__fail(l->err, TFM_E_TENSOR, "%s_added is %t, expected [n, 2]", side->name, &rows);
+        return TFM__FAIL_TENSOR(l, "%s_added is %t, expected [n, 2]", side->name, &rows);
     TFM__TRY(TFM__NEW(&l->model->pool, 1, &t, l->err));
     memset(t, 0, sizeof *t);
     TFM__TRY(TFM__NEW(&l->model->pool, v->n, &t->flags, l->err));
@@ -11142,9 +11100,9 @@ static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__si
         id = (int64_t)tfm__little_endian(t->rows + 8 * i, 4);
         flags = (int64_t)tfm__little_endian(t->rows + 8 * i + 4, 4);
         if (id >= v->n || flags >= TFM__ADDED || t->flags[id])
-            return tfm__fail(l->err, TFM_E_TENSOR,
-                             "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
-                             side->name, i, id, flags, v->n, TFM__ADDED - 1);
+            return TFM__FAIL_TENSOR(
+                l, "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
+                side->name, i, id, flags, v->n, TFM__ADDED - 1);
         t->flags[id] = (unsigned char)(TFM__ADDED | flags);
         t->passes[flags / TFM__ADDED_NORMALIZED].n_spellings++;
     }
@@ -11191,7 +11149,8 @@ static uint32_t tfm__char_beside(const tfm__charsmap *rules, const char *text, s
         const char *out;
         int64_t n;
         while (is_before && tfm__is_inside(text, size, begin)) begin--;
-        end = rules ? (size_t)tfm__mapped_prefix(rules, text + begin, (int64_t)(end - begin), &out, &n)
+        end = rules ? (size_t)tfm__mapped_prefix(rules, text + begin, (int64_t)(end - begin), &out,
+                                                 &n)
                     : (size_t)(n = tfm__utf8_next(out = text + begin, end - begin, &c));
         *step = is_before ? at - begin : *step + end;
         if (!n) continue; /* the rules take it away */
@@ -11386,9 +11345,8 @@ static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind 
         tfm__format(name, sizeof name, "%s_%s", side->name, suffixes[i]);
         at = tfm_safetensors_find(l->file, name);
         if (at >= 0 && !tfm__file_entry_at(l->file, at)->is_used)
-            return tfm__fail(l->err, TFM_E_CONFIG,
-                             "transformer.config: '%s_text' is %s, but tensor '%s' is there",
-                             side->name, tfm_text_kind_name(kind), name);
+            return TFM__FAIL_CONFIG(l->err, "'%s_text' is %s, but tensor '%s' is there", side->name,
+                                    tfm_text_kind_name(kind), name);
     }
     return TFM_OK;
 }
@@ -11397,7 +11355,8 @@ static tfm_status tfm__load_side(tfm__loader *l, tfm__side *side, tfm_text_kind 
 static tfm_status tfm__map_target(tfm__loader *l) {
     const tfm_config *c = &l->model->config;
     tfm__side *side = &l->model->target;
-    const tfm__vocabulary *v = &side->vocabulary, *pieces = side->spm ? &side->spm->vocabulary : NULL;
+    const tfm__vocabulary *v = &side->vocabulary,
+                          *pieces = side->spm ? &side->spm->vocabulary : NULL;
     int32_t i, *piece;
     TFM__TRY(TFM__NEW(&l->model->pool, c->tgt_vocab_size, &side->pieces, l->err));
     for (i = 0, piece = side->pieces; i < c->tgt_vocab_size; i++, piece++) {
@@ -11442,7 +11401,8 @@ static tfm_status tfm__build_side(tfm__loader *l, tfm__side *side, const tfm__si
     if (v->text && shared && v->text == shared->vocabulary.text) *v = shared->vocabulary;
     else if (v->text) TFM__TRY(tfm__build_vocabulary(v, &l->model->pool, l->err));
     if (side->tokenizer->build) TFM__TRY(side->tokenizer->build(l, side, shared));
-    return side->added && (!shared || side->added != shared->added) ? tfm__added_build(l, side) : TFM_OK;
+    return side->added && (!shared || side->added != shared->added) ? tfm__added_build(l, side)
+                                                                    : TFM_OK;
 }
 
 /* Builds the tables of both sides, when the whole file is checked. */
@@ -11520,7 +11480,8 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
         return tfm__fail(err, TFM_E_ARGUMENT, "source: the model needs its language");
     if (!target && (c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced))
         return tfm__fail(err, TFM_E_ARGUMENT, "target: the model needs its language");
-    if (c->src_language) session->text.language = c->src_language == TFM_LANGUAGE_SOURCE ? from : into;
+    if (c->src_language)
+        session->text.language = c->src_language == TFM_LANGUAGE_SOURCE ? from : into;
     if (c->tgt_language_forced) session->search.forced = into;
     return TFM_OK;
 }
@@ -11715,8 +11676,8 @@ static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, 
     return tfm__fail(err, TFM_E_TOO_LONG,
                      "text has %i bytes after normalization, the session takes %i (%i for each of "
                      "max_source tokens)",
-                     tfm__normal_text(side, source, &o),
-                     (int64_t)s->max_source * TFM__TEXT_BYTES, (int64_t)TFM__TEXT_BYTES);
+                     tfm__normal_text(side, source, &o), (int64_t)s->max_source * TFM__TEXT_BYTES,
+                     (int64_t)TFM__TEXT_BYTES);
 }
 
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
@@ -11895,7 +11856,8 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     TFM__TRY(tfm__tokenize_batch(s, texts, n, options, &batch, err));
     if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
     if (batch.rows && options && options->truncate)
-        memcpy(s->encoder.left_out, s->text.left_out, (size_t)batch.rows * sizeof *s->encoder.left_out);
+        memcpy(s->encoder.left_out, s->text.left_out,
+               (size_t)batch.rows * sizeof *s->encoder.left_out);
     s->text.n = n;
     return n ? tfm_translation_get(s, out, buffer, capacity, err) : TFM_OK;
 }
@@ -11916,8 +11878,9 @@ static tfm_status tfm__build_text(tfm__loader *l) {
 }
 
 static tfm_status tfm__load_text(tfm__loader *l) {
-    static const char *const names[] = {"vocabulary",           "vocabulary_sorted", "sentencepiece",
-                                        "sentencepiece_sorted", "merges",            "added"};
+    static const char *const names[] = {"vocabulary",    "vocabulary_sorted",
+                                        "sentencepiece", "sentencepiece_sorted",
+                                        "merges",        "added"};
     char name[TFM__NAME];
     size_t i;
     for (i = 0; i < 2 * sizeof names / sizeof *names; i++) {
@@ -13341,6 +13304,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - server.py answers a request whose head exceeds 64 kB with status 431.
      - quantize --packed writes layout 2, which is layout 1 without NAME_trie; 0.4.0 does not read
        it. Files of layout 1 still load.
+     - SentencePiece models with groups of protocol buffers are refused. No known model has them.
      - tfm_result_text has no parameter source: it no longer replaces unknown tokens by words of the
        source. tfm_result_alignment says which source token a target token attends to most.
      - No name of a function, type, macro, option or make target changed. These files moved:
