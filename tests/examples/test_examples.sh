@@ -42,4 +42,6 @@ if command -v parallel > /dev/null; then
 else skip 2 "no GNU parallel"; fi
 (cd $recipes && sh "$root/$2" 2> said); recipe "split and xargs"
 (cd $recipes && for i in 0 1 2; do SLURM_ARRAY_TASK_ID=$i SLURM_CPUS_PER_TASK=2 sh "$root/$3"; done 2> said; cat out.* > out.txt); recipe "array"
+check "make web without a compiler for WebAssembly: which packages to install" "    apt-get install clang lld wasi-libc libclang-rt-14-dev-wasm32" \
+    "$(MAKEFLAGS='' make -s CLANG=none build/web/transformer.wasm 2>&1 | grep apt-get)"
 counts test_examples

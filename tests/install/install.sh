@@ -48,10 +48,14 @@ fi
 # pkg-config, C
 mkdir "$dir/c" && cp tests/install/app.c "$dir/c/" && cd "$dir/c" || exit 1
 export PKG_CONFIG_PATH="$dir/usr/lib/pkgconfig" LD_LIBRARY_PATH="$dir/usr/lib"
-if has pkg-config 4; then
+if has pkg-config 6; then
     # shellcheck disable=SC2046
     check "pkg-config, C: compiles without a word" "" "$(cd "$top" && line=$(grep -o 'cc app.c .*pkg-config.*-o app' README.md) && cd "$dir/c" && eval "$cc ${line#cc}" 2>&1)"
     check "  translates" "$expected" "$(./app "$de" "$text" 2>&1)"
+    by_readme() { (cd "$top" && line=$(grep -o "cc [^\`]*app.c [^\`]*$1[^\`]*-o app" README.md tools/README.md | head -n 1 | sed "s/^[^:]*://; s,/opt/transformer,$dir/usr,") && cd "$dir/c" && rm -f app && eval "$cc ${line#cc}" 2>&1; unset LD_LIBRARY_PATH; ./app "$de" "$text" 2>&1); }
+    check "  without LD_LIBRARY_PATH: with the rpath that tools/README.md shows" "$expected" "$(by_readme rpath)"
+    check "  with the static library, as tools/README.md shows" "$expected" "$(by_readme libtransformer.a)"
+    check "  as one static program, as tools/README.md shows" "$expected not dynamic" "$(by_readme --static) $(ldd "$dir/c/app" 2>&1 | grep -o 'not .*dynamic' | sed 's/ a / /')"
     # a program whose header has one field more than the library's
     mkdir other && sed 's/^} tfm_decode_options;/    double field_of_another_version;\n} tfm_decode_options;/' "$top/transformer.h" > other/transformer.h
     # shellcheck disable=SC2046
@@ -59,9 +63,6 @@ if has pkg-config 4; then
     ./stranger "$de" "$text" > out 2>&1
     check "a program compiled with other structs is refused" "1 tfm_decode_options has N bytes here and N in the library, whose version is $version: compile with its header" \
         "$? $(sed 's/[0-9]* bytes here and [0-9]*/N bytes here and N/' out)"
-    # shellcheck disable=SC2046
-    $cc app.c $(pkg-config --cflags transformer) "$dir/usr/lib/libtransformer.a" -lm -pthread -o static
-    check "the static library" "$expected" "$(./static "$de" "$text" 2>&1)"
 fi
 cd "$top" || exit 1
 
@@ -93,7 +94,13 @@ if has cmake 8; then
         git init -q -b main "$dir/clone" && mkdir "$dir/clone/examples" && cp -R transformer.h LICENSE tools "$dir/clone" && cp -R examples/translate "$dir/clone/examples/" &&
             git -C "$dir/clone" add . && git -C "$dir/clone" -c user.name=test -c user.email=test@localhost commit -q -m test
         project fetch FetchContent transformer::transformer
-        check "FetchContent of a repository" "$expected" "$(built fetch)"
+        check "FetchContent of a repository" "$expected" "$(built fetch -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)"
+        level() { grep -o '"command".*transformer\.c' "$dir/fetch/$1/compile_commands.json" | grep -o -e ' -O[0-9s]*' -e ' -g ' | tr -d ' \n'; }
+        check "  without a build type: the library is optimized, and a message says so" "-O2 1" "$(level build) $(grep -c 'transformer: CMAKE_BUILD_TYPE is not set, so the library is compiled with -O2' "$dir/fetch/log")"
+        cmake -S "$dir/fetch" -B "$dir/fetch/debug" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_BUILD_TYPE=Debug > "$dir/log" 2>&1
+        check "  a build type decides, without a message" "-g 0" "$(level debug) $(grep -c 'CMAKE_BUILD_TYPE' "$dir/log")"
+        cmake -S "$dir/fetch" -B "$dir/fetch/flags" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_C_FLAGS=-O3 > "$dir/log" 2>&1
+        check "  and so does an option of your own" "-O3 0" "$(level flags) $(grep -c 'CMAKE_BUILD_TYPE' "$dir/log")"
     fi
     cmake -S tools -B "$dir/cmake" -DCMAKE_INSTALL_PREFIX="$dir/by_cmake" -DBUILD_SHARED_LIBS=ON > "$dir/cmake.log" 2>&1 &&
         cmake --build "$dir/cmake" -j 2 >> "$dir/cmake.log" 2>&1 && cmake --install "$dir/cmake" >> "$dir/cmake.log" 2>&1
