@@ -1,7 +1,7 @@
-/* Hostile inputs, a section for each row: what an untrusted file or text may try. Each input
-   lies in memory of exactly its size, so that a sanitizer sees a read past it; each refusal leaves
-   outputs untouched, leaks nothing, and allocates no block larger than 4 x the input and 8 kB (the manual promises
-   16 kB).
+/* Hostile inputs: what an untrusted file or text may try. The title of a section says what its rows
+   attack. Each input has memory of exactly its size, so a sanitizer sees a read past its end. Each
+   refusal leaves outputs untouched, leaks nothing, and allocates no block larger than 4 x the input
+   and 8 kB (the manual promises 16 kB).
 
    ROW   TEST                                     ROW   TEST
    C1    test_files container; cut() here         J1    deep() here; test_files container

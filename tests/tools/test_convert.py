@@ -261,7 +261,7 @@ class Writing(ConvertTest):
             self.out.unlink()
         there, convert.QUANTIZE = convert.QUANTIZE, self.folder / "quantize"
         try:
-            self.assertIn(f"{self.folder / 'quantize'} is missing", self.refuse(source, "--packed=int8"))
+            self.assertIn(f"--packed needs {self.folder / 'quantize'}: run make", self.refuse(source, "--packed=int8"))
         finally:
             convert.QUANTIZE = there
 
@@ -665,7 +665,7 @@ class CTranslate2(CTranslate2Case):
         self.assertIn("WhisperSpec", self.refuse_directory(ct2_random(), spec="WhisperSpec"))
         plain = ct2_random()
         del plain["encoder/layer_0/ffn/layer_norm/beta"]
-        self.assertIn("norms of two kinds", self.refuse_directory(plain))
+        self.assertIn("two kinds of norms", self.refuse_directory(plain))
         gated = {**ct2_random(), "encoder/layer_0/ffn/linear_0_noact/weight": np.zeros((40, 24), "f4")}
         self.assertIn("encoder.layers.1.linear1_gate.weight", self.refuse_directory(gated))
         lacking = ct2_random()
@@ -1240,7 +1240,7 @@ class T5(ConvertTest):
         self.convert(folder, "--set", "decoding=none")
         self.out.unlink()
         self.assertIn("two names of one number", self.refuse(self.directory(hidden_size=8)))
-        self.assertIn("no directory of Hugging Face", self.refuse(
+        self.assertIn("not a Hugging Face directory", self.refuse(
             folder / "model.safetensors", "--ignore-key", "dream"))
 
     def test_only_source_of_decoding(self):

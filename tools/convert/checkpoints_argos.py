@@ -88,8 +88,8 @@ def read_package(folder: Path, path: Path) -> Checkpoint:
                            f"that translate")
     if not has_file(folder, "sentencepiece.model"):
         kind = "bpe.model" if has_file(folder, "bpe.model") else "no sentencepiece.model"
-        raise ConvertError(f"{path}: {kind}: this package cuts its texts by BPE behind Moses's "
-                           f"tokenizer, or not at all, and transformer.h knows SentencePiece")
+        raise ConvertError(f"{path}: {kind}: this package cuts its texts by Moses's tokenizer and BPE, or "
+                           f"not at all; the converter supports packages with SentencePiece")
     model = folder / "model"
     if not checkpoints_ctranslate2.is_ctranslate2(model):
         raise ConvertError(f"{path}: no model/model.bin")

@@ -455,8 +455,8 @@ def read_texts(binary: Binary, folder: Path, model: Model, pieces: Path) -> Conf
         lines, path = read_tokens(folder, side)
         if tokens["unk_token"] not in lines:
             lines = lines + [tokens["unk_token"]]  # as the engine does
-            model.notes.append(f"{path.name}: {tokens['unk_token']} comes after the last line, as "
-                               f"CTranslate2 has it")
+            model.notes.append(f"{path.name}: {tokens['unk_token']} is added after the last line, as "
+                               f"CTranslate2 does")
         ids[short] = {token: i for i, token in reversed(list(enumerate(lines)))}
         model.texts[f"{short}_vocabulary"] = vocabulary_text(lines, path.name, model)
     if model.texts["tgt_vocabulary"] == model.texts["src_vocabulary"]:
@@ -506,8 +506,8 @@ def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
     for name in tensors:
         if (name.endswith("/gamma") and f"{name[:-5]}beta" not in tensors
                 and facts["layer_norm"] != "rms"):
-            raise ConvertError(f"{name} without a beta: this model has norms of two kinds, and "
-                               f"transformer.h one for all")
+            raise ConvertError(f"{name} without a beta: this model has two kinds of norms; transformer.h has "
+                               f"one kind for all norms of a model")
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         facts.update(read_texts(binary, folder, model, pieces or folder))
@@ -523,8 +523,8 @@ def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
             model.notes.append("vmap.txt: left out, transformer.h always scores every token")
         if (not {"src_end", "src_start"} & set(model.facts)
                 and ("start_embedding" in facts or facts.get("start") == facts["end"])):
-            model.warn("this looks like a model of Marian or fairseq, whose tokenizers end a "
-                       "source with the end token, which the directory does not say: "
+            model.warn("this looks like a model of Marian or fairseq. Their tokenizers end a source "
+                       "with the end token, but the directory does not show it: give "
                        "--set src_end=TOKEN", "src_end")
         rest = place(chosen, stated, model)
         place_t5(rest, binary, model)

@@ -157,7 +157,7 @@ def read_weights(folder: Path) -> Tensors:
         return read_tensors(path)
     shards = read_object(path).get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(one, str) for one in shards.values()):
-        raise ConvertError(f"{path}: no weight_map that says which file holds which tensor")
+        raise ConvertError(f"{path}: it has no weight_map with the file of each tensor")
     tensors: Tensors = {}
     names = sorted(set(shards.values()))
     absent = [name for name in names if not has_file(folder, file_in(folder, name).name)]
@@ -306,8 +306,8 @@ def fit_window(rest: Tensors, hf: dict[str, Any], model: Model) -> None:
     if table is not None and len(table) > reach:
         model.tensors["src_positions.weight"] = table[:reach]
         model.notes.append(f"{model.origin['src_positions.weight']}: {reach} of {len(table)} "
-                           f"positions, as many as see each other in the encoder's windows; "
-                           f"transformer.h has no windows, so that longer sources are refused")
+                           f"positions, as many as attend to each other in the encoder's windows. "
+                           f"transformer.h has no windows, so longer sources are refused")
     unused = [name for name in rest if re.search(r"longformer_self_attn\.\w+_global\.", name)]
     for name in unused:
         del rest[name]
@@ -467,8 +467,8 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
     if positions_of(hf) is SINES_BEHIND_PAD:
         pad = one_id(hf, "pad_token_id")
         if pad is None:
-            raise ConvertError(f"config.json: pad_token_id is null, and the positions of "
-                               f"{hf['model_type']} begin behind it")
+            raise ConvertError(f"config.json: pad_token_id is null, but the positions of "
+                               f"{hf['model_type']} begin after the pad id")
         facts["position_offset"] = pad + 1
         if hf["model_type"] == "speech_to_text" and pad == 0:
             raise ConvertError("config.json: pad_token_id is 0, which transformers then takes its "

@@ -26,8 +26,8 @@ from . import config_fields
 from .modelfile import Config, ConvertError, Model
 from .untrusted import brief, check_kinds
 
-HINT = ("--set decoding=none leaves out what the checkpoint says of decoding, and "
-        "--set decoding.beam=4 states it")
+HINT = ("--set decoding=none leaves out the checkpoint's decoding defaults, and "
+        "--set decoding.beam=4 replaces one")
 
 # Keys of generation_config.json by kind. config_fields.py has all of them.
 KINDS = {
@@ -141,8 +141,8 @@ def from_transformers(source: Said, end: int | None, stated: Config, model: Mode
     if sequences:
         found["forbidden_sequences"] = sequences
     if said.get("num_return_sequences", 1) > 1:
-        model.notes.append(f"{path}: num_return_sequences {said['num_return_sequences']}: whoever "
-                           f"decodes says how many (n_best)")
+        model.notes.append(f"{path}: num_return_sequences {said['num_return_sequences']}: the program "
+                           f"that decodes chooses it (n_best)")
     return found
 
 
@@ -183,7 +183,7 @@ def settle(facts: Config, stated: Config, most: int | None, model: Model) -> Con
     said = {key: value for key, value in stated.items() if key != "none"}
     merged = said if "none" in stated else {**facts, **said}
     if most and "max_length" not in said and merged.get("max_length", 0) > most:
-        model.notes.append(f"decoding: max_length {merged['max_length']}: the model has positions "
-                           f"for {most}, so that is written")
+        model.notes.append(f"decoding: max_length {merged['max_length']}: written as {most}, because the "
+                           f"model has no more positions")
         merged = {**merged, "max_length": most}
     return merged

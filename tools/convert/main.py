@@ -169,8 +169,8 @@ def read_checkpoint(path: Path, ignored: set[str]) -> Checkpoint:
     """By what the path is: a directory says itself which program wrote it. ignored: --ignore-key."""
     refusals.check(path, ignored)
     if ignored and not checkpoints_huggingface.is_huggingface(path):
-        raise ConvertError(f"--ignore-key: {path} is no directory of Hugging Face, whose config.json "
-                           f"it is about")
+        raise ConvertError(f"--ignore-key: {path} is not a Hugging Face directory; the option leaves out keys "
+                           f"of its config.json")
     if checkpoints_argos.is_argos(path):
         return checkpoints_argos.read_checkpoint(path)
     if checkpoints_marian.has_bin(path):
@@ -195,11 +195,11 @@ def select(tensors: Tensors, prefix: str, patterns: list[str], model: Model) -> 
     if not chosen:
         raise ConvertError(f"--prefix {prefix}: no tensor's name begins with it")
     if len(chosen) < len(tensors):
-        model.notes.append(f"{len(tensors) - len(chosen)} tensors: not behind {prefix}")
+        model.notes.append(f"{len(tensors) - len(chosen)} tensors: their names do not begin with {prefix}")
     for pattern in patterns:
         dropped = [name for name in chosen if fnmatch.fnmatchcase(name, pattern)]
         if not dropped:
-            raise ConvertError(f"--drop {pattern}: no tensor's name fits")
+            raise ConvertError(f"--drop {pattern}: no tensor's name matches")
         for name in dropped:
             model.notes.append(f"{name} {describe(chosen.pop(name))}: dropped")
     for name in [name for name, tensor in chosen.items()
@@ -303,14 +303,14 @@ def convert(options: argparse.Namespace) -> None:
         if hub.is_name(name):
             options.input = hub.fetch(name, options.revision)
         elif options.revision:
-            raise ConvertError(f"--revision: {name} is a path, and not a name of the hub")
+            raise ConvertError(f"--revision: {name} is a path, not a name of the hub")
         if options.packed and not QUANTIZE.is_file():
-            raise ConvertError(f"--packed: {QUANTIZE} is missing, which packs (make builds it)")
+            raise ConvertError(f"--packed needs {QUANTIZE}: run make")
         build(options)
     except MemoryError:
-        raise ConvertError(f"{options.input}: memory does not hold it") from None
+        raise ConvertError(f"{options.input}: too large for the memory of this machine") from None
     except FORM_ERRORS as error:
-        raise ConvertError(f"{options.input}: not what the program that it is of writes: "
+        raise ConvertError(f"{options.input}: not in the form that its program writes: "
                            f"{brief(error)}") from None
 
 
@@ -416,7 +416,7 @@ def check_growth(model: Model, path: Path) -> None:
 def choose_texts(model: Model, options: argparse.Namespace) -> None:
     """--src-vocab and --tgt-vocab in the place of the checkpoint's vocabularies."""
     if options.tgt_vocab and not options.src_vocab:
-        raise ConvertError("--tgt-vocab without --src-vocab: give one, which serves both, or two")
+        raise ConvertError("--tgt-vocab without --src-vocab: give --src-vocab for both sides, or both options")
     if options.src_vocab:
         model.texts.pop("tgt_vocabulary", None)
     for side, path in (("src", options.src_vocab), ("tgt", options.tgt_vocab)):
@@ -524,7 +524,7 @@ def check(with_engine: Engine | None, written: Callable[[], Path], options: argp
         return
     if not options.force:
         raise ConvertError(f"the check failed: {wrong}. {options.output} is not written; --force "
-                           f"writes it nevertheless")
+                           f"writes it anyway")
     print(f"convert.py: warning: the check failed: {visible(wrong)}", file=sys.stderr)
 
 
@@ -546,7 +546,7 @@ def report(model: Model, config: Config, sizes: Config) -> None:
 def warn(model: Model, stated: Config, core: bool) -> None:
     lines = [text for text, key in model.warnings if key not in stated]
     if core:
-        lines.append("a core: encoder and decoder alone; as a model it does not load, since "
+        lines.append("--core: the file has only encoder and decoder, so it does not load as a model: "
                      "src_embedding.weight is missing")
     for line in lines:
         print(f"convert.py: warning: {visible(line)}", file=sys.stderr)

@@ -35,8 +35,8 @@ EXPORTS = (
 # In such a folder alone.
 IN_FOLDERS = (
     (r"(model|pytorch_model)(\.index)?\.(fp16|fp32|bf16|f16)\.(safetensors|bin)|"
-     r"(model|pytorch_model)\.(safetensors|bin)\.index\.\w+\.json", "weights of a variant, whose name nothing "
-     "here looks for: rename it without that part, to model.safetensors or pytorch_model.bin"),
+     r"(model|pytorch_model)\.(safetensors|bin)\.index\.\w+\.json", "weights of a variant (fp16 ...): rename "
+     "the file without that part, to model.safetensors or pytorch_model.bin"),
     (r"dict\..+\.txt", FAIRSEQ),
     (r"params\.(best|\d+)(\.npz)?", "Sockeye: this family is not read"),
     (r"modules\.json|config_sentence_transformers\.json|sentence_bert_config\.json",
@@ -46,9 +46,9 @@ IN_FOLDERS = (
     (r".*\.ckpt", "a checkpoint of Lightning or TensorFlow: one of Lightning is IN itself, and not its folder"),
     (r".*\.(pt|pth)", "a checkpoint of PyTorch: name the file as IN, and not its folder"),
     (r"(model|pytorch_model).*\.(safetensors|bin)(\.index\.json)?", "weights without config.json: add it and "
-     "the tokenizer's files, which stand beside the weights where they are from"),
-    (r"config\.json", "a config without its weights: add model.safetensors or pytorch_model.bin, which stands "
-     "beside it where it is from"),
+     "the tokenizer's files, from the folder that the weights are from"),
+    (r"config\.json", "a config without its weights: add model.safetensors or pytorch_model.bin, from the "
+     "folder that the config is from"),
 )
 # Names of tensors.
 BY_TENSOR = (

@@ -113,8 +113,8 @@ def rule_charsmap(name: str) -> bytes:
     try:
         import sentencepiece
     except ImportError:
-        raise NotPieces(f"the normalizer {name}, whose table the package sentencepiece "
-                        f"has") from None
+        raise NotPieces(f"the normalizer {name}; its table is in the package sentencepiece, which is "
+                        f"not installed") from None
     if name == "spaces":
         sentencepiece.set_min_log_level(2)
         with tempfile.TemporaryDirectory() as folder:
@@ -773,7 +773,7 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
     model.notes += files.notes
     if files.kind in ("ByT5Tokenizer", "ByT5TokenizerFast"):
         if min(sizes.values()) < 259:
-            raise ConvertError(f"{folder}: a ByT5Tokenizer, whose bytes are ids 3 to 258; the "
+            raise ConvertError(f"{folder}: the bytes of a ByT5Tokenizer are ids 3 to 258, but the "
                                f"embedding has {min(sizes.values())} rows")
         model.notes.append("texts: the bytes of UTF-8 from id 3 on")
         return {"src_text": "bytes", "tgt_text": "bytes", "byte_offset": 3, "src_unk": 2,

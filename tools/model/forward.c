@@ -241,7 +241,7 @@ int main(int argc, char **argv) {
             }
             t.repeat = (int)n_passes;
         } else if (argv[i][0] == '-' || n == 3) {
-            fprintf(stderr, "forward: '%s' is unknown or too much; see --help\n", argv[i]);
+            fprintf(stderr, "forward: '%s' is no option or one argument too many; see --help\n", argv[i]);
             return 2;
         } else {
             paths[n++] = argv[i];
