@@ -2680,8 +2680,13 @@ typedef struct tfm__kernels {
 #define TFM__UNROLL
 #endif
 #if defined(__GNUC__) && !defined(__TINYC__) && !defined(TRANSFORMER_NO_SIMD)
+/* Lanes i, j, k and l of the eight lanes of a and b. */
 #if defined(__clang__) || __GNUC__ >= 12
-#define TFM__SHUFFLES /* __builtin_shufflevector */
+#define TFM__FOUR_LANES(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+typedef int32_t tfm__four __attribute__((vector_size(16)));
+#define TFM__FOUR_LANES(a, b, i, j, k, l)                                                          \
+    __builtin_shuffle(a, b, __extension__(tfm__four){i, j, k, l})
 #endif
 #if defined(__x86_64__)
 #define TFM__X86
@@ -3066,7 +3071,7 @@ static unsigned char *tfm__packed_panel(const tfm__matrix *w, int64_t i, int64_t
            tfm__dtype_bytes(tfm__types[w->type].dtype, k * TFM__PANEL);
 }
 
-#ifdef TFM__SHUFFLES
+#ifdef TFM__FOUR_LANES
 /* Interleaves four groups of 4 bytes of each of four rows. In a row, groups follow each other. */
 static TFM__INLINE void tfm__packed_interleave_4x4(unsigned char *to,
                                                    const unsigned char *const *rows, int64_t at) {
@@ -3076,12 +3081,12 @@ static TFM__INLINE void tfm__packed_interleave_4x4(unsigned char *to,
     memcpy(&b, rows[1] + at, 16);
     memcpy(&c, rows[2] + at, 16);
     memcpy(&d, rows[3] + at, 16);
-    low = __builtin_shufflevector(a, b, 0, 4, 1, 5), a = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    high = __builtin_shufflevector(c, d, 0, 4, 1, 5), c = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    b = __builtin_shufflevector(low, high, 0, 1, 4, 5);
-    d = __builtin_shufflevector(low, high, 2, 3, 6, 7);
-    low = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-    high = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    low = TFM__FOUR_LANES(a, b, 0, 4, 1, 5), a = TFM__FOUR_LANES(a, b, 2, 6, 3, 7);
+    high = TFM__FOUR_LANES(c, d, 0, 4, 1, 5), c = TFM__FOUR_LANES(c, d, 2, 6, 3, 7);
+    b = TFM__FOUR_LANES(low, high, 0, 1, 4, 5);
+    d = TFM__FOUR_LANES(low, high, 2, 3, 6, 7);
+    low = TFM__FOUR_LANES(a, c, 0, 1, 4, 5);
+    high = TFM__FOUR_LANES(a, c, 2, 3, 6, 7);
     memcpy(to, &b, 16);
     memcpy(to + 4 * TFM__PANEL, &d, 16);
     memcpy(to + 8 * TFM__PANEL, &low, 16);
@@ -3110,7 +3115,7 @@ static TFM__INLINE void tfm__packed_interleave_some(unsigned char *panel,
 static void tfm__packed_interleave(unsigned char *panel, const unsigned char *const *rows, int n,
                                    int64_t groups, int64_t bytes, int64_t step) {
     int64_t g = 0;
-#ifdef TFM__SHUFFLES
+#ifdef TFM__FOUR_LANES
     int r;
     for (; bytes == 4 && step == 4 && n == TFM__PANEL && g < groups - 3; g += 4)
         for (r = 0; r < TFM__PANEL; r += 4)
@@ -12027,10 +12032,6 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__V_MAX(a, b) _mm_max_ps(a, b)
 #define TFM__V_IF_LESS(a, b, x, y) tfm__sse2_if_less(_mm_cmplt_ps(a, b), x, y)
 #define TFM__V_ROUND(v) _mm_cvtepi32_ps(_mm_cvtps_epi32(v))
-#define TFM__V_LOWS(a, b) _mm_shuffle_ps(a, b, 0x44)
-#define TFM__V_HIGHS(a, b) _mm_shuffle_ps(a, b, 0xEE)
-#define TFM__V_EVENS(a, b) _mm_shuffle_ps(a, b, 0x88)
-#define TFM__V_ODDS(a, b) _mm_shuffle_ps(a, b, 0xDD)
 #define TFM__INT8_TARGET
 #define TFM__INT8_TILES(X, type) X(type, 2, 1) X(type, 1, 1)
 #define TFM__INT8_SPLIT 2
@@ -12239,10 +12240,6 @@ TFM__AVX512 static TFM__INLINE void tfm__avx512_store_bytes(unsigned char *q, __
 #define TFM__V_MAX(a, b) TFM__V_IF_LESS(b, a, a, b)
 #define TFM__V_IF_LESS(a, b, x, y) vbslq_f32(vcltq_f32(a, b), x, y)
 #define TFM__V_ROUND(v) vrndnq_f32(v)
-#define TFM__V_LOWS(a, b) vcombine_f32(vget_low_f32(a), vget_low_f32(b))
-#define TFM__V_HIGHS(a, b) vcombine_f32(vget_high_f32(a), vget_high_f32(b))
-#define TFM__V_EVENS(a, b) vuzp1q_f32(a, b)
-#define TFM__V_ODDS(a, b) vuzp2q_f32(a, b)
 #define TFM__INT8_TARGET
 #define TFM__INT8_TILES(X, type) X(type, 4, 1) X(type, 2, 2) X(type, 1, 2)
 #define TFM__INT8_SPLIT 1
@@ -12319,10 +12316,6 @@ typedef float tfm__wasm_floats __attribute__((vector_size(16)));
 #define TFM__V_IF_LESS(a, b, x, y)                                                                 \
     (TFM__V) wasm_v128_bitselect((v128_t)(x), (v128_t)(y), (v128_t)((a) < (b)))
 #define TFM__V_ROUND(v) (TFM__V) wasm_f32x4_nearest((v128_t)(v))
-#define TFM__V_LOWS(a, b) __builtin_shufflevector(a, b, 0, 1, 4, 5)
-#define TFM__V_HIGHS(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
-#define TFM__V_EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
-#define TFM__V_ODDS(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
 #define TFM__INT8_TARGET
 #define TFM__INT8_TILES(X, type) X(type, 2, 1) X(type, 1, 1)
 #define TFM__INT8_SPLIT 2
@@ -12331,7 +12324,8 @@ typedef float tfm__wasm_floats __attribute__((vector_size(16)));
 #define TFM__I_X(four) wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(four))
 #define TFM__I_DOT(sum, x, w) sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
 #define TFM__I_FLOATS(a, b, sums)                                                                  \
-    (TFM__V) wasm_f32x4_convert_i32x4(TFM__V_EVENS(a, b) + TFM__V_ODDS(a, b))
+    (TFM__V)                                                                                       \
+    wasm_f32x4_convert_i32x4(TFM__FOUR_LANES(a, b, 0, 2, 4, 6) + TFM__FOUR_LANES(a, b, 1, 3, 5, 7))
 
 static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, v128_t v, int bias) {
     v128_t i = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
@@ -13133,9 +13127,9 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 #define TFM__V_STORE_SUMS(p, a) TFM__V_STORE(p, TFM__(sum_lanes)(a))
 /* Adds the lanes of four vectors by halves, until one number is left of each. */
 TFM__INLINED TFM__V TFM__(sum_four)(const TFM__V *s) {
-    TFM__V low = TFM__V_LOWS(s[0], s[1]) + TFM__V_HIGHS(s[0], s[1]);
-    TFM__V high = TFM__V_LOWS(s[2], s[3]) + TFM__V_HIGHS(s[2], s[3]);
-    return TFM__V_EVENS(low, high) + TFM__V_ODDS(low, high);
+    TFM__V a = TFM__FOUR_LANES(s[0], s[1], 0, 1, 4, 5) + TFM__FOUR_LANES(s[0], s[1], 2, 3, 6, 7);
+    TFM__V b = TFM__FOUR_LANES(s[2], s[3], 0, 1, 4, 5) + TFM__FOUR_LANES(s[2], s[3], 2, 3, 6, 7);
+    return TFM__FOUR_LANES(a, b, 0, 2, 4, 6) + TFM__FOUR_LANES(a, b, 1, 3, 5, 7);
 }
 /* Does the same for the sixteen lanes of each sum j, which are in the vectors a[..][j]. */
 TFM__INLINED TFM__V TFM__(sum_lanes)(TFM__V a[4][4]) {
@@ -13256,10 +13250,6 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 #undef TFM__I_DOT
 #undef TFM__I_FLOATS
 #ifndef TFM__SAME_VECTORS
-#undef TFM__V_LOWS
-#undef TFM__V_HIGHS
-#undef TFM__V_EVENS
-#undef TFM__V_ODDS
 #undef TFM__V
 #undef TFM__VL
 #undef TFM__V_SET
