@@ -12024,8 +12024,6 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__TARGET
 #define TFM__FLOAT_TILES(X, type) X(type, 2, 1) X(type, 1, 2)
 #define TFM__V_SET(x) _mm_set1_ps(x)
-#define TFM__V_LOAD(p) _mm_loadu_ps(p)
-#define TFM__V_STORE(p, v) _mm_storeu_ps(p, v)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__sse2_store_bytes(q, v, bias)
 #define TFM__V_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
 #define TFM__V_MIN(a, b) _mm_min_ps(a, b)
@@ -12068,8 +12066,6 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
 #define TFM__TARGET TFM__AVX2
 #define TFM__FLOAT_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 4)
 #define TFM__V_SET(x) _mm256_set1_ps(x)
-#define TFM__V_LOAD(p) _mm256_loadu_ps(p)
-#define TFM__V_STORE(p, v) _mm256_storeu_ps(p, v)
 #define TFM__V_LOAD_SOME(p, n) tfm__avx2_load_some(p, n)
 #define TFM__V_STORE_SOME(p, v, n) tfm__avx2_store_some(p, v, n)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__avx2_store_bytes(q, v, bias)
@@ -12147,8 +12143,6 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #define TFM__FLOAT_TILES(X, type)                                                                  \
     X(type, 12, 2) X(type, 8, 2) X(type, 4, 4) X(type, 2, 4) X(type, 1, 4)
 #define TFM__V_SET(x) _mm512_set1_ps(x)
-#define TFM__V_LOAD(p) _mm512_loadu_ps(p)
-#define TFM__V_STORE(p, v) _mm512_storeu_ps(p, v)
 #define TFM__V_LOAD_SOME(p, n) _mm512_maskz_loadu_ps(tfm__avx512_mask(n), p)
 #define TFM__V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, tfm__avx512_mask(n), v)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__avx512_store_bytes(q, v, bias)
@@ -12229,8 +12223,6 @@ TFM__AVX512 static TFM__INLINE void tfm__avx512_store_bytes(unsigned char *q, __
 #define TFM__TARGET
 #define TFM__FLOAT_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 2)
 #define TFM__V_SET(x) vdupq_n_f32(x)
-#define TFM__V_LOAD(p) vld1q_f32(p)
-#define TFM__V_STORE(p, v) vst1q_f32(p, v)
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__neon_store_bytes(q, v, bias)
 #define TFM__V_F16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
 #define TFM__V_STORE_F16(p, v) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)))
@@ -12306,8 +12298,6 @@ typedef float tfm__wasm_floats __attribute__((vector_size(16)));
 #define TFM__TARGET
 #define TFM__FLOAT_TILES(X, type) X(type, 2, 1) X(type, 1, 2)
 #define TFM__V_SET(x) (TFM__V) wasm_f32x4_splat(x)
-#define TFM__V_LOAD(p) (TFM__V) wasm_v128_load(p)
-#define TFM__V_STORE(p, v) wasm_v128_store(p, (v128_t)(v))
 #define TFM__V_STORE_BYTES(q, v, bias) tfm__wasm_store_bytes(q, (v128_t)(v), bias)
 #define TFM__V_FMA(a, b, c)                                                                        \
     (TFM__V) wasm_f32x4_add(wasm_f32x4_mul((v128_t)(a), (v128_t)(b)), (v128_t)(c))
@@ -12418,6 +12408,9 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 
 #if TFM__VL > 1
 typedef uint32_t TFM__(bits) __attribute__((vector_size(4 * TFM__VL)));
+typedef float TFM__(unaligned) __attribute__((vector_size(4 * TFM__VL), aligned(1), may_alias));
+#define TFM__V_LOAD(p) ((TFM__V) * (const TFM__(unaligned) *)(const void *)(p))
+#define TFM__V_STORE(p, v) ((void)(*(TFM__(unaligned) *)(void *)(p) = (TFM__(unaligned))(v)))
 #else
 typedef uint32_t TFM__(bits); /* tests/library/test_kernels.c has vectors of one number */
 #endif
