@@ -5382,35 +5382,31 @@ static int tfm__file_sizes(tfm__json *j, int64_t *values, int most) {
    JSON. spare has room for any string of the header. */
 static tfm_status tfm__file_read_entry(tfm__json *j, tfm__file_entry *e, int64_t data_size,
                                        char *spare, tfm_error *err) {
+    static const char *const names[] = {"dtype", "shape", "data_offsets"};
+    static const char *const wrong[] = {"bad or duplicate dtype",
+                                        "bad or duplicate shape (at most 8 sizes)",
+                                        "bad or duplicate data_offsets"};
     int64_t offsets[2], count = 1, bits;
-    int have_dtype = 0, have_shape = 0, have_offsets = 0, i;
+    int have[3] = {0, 0, 0}, i, k, is_good;
     tfm__json_space(j);
     if (*j->at != '{') return tfm__file_fault(j, "the entry is not an object", e->name, err);
     while (tfm__json_member(j, spare)) {
-        if (strcmp(spare, "dtype") == 0) {
-            if (have_dtype++ || !tfm__json_string(j, spare))
-                return tfm__file_fault(j, "bad or duplicate dtype", e->name, err);
-            for (i = 0; i < TFM_DTYPE_COUNT && strcmp(spare, tfm__dtypes[i].name) != 0;) i++;
-            if (i == TFM_DTYPE_COUNT)
-                return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has the unknown dtype '%s'",
-                                 e->name, spare);
-            e->dtype = (tfm_dtype)i;
-        } else if (strcmp(spare, "shape") == 0) {
-            e->rank = have_shape++ ? -1 : tfm__file_sizes(j, e->dims, TFM_MAX_RANK);
-            if (e->rank < 0)
-                return tfm__file_fault(j, "bad or duplicate shape (at most 8 sizes)", e->name, err);
-        } else if (strcmp(spare, "data_offsets") == 0) {
-            if (have_offsets++ || tfm__file_sizes(j, offsets, 2) != 2)
-                return tfm__file_fault(j, "bad or duplicate data_offsets", e->name, err);
-        } else {
-            (void)tfm__json_value(j, 2);
-        }
+        for (k = 0; k < 3 && strcmp(spare, names[k]) != 0;) k++;
+        if (k == 0) is_good = tfm__json_string(j, spare);
+        else if (k == 1) is_good = (e->rank = tfm__file_sizes(j, e->dims, TFM_MAX_RANK)) >= 0;
+        else if (k == 2) is_good = tfm__file_sizes(j, offsets, 2) == 2;
+        else is_good = tfm__json_value(j, 2) >= 0;
+        if (k < 3 && (have[k]++ || !is_good)) return tfm__file_fault(j, wrong[k], e->name, err);
+        if (k) continue;
+        for (i = 0; i < TFM_DTYPE_COUNT && strcmp(spare, tfm__dtypes[i].name) != 0;) i++;
+        if (i == TFM_DTYPE_COUNT)
+            return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has the unknown dtype '%s'", e->name,
+                             spare);
+        e->dtype = (tfm_dtype)i;
     }
-    if (!have_dtype || !have_shape || !have_offsets)
-        return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has no %s", e->name,
-                         !have_dtype   ? "dtype"
-                         : !have_shape ? "shape"
-                                       : "data_offsets");
+    for (k = 0; k < 3; k++)
+        if (!have[k])
+            return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has no %s", e->name, names[k]);
     /* the range must be inside the data, and as long as shape and dtype say */
     e->begin = offsets[0];
     e->end = offsets[1];
@@ -5564,12 +5560,8 @@ static tfm_status tfm__file_open(tfm_safetensors **file, tfm__pool *pool, const 
 static tfm_status tfm__file_check_buffer(const void *out, const void *data, size_t size,
                                          tfm_error *err) {
     if (!out || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
-#if SIZE_MAX > INT64_MAX
     if ((uint64_t)size > (uint64_t)INT64_MAX)
         return tfm__fail(err, TFM_E_OVERFLOW, "size is beyond 2^63");
-#else
-    (void)size;
-#endif
     return TFM_OK;
 }
 
@@ -6213,16 +6205,13 @@ typedef struct tfm__side {
     int clean_up;                    /* the target's text has no space before punctuation */
     int32_t unk, start, end;         /* the config's ids, -1: none */
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
-    tfm__vocabulary vocabulary;                  /* the file's, or SentencePiece's pieces */
-    tfm__sentencepiece *spm;                     /* NULL: words, characters or pieces without it */
-    tfm__added_tokens *added;                    /* NULL: none are found in a text */
-    int32_t prefix_space;                        /* the config's */
-    int keep_trailing;                           /* the config's trailing_space, of spm */
-    const struct tfm__charsmap *rules, *unrules; /* of (de)normalization; NULL: none */
+    tfm__vocabulary vocabulary; /* the file's, or SentencePiece's pieces */
+    tfm__sentencepiece *spm;    /* NULL: words, characters or pieces without it */
+    tfm__added_tokens *added;   /* NULL: none are found in a text */
+    int32_t prefix_space;       /* the config's */
+    int keep_trailing;          /* the config's trailing_space, of spm */
     int32_t marks;      /* U+2581 at the front of a token that are dropped before any text, */
     int marks_once;     /* of one token alone */
-    int has_pairs;      /* cutting takes a heap of pairs, */
-    int32_t n_splits;   /* and so many splits: tfm__cells */
     int32_t *ids;       /* [pieces]: a piece's id, -1 none; NULL: each is its own */
     int32_t *pieces;    /* target: [V], the piece of an id, or TFM__ID_ */
     tfm__byte_bpe *bpe; /* NULL: another kind of text */
@@ -9147,7 +9136,7 @@ struct tfm__cells {
     tfm__pair *heap;  /* BPE: [2 n], because a merge removes one pair and adds at most two */
     int32_t *splits;  /* BPE: [pieces], for an unused piece the bytes of its left half when it was
                          last seen */
-    int32_t n, n_heap;
+    int32_t n, n_heap, n_splits;
     int32_t end; /* BPE: the end of the symbols that were appended so far */
     int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
     /* BPE: sets rank and symbol of the pair at left; returns 0 if the two make no symbol */
@@ -9952,36 +9941,27 @@ static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, co
 }
 
 /* The fields that this library knows; denormalizer_spec has those of normalizer_spec. */
-enum {
-    TFM__SPM_TEXT,
-    TFM__SPM_SCORE,
-    TFM__SPM_TYPE,
-    TFM__SPM_MODEL_TYPE,
-    TFM__SPM_SUFFIX,
-    TFM__SPM_BYTES,
-    TFM__SPM_UNK_SURFACE,
-    TFM__SPM_CHARSMAP,
-    TFM__SPM_DUMMY_PREFIX,
-    TFM__SPM_TRIM,
-    TFM__SPM_ESCAPE,
-    TFM__SPM_FIELDS
-};
+#define TFM__SPM_TABLE(X)                                                                          \
+    X(TEXT, PIECE, BYTES, 1, "piece")                                                              \
+    X(SCORE, PIECE, 4, 2, "score")                                                                 \
+    X(TYPE, PIECE, VARINT, 3, "type")                                                              \
+    X(MODEL_TYPE, TRAINER, VARINT, 3, "model_type")                                                \
+    X(SUFFIX, TRAINER, VARINT, 24, "treat_whitespace_as_suffix")                                   \
+    X(BYTES, TRAINER, VARINT, 35, "byte_fallback")                                                 \
+    X(UNK_SURFACE, TRAINER, BYTES, 44, "unk_surface")                                              \
+    X(CHARSMAP, NORMALIZER, BYTES, 2, "precompiled_charsmap")                                      \
+    X(DUMMY_PREFIX, NORMALIZER, VARINT, 3, "add_dummy_prefix")                                     \
+    X(TRIM, NORMALIZER, VARINT, 4, "remove_extra_whitespaces")                                     \
+    X(ESCAPE, NORMALIZER, VARINT, 5, "escape_whitespaces")
+#define TFM__SPM_ID(id, part, type, number, name) TFM__SPM_##id,
+#define TFM__SPM_ROW(id, part, type, number, name)                                                 \
+    {TFM__SPM_##part, TFM__WIRE_##type, number, name},
+enum { TFM__SPM_TABLE(TFM__SPM_ID) TFM__SPM_FIELDS };
 static const struct {
     int part, type;
     uint64_t number;
     const char *name;
-} tfm__spm_fields[TFM__SPM_FIELDS] = {
-    {TFM__SPM_PIECE, TFM__WIRE_BYTES, 1, "piece"},
-    {TFM__SPM_PIECE, TFM__WIRE_4, 2, "score"},
-    {TFM__SPM_PIECE, TFM__WIRE_VARINT, 3, "type"},
-    {TFM__SPM_TRAINER, TFM__WIRE_VARINT, 3, "model_type"},
-    {TFM__SPM_TRAINER, TFM__WIRE_VARINT, 24, "treat_whitespace_as_suffix"},
-    {TFM__SPM_TRAINER, TFM__WIRE_VARINT, 35, "byte_fallback"},
-    {TFM__SPM_TRAINER, TFM__WIRE_BYTES, 44, "unk_surface"},
-    {TFM__SPM_NORMALIZER, TFM__WIRE_BYTES, 2, "precompiled_charsmap"},
-    {TFM__SPM_NORMALIZER, TFM__WIRE_VARINT, 3, "add_dummy_prefix"},
-    {TFM__SPM_NORMALIZER, TFM__WIRE_VARINT, 4, "remove_extra_whitespaces"},
-    {TFM__SPM_NORMALIZER, TFM__WIRE_VARINT, 5, "escape_whitespaces"}};
+} tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
 
 /* Reads the known fields of a part of the file, each at most once, and skips others. An absent field
    has number 0. */
@@ -10632,12 +10612,8 @@ static void tfm__spm_encode(tfm__cells *b, int32_t from, int32_t to) {
 /* Gives a side its model. */
 static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
     side->spm = p;
-    side->rules = p->map.units ? &p->map : NULL;
-    side->unrules = p->unmap.units ? &p->unmap : NULL;
     side->marks_once = !p->trim;
     side->marks = p->dummy_prefix || p->trim;
-    side->has_pairs = p->bpe;
-    side->n_splits = p->bpe && p->has_unused ? p->vocabulary.n : 0;
 }
 
 /* A target may share the source's model. Pieces without a vocabulary are ids by themselves. */
@@ -10936,7 +10912,6 @@ static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm_
                      (!shared || side->vocabulary.text != shared->vocabulary.text);
     TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_U32, 2, NULL, &merges));
     side->bpe = shared ? shared->bpe : NULL;
-    side->has_pairs = 1;
     if (!has_vocabulary && !merges.rank && side->bpe) return TFM_OK;
     if (!has_vocabulary || !merges.rank)
         return tfm__text_missing(l, side, has_vocabulary ? "merges" : "vocabulary");
@@ -11176,7 +11151,7 @@ static int tfm__is_word(const tfm__added_tokens *t, uint32_t c) {
 static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *text, size_t begin,
                                   size_t size, size_t from) {
     const tfm__added_tokens *t = side->added;
-    const tfm__charsmap *rules = pass ? side->rules : NULL;
+    const tfm__charsmap *rules = pass && side->spm ? &side->spm->map : NULL;
     const char *out = NULL;
     size_t at = from, n = 0, step;
     int64_t n_out = 1;
@@ -11246,7 +11221,7 @@ static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm
 /* Cuts the text between marks of added tokens. */
 static void tfm__encode(tfm__cells *b, int has_marks) {
     int32_t at = 0, end, i;
-    for (i = 0; i < b->side->n_splits; i++) b->splits[i] = -1;
+    for (i = 0; i < b->n_splits; i++) b->splits[i] = -1;
     for (; at < b->n; at = end + TFM__ADDED_MARK) {
         const char *mark = NULL;
         if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
@@ -11280,6 +11255,7 @@ static void tfm__cells_origins(tfm__cut *c) {
 /* Takes scratch for n bytes of normalized text. */
 static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t n,
                                    tfm_arena *scratch, tfm_error *err) {
+    const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE */
     if (n > INT32_MAX / 2)
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
                          n, (int64_t)(INT32_MAX / 2));
@@ -11288,8 +11264,10 @@ static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t
     b->n = (int32_t)n;
     TFM__TRY(TFM__TAKE(scratch, n, 1, &b->text, err));
     TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &b->cells, err));
-    if (side->has_pairs) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
-    return side->n_splits ? TFM__TAKE(scratch, side->n_splits, 1, &b->splits, err) : TFM_OK;
+    if (!p || p->bpe) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
+    if (!p || !p->bpe || !p->has_unused) return TFM_OK;
+    b->n_splits = p->vocabulary.n;
+    return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
 }
 
 /* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. A measuring arena gets
@@ -11715,7 +11693,8 @@ static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *ou
     j.form = said->form;
     j.out = out;
     j.clean_up = said->form == TFM_FORM_TEXT && side->clean_up;
-    j.rules = said->form == TFM_FORM_TEXT ? side->unrules : NULL;
+    if (said->form == TFM_FORM_TEXT && side->spm && side->spm->unmap.units)
+        j.rules = &side->spm->unmap;
     for (i = 0; i < said->n; i++) kind->join(&j, said->ids[i]);
     TFM_COUNT_TEXT(said->n);
     tfm__join_broken(&j);
