@@ -5041,8 +5041,8 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
    Used by the JSON reader, the vocabularies and the tokenizers. Relies on nothing.
    ============================================================================================== */
 
-/* Bytes of the character at text (1 to 4) and the character; 0 if it is not well-formed: overlong,
-   surrogate, past U+10FFFF, cut short. */
+/* Sets *character to the character at text, and returns its bytes (1 to 4). Returns 0 if it is not
+   well-formed: overlong, a surrogate, beyond U+10FFFF, or cut short. */
 static int tfm__utf8_next(const char *text, size_t size, uint32_t *character) {
     const unsigned char *p = (const unsigned char *)text;
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
@@ -5061,7 +5061,7 @@ static int tfm__utf8_next(const char *text, size_t size, uint32_t *character) {
     return n;
 }
 
-/* The offset of the first byte that is not UTF-8, or -1. */
+/* Returns the offset of the first byte that is not UTF-8, or -1. */
 static int64_t tfm__utf8_fault(const char *text, size_t size) {
     uint32_t character;
     size_t i = 0;
@@ -6230,7 +6230,8 @@ typedef struct tfm__lexicon {
     const unsigned char *offsets, *ids; /* [V + 1] of the source's V; NULL: none */
 } tfm__lexicon;
 
-static int64_t tfm__lexicon_at(const unsigned char *numbers, int64_t i) {
+/* Returns element i of a U32 tensor of the file, which may have any address. */
+static int64_t tfm__u32_at(const unsigned char *numbers, int64_t i) {
     return (int64_t)tfm__little_endian(numbers + 4 * i, 4);
 }
 
@@ -6262,7 +6263,6 @@ enum { TFM__NAME = 128 };        /* bytes for the longest name for which the loa
 typedef struct tfm__loader {
     tfm_safetensors *file;
     tfm_model *model;
-    tfm__pool *temporary; /* the file's, which is freed when loading is done */
     tfm_model_options options;
     int packed;  /* layout; not 0: matrices may be panels, and the config states the sizes */
     int is_ours; /* the model owns the file's bytes, so panels may overwrite rows */
@@ -6720,7 +6720,7 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
         if (!data[k]) return TFM__FAIL_TENSOR(l, "tensor '%s' is missing", names[k]);
     for (k = 0; k < 2; k++)
         for (i = 0; i < n[k]; i++) {
-            int64_t value = tfm__lexicon_at(data[k], i);
+            int64_t value = tfm__u32_at(data[k], i);
             int64_t least = k ? 0 : i + 1 < n[0] ? last : n[1];
             int64_t most = k ? c->tgt_vocab_size - 1 : i ? n[1] : 0;
             if (value < least || value > most)
@@ -6845,7 +6845,7 @@ static tfm_status tfm__load_pack(tfm__loader *l) {
     p.in_place = l->options.in_place;
     p.is_ours = l->is_ours;
     for (w = m->linears; w; w = w->next) columns = tfm__max(columns, w->w.columns);
-    TFM__TRY(tfm__pool_take(l->temporary, tfm__packed_scratch(columns), sizeof(float), &p.scratch,
+    TFM__TRY(tfm__pool_take(&l->file->pool, tfm__packed_scratch(columns), sizeof(float), &p.scratch,
                             l->err));
     return tfm__packed_make_all(&p, &m->pool, m->linears);
 }
@@ -6864,8 +6864,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
                          "(tools/convert.py makes one from a checkpoint)");
     for (i = 0; i < l->file->n_metadata; i++) {
         const char *key = l->file->metadata[2 * i];
-        if (strcmp(key, "transformer.config") != 0 &&
-            tfm__config_choice("format|license|source|revision", key) < 0)
+        if (tfm__config_choice("transformer.config|format|license|source|revision", key) < 0)
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
     /* the config comes first: how many heads, which positions */
@@ -6903,29 +6902,24 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
                                     int64_t size, int is_ours, const tfm_model_options *options,
                                     tfm_error *err) {
     tfm__loader l;
-    tfm_model *m = NULL;
+    tfm_model *m;
     tfm_status status = TFM__NEW(pool, 1, &m, err);
+    if (status != TFM_OK) {
+        tfm__pool_free(pool);
+        return status;
+    }
+    memset(m, 0, sizeof *m);
     memset(&l, 0, sizeof l);
-    if (status == TFM_OK) {
-        memset(m, 0, sizeof *m);
-        m->pool = *pool;
-        l.model = m;
-        l.err = err;
-        l.is_ours = is_ours;
-        if (options) l.options = *options;
-        status = tfm_safetensors_open(&l.file, data, (size_t)size, &pool->allocator, err);
-    }
-    if (status == TFM_OK) {
-        l.temporary = &l.file->pool;
-        status = tfm__load_all(&l);
-    }
+    m->pool = *pool;
+    l.model = m;
+    l.err = err;
+    l.is_ours = is_ours;
+    if (options) l.options = *options;
+    status = tfm_safetensors_open(&l.file, data, (size_t)size, &pool->allocator, err);
+    if (status == TFM_OK) status = tfm__load_all(&l);
     tfm_safetensors_free(l.file);
-    if (status == TFM_OK) {
-        *model = m;
-    } else {
-        tfm__pool rest = m ? m->pool : *pool;
-        tfm__pool_free(&rest);
-    }
+    if (status != TFM_OK) tfm_model_free(m);
+    else *model = m;
     return status;
 }
 
@@ -8419,9 +8413,9 @@ static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_option
         id = tfm__batch_ids(src, b)[i];
         if (id == m->source.pad) continue;
         if (m->source.embedding == m->target.embedding) listed[id] = 1;
-        for (k = tfm__lexicon_at(lexicon->offsets, id);
-             k < tfm__lexicon_at(lexicon->offsets, id + 1); k++)
-            listed[tfm__lexicon_at(lexicon->ids, k)] = 1;
+        for (k = tfm__u32_at(lexicon->offsets, id);
+             k < tfm__u32_at(lexicon->offsets, id + 1); k++)
+            listed[tfm__u32_at(lexicon->ids, k)] = 1;
     }
     for (i = 0; i < o->n_ends; i++) listed[o->ends[i]] = 1;
     if (sentence->first >= 0) listed[sentence->first] = 1;
@@ -9489,10 +9483,10 @@ static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_
         TFM__TRY(TFM__NEW(r->temporary, n, &unsorted, r->err));
         memcpy(unsorted, items, (size_t)n * sizeof *items);
         for (i = 0; i < n; i++) {
-            uint64_t place = tfm__little_endian(at + 4 * i, 4);
-            if (place >= (uint64_t)n)
+            int64_t place = tfm__u32_at(at, i);
+            if (place >= n)
                 return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i is %i, of %i", r->name,
-                                        i, (int64_t)place, n);
+                                        i, place, n);
             items[i] = unsorted[place];
         }
     }
@@ -9578,9 +9572,10 @@ static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_
     return low;
 }
 
-/* The longest spelling that text begins with after the rules, and the bytes that it takes; -1: none.
-   Spellings of the side's special tokens do not count; side may be NULL, and rules without units.
-   The sorted spellings that begin so are narrowed byte by byte. */
+/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1 if there is
+   none, and sets *bytes to how many bytes of the text it takes. Spellings of the side's special
+   tokens do not count. side may be NULL, and rules may be NULL or without units. Each byte narrows
+   the range of the sorted spellings that begin so. */
 static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
                                   const tfm__charsmap *rules, const char *text, size_t size,
                                   size_t *bytes) {
@@ -9629,7 +9624,7 @@ static int64_t tfm__unescape(const char *text, int64_t size, char *out, int *n) 
     return 6;
 }
 
-/* A spelling and an escaped token, a tfm_text, in the order of the sorted spellings. */
+/* Compares a spelling and an escaped token, a tfm_text, in the order of the sorted spellings. */
 static int tfm__compare_escaped(const void *a, const void *b) {
     const tfm__spelling *s = (const tfm__spelling *)a;
     const tfm_text *token = (const tfm_text *)b;
@@ -9644,7 +9639,7 @@ static int tfm__compare_escaped(const void *a, const void *b) {
     return order ? order : i < s->size;
 }
 
-/* The id of a token as it stands in a text of that form, or -1. */
+/* Returns the id of a token as a text of that form writes it, or -1. */
 static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
     if (form == TFM_FORM_ESCAPED && memchr(token->data, '\\', token->size))
         return tfm__find_like(v, token, tfm__compare_escaped);
@@ -9660,7 +9655,7 @@ static tfm_status tfm__text_open(tfm__loader *l, const tfm__side *side, const ch
     r->name = r->own_name;
     r->err = l->err;
     r->pool = &l->model->pool;
-    r->temporary = l->temporary;
+    r->temporary = &l->file->pool;
     tfm__format(r->own_name, sizeof r->own_name, "%s_%s", side->name, suffix);
     TFM__TRY(tfm__load_array(l, r->name, "", TFM_U8, 1, NULL, t));
     if (!t->data || !l->packed) return TFM_OK;
@@ -9671,7 +9666,8 @@ static tfm_status tfm__text_missing(tfm__loader *l, const tfm__side *side, const
     return TFM__FAIL_TENSOR(l, "tensor '%s_%s' is missing", side->name, suffix);
 }
 
-/* A target without a vocabulary takes the source's; a vocabulary of words does not serve pieces. */
+/* Loads a side's vocabulary. A target without one takes the source's, unless the target has a
+   SentencePiece model and the source has none. */
 static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     int64_t rows = side->embedding->rows;
     tfm__text_reader r;
@@ -9691,7 +9687,7 @@ static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tf
     return TFM_OK;
 }
 
-/* A word as it is, or a token in a form with tokens. */
+/* Cuts a word, or a token in a form with tokens. */
 static int tfm__words_next(tfm__cut *c, tfm__token *token) {
     size_t begin = c->at + tfm__run(&c->text, c->at, 1);
     if (begin >= c->text.size) return 0;
@@ -9706,7 +9702,7 @@ static void tfm__words_join(tfm__joined *j, int32_t id) {
     if (s) tfm__join_text(j, s->text, s->size);
 }
 
-/* Whitespace between characters is a token if the vocabulary has one for it, else nothing. */
+/* Cuts a character. Whitespace between characters is a token only if the vocabulary has one for it. */
 static int tfm__characters_next(tfm__cut *c, tfm__token *token) {
     const tfm__vocabulary *v = &c->side->vocabulary;
     size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
@@ -9722,7 +9718,7 @@ static int tfm__characters_next(tfm__cut *c, tfm__token *token) {
     return 1;
 }
 
-/* A character, or a piece. */
+/* Writes a character or a piece. */
 static void tfm__pieces_join(tfm__joined *j, int32_t id) {
     const tfm__spelling *s = tfm__join_spelling(j, id);
     if (s) tfm__join_token(j, s->text, s->size);
@@ -9748,7 +9744,7 @@ static tfm_status tfm__pieces_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *
     return TFM_OK;
 }
 
-/* The longest piece at each place. A run of unknown characters is one token. */
+/* Cuts the longest piece. A run of unknown characters is one token. */
 static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
     const char *text = c->text.data;
     size_t begin = c->at, at = begin, n = 0;
@@ -9766,7 +9762,7 @@ static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
     return at > begin;
 }
 
-/* A token is a byte of UTF-8, without a vocabulary. */
+/* Loads a side whose tokens are the bytes of UTF-8: it has no vocabulary. */
 static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     int32_t rows = (int32_t)side->embedding->rows;
     (void)shared;
@@ -9780,7 +9776,7 @@ static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__si
                             side->name, side->first_byte, rows);
 }
 
-/* An escape may be several bytes, which have its span together. */
+/* Cuts a byte. An escape may stand for several bytes, which have its span together. */
 static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
     const char *at = c->text.data + c->at;
     int64_t taken = 0;
@@ -10533,7 +10529,7 @@ static int32_t tfm__float_rank(float score) {
     return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
 }
 
-/* The find_pair of SentencePiece, where a symbol is a node: both together are a piece. */
+/* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
 static int tfm__spm_find_pair(tfm__cells *b, int32_t left, tfm__pair *pair) {
     const tfm__sentencepiece *p = b->side->spm;
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
@@ -10616,7 +10612,7 @@ static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
     side->marks = p->dummy_prefix || p->trim;
 }
 
-/* A target may share the source's model. Pieces without a vocabulary are ids by themselves. */
+/* Loads a side's model; a target may share the source's. Without a vocabulary a piece is its own id. */
 static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     tfm__sentencepiece *p = shared ? shared->spm : NULL;
     tfm__text_reader r;
@@ -10657,7 +10653,7 @@ static tfm_status tfm__spm_build_side(tfm__loader *l, tfm__side *side, const tfm
     return TFM_OK;
 }
 
-/* The next token. Neighbouring unknown characters are one unknown piece, or a token for each byte. */
+/* Cuts a piece. Neighbouring unknown characters are one unknown piece, or a token for each byte. */
 static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
     const tfm__sentencepiece *p = c->side->spm;
     const tfm__cell *cells = c->cells;
@@ -10806,12 +10802,13 @@ struct tfm__byte_bpe {
     tfm__classes classes;
 };
 
-/* The character that stands for a byte, and the byte, or -1, that a character stands for. */
+/* Returns the character that stands for a byte. */
 static uint32_t tfm__letter_of_byte(uint32_t b) {
     if (b <= 0x20) return 0x100 + b;
     if (b >= 0x7F && b <= 0xA0) return 0x100 + 0x21 + b - 0x7F;
     return b == 0xAD ? 0x143 : b;
 }
+/* Returns the byte that a character stands for, or -1. */
 static int tfm__byte_of_letter(uint32_t c) {
     if (c < 0x100) return tfm__letter_of_byte(c) == c ? (int)c : -1;
     return c <= 0x120   ? (int)c - 0x100
@@ -10820,7 +10817,7 @@ static int tfm__byte_of_letter(uint32_t c) {
                         : -1;
 }
 
-/* tfm__find_pair of byte-level BPE: the file merges the two tokens. */
+/* Finds a pair for byte-level BPE: two tokens that the file merges. */
 static int tfm__byte_bpe_find_pair(tfm__cells *b, int32_t at, tfm__pair *pair) {
     const tfm__byte_bpe *p = b->side->bpe;
     int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].next].id;
@@ -10868,12 +10865,12 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
         return TFM__FAIL_TENSOR(l, "%s_merges is %t, expected [n, 3]", side->name, merges);
     TFM__TRY(TFM__NEW(&l->model->pool, n, &p->merges, l->err));
     TFM__TRY(TFM__NEW(&l->model->pool, v->n, &p->ends, l->err));
-    TFM__TRY(TFM__NEW(l->temporary, n, &rows, l->err));
+    TFM__TRY(TFM__NEW(&l->file->pool, n, &rows, l->err));
     for (i = 0; i < n; i++) {
         const char *line[3];
         rows[i] = m + 12 * i;
         for (k = 0; k < 3; k++) {
-            id = (int64_t)tfm__little_endian(m + 12 * i + 4 * k, 4);
+            id = tfm__u32_at(m, 3 * i + k);
             if (id >= v->n)
                 return TFM__FAIL_TENSOR(l, "%s_merges, row %i: token %i, the vocabulary has %d",
                                         side->name, i, id, v->n);
@@ -10895,15 +10892,15 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
                                     tfm__min(merge[-1].rank, (row - m) / 12),
                                     tfm__max(merge[-1].rank, (row - m) / 12));
         while (id < (int64_t)(tfm__merge_pair(row) >> 32)) p->ends[id++] = (int32_t)i;
-        merge->right = (int32_t)tfm__little_endian(row + 4, 4);
-        merge->becomes = (int32_t)tfm__little_endian(row + 8, 4);
+        merge->right = (int32_t)tfm__u32_at(row, 1);
+        merge->becomes = (int32_t)tfm__u32_at(row, 2);
         merge->rank = (int32_t)((row - m) / 12);
     }
     while (id < v->n) p->ends[id++] = (int32_t)n;
     return TFM_OK;
 }
 
-/* A target without a vocabulary of its own may share the source's merges. */
+/* Loads a side's merges. A target without a vocabulary of its own may share the source's. */
 static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     int has_vocabulary;
     tfm_tensor merges;
@@ -10936,7 +10933,7 @@ static tfm_status tfm__byte_bpe_build(tfm__loader *l, tfm__side *side, const tfm
 
 /* ---- text to tokens ---- */
 
-/* The class of the character at byte at, as GPT-2's expression has them, and its bytes. */
+/* Returns the class of the character at byte at as GPT-2's expression has it. *n is its bytes. */
 static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, size_t at, int *n) {
     uint32_t c = (unsigned char)text[at];
     int kind;
@@ -10947,7 +10944,7 @@ static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, 
                                              : kind;
 }
 
-/* Where the word that begins at byte at ends, by GPT-2's expression:
+/* Returns where the word that begins at byte at ends, by GPT-2's expression:
    's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ */
 static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t size, size_t at) {
     static const char contractions[] = "s t revem lld ";
@@ -10997,7 +10994,7 @@ static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int
     for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
 }
 
-/* The span is without spaces at its ends, as trim_offsets of the package has it. */
+/* Cuts a token. Its span has no spaces at its ends, as with the package's trim_offsets. */
 static int tfm__byte_bpe_next(tfm__cut *c, tfm__token *token) {
     const char *text = c->text.data;
     size_t at = c->at;
@@ -11014,7 +11011,8 @@ static int tfm__byte_bpe_next(tfm__cut *c, tfm__token *token) {
 
 /* ---- tokens to text ---- */
 
-/* The bytes that a token's characters stand for; one with another character is its own text. */
+/* Writes the bytes for which a token's characters stand. A token with any other character is
+   written as it is spelled. */
 static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
     const tfm__spelling *s = tfm__join_spelling(j, id);
     int64_t k, size = s ? s->size : 0;
@@ -11077,8 +11075,8 @@ static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__si
     t->rows = (const unsigned char *)rows.data;
     t->n = rows.dims[0];
     for (i = 0; i < t->n; i++) {
-        id = (int64_t)tfm__little_endian(t->rows + 8 * i, 4);
-        flags = (int64_t)tfm__little_endian(t->rows + 8 * i + 4, 4);
+        id = tfm__u32_at(t->rows, 2 * i);
+        flags = tfm__u32_at(t->rows, 2 * i + 1);
         if (id >= v->n || flags >= TFM__ADDED || t->flags[id])
             return TFM__FAIL_TENSOR(
                 l, "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
@@ -11101,7 +11099,7 @@ static tfm_status tfm__added_build(tfm__loader *l, tfm__side *side) {
         TFM__TRY(TFM__NEW(&l->model->pool, t->passes[pass].n_spellings, &t->passes[pass].sorted,
                           l->err));
     for (i = 0; i < t->n; i++) {
-        uint64_t id = tfm__little_endian(t->rows + 8 * i, 4);
+        int64_t id = tfm__u32_at(t->rows, 2 * i);
         tfm__spelling *s = &v->spellings[v->tokens[id]];
         pass = (t->flags[id] & TFM__ADDED_NORMALIZED) != 0;
         t->passes[pass].sorted[n[pass]++] = s;
@@ -11147,7 +11145,7 @@ static int tfm__is_word(const tfm__added_tokens *t, uint32_t c) {
     return kind >= TFM__CLASS_LETTER && kind <= TFM__CLASS_MARK;
 }
 
-/* The first added token of a pass from byte from on, in bytes begin to size of a text. */
+/* Finds the first added token of a pass from byte from on, in bytes begin to size of a text. */
 static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *text, size_t begin,
                                   size_t size, size_t from) {
     const tfm__added_tokens *t = side->added;
