@@ -11410,13 +11410,6 @@ static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm
     return TFM__TAKE(arena, s->max_batch, 1, &s->text.rows, err);
 }
 
-/* Returns how many letters two codes share at their beginnings. */
-static int tfm__alike(const char *a, const char *b) {
-    int n = 0;
-    while (a[n] && a[n] == b[n]) n++;
-    return n;
-}
-
 /* Finds the id of a language's code of size bytes. An unknown code is an error with the three codes
    that begin most alike. */
 static tfm_status tfm__find_language(const tfm_config *c, const char *code, size_t size,
@@ -11437,7 +11430,8 @@ static tfm_status tfm__find_language(const tfm_config *c, const char *code, size
         return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
     for (alike = TFM__CODE; alike >= 0; alike--)
         for (i = 0; i < c->n_languages && n_nearest < 3; i++)
-            if (tfm__alike(wanted, c->languages[i].code) == alike)
+            if (strncmp(wanted, c->languages[i].code, (size_t)alike) == 0 &&
+                strncmp(wanted, c->languages[i].code, (size_t)alike + 1) != 0)
                 nearest[n_nearest++] = c->languages[i].code;
     return tfm__fail(err, TFM_E_TOKEN, "the model has no language '%s'; near it: %s %s %s", wanted,
                      nearest[0], nearest[1], nearest[2]);
