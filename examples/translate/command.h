@@ -34,7 +34,8 @@ static struct {
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 1: the score of each translation; 2: also of each token */
-    int greedy, verbose, keep_going, f16_cache, truncate, protect, html, srt, markdown, wrapped;
+    int greedy, verbose, keep_going, progress, no_progress, f16_cache, truncate, protect, html, srt,
+        markdown, wrapped;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width;
     tfm_decode_options decode;
     /* derived from the options above */
@@ -83,7 +84,8 @@ enum {
     OF_SECOND = 512,
     NOT_PROTECT = 1024,
     NOT_MARKUP = 2048,
-    OF_WRAPPED = 4096
+    OF_WRAPPED = 4096,
+    NOT_PROGRESS = 8192
 };
 
 static option table[] = {
@@ -147,7 +149,7 @@ static option table[] = {
      "language between two models of which one or both are multilingual"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 1000000, 0,
      "translate up to N sentences together (default 64)"},
-    {"--threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, 0,
+    {"-j, --threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, 0,
      "use N threads (default 1), each with its own batch; a single line is\n"
      "shared by all threads. The output is the same for any N"},
     {"--map", NULL, OPTION_FLAG, &opt.map, 0, 0, 0,
@@ -218,11 +220,16 @@ static option table[] = {
      "with --score: also write a tab and the log-probability of each token,\n"
      "the end token's last (as --scores=tokens does)"},
     {"\noutput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"--output", "FILE", OPTION_PATH, &opt.output, 0, 0, 0,
+    {"-o, --output", "FILE", OPTION_PATH, &opt.output, 0, 0, 0,
      "write to FILE instead of standard output"},
     {"--keep-going", NULL, OPTION_FLAG, &opt.keep_going, 0, 0, 0,
      "exit with status 0 even if some lines could not be translated; write\n"
      "their number to standard error"},
+    {"--progress", NULL, OPTION_FLAG, &opt.progress, 0, 0, 0,
+     "write progress to standard error every three seconds, and a summary.\n"
+     "This is the default on a terminal if the output does not go there"},
+    {"--no-progress", NULL, OPTION_FLAG, &opt.no_progress, 0, 0, NOT_PROGRESS,
+     "never write progress"},
     {"--keep-end", NULL, OPTION_FLAG, &opt.decode.keep_end, 0, 0, NOT_SCORE | OF_TOKENS,
      "with --tokens: write the end token too, if the translation has one"},
     {"--scores", "tokens", OPTION_FLAG, &opt.scores, 0, 0, NOT_DOCUMENT | NOT_MARKUP,
@@ -246,6 +253,14 @@ static option table[] = {
      "the model file names"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "print this text; so does -h"},
     {"--version", NULL, OPTION_STOP, NULL, 0, 0, 0, "print the version number"},
+    {"\nexamples\n"
+     "    echo 'Guten Tag.' | translate de-en.safetensors\n"
+     "    translate de-en.safetensors letter.txt --document -o letter.en.txt\n"
+     "    translate de-en.safetensors page.html --html --protect > page.en.html\n"
+     "    translate de-en.safetensors lines.txt -j 4 --beam 4 --progress > lines.en.txt\n"
+     "    translate de-en.safetensors lines.txt --n-best 3 --scores > best.txt\n"
+     "    translate zh-en.safetensors en-de.safetensors lines.txt > lines.de.txt",
+     NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"\nExit status: 0: all lines were translated, or --keep-going was given. 1: some lines could\n"
      "not be translated; each is empty in the output, with a message on standard error. 2: wrong\n"
      "usage, no model, or input or output failed. An interrupt (Ctrl-C) ends the program after\n"
@@ -270,15 +285,16 @@ static void check_together(void) {
                  {NOT_MARKUP, 0, opt.markdown, "--markdown"},
                  {NOT_MARKUP, 0, opt.wrapped, "--wrapped"},
                  {0, OF_WRAPPED, opt.wrapped || opt.markdown, "--wrapped"},
+                 {NOT_PROGRESS, 0, opt.progress, "--progress"},
                  {NOT_SAMPLE, OF_SAMPLE, opt.sample, "--sample"},
                  {NOT_SCORE, OF_SCORE, opt.score != NULL, "--score"}};
     size_t i, k;
     for (i = 0; i < N_OPTIONS; i++)
         for (k = 0; k < sizeof rules / sizeof *rules && table[i].marks & OPTION_GIVEN; k++) {
             if (table[i].marks & rules[k].without && rules[k].on)
-                fail("%s and %s do not go together", table[i].name, rules[k].name);
+                fail("%s and %s do not go together", option_name(&table[i]), rules[k].name);
             if (table[i].marks & rules[k].with && !rules[k].on)
-                fail("%s needs %s", table[i].name, rules[k].name);
+                fail("%s needs %s", option_name(&table[i]), rules[k].name);
         }
     if (opt.beam && opt.n_best > opt.beam)
         fail("--n-best %d needs a --beam of at least %d, not %d", (int)opt.n_best, (int)opt.n_best,
@@ -343,6 +359,17 @@ static void find_second(void) {
     if (opt.second) opt.files.at++, opt.files.n--;
 }
 
+/* Prints what a person needs who gave no model. */
+static void print_usage(FILE *f) {
+    fputs("usage: translate MODEL [FILE ...] [options] < in > out\n"
+          "Translates one sentence per line. Examples:\n"
+          "    echo 'Guten Tag.' | translate examples/models/de-en.safetensors\n"
+          "    translate de-en.safetensors letter.txt --document -o letter.en.txt\n"
+          "Often used: --document (paragraphs), --html, --markdown, --srt, --beam N,\n"
+          "    -j N (threads), -o FILE (output). translate --help describes all options.\n",
+          f);
+}
+
 /* Reads and checks the command line, and sets the defaults in `opt`. */
 static void read_options(int argc, char **argv) {
     const option *stop = options_read(table, N_OPTIONS, argc, argv, fail);
@@ -351,7 +378,7 @@ static void read_options(int argc, char **argv) {
         else printf("translate %s\n", tfm_version());
         exit(0);
     }
-    if (!opt.model) options_print(table, N_OPTIONS, stderr), exit(EXIT_USAGE);
+    if (!opt.model) print_usage(stderr), exit(EXIT_USAGE);
     find_second();
     check_together();
     if (!is_open(0) && !opt.files.n) fail("standard input is closed");

@@ -33,11 +33,15 @@ static int document_next(input *in, buffer *text, int *cut) {
 /* Reads the whole input and finds its sentences; `in` will take its lines from them. */
 static void document_open(input *in) {
     reader *r = &in->from;
+    size_t n;
     memset(&page, 0, sizeof page);
     while (r->begin < r->end || reader_fill(r) || (!r->fault && reader_open(r))) {
         buffer_append(&page.text, r->data + r->begin, r->end - r->begin);
         r->taken += (int64_t)(r->end - r->begin), r->begin = r->end;
     }
+    for (n = 0; n < page.text.size && page.text.data[n] != '\n';) n++;
+    r->encoding = encoding_of_start(page.text.data, n);
+    if (r->encoding) r->fault = EILSEQ, page.text.size = 0;
     in->fault = r->fault, in->next = document_next;
     page.m.protects = opt.protect, page.m.wrap = (size_t)opt.width;
     if (page.text.broken || !markup_read(&page.m,

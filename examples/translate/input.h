@@ -39,6 +39,7 @@ typedef struct line {
     protect_text safe;    /* with --protect: the spans that are copied */
     buffer said;          /* messages for standard error */
     buffer tokens;        /* for a document's sentence: a markup_token for each target token */
+    const char *encoding; /* encoding_of_line of a source that is not UTF-8 */
     int cut;              /* the line was too long, and its text was dropped */
     int faulty;           /* the line cannot be translated */
     int failed;           /* the line counts for the exit status */
@@ -94,6 +95,7 @@ static line *input_add(window *w, int64_t number, int32_t sentence) {
     buffer_clear(&l->between, INPUT_OUT);
     buffer_clear(&l->said, INPUT_OUT);
     buffer_clear(&l->tokens, INPUT_OUT);
+    l->encoding = NULL;
     l->cut = l->faulty = l->failed = l->done = l->copied = 0;
     l->at_row = l->at[SOURCE], l->n_row = 0, l->columns = 0;
     return l;

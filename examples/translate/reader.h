@@ -11,6 +11,7 @@
 #ifndef READER_H
 #define READER_H
 
+#include "encoding.h"
 #include "text/buffer.h"
 #include <errno.h>
 #include <stdint.h>
@@ -28,10 +29,12 @@ typedef struct reader {
     FILE *file;   /* the current file; NULL: start with the first of paths */
     char **paths; /* the files that follow; "-" is standard input */
     int n_paths;
-    const char *name; /* of the current file; NULL: standard input */
-    int ended;        /* the current file has no more bytes */
-    int fault;        /* errno of the error that ended reading, or 0 */
-    int64_t taken;    /* bytes of all lines so far */
+    const char *name;     /* of the current file; NULL: standard input */
+    int ended;            /* the current file has no more bytes */
+    int begun;            /* a line of the current file was read */
+    const char *encoding; /* of a file that is not UTF-8 but UTF-16 or UTF-32; ends reading */
+    int fault;            /* errno of the error that ended reading, or 0 */
+    int64_t taken;        /* bytes of all lines so far */
     size_t begin, end;
     char data[READER_ROOM];
 } reader;
@@ -43,7 +46,7 @@ static int reader_open(reader *r) {
     if (r->file && r->file != stdin) fclose(r->file);
     r->name = strcmp(*r->paths, "-") == 0 ? NULL : *r->paths;
     r->file = r->name ? fopen(r->name, "rb") : stdin;
-    r->ended = !r->file;
+    r->ended = !r->file, r->begun = 0;
     if (!r->file) r->fault = errno;
     r->paths++, r->n_paths--;
     return r->file != NULL;
@@ -75,7 +78,8 @@ static int reader_fill(reader *r) {
 
 /* Appends one line to b, without its newline. Returns 0 at the end of the last file, or after an
    error. A last line without a newline counts as a line. If a line has more than `most` bytes, or
-   if memory is too small for it, sets *cut and appends nothing. */
+   if memory is too small for it, sets *cut and appends nothing. If the first line of a file is
+   UTF-16 or UTF-32, sets encoding and fault, and returns 0. */
 static int reader_line(reader *r, buffer *b, size_t most, int *cut) {
     size_t begin = b->size, n;
     const char *newline = NULL;
@@ -93,7 +97,11 @@ static int reader_line(reader *r, buffer *b, size_t most, int *cut) {
         r->begin += n, r->taken += (int64_t)n;
         any = 1;
     }
-    if (!fits) *cut = 1, b->size = begin;
+    if (!r->begun && any && fits) r->encoding = encoding_of_start(b->data + begin, b->size - begin);
+    r->begun = 1;
+    if (r->encoding) any = 0, r->fault = EILSEQ;
+    if (!fits || r->encoding) b->size = begin;
+    if (!fits) *cut = 1;
     return any;
 }
 

@@ -75,7 +75,8 @@ static struct {
     int64_t n_failed;    /* lines that could not be translated */
     int64_t bytes;       /* size of the input; 0: not known */
     int any_failed;
-    time_t start;
+    int advised;         /* the advice about the input's encoding is written */
+    time_t start, shown; /* of the program; of the last progress line */
 } t;
 
 /* ---- messages ------------------------------------------------------------------------------- */
@@ -265,6 +266,8 @@ static void tokenize(worker *me, line *l) {
     if (left_out)
         report(me, l, 0, "of %d tokens the last %d are left out%s", (int)(l->n[SOURCE] + left_out),
                (int)left_out, length_advice(l));
+    if (status == TFM_E_UTF8)
+        l->encoding = encoding_of_line(l->text[SOURCE].data, l->text[SOURCE].size);
     if (!l->n[SOURCE]) l->done = 1;
 }
 
@@ -627,6 +630,20 @@ static void run_job(int number, int group, int job) {
 
 /* ---- writing windows ------------------------------------------------------------------------ */
 
+/* Writes to standard error, once, which encoding the input probably has and how to convert it. */
+static void advise(const char *encoding) {
+    if (t.advised++) return;
+    if (*encoding)
+        fprintf(stderr,
+                "translate: the input is probably Latin-1 or Windows-1252 text, not UTF-8; convert "
+                "it first: iconv -f %s -t UTF-8 FILE > FILE.utf8\n",
+                encoding);
+    else
+        fputs("translate: the input is not UTF-8; find out its encoding and convert it first: "
+              "iconv -f ENCODING -t UTF-8 FILE > FILE.utf8 (iconv -l lists encodings)\n",
+              stderr);
+}
+
 /* Writes an output line and its messages. The line is made of n sentences, with a space between
    them where the language has spaces. */
 static void write_line(line *l, size_t n) {
@@ -643,6 +660,7 @@ static void write_line(line *l, size_t n) {
             append_columns(l, 0, NULL, 0);
         }
         if (l->said.size) fwrite(l->said.data, 1, l->said.size, stderr);
+        if (l->encoding) advise(l->encoding);
         if (i && out.size && l->out.size && sentence_space_after(out.data, out.size))
             buffer_append(&out, " ", 1);
         buffer_append(&out, l->out.data, l->out.size);
@@ -668,22 +686,26 @@ static int write_lines(window *w) {
     return 1;
 }
 
-/* Shows progress on a terminal after three seconds, with the time left if the input's size is
-   known. The last call, with done, replaces the progress by a summary. */
+/* Shows progress after three seconds, with the time left if the input's size is known: on a
+   terminal in one line, elsewhere (--progress) in a new line each time, but not more often than
+   every three seconds. The last call, with done, replaces the progress by a summary. */
 static void show_progress(int64_t n_lines, int64_t bytes, int done) {
-    static int shown;
-    double seconds = difftime(time(NULL), t.start);
-    if (!isatty(2) || (isatty(1) && !opt.output && !done)) return;
-    if (!done && seconds >= 3) {
-        double share = t.bytes ? (double)bytes / (double)t.bytes : 0;
-        shown = fprintf(stderr, "\r%ld lines, %.1f a second ", (long)n_lines,
-                        (double)n_lines / seconds);
-        if (share > 0 && share <= 1)
-            fprintf(stderr, "%3.0f %%, %.0f seconds left    ", 100 * share,
-                    seconds * (1 - share) / share);
-    }
-    if (done && shown)
-        fprintf(stderr, "\r%ld lines in %.0f seconds%30s\n", (long)n_lines, seconds, "");
+    int in_place = isatty(2);
+    time_t now = time(NULL);
+    double seconds = difftime(now, t.start), share = 0;
+    if (opt.no_progress || (!opt.progress && (!in_place || (isatty(1) && !opt.output && !done))))
+        return;
+    if (done && (t.shown || opt.progress))
+        fprintf(stderr, "%s%ld lines in %.0f seconds%*s\n", in_place ? "\r" : "", (long)n_lines,
+                seconds, in_place ? 30 : 0, "");
+    if (done || seconds < 3 || (!in_place && t.shown && difftime(now, t.shown) < 3)) return;
+    t.shown = now;
+    if (t.bytes) share = (double)bytes / (double)t.bytes;
+    fprintf(stderr, "%s%ld lines, %.1f a second", in_place ? "\r" : "", (long)n_lines,
+            (double)n_lines / seconds);
+    if (share > 0 && share <= 1)
+        fprintf(stderr, " %3.0f %%, %.0f seconds left", 100 * share, seconds * (1 - share) / share);
+    fputs(in_place ? "    " : "\n", stderr);
 }
 
 /* Writes a window. workers.h calls this function for one window at a time, in input order. */
@@ -772,13 +794,24 @@ static void free_all(void) {
     reader_close(&t.in.from), reader_close(&t.in.beside);
 }
 
+/* Reports why a file could not be read to its end. */
+static void report_fault(const reader *r, int fault) {
+    const char *name = r->name ? r->name : "FILE";
+    if (!r->encoding)
+        fprintf(stderr, "translate: %s: %s\n", r->name ? r->name : "reading", strerror(fault));
+    else
+        fprintf(stderr,
+                "translate: %s is probably %s text, not UTF-8; convert it first: iconv -f %s -t "
+                "UTF-8 %s > %s.utf8\n",
+                r->name ? r->name : "the input", r->encoding, r->encoding, name, name);
+}
+
 /* Reports faults of the whole run and returns the exit status. */
 static int end_status(void) {
-    if (t.in.uneven)
+    if (t.in.beside.encoding) report_fault(&t.in.beside, 0);
+    else if (t.in.uneven)
         fprintf(stderr, "translate: %s has %s lines than the input\n", opt.beside, t.in.uneven);
-    if (t.in.fault)
-        fprintf(stderr, "translate: %s: %s\n", t.in.from.name ? t.in.from.name : "reading",
-                strerror(t.in.fault));
+    if (t.in.fault) report_fault(&t.in.from, t.in.fault);
     if (t.in.uneven || t.in.fault) return EXIT_USAGE;
     if (t.picture) {
         fprintf(stderr, "translate: %s: no sentence to draw\n", opt.attention);
@@ -794,7 +827,7 @@ static int end_status(void) {
 static void open_files(void) {
     t.in.from.paths = opt.files.at, t.in.from.n_paths = opt.files.n;
     if (!opt.files.n) t.in.from.file = stdin;
-    if (opt.beside) t.in.beside.file = open_file(opt.beside, "rb");
+    if (opt.beside) t.in.beside.name = opt.beside, t.in.beside.file = open_file(opt.beside, "rb");
     if (opt.attention) t.picture = open_file(opt.attention, "wb");
     if (opt.output && reader_reads(&t.in.from, opt.output))
         fail("%s is input and --output", opt.output);

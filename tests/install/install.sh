@@ -27,7 +27,8 @@ share/man/man1/transformer-translate.1" "$(cd "$dir/root/usr" && find . ! -type 
 check "transformer.pc: the prefix without DESTDIR, the header's version" "prefix=/usr Version: $version" "$(grep -E '^prefix|^Version' "$dir/root/usr/lib/pkgconfig/transformer.pc" | tr '\n' ' ' | sed 's/ $//')"
 check "the installed program" "$expected" "$(echo "$text" | "$dir/root/usr/bin/transformer-translate" "$de")"
 page=$dir/root/usr/share/man/man1/transformer-translate.1
-check "the man page has every option of --help" "" "$(build/translate --help | grep -o '^  --[a-z-]*' | sed 's/^  //; s/-/\\-/g' | while read -r one; do grep -qF -e "$one" "$page" || echo "$one"; done)"
+check "the man page has every option of --help" "" "$(build/translate --help | grep -oE '^  (-., )?--[a-z-]*' | sed 's/^  //; s/-/\\-/g' | while read -r one; do grep -qF -e "$one" "$page" || echo "$one"; done)"
+check "  and the examples of --help, with the program's installed name" "$(build/translate --help | sed -n 's/^    \(.* \)*translate .*-o .*/\1transformer-translate/p')" "$(sed -n 's/\(transformer.*translate\) .*-o .*/\1/; s/\\-/-/g; /^transformer-translate$/p' "$page")"
 if has man 1; then check "  and man finds nothing to say against it" "" "$(MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 > /dev/null)"; fi
 if has bash 2; then
     complete() { bash -c '. "$1"; COMP_WORDS=("$2" "$3") COMP_CWORD=1; _transformer_translate; echo "${COMPREPLY[@]}"' - "$dir/root/usr/share/bash-completion/completions/transformer-translate" "$dir/root/usr/bin/transformer-translate" "$1"; }

@@ -46,13 +46,48 @@ translate: line 4: the token before byte 4 is not in src_vocabulary, and the mod
 
 check "an empty input" 0 "$(run $toy < /dev/null)"
 check "  gives an empty output" "" "$(cat $dir/out)"
-check "no model: exit status 2" 2 "$(run < /dev/null)"
+check "no model: exit status 2, a short usage with an example" "2 1 1" "$(run < /dev/null) $(( $(wc -l < $dir/err) <= 10 )) $(grep -c '^ *echo .* | translate ' $dir/err)"
+# files that are not UTF-8: a message says what they are and how to convert them
+printf '我是学生\n我是男生\n' > $dir/utf8
+for one in "UTF-16 UTF-16" "UTF-16LE UTF-16LE" "UTF-16BE UTF-16BE" "UTF-32 UTF-32LE"; do
+    { echo 'I am'; cat $dir/utf8; } | iconv -f UTF-8 -t "${one% *}" > $dir/wide
+    check "${one% *}: the command that converts it" "2 translate: $dir/wide is probably ${one#* } text, not UTF-8; convert it first: iconv -f ${one#* } -t UTF-8 $dir/wide > $dir/wide.utf8" \
+        "$(run $toy $dir/wide) $(cat $dir/err)"
+    check "  as --html too, and nothing is translated" "2 0" "$(run $toy $dir/wide --html) $(wc -c < $dir/out | tr -d ' ')"
+done
+check "  from standard input" "2 translate: the input is probably UTF-32LE text, not UTF-8; convert it first: iconv -f UTF-32LE -t UTF-8 FILE > FILE.utf8" "$(run $toy < $dir/wide) $(cat $dir/err)"
+check "  as the file of --prefix" "2 translate: $dir/wide is probably UTF-32LE text" "$(run $toy --prefix $dir/wide < $dir/utf8) $(grep -o '.*text' $dir/err)"
+printf 'Schöne Grüße\nÄhm, für mich\n' | iconv -f UTF-8 -t LATIN1 | run $zh > $dir/status
+check "Latin-1: once" "1 3 translate: the input is probably Latin-1 or Windows-1252 text, not UTF-8; convert it first: iconv -f WINDOWS-1252 -t UTF-8 FILE > FILE.utf8" \
+    "$(cat $dir/status) $(grep -c . $dir/err) $(grep iconv $dir/err)"
+for one in "GB18030 我是学生，我喜欢学习。" "KOI8-R Я читаю книгу в парке."; do
+    echo "${one#* }" | iconv -f UTF-8 -t "${one% *}" 2> /dev/null | run $zh > $dir/status
+    check "${one%% *}: find out its encoding" "1 1" "$(cat $dir/status) $(grep -c 'find out its encoding.*iconv -f ENCODING' $dir/err)"
+done
+printf '我是学生\377我喜欢学习\n' | run $zh > $dir/status
+check "a fault in UTF-8 is not another encoding" 0 "$(grep -c iconv $dir/err)"
+check "-o and -j" "0 I am a student|I am a boy|" "$(run $toy -j 2 $dir/utf8 -o $dir/short) $(tr '\n' '|' < $dir/short)"
+check "  -j2, -j=2" "00" "$(run $toy -j2 < $dir/utf8)$(run $toy -j=2 < $dir/utf8)"
+check "  -j with no number" "2 translate: --threads takes a number from 1 to 64, not '0'" "$(run $toy -j0 < $dir/utf8) $(cat $dir/err)"
+check "  -output is not -o" "2 translate: unknown option '-output', did you mean --output? (--help lists all)" "$(run $toy -output $dir/short < $dir/utf8) $(cat $dir/err)"
+for one in "--nbest --n-best" "--beam-size=4 --beam" "-hlep --help" "--theads --threads" "--docment --document" "--scoer --score"; do
+    check "${one% *}: did you mean ${one#* }" "${one#* }" "$(run $toy ${one% *} < /dev/null > $dir/status; sed -n 's/.*did you mean \(.*\)?.*/\1/p' $dir/err)"
+done
+check "  nothing is similar" "2 translate: unknown option '--verbatim' (--help lists all)" "$(run $toy --verbatim < /dev/null) $(cat $dir/err)"
+check "--progress: a summary, where there is no terminal" "0 2 lines in 0 seconds" "$(run $toy --progress < $dir/utf8) $(sed 's/[1-9] seconds/0 seconds/' $dir/err)"
+check "  lines of progress" "0 1" "$({ head -n 1 $dir/utf8; sleep 4; sed 1d $dir/utf8; } | run $toy --progress) $(grep -c '^2 lines, 0.[0-9] a second$' $dir/err)"
+check "  none by default" "0 " "$(run $toy < $dir/utf8) $(cat $dir/err)"
+check "  --no-progress contradicts it" "2 translate: --no-progress and --progress do not go together" "$(run $toy --progress --no-progress < $dir/utf8) $(cat $dir/err)"
+if script -qec true /dev/null > /dev/null 2>&1; then # a terminal
+    wait_on() { script -qec "{ head -n 1 $dir/utf8; sleep 4; sed 1d $dir/utf8; } | build/translate $toy $1 -o $dir/out" /dev/null < /dev/null | grep -c 'lines in'; }
+    check "  on a terminal with --output it is the default; --no-progress" "1 0" "$(wait_on) $(wait_on --no-progress)"
+else skip 1 "no program script, which makes a terminal"; fi
 check "a model that is not there: why" "2 translate: nowhere: cannot be opened: No such file or directory" "$(run nowhere < /dev/null) $(cat $dir/err)"
 check "a directory as input: why" "2 translate: reading: Is a directory" "$(run $toy < tests) $(cat $dir/err)"
 check "no standard input: the same" "2 translate: standard input is closed" "$(run $toy <&-) $(cat $dir/err)"
 check "no standard output" "2 translate: standard output is closed" "$("$translate" $toy < /dev/null 2> $dir/err >&-; echo $?) $(cat $dir/err)"
 check "a file that is no model" 2 "$(run README.md < /dev/null)"
-check "an unknown option" "2 translate: unknown option '--bach' (--help lists them)" "$(run $toy --bach 3 < /dev/null) $(cat $dir/err)"
+check "an unknown option" "2 translate: unknown option '--bach', did you mean --batch? (--help lists all)" "$(run $toy --bach 3 < /dev/null) $(cat $dir/err)"
 check "a number that is none" "2 translate: --batch takes a number from 1 to 1000000, not '3x'" "$(run $toy --batch 3x < /dev/null) $(cat $dir/err)"
 check "a number that is missing" 2 "$(run $toy --batch < /dev/null)"
 check "--help" "0 usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out" "$(run --help) $(head -n 1 $dir/out)"
@@ -186,7 +221,7 @@ printf '我是男生\n\n我喜欢学习\n' > $dir/in
 check "--batch=2, --length-penalty=0.5" "0 I am a boy||I like learning|" "$(run $toy --batch=2 --beam=2 --length-penalty=0.5 < $dir/in) $(tr '\n' '|' < $dir/out)"
 check "a value that is none, after =" "2 translate: --batch takes a number from 1 to 1000000, not ''" "$(run $toy --batch= < $dir/in) $(cat $dir/err)"
 check "a flag with a value" "2 translate: --tokens takes no value, not '1'" "$(run $toy --tokens=1 < $dir/in) $(cat $dir/err)"
-check "part of a name" "2 translate: unknown option '--bat=3' (--help lists them)" "$(run $toy --bat=3 < $dir/in) $(cat $dir/err)"
+check "part of a name" "2 translate: unknown option '--bat=3', did you mean --batch? (--help lists all)" "$(run $toy --bat=3 < $dir/in) $(cat $dir/err)"
 printf '我是学生' > $dir/-last
 check "files, one after the other, options between" "0 I am a boy||I like learning|I am a student|I am a student|" \
     "$(run $toy $dir/in --batch 2 $dir/-last - < $dir/-last) $(tr '\n' '|' < $dir/out)"

@@ -19,13 +19,21 @@ BEGIN {
 }
 /^Exit status: / { sub(/^Exit status: /, ""); print ".SH EXIT STATUS" }
 /^[a-z][a-z ]*$/ && blank { printf ".SS %s%s\n", toupper(substr($0, 1, 1)), substr($0, 2); blank = 0; next }
-/^$/ { blank = 1; next }
+/^$/ { if (shown) print ".fi"; shown = 0; blank = 1; next }
 /^  -/ {
     match($0, /^  -[a-zA-Z0-9-]+(, --[a-z-]+)?(\[=[a-z]+\])?( [A-Z]+)? */)
     option = substr($0, 3, RLENGTH - 2)
     sub(/ +$/, "", option)
     printf ".TP\n.B %s\n%s\n", roff(option), roff(substr($0, RLENGTH + 1))
     blank = 0
+    next
+}
+/^    [^ ]/ { # an example
+    if (!shown) print ".nf"
+    sub(/^ +/, "")
+    gsub(/translate /, name " ")
+    print roff($0)
+    shown = 1
     next
 }
 {
@@ -36,6 +44,5 @@ BEGIN {
     told = 1
 }
 END {
-    print ".SH EXAMPLE\n.nf\necho \"Guten Tag.\" | " roff(name) " de\\-en.safetensors \\-\\-beam 4\n.fi"
     print ".SH SEE ALSO\nThe manual is the comment at the top of transformer.h."
 }
