@@ -46,8 +46,8 @@ FULL_BATCH_SOURCE = 512  # tokens of a text in a whole batch
 
 
 class Error(RuntimeError):
-    """A call failed. status: the header's; message: what and where; index: which text of a list,
-    None where it is not one text's."""
+    """A call of the library failed. status is the header's tfm_status. message says what failed and where.
+    index is the number of the text in the list that was given, or None if the error is not about one text."""
 
     def __init__(self, status: int, message: str, index: int | None = None) -> None:
         super().__init__(message if index is None else f"text {index}: {message}")
@@ -60,17 +60,17 @@ class Error(RuntimeError):
 
 
 class Hypothesis(NamedTuple):
-    """A translation with what the search knows of it."""
+    """A translation with its scores."""
 
     text: str
-    score: float  # what hypotheses are ordered by
-    log_probability: float  # sum over the tokens, the end token counted
-    length: int  # tokens
+    score: float  # orders the hypotheses of a text
+    log_probability: float  # the sum over the tokens, with the end token
+    length: int  # in tokens
     finish: str  # "ended", "hit_length" or "stuck"
 
 
 class Options(TypedDict, total=False):
-    """Options of Model.translate. What is None or missing is as the model file says."""
+    """Options of Model.translate. If an option is None or missing, the model file's default applies."""
 
     # the package's own
     threads: int
@@ -221,18 +221,18 @@ def _new(kind: str, n: int) -> Any:
 
 
 def cpu() -> str:
-    """Which inner loops run on this machine, for instance "AVX2 and FMA"."""
+    """Returns the name of the kernel set that runs on this machine, for instance "AVX2 and FMA"."""
     return str(ffi.string(lib.tfm_cpu_string()).decode())
 
 
 def get_include() -> str:
-    """The folder that holds transformer.h of this version, for building C with it."""
+    """Returns the folder of this version's transformer.h, for programs in C."""
     return str(Path(__file__).parent / "include")
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """A paragraph's sentences, by the rules of examples/translate/text/sentences.h, as `translate --document`
-    finds them; between them was nothing but whitespace."""
+    """Splits a paragraph into sentences, without the whitespace between them, by the rules of
+    examples/translate/text/sentences.h, as `translate --document` does."""
     data = _text("paragraph", paragraph)
     place, found = ffi.new("size_t[3]"), []
     while lib.th_sentence(data, len(data), place):
@@ -241,7 +241,7 @@ def split_sentences(paragraph: str) -> list[str]:
 
 
 def join_sentences(sentences: Sequence[str]) -> str:
-    """Translated sentences as a paragraph: a space before each where the script has spaces."""
+    """Joins translated sentences to a paragraph, with spaces between them if their script has spaces."""
     text = b""
     for data in _texts("sentences", sentences):
         if text and data and lib.th_space_after(text, len(text)):
@@ -439,11 +439,11 @@ class _Job(NamedTuple):
 
 
 class Model:
-    """A model file. Thread-safe; a context manager, whose end frees what no call still uses.
+    """A loaded model. Threads may share it. The end of a `with` block frees it, when no call uses it any more.
 
-    path: a file, or its bytes. weights: "f32", "f16", "bf16" or "i8" instead of what the file has.
-    map: use the file where it lies on disk, which nobody may change meanwhile (packed files).
-    in_place: use F32 matrices where they lie: less memory, slower batches.
+    path is a file, or the bytes of a file. weights converts the matrices to "f32", "f16", "bf16" or "i8".
+    map uses a packed file where it is on disk; nobody may change the file meanwhile. in_place leaves F32
+    matrices where they are in memory: this takes less memory, but makes batches slower.
     """
 
     def __init__(self, path: str | os.PathLike[str] | bytes, *,
@@ -480,13 +480,13 @@ class Model:
         self.close()
 
     def close(self) -> None:
-        """Frees the sessions and the weights, those in use when their calls end."""
+        """Frees the sessions and the weights, as soon as no call uses them."""
         with self._lock:
             self._model, self._idle = None, []
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The model's config, defaults filled in, under the names of tfm_config; ids: -1 is none."""
+        """The model's config with its defaults, under the names of tfm_config. An id of -1 means none."""
         return dict(self._config)
 
     # ---- sessions
@@ -518,26 +518,26 @@ class Model:
                   ) -> list[list[Hypothesis]]: ...
 
     def translate(self, text: str | Sequence[str], *, n_best: int | None = None, **options: Any) -> Any:
-        """Translates a text, or each of a list, in its order; blank texts give empty ones.
+        """Translates a text, or each text of a list. The translation of a blank text is empty.
 
-        n_best: that many hypotheses of each text, as lists of Hypothesis, instead of strings; at
-        most beam, or with sample as many independent samples. alternatives: lists of Hypothesis too,
-        of the most probable ways to go on behind the prefix.
+        n_best returns a list of that many Hypothesis for each text, instead of a string: at most beam, or
+        with sample that many independent samples. alternatives also returns lists of Hypothesis: the
+        most probable continuations of the prefix.
 
-        threads (1): a worker each; the results are the same for any number. batch (64): texts that are
-        translated together, at most. source_language, target_language: codes of the model file.
-        prefix: what each translation begins with. sample: draw tokens instead of searching; text i of
-        a list is sampled with seed + i + 1, as line i + 1 of the command line. max_source (4096):
-        tokens of a text, at most. tokens: texts are tokens between spaces.
+        threads (default 1) is the number of workers; results are the same for any number. At most batch
+        (64) texts are translated together. source_language and target_language are codes of the model
+        file. prefix is the beginning of each translation. sample draws tokens instead of searching; text
+        i of a list has the seed seed + i + 1, as line i + 1 of the command line. max_source (4096) is the
+        largest number of tokens of a text. With tokens, texts are tokens with spaces between them.
 
         The other options are fields of tfm_decode_options of the header, under their names: beam,
-        length_penalty, max_length, no_repeat_ngram ... (all are in transformer_h.Options). What is
-        None is as the model file says (tfm_decode_defaults), or with greedy the header's default.
-        An option that has no effect without another one is refused without it.
+        length_penalty, max_length, no_repeat_ngram ... (transformer_h.Options has all). If an option is
+        None, the model file's default applies (tfm_decode_defaults), or with greedy the header's. An
+        option without another one that it needs is refused.
 
-        Raises Error for the first text at fault (index says which); with on_error="return" the
-        Error stands in the list in the place of that translation. TypeError and ValueError are about
-        arguments.
+        Raises Error for the first text that fails; its index is the number of the text. With
+        on_error="return", the list has the Error instead of that translation. Wrong arguments raise
+        TypeError or ValueError.
         """
         one, texts = _one_or_more("text", text)
         threads = _integer("threads", options.pop("threads", 1), 1, MOST_THREADS)
@@ -723,12 +723,12 @@ class Model:
                 results[ready[row][0]] = found
 
     def stream(self, text: str, **options: Any) -> Iterator[str]:
-        """The translation in pieces while it grows, as translate with greedy gives it; joined they
-        are it. Options are those of translate for one greedy translation."""
+        """Yields the greedy translation of a text in pieces while it grows. The joined pieces are the
+        result of translate with greedy. Options are those of translate for one greedy translation."""
         for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "sample", "on_error",
                      "greedy"):
             if name in options:
-                raise TypeError(f"{name} is no option of stream, which is greedy and of one text")
+                raise TypeError(f"{name} is no option of stream, which translates one text greedily")
         return self._stream(_text("text", text), self._job(None, None, {**options, "greedy": True}))
 
     def _stream(self, text: bytes, job: _Job) -> Iterator[str]:
@@ -759,8 +759,8 @@ class Model:
     def score(self, source: str | Sequence[str], target: str | Sequence[str], *,
               per_token: bool = False, batch: int = 64, source_language: str | None = None,
               target_language: str | None = None, tokens: bool = False) -> Any:
-        """Log-probability of given translations: a float for strings, a list for lists. per_token:
-        lists of each token's instead, the end token's last."""
+        """Returns the log-probability of a given translation, or a list of them for lists. With per_token
+        it returns a list for each translation: the log-probability of each token, the end token's last."""
         one, sources = _one_or_more("source", source)
         one_target, targets = _one_or_more("target", target)
         if one != one_target:
@@ -799,8 +799,8 @@ class Model:
 
     def tokenize(self, text: str, *, target: bool = False, source_language: str | None = None,
                  target_language: str | None = None, tokens: bool = False) -> list[int]:
-        """The ids that translate gives the model for a text; target: those of a translation,
-        without start and end."""
+        """Returns the ids that translate gives the model for a text; with target, the ids of a translation
+        without start and end token."""
         data, pair, form = _text("text", text), _pair(source_language, target_language), _form(tokens)
         target, worker = _flag("target", target), self._take()
         try:
@@ -810,9 +810,8 @@ class Model:
 
     def encode(self, source: str | Sequence[str] | Ids, *, source_language: str | None = None,
                target_language: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The encoder's output, f32 [B, S, D], and lengths, int32 [B]: positions past a length hold
-        numbers without meaning. source: texts, or rows of ids. The array is the library's memory,
-        not a copy."""
+        """Returns the encoder's output, f32 [B, S, D], and the lengths, int32 [B]. Positions after a length
+        have undefined values. source is texts, or rows of ids. The array shares the library's memory."""
         import numpy as np
         rows: Any = source
         if isinstance(source, str) or len(rows := _list("source", source, "texts, or rows of ids")) and any(
@@ -832,10 +831,9 @@ class Model:
 
     def forward(self, source: Ids, target: Ids, *, causal: bool = True,
                 out: np.ndarray | None = None) -> np.ndarray:
-        """The teacher-forced pass, logits f32 [B, T, V]: what torch.nn.Transformer computes, with
-        embeddings before it and the generator behind. source [B, S] and target [B, T]: ids, rows of
-        any length, padded with anything behind it. out: written there, instead of into a new array:
-        float32, writable, in C order."""
+        """Returns the logits of a teacher-forced pass, f32 [B, T, V]: what torch.nn.Transformer computes with
+        embeddings and generator. source [B, S] and target [B, T] are rows of ids; rows may have different
+        lengths. out is a writable float32 array in C order that receives the logits instead of a new one."""
         import numpy as np
         worker, src, tgt = self._own(), _Batch("source", source), _Batch("target", target)
         causal = _flag("causal", causal)
