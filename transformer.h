@@ -5560,8 +5560,12 @@ static tfm_status tfm__file_open(tfm_safetensors **file, tfm__pool *pool, const 
 static tfm_status tfm__file_check_buffer(const void *out, const void *data, size_t size,
                                          tfm_error *err) {
     if (!out || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
+#if SIZE_MAX > INT64_MAX
     if ((uint64_t)size > (uint64_t)INT64_MAX)
         return tfm__fail(err, TFM_E_OVERFLOW, "size is beyond 2^63");
+#else
+    (void)size; /* compilers warn of a comparison that is always false */
+#endif
     return TFM_OK;
 }
 
@@ -11699,7 +11703,10 @@ static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *ou
 /* Writes a terminated text. The size is known before the first byte is written. */
 static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *said, char *text,
                                     size_t capacity, size_t *size, tfm_error *err) {
-    size_t needed = tfm__join(side, said, NULL);
+    size_t needed;
+    if (!tfm__has_text(side))
+        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no %s_vocabulary", side->name);
+    needed = tfm__join(side, said, NULL);
     if (text && needed >= capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
                          (int64_t)needed + 1, (int64_t)capacity);
@@ -11715,8 +11722,6 @@ TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, in
     int32_t i;
     if (!model || (!ids && count > 0) || !size || (!text && capacity))
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
-    if (!tfm__has_text(&model->target))
-        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     for (i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
             return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
@@ -11731,8 +11736,6 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
     tfm__spoken said;
     if (!size || (!text && capacity)) return tfm__fail(err, TFM_E_ARGUMENT, "text or size is NULL");
     TFM__TRY(tfm_result_get(session, row, rank, &result, err));
-    if (!tfm__has_text(&session->model->target))
-        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no tgt_vocabulary");
     said.ids = result.ids;
     said.n = result.length;
     said.form = form;
