@@ -2623,7 +2623,6 @@ enum {
     TFM__TYPE_pairs = TFM__PAIRS
 };
 
-/* A kernel set. */
 typedef struct tfm__kernels {
     const char *name;
     /* by tfm_weight_type, each list from many rows to one; NULL: w is packed as F32 instead */
@@ -3047,7 +3046,7 @@ static int64_t tfm__packed_bytes(tfm_weight_type type, int64_t rows, int64_t col
     return tfm__packed_panels(rows) * tfm__packed_panel_bytes(type, columns);
 }
 
-/* Returns the length of scales and of block sums. */
+/* Returns the length of scales, and of the block sums of a block. */
 static int64_t tfm__packed_padded_rows(int64_t rows) {
     return (tfm__packed_panels(rows) + TFM__MOST_PANELS) * TFM__PANEL;
 }
@@ -3226,7 +3225,7 @@ static void tfm__packed_set_values(tfm__matrix *w, const float *values, int64_t 
 
 /* ---- packing a model's matrices ---- */
 
-/* The loader's settings for all matrices. */
+/* The loader's settings for packing matrices. */
 typedef struct tfm__packer {
     const tfm__kernels *kernels;
     tfm_arena arena;         /* for packed weights; if it measures, nothing is packed */
@@ -3242,7 +3241,7 @@ static int tfm__are_floats(const void *data, tfm_dtype dtype) {
     return dtype == TFM_F32 && (uintptr_t)data % sizeof(float) == 0 && tfm__is_little_endian();
 }
 
-/* Makes a matrix rows of floats: in place if the file's bytes are floats here, else a copy. */
+/* Makes rows of floats of a matrix. They stay in place if the file's bytes are floats here. */
 static tfm_status tfm__matrix_set_rows(tfm__packer *p, tfm__matrix *w) {
     float *rows = (float *)(void *)w->data;
     int64_t i;
@@ -7167,11 +7166,11 @@ struct tfm_session {
     } bans;
     tfm__shortlist shortlist;
     struct {
-        int32_t language;        /* token before each source, -1 or TFM__LANGUAGE_UNSET */
-        int32_t *ids, *lengths;  /* [max_batch, max_source], [max_batch]: the tokenized texts */
-        int32_t *left_out;       /* [max_batch]: tokens that did not fit */
-        int32_t n, *rows;        /* [n]: row of each text of the last call, -1 if blank */
-        unsigned char *scratch;  /* for texts of TFM__TEXT_BYTES a token after normalization */
+        int32_t language;       /* token before each source, -1 or TFM__LANGUAGE_UNSET */
+        int32_t *ids, *lengths; /* [max_batch, max_source], [max_batch]: the tokenized texts */
+        int32_t *left_out;      /* [max_batch]: tokens that did not fit */
+        int32_t n, *rows;       /* [n]: row of each text of the last call, -1 if blank */
+        unsigned char *scratch; /* for texts of TFM__TEXT_BYTES a token after normalization */
         size_t scratch_size;
     } text;
 };
@@ -7334,8 +7333,8 @@ static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *
     return tfm__session_layout_shortlist(s, arena, err);
 }
 
-/* Checks options, sets limits and allocator of s, and measures the session: afterwards arena->peak
-   is the number of bytes that it needs. */
+/* Checks options, sets limits and allocator of s, and measures the session. Afterwards arena->peak
+   is the number of bytes that the session needs. */
 static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
                                     const tfm_session_options *options, tfm_arena *arena,
                                     tfm_error *err) {
@@ -7464,12 +7463,10 @@ TFM_DEF void tfm_session_free(tfm_session *s) {
     s->allocator.release(s->allocator.user, s->allocation);
 }
 
-/* Returns the ids of a row of a batch. */
 static const int32_t *tfm__batch_ids(const tfm_batch *batch, int64_t row) {
     return batch->ids + row * batch->width;
 }
 
-/* Returns how many ids a row of a batch has. */
 static int32_t tfm__batch_row_length(const tfm_batch *batch, int64_t row) {
     return batch->lengths ? batch->lengths[row] : batch->width;
 }
@@ -7523,7 +7520,7 @@ static int32_t tfm__batch_unpadded_length(const tfm_batch *batch, int64_t row, i
     return n;
 }
 
-/* Checks how many rows a batch has, which comes before everything that reads the rows. */
+/* Checks the number of rows of a batch. Callers do this before they read any row. */
 static tfm_status tfm__session_check_rows(const tfm_session *s, const char *name,
                                           const tfm_batch *batch, tfm_error *err) {
     if (batch->rows >= 1 && batch->rows <= s->max_batch) return TFM_OK;
@@ -7642,7 +7639,7 @@ static void tfm__encoder_copy_row(const tfm_session *s, int64_t b, int64_t n, tf
     else tfm__copy_rows(&to, &from);
 }
 
-/* Begins a pass over ids at positions first and following: fills the stream with
+/* Begins a pass over ids at positions first and following. Fills the stream with
    x[b, l] = scale * E[id] + P[first + l], normalized if the model has a norm there, or with the
    caller's memory. */
 static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tfm__id_rows *in,
@@ -7785,8 +7782,8 @@ TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *s) {
                          s->model->config.d_memory);
 }
 
-/* Runs the decoder over the session's caches: row step.rows[b] of the target's and source_rows[b]
-   of the source's belong to row b of the pass. */
+/* Runs the decoder over the session's caches. Row b of the pass has row step.rows[b] of the target's
+   cache and row source_rows[b] of the source's. */
 static void tfm__decoder_run(tfm_session *s, tfm__pass *p, const int32_t *source_rows) {
     tfm_masks masks = tfm__id_rows_masks(&s->src);
     p->S = s->src.L;
@@ -7841,7 +7838,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_b
         if (tfm__is_ssru(m->decoder.layers[i]) && (o.decoder_attention.data || o.not_causal))
             return tfm__fail(err, TFM_E_ARGUMENT, "%s: decoder.layers.%d is an SSRU",
                              o.not_causal ? "not_causal" : "decoder_attention", i);
-    /* outputs come first: a wrong shape must not change the session */
+    /* outputs are checked first, because a wrong shape must not change the session */
     shape = tfm_tensor_3d(NULL, TFM_F32, src->rows, tgt->width, c->tgt_vocab_size);
     TFM__TRY(tfm__view_like(logits, "logits", shape, &out, err));
     shape = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, src->width, src->width);
@@ -7931,7 +7928,7 @@ static double tfm__score_normalize(const tfm_session *s, const tfm__hypothesis *
     return score == score ? score : -INFINITY;
 }
 
-/* Returns the logits of hypothesis k of a sentence after a step. */
+/* Returns the logits of hypothesis k of sentence b after a step. */
 static tfm__logits tfm__logits_get(const tfm_session *s, int64_t b, int64_t k) {
     const tfm__shortlist *l = &s->shortlist;
     tfm__logits y;
@@ -8628,7 +8625,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
     if (o.lexical_shortlist)
         TFM__TRY(tfm__session_check_batch(s, &s->model->source, o.truncate, src, err));
     for (b = 0; b < src->rows; b++) {
-        /* length 0: if the shortest cap has room, every cap has */
+        /* the length is 0, because if the shortest cap has room, every cap has */
         TFM__TRY(tfm__sentence_plan(s, &o, b, 0, &plan, err));
         TFM__TRY(tfm__shortlist_check_sentence(s, &o, src, b, &plan, err));
     }
@@ -8777,7 +8774,7 @@ static int32_t tfm__result_length(const tfm_session *s, const tfm__hypothesis *h
     return h->length + (s->decode.keep_end && h->finish == TFM_ENDED);
 }
 
-/* Finds the hypothesis of that rank. */
+/* Finds the result of a rank of a row, 0 for the best. */
 static tfm_status tfm__result_find(tfm_session *s, int32_t row, int32_t rank, tfm__hypothesis *h,
                                    tfm_error *err) {
     const tfm__beam *beam;
@@ -8826,7 +8823,7 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *s, int32_t row, int
     return TFM_OK;
 }
 
-/* Finds the hypothesis of that rank, and writes its ancestry to scratch.path. */
+/* Finds a result for its attention, and writes the hypothesis's ancestry to scratch.path. */
 static tfm_status tfm__result_find_attention(tfm_session *s, int32_t row, int32_t rank,
                                              tfm__hypothesis *h, tfm_error *err) {
     TFM__TRY(tfm__result_find(s, row, rank, h, err));
@@ -11998,7 +11995,6 @@ TFM__AVX512 static void tfm__avx512_narrow(unsigned char *to, const float *x, in
 #define TFM__TARGET
 #define TFM__FLOAT_TILES(X, type) X(type, 2, 1) X(type, 1, 2)
 #define TFM__V_SET(x) _mm_set1_ps(x)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__sse2_store_bytes(q, v, bias)
 #define TFM__V_FMA(a, b, c) _mm_add_ps(_mm_mul_ps(a, b), c)
 #define TFM__V_MIN(a, b) _mm_min_ps(a, b)
 #define TFM__V_MAX(a, b) _mm_max_ps(a, b)
@@ -12042,7 +12038,6 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
 #define TFM__V_SET(x) _mm256_set1_ps(x)
 #define TFM__V_LOAD_SOME(p, n) tfm__avx2_load_some(p, n)
 #define TFM__V_STORE_SOME(p, v, n) tfm__avx2_store_some(p, v, n)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__avx2_store_bytes(q, v, bias)
 #define TFM__V_F16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define TFM__V_STORE_F16(p, v)                                                                     \
     _mm_storeu_si128((__m128i *)(void *)(p), _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT))
@@ -12119,7 +12114,6 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #define TFM__V_SET(x) _mm512_set1_ps(x)
 #define TFM__V_LOAD_SOME(p, n) _mm512_maskz_loadu_ps(tfm__avx512_mask(n), p)
 #define TFM__V_STORE_SOME(p, v, n) _mm512_mask_storeu_ps(p, tfm__avx512_mask(n), v)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__avx512_store_bytes(q, v, bias)
 #define TFM__V_F16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(p)))
 #define TFM__DOTS 16
 #define TFM__V_STORE_SUMS(p, a) _mm512_storeu_ps(p, tfm__avx512_sum_lanes(a[0]))
@@ -12197,7 +12191,6 @@ TFM__AVX512 static TFM__INLINE void tfm__avx512_store_bytes(unsigned char *q, __
 #define TFM__TARGET
 #define TFM__FLOAT_TILES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 2, 2) X(type, 1, 2)
 #define TFM__V_SET(x) vdupq_n_f32(x)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__neon_store_bytes(q, v, bias)
 #define TFM__V_F16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
 #define TFM__V_STORE_F16(p, v) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(v)))
 #define TFM__V_FMA(a, b, c) vfmaq_f32(c, a, b)
@@ -12272,7 +12265,6 @@ typedef float tfm__wasm_floats __attribute__((vector_size(16)));
 #define TFM__TARGET
 #define TFM__FLOAT_TILES(X, type) X(type, 2, 1) X(type, 1, 2)
 #define TFM__V_SET(x) (TFM__V) wasm_f32x4_splat(x)
-#define TFM__V_STORE_BYTES(q, v, bias) tfm__wasm_store_bytes(q, (v128_t)(v), bias)
 #define TFM__V_FMA(a, b, c)                                                                        \
     (TFM__V) wasm_f32x4_add(wasm_f32x4_mul((v128_t)(a), (v128_t)(b)), (v128_t)(c))
 #define TFM__V_MIN(a, b) (TFM__V) wasm_f32x4_pmin((v128_t)(b), (v128_t)(a)) /* a < b ? a : b */
@@ -12288,11 +12280,11 @@ typedef float tfm__wasm_floats __attribute__((vector_size(16)));
 #define TFM__I_X(four) wasm_i16x8_extend_low_i8x16(wasm_i32x4_splat(four))
 #define TFM__I_DOT(sum, x, w) sum = wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(x, w))
 #define TFM__I_FLOATS(a, b, sums)                                                                  \
-    (TFM__V)                                                                                       \
-    wasm_f32x4_convert_i32x4(TFM__FOUR_LANES(a, b, 0, 2, 4, 6) + TFM__FOUR_LANES(a, b, 1, 3, 5, 7))
+    (TFM__V) wasm_f32x4_convert_i32x4(TFM__FOUR_LANES(a, b, 0, 2, 4, 6) +                          \
+                                      TFM__FOUR_LANES(a, b, 1, 3, 5, 7))
 
-static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, v128_t v, int bias) {
-    v128_t i = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest(v));
+static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, TFM__V v, int bias) {
+    v128_t i = wasm_i32x4_trunc_sat_f32x4(wasm_f32x4_nearest((v128_t)v));
     i = wasm_i32x4_add(i, wasm_i32x4_splat(bias));
     i = wasm_i16x8_narrow_i32x4(i, i);
     i = bias ? wasm_u8x16_narrow_i16x8(i, i) : wasm_i8x16_narrow_i16x8(i, i);
@@ -12369,7 +12361,8 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 /* ---- the template of the vector kernels: tiles of floats ----
    This part is compiled once for each instruction set, when the file includes itself (>>vectors).
    V: a vector of VL floats. V_LOAD_SOME, V_STORE_SOME: its first n numbers, at most VL; the others
-   load as zeros. V_MAX and V_MIN return b if either operand is NaN. I: integers, sums of int8. */
+   load as zeros. V_MAX and V_MIN return b if either operand is NaN. I: integers, sums of int8. The
+   set's function store_bytes stores numbers plus bias as bytes: unsigned ones if bias is not 0. */
 
 #ifdef TFM__ISA
 #define TFM__PASTE(a, b) tfm__##a##_##b
@@ -12507,7 +12500,6 @@ TFM__FLOAT_TABLE(pairs, TFM__NO_TILE)
    from one or two vectors of sums, less the share of the zero point. */
 
 #ifdef TFM__INT8_TILES
-/* Returns four bytes as one number. */
 TFM__INT8_INLINED int32_t TFM__(four)(const unsigned char *p) {
     int32_t four;
     memcpy(&four, p, sizeof four);
@@ -12898,8 +12890,8 @@ TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float 
     const TFM__V f = TFM__V_SET(factor);
     int64_t i;
     for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__V_STORE_BYTES(q + i, TFM__V_LOAD(x + i) * f, bias);
-    if (i < n) TFM__V_STORE_BYTES(q + i, TFM__V_LOAD_SOME(x + i, n - i) * f, bias);
+        TFM__(store_bytes)(q + i, TFM__V_LOAD(x + i) * f, bias);
+    if (i < n) TFM__(store_bytes)(q + i, TFM__V_LOAD_SOME(x + i, n - i) * f, bias);
 }
 
 /* Loads the first n numbers of vector l of a row, and zeros after them. */
@@ -13224,7 +13216,6 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 #undef TFM__V_LOAD_SOME
 #undef TFM__V_STORE
 #undef TFM__V_STORE_SOME
-#undef TFM__V_STORE_BYTES
 #undef TFM__V_F16
 #undef TFM__V_DOT_BF16
 #undef TFM__V_STORE_F16
