@@ -8,29 +8,29 @@
 #include <time.h>
 
 int main(void) {
-    static const char source[] = "如果明天下雨，我们就待在家里。";
+    tfm_text source = {"如果明天下雨，我们就待在家里。", 0};
     tfm_error err;
     tfm_model *model = NULL;
     tfm_session *session = NULL;
     int32_t ids[64], running = 1;
-    tfm_batch batch = {ids, NULL, 1, 0, NULL, NULL}; /* one row; tfm_tokenize sets its width */
+    tfm_batch batch = {ids, NULL, 1, 0, NULL, NULL}; /* one row; the tokenizer sets its width */
     size_t shown = 0, size;
-    clock_t start = clock();
+    time_t start = time(NULL); /* clock() would add up the time of all threads */
     char text[1024];
     tfm_status status;
 
+    source.size = strlen(source.data);
     status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, NULL, &err);
     if (status == TFM_OK)
-        status = tfm_tokenize(model, source, strlen(source), TFM_FORM_TEXT, ids, 64, &batch.width,
-                              NULL, &err);
+        status = tfm_session_tokenize(session, &source, TFM_FORM_TEXT, ids, NULL, 64, &batch.width,
+                                      NULL, &err);
     if (status == TFM_OK) status = tfm_start(session, &batch, NULL, &err);
-    while (status == TFM_OK && running && clock() - start < 10 * CLOCKS_PER_SEC) {
+    while (status == TFM_OK && running && difftime(time(NULL), start) < 10) {
         status = tfm_step(session, &running, &err);
         /* the text so far; with greedy search, later steps only add to it */
         if (status == TFM_OK)
-            status =
-                tfm_result_text(session, 0, 0, TFM_FORM_TEXT, text, sizeof text, &size, &err);
+            status = tfm_result_text(session, 0, 0, TFM_FORM_TEXT, text, sizeof text, &size, &err);
         if (status != TFM_OK || size == shown) continue;
         printf("%s|", text + shown);
         fflush(stdout);

@@ -2,8 +2,9 @@
 # An address sanitizer sees a write to a local variable of a function that has returned only with this option.
 export ASAN_OPTIONS ?= detect_stack_use_after_return=1
 
+GERMAN_EXAMPLES = $(addprefix build/german/,hello beam streaming threads scoring vectors)
 ## make test           all tests that need only cc and make (V=1: prints each check)
-test: how-long $(PROGRAMS) $(TESTS)
+test: how-long $(PROGRAMS) $(TESTS) $(GERMAN_EXAMPLES)
 	@V="$(V)" CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) $(wildcard tests/*/test_*.sh)
 how-long:
 	@echo "make test takes about 2 minutes on two cores: half of them to compile, half to test."
@@ -15,6 +16,11 @@ $(TESTS) build/soak: tests/test.h tests/tiny.h tests/spm_file.h $(wildcard tests
 build/test_lines build/fuzz_translate: examples/translate/translate.c
 build/test_units: $(wildcard tests/library/units/*.c) | build
 	$(COMPILE) tests/library/units/*.c -o $@ $(LINK)
+# The examples with the German model, for test_examples.sh
+$(GERMAN_EXAMPLES): OBJECT = build/transformer.o
+$(GERMAN_EXAMPLES): build/german/%: examples/%.c tests/examples/german.sed build/transformer.o
+	mkdir -p build/german && sed -f tests/examples/german.sed $< > $@.c
+	$(COMPILE) -Ibuild -DTFM__IMPLEMENTED $@.c -o $@ $(LINK)
 # Compiles each source without writing an object, for the warnings.
 SOURCES = $(filter-out tests/compare/spm_ids.c,$(PROGRAM_SOURCES) $(wildcard tests/*/*.c tests/library/units/*.c tools/packaging/*.c))
 syntax: $(filter-out tests/install/% tests/examples/% tests/fuzz/%,$(SOURCES:=.syntax))
