@@ -73,8 +73,8 @@ def write_legacy(path, value, keys=("0",), storages=((4, np.arange(4, dtype="f4"
     return path
 
 
-def save(path, arrays, write=write_zip):
-    """Returns a dictionary of arrays as torch.save writes it."""
+def save(path, arrays, write=write_zip, wrap=lambda made: made):
+    """Returns a dictionary of arrays as torch.save writes it. wrap: makes of the dictionary what is saved."""
     made, storages = {}, {}
     for i, (key, array) in enumerate(arrays.items()):
         storages[str(i)] = array.tobytes()
@@ -82,6 +82,6 @@ def save(path, arrays, write=write_zip):
         made[key] = tensor(storage(str(i), array.size, STORAGES[array.dtype.str[1:]]), 0, array.shape,
                            tuple(strides))
     if write is write_zip:
-        return write_zip(path, made, storages)
-    return write_legacy(path, made, storages, [(arrays[key].size, data)
-                                               for key, data in zip(arrays, storages.values())])
+        return write_zip(path, wrap(made), storages)
+    return write_legacy(path, wrap(made), storages, [(arrays[key].size, data)
+                                                     for key, data in zip(arrays, storages.values())])

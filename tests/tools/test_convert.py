@@ -124,6 +124,65 @@ class ConvertTest(unittest.TestCase):
         self.assertLess(distance, limit)
 
 
+# ---------------------------------------------------------------------- checkpoints of somebody's own
+class Own(ConvertTest):
+    """Tests what a person meets who saved a module under names of their own."""
+
+    ANSWERS = ("--heads=2", "--set=norm=post", "--set=activation=relu", "--set=positions=none",
+               "--set=embedding_scale=1", "--set=src_pad=0", "--set=tgt_pad=0", "--set=start=1", "--set=end=2")
+
+    def whole(self, rows=9):
+        """Returns a whole model; the generator has that many rows, and the target embedding has nine."""
+        random, tensors = np.random.default_rng(7), stacks()
+        for name, shape in (("src_embed.weight", (9, 8)), ("tgt_embed.weight", (9, 8)), ("generator.weight", (rows, 8)),
+                            ("generator.bias", (rows,))):
+            tensors[name] = random.normal(size=shape).astype("f4")
+        return tensors
+
+    def saved(self, wrap, tensors=None):
+        return pickled.save(self.folder / "in.pt", self.whole() if tensors is None else tensors, wrap=wrap)
+
+    def test_the_only_nested_state_dict(self):
+        plain = self.convert(self.saved(lambda made: made), *self.ANSWERS)
+        numbers = {"lr": 1, "step": 2}
+        for wrap in (lambda made: {"epoch": 3, "net": made},
+                     lambda made: {"args": numbers, "weights_of_ema": made, "optimizer": {"state": {0: made}, "groups": [numbers]}},
+                     lambda made: {"checkpoint": {"generator_net": made, "epoch": 1}}):
+            model = self.convert(self.saved(wrap), *self.ANSWERS)
+            self.assertEqual(sorted(model.t), sorted(plain.t))
+            for name in plain.t:
+                self.assertTrue(np.array_equal(model.t[name], plain.t[name]), name)
+
+    def test_two_nested_state_dicts(self):
+        def both(made):
+            return {"epoch": 3, "net": made, "ema": made}
+        self.assertIn("2 encoder stacks: net.transformer.encoder, ema.transformer.encoder; choose the model with --prefix",
+                      self.refuse(self.saved(both), *self.ANSWERS))
+        self.convert(self.saved(both), *self.ANSWERS, "--prefix=ema.")
+
+    def test_the_command_with_blanks(self):
+        source = self.saved(lambda made: made, {**self.whole(), "odd.weight": np.zeros((3, 5), "f4")})
+        said = self.refuse(source, "--set", "norm=pre", "--set", "source=my own")
+        line = next(each for each in said.split("\n") if each.startswith("  python "))
+        self.assertTrue(line.endswith(
+            f" {source} {self.out} --no-check --set norm=pre --set 'source=my own' --heads ... "
+            "--set activation=... --set positions=... --set embedding_scale=... --map odd.weight=..."), line)
+
+    def test_a_generator_of_other_rows(self):
+        said = self.refuse(self.saved(lambda made: made, self.whole(7)), *self.ANSWERS)
+        self.assertIn("generator.weight [7, 8] float32 is not the generator: tgt_embed.weight has 9 rows", said)
+        self.assertNotIn("--map generator.weight=generator.weight", said)
+
+    def test_a_vocabulary_of_characters(self):
+        vocabulary = self.folder / "characters.txt"
+        vocabulary.write_text("".join(f"{each}\n" for each in ("<pad>", "<s>", "</s>", *"abcdef")))
+        options = *self.ANSWERS, f"--src-vocab={vocabulary}"
+        self.convert(self.saved(lambda made: made), *options)
+        self.assertRegex(self.done.stderr, "6 of the 9 tokens.*'a'.*--set src_text=characters --set tgt_text=characters")
+        self.convert(self.saved(lambda made: made), *options, "--set=src_text=characters", "--set=tgt_text=characters")
+        self.assertNotIn("characters", self.done.stderr)
+
+
 # ---------------------------------------------------------------------------------- OUT itself
 def stacks(d=8, f=12, layers=1):
     """Returns an encoder and a decoder under nn.Transformer's names, for --core."""
@@ -752,9 +811,10 @@ class Argos(CTranslate2Case):
         folder.mkdir()
         variables = ct2_random(vs=len(tokens), vt=len(tokens))
         variables["decoder/projection/bias"] *= 0.1
-        # The two sides write <unk> differently, so it must not occur.
-        variables["decoder/projection/bias"][0] = -50
+        # The two sides write <unk> and <s> differently, so they must not occur.
+        variables["decoder/projection/bias"][:2] = -50
         variables["decoder/embeddings/weight"] *= 4
+        variables["decoder/projection/weight"] *= 4
         model = self.directory(variables, len(tokens), len(tokens))
         for side in ("source", "target"):
             (model / f"{side}_vocabulary.json").write_text(json.dumps(tokens))
@@ -849,7 +909,9 @@ class Aren(ConvertTest):
                               capture_output=True, text=True, encoding="utf-8")
         self.assertEqual(done.stderr, "")
         worst = 0
-        for row, line in zip(rows, done.stdout.splitlines(), strict=True):
+        found = done.stdout.splitlines()
+        self.assertEqual(len(found), len(rows))
+        for row, line in zip(rows, found):
             score, tokens = line.split("\t")
             self.assertEqual(tokens.split(" "), row["hypotheses"][0])
             worst = max(worst, abs(float(score) - row["scores"][0]))
@@ -1615,7 +1677,9 @@ class G2P(ConvertTest):
         done = subprocess.run([TRANSLATE, self.out, "--tokens", "--scores"], input=lines, **run)
         self.assertEqual(done.stderr, "")
         worst = 0
-        for row, line in zip(rows, done.stdout.splitlines(), strict=True):
+        found = done.stdout.splitlines()
+        self.assertEqual(len(found), len(rows))
+        for row, line in zip(rows, found):
             score, tokens = line.split("\t")
             ids = [1, *(target.index(token) for token in tokens.split(" ")), 2]
             self.assertEqual(ids, row["tgt"])

@@ -129,11 +129,25 @@ def state_of(found: Any, path: Path) -> Tensors:
                         if isinstance(found.get(key), dict)), None)
     if not isinstance(found, dict):
         raise ConvertError(f"{path} holds a {type(found).__name__}, not a state dict")
-    tensors = pickles.tensors_of(found, path)
+    inside = state_dicts(found)
+    if len(inside) > 1:  # --prefix chooses one
+        return {f"{prefix}{name}": tensor for prefix, state in inside.items()
+                for name, tensor in pickles.tensors_of(state, path).items()}
+    tensors = pickles.tensors_of(next(iter(inside.values()), found), path)
     if not tensors:
         raise ConvertError(f"{path}: no tensors among its keys: "
                            + ", ".join(brief(key).strip("'") for key in list(found)[:20]))
     return tensors
+
+
+def state_dicts(found: dict[Any, Any], prefix: str = "", depth: int = 3) -> dict[str, dict[Any, Any]]:
+    """Returns the dictionaries that have tensors, by the keys that lead to them. An optimizer's state has
+    numbers among these keys and does not count."""
+    if any(isinstance(value, np.ndarray) for value in found.values()):
+        return {prefix: found}
+    return {path: state for key, value in found.items()
+            if depth and isinstance(key, str) and isinstance(value, dict)
+            for path, state in state_dicts(value, f"{prefix}{key}.", depth - 1).items()}
 
 
 def strip_wrappers(tensors: Tensors) -> Tensors:
@@ -230,6 +244,11 @@ def sides(module: str) -> tuple[str, ...]:
     return ("src", "tgt")
 
 
+def is_output(name: str) -> bool:
+    """Returns whether a name says that the tensor makes the logits."""
+    return bool(words(name.rpartition(".")[0]) & OUTPUT)
+
+
 def recognise(name: str, tensor: np.ndarray, width: int) -> list[str]:
     """The model file's names for a tensor outside the layers; none where name or shape say no."""
     module, _, leaf = name.rpartition(".")
@@ -239,7 +258,7 @@ def recognise(name: str, tensor: np.ndarray, width: int) -> list[str]:
         return [f"{side}_embedding_norm.{leaf}" for side in sides(module)]
     if said & EMBEDDING and matrix:
         return [f"{side}_embedding.weight" for side in sides(module)]
-    if said & OUTPUT and (matrix or (leaf == "bias" and rank == 1)):
+    if is_output(name) and (matrix or (leaf == "bias" and rank == 1)):
         return [f"generator.{leaf}"]
     return []
 

@@ -37,8 +37,9 @@ IN is one of
                        gets the lexical shortlist (lex*.bin, or as text lex*.s2t.gz), which
                        translate --shortlist uses.
     OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
-    PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one as
-                       "state_dict", "model" or "model_state_dict"), or a safetensors file.
+    PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one under
+                       any key), or a safetensors file. If there are several state dicts, --prefix
+                       chooses one: --prefix ema.
 
 If IN is not a path but looks like a name on Hugging Face's hub, the package huggingface_hub
 downloads it. Its environment variables apply (cache, HF_HUB_OFFLINE, HF_TOKEN). --revision R takes
@@ -135,6 +136,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -248,9 +250,8 @@ QUESTIONS = {
 }
 
 
-def ask(assumed: Config, heads: bool, model: Model) -> None:
+def ask(wanted: list[str], model: Model) -> None:
     """A wrong guess would give wrong answers without an error."""
-    wanted = ["n_heads"] * heads + list(assumed)
     if wanted:
         model.problems.append("the weights do not tell, and the model file has to say: "
                               + "; ".join(QUESTIONS[key] for key in wanted))
@@ -272,6 +273,11 @@ def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
         lines.append(f"tensors that a model file needs and this one lacks ({len(missing)}):")
         list_some(missing)
         embedding = model.tensors.get("tgt_embedding.weight")
+        for name, tensor in unplaced.items():
+            if embedding is not None and "generator.weight" in missing and (
+                    checkpoints_torch.is_output(name) and tensor.ndim == 2 and len(tensor) != len(embedding)):
+                lines.append(f"{name} {describe(tensor)} is not the generator: {model.origin['tgt_embedding.weight']} "
+                             f"has {len(embedding)} rows")
         alike = [name for name, tensor in unplaced.items()
                  if embedding is not None and tensor.shape == embedding.shape]
         if "generator.weight" in missing and alike:
@@ -290,6 +296,16 @@ def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
         elif missing == ["src_embedding.weight", "tgt_embedding.weight", "generator.weight"]:
             lines.append("to write the encoder and the decoder alone: --core")
     return "\n".join(model.problems[:MOST_LISTED] + lines)
+
+
+def command(options: argparse.Namespace, wanted: list[str], unplaced: Tensors) -> str:
+    """Returns the command line with a blank for each answer that is wanted."""
+    blanks = ["--heads ..." if key == "n_heads" else f"--set {key}=..." for key in wanted]
+    blanks += [f"--map {shlex.quote(name)}=..." for name in list(unplaced)[:MOST_LISTED]]
+    if not blanks:
+        return ""
+    return "\n".join(["", "the command again, with a blank for each answer (or --drop in the place of --map):",
+                      "  python " + shlex.join([sys.argv[0], *options.arguments]) + " " + " ".join(blanks)])
 
 
 def convert(options: argparse.Namespace) -> None:
@@ -345,11 +361,12 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     if said and not core:
         model.facts["decoding"] = said
     config, assumed = build_config(model, stated, core)
-    ask(assumed, "n_heads" not in config, model)
+    wanted = ["n_heads"] * ("n_heads" not in config) + list(assumed)
+    ask(wanted, model)
     check_values(config)
     missing = missing_tensors(model, config, core)
     if missing or unplaced or model.problems:
-        raise ConvertError(explain_failure(model, missing, unplaced))
+        raise ConvertError(explain_failure(model, missing, unplaced) + command(options, wanted, unplaced))
 
     sizes = measure(model, config["n_heads"])
     check_config(config, sizes, model)
@@ -421,7 +438,14 @@ def choose_texts(model: Model, options: argparse.Namespace) -> None:
         model.texts.pop("tgt_vocabulary", None)
     for side, path in (("src", options.src_vocab), ("tgt", options.tgt_vocab)):
         if path:
-            model.texts[f"{side}_vocabulary"] = read_vocabulary(path)
+            model.texts[f"{side}_vocabulary"] = text = read_vocabulary(path)
+            lines = text.decode().split("\n")[:-1]
+            alone = [line for line in lines if len(line) == 1]
+            if 2 * len(alone) > len(lines):
+                keys = [f"{side}_text"] if options.tgt_vocab else ["src_text", "tgt_text"]
+                model.warn(f"{path}: {len(alone)} of the {len(lines)} tokens are single characters, as {alone[0]!r}, but "
+                           f"texts are split at spaces; to split them into characters: "
+                           + " ".join(f"--set {key}=characters" for key in keys), keys[0])
     if model.texts.get("tgt_vocabulary", 0) == model.texts.get("src_vocabulary", 1):
         del model.texts["tgt_vocabulary"]
 
@@ -578,7 +602,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     option("--core", action="store_true", help="write encoder and decoder without embeddings and generator")
     option("--no-check", action="store_true", help="do not compare the result with the checkpoint's engine")
     option("--force", action="store_true", help="write OUT even if that comparison finds a difference")
-    return parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    return parser.parse_args(given, argparse.Namespace(arguments=given))
 
 
 def main(arguments: list[str] | None = None) -> int:
