@@ -6,6 +6,7 @@ WARN = -std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
 LDLIBS = -lm
 PREFIX = /usr/local
 PYTHON = build/venv/bin/python
+EXACT = tools/constraints.txt
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/transformer.h
 MODEL = examples/models/zh-en.safetensors
 GERMAN = examples/models/de-en.safetensors
@@ -65,8 +66,8 @@ toy: build/translate $(PYTHON)
 	build/translate build/toy.safetensors --tokens --batch 1 < tests/data/toy.zh | diff tests/data/toy.en -
 	@echo "all targets token for token, in a batch with pads and alone"; paste tests/data/toy.zh tests/data/toy.en
 # Python with the packages that training needs
-build/venv/bin/python: tools/requirements.txt
-	python3 -m venv build/venv && build/venv/bin/pip install -r tools/requirements.txt && touch $@
+build/venv/bin/python: tools/requirements.txt $(EXACT)
+	python3 -m venv build/venv && build/venv/bin/pip install -r tools/requirements.txt -c $(EXACT) && touch $@
 
 include tests/tests.mk tools/packaging/packaging.mk examples/web/web.mk
 

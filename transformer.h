@@ -13240,6 +13240,15 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 
    REVISION HISTORY
 
+   0.6.0 (unreleased)
+     Added
+     - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,
+       --prefix chooses. A message that asks for settings ends with the command to complete.
+     - convert.py says if a vocabulary looks like single characters and src_text is not given.
+     Fixed
+     - The converter and the Python package install and work with Python 3.9 and 3.10 again: the
+       requirements are the lowest versions that pass (make test-oldest).
+
    0.5.0 (2026-11-25)
      Breaking
      - A session whose options have parallel must also have threads. Before, it ran in one thread.

@@ -29,14 +29,17 @@ syntax: $(filter-out tests/install/% tests/examples/% tests/fuzz/%,$(SOURCES:=.s
 
 # Python with the engines that tests compare with, in a folder that make clean keeps
 ORACLES = $(CACHE)/oracles/bin/python
-$(CACHE)/oracles/bin/python: tools/requirements-oracles.txt
-	python3 -m venv $(CACHE)/oracles && $@ -m pip install -q -r $< && touch $@
+$(CACHE)/oracles/bin/python: tools/requirements-oracles.txt $(EXACT)
+	python3 -m venv $(CACHE)/oracles && $@ -m pip install -q -r $< -c $(EXACT) && touch $@
 oracles: $(ORACLES)
 ## make test-python    the tests of the tools in Python that need no PyTorch
 test-python: all build/decode $(ORACLES)
 	$(ORACLES) -W ignore tests/run.py test_convert test_tokenizers test_marian test_refusals test_hostile_python test_search test_speed_plot test_ssru \
 	test_near test_augment test_scores
 	$(ORACLES) tests/compare/compare_sentencepiece.py --passes 0
+## make test-oldest    converter and package with the lowest versions they allow, by each Python that is here
+test-oldest: all build/decode
+	sh tests/oldest.sh $(CACHE)
 ## make test-torch     all tests in Python, also those that compare with PyTorch and transformers (gigabytes)
 test-torch: all build/decode build/test_modules build/test_sources python-package $(PYTHON)
 	cd tests/tools && $(abspath $(PYTHON)) -W ignore -m unittest discover
@@ -50,7 +53,7 @@ $(CACHE)/transformers4/transformers: $(PYTHON)
 test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
 	cd tests/tools && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5 test_config_fields test_convert_torch.HuggingFace.test_untied
 $(CACHE)/lxml/bin/python:
-	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q 'lxml>=5' 'markdown-it-py>=3' 'cmarkgfm>=2024'
+	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q -c $(EXACT) lxml markdown-it-py cmarkgfm
 ## make test-markup    web pages and Markdown, compared with lxml and markdown-it
 test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 	$(CACHE)/lxml/bin/python tests/translate/markup.py
@@ -106,12 +109,12 @@ coverage: $(GCOVR) | build
 build/coverage/%: %.c
 	gcc $(WARN) -O0 --coverage -fprofile-update=prefer-atomic -DTRANSFORMER_IMPLEMENTATION= -I. -Itools/common -Itests $< -o $@ $(LDLIBS)
 $(GCOVR):
-	python3 -m venv $(CACHE)/gcovr && $(CACHE)/gcovr/bin/pip install -q 'gcovr>=8'
+	python3 -m venv $(CACHE)/gcovr && $(CACHE)/gcovr/bin/pip install -q -c $(EXACT) gcovr
 # clang and C libraries for other systems, from PyPI (90 MB)
 ZIG = $(CACHE)/zig/bin/python -m ziglang
 zig: $(CACHE)/zig/installed
 $(CACHE)/zig/installed:
-	{ python3 -m venv $(CACHE)/zig && $(CACHE)/zig/bin/pip install -q 'ziglang>=0.15' && touch $@; } || \
+	{ python3 -m venv $(CACHE)/zig && $(CACHE)/zig/bin/pip install -q -c $(EXACT) ziglang && touch $@; } || \
 	{ echo "no zig: make zig needs Python's venv (apt-get install python3-venv) and PyPI"; exit 1; }
 ## make test-zig       compiles header and examples for macOS, Windows, musl, RISC-V and POWER
 test-zig: zig build/model.inc
@@ -127,8 +130,8 @@ test-sqlite: build/translate
 	! echo '#include <sqlite3ext.h>' | $(CC) -E - > /dev/null 2>&1 || \
 	{ $(MAKE) -s sqlite && $(COMPILE) tests/examples/sqlite.c -o build/sqlite/test -lsqlite3 -pthread; }
 	sh tests/examples/sqlite.sh $(ROWS)
-$(CACHE)/server/bin/pytest: tools/requirements-server.txt
-	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< cffi pytest libretranslatepy prometheus_client && touch $@
+$(CACHE)/server/bin/pytest: tools/requirements-server.txt $(EXACT)
+	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< -c $(EXACT) cffi pytest libretranslatepy prometheus_client && touch $@
 ## make test-server    examples/server with its clients; make load-server puts it under load for two minutes
 test-server: build/translate python-package $(CACHE)/server/bin/pytest
 	PYTHONPATH=build/python $(CACHE)/server/bin/python -m pytest -q -p no:cacheprovider tests/examples/server
@@ -145,4 +148,4 @@ test-spark: build/translate build/quantize python-package $(CLUSTER)
 test-scale: build/translate python-package $(CLUSTER)
 	PYTHONPATH=build/python $(CLUSTER) tests/examples/scale.py
 .PHONY: test how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup fuzz soak msan valgrind \
-	analyze coverage zig test-zig sqlite test-sqlite test-server load-server test-spark test-scale
+	analyze coverage test-oldest zig test-zig sqlite test-sqlite test-server load-server test-spark test-scale

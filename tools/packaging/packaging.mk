@@ -26,7 +26,7 @@ test-install: stage
 # conan, and what builds and tests the Python package
 packagers: $(CACHE)/packagers/bin/conan
 $(CACHE)/packagers/bin/conan:
-	python3 -m venv $(CACHE)/packagers && $(CACHE)/packagers/bin/pip install -q 'conan>=2.4' cffi setuptools wheel build numpy pytest
+	python3 -m venv $(CACHE)/packagers && $(CACHE)/packagers/bin/pip install -q -c $(EXACT) conan cffi setuptools wheel build numpy pytest
 # The wheel is built from the source distribution, and that from here.
 python-package: packagers
 	rm -rf build/dist build/python && $(CACHE)/packagers/bin/python -m build -q --no-isolation -o build/dist tools/python

@@ -35,6 +35,9 @@ in a script that has no capital letters.
 
 No back-translated or varied pair is a near-copy of a pair of --away-from.
 """
+
+from __future__ import annotations
+
 import argparse
 import math
 import random

@@ -22,6 +22,9 @@ one such cluster could fill the dev set.
 "hold" and "cut" write DIR/train.tsv and DIR/dev.tsv. The same files, seed and options give the same
 output.
 """
+
+from __future__ import annotations
+
 import argparse
 import math
 import random

@@ -3,6 +3,9 @@
 train.py, augment.py, near.py and scores.py use this module. It imports neither PyTorch nor another
 package, so that the tools that only count or mix text run without them.
 """
+
+from __future__ import annotations
+
 import lzma
 import re
 from pathlib import Path

@@ -16,6 +16,9 @@ file and seed give the same choice.
 --copies counts numbers in digits and words with a capital letter (mostly names). The table says how
 many of those that source and reference share are also in the translation.
 """
+
+from __future__ import annotations
+
 import argparse
 import random
 import re
@@ -103,7 +106,7 @@ def count_copies(args: argparse.Namespace, models: list[str]) -> None:
             for pattern in (NUMBER, NAME):
                 both = [copied(pattern, s) & copied(pattern, t) for s, t in pairs]
                 kept = [words & copied(pattern, out) for words, out in zip(both, outs)]
-                cells.append(f"{sum(kept, Counter()).total()} of {sum(both, Counter()).total()}")
+                cells.append(" of ".join(str(sum(sum(words.values()) for words in each)) for each in (kept, both)))
             print(f"| {file}, {name} |", " | ".join(cells), "|", flush=True)
 
 

@@ -11,6 +11,9 @@ not tied to an embedding. It has two layers and is 64 wide.
 
 The program fails unless PyTorch's greedy decoding gives the three targets.
 """
+
+from __future__ import annotations
+
 import argparse
 import sys
 

@@ -58,6 +58,9 @@ whatever the number of steps. The weights of the last step are then evaluated to
 
 The sections: vocabularies and data, model, model file, decoding, training, command line.
 """
+
+from __future__ import annotations
+
 import argparse
 import contextlib
 import copy
