@@ -13245,6 +13245,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,
        --prefix chooses. A message that asks for settings ends with the command to complete.
      - convert.py says if a vocabulary looks like single characters and src_text is not given.
+     - transformer-model get de-en, convert.py firefox:de-en and Python's download("de", "en")
+       download, verify and convert a published model (Firefox's, Argos Translate's).
      Fixed
      - The converter and the Python package install and work with Python 3.9 and 3.10 again: the
        requirements are the lowest versions that pass (make test-oldest).

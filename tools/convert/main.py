@@ -13,6 +13,7 @@ or convert a directory. Its files show the settings:
     python convert.py opus-mt-en-mg/ model.safetensors
     python convert.py firefox/deen/ model.safetensors
     python convert.py Helsinki-NLP/opus-mt-de-en model.safetensors
+    python convert.py firefox:de-en model.safetensors
     python convert.py nllb-200-distilled-600M/ model.safetensors --dtype bf16 \\
         --set src_start=eng_Latn --set forced=fra_Latn
 
@@ -43,7 +44,10 @@ IN is one of
 
 If IN is not a path but looks like a name on Hugging Face's hub, the package huggingface_hub
 downloads it. Its environment variables apply (cache, HF_HUB_OFFLINE, HF_TOKEN). --revision R takes
-another revision than the newest.
+another revision than the newest. firefox:de-en is Firefox's model of these two languages, and
+argos:de-en the package of Argos Translate. convert.py downloads them into a cache and verifies them;
+--architecture and --offline are options for this. transformer-model of the Python package gets, lists
+and removes such models, and its --help says more (also: cd tools && python -m convert.published --help).
 
 A checkpoint may come from anybody. The converter reads the tensors of a pickle and runs none of its
 code. It refuses a pickle that has other objects, such as a whole module, and names their class. If a
@@ -153,6 +157,7 @@ from . import checkpoints_torch
 from . import decoding
 from . import hub
 from . import marian_bin
+from . import published
 from . import refusals
 from .modelfile import (ACTIVATIONS, F32, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
                        ConvertError, Forward, Model, NoComparison, Tensors, U8, U32, build_config,
@@ -316,10 +321,15 @@ def convert(options: argparse.Namespace) -> None:
     try:
         name = options.input
         options.input = Path(name)
+        if options.revision and not hub.is_name(name):
+            raise ConvertError(f"--revision: {name} is not a name of the hub")
+        if (options.architecture or options.offline) and not published.is_name(name):
+            raise ConvertError(f"--architecture and --offline: {name} is not a name such as firefox:de-en")
         if hub.is_name(name):
             options.input = hub.fetch(name, options.revision)
-        elif options.revision:
-            raise ConvertError(f"--revision: {name} is a path, not a name of the hub")
+        elif published.is_name(name):
+            options.input, about = published.fetch(name, options.architecture, options.offline)
+            options.set = [f"{key}={text}" for key, text in about.items()] + options.set
         if options.packed and not QUANTIZE.is_file():
             raise ConvertError(f"--packed needs {QUANTIZE}: run make")
         build(options)
@@ -382,9 +392,11 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     if checkpoint.shortlist and not core:
         config.update(add_shortlist(model, sizes, *checkpoint.shortlist))
     check_growth(model, checkpoint.files or options.input)
-    report(model, config, sizes)
+    if not options.quiet:
+        report(model, config, sizes)
     write_checked(options, model, config, exact, None if options.no_check else checkpoint.compare)
-    print(f"{options.output}: {len(model.tensors)} tensors, {options.output.stat().st_size} bytes")
+    if not options.quiet:
+        print(f"{options.output}: {len(model.tensors)} tensors, {options.output.stat().st_size} bytes")
     warn(model, stated, core)
 
 
@@ -531,9 +543,13 @@ def check(with_engine: Engine | None, written: Callable[[], Path], options: argp
                 raise ConvertError(f"{program} refuses the file: {done.stderr.strip()}")
             return read_safetensors(result)[0]
 
+    def say(line: str) -> None:
+        if not options.quiet:
+            print(line)
+
     try:
         text, worst = with_engine(forward)
-        print(f"check: {text}")
+        say(f"check: {text}")
         if worst <= LARGEST_DIFFERENCE:
             return
         wrong = (f"{text}: more than rounding makes ({LARGEST_DIFFERENCE:g}). Something in the file is "
@@ -541,10 +557,10 @@ def check(with_engine: Engine | None, written: Callable[[], Path], options: argp
     except ConvertError as error:
         wrong = str(error)
     except NoComparison as reason:
-        print(f"check: not made: {reason}")
+        say(f"check: not made: {reason}")
         return
     except Exception as error:  # an engine refuses by whatever it raises
-        print(f"check: not made: {visible(brief(error))}")
+        say(f"check: not made: {visible(brief(error))}")
         return
     if not options.force:
         raise ConvertError(f"the check failed: {wrong}. {options.output} is not written; --force "
@@ -580,7 +596,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     option = parser.add_argument
-    option("input", metavar="IN", help="the checkpoint: a directory, a file, or a name on the hub")
+    option("input", metavar="IN", help="the checkpoint: a directory, a file, a name on the hub, or firefox:de-en")
     option("output", metavar="OUT", type=Path, help="the model file to write")
     option("--heads", metavar="N", help="number of attention heads, as --set n_heads=N")
     option("--set", metavar="KEY=VALUE", action="append", default=[],
@@ -599,6 +615,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     option("--packed", choices=("f32", "f16", "bf16", "int8"),
            help="run build/quantize --packed on the result, with this type")
     option("--revision", metavar="R", help="revision on the hub (default: the newest)")
+    option("--architecture", metavar="A", help="of firefox:NAME: tiny, base-memory or base (default: the best)")
+    option("--offline", action="store_true", default=None, help="take firefox:NAME or argos:NAME from the cache alone")
+    option("--quiet", action="store_true", help="print only warnings and errors")
     option("--core", action="store_true", help="write encoder and decoder without embeddings and generator")
     option("--no-check", action="store_true", help="do not compare the result with the checkpoint's engine")
     option("--force", action="store_true", help="write OUT even if that comparison finds a difference")

@@ -250,3 +250,14 @@ def test_the_readmes_lines():
     done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, cwd=ROOT)
     shown = [line.split("# ", 1)[1] for line in block.split("\n") if "# " in line]
     assert done.stdout.split("\n")[:-1] == shown, done.stderr
+
+
+def test_download(tmp_path, monkeypatch):
+    """Without a model in the cache, offline gives a message, and so does the command."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(Exception, match="no model of firefox is in the cache"):
+        transformer_h.download("de", "en", offline=True)
+    done = subprocess.run([sys.executable, "-c", "from transformer_h._model import main; raise SystemExit(main())", "get", "de-en",
+                           "--offline"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "transformer-model: de-en: no model of firefox is in the cache" in done.stderr

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from typing_extensions import Unpack
 
-__all__ = ["Error", "Hypothesis", "Model", "Status", "cpu", "export", "get_include",
+__all__ = ["Error", "Hypothesis", "Model", "Status", "cpu", "download", "export", "get_include",
            "join_sentences", "split_sentences", "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
@@ -254,6 +254,20 @@ def export(*args: Any, **kwargs: Any) -> dict[str, Any]:
     """Writes a live PyTorch module as a model file: see transformer_h.exporting.export."""
     from .exporting import export as run
     return run(*args, **kwargs)
+
+
+def download(source_language: str, target_language: str, *, source: str = "firefox", architecture: str | None = None,
+             update: bool = False, offline: bool | None = None, records_url: str | None = None,
+             quiet: bool = False) -> Path | tuple[Path, Path]:
+    """Returns the path of the model file of a language pair, or two paths if the way leads through English. The
+    model is downloaded and converted the first time, and stays in the cache. source is "firefox" or "argos";
+    architecture is "tiny", "base-memory" or "base" (None: the best one). update asks for a newer version.
+    offline opens no connection; None means the environment variable TRANSFORMER_MODEL_OFFLINE. Progress and
+    licence are printed on standard error unless quiet is true. Raises transformer_h.convert.download.DownloadError.
+    Needs numpy, pyyaml and zstandard: pip install "transformer-h[download]"."""
+    from .convert.published import download as run
+    return run(source_language, target_language, source=source, architecture=architecture, update=update,
+               offline=offline, records_url=records_url, quiet=quiet)
 
 
 def _failed(err: Any, index: int | None = None) -> Error:
