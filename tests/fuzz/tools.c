@@ -4,20 +4,25 @@
 #define main quantize_main
 #define usage quantize_usage
 #define fail quantize_fail
+#define misuse quantize_misuse
 #include "tools/model/quantize.c"
 #undef main
 #undef usage
 #undef fail
+#undef misuse
 #define main inspect_main
 #define usage inspect_usage
 #define fail inspect_fail
+#define misuse inspect_misuse
 #include "tools/model/inspect.c"
 #undef main
 #undef usage
 #undef fail
+#undef misuse
 #define main forward_main
 #define usage forward_usage
 #define fail forward_fail
+#define misuse forward_misuse
 #include "tools/model/forward.c"
 #undef main
 

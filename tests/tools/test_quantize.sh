@@ -182,6 +182,8 @@ if timeout -s INT 5 true 2> /dev/null; then
     check "  and nothing beside it" 0 "$(ls $dir | grep -c '^out.st.')"
     rm -f $dir/whole
 else echo "    skip Ctrl-C: no timeout here" && skipped=$((skipped + 1)); fi
+check "an unknown option" "2 quantize: unknown option '--pack', did you mean --packed? (--help lists all)" "$(status $quantize $model $dir/int8 int8 --pack) $(cat $dir/err)"
+check "  of forward" "2 forward: unknown option '--atention', did you mean --attention? (--help lists all)" "$(status build/forward $model $model $dir/result --atention) $(cat $dir/err)"
 check "an unknown type" 2 "$(status $quantize $model $dir/int8 int4)"
 check "usage" 2 "$(status $quantize $model)"
 check "--help" 0 "$(status $quantize --help)"

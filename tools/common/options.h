@@ -51,7 +51,7 @@ typedef struct option {
 } option;
 
 /* Prints the text of --help to f. */
-static void options_print(const option *table, size_t n, FILE *f) {
+static inline void options_print(const option *table, size_t n, FILE *f) {
     const char *c;
     int width;
     for (; n > 0; n--, table++) {

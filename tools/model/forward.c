@@ -6,8 +6,10 @@
    The usage text below defines the tensors of both files. */
 
 #include "output.h"
+#include "options.h"
 #include "transformer.h"
 #include "write_safetensors.h"
+#include <stdarg.h>
 #include <time.h>
 
 enum { MOST_REPEATS = 1000 };
@@ -220,37 +222,34 @@ static void release(task *t) {
     tfm_model_free(t->model);
 }
 
+/* Ends the program with a message about the command line. */
+static void misuse(const char *format, ...) {
+    va_list arguments;
+    fputs("forward: ", stderr);
+    va_start(arguments, format), vfprintf(stderr, format, arguments), va_end(arguments);
+    fputc('\n', stderr);
+    exit(2);
+}
+
 int main(int argc, char **argv) {
-    const char *paths[3] = {NULL, NULL, NULL};
+    static const char *paths[3];
+    static int32_t repeat;
+    static int attention, not_causal;
+    static option table[] = {{"MODEL", NULL, OPTION_OPERAND, &paths[0], 0, 0, 0, NULL},
+                             {"IN", NULL, OPTION_OPERAND, &paths[1], 0, 0, 0, NULL},
+                             {"OUT", NULL, OPTION_OPERAND, &paths[2], 0, 0, 0, NULL},
+                             {"--attention", NULL, OPTION_FLAG, &attention, 0, 0, 0, NULL},
+                             {"--not-causal", NULL, OPTION_FLAG, &not_causal, 0, 0, 0, NULL},
+                             {"--repeat", "N", OPTION_INTEGER, &repeat, 1, MOST_REPEATS, 0, NULL},
+                             {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
     task t;
-    int i, n = 0, done;
+    int done;
     memset(&t, 0, sizeof t);
-    t.repeat = 1;
-    for (i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
-        if (strcmp(argv[i], "--attention") == 0) {
-            t.want_attention = 1;
-        } else if (strcmp(argv[i], "--not-causal") == 0) {
-            t.not_causal = 1;
-        } else if (strcmp(argv[i], "--repeat") == 0) {
-            char *end = NULL;
-            long n_passes = i + 1 < argc ? strtol(argv[++i], &end, 10) : 0;
-            if (!end || *end || n_passes < 1 || n_passes > MOST_REPEATS) {
-                fputs("forward: --repeat takes a number from 1 to 1000; see --help\n", stderr);
-                return 2;
-            }
-            t.repeat = (int)n_passes;
-        } else if (argv[i][0] == '-' || n == 3) {
-            fprintf(stderr, "forward: '%s' is no option or one argument too many; see --help\n", argv[i]);
-            return 2;
-        } else {
-            paths[n++] = argv[i];
-        }
-    }
-    if (n < 3) {
-        fputs("forward: give MODEL, IN.safetensors and OUT.safetensors; see --help\n", stderr);
-        return 2;
-    }
+    paths[2] = NULL, attention = not_causal = 0, repeat = 1; /* the fuzzer calls main often */
+    if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
+        return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+    if (!paths[2]) misuse("give MODEL, IN.safetensors and OUT.safetensors; see --help");
+    t.want_attention = attention, t.not_causal = not_causal, t.repeat = repeat;
     t.model_path = paths[0], t.in_path = paths[1], t.out_path = paths[2];
     if (output_is_same(paths[0], paths[2]) || output_is_same(paths[1], paths[2])) {
         fail(paths[2], "is also an input file");

@@ -12,6 +12,7 @@
    says how panels are laid out. */
 
 #include "output.h"
+#include "options.h"
 #if !defined(_WIN32) && !defined(__wasi__)
 #define TRANSFORMER_MMAP
 #endif
@@ -21,6 +22,7 @@
 #include "transformer.h"
 #include "write_safetensors.h"
 #include <float.h>
+#include <stdarg.h>
 #ifdef TRANSFORMER_MMAP
 #include <sys/mman.h>
 #endif
@@ -434,12 +436,26 @@ static char *pack_config(const char *text, const tfm_config *c) {
     return out;
 }
 
-/* The order of a vocabulary's spellings, NAME_sorted. */
-static int add_order(job *j, const char *name, const tfm__vocabulary *v) {
+/* Compares pointers to spellings by their places in the text of a vocabulary. */
+static int by_place(const void *a, const void *b) {
+    const char *x = (*(const tfm__spelling *const *)a)->text;
+    const char *y = (*(const tfm__spelling *const *)b)->text;
+    return x < y ? -1 : x > y;
+}
+
+/* The order of a vocabulary's spellings, NAME_sorted. is_text: the spellings are those of a text and
+   are sorted already, so their places are found again. */
+static int add_order(job *j, const char *name, const tfm__vocabulary *v, int is_text) {
     int32_t *order = (int32_t *)take(j, v->n_spellings, sizeof *order);
+    const tfm__spelling **placed = (const tfm__spelling **)take(j, v->n_spellings, sizeof *placed);
     int64_t i;
-    if (!order) return fail(name, "no memory");
-    for (i = 0; i < v->n_spellings; i++) order[i] = (int32_t)(tfm__sorted(v, i) - v->spellings);
+    if (!order || !placed) return fail(name, "no memory");
+    for (i = 0; i < v->n_spellings; i++) placed[i] = tfm__sorted(v, i);
+    for (i = 0; i < v->n_spellings; i++) order[i] = (int32_t)(placed[i] - v->spellings);
+    if (is_text) {
+        qsort(placed, (size_t)v->n_spellings, sizeof *placed, by_place);
+        for (i = 0; i < v->n_spellings; i++) order[placed[i] - v->spellings] = (int32_t)i;
+    }
     return add_beside(j, name, "sorted", tfm_tensor_1d(order, TFM_I32, v->n_spellings));
 }
 
@@ -447,10 +463,11 @@ static int add_order(job *j, const char *name, const tfm__vocabulary *v) {
 static int add_tables(job *j, const tfm__side *side) {
     char name[64];
     snprintf(name, sizeof name, "%s_vocabulary", side->name);
-    if (tfm_safetensors_find(j->in, name) >= 0 && !add_order(j, name, &side->vocabulary)) return 0;
+    if (tfm_safetensors_find(j->in, name) >= 0 && !add_order(j, name, &side->vocabulary, 1))
+        return 0;
     snprintf(name, sizeof name, "%s_sentencepiece", side->name);
     if (tfm_safetensors_find(j->in, name) < 0 || !side->spm) return 1;
-    return add_order(j, name, &side->spm->vocabulary);
+    return add_order(j, name, &side->spm->vocabulary, 0);
 }
 
 /* Loads the model, for what packing needs to know of it. Fails if IN is not a model. */
@@ -549,25 +566,36 @@ static int quantize(job *j, const char *from, const char *to) {
     return 1;
 }
 
+/* Ends the program with a message about the command line. */
+static void misuse(const char *format, ...) {
+    va_list arguments;
+    fputs("quantize: ", stderr);
+    va_start(arguments, format), vfprintf(stderr, format, arguments), va_end(arguments);
+    fputc('\n', stderr);
+    exit(2);
+}
+
 int main(int argc, char **argv) {
     static const char *const names[] = {"int8", "bf16", "f16", "f32"};
     static const tfm_dtype types[] = {TFM_I8, TFM_BF16, TFM_F16, TFM_F32};
-    const char *words[4] = {NULL, NULL, NULL, NULL}; /* IN, OUT, type; a fourth is an error */
+    static const char *words[3]; /* IN, OUT, type */
+    static int is_packed;
+    static option table[] = {{"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},
+                             {"OUT", NULL, OPTION_OPERAND, &words[1], 0, 0, 0, NULL},
+                             {"type", NULL, OPTION_OPERAND, &words[2], 0, 0, 0, NULL},
+                             {"--packed", NULL, OPTION_FLAG, &is_packed, 0, 0, 0, NULL},
+                             {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
     job j;
-    int i, n = 0, ok, type = -1;
+    int i, ok, type = -1;
     memset(&j, 0, sizeof j);
     j.file = -1;
-    for (i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0) return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
-        if (strcmp(argv[i], "--packed") == 0) j.packed = 1;
-        else if (n < 4) words[n++] = argv[i];
-    }
-    for (i = 0; n == 3 && i < 4; i++)
+    words[2] = NULL, is_packed = 0; /* the fuzzer calls main more than once */
+    if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
+        return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+    j.packed = is_packed;
+    for (i = 0; words[2] && i < 4; i++)
         if (strcmp(words[2], names[i]) == 0) type = i;
-    if (type < 0) {
-        fputs("quantize: give IN, OUT and one of int8, bf16, f16, f32; see --help\n", stderr);
-        return 2;
-    }
+    if (type < 0) misuse("give IN, OUT and one of int8, bf16, f16, f32; see --help");
     if (output_is_same(words[0], words[1])) {
         fail(words[1], "is also the input file");
         return 2;
