@@ -17,6 +17,7 @@ POST /translate     q (a text, or a list), source (or "auto", if there is only o
 POST /detect        the source language, if there is only one; the confidence is always 0, because
                     the text is not examined
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
+GET  /              a page to translate in a browser (examples/web, if this file is in its repository)
 
 Bodies are JSON or urlencoded forms. Each line of a text is a paragraph and is translated sentence by
 sentence. The result has the same bytes as the output of `translate --document`; it does not depend on
@@ -47,6 +48,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from itertools import accumulate
+from pathlib import Path
 from urllib.parse import parse_qs
 
 try:
@@ -69,6 +71,9 @@ HEAD = 65536  # largest request line with headers, in bytes
 HEAD_END = re.compile(rb"\n\r?\n")
 SLICE = 4096  # the parser gets a body in pieces of this many bytes
 LOG_LENGTH, LOG_RATE = 4000, 60  # most characters of a message, most messages a minute
+PAGE = Path(__file__).resolve().parent.parent / "web"
+PAGE_TYPES = {"index.html": "text/html", "page.css": "text/css", "icon.svg": "image/svg+xml", "page.js": "text/javascript",
+              "server.js": "text/javascript", "transformer.js": "text/javascript"}
 NAMES = dict(pair.split("=") for pair in (
     "ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish "
     "de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian "
@@ -292,7 +297,8 @@ class Server:
     def __init__(self, options):
         self.options, self.metrics = options, Metrics()
         try:
-            self.languages = Languages([Translator(one, options) for one in options.models])
+            self.translators = [Translator(one, options) for one in options.models]
+            self.languages = Languages(self.translators)
         except (Error, ValueError) as e:
             raise SystemExit(f"server.py: {e}") from None
         self.keys = None
@@ -310,13 +316,21 @@ class Server:
             "language": {side: {"code": code, "name": name(code)}
                          for side, code in (("source", source), ("target", next(iter(pairs))))}}
         facts = {"/languages": self.languages.list(), "/frontend/settings": settings,
-                 "/health": {"status": "ok"}}
+                 "/health": {"status": "ok"},
+                 "/models.json": [{"sources": one.sources, "targets": one.targets} for one in self.translators]}
+        files = {"/" if name == "index.html" else f"/{name}": ((PAGE / name).read_bytes(), kind)
+                 for name, kind in PAGE_TYPES.items() if PAGE.is_dir()}
 
         async def fact(request):
             return answer(facts[request.scope["path"]])
 
+        async def file(request):
+            data, kind = files[request.scope["path"]]
+            return Response(data, media_type=kind, headers={"Cache-Control": "no-cache"})
+
         handlers = (("/translate", "POST", self.translate), ("/detect", "POST", self.detect),
-                    ("/metrics", "GET", self.report), *((path, "GET", fact) for path in facts))
+                    ("/metrics", "GET", self.report), *((path, "GET", fact) for path in facts),
+                    *((path, "GET", file) for path in files))
         cors = Middleware(
             CORSMiddleware, allow_origins=self.options.cors, allow_methods=["GET", "POST"],
             allow_headers=["*"], expose_headers=["Retry-After"], max_age=86400)
@@ -324,8 +338,7 @@ class Server:
             routes=[Route(path, self.answered(run), methods=[method])
                     for path, method, run in handlers],
             middleware=[cors] if self.options.cors else [], lifespan=self.lifespan,
-            exception_handlers={
-                HTTPException: lambda _, e: answer({"error": e.detail}, e.status_code)})
+            exception_handlers={HTTPException: self.no_route})
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _):
@@ -348,8 +361,20 @@ class Server:
             spent = time.perf_counter() - began
             # not request.url, because the client's Host header is a part of it
             self.metrics.request(request.scope["path"], response.status_code, spent)
+            self.log(request, response.status_code, spent)
             return response
         return run
+
+    async def no_route(self, request, error):
+        self.log(request, error.status_code, 0)
+        return answer({"error": error.detail}, error.status_code)
+
+    def log(self, request, status, seconds):
+        """Writes a line about a request that was answered, without its text and query."""
+        if self.options.log:
+            client, path = request.client.host if request.client else "-", request.scope["path"][:200]
+            Log.say(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {client} {request.method} {Log.printable(path)} {status} "
+                    f"{1000 * seconds:.0f} ms")
 
     async def body(self, request):
         body = bytearray()
@@ -653,9 +678,12 @@ class Log(logging.Handler):
         if len(text) > LOG_LENGTH:  # keeps the end, which is the important part of a traceback
             half = LOG_LENGTH // 2
             text = f"{text[:half]}\n... {len(text) - 2 * half} characters ...\n{text[-half:]}"
-        lines = ("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in text.split("\n"))
         with contextlib.suppress(OSError, ValueError):  # standard error may be closed
-            print("\n  ".join(lines), file=sys.stderr, flush=True)
+            print("\n  ".join(map(Log.printable, text.split("\n"))), file=sys.stderr, flush=True)
+
+    @staticmethod
+    def printable(line):
+        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def arguments():
@@ -696,10 +724,23 @@ def arguments():
     option("--connections", 1000, "most connections at a time; more get status 503 (default %(default)s)")
     option("--api-keys", None, "file with one key per line; requests must have one of the keys "
            "(default: none needed)", str)
+    parser.add_argument("--log", action="store_true",
+                        help="write a line to standard error for each request: time, client, path, status, duration")
     parser.add_argument("--cors", action="append", metavar="ORIGIN",
                         help="origin of pages that may use the server: https://x.org, or * for all; may be repeated "
                         "(default: none)")
     return parser.parse_args()
+
+
+class Listening(uvicorn.Server):
+    """Says where it listens as soon as it does."""
+
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        if self.started:
+            host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
+            with contextlib.suppress(OSError, ValueError):  # standard output may be closed
+                print(f"listening on http://{host}:{self.config.port}, {'page and ' * PAGE.is_dir()}API", flush=True)
 
 
 def main():
@@ -710,10 +751,14 @@ def main():
     Protocol.patience = options.read_timeout
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end
         signal.signal(each, lambda *_: None)
-    uvicorn.run(app, host=options.host, port=options.port, http=Protocol, ws="none",
-                log_config=None, log_level="warning", access_log=False, server_header=False,
-                limit_concurrency=options.connections,
-                timeout_graceful_shutdown=int(options.timeout + options.read_timeout) + 1)
+    server = Listening(uvicorn.Config(
+        app, host=options.host, port=options.port, http=Protocol, ws="none", log_config=None,
+        log_level="warning", access_log=False, server_header=False, limit_concurrency=options.connections,
+        timeout_graceful_shutdown=int(options.timeout + options.read_timeout) + 1))
+    with contextlib.suppress(KeyboardInterrupt):  # as uvicorn.run does
+        server.run()
+    if not server.started:
+        raise SystemExit(3)
 
 
 if __name__ == "__main__":

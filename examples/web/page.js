@@ -1,4 +1,6 @@
-// The page: choice of models, text, translation, attention. transformer.js translates in a Worker.
+// The page: choice of models, text, translation, attention. transformer.js translates in a Worker; if server.py serves
+// the page, the server translates, and the page needs no WebAssembly.
+import { Server } from "./server.js";
 import { load } from "./transformer.js";
 
 const SAMPLES = {
@@ -7,6 +9,7 @@ const SAMPLES = {
   zh: "火车晚了十分钟。如果明天下雨，我们就待在家里。\n\n他每天晚上都喝一杯牛奶。孩子们在公园里玩。",
 };
 const TYPING_MS = 80; // a pause in typing that starts a translation
+const TYPING_MS_SERVER = 300;
 const LONG = 200; // a text of this many sentences starts a second Worker; for less its start takes too long
 const BATCH_MS = 500; // time of a batch, after which its translations are shown
 const LARGEST_BATCH = 256; // sentences
@@ -39,7 +42,8 @@ function complain(text) { // shows an error message; "" removes it
 // ---- models ---------------------------------------------------------------------------------------------------------
 
 let worker;
-let model; // a Translator of transformer.js, or undefined
+let served = false; // whether server.py serves the page
+let model; // a Translator of transformer.js, a Server, or undefined
 let modelBytes; // a function that promises the model's bytes again
 let name = {}; // the model's title, and its languages from and to if its file name has them
 let kept = new Map(); // sentence: its translation, least recently used first
@@ -49,6 +53,13 @@ let loadings = 0;
 function describe(file) {
   const [, from, to] = /([a-z]{2,3})-([a-z]{2,3})[^/]*$/.exec(file) ?? [];
   return { title: from ? `${languages.of(from)} → ${languages.of(to)}` : file, from, to };
+}
+
+/** Describes a model of the server. Codes of models like NLLB's (deu_Latn) are shown as they are. */
+function describePair({ sources, targets }) {
+  const named = (codes) => codes.length > 1 ? `${codes.length} languages` : /[^a-z]/.test(codes[0]) ? codes[0] : languages.of(codes[0]);
+  const single = (codes) => codes.length > 1 ? undefined : codes[0];
+  return { title: `${named(sources)} → ${named(targets)}`, from: single(sources), to: single(targets) };
 }
 
 /** Returns the bytes of a model that comes with the page, from the cache or the network, and shows progress. */
@@ -85,7 +96,8 @@ function progress(text, share) {
   else $("progress").value = share;
 }
 
-/** Makes a file the page's model. If it is not a model, shows a message and keeps the old model. */
+/** Makes a file the page's model. If it is not a model, shows a message and keeps the old model. getBytes: promises the
+    file's bytes, or a Server. */
 async function use(button, described, getBytes) {
   const mine = ++loadings;
   complain("");
@@ -94,8 +106,8 @@ async function use(button, described, getBytes) {
   try {
     const bytes = await getBytes(progress);
     if (mine !== loadings) return false;
-    worker ??= startWorker();
-    const next = await load(bytes, { worker });
+    if (!served) worker ??= startWorker();
+    const next = served ? bytes : await load(bytes, { worker });
     if (mine !== loadings || !next.info.hasText) {
       next.close();
       if (mine === loadings) throw new Error("it takes ids, not text: it has no tokenizer");
@@ -151,6 +163,7 @@ function showModel() {
   for (const id of ["from", "to"])
     $(id).replaceChildren(...info.languages.map((code) => make("option", { value: code }, code)));
   $("from").parentElement.hidden = !info.needsSource;
+  $("to").parentElement.hidden = !info.needsTarget;
   options("layer", Math.max(info.decoderLayers, info.encoderLayers), false);
   $("layer").value = info.decoderLayers;
   options("head", info.heads, true);
@@ -172,24 +185,41 @@ async function listModels() {
   } catch {
     complain("models.json, the list of models, is not there. A file of your own can be used.");
   }
+  served = list.some((entry) => entry.sources);
+  showPlace();
   const buttons = list.map((entry) => {
-    const described = describe(entry.file);
-    const size = make("small", {}, megabytes(entry.bytes));
-    const button = make("button", { type: "button", value: entry.file }, described.title, size);
+    const described = served ? describePair(entry) : describe(entry.file);
+    const size = make("small", {}, served ? "on the server" : megabytes(entry.bytes));
+    const button = make("button", { type: "button", value: entry.file ?? "" }, described.title, size);
+    const open = served ? async () => new Server(entry) : (progress) => download(entry, described.title, progress);
     button.setAttribute("aria-pressed", false);
     button.addEventListener("click", async () => {
       if (!source.value && SAMPLES[described.from]) setText(SAMPLES[described.from]);
-      if (await use(button, described, (progress) => download(entry, described.title, progress))) remember(entry.file);
+      if (await use(button, described, open) && !served) remember(entry.file);
     });
     return [entry, described, button];
   });
   $("choices").prepend(...buttons.map(([, , button]) => button));
+  if (served) return buttons[0][2].click();
+  worker ??= startWorker(); // starts while the model is downloaded
+  navigator.serviceWorker?.register("sw.js").catch(() => undefined); // without it the page needs the network
   // Load the model of the last visit if it is cached
   for (const [entry, described, button] of buttons) {
     const url = new URL(`${entry.file}?${entry.check}`, document.baseURI).href;
     if (entry.file === remember() && (await globalThis.caches?.match(url)) && !loadings)
       use(button, described, (progress) => download(entry, described.title, progress));
   }
+}
+
+/** Says where texts go, and hides what the server does not do. */
+function showPlace() {
+  $("where").textContent = served ? `The server ${location.host} translates. The page sends it what you type.`
+    : "Translates in this page. What you type stays on this device.";
+  $("engine").textContent = served ? "The engine is one C header, which runs on the server." :
+    "The engine is one C header compiled to WebAssembly. The two models are small demonstrations for short, everyday " +
+    "sentences. After the first visit the page works offline.";
+  for (const id of ["own", "attention", "target-help"]) $(id).hidden = served;
+  if (served) target.removeAttribute("aria-describedby");
 }
 
 function remember(file) {
@@ -202,6 +232,7 @@ function remember(file) {
 }
 
 function useFile(file) {
+  if (served) return complain("The server translates with its own models.");
   return use(undefined, { ...describe(file.name), title: file.name }, () => {
     if (file.size >= LARGEST_FILE)
       throw new Error(`it has ${megabytes(file.size)}, a page can take ${megabytes(LARGEST_FILE)}`);
@@ -215,7 +246,7 @@ let running; // AbortController of the current translation
 let timer;
 let sentences = []; // the text's sentences: { begin, end, text, translation, error }
 
-function typed(pause = TYPING_MS) {
+function typed(pause = served ? TYPING_MS_SERVER : TYPING_MS) {
   mark();
   closeMenu();
   running?.abort(); // the text has changed
@@ -243,7 +274,7 @@ async function run() {
     sentences = found;
     const missing = [...new Set(found.filter((each) => !each.translation).map((each) => each.text))];
     const models = [model];
-    if (missing.length >= LONG) loadSecond(over.signal).then((second) => second && models.push(second));
+    if (missing.length >= LONG && !served) loadSecond(over.signal).then((second) => second && models.push(second));
     let [words, ms, shown, showing] = [0, 0, -1000, 0];
     show();
     for (let at = 0, count = 1; at < missing.length;) { // one sentence first, to show it soon; then batches of BATCH_MS
@@ -270,8 +301,8 @@ async function run() {
     const faults = found.filter((each) => each.translation.error);
     complain(faults.length ? `${faults.length} of ${found.length} not translated: ${faults[0].translation.error.message}` : "");
     if (missing.length) say(missing.slice(0, 20).map((sentence) => recall(sentence)?.text).join(" "));
-    const { used, total } = await model.memory();
-    $("memory").textContent = `memory ${megabytes(total)}, ${megabytes(used)} in use`;
+    const memory = await model.memory();
+    $("memory").textContent = memory ? `memory ${megabytes(memory.total)}, ${megabytes(memory.used)} in use` : "";
     document.documentElement.dataset.done = text.length; // tests wait for it
   } catch (error) {
     if (signal.aborted) return;
@@ -303,7 +334,8 @@ function countWords(text) {
 
 function showSpeed(words, ms, count) {
   const rate = Math.round((words / ms) * 1000).toLocaleString("en");
-  $("speed").textContent = `${count} ${count === 1 ? "sentence" : "sentences"} in ${Math.round(ms)} ms, ${rate} words/s`;
+  const unit = `${served ? "paragraph" : "sentence"}${count === 1 ? "" : "s"}`;
+  $("speed").textContent = `${count} ${unit} in ${Math.round(ms)} ms, ${rate} words/s`;
 }
 
 // ---- showing the translation ----------------------------------------------------------------------------------------
@@ -360,6 +392,7 @@ function between(before) {
 
 function makeSentence(translation) {
   const element = make("span");
+  if (!translation.pieces) return element.append(translation.text), element; // no attention is known
   for (const { segment, index, isWordLike } of wordsOf.segment(translation.text)) {
     if (!isWordLike) {
       element.append(segment);
@@ -653,7 +686,5 @@ addEventListener("drop", (event) => {
   if (file) useFile(file);
 });
 
-worker = startWorker(); // starts while the model is downloaded
 typed(0);
 listModels();
-navigator.serviceWorker?.register("sw.js").catch(() => undefined); // without it the page needs the network

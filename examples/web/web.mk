@@ -32,7 +32,7 @@ web-tools: $(CACHE)/web/bin/pytest
 $(CACHE)/web/bin/pytest:
 	python3 -m venv $(CACHE)/web && $(CACHE)/web/bin/pip install -q 'playwright>=1.55' 'pytest>=8'
 ## make test-web       the page in Chromium (make web-tools installs it); pictures go to build/web-screenshots
-test-web: web build/translate $(CACHE)/web/bin/pytest
+test-web: web build/translate $(CACHE)/web/bin/pytest python-package $(CACHE)/server/bin/pytest
 	@command -v $(CHROMIUM) > /dev/null || { echo "no $(CHROMIUM): make web-tools, or make test-web CHROMIUM=..."; exit 1; }
-	CHROMIUM=$$(command -v $(CHROMIUM)) $(CACHE)/web/bin/python -m pytest -q -p no:cacheprovider $(WEB_TESTS) tests/examples/web
+	CHROMIUM=$$(command -v $(CHROMIUM)) SERVER=$(CACHE)/server/bin/python $(CACHE)/web/bin/python -m pytest -q -p no:cacheprovider $(WEB_TESTS) tests/examples/web
 .PHONY: web wasi test-web-module web-tools test-web

@@ -30,14 +30,15 @@ TRANSLATE = ROOT / "build/translate"
 
 
 @contextlib.contextmanager
-def server(*options, models=(f"de:en={GERMAN}",), port=None, log=None):
+def server(*options, models=(f"de:en={GERMAN}",), port=None, log=None, stdout=subprocess.DEVNULL,
+           program=ROOT / "examples/server/server.py"):
     """Starts a server on a free port. Returns its process and port. log: the file for its messages."""
     if port is None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-    run = subprocess.Popen([sys.executable, ROOT / "examples/server/server.py", *models, "--port", str(port),
-                            *map(str, options)], stderr=log)
+    run = subprocess.Popen([sys.executable, program, *models, "--port", str(port),
+                            *map(str, options)], stdout=stdout, stderr=log)
     try:
         while True:
             assert run.poll() is None, "the server does not start"

@@ -4,6 +4,7 @@ line byte for byte: make test-server"""
 import http.client
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 import urllib.error
+from pathlib import Path
 
 import pytest
 from libretranslatepy import LibreTranslateAPI
@@ -82,6 +84,76 @@ def raw(port, data, timeout=20):
 def head(size, kind="application/json"):
     return (f"POST /translate HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {size}\r\n\r\n").encode()
+
+
+# ---- the page, and what is said of it --------------------------------------------------------------
+
+
+def test_the_page(both):
+    status, headers, data = ask(both, "/")
+    page = data.decode()
+    assert status == 200 and headers["content-type"].startswith("text/html") and '<textarea id="source"' in page
+    assert ask(both, "/", "HEAD")[::2] == (200, b"")
+    kinds = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+    seen, waiting = set(), re.findall(r'(?:href|src)="([^"]+)"', page)
+    while waiting:  # everything that the page imports, too
+        name = waiting.pop().removeprefix("./")
+        if name in seen:
+            continue
+        seen.add(name)
+        status, headers, data = ask(both, f"/{name}")
+        assert status == 200 and headers["content-type"].startswith(kinds[name.rsplit(".")[-1]]), name
+        waiting += re.findall(r'^import [^"]*"(\./[^"]+)"', data.decode(), re.M)
+    assert seen == {"page.css", "page.js", "server.js", "transformer.js", "icon.svg"}
+    assert ask(both, "/models.json")[2] == [{"sources": ["de"], "targets": ["en"]}, {"sources": ["zh"], "targets": ["en"]}]
+    for path in ("/server.py", "/web.c", "/..%2fserver%2fserver.py", "/page.png", "/index.html/x"):
+        assert ask(both, path)[0] == 404, path
+
+
+def test_says_where_it_listens_and_logs_requests(tmp_path):
+    with open(tmp_path / "log", "wb") as log, server("--log", log=log, stdout=subprocess.PIPE) as (run, port):
+        assert run.stdout.readline() == f"listening on http://127.0.0.1:{port}, page and API\n".encode()
+        translate(port, "Guten Tag.")
+        assert ask(port, "/nothing/%09%0Ahere?q=secret")[0] == 404
+        post(port, {"q": "secret"})
+    lines = (tmp_path / "log").read_text().splitlines()
+    kept = [re.sub(r"^[-\d]+ [:,\d]+ 127\.0\.0\.1 (.*) \d+ ms$", r"\1", line) for line in lines]
+    assert kept == ["POST /translate 200", r"GET /nothing/\t\nhere 404", "POST /translate 400"]
+
+
+def test_the_dockerfile_copies_what_there_is_and_runs(tmp_path):
+    """Follows the Dockerfile without Docker: each COPY into a folder, and the last command in it."""
+    lines = (ROOT / "examples/server/Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").split("\n")
+    last = max(i for i, line in enumerate(lines) if line.startswith("FROM "))
+    copies = [line.split()[1:] for line in lines if line.startswith("COPY ") and "--from" not in line]
+    for *sources, _ in copies:
+        assert all((ROOT / source).exists() for source in sources), sources
+    for line in lines[last:]:
+        if line.startswith("COPY ") and "--from" not in line:
+            *sources, target = line.split()[1:]
+            for source in sources:
+                shutil.copytree(ROOT / source, tmp_path / target.lstrip("/"), dirs_exist_ok=True)
+    program, = [json.loads(line.partition(" ")[2]) for line in lines if line.startswith("ENTRYPOINT ")]
+    models, = [json.loads(line.partition(" ")[2]) for line in lines if line.startswith("CMD ")]
+    assert program[0] == "python" and program[-2:] == ["--host", "0.0.0.0"]
+    path = tmp_path / program[1].lstrip("/")
+    models = [f"{one.partition('=')[0]}={tmp_path}{one.partition('=')[2]}" for one in models]
+    with server(models=models, program=path) as (_, port):
+        assert translate(port, "Guten Tag.") and ask(port, "/")[0] == 200
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+def test_the_systemd_unit(tmp_path):
+    text = (ROOT / "examples/server/transformer-server.service").read_text(encoding="utf-8")
+    assert "/opt/transformer/" in text
+    unit = tmp_path / "transformer-server.service"
+    (tmp_path / "venv/bin").mkdir(parents=True)
+    (tmp_path / "venv/bin/python").symlink_to(sys.executable)
+    unit.write_text(text.replace("/opt/transformer/", f"{tmp_path}/"), encoding="utf-8")
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True)
+    assert done.returncode == 0 and not re.findall(".*transformer-server.*", done.stderr), done.stderr
+    command = re.search("^ExecStart=(.*)", text, re.M)[1].split()
+    assert [Path(command[1]).name, *command[2:]] == ["server.py", "de:en=/opt/transformer/models/de-en.safetensors"]
 
 
 # ---- answers to clients ---------------------------------------------------------------------------

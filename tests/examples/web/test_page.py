@@ -23,6 +23,7 @@ from playwright.sync_api import expect, sync_playwright
 ROOT = Path(__file__).resolve().parents[3]
 SITE = ROOT / "build/web"
 PICTURES = ROOT / "build/web-screenshots"
+PICTURES.mkdir(parents=True, exist_ok=True)
 MODELS = {language: ROOT / f"examples/models/{language}-en.safetensors" for language in ("de", "zh")}
 CHOICE = {"de": "German → English", "zh": "Chinese → English"}
 UNDER = "/some/where/"  # A static host may serve the page from any path.
@@ -175,6 +176,51 @@ def sentences(language, count):
         a, b = draw.choice(units), draw.choice(units)
         made.add(joint.join(a[: draw.randint(1, len(a))] + b[draw.randint(0, len(b) - 1):]))
     return (found + sorted(made - set(found)))[:count]
+
+
+# ---- the same page, where server.py serves it -----------------------------------------------------------------------
+
+@pytest.fixture(scope="session")
+def served():
+    """Starts examples/server/server.py with both models; SERVER is a Python that has what it needs."""
+    command = [os.environ.get("SERVER", "python3"), ROOT / "examples/server/server.py", "--port", "5081",
+               *(f"{language}:en={path}" for language, path in MODELS.items())]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "build/python")})
+    try:
+        yield re.match("listening on (http://[^,]*)", run.stdout.readline())[1]
+    finally:
+        run.terminate()
+        run.wait()
+
+
+def test_the_server_translates_without_webassembly(browser, served):
+    wrong = []
+    context = browser.new_context(viewport={"width": 960, "height": 640})
+    context.add_init_script("delete globalThis.WebAssembly; delete globalThis.Worker;"
+                            "addEventListener('securitypolicyviolation', (e) => console.error('CSP', e.violatedDirective, e.blockedURI))")
+    page = context.new_page()
+    page.on("console", lambda m: m.type in ("error", "warning") and wrong.append(m.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda r: r.url.startswith(served) or wrong.append(f"asked for {r.url}"))
+    page.goto(served)
+    expect(page.locator("#choices [aria-pressed=true]")).to_contain_text(CHOICE["de"])
+    expect(page.locator("#where")).to_contain_text("The page sends it what you type.")
+    for hidden in ("#own", "#attention", "#target-help"):
+        expect(page.locator(hidden)).to_be_hidden()
+    page.click("#sample")
+    settle(page)
+    sample = page.input_value("#source")
+    assert len(sample) > 100 and lines(page) == native(sample)
+    page.screenshot(path=PICTURES / "10-server.png", full_page=True)
+    text = "Guten Tag. Wie geht es dir?\n\n  Ja.\r\nDanke."
+    assert [line for line in put(page, text) if line] == [line for line in native(text.replace("\r", "")) if line]
+    choose(page, "zh")
+    assert put(page, "火车晚了十分钟。") == native("火车晚了十分钟。", "zh")
+    assert wrong == []
+    # a line that the server refuses, between two that it does not
+    assert put(page, f"孩子们在公园里玩。\n{'孩' * 3000}\n我是学生。")[::2] == native("孩子们在公园里玩。\n我是学生。", "zh")
+    expect(page.locator("#message")).to_contain_text("1 of 3 not translated")
+    context.close()
 
 
 # ---- behaviour ------------------------------------------------------------------------------------------------------
@@ -628,7 +674,6 @@ NAMES = """() => [...document.querySelectorAll("button, input, select, textarea,
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1100, 360])
 def test_pictures_contrast_and_names(open_page, scheme, width):
-    PICTURES.mkdir(exist_ok=True)
     page = open_page(color_scheme=scheme, viewport={"width": width, "height": 780}, has_touch=width < 400)
 
     def look(name):
@@ -665,7 +710,6 @@ def test_pictures_contrast_and_names(open_page, scheme, width):
 
 def test_picture_of_the_readme(open_page):
     """Makes build/web-screenshots/page.png, which is kept as examples/web/page.png."""
-    PICTURES.mkdir(exist_ok=True)
     page = open_page(viewport={"width": 960, "height": 860})
     choose(page, "de")
     page.locator(".word", has_text="hospital").focus()
@@ -689,7 +733,6 @@ def right_to_left():
 
 @pytest.mark.parametrize("width", [1100, 360])
 def test_right_to_left(open_page, width):
-    PICTURES.mkdir(exist_ok=True)
     page = open_page(viewport={"width": width, "height": 780})
     page.set_input_files("#file", {"name": "toy-ar.safetensors", "mimeType": "", "buffer": right_to_left()})
     expect(page.locator("#own-name")).to_have_text("toy-ar.safetensors")
