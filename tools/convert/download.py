@@ -85,6 +85,15 @@ class Progress:
             self.width = 0
 
 
+@contextlib.contextmanager
+def disk_errors() -> Iterator[None]:
+    """Turns what the disk refuses into a message."""
+    try:
+        yield
+    except OSError as error:
+        raise DownloadError(f"{error.filename or cache_folder()}: {error.strerror or error}") from None
+
+
 def cache_folder() -> Path:
     """Returns the folder that keeps downloaded models."""
     home = os.environ.get("XDG_CACHE_HOME") or (os.environ.get("LOCALAPPDATA") if os.name == "nt" else None)
@@ -96,8 +105,13 @@ def cache_folder() -> Path:
 def locked(path: Path, progress: Progress, what: str) -> Iterator[None]:
     """Holds the lock of path, which the system frees when the process ends. The empty file stays, because a
     waiting process would hold the lock of a removed file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab") as file:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "ab")
+    except PermissionError:  # a cache that nobody here can write needs no lock
+        yield
+        return
+    with file:
         try:
             import fcntl
         except ImportError:
@@ -290,7 +304,8 @@ def get_file(one: RemoteFile, folder: Path, progress: Progress) -> None:
     if one.sha256 is None and one.unpacked_sha256 is None and one.check is None:
         raise DownloadError(f"{one.url}: its list has no SHA-256, so the file cannot be verified")
     if one.packed:
-        zstd_reader(open(os.devnull, "rb"))
+        with open(os.devnull, "rb") as nothing:
+            zstd_reader(nothing)  # before the download, because the package may be missing
     identity = hashlib.sha256(f"{one.url} {one.sha256} {one.unpacked_sha256}".encode()).hexdigest()[:16]
     part, new = folder / f".{one.name}.{identity}.part", folder / f".{one.name}.new"
     try:

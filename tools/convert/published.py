@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import Any, Iterable, Sequence
 
 from . import hub
-from .download import (DownloadError, Progress, RemoteFile, cache_folder, get_bytes, get_file, locked, megabytes, sha256,
+from .download import (DownloadError, Progress, RemoteFile, cache_folder, disk_errors, get_bytes, get_file, locked, megabytes, sha256,
                        write_whole)
 from .untrusted import ConvertError, brief, check_zip, parse_json, read_object, visible
 
@@ -94,6 +94,21 @@ def rank_of_version(version: str) -> tuple[list[int], bool]:
 
 
 # ---------------------------------------------------------------------------------------- the sources
+DESKTOP = {"env.appinfo.OS": "Linux", "env.channel": "release"}
+
+
+def is_for_desktop(expression: Any) -> bool:
+    """Whether a record's filter_expression selects a released Firefox that is not Android's. Some pairs have a
+    better model for computers and a smaller one for telephones. A term that is not known selects nothing."""
+    def holds(term: str) -> bool:
+        found = re.fullmatch(r"\s*([\w.]+)\s*([!=])=\s*'([^']*)'\s*", term)
+        return found is not None and found[1] in DESKTOP and (DESKTOP[found[1]] == found[3]) == (found[2] == "=")
+
+    if not isinstance(expression, str):
+        return expression is None
+    return not expression.strip() or any(all(map(holds, one.split("&&"))) for one in expression.split("||"))
+
+
 class Firefox:
     """Firefox's models: a list of records (Remote Settings), a record for each file."""
 
@@ -152,7 +167,7 @@ class Firefox:
         """Returns None for a record that is not for this program: of another kind of file, another major version
         or another release of Firefox, or without a field."""
         attachment = record.get("attachment") if isinstance(record, dict) else None
-        if not isinstance(attachment, dict) or record.get("filter_expression"):
+        if not isinstance(attachment, dict) or not is_for_desktop(record.get("filter_expression")):
             return None
         pair = record.get("sourceLanguage"), record.get("targetLanguage")
         kind, version, architecture = (record.get(key) for key in ("fileType", "version", "architecture"))
@@ -413,7 +428,7 @@ def fetch(name: str, architecture: str | None, offline: bool | None) -> tuple[Pa
                             + " and ".join(f"{source}:{name_of(one.pair)}" for one in found)
                             + ", and give both files to translate")
     (release,) = found
-    with locked(pair_folder(source, release.pair).with_suffix(".lock"), progress, str(release)):
+    with disk_errors(), locked(pair_folder(source, release.pair).with_suffix(".lock"), progress, str(release)):
         about = get_release(release, offline, progress)
         return SOURCES[source]().input(release.folder, release), about
 
@@ -426,7 +441,7 @@ def download(source_language: str, target_language: str, *, source: str = "firef
     the command transformer-model; without quiet, progress and licence are printed on standard error. Raises
     ConvertError."""
     pair, off, progress = (source_language, target_language), is_offline(offline), Progress(quiet)
-    try:
+    with disk_errors():
         found: list[Release] = []
         if not update and not off:
             kept = [one for one in cached_releases(source) if one.pair == pair and architecture in (None, one.architecture)]
@@ -434,8 +449,6 @@ def download(source_language: str, target_language: str, *, source: str = "firef
                 found, off = [choose(kept, pair, architecture)], True
         found = found or find(source, pair, architecture, off, records_url)
         paths = [get_model(one, None, off, progress) for one in found]
-    except OSError as error:
-        raise DownloadError(f"{error.filename or cache_folder()}: {error.strerror or error}") from None
     return paths[0] if len(paths) == 1 else (paths[0], paths[1])
 
 
@@ -481,7 +494,7 @@ def run_list(options: argparse.Namespace) -> None:
         here = "cached" if any(one.pair == pair for one in kept) else ""
         size = megabytes(best.size) if best.size else ""
         print(f"{name_of(pair):<12} {best.version:<6} {best.architecture or '':<12} {size:>9}  {here}".rstrip())
-    print(f"{len(pairs)} pairs. Other pairs lead through English, as two files: transformer-model get de-fr", file=sys.stderr)
+    print(f"{len(pairs)} pair{'s' * (len(pairs) > 1)}. Other pairs lead through English, as two files: transformer-model get de-fr", file=sys.stderr)
 
 
 def run_info(options: argparse.Namespace) -> None:
@@ -561,12 +574,10 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse_arguments(arguments)
     try:
-        options.run(options)
+        with disk_errors():
+            options.run(options)
     except ConvertError as error:
         print("transformer-model: " + "\n".join(map(visible, str(error).split("\n"))), file=sys.stderr)
-        return 1
-    except OSError as error:
-        print(f"transformer-model: {visible(str(error.filename or cache_folder()))}: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("transformer-model: interrupted; the next run continues the download", file=sys.stderr)

@@ -264,7 +264,7 @@ def download(source_language: str, target_language: str, *, source: str = "firef
     architecture is "tiny", "base-memory" or "base" (None: the best one). update asks for a newer version.
     offline opens no connection; None means the environment variable TRANSFORMER_MODEL_OFFLINE. Progress and
     licence are printed on standard error unless quiet is true. Raises transformer_h.convert.download.DownloadError.
-    Needs numpy, pyyaml and zstandard: pip install "transformer-h[download]"."""
+    Needs further packages: pip install "transformer-h[download]"."""
     from .convert.published import download as run
     return run(source_language, target_language, source=source, architecture=architecture, update=update,
                offline=offline, records_url=records_url, quiet=quiet)
