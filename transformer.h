@@ -13244,6 +13244,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Added
      - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,
        --prefix chooses. A message that asks for settings ends with the command to complete.
+     - Python: translate_document, progress, a repr that tells file, sizes and languages, signatures with
+       all options, generators where lists are taken.
      - server.py serves the page of examples/web at /, says where it listens, and logs requests with
        --log. It has a Dockerfile and a unit of systemd. It needs uvicorn 0.53 and Python 3.10.
      - convert.py says if a vocabulary looks like single characters and src_text is not given.

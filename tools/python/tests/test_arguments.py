@@ -109,6 +109,9 @@ IDS = [[5, 6]]
     (lambda m: m.encode(["Ja.", [5]]), r"source\[1\] is list, expected str"),
     (lambda m: m.encode([[5, 6.0]]), r"source\[0\]\[1\] is float, expected int"),
     (lambda m: m.encode([[5, True]]), r"source\[0\]\[1\] is bool, expected int"),
+    (lambda m: m.translate("Ja.", progress=5), "progress is int, expected a function"),
+    (lambda m: m.translate_document(["Ja."]), "text is list, expected str"),
+    (lambda m: m.translate_document("Ja.", n_best=2), "n_best is no option of translate_document"),
     (lambda m: m.encode(np.zeros((2, 2))), "source is an array of float64"),
     (lambda m: m.encode(np.zeros(2, np.int32)), r"source is an array of int32 \[2\]"),
     (lambda m: m.forward(IDS, [[2], "x"]), r"target\[1\] is str, expected a row of ids"),
@@ -142,7 +145,7 @@ def test_wrong_types_are_named(german, call, message):
     (lambda m: m.translate(["Ja."], prefix=["a", "b"]), "2 prefixes for 1 texts"),
     (lambda m: m.score("Ja.", "Yes.", batch=-1), "batch is -1"),
     (lambda m: m.encode([[5, 2 ** 31]]), r"source\[0\]\[1\] is 2147483648"),
-    (lambda m: m.encode(np.array([[5, 2 ** 40]])), "source is 1099511627776"),
+    (lambda m: m.encode(np.array([[5, 6], [2 ** 40, 7]])), r"source\[1\]\[0\] is 1099511627776"),
     (lambda m: m.encode(np.broadcast_to(np.int32(5), (10 ** 6, 10 ** 6))), "source has 1000000 rows of 1000000 ids"),
     (lambda m: m.encode(IDS, source_language="de"), "need texts"),
     (lambda _: Model(GERMAN, weights="f8"), "weights is 'f8', expected f32 or f16 or bf16 or i8"),
@@ -281,7 +284,7 @@ def fuzz(seed, calls, folder):
     drawn, kinds = random.Random(seed), pool(folder)
     options = {**{name: 0 for name in transformer_h.Options.__annotations__}, "n_best": 0, "unheard_of": 0}
     # name, parameters: of each the kinds that fit, and optional ones
-    methods = {"translate": (["text"], list(options)), "stream": (["text"], list(options)),
+    methods = {"translate": (["text"], list(options)), "translate_document": (["text"], list(options)), "stream": (["text"], list(options)),
                "score": (["text", "text"], ["per_token", "batch", "source_language", "target_language", "tokens"]),
                "tokenize": (["text"], ["target", "source_language", "target_language", "tokens"]),
                "encode": (["rows"], ["source_language", "target_language"]),

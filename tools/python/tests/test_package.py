@@ -1,5 +1,6 @@
 """The package against the command line's bytes. Run in the repository: make test-package"""
 
+import inspect
 import json
 import pickle
 import signal
@@ -70,13 +71,13 @@ def test_prefix(german, tmp_path):
     assert german.translate(lines, prefix=prefixes) == command_line("--prefix", tmp_path / "prefix", lines=lines)
 
 
-def with_decoding(path, decoding):
-    """The German model whose file says this of decoding."""
+def with_config(path, **more):
+    """The German model, whose file has more keys in its config."""
     data = GERMAN.read_bytes()
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + size])
     config = json.loads(header["__metadata__"]["transformer.config"])
-    header["__metadata__"]["transformer.config"] = json.dumps({**config, "decoding": decoding})
+    header["__metadata__"]["transformer.config"] = json.dumps({**config, **more})
     text = json.dumps(header, ensure_ascii=False).encode()
     text += b" " * (-(8 + len(text)) % 64)
     path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
@@ -84,7 +85,7 @@ def with_decoding(path, decoding):
 
 
 def test_what_the_file_says_of_decoding(tmp_path):
-    path = with_decoding(tmp_path / "model", {"beam": 3, "length_penalty": 1.5, "no_repeat_ngram": 1, "max_length": 9})
+    path = with_config(tmp_path / "model", decoding={"beam": 3, "length_penalty": 1.5, "no_repeat_ngram": 1, "max_length": 9})
     found = command_line(model=path)
     assert found != command_line() and found != command_line("--beam", 3, model=GERMAN)
     with Model(path) as model:
@@ -106,6 +107,80 @@ def test_sentences_are_those_of_document(german):
     joined = [transformer_h.join_sentences(german.translate(each)) for each in split]
     assert joined == command_line("--document", lines=paragraphs)
     assert transformer_h.join_sentences(["你好。", "再见！", "", "Bye."]) == "你好。再见！Bye."
+
+
+def test_a_document_is_the_command_lines(german):
+    text = "\n".join(["  " + " ".join(LINES[:40]), "", " \t", "Am 3. Mai. Es regnet.\r", *LINES[:3], "", "你好。再见！ Ja."])
+    for whole in (text, text + "\n", "", "\n\n", "Ja."):
+        expected = subprocess.run([ROOT / "build/translate", GERMAN, "--document", "--beam", "2"], input=whole.encode(),
+                                  capture_output=True, check=True).stdout.decode()
+        for more in ({}, {"threads": 2, "batch": 3}):
+            found = german.translate_document(whole, beam=2, **more)
+            assert (found if found.endswith("\n") or not found else found + "\n") == expected
+            assert found.count("\n") == whole.count("\n")
+    seen = []
+    german.translate_document(text, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1] == sum(len(transformer_h.split_sentences(line)) for line in text.split("\n"))
+    with pytest.raises(Error, match="^line 3: text has 303 tokens") as caught:
+        german.translate_document("Ja.\n\nJa. " + "und " * 300, max_source=20)
+    assert caught.value.status == Status.E_TOO_LONG and caught.value.index is None
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_progress(german, threads):
+    seen = []
+    expected = german.translate(LINES)
+    assert german.translate(LINES, threads=threads, batch=3, progress=lambda *both: seen.append(both)) == expected
+    done, total = zip(*seen)
+    assert set(total) == {len(LINES)} and list(done) == sorted(set(done)) and done[-1] == len(LINES) and len(done) > 3
+    with pytest.raises(KeyError):
+        german.translate(LINES, threads=threads, batch=3, progress=lambda done, total: {}[done])
+
+
+def test_iterators_are_taken_where_lists_are(german):
+    def each(values):
+        return (value for value in values)
+    assert german.translate(each(LINES[:5])) == german.translate(LINES[:5])
+    assert german.translate(each(["Ja.", "Nein."]), prefix=each(["", "Oh"])) == german.translate(["Ja.", "Nein."], prefix=["", "Oh"])
+    assert german.score(each(["Ja.", "Nein."]), each(["Yes.", "No."])) == german.score(["Ja.", "Nein."], ["Yes.", "No."])
+    assert transformer_h.join_sentences(each(["A.", "B."])) == "A. B."
+    rows = [[5, 6, 7], [8, 9]]
+    for found, wanted in zip(german.encode(each(rows)), german.encode(rows)):
+        assert np.array_equal(found, wanted)
+    for found, wanted in zip(german.encode(each(["Ja.", "Nein."])), german.encode(["Ja.", "Nein."])):
+        assert np.array_equal(found, wanted)
+    assert np.array_equal(german.forward(each(rows), each(map(each, rows))), german.forward(rows, rows))
+
+
+def test_repr(german, tmp_path):
+    assert repr(german) == (f"Model({str(GERMAN)!r}: 7.3 MB, 4 + 2 layers, width 256, 4 heads, vocabulary of 6000 tokens)")
+    with Model(TOY.read_bytes()) as model:
+        assert repr(model).startswith("Model(<bytes>: ") and "vocabularies of 9 and 10 tokens" in repr(model)
+    assert repr(model).endswith(", closed)")
+    codes = {f"{letter}{letter}": 10 + i for i, letter in enumerate("abcdefghij")}
+    with Model(with_config(tmp_path / "many", languages=codes, src_language="target")) as model:
+        assert repr(model).endswith("tokens, 10 languages: aa, bb, cc, dd, ee, ff, gg, hh, ...)")
+
+
+def test_signatures_and_docstrings():
+    def parameters(function):
+        return inspect.signature(function).parameters
+    given = parameters(Model.translate)
+    assert not any(one.kind == one.VAR_KEYWORD for one in given.values())
+    assert {*given} == {"self", "text", "n_best", *transformer_h.Options.__annotations__}
+    assert all(one.default is None for name, one in given.items() if name in transformer_h.Options.__annotations__)
+    assert {"beam", "n_best", "threads", "prefix", "sample"}.isdisjoint(parameters(Model.stream)) and "max_length" in parameters(Model.stream)
+    assert "prefix" not in parameters(Model.translate_document) and "beam" in parameters(Model.translate_document)
+    told = parameters(transformer_h.export)
+    assert list(told)[:6] == ["module", "path", "example_src", "example_tgt", "start", "end"] and "src_sentencepiece" in told
+    assert "padding_idx" in transformer_h.export.__doc__
+    for name in transformer_h.__all__:
+        one = getattr(transformer_h, name)
+        assert name == "__version__" or len(one.__doc__) > 25, name
+        for method in vars(one).values() if inspect.isclass(one) and one.__module__ == "transformer_h" else ():
+            if inspect.isfunction(method) and not method.__name__.startswith("_"):
+                assert len(method.__doc__) > 40 and not any(
+                    each.kind == each.VAR_KEYWORD for each in parameters(method).values()), method
 
 
 def test_tokens_and_a_model_from_memory():

@@ -16,18 +16,20 @@ few decoding steps. The results of a sentence do not depend on threads, batch or
 from __future__ import annotations
 
 import enum
+import inspect
 import os
 import sys
 import threading
 from operator import index
 from pathlib import Path
-from typing import (TYPE_CHECKING, Any, Iterator, Literal, Mapping, NamedTuple, NoReturn,
-                    Sequence, TypedDict, Union, overload)
+from typing import (TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple,
+                    NoReturn, Sequence, TypedDict, Union, overload)
 
 from ._transformer import ffi, lib
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
     from typing_extensions import Unpack
 
 __all__ = ["Error", "Hypothesis", "Model", "Status", "cpu", "download", "export", "get_include",
@@ -39,7 +41,7 @@ Status = enum.IntEnum("Status", {  # type: ignore[misc]
     if not name.endswith("_COUNT")})
 Status.__doc__ = "Why a call failed: Status.E_TOO_LONG is TFM_E_TOO_LONG of the header."
 
-Ids = Union[Sequence[Sequence[int]], "np.ndarray"]
+Ids = Union[Iterable[Iterable[int]], "np.ndarray"]
 STEPS = 8  # between looks at Ctrl-C
 MOST_THREADS = 1024
 FULL_BATCH_SOURCE = 512  # tokens of a text in a whole batch
@@ -78,12 +80,13 @@ class Options(TypedDict, total=False):
     source_language: str | None
     target_language: str | None
     greedy: bool
-    prefix: str | Sequence[str] | None
+    prefix: str | Iterable[str] | None
     sample: bool
     seed: int | None
     max_source: int
     tokens: bool
     on_error: Literal["raise", "return"]
+    progress: Callable[[int, int], Any] | None
     # fields of tfm_decode_options
     max_length: int | None
     min_length: int | None
@@ -117,6 +120,20 @@ _NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed":
           "prefix_bias": "prefix", "min_alternative_prob": "alternatives", "keep_end": "tokens"}
 _APART = [("sample", other) for other in ("beam", "patience", "stop", "alternatives", "prefix_bias")] + [
     ("n_best", "alternatives"), ("prefix_bias", "alternatives")]
+
+
+def _with_options(*without: str) -> Callable[[Any], Any]:
+    """Shows the fields of Options in a method's signature, in the place of **options, for help() and
+    editors. without: the options that the method does not take."""
+    def decorate(method: Any) -> Any:
+        own = inspect.signature(method)
+        kept = [one for one in own.parameters.values() if one.kind != one.VAR_KEYWORD]
+        options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None,
+                                     annotation=getattr(kind, "__forward_arg__", kind))
+                   for name, kind in Options.__annotations__.items() if name not in without]
+        method.__signature__ = own.replace(parameters=kept + options)
+        return method
+    return decorate
 
 
 # ---- what arguments have to be: an argument of a wrong type or size never gets to the library
@@ -240,7 +257,7 @@ def split_sentences(paragraph: str) -> list[str]:
     return found
 
 
-def join_sentences(sentences: Sequence[str]) -> str:
+def join_sentences(sentences: Iterable[str]) -> str:
     """Joins translated sentences to a paragraph, with spaces between them if their script has spaces."""
     text = b""
     for data in _texts("sentences", sentences):
@@ -250,10 +267,37 @@ def join_sentences(sentences: Sequence[str]) -> str:
     return text.decode("utf-8", "surrogatepass")
 
 
-def export(*args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Writes a live PyTorch module as a model file: see transformer_h.exporting.export."""
-    from .exporting import export as run
-    return run(*args, **kwargs)
+def export(module: torch.nn.Module, path: str | os.PathLike[str], example_src: torch.Tensor,
+           example_tgt: torch.Tensor, *, start: int, end: int, src_pad: int | None = None,
+           tgt_pad: int | None = None, src_vocabulary: Iterable[str] | None = None,
+           tgt_vocabulary: Iterable[str] | None = None,
+           src_sentencepiece: str | os.PathLike[str] | None = None,
+           tgt_sentencepiece: str | os.PathLike[str] | None = None,
+           call: Callable[..., Any] | None = None, config: Mapping[str, Any] | None = None,
+           dtype: Literal["f32", "f16", "bf16"] = "f32", about: Mapping[str, str] | None = None
+           ) -> dict[str, Any]:
+    """Writes a live PyTorch module as a model file at path, and returns its config.
+
+    example_src and example_tgt are ids of example sentences: [B, S] and [B, T], or [S, B] and [T, B],
+    as module(example_src, example_tgt) takes them. Give several rows of several tokens, without pads
+    if the module's masks are arguments. If the module is called in another way, pass a function
+    call(module, example_src, example_tgt). start and end are the ids that targets begin and end with.
+    src_pad and tgt_pad are by default the padding_idx of the embeddings. A vocabulary is a list of
+    tokens; NAME_sentencepiece is the path of a SentencePiece model. config has further keys of the
+    model file's config (src_text ...). dtype is "f32", "f16" or "bf16".
+
+    The function finds out from the module: sizes, heads, norm order, eps, activation, norms around
+    embeddings and their scale, positions (as a formula if a known one gives the table), and which
+    layer makes the logits. Raises exporting.ExportError, and writes nothing, if a part of the module has no
+    place in a model file, or if the file's logits differ from the module's; the message then names
+    the first layer that differs.
+    """
+    src_tokens, tgt_tokens = (
+        None if value is None else [each.decode("utf-8", "surrogatepass") for each in _texts(name, value)]
+        for name, value in (("src_vocabulary", src_vocabulary), ("tgt_vocabulary", tgt_vocabulary)))
+    from .exporting import write_module
+    return write_module(module, path, example_src, example_tgt, start, end, src_pad, tgt_pad, src_tokens,
+                        tgt_tokens, src_sentencepiece, tgt_sentencepiece, call, config, dtype, about)
 
 
 def download(source_language: str, target_language: str, *, source: str = "firefox", architecture: str | None = None,
@@ -398,8 +442,9 @@ class _Batch:
                                 "[rows, width]")
             self.rows, self.width = self.shaped(name, *rows.shape)
             if rows.size:
-                for extreme in (rows.min(), rows.max()):
-                    _integer(name, extreme)
+                for extreme in (rows.argmin(), rows.argmax()):
+                    i, k = divmod(int(extreme), self.width)
+                    _integer(f"{name}[{i}][{k}]", rows[i, k])
             self.ids, self.lengths = _new("int32_t[]", rows.size), _new("int32_t[]", self.rows)
             numpy.frombuffer(ffi.buffer(self.ids), numpy.int32)[:] = rows.ravel() if rows.size else []
             self.lengths[0:self.rows] = [self.width] * self.rows
@@ -480,12 +525,26 @@ class Model:
                 _wrong("path", path, "str, os.PathLike, or the bytes of a file")
             status = lib.tfm_model_load_file(place, _no_nul("path", os.fsencode(path)), options, err)
         _check(status, err)
+        self._name = "<bytes>" if isinstance(path, bytes) else repr(os.fspath(path))
+        self._size = len(path) if isinstance(path, bytes) else os.path.getsize(path)
         self._model: Any = ffi.gc(place[0], lib.tfm_model_free)
         self._config = _config_of(lib.tfm_model_config(self._model))
         self._defaults = ffi.new("tfm_decode_options *")
         lib.tfm_decode_defaults(self._model, self._defaults)
         self._idle: list[_Worker] = []
         self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        """The file, its size, and what the config says of layers, width, vocabularies and languages."""
+        c, languages = self._config, list(self._config["languages"])
+        sizes = list(dict.fromkeys((c["src_vocab_size"], c["tgt_vocab_size"])))
+        said = [f"{self._size / 1e6:.1f} MB", f"{c['n_encoder_layers']} + {c['n_decoder_layers']} layers",
+                f"width {c['d_model']}", f"{c['n_heads']} heads",
+                f"{'vocabularies' if len(sizes) > 1 else 'vocabulary'} of {' and '.join(map(str, sizes))} tokens"]
+        if languages:
+            more = ", ..." if len(languages) > 8 else ""
+            said.append(f"{len(languages)} languages: {', '.join(languages[:8])}{more}")
+        return f"Model({self._name}: {', '.join(said)}{', closed' if self._model is None else ''})"
 
     def __enter__(self) -> Model:
         return self
@@ -525,14 +584,17 @@ class Model:
     def translate(  # type: ignore[overload-overlap]
         self, text: str, *, n_best: int, **options: Unpack[Options]) -> list[Hypothesis]: ...
     @overload
-    def translate(self, text: Sequence[str], *, n_best: None = None, **options: Unpack[Options]
+    def translate(self, text: Iterable[str], *, n_best: None = None, **options: Unpack[Options]
                   ) -> list[str]: ...
     @overload
-    def translate(self, text: Sequence[str], *, n_best: int, **options: Unpack[Options]
+    def translate(self, text: Iterable[str], *, n_best: int, **options: Unpack[Options]
                   ) -> list[list[Hypothesis]]: ...
 
-    def translate(self, text: str | Sequence[str], *, n_best: int | None = None, **options: Any) -> Any:
-        """Translates a text, or each text of a list. The translation of a blank text is empty.
+    @_with_options()
+    def translate(self, text: str | Iterable[str], *, n_best: int | None = None, **options: Any) -> Any:
+        """Translates a text, or each text of a list or another iterable. The translation of a blank text is
+        empty. Models expect one sentence at a time: for a text of several sentences, call
+        translate_document.
 
         n_best returns a list of that many Hypothesis for each text, instead of a string: at most beam, or
         with sample that many independent samples. alternatives also returns lists of Hypothesis: the
@@ -543,6 +605,8 @@ class Model:
         file. prefix is the beginning of each translation. sample draws tokens instead of searching; text
         i of a list has the seed seed + i + 1, as line i + 1 of the command line. max_source (4096) is the
         largest number of tokens of a text. With tokens, texts are tokens with spaces between them.
+        progress is a function that is called after each batch with two numbers: how many texts are done,
+        and how many there are. With several threads, any of them calls it, one at a time.
 
         The other options are fields of tfm_decode_options of the header, under their names: beam,
         length_penalty, max_length, no_repeat_ngram ... (transformer_h.Options has all). If an option is
@@ -554,15 +618,18 @@ class Model:
         TypeError or ValueError.
         """
         one, texts = _one_or_more("text", text)
+        options = {name: value for name, value in options.items() if value is not None}
         threads = _integer("threads", options.pop("threads", 1), 1, MOST_THREADS)
         on_error = options.pop("on_error", "raise")
         _choice("on_error", on_error, {"raise": 0, "return": 0})
-        prefix = options.pop("prefix", None)
+        progress, prefix = options.pop("progress", None), options.pop("prefix", None)
+        if progress is not None and not callable(progress):
+            _wrong("progress", progress, "a function of two numbers")
         prefixes = None if prefix is None else _one_or_more("prefix", prefix)[1]
         if prefixes is not None and len(prefixes) != len(texts):
             raise ValueError(f"{len(prefixes)} prefixes for {len(texts)} texts")
         job = self._job(n_best, prefixes, options)
-        results = self._run(texts, job, threads)
+        results = self._run(texts, job, threads, progress)
         if on_error == "raise":
             fault = next((each for each in results if isinstance(each, Error)), None)
             if fault:
@@ -571,6 +638,29 @@ class Model:
             results = [each if isinstance(each, Error) else each[0].text if each else ""
                        for each in results]
         return results[0] if one else results
+
+    @_with_options("on_error", "prefix", "alternatives", "min_alternative_prob", "prefix_bias", "tokens", "keep_end")
+    def translate_document(self, text: str, **options: Any) -> str:
+        """Translates a text of paragraphs, one on a line, sentence by sentence, and returns it with the
+        same lines: the bytes of `translate --document`. Options are those of translate that give one
+        translation of each sentence; progress counts sentences.
+
+        Raises Error for the first sentence that fails; its message has the number of the line.
+        """
+        allowed = inspect.signature(Model.translate_document).parameters
+        for name in options:
+            if name not in allowed or name == "text":
+                raise TypeError(f"{name} is no option of translate_document")
+        _text("text", text)
+        lines = [split_sentences(line) for line in text.split("\n")]
+        try:
+            found = iter(self.translate([sentence for line in lines for sentence in line], **options))
+        except Error as error:
+            if error.index is None:
+                raise
+            numbers = [number for number, line in enumerate(lines, 1) for _ in line]
+            raise Error(error.status, f"line {numbers[error.index]}: {error.message}") from None
+        return "\n".join(join_sentences([next(found) for _ in line]) for line in lines)
 
     def _job(self, n_best: Any, prefixes: list[bytes] | None, given: dict[str, Any]) -> _Job:
         """Checks the options that are given, and puts them over the model's."""
@@ -636,15 +726,16 @@ class Model:
             return _number(name, value)
         return _flag(name, value) if name in _FLAGS else _integer(name, value, 0)
 
-    def _run(self, data: list[bytes], job: _Job, threads: int) -> list[Any]:
+    def _run(self, data: list[bytes], job: _Job, threads: int, progress: Any) -> list[Any]:
         """Texts sorted by length in batches; workers take them."""
         results: list[Any] = [[]] * len(data)
         order = sorted(range(len(data)), key=lambda i: -len(data[i]))
         share = max(min(job.batch, -(-len(data) // threads)), 1)
         jobs = iter([order[i:i + share] for i in range(0, len(order), share)])
-        lock, stop, broken = threading.Lock(), threading.Event(), []
+        lock, stop, broken, done = threading.Lock(), threading.Event(), [], 0
 
         def work() -> None:
+            nonlocal done
             worker = None
             try:
                 worker = self._take()
@@ -654,6 +745,10 @@ class Model:
                     if rows is None:
                         break
                     self._batch(worker, data, rows, job, results, stop)
+                    if progress and not stop.is_set():
+                        with lock:
+                            done += len(rows)
+                            progress(done, len(data))
                 self._give(worker)
             except BaseException as error:  # the caller's thread raises it
                 stop.set()
@@ -736,11 +831,13 @@ class Model:
             for row, found in enumerate(_results(session, n, job.ranks, job.form, worker.err)):
                 results[ready[row][0]] = found
 
+    @_with_options("beam", "alternatives", "min_alternative_prob", "batch", "threads", "prefix", "prefix_bias", "sample",
+                   "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy", "progress")
     def stream(self, text: str, **options: Any) -> Iterator[str]:
         """Yields the greedy translation of a text in pieces while it grows. The joined pieces are the
         result of translate with greedy. Options are those of translate for one greedy translation."""
         for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "sample", "on_error",
-                     "greedy"):
+                     "greedy", "progress"):
             if name in options:
                 raise TypeError(f"{name} is no option of stream, which translates one text greedily")
         return self._stream(_text("text", text), self._job(None, None, {**options, "greedy": True}))
@@ -770,7 +867,7 @@ class Model:
 
     # ---- scores, ids, arrays
 
-    def score(self, source: str | Sequence[str], target: str | Sequence[str], *,
+    def score(self, source: str | Iterable[str], target: str | Iterable[str], *,
               per_token: bool = False, batch: int = 64, source_language: str | None = None,
               target_language: str | None = None, tokens: bool = False) -> Any:
         """Returns the log-probability of a given translation, or a list of them for lists. With per_token
@@ -822,7 +919,7 @@ class Model:
         finally:
             self._give(worker)
 
-    def encode(self, source: str | Sequence[str] | Ids, *, source_language: str | None = None,
+    def encode(self, source: str | Iterable[str] | Ids, *, source_language: str | None = None,
                target_language: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Returns the encoder's output, f32 [B, S, D], and the lengths, int32 [B]. Positions after a length
         have undefined values. source is texts, or rows of ids. The array shares the library's memory."""
@@ -835,8 +932,8 @@ class Model:
                     for i, one in enumerate([source] if isinstance(source, str) else rows)]
         elif source_language is not None or target_language is not None:
             raise ValueError("source_language and target_language need texts, not ids")
-        else:
-            rows = source
+        elif isinstance(source, np.ndarray):
+            rows = source  # else the list: source may be an iterator
         worker, src = self._own(), _Batch("source", rows)
         session = worker.make(src.rows, src.width, 1, 1)
         _check(lib.tfm_encode(session, src.c, worker.err), worker.err)

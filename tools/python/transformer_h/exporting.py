@@ -8,7 +8,7 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -19,37 +19,21 @@ from . import Model
 from .convert import modelfile
 from .convert.untrusted import ConvertError as ExportError
 
-__all__ = ["ExportError", "export"]
+__all__ = ["ExportError"]
 ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "swish": F.silu, "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x)}
 CLOSE = 1e-4  # of the largest number at hand
 
 
-def export(module: nn.Module, path: str | os.PathLike[str], example_src: torch.Tensor,
-           example_tgt: torch.Tensor, *, start: int, end: int, src_pad: int | None = None,
-           tgt_pad: int | None = None, src_vocabulary: Sequence[str] | None = None,
-           tgt_vocabulary: Sequence[str] | None = None,
-           src_sentencepiece: str | os.PathLike[str] | None = None,
-           tgt_sentencepiece: str | os.PathLike[str] | None = None,
-           call: Callable[..., Any] | None = None, config: dict[str, Any] | None = None,
-           dtype: str = "f32", about: dict[str, str] | None = None) -> dict[str, Any]:
-    """Writes module as a model file at path, and returns its config.
-
-    example_src and example_tgt are ids of example sentences: [B, S] and [B, T], or [S, B] and [T, B],
-    as module(example_src, example_tgt) takes them. Give several rows of several tokens, without pads
-    if the module's masks are arguments. If the module is called in another way, pass a function
-    call(module, example_src, example_tgt). start and end are the ids that targets begin and end with.
-    src_pad and tgt_pad are by default the padding_idx of the embeddings. A vocabulary is a list of
-    tokens; NAME_sentencepiece is the path of a SentencePiece model. config has further keys of the
-    model file's config (src_text ...). dtype is "f32", "f16" or "bf16".
-
-    The function finds out from the module: sizes, heads, norm order, eps, activation, norms around
-    embeddings and their scale, positions (as a formula if a known one gives the table), and which
-    layer makes the logits. Raises ExportError, and writes nothing, if a part of the module has no
-    place in a model file, or if the file's logits differ from the module's; the message then names
-    the first layer that differs.
-    """
+def write_module(module: nn.Module, path: str | os.PathLike[str], example_src: torch.Tensor,
+                 example_tgt: torch.Tensor, start: int, end: int, src_pad: int | None, tgt_pad: int | None,
+                 src_vocabulary: list[str] | None, tgt_vocabulary: list[str] | None,
+                 src_sentencepiece: str | os.PathLike[str] | None,
+                 tgt_sentencepiece: str | os.PathLike[str] | None, call: Callable[..., Any] | None,
+                 config: Mapping[str, Any] | None, dtype: str, about: Mapping[str, str] | None
+                 ) -> dict[str, Any]:
+    """Does what transformer_h.export says."""
     run = _Run(module, example_src, example_tgt, call)
     model = modelfile.Model(about=dict(about or {}))
     facts = _read_stacks(run, model)
@@ -64,7 +48,7 @@ def export(module: nn.Module, path: str | os.PathLike[str], example_src: torch.T
     for name, tokens, file in (("src", src_vocabulary, src_sentencepiece),
                                ("tgt", tgt_vocabulary, tgt_sentencepiece)):
         if tokens is not None:
-            model.texts[f"{name}_vocabulary"] = modelfile.vocabulary_text(list(tokens), name, model)
+            model.texts[f"{name}_vocabulary"] = modelfile.vocabulary_text(tokens, name, model)
         if file is not None:
             model.texts[f"{name}_sentencepiece"] = Path(file).read_bytes()
             facts.setdefault(f"{name}_text", "sentencepiece")
