@@ -203,8 +203,8 @@ def receive(one: RemoteFile, part: Path, progress: Progress) -> bool:
                 raise explain(one.url, error) from None
             problem = error
         except FAILURES as error:
-            if isinstance(error, OSError) and error.errno in DISK_FULL:
-                raise
+            if isinstance(error, OSError) and (error.errno in DISK_FULL or error.filename):
+                raise  # of the part, and not of the network
             if isinstance(error, urllib.error.URLError) and not length():
                 raise explain(one.url, error) from None
             problem = error

@@ -39,14 +39,14 @@ import urllib.parse
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Sequence, Tuple
 
 from . import hub
-from .download import (DownloadError, Progress, RemoteFile, cache_folder, disk_errors, get_bytes, get_file, locked, megabytes, sha256,
-                       write_whole)
+from .download import (DownloadError, Progress, RemoteFile, cache_folder, disk_errors, get_bytes, get_file, locked,
+                       megabytes, sha256, write_whole)
 from .untrusted import ConvertError, brief, check_zip, parse_json, read_object, visible
 
-Pair = tuple  # of two languages
+Pair = Tuple[str, str]  # two languages
 LANGUAGE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 VERSION = re.compile(r"\d{1,9}(\.\d{1,9})*([a-z]\d{0,9})?")
 SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -173,16 +173,18 @@ class Firefox:
         kind, version, architecture = (record.get(key) for key in ("fileType", "version", "architecture"))
         location, size, whole = attachment.get("location"), attachment.get("size"), record.get("decompressedSize")
         digests = attachment.get("hash"), record.get("decompressedHash")
-        if (not all(isinstance(one, str) and LANGUAGE.fullmatch(one) for one in pair) or not isinstance(kind, str) or kind not in self.files
-                or not isinstance(version, str) or not VERSION.fullmatch(version)
+        if (not all(isinstance(one, str) and LANGUAGE.fullmatch(one) for one in pair)
+                or not isinstance(kind, str) or kind not in self.files or not isinstance(version, str) or not VERSION.fullmatch(version)
                 or version.split(".")[0] != self.major
-                or not (architecture is None or isinstance(architecture, str) and re.fullmatch(r"\w[\w-]{0,40}", architecture))
+                or not (architecture is None or isinstance(architecture, str)
+                        and re.fullmatch(r"\w[\w-]{0,40}", architecture))
                 or not isinstance(location, str) or not location
                 or not all(one is None or isinstance(one, int) and one >= 0 for one in (size, whole))
                 or not all(one is None or isinstance(one, str) and SHA256.fullmatch(one) for one in digests)):
             return None
         url = base.rstrip("/") + "/" + urllib.parse.quote(location.lstrip("/"))
-        file = RemoteFile(f"{kind}.{pair[0]}{pair[1]}.{self.files[kind]}", url, size, digests[0], True, whole, digests[1])
+        name = f"{kind}.{pair[0]}{pair[1]}.{self.files[kind]}"
+        file = RemoteFile(name, url, size, digests[0], True, whole, digests[1])
         return (pair, version, architecture or None), kind, file
 
     def licence(self, release: Release, folder: Path) -> str:
@@ -213,7 +215,8 @@ class Argos:
         """Returns None for a package that does not translate, or that no http address has."""
         if not isinstance(package, dict) or (package.get("type") or "translate") != "translate":
             return None
-        pair, version = (package.get("from_code"), package.get("to_code")), package.get("package_version")
+        pair: Any = (package.get("from_code"), package.get("to_code"))
+        version = package.get("package_version")
         links = package.get("links")
         link = next((one for one in links if isinstance(one, str) and re.match("https?://", one)),
                     None) if isinstance(links, list) else None
@@ -368,17 +371,17 @@ def is_offline(stated: bool | None) -> bool:
     return os.environ.get("TRANSFORMER_MODEL_OFFLINE", "0") not in ("", "0") if stated is None else stated
 
 
-def find(source: str, languages: str | Pair, architecture: str | None, offline: bool, records: str | None) -> list[Release]:
+def find(source: str, languages: str, architecture: str | None, offline: bool, records: str | None) -> list[Release]:
     """Returns the releases that lead from one language to the other: one, or two through English."""
     if source not in SOURCES:
         raise DownloadError(f"{brief(source)}: no source; there is {' and '.join(SOURCES)}")
     there = cached_releases(source) if offline else SOURCES[source](records).releases()
     if not there and offline:
-        raise DownloadError(f"{languages if isinstance(languages, str) else name_of(languages)}: no model of {source} is "
-                            f"in the cache ({cache_folder()}), and --offline downloads nothing")
+        raise DownloadError(f"{languages}: no model of {source} is in the cache ({cache_folder()}), and --offline "
+                            f"downloads nothing")
     pairs = {one.pair for one in there}
     try:
-        pair = split_pair(languages if isinstance(languages, str) else name_of(languages), pairs)
+        pair = split_pair(languages, pairs)
         way = route(pairs, *pair)
         if not way:
             raise DownloadError(f"{name_of(pair)}: no model, and no two models that lead there")
@@ -444,10 +447,11 @@ def download(source_language: str, target_language: str, *, source: str = "firef
     with disk_errors():
         found: list[Release] = []
         if not update and not off:
-            kept = [one for one in cached_releases(source) if one.pair == pair and architecture in (None, one.architecture)]
+            kept = [one for one in cached_releases(source)
+                    if one.pair == pair and architecture in (None, one.architecture)]
             if kept and is_cached(choose(kept, pair, architecture), False):
                 found, off = [choose(kept, pair, architecture)], True
-        found = found or find(source, pair, architecture, off, records_url)
+        found = found or find(source, name_of(pair), architecture, off, records_url)
         paths = [get_model(one, None, off, progress) for one in found]
     return paths[0] if len(paths) == 1 else (paths[0], paths[1])
 
@@ -470,8 +474,8 @@ def run_get(options: argparse.Namespace) -> None:
         found = find(source, languages, options.architecture, offline, options.records_url)
         names = [Path(f"{name_of(one.pair)}.safetensors") for one in found]
         if out and not out.is_dir() and len(found) > 1:
-            raise DownloadError(f"{languages}: the way leads through {found[0].pair[1]} and needs two files ({names[0]} and "
-                                f"{names[1]}): give a folder with -o")
+            raise DownloadError(f"{languages}: the way leads through {found[0].pair[1]} and needs two files "
+                                f"({names[0]} and {names[1]}): give a folder with -o")
         outs = names if not out else [out / one for one in names] if out.is_dir() else [out]
         for release, one in zip(found, outs):
             get_model(release, one, offline, progress)
@@ -488,13 +492,15 @@ def run_list(options: argparse.Namespace) -> None:
     pairs = sorted(pair for pair in {one.pair for one in there} if not word or any(
         code.lower() == word or code.lower().startswith(word + "-") for code in pair))
     if not pairs:
-        raise DownloadError(f"no model{' in the cache' if offline else ''}" + (f" has the language {word}" if word else ""))
+        raise DownloadError(f"no model{' in the cache' if offline else ''}"
+                            + (f" has the language {word}" if word else ""))
     for pair in pairs:
         best = choose(there, pair, None)
         here = "cached" if any(one.pair == pair for one in kept) else ""
         size = megabytes(best.size) if best.size else ""
         print(f"{name_of(pair):<12} {best.version:<6} {best.architecture or '':<12} {size:>9}  {here}".rstrip())
-    print(f"{len(pairs)} pair{'s' * (len(pairs) > 1)}. Other pairs lead through English, as two files: transformer-model get de-fr", file=sys.stderr)
+    print(f"{len(pairs)} pair{'s' * (len(pairs) > 1)}. Other pairs lead through English, as two files: "
+          f"transformer-model get de-fr", file=sys.stderr)
 
 
 def run_info(options: argparse.Namespace) -> None:
@@ -523,8 +529,8 @@ def remove_folder(folder: Path) -> int:
 
 
 def run_remove(options: argparse.Namespace) -> None:
-    there = {(one.parent.name, one.name): one for source in SOURCES for one in sorted(cache_folder().glob(f"{source}/*"))
-             if one.is_dir() and not one.name.startswith(".")}
+    there = {(one.parent.name, one.name): one for source in SOURCES
+             for one in sorted(cache_folder().glob(f"{source}/*")) if one.is_dir() and not one.name.startswith(".")}
     if options.all == bool(options.name):
         raise DownloadError("remove takes names of pairs, or --all")
     wanted = list(there) if options.all else [source_of(name, options) for name in options.name]
