@@ -13251,7 +13251,15 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - convert.py says if a vocabulary looks like single characters and src_text is not given.
      - transformer-model get de-en, convert.py firefox:de-en and Python's download("de", "en")
        download, verify and convert a published model (Firefox's, Argos Translate's).
+     - translate: -o and -j; --progress and --no-progress; a short usage without arguments, and
+       examples in --help. It says if the input is probably UTF-16 or Latin-1, and the iconv command.
+     - An unknown option of a C program: the message names the most similar option.
+     - examples/background.c: a thread for a program with a window.
      Fixed
+     - FetchContent without CMAKE_BUILD_TYPE compiles the library with -O2, not without optimization.
+     - translate rejects UTF-16 and UTF-32. Before, it translated text with zero bytes to nonsense.
+     - examples/streaming.c works with models of pieces, and its time limit is time on the clock.
+     - make web names the packages to install if a part of the compiler is missing.
      - The converter and the Python package install and work with Python 3.9 and 3.10 again: the
        requirements are the lowest versions that pass (make test-oldest).
 
