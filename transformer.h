@@ -253,7 +253,9 @@
 
    Vectors are F32, F16 or BF16. Matrices are F32, F16, BF16 or I8. An I8 matrix NAME has a tensor
    NAME_scale [out], F32, beside it (encoder.layers.0.linear1.weight_scale, in_proj_weight_scale),
-   and the weight is w = q * scale[row].
+   and the weight is w = q * scale[row]. A matrix may also have NAME_input_factor [1], F32: where the
+   matrix is multiplied as int8, its input x becomes round(x * factor), clipped to -127 to 127.
+   Firefox's models have them. generator.weight_input_factor also belongs to a tied generator.
 
    The metadata key transformer.config holds JSON. Only n_heads is required. Sizes come from the
    shapes; if you state one, it must agree. The first value in this table is the default. A number
@@ -407,8 +409,8 @@
        F16 and BF16 weights         are widened as they are read; only their own rounding remains
        BF16 weights with AMX, or    the activations are rounded to bf16 too; sums are f32
          with AVX512-BF16 on AMD
-       I8 weights                   activations are quantized with one scale per token; the int32
-                                    sums are exact
+       I8 weights                   activations are quantized with one scale per token, or by
+                                    NAME_input_factor; the int32 sums are exact
        cache = TFM_F16              keys and values of the decoder are rounded once, when they are
                                     stored
        encoder_attention = TFM_BF16 queries, keys, values and attention weights of the encoder are
@@ -1081,7 +1083,8 @@ typedef enum tfm_weight_type {
     TFM_WEIGHTS_F16,
     TFM_WEIGHTS_BF16,
     TFM_WEIGHTS_I8 /* bytes with one scale per output, max|w| / 127. Inputs are quantized too, with
-                      one scale per token, and the sums of the products are exact */
+                      one scale per token or the file's factor (chapter 6), and the sums of the
+                      products are exact */
 } tfm_weight_type;
 
 /* All zero: defaults. */
@@ -2836,7 +2839,8 @@ static void tfm__plain_quantize(unsigned char *q, const float *x, float factor, 
     int64_t i;
     for (i = 0; i < n; i++) {
         float v = rintf(x[i] * factor);
-        q[i] = (unsigned char)((v >= -127 && v <= 127 ? (int)v : 0) + bias);
+        v = v > 127 ? 127 : v < -127 ? -127 : v;
+        q[i] = (unsigned char)((v == v ? (int)v : 0) + bias); /* NaN becomes 0 */
     }
 }
 
@@ -2967,7 +2971,8 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
    a file in place, the last panel does not fit there and has memory of its own (tail).
 
    int8: w = q * scale[row]. Weights are symmetric with one scale per output channel; activations
-   are quantized dynamically with one scale per token; sums are int32. Scales are padded to whole
+   are quantized dynamically with one scale per token, or with the one scale that the file states for
+   all inputs of the matrix, beyond which they are clipped; sums are int32. Scales are padded to whole
    panels plus the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero
    point of 128 to x, which adds 128 times the sum of q to every sum. These are the block sums, one
    for each row and block of TFM__X_BYTES columns, and the tile subtracts them. A packed file has
@@ -3016,6 +3021,7 @@ typedef struct tfm__matrix {
     int64_t stride;
     float *scales; /* of int8; packed: [padded rows] */
     int32_t *block_sums;
+    float input_factor; /* makes x int8, in every row alike; 0: each row of x has its own */
 } tfm__matrix;
 
 /* A linear map: x w^T + bias. */
@@ -3443,14 +3449,25 @@ static int64_t tfm__product_x_bytes(const tfm__kernels *kernels, const tfm__matr
     return tfm__packed_blocks(tfm__product_x_size(kernels, w) * w->columns) * TFM__X_STRIDE;
 }
 
+/* Returns whether a and b convert x alike, so that both can read one conversion. */
+static int tfm__product_shares_x(const tfm__kernels *kernels, const tfm__matrix *a,
+                                 const tfm__matrix *b) {
+    int64_t size = tfm__product_x_size(kernels, a);
+    return size == tfm__product_x_size(kernels, b) &&
+           (size != 1 || memcmp(&a->input_factor, &b->input_factor, sizeof(float)) == 0);
+}
+
 /* Converts rows first to end of x. Zeros fill the last vector, because tiles read whole vectors. */
 static void tfm__product_convert(const tfm__kernels *kernels, const tfm__product *p, int64_t first,
                                  int64_t end) {
     int64_t K = p->x.D, size = tfm__product_x_size(kernels, &p->w->w), i, k, n;
+    const float stated = p->w->w.input_factor;
     for (i = first; i < end; i++) {
         const float *x = tfm__row(&p->x, i / p->x.L, i % p->x.L);
         unsigned char *to = p->converted + i * TFM__X_STRIDE;
-        float factor = size == 1 ? tfm__int8_factor(kernels, x, K, &p->scales[i]) : 0.0f;
+        float factor = stated;
+        if (size == 1 && stated > 0) p->scales[i] = 1 / stated;
+        else if (size == 1) factor = tfm__int8_factor(kernels, x, K, &p->scales[i]);
         for (k = 0; k < K; k += n, x += n, to += p->converted_block) {
             n = tfm__min(TFM__X_BYTES / size, K - k);
             if (size == 1) kernels->quantize(to, x, factor, kernels->zero_point, n);
@@ -3686,9 +3703,8 @@ static void tfm__product_run(const tfm__team *team, const tfm__product *products
     tfm__product_job job;
     int64_t operations;
     int i;
-    for (i = 1; i < n; i++) /* types whose x is converted alike go together */
-        if (tfm__product_x_size(team->kernels, &products[i].w->w) !=
-            tfm__product_x_size(team->kernels, &products->w->w)) {
+    for (i = 1; i < n; i++)
+        if (!tfm__product_shares_x(team->kernels, &products->w->w, &products[i].w->w)) {
             tfm__product_run(team, products + i, n - i);
             n = i;
         }
@@ -6432,6 +6448,22 @@ static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const cha
     return tfm__load_weight(l, prefix, name, TFM__REQUIRED, &n_scales, NULL, &found->scales);
 }
 
+/* Reads NAME_input_factor [1], which a matrix may have that is multiplied as int8. */
+static tfm_status tfm__load_input_factor(tfm__loader *l, const char *prefix, const char *suffix,
+                                         tfm__matrix *w) {
+    char name[TFM__NAME];
+    int32_t one = 1;
+    tfm_tensor t;
+    float *factor;
+    tfm__format(name, sizeof name, "%s_input_factor", suffix);
+    TFM__TRY(tfm__load_weight(l, prefix, name, 0, &one, NULL, &t));
+    if (!t.data) return TFM_OK;
+    TFM__TRY(tfm__load_floats(l, &t, 0, 1, &factor));
+    w->input_factor = *factor;
+    if (1 / *factor > 0 && 1 / *factor < INFINITY) return TFM_OK;
+    return TFM__FAIL_TENSOR(l, "tensor '%s' is not a finite number above 0", l->name);
+}
+
 /* Sets *w to rows begin to begin + n - 1 of a matrix, or to all of its panels. */
 static tfm_status tfm__load_rows(tfm__loader *l, const tfm__load_found *found, int64_t begin,
                                  int64_t n, tfm__matrix *w) {
@@ -6473,6 +6505,7 @@ static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, const cha
     TFM__TRY(tfm__load_matrix(l, name, ".weight", flags, out, in, &found));
     /* a bias without its weight is reported as a tensor that is not part of a model */
     if (!found.w.data) return TFM_OK;
+    TFM__TRY(tfm__load_input_factor(l, name, ".weight", &found.w));
     TFM__TRY(tfm__load_weight(l, name, ".bias", 0, out, NULL, &bias));
     return tfm__load_linear_rows(l, &found, &bias, 0, found.w.rows, w);
 }
@@ -6518,6 +6551,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
             return TFM__FAIL_TENSOR(
                 l, "'%s.in_proj_weight' has %d rows, not %d of query, %d of key, %d of value", name,
                 rows, HK, HK, HW);
+        TFM__TRY(tfm__load_input_factor(l, name, ".in_proj_weight", &all.w));
         TFM__TRY(tfm__load_weight(l, name, ".in_proj_bias", 0, &rows, NULL, &bias));
         TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 0, HK, &a->query));
         TFM__TRY(tfm__load_linear_rows(l, &all, &bias, HK, HK, &a->key));
@@ -6688,6 +6722,7 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
     m->target.zero_start = c->start_embedding_zero;
     /* a tied generator's matrix is packed, and embeddings are read from its panels */
     if (tied) {
+        TFM__TRY(tfm__load_input_factor(l, "generator", ".weight", &target.w));
         TFM__TRY(tfm__load_weight(l, "generator", ".bias", 0, &c->tgt_vocab_size, NULL, &bias));
         TFM__TRY(tfm__load_linear_rows(l, &target, &bias, 0, c->tgt_vocab_size, &m->generator));
     } else {
@@ -12887,11 +12922,13 @@ TFM__ELEMENTWISE_TABLE(TFM_X)
 
 TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float factor, int bias,
                                         int64_t n) {
-    const TFM__V f = TFM__V_SET(factor);
+    const TFM__V f = TFM__V_SET(factor), least = TFM__V_SET(-127.0f), most = TFM__V_SET(127.0f);
     int64_t i;
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL)
-        TFM__(store_bytes)(q + i, TFM__V_LOAD(x + i) * f, bias);
-    if (i < n) TFM__(store_bytes)(q + i, TFM__V_LOAD_SOME(x + i, n - i) * f, bias);
+    for (i = 0; i < n; i += TFM__VL) {
+        TFM__V v = i + TFM__VL <= n ? TFM__V_LOAD(x + i) : TFM__V_LOAD_SOME(x + i, n - i);
+        v = TFM__V_MIN(most, TFM__V_MAX(least, v * f)); /* in this order NaN stays: it becomes 0 */
+        TFM__(store_bytes)(q + i, v, bias);
+    }
 }
 
 /* Loads the first n numbers of vector l of a row, and zeros after them. */
@@ -13255,6 +13292,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        examples in --help. It says if the input is probably UTF-16 or Latin-1, and the iconv command.
      - An unknown option of a C program: the message names the most similar option.
      - examples/background.c: a thread for a program with a window.
+     - A matrix may have NAME_input_factor, which quantizes its inputs. The converter keeps the static
+       factors of Firefox's models (alphas), so int8 gives Firefox's translations.
      Fixed
      - FetchContent without CMAKE_BUILD_TYPE compiles the library with -O2, not without optimization.
      - translate rejects UTF-16 and UTF-32. Before, it translated text with zero bytes to nonsense.

@@ -1068,6 +1068,7 @@ static void numbers_of_weights(void) {
 /* Tests matrices of bytes and their scales. */
 static void scales_of_bytes(void) {
     const float values[] = {0, NAN, INFINITY, -INFINITY, -0.5f, 3.4e38f, 1e-42f};
+    const float wrong_factors[] = {0, NAN, INFINITY, -0.5f, 1e-42f};
     static const tfm_weight_type as[] = {TFM_WEIGHTS_AS_STORED, TFM_WEIGHTS_F32, TFM_WEIGHTS_F16,
                                          TFM_WEIGHTS_BF16};
     static const char name[] = "encoder.layers.0.linear1.weight_scale";
@@ -1088,6 +1089,16 @@ static void scales_of_bytes(void) {
         e = entry(&w, name);
         e->tensor = wrong[i], e->bytes = st_bytes(&wrong[i]);
         CHECK_FAILS(load(&w), TFM_E_TENSOR, "linear1.weight_scale' is ");
+    }
+    for (i = 0; i < 7; i++) {
+        float factors[2] = {0, 1};
+        tfm_tensor factor = i < 6 ? tfm_tensor_1d(factors, TFM_F32, 1 + (i == 5))
+                                  : tfm_tensor_1d(numbers, TFM_I32, 1);
+        st_writer w;
+        factors[0] = i < 5 ? wrong_factors[i] : 1; /* then a wrong shape and a wrong type */
+        tiny_write(&w, tiny_default()), tiny_quantize(&w, 0);
+        st_add(&w, "encoder.layers.0.linear1.weight_input_factor", factor);
+        CHECK_FAILS(load(&w), TFM_E_TENSOR, "linear1.weight_input_factor' is ");
     }
     for (v = 0; v < 7; v++)
         for (i = 0; i < 4; i++) {

@@ -422,6 +422,11 @@ static void loops(const tfm__kernels *k) {
             float v = x[i] * (127 / most);
             rounded &= bytes[i] == (unsigned char)(nearest(v) + 128);
         }
+        k->quantize(bytes, x, 700 / most, 128, n); /* a factor that the file states may clip */
+        for (i = 0; i < n; i++) {
+            float v = x[i] * (700 / most);
+            rounded &= bytes[i] == 128 + (v > 127 ? 127 : v < -127 ? -127 : nearest(v));
+        }
         if (n < 2 || n > 64) continue;
         memset(&w, 0, sizeof w);
         if (n % 2) w.weight = tfm_tensor_1d((void *)(uintptr_t)weights, TFM_F32, n);

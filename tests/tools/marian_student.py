@@ -27,7 +27,8 @@ class Student:
                  never=(), feed_forward=2, sources=0):
         self.width, self.layers, self.kind, self.limit = width, layers, kind, limit
         self.random, self.items, self.values, self.bytes = np.random.default_rng(seed), {}, {}, {}
-        self.largest = {}  # the factor that each matrix was multiplied by
+        self.largest = {}  # the largest number that each matrix was multiplied by
+        self.factors = {}  # with them, what a matrix is multiplied by is rounded to int8
         self.embedding = "decoder_Wemb" if sources else "Wemb"
         if sources:
             self.matrix("encoder_Wemb", sources, width, 1 / math.sqrt(width))
@@ -84,13 +85,24 @@ class Student:
         self.values[name] = whole / float(scale)
         self.items[name] = code, list(value.shape), stored.tobytes() + struct.pack("<f", scale)
 
+    def calibrate(self, clip=1.0):
+        """Sets static factors of activations by the largest values seen so far. Values above `clip` times the
+        largest are clipped, as in real files, whose factors come from means."""
+        self.factors = {name: np.float32(127 / (clip * self.largest[name])) for name in self.bytes
+                        if name in self.largest}
+
     def write(self, path):
-        """Writes the .bin, with static scales of activations for engines that use them. The scales are by the
-        largest values seen so far."""
+        """Writes the .bin, with static factors of activations. A file with two vocabularies has that of the
+        output projection as an int8 with a multiplier, as Mozilla's have."""
         for name in self.bytes:
-            scale = struct.pack("<f", 127 / self.largest.get(name, 4.0))
-            for one in [name] + ["none"] * (name == self.embedding):
-                self.items[f"{one}_QuantMultA"] = 0x404, [1], scale
+            factor = self.factors.get(name, np.float32(127 / self.largest.get(name, 4.0)))
+            entry = 0x404, [1], struct.pack("<f", factor)
+            self.items[f"{name}_QuantMultA"] = entry
+            if name == "Wemb":
+                self.items["none_QuantMultA"] = entry
+            elif name == "decoder_Wemb":
+                data = struct.pack("<b", 127) + struct.pack("<f", 127 / factor)
+                self.items["decoder_Wemb_QuantMultA"] = 0x4101, [1, 1], data
         marian_bin.write_bin(path, self.items)
 
     def named(self, name):
@@ -98,6 +110,9 @@ class Student:
 
     def linear(self, x, name, bias=None):
         self.largest[name] = max(self.largest.get(name, 0), np.abs(x).max())
+        if name in self.factors:
+            factor = float(self.factors[name])
+            x = np.clip(np.rint(x * factor), -127, 127) / factor
         y = x @ (self.values[name].T if name == self.embedding else self.values[name])
         return y if bias is None else y + self.named(bias)
 

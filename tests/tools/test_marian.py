@@ -7,6 +7,8 @@ in NumPy (marian_student.py) and, where it is installed, with fxtranslate, Mozil
 
 import gzip
 import io
+import math
+import random
 import shutil
 import struct
 import subprocess
@@ -94,7 +96,11 @@ class Bin(MarianTest):
             self.assertEqual(model.t[f"{new}_scale"].shape, (len(stored),))
         self.assertEqual(sum(one.dtype == np.int8 for one in model.t.values() if one is not None) - 2,
                          len(student.bytes))  # The file has the table three times, tied.
-        self.assertIn("static scales of activations", self.done.stdout)
+        factors = {name.removesuffix("_input_factor"): float(value[0]) for name, value in model.t.items()
+                   if name.endswith("_input_factor")}
+        self.assertEqual(len(factors), len(student.bytes))  # and not for the table of the source
+        self.assertEqual(set(factors.values()), {float(np.float32(127 / 4.0))})
+        self.assertIn("generator.weight", factors)
         self.assertEqual((model.config["end"], model.config["suppressed"]), (0, [1]))
         self.assertEqual(model.config["activation"], "relu")
 
@@ -293,8 +299,8 @@ class Answers(MarianTest):
     @unittest.skipUnless(fxtranslate, "fxtranslate is not installed")
     def test_texts_of_fxtranslate(self):
         """Where the best token is clear, the texts must be the same. Elsewhere rounding decides: fxtranslate
-        rounds activations to int8 by static scales. transformer.h does not round them with f32 weights,
-        and rounds them differently with int8 weights."""
+        rounds activations to int8 by static factors. So does transformer.h with int8 weights, but sums the
+        floats in another order; with f32 weights it does not round them."""
         # number of equal texts; of clear ones, and of equal ones among them
         counts = {"f32": [0, 0, 0], "int8": [0, 0, 0]}
         for options in self.MODELS:
@@ -318,6 +324,96 @@ class Answers(MarianTest):
                   f"are equal, of the {clear} with a clear best token {same}")
             self.assertGreater(clear, 20)
             self.assertEqual(same, clear)
+
+
+class Factors(MarianTest):
+    """The static factors of activations, which Mozilla calls alphas."""
+
+    @unittest.skipUnless(fxtranslate, "fxtranslate is not installed")
+    def test_texts_of_fresh_students(self):
+        """Twenty fresh students. Where the best token is clear, the texts must be the same. Elsewhere they
+        are not always: floats are summed in another order, so an activation may fall to the other side
+        between two int8. fxtranslate and the formula in float64 differ as often."""
+        seed = random.randrange(1 << 30)
+        draw = random.Random(seed)
+        other = learn_pieces(200)
+        sources = sentencepiece.SentencePieceProcessor(model_proto=other)
+        counts = {}
+        for at in range(20):
+            two = at % 4 == 3
+            width, layers = draw.choice((128, 192, 256, 320, 384)), (draw.randint(1, 3), draw.randint(2, 4))
+            clip = draw.choice((0.6, 0.8, 1.0))
+            student = self.student(width=width, layers=layers, seed=seed + at,
+                                   sources=sources.vocab_size() if two else 0)
+            spm = sources if two else self.sp
+            rows = [[*spm.encode(line), 0] for line in LINES]
+            for ids in rows[:3]:
+                student.greedy(ids, 0, 2 * len(ids) + 4)
+            student.calibrate(clip)
+            name = "model.enja.intgemm.alphas.bin"
+            folder = self.directory(student, name, **({
+                "srcvocab.enja.spm": other, "trgvocab.enja.spm": self.pieces} if two else {}))
+            engine = fxtranslate.Translator((folder / name).read_bytes(), other if two else self.pieces, self.pieces)
+            self.convert(folder)
+            for line, ids in zip(LINES, rows):
+                most = 2 * len(ids) + 4  # fxtranslate's limit
+                margin = student.greedy(ids, 0, most)[1]
+                equal = self.translate(line, "--max-length", most) == engine.translate(line)
+                for key in (f"width {width}", f"{layers[1]} decoder layers", f"{1 + two} vocabularies",
+                            f"margin {'over' if margin > 0.05 else 'to'} 0.05", f"clip {clip}", "all"):
+                    counts[key] = np.add(counts.get(key, 0), (1, equal))
+        for key, (every, equal) in sorted(counts.items()):
+            print(f"test_texts_of_fresh_students, seed {seed}, {key}: {equal} of {every} texts are equal")
+        clear, equal = counts["margin over 0.05"]
+        self.assertGreater(clear, 40)
+        self.assertEqual(equal, clear)
+        self.assertGreaterEqual(counts["all"][1], 0.9 * counts["all"][0])
+
+    def test_logits(self):
+        """The formula in float64: an activation between two int8 may fall to either side, so most logits must
+        be near, not all."""
+        distances = []
+        for seed in range(1, 6):
+            student = self.student(width=128, seed=seed)
+            src, tgt = self.encode(LINES[0]), self.encode(LINES[3])[:-1]
+            student.logits(student.encode(src), tgt)
+            student.calibrate(0.7)
+            self.convert(self.directory(student))
+            expected = student.logits(student.encode(src), tgt)
+            distances.append(np.delete(np.abs(self.forward(src, [0, *tgt]) - expected), self.never, 1))
+        every = np.concatenate([one.reshape(-1) for one in distances])
+        print(f"test_logits with factors: median {np.median(every):.2g}, most {every.max():.2g}")
+        self.assertLess(np.median(every), 2e-3)
+        self.assertLess(every.max(), 0.2)
+
+    def test_written_and_packed(self):
+        """Factors survive --packed, quantize and a .bin written again; --dtype f32 has none."""
+        student = self.student()
+        student.greedy(self.encode(LINES[0]), 0, 20)
+        student.calibrate(0.8)
+        first = self.convert(self.directory(student))
+        texts = [self.translate(line) for line in LINES]
+        folder = self.folder / "again"
+        folder.mkdir()
+        run = subprocess.run([sys.executable, "-m", "convert.marian_bin", self.out, folder / "model.xxyy.bin"],
+                             cwd=ROOT / "tools", capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        second = self.convert(folder)
+        names = [name for name in first.t if name.endswith("_input_factor")]
+        self.assertGreater(len(names), 20)
+        for name in names:
+            self.assertAlmostEqual(float(first.t[name][0]), float(second.t[name][0]), delta=1e-4)
+        done = self.run_convert(self.directory(student), "--packed", "int8")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([self.translate(line) for line in LINES], texts)
+        self.assertFalse([name for name in self.convert(self.directory(student), "--dtype", "f32").t
+                          if name.endswith("_input_factor")])
+
+    def test_wrong_factors_are_refused(self):
+        for value in (0.0, -1.0, math.nan, math.inf):
+            student = self.student()
+            student.factors["encoder_l1_ffn_W1"] = np.float32(value)
+            self.assertIn("encoder_l1_ffn_W1_QuantMultA", self.refuse(self.directory(student)))
 
 
 class Times(unittest.TestCase):

@@ -28,6 +28,10 @@ from .modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, descri
 from .untrusted import (brief, check_gaps, file_in, has_file, parse_yaml, read_npz, read_object, read_text, token_ids, visible)
 
 CONFIG = "special:model.yml"
+FACTOR = "_QuantMultA"
+# The output projection's factor has one of these names; the first that the file has counts. Engines name it
+# "none" where the output projection is the embedding.
+OUTPUTS = ("none", "decoder_ff_logit_out_Wt", "decoder_Wemb", "Wemb")
 ACTIVATIONS = {"relu": "relu", "swish": "swish", "gelu": "gelu_sigmoid"}
 SPELLING = (
     (r"Wemb", ("src_embedding.weight", "tgt_embedding.weight")),
@@ -281,14 +285,33 @@ def layer_from_one(match: re.Match[str]) -> str:
     return f".layers.{int(match[1]) - 1}."
 
 
+def place_factors(tensors: Tensors, model: Model) -> None:
+    """Takes the static factors of activations ("alphas") into the model."""
+    for name, tensor in tensors.items():
+        if not name.endswith(FACTOR):
+            continue
+        matrix = name.removesuffix(FACTOR)
+        rule = next((one for one in TRANSPOSED if re.fullmatch(one[0], matrix)), None)
+        if rule:
+            new = re.sub(r"\.layers\.(\d+)\.", layer_from_one, re.sub(*rule, matrix))
+        elif matrix in OUTPUTS:
+            new = "generator.weight"
+            if any(f"{one}{FACTOR}" in tensors for one in OUTPUTS[:OUTPUTS.index(matrix)]):
+                continue
+        else:
+            model.notes.append(f"{name}: left out, {matrix} is not multiplied")
+            continue
+        if tensor.size != 1 or not np.isfinite(factor := float(tensor.reshape(-1)[0])
+                                               * model.scales.get(name, 1)) or factor <= 0:
+            raise ConvertError(f"{name} {describe(tensor)}: not a finite number above 0")
+        model.factors[new] = factor, name
+
+
 def place(tensors: Tensors, model: Model) -> Tensors:
     rest: Tensors = {}
-    static = [name for name in tensors if name.endswith("_QuantMultA")]
-    if static:
-        model.notes.append(f"{len(static)} static scales of activations (alphas, {static[0]} ...): "
-                           f"left out, activations are scaled by their own largest value")
+    place_factors(tensors, model)
     for name, tensor in tensors.items():
-        if name.endswith("_QuantMultA"):
+        if name.endswith(FACTOR):
             continue
         straight = next((news for old, news in SPELLING if re.fullmatch(old, name)), None)
         if straight:

@@ -321,14 +321,16 @@ def check_marian(config: dict[str, Any]) -> None:
 
 def write_model(model: Path | str, out: Path | str, int8: bool = False,
                 activations: dict[str, float] | None = None, limit: float = 127) -> None:
-    """activations: the largest that each of Marian's matrices is expected to be multiplied by;
-    with them the file is int8 with static scales beside."""
+    """activations: the largest value that each of Marian's matrices is expected to be multiplied by. With
+    them, or with factors of inputs in the model file, the .bin is int8 and has static factors."""
     tensors, metadata = read_safetensors(Path(model))
     try:
         config = parse_json(metadata["transformer.config"].encode(), str(model))
     except KeyError:
         raise ConvertError(f"{model}: not a model file") from None
     check_marian(config)
+    factors = {name.removesuffix("_input_factor"): tensors.pop(name)
+               for name in [*tensors] if name.endswith("_input_factor")}
     for name in [name for name in tensors if name.endswith("_scale")]:
         weight = name.removesuffix("_scale")
         tensors[weight] = tensors[weight].astype("f4") * tensors.pop(name)[:, None]
@@ -336,11 +338,16 @@ def write_model(model: Path | str, out: Path | str, int8: bool = False,
     values = {name: value.astype("f4") for name, value in tensors.items()
               if not name.startswith("shortlist.")}
     items = {}
-    for name, value in marian_names(values, config).items():
+    named = marian_names(values, config)
+    if factors and not activations:
+        table = values.get("tgt_embedding.weight", values["src_embedding.weight"])
+        activations = {new: 127 / float(factor[0]) for old, factor in factors.items() for new, value in named.items()
+                       if np.may_share_memory(value, values.get(old, table))}
+    for name, value in named.items():
         matrix = value.ndim == 2
         items[name] = int8_item(name, value, limit) if matrix and (int8 or activations) else (
             float_item(value))
-        if matrix and activations:  # what a tied output is multiplied by has no name, so "none"
+        if matrix and activations and name in activations:  # what a tied output is multiplied by has no name, so "none"
             for one in [name] + ["none"] * (name in ("Wemb", "decoder_Wemb")):
                 items[f"{one}_QuantMultA"] = F32, [1], struct.pack("<f", 127 / activations[name])
     yml = marian_options(values, config).encode() + b"\0"

@@ -382,6 +382,9 @@ class Model:
     tensors: Tensors = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)  # new name -> name in the checkpoint
     scales: dict[str, float] = field(default_factory=dict)  # of int8, by name in the checkpoint
+    # By the new name of an int8 matrix: the factor that its inputs are multiplied by before they are
+    # rounded, and the factor's name in the checkpoint.
+    factors: dict[str, tuple[float, str]] = field(default_factory=dict)
     facts: Config = field(default_factory=dict)  # what layout and tensors tell of the config
     texts: dict[str, bytes] = field(default_factory=dict)  # src_vocabulary ...: U8 tensors to be
     tables: Tensors = field(default_factory=dict)  # src_merges ...: U32 tensors to be
@@ -619,6 +622,11 @@ def settle_bytes(model: Model, wanted: np.dtype | None) -> None:
             model.put(f"{name}_scale", old, np.full(len(tensor), scale))
         else:
             model.tensors[name] = tensor.astype(F32) * scale
+    for name, (factor, old) in model.factors.items():
+        ties = (name, "tgt_embedding.weight", "src_embedding.weight") if name == "generator.weight" else (name,)
+        matrix = next((model.tensors[tie] for tie in ties if tie in model.tensors), None)
+        if matrix is not None and matrix.dtype == I8:
+            model.put(f"{name}_input_factor", old, np.array([factor], F32))
 
 
 def to_type(tensor: np.ndarray, name: str, wanted: np.dtype | None) -> np.ndarray:
