@@ -1,15 +1,18 @@
 # make test-oldest: tests the converter and the Python package with the lowest versions that tools/requirements-convert.txt
 # and tools/python/pyproject.toml allow, in the oldest and in newer Pythons that this machine has (pyenv's too).
-# uv installs the lowest versions that have a wheel. Takes the folder for the environments; needs make all.
+# uv installs the lowest versions that have a wheel. Takes the folder for the environments, and how many Pythons to
+# test at most; needs make all.
 . tests/check.sh
-cache=$1
+cache=$1 most=${2:-9}
 [ -x "$cache/uv/bin/uv" ] || { python3 -m venv "$cache/uv" && "$cache/uv/bin/pip" install -q uv; } || exit 1
 lowest() { "$cache/uv/bin/uv" pip install -q --only-binary :all: --resolution lowest-direct -p "$@" 2>&1; }
-for version in 3.9 3.10 3.12 3.13; do
+for version in 3.9 3.10 3.11 3.12 3.13; do
+    [ "$most" -gt 0 ] || break
     python=$(ls -d "$HOME/.pyenv/versions/$version".*/bin/python 2> /dev/null | head -n 1)
     [ -x "$python" ] || python=$(command -v "python$version")
     "$python" -c 'import venv, sysconfig, os; os.stat(sysconfig.get_path("include") + "/Python.h")' 2> /dev/null ||
         { skip 4 "Python $version: not on this machine, with its headers"; continue; }
+    most=$((most - 1))
     env=$cache/oldest-$version run=$cache/oldest-$version/bin/python
     rm -rf "$env" && "$cache/uv/bin/uv" venv -q -p "$python" "$env"
     check "Python $version: the converter's lowest versions install" "" "$(lowest "$run" -r tools/requirements-convert.txt)"
