@@ -960,7 +960,7 @@ typedef struct tfm_safetensors tfm_safetensors;
 TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
                                         const tfm_allocator *allocator, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
-/* Does the same with the file at path. *file owns the bytes. Errors: also TFM_E_IO. */
+/* Does the same with the file at path, which is UTF-8 on Windows. *file owns the bytes. Errors: also TFM_E_IO. */
 TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
                                              const tfm_allocator *allocator, tfm_error *err);
 #endif
@@ -1104,7 +1104,7 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
                                   const tfm_model_options *options, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
 /* Loads a model from the file at path, which is read as a whole, or mapped if options.map is set.
-   Errors: also TFM_E_IO. */
+   On Windows path is UTF-8. Errors: also TFM_E_IO. */
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err);
 #endif
@@ -5615,13 +5615,31 @@ static tfm_status tfm__file_read_stream(FILE *stream, const char *path, tfm__poo
     return TFM_OK;
 }
 
+/* Opens a file to read. On Windows fopen would read path in the system's code page, so only a path
+   that is not UTF-8, or very long, goes there. */
+static FILE *tfm__file_fopen(const char *path) {
+#if defined(_WIN32)
+    wchar_t wide[1024], *to = wide;
+    size_t i, n = 1, size = strlen(path);
+    uint32_t c = 0;
+    for (i = 0; i < size && n && to < wide + 1022; i += n) {
+        n = (size_t)tfm__utf8_next(path + i, size - i, &c);
+        if (c > 0xFFFF) *to++ = (wchar_t)(0xD7C0 + (c >> 10)), c = 0xDC00 | (c & 0x3FF);
+        *to++ = (wchar_t)c;
+    }
+    *to = 0;
+    if (i == size) return _wfopen(wide, L"rb");
+#endif
+    return fopen(path, "rb");
+}
+
 /* Reads the whole file at path into memory of the pool. On failure the pool is freed. */
 static tfm_status tfm__file_read_path(const char *path, tfm__pool *pool, void **data, int64_t *size,
                                       tfm_error *err) {
     FILE *stream;
     tfm_status status;
     if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
-    stream = fopen(path, "rb");
+    stream = tfm__file_fopen(path);
     if (!stream) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
     status = tfm__file_read_stream(stream, path, pool, data, size, err);
     fclose(stream);
@@ -13278,6 +13296,9 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
    REVISION HISTORY
 
    0.6.0 (unreleased)
+     Breaking
+     - On Windows the file functions and the programs take file names in UTF-8. The functions still
+       read a path that is not UTF-8 in the system's code page.
      Added
      - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,
        --prefix chooses. A message that asks for settings ends with the command to complete.
@@ -13295,6 +13316,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - A matrix may have NAME_input_factor, which quantizes its inputs. The converter keeps the static
        factors of Firefox's models (alphas), so int8 gives Firefox's translations.
      Fixed
+     - translate on Windows: a byte 0x1A does not end the input, and line ends do not change.
      - FetchContent without CMAKE_BUILD_TYPE compiles the library with -O2, not without optimization.
      - translate rejects UTF-16 and UTF-32. Before, it translated text with zero bytes to nonsense.
      - examples/streaming.c works with models of pieces, and its time limit is time on the clock.

@@ -119,6 +119,10 @@ $(CACHE)/zig/installed:
 ## make test-zig       compiles header and examples for macOS, Windows, musl, RISC-V and POWER
 test-zig: zig build/model.inc
 	sh tests/zig.sh "$(ZIG)"
+## make test-windows   the programs in wine (apt-get install gcc-mingw-w64-x86-64-win32 wine64 wine)
+MINGW = x86_64-w64-mingw32-gcc
+test-windows: build/translate build/quantize build/inspect
+	sh tests/translate/windows.sh $(MINGW)
 
 # SQLite passes a struct of its functions to an extension, which is therefore linked with nothing of SQLite.
 sqlite: build/sqlite/translate.so
@@ -148,4 +152,4 @@ test-spark: build/translate build/quantize python-package $(CLUSTER)
 test-scale: build/translate python-package $(CLUSTER)
 	PYTHONPATH=build/python $(CLUSTER) tests/examples/scale.py
 .PHONY: test how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup fuzz soak msan valgrind \
-	analyze coverage test-oldest zig test-zig sqlite test-sqlite test-server load-server test-spark test-scale
+	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale

@@ -9,6 +9,7 @@
 #define COMMAND_H
 
 #include "options.h"
+#include "utf8_files.h"
 #include <stdarg.h>
 #ifdef _WIN32
 #include <io.h>
@@ -66,7 +67,7 @@ static void fail_writing(int fault) {
 
 /* Opens a file that the user named; ends the program with a message if it cannot be opened. */
 static FILE *open_file(const char *path, const char *mode) {
-    FILE *file = fopen(path, mode);
+    FILE *file = utf8_open(path, mode);
     if (!file) fail("%s: %s", path, strerror(errno));
     return file;
 }

@@ -13,6 +13,7 @@
 
 #include "encoding.h"
 #include "text/buffer.h"
+#include "utf8_files.h"
 #include <errno.h>
 #include <stdint.h>
 #if defined(__unix__) || defined(__APPLE__)
@@ -45,7 +46,7 @@ static int reader_open(reader *r) {
     if (!r->n_paths) return 0;
     if (r->file && r->file != stdin) fclose(r->file);
     r->name = strcmp(*r->paths, "-") == 0 ? NULL : *r->paths;
-    r->file = r->name ? fopen(r->name, "rb") : stdin;
+    r->file = r->name ? utf8_open(r->name, "rb") : stdin;
     r->ended = !r->file, r->begun = 0;
     if (!r->file) r->fault = errno;
     r->paths++, r->n_paths--;

@@ -844,6 +844,7 @@ int main(int argc, char **argv) {
     int more = 1, status;
     memset(&t, 0, sizeof t), memset(&opt, 0, sizeof opt);
     t.start = time(NULL);
+    argv = utf8_arguments(&argc, argv);
     read_options(argc, argv);
     open_model(opt.model, !opt.second);
     if (opt.second) open_model(opt.second, 1);

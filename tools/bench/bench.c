@@ -735,7 +735,7 @@ static int after_load(void *what) {
 /* Reads the file's bytes into new memory. Loading a model cannot be faster than this. */
 static int run_read(void *what) {
     loading *l = (loading *)what;
-    FILE *file = fopen(l->path, "rb");
+    FILE *file = utf8_open(l->path, "rb");
     long n = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : 0;
     char *data = n > 0 && fseek(file, 0, SEEK_SET) == 0 ? (char *)malloc((size_t)n) : NULL;
     int ok = data && fread(data, 1, (size_t)n, file) == (size_t)n;
@@ -998,6 +998,7 @@ static void check_only(void) {
 int main(int argc, char **argv) {
     opt.how.seconds = 3, opt.batch = 32, opt.threads = opt.workers = 1;
     opt.seed = 1;
+    argv = utf8_arguments(&argc, argv);
     if (options_read(table, N_OPTIONS, argc, argv, misuse)) {
         options_print(table, N_OPTIONS, stdout);
         return fflush(stdout) != 0;

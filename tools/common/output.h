@@ -21,15 +21,6 @@
 #define OUTPUT_H
 
 #ifdef _WIN32
-#ifndef WIN32_LEAN_AND_MEAN
-#define WIN32_LEAN_AND_MEAN
-#endif
-#ifndef NOMINMAX
-#define NOMINMAX
-#endif
-#include <windows.h>
-#include <fcntl.h>
-#include <io.h>
 #include <process.h>
 #else
 #if !defined(_XOPEN_SOURCE) && !defined(__APPLE__)
@@ -44,6 +35,7 @@
 #ifndef __wasi__ /* WASI has neither signals nor processes */
 #include <signal.h>
 #endif
+#include "utf8_files.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,8 +69,11 @@ static inline int output_is_same(const char *a, const char *b) {
 static inline const char *output_refusal(const char *path, int *mode) {
 #ifdef _WIN32
     struct _stat64 about;
+    wchar_t *wide = utf8_widen(path);
+    int is_there = wide && _wstat64(wide, &about) == 0;
+    free(wide);
     *mode = -1;
-    if (_stat64(path, &about) != 0) return errno == ENOENT ? NULL : strerror(errno);
+    if (!is_there) return errno == ENOENT ? NULL : strerror(errno);
     return (about.st_mode & _S_IFMT) == _S_IFREG ? NULL : "is not a regular file";
 #else
     struct stat about;
@@ -180,7 +175,10 @@ static inline void output_unwatch(const output *o) {
 /* Creates a new file and returns its descriptor, or -1 if the name exists or cannot be created. */
 static inline int output_create(const char *name, int mode) {
 #ifdef _WIN32
-    int file = _open(name, _O_CREAT | _O_EXCL | _O_WRONLY | _O_BINARY, _S_IREAD | _S_IWRITE);
+    wchar_t *wide = utf8_widen(name);
+    int flags = _O_CREAT | _O_EXCL | _O_WRONLY | _O_BINARY;
+    int file = wide ? _wopen(wide, flags, _S_IREAD | _S_IWRITE) : -1;
+    free(wide);
     (void)mode;
     if (file < 0 || !_isatty(file)) return file;
     _close(file); /* Windows takes NUL.part for the device NUL */
@@ -199,6 +197,24 @@ static inline int output_create(const char *name, int mode) {
     return file;
 #endif
 }
+
+#ifdef _WIN32
+/* Renames a file, and replaces the one that has the name. Returns 0 if that fails. */
+static inline int output_move(const char *from, const char *to) {
+    wchar_t *wide_from = utf8_widen(from), *wide_to = utf8_widen(to);
+    int ok = wide_from && wide_to && MoveFileExW(wide_from, wide_to, MOVEFILE_REPLACE_EXISTING);
+    free(wide_from), free(wide_to);
+    return ok;
+}
+
+static inline void output_remove(const char *path) {
+    wchar_t *wide = utf8_widen(path);
+    if (wide) _wremove(wide);
+    free(wide);
+}
+#else
+static inline void output_remove(const char *path) { remove(path); }
+#endif
 
 static inline const char *output_open(output *o, const char *path) {
     size_t size = strlen(path) + 32;
@@ -224,7 +240,7 @@ static inline const char *output_open(output *o, const char *path) {
 #endif
     if (!o->stream) snprintf(o->fault, sizeof o->fault, "%s", strerror(errno));
     else output_note(o->part);
-    if (!o->stream && file >= 0) remove(o->part);
+    if (!o->stream && file >= 0) output_remove(o->part);
     output_hold(0);
     if (o->stream) return NULL;
     free(o->part);
@@ -240,13 +256,12 @@ static inline const char *output_close(output *o, const char *fault) {
     if (output_stopped()) fault = "interrupted";
     if (!fault && is_faulty) fault = errno ? strerror(errno) : "write error";
 #ifdef _WIN32
-    if (!fault && !MoveFileExA(o->part, o->path, MOVEFILE_REPLACE_EXISTING))
-        fault = "cannot be replaced";
+    if (!fault && !output_move(o->part, o->path)) fault = "cannot be replaced";
 #else
     if (!fault && rename(o->part, o->path) != 0) fault = strerror(errno);
 #endif
     if (fault) snprintf(o->fault, sizeof o->fault, "%.255s", fault);
-    if (fault) remove(o->part);
+    if (fault) output_remove(o->part);
     output_note(NULL);
     free(o->part);
     output_unwatch(o);

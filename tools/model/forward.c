@@ -246,6 +246,7 @@ int main(int argc, char **argv) {
     int done;
     memset(&t, 0, sizeof t);
     paths[2] = NULL, attention = not_causal = 0, repeat = 1; /* the fuzzer calls main often */
+    argv = utf8_arguments(&argc, argv);
     if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
         return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
     if (!paths[2]) misuse("give MODEL, IN.safetensors and OUT.safetensors; see --help");

@@ -493,6 +493,7 @@ static void misuse(const char *format, ...) {
 
 int main(int argc, char **argv) {
     opt.S = opt.T = 32;
+    argv = utf8_arguments(&argc, argv);
     if (options_read(table, N_OPTIONS, argc, argv, misuse)) {
         options_print(table, N_OPTIONS, stdout);
         return fflush(stdout) != 0;

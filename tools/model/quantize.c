@@ -590,6 +590,7 @@ int main(int argc, char **argv) {
     memset(&j, 0, sizeof j);
     j.file = -1;
     words[2] = NULL, is_packed = 0; /* the fuzzer calls main more than once */
+    argv = utf8_arguments(&argc, argv);
     if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
         return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
     j.packed = is_packed;
