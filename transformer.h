@@ -149,6 +149,11 @@
    Forbidden tokens. A token that an option forbids keeps its share of the probability, as in
    Hugging Face's beam search. CTranslate2 distributes that share over the other tokens.
 
+   Rules of your own. The search calls options.edit_logits before it chooses a token. Your function
+   can forbid tokens or change their logits: for a list of allowed words, for a grammar, for the
+   timestamps of speech. The other tokens share the probability of a token that it forbids.
+   tfm_score does not call it, because it computes what the model says. See examples/allowed.c.
+
    Shortlists. If you know which target tokens a sentence may need, a shortlist saves most of the
    work of the output projection. You give one for all rows (options.shortlist), or the model's
    lexicon makes one for each sentence (options.lexical_shortlist).
@@ -180,6 +185,11 @@
 
    tfm_decode does all of this in one call. While a row still runs, its results are the hypotheses
    so far. A program can show them while it translates.
+
+   Prompts. The decoder of some models, such as Whisper, reads more than a start token: earlier text,
+   a language, a task. Give these ids as options.prompt. tfm_start computes prompts and forced tokens
+   in one pass. That takes less time than a step for each token and gives the same bits. Only if the
+   session keeps attention (attention = 1), forced tokens take a step each.
 
    Sources that are not ids. If your program computes the encoder's input, pass it as
    src.embeddings; if it computes the encoder's output, as src.memory (tfm_batch).
@@ -697,11 +707,11 @@ TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b);
 /* >>api-modules ===================================================================================
    4. MODULES
    Tensors are F32 unless a comment says otherwise, and inputs may have any row strides. In
-   tfm_layer_norm, tfm_softmax, the layers and the stacks, out may be the input of the same shape.
-   In other functions out must not overlap an input. Weights are [out, in] as in PyTorch. A weight
-   with data NULL is absent. Every function returns TFM_E_ARGUMENT, TFM_E_SHAPE or TFM_E_DTYPE if
-   its arguments do not fit together, and TFM_E_ARENA if its scratch arena is too small. err may be
-   NULL.
+   tfm_layer_norm, tfm_softmax, tfm_activate, the layers and the stacks, out may be the input of the
+   same shape. In other functions out must not overlap an input. Weights are [out, in] as in
+   PyTorch. A weight with data NULL is absent. Every function returns TFM_E_ARGUMENT, TFM_E_SHAPE or
+   TFM_E_DTYPE if its arguments do not fit together, and TFM_E_ARENA if its scratch arena is too
+   small. err may be NULL.
    ============================================================================================== */
 
 /* ---- masks ---- */
@@ -806,6 +816,10 @@ typedef enum tfm_activation {
     TFM_ACTIVATION_TABLE(TFM_FORMULA_ID) TFM_ACTIVATION_COUNT
 } tfm_activation;
 /* clang-format on */
+
+/* Computes out = activation(x), element by element. */
+TFM_DEF tfm_status tfm_activate(tfm_tensor *out, const tfm_tensor *x, tfm_activation activation,
+                                tfm_error *err);
 
 typedef struct tfm_ffn_weights {
     tfm_linear_weights linear1; /* [F, D] */
@@ -1233,7 +1247,8 @@ TFM_DEF const char *tfm_repetition_name(tfm_repetition repetition);
 
 /* All zero: greedy decoding with the model's own end token; only the ids that its config names are
    forbidden. You own the arrays and keep them until the last step. Probabilities are the model's
-   softmax over all V logits. Only repetition penalty, prefix bias and shortlist change them. */
+   softmax over all V logits. Only repetition penalty, prefix bias, shortlist and edit_logits change
+   them. */
 typedef struct tfm_decode_options {
     /* Lengths, in target tokens. */
     int32_t max_length; /* with the end token and forced tokens; a longer prefix is cut. 0 means
@@ -1324,6 +1339,19 @@ typedef struct tfm_decode_options {
        at most max_source; the last of them is the model's src_end if the source ended with it.
        result.left_out counts the others. 0: a longer source is TFM_E_TOO_LONG. */
     int32_t truncate;
+
+    /* What the decoder reads before the target, instead of the model's start token: at least one id
+       a row. A prompt is not part of the result, its scores, lengths and n-grams. It takes room:
+       the target has at most max_target - (length of the prompt) + 1 tokens. NULL: none. */
+    const tfm_batch *prompt;
+
+    /* Called for each hypothesis before its next token is chosen, unless that is forced. ids [n]
+       are its tokens so far; row is that of the batch. The function may edit logits [V]: -INFINITY
+       forbids a token, and the others share its probability. It sees the model's logits before all
+       other options, with -INFINITY for tokens outside a shortlist, which stay out. Equal arguments
+       must give equal logits. It must not call the session. NULL: none. */
+    void (*edit_logits)(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits);
+    void *edit_user;
 } tfm_decode_options;
 
 /* Fills options with what the model file says of decoding (chapter 6, decoding); all others are
@@ -1351,7 +1379,7 @@ typedef struct tfm_result {
 /* Start a decode and advance it by one step (chapter 4). tfm_start encodes the source. Each
    tfm_step decodes one position of every running hypothesis and sets *running to the number of
    sentences that still run. options may be NULL. If tfm_start fails, a decode in progress is
-   unchanged. Errors: as tfm_encode; TFM_E_CONFIG if the model has no start token; TFM_E_ARGUMENT,
+   unchanged. Errors: as tfm_encode; TFM_E_CONFIG without start token and prompt; TFM_E_ARGUMENT,
    TFM_E_TOO_LONG or TFM_E_TOKEN with the name of the option; TFM_E_STATE for a step or result
    without a start. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
@@ -1391,7 +1419,8 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
                                         int32_t *sources, tfm_error *err);
 
 /* Returns the logits [V] of a row's best hypothesis in the last step, or NULL if the row did not
-   take part in it. They include a repetition penalty. Tokens outside the shortlist: -INFINITY. */
+   take part in it. They include a repetition penalty and what edit_logits changed. Tokens outside
+   the shortlist: -INFINITY. */
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
 
 /* Returns the logits [V] that gave a hypothesis its last token or its end in the last step, or NULL
@@ -1521,9 +1550,9 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
 
 /* Translates up to max_batch texts at once. options may be NULL. Each out[i] points to a terminated
    text in buffer. An error in one text fails the call and names the text, unless options.faults is
-   set. Then a text with an error is skipped. The rows of options.seeds, first and prefix belong to
-   the texts that are neither blank nor skipped; tfm_session_tokenize sets *count to 0 for a blank
-   text. Errors: as tfm_translate. */
+   set. Then a text with an error is skipped. The rows of options.seeds, first, prefix, prompt and
+   edit_logits belong to the texts that are neither blank nor skipped; tfm_session_tokenize sets
+   *count to 0 for a blank text. Errors: as tfm_translate. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, const tfm_decode_options *options, char *buffer,
                                        size_t capacity, tfm_error *err);
@@ -3943,6 +3972,27 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
     return TFM_OK;
 }
 
+static tfm_status tfm__check_activation(tfm_activation activation, tfm_error *err) {
+    if ((int)activation >= 0 && activation < TFM_ACTIVATION_COUNT) return TFM_OK;
+    return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, no activation", (int32_t)activation);
+}
+
+TFM_DEF tfm_status tfm_activate(tfm_tensor *out, const tfm_tensor *x, tfm_activation activation,
+                                tfm_error *err) {
+    tfm__rows from, to;
+    int64_t b, l;
+    TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
+    TFM__TRY(tfm__view_like(out, "out", *x, &to, err));
+    TFM__TRY(tfm__check_activation(activation, err));
+    for (b = 0; b < to.B; b++)
+        for (l = 0; l < to.L; l++) {
+            float *row = tfm__row(&to, b, l), *in = tfm__row(&from, b, l);
+            if (row != in) memcpy(row, in, (size_t)to.D * sizeof *row);
+            tfm__kernel_best()->activate(row, to.D, activation);
+        }
+    return TFM_OK;
+}
+
 /* A feed-forward as the products see it. */
 typedef struct tfm__ffn {
     tfm__linear linear1, linear2, gate; /* gate without rows: none */
@@ -3980,10 +4030,7 @@ static tfm_status tfm__ffn_view(const tfm_ffn_weights *w, int64_t D, tfm__ffn *v
     TFM__TRY(tfm__linear_view(&w->linear2, "linear2", "", D, F, &view->linear2, err));
     if (w->gate.weight.data)
         TFM__TRY(tfm__linear_view(&w->gate, "gate", "", F, D, &view->gate, err));
-    if ((int)w->activation < 0 || w->activation >= TFM_ACTIVATION_COUNT)
-        return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, no activation",
-                         (int32_t)w->activation);
-    return TFM_OK;
+    return tfm__check_activation(w->activation, err);
 }
 
 TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
@@ -4252,7 +4299,7 @@ typedef struct tfm__attention {
     int64_t B, H, T, S, K, W;
     float scale;
     const tfm_masks *masks; /* may be NULL */
-    int64_t first;          /* key position of query 0, for causal masks in a step */
+    const int32_t *firsts;  /* [B]: key position of query 0 in a step; NULL: 0 */
     const float *bias;      /* [h * bias_head + d] is added to the scores of head h at distance d,
                                the key's position less the query's; NULL: none */
     int64_t bias_head;
@@ -4262,15 +4309,19 @@ typedef struct tfm__attention {
     int64_t ancestry_stride;
     tfm_weight_type tiles; /* type of packed keys and values, for tfm__attend_tiles, which needs the
                               keys of a sentence side by side; AS_STORED: tfm__attend_head */
-    float *scratch;        /* [parts, scratch_size]: S floats, or tfm__attend_tile_scratch */
+    float *scratch; /* [parts, scratch_size]: S floats or more, or tfm__attend_tile_scratch */
     int64_t scratch_size, parts;
 } tfm__attention;
 
-/* Returns how many keys query t sees by length and causality. kv: the row of its keys. */
-static int64_t tfm__attend_count_keys(const tfm__attention *a, int64_t kv, int64_t t) {
-    int64_t end = a->S;
+/* Returns the position of row b's first in the cache. firsts NULL: 0. */
+static int64_t tfm__first_of(const int32_t *firsts, int64_t b) { return firsts ? firsts[b] : 0; }
+
+/* Returns how many keys query t of row b sees by length and causality. */
+static int64_t tfm__attend_count_keys(const tfm__attention *a, int64_t b, int64_t t) {
+    int64_t end = tfm__min(a->S, a->firsts ? a->firsts[b] + a->T : a->S);
+    int64_t kv = a->kv_rows ? a->kv_rows[b] : b;
     if (a->masks && a->masks->key_lengths) end = tfm__min(end, a->masks->key_lengths[kv]);
-    if (a->masks && a->masks->causal) end = tfm__min(end, a->first + t + 1);
+    if (a->masks && a->masks->causal) end = tfm__min(end, tfm__first_of(a->firsts, b) + t + 1);
     return end;
 }
 
@@ -4281,7 +4332,8 @@ static void tfm__attend_mask(const tfm__attention *a, int64_t b, int64_t h, int6
     const tfm_masks *m = a->masks;
     const unsigned char *pads, *hidden;
     int64_t kv = a->kv_rows ? a->kv_rows[b] : b, s;
-    if (a->bias) a->kernels->add(scores, a->bias + h * a->bias_head - a->first - t, n);
+    if (a->bias)
+        a->kernels->add(scores, a->bias + h * a->bias_head - tfm__first_of(a->firsts, b) - t, n);
     if (!m || (!m->key_padding.data && !m->attention.data)) return;
     pads = (const unsigned char *)m->key_padding.data;
     if (pads) pads += kv * m->key_padding.strides[0];
@@ -4327,33 +4379,46 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
                 TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
 
-/* Computes head h of batch row b, query by query: scores, masks, softmax, weighted sum of the
-   values. scores has room for S floats. */
+/* Computes head h of batch row b: scores, masks, softmax, weighted sum of the values. A few queries
+   read a block of keys or values together, because the block then stays in the L1 cache. scores has
+   room for S floats of each of these queries, or of one query. */
 static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t h, float *scores) {
+    enum { QUERIES = 8, BLOCK = 64 };
     const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
     const tfm__heads *k = &a->k, *v = &a->v;
-    int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv, t, s, end;
-    for (t = 0; t < a->T; t++) {
-        float *context = tfm__head_row(&a->context, b, h, t);
-        int64_t n = tfm__attend_count_keys(a, kv, t);
-        TFM_COUNT(2 * n * (a->K + a->W));
-        for (s = 0; s < n; s = end) {
-            end = tfm__attend_next_run(path, s, n, &row);
+    const tfm__kernels *kernels = a->kernels;
+    int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv, most = a->T > 1 ? (int64_t)BLOCK : a->S;
+    int64_t counts[QUERIES], s, end, t, i, n;
+    for (t = 0; t < a->T; t += n) {
+        n = tfm__min(tfm__min(QUERIES, a->T - t), tfm__max(1, a->scratch_size / tfm__max(1, a->S)));
+        for (i = 0; i < n; i++) counts[i] = tfm__attend_count_keys(a, b, t + i);
+        for (s = 0; s < counts[n - 1]; s = end) {
+            end = tfm__attend_next_run(path, s, tfm__min(counts[n - 1], s + most), &row);
             if (a->T == 1) TFM__PREFETCH_ROWS(v, row, h, s, end - s, a->W);
-            a->kernels->dots(scores + s, tfm__head_row(&a->q, b, h, t), tfm__head_at(k, row, h, s),
-                             k->t, end - s, a->K, k->is_f16);
+            for (i = 0; i < n; i++)
+                if (counts[i] > s)
+                    kernels->dots(scores + i * a->S + s, tfm__head_row(&a->q, b, h, t + i),
+                                  tfm__head_at(k, row, h, s), k->t, tfm__min(counts[i], end) - s,
+                                  a->K, k->is_f16);
         }
-        a->kernels->scale(scores, a->scale, n);
-        tfm__attend_mask(a, b, h, t, scores, n);
-        tfm__softmax_row(a->kernels, scores, scores, n);
-        memset(context, 0, (size_t)a->W * sizeof(float));
-        for (s = 0; s < n; s = end) {
-            end = tfm__attend_next_run(path, s, n, &row);
+        for (i = 0; i < n; i++) {
+            float *x = scores + i * a->S;
+            TFM_COUNT(2 * counts[i] * (a->K + a->W));
+            kernels->scale(x, a->scale, counts[i]);
+            tfm__attend_mask(a, b, h, t + i, x, counts[i]);
+            tfm__softmax_row(kernels, x, x, counts[i]);
+            tfm__attend_store_weights(a, b, h, t + i, x, counts[i]);
+            memset(tfm__head_row(&a->context, b, h, t + i), 0, (size_t)a->W * sizeof *x);
+        }
+        for (s = 0; s < counts[n - 1]; s = end) {
+            end = tfm__attend_next_run(path, s, tfm__min(counts[n - 1], s + most), &row);
             if (a->T == 1 && h + 1 < a->H) TFM__PREFETCH_ROWS(k, row, h + 1, s, end - s, a->K);
-            a->kernels->weighted_sum(context, scores + s, tfm__head_at(v, row, h, s), v->t, end - s,
-                                     a->W, v->is_f16);
+            for (i = 0; i < n; i++)
+                if (counts[i] > s)
+                    kernels->weighted_sum(tfm__head_row(&a->context, b, h, t + i),
+                                          scores + i * a->S + s, tfm__head_at(v, row, h, s), v->t,
+                                          tfm__min(counts[i], end) - s, a->W, v->is_f16);
         }
-        tfm__attend_store_weights(a, b, h, t, scores, n);
     }
 }
 
@@ -4449,9 +4514,9 @@ static void tfm__attend_part(void *context, int32_t part) {
     }
 }
 
-/* Computes an attention, and sets its kernels, parts and scratch_size. */
+/* Computes an attention, and sets its kernels, parts and, if it is too small, scratch_size. */
 static void tfm__attend_run(const tfm__team *team, tfm__attention *a) {
-    a->kernels = team->kernels, a->parts = 1, a->scratch_size = a->S;
+    a->kernels = team->kernels, a->parts = 1, a->scratch_size = tfm__max(a->scratch_size, a->S);
     if (a->tiles) a->scratch_size = tfm__attend_tile_scratch(a->tiles, a->S, a->K, a->W);
     if (tfm__team_shares(team, 2 * a->B * a->H * a->T * a->S * (a->K + a->W)))
         a->parts = tfm__min(team->n, a->B * a->H);
@@ -4597,6 +4662,7 @@ typedef struct tfm__work {
     float *context;        /* [M, H*W] */
     float *k, *v;          /* [key rows, H*K], [key rows, H*W] */
     float *scores;         /* [team, S], or for tiles [team, tfm__attend_tile_scratch] */
+    int64_t scores_size;   /* floats of a thread, if there are more */
     tfm_weight_type tiles; /* of an encoder, as in tfm__attention */
     float *y;              /* [M, D]: what a sub-layer adds */
     float *n;              /* [M, D]: the normalized input of a pre-norm sub-layer */
@@ -4628,9 +4694,12 @@ enum { TFM__SELF, TFM__CROSS, TFM__FFN };
 
 /* What the layers of one pass share. Arrays are by sub-layer: self-attention, cross-attention. */
 typedef struct tfm__pass {
-    tfm__rows x;      /* the residual stream [B, L, D], row-major */
-    int64_t first;    /* position of its first row in the cache */
-    int64_t S;        /* memory positions for cross-attention */
+    tfm__rows x;            /* the residual stream [B, L, D], row-major */
+    const int32_t *firsts;  /* [B]: position of a row's first in the cache, in a step; NULL: 0 */
+    int64_t end;            /* the position after the last of all rows */
+    const int32_t *lengths; /* [B]: positions of each row that count; NULL: L */
+    int only_caches;        /* 1: fills the caches, and leaves the stream unfinished */
+    int64_t S;              /* memory positions for cross-attention */
     tfm__rows memory; /* [B, S, .]: each layer makes its keys and values; no data: kv has them */
     const tfm_masks *masks[2];
     const tfm__kv *kv[2];           /* [layers]; NULL: scratch */
@@ -4660,7 +4729,7 @@ static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int
     if (!w->has_out) context = *out; /* the contexts are the output */
     memset(&a, 0, sizeof a);
     a.B = p->x.B, a.H = w->n_heads, a.T = p->x.L, a.K = w->K, a.W = w->W;
-    a.S = part == TFM__SELF ? p->first + p->x.L : p->S;
+    a.S = part == TFM__SELF ? p->end : p->S;
     a.q = tfm__heads_of_rows(&q, a.K);
     a.k = tfm__heads_of_cache(kv, kv->k, a.H, a.K);
     a.v = tfm__heads_of_cache(kv, kv->v, a.H, a.W);
@@ -4669,12 +4738,12 @@ static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int
     a.scale = tfm__attend_scale(w->scale, a.K);
     a.masks = p->masks[part], a.kv_rows = p->kv_rows[part];
     if (part == TFM__SELF)
-        a.first = p->first, a.ancestry = p->ancestry, a.ancestry_stride = kv->capacity;
+        a.firsts = p->firsts, a.ancestry = p->ancestry, a.ancestry_stride = kv->capacity;
     if (w->relative.table) {
         a.bias_head = 2 * p->reach - 1;
         a.bias = p->bias + w->relative.first_head * a.bias_head + p->reach - 1;
     }
-    a.tiles = p->work.tiles, a.scratch = p->work.scores;
+    a.tiles = p->work.tiles, a.scratch = p->work.scores, a.scratch_size = p->work.scores_size;
     tfm__attend_run(p->work.team, &a);
     TFM_PART(PROJECTIONS);
     if (w->has_out) tfm__linear_run(p->work.team, out, &context, &w->out);
@@ -4762,9 +4831,9 @@ typedef struct tfm__stack {
 
 static int tfm__norm_exists(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
-/* Computes keys and values of x [B, L, D] for positions p->first and later of kv, and with them the
+/* Computes keys and values of x [B, L, D] for the positions of the pass in kv, and with them the
    queries of x in work.q if with_queries is set. A cache by heads is filled from scratch; other
-   results go straight to their place. */
+   results go straight to their place, from position 0 on. */
 static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
                            const tfm__kv *kv, int with_queries) {
     tfm__heads to[2];
@@ -4777,7 +4846,7 @@ static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__pr
         const tfm__linear *map = i ? &w->value : &w->key;
         to[i] = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, i ? w->W : w->K);
         y = tfm__rows_make(i ? p->work.v : p->work.k, x->B, x->L, map->w.rows);
-        if (!kv->by_heads) y.data = tfm__head_row(&to[i], 0, 0, p->first), y.sb = to[i].b;
+        if (!kv->by_heads) y.data = tfm__head_row(&to[i], 0, 0, 0), y.sb = to[i].b;
         products[i] = tfm__product_make(&y, x, map);
     }
     TFM_PART(PROJECTIONS);
@@ -4789,7 +4858,7 @@ static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__pr
                     int64_t row = p->kv_rows[TFM__SELF] ? p->kv_rows[TFM__SELF][b] : b;
                     int64_t width = i ? w->W : w->K;
                     const float *from = tfm__row(&products[i].y, b, l) + h * width;
-                    void *at = tfm__head_at(&to[i], row, h, p->first + l);
+                    void *at = tfm__head_at(&to[i], row, h, tfm__first_of(p->firsts, b) + l);
                     if (!kv->is_f16) memcpy(at, from, (size_t)width * sizeof *from);
                     else p->work.team->kernels->narrow_f16((uint16_t *)at, from, width);
                 }
@@ -4797,8 +4866,9 @@ static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__pr
 
 static int tfm__is_ssru(const tfm__layer *l) { return l->ssru.input.w.rows > 0; }
 
-/* Computes an SSRU. A step reads the state in the row of each hypothesis's predecessor and writes
-   its own row. All states are read before the first is written, so a fork copies nothing else. */
+/* Computes an SSRU. A step reads the state in the row of each hypothesis's predecessor. Passes with
+   caches write the state after a row's last position to its own row. All states are read before the
+   first is written, so a fork copies nothing else. */
 static void tfm__ssru_run(const tfm__pass *p, const tfm__layer *l, const tfm__kv *kv,
                           const tfm__rows *in, const tfm__rows *c) {
     tfm__rows gates = tfm__rows_beside(p, p->work.q, p->x.D);
@@ -4808,11 +4878,13 @@ static void tfm__ssru_run(const tfm__pass *p, const tfm__layer *l, const tfm__kv
     TFM_PART(ATTENTION);
     for (b = 0; b < c->B; b++) {
         const float *before = NULL;
-        if (p->first) before = states + p->ancestry[b * kv->capacity + p->first - 1] * c->D;
+        int64_t first = tfm__first_of(p->firsts, b);
+        if (first) before = states + p->ancestry[b * kv->capacity + first - 1] * c->D;
         tfm__ssru_scan(c, &gates, b, before);
     }
-    for (b = 0; p->ancestry && b < c->B; b++)
-        memcpy(states + p->kv_rows[TFM__SELF][b] * c->D, tfm__row(c, b, 0),
+    for (b = 0; p->kv_rows[TFM__SELF] && b < c->B; b++)
+        memcpy(states + p->kv_rows[TFM__SELF][b] * c->D,
+               tfm__row(c, b, (p->lengths ? p->lengths[b] : c->L) - 1),
                (size_t)c->D * sizeof *states);
     tfm__ssru_out(p->work.team->kernels, c);
 }
@@ -4842,6 +4914,7 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
             const tfm__kv scratch = {p->work.k, p->work.v, 0, 0, positions};
             const tfm__kv *kv = part < TFM__FFN && p->kv[part] ? p->kv[part] + i : &scratch;
             tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows), in = p->x;
+            if (p->only_caches && part == TFM__CROSS && i + 1 == stack->n) return;
             if (part == TFM__CROSS && !w->n_heads) continue;
             if (l->order == TFM_PRE_NORM) {
                 in = tfm__rows_beside(p, p->work.n, p->x.D);
@@ -4990,7 +5063,7 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
     if (scratch->measuring) return TFM_OK;
     tfm__stack_spread(&stack, L, bias);
     p->x = tfm__rows_make(data, B, L, from.D);
-    p->bias = bias, p->reach = L, p->S = S;
+    p->bias = bias, p->reach = p->end = L, p->S = S;
     p->work.team = &team;
     p->work.tiles = d ? TFM_WEIGHTS_AS_STORED : TFM_WEIGHTS_F32;
     tfm__copy_rows(&p->x, &from);
@@ -7102,8 +7175,10 @@ typedef struct tfm__beam {
 
 typedef struct tfm__sentence {
     int32_t cap;          /* maximum number of tokens, the end token included */
+    int32_t n_prompt;     /* ids that the decoder reads before them: of the prompt, or the start */
     int32_t first;        /* a forced first token, or -1 */
     int32_t n_prefix;     /* tokens of the prefix after it */
+    int32_t position;     /* of the token that the next step chooses */
     int32_t n_live;       /* running hypotheses of all its beams; 0 means that it is done */
     int32_t n_beams;      /* 1, or after the split one for each sample or alternative */
     int32_t is_split;     /* samples and alternatives have beams of their own */
@@ -7179,15 +7254,15 @@ struct tfm_session {
         tfm__hypothesis *next;      /* [max_beam]: of one beam */
         tfm__candidates candidates; /* of one beam */
     } scratch;
-    tfm__id_rows src; /* the source of the last encode; B is 0 before the first */
-    tfm__id_rows tgt; /* the target of a teacher-forced pass */
+    tfm__id_rows src;   /* the source of the last encode; B is 0 before the first */
+    tfm__id_rows tgt;   /* the target of a teacher-forced pass */
+    int32_t *order;     /* [B]: the rows of passes over several positions, longest first */
+    tfm__id_rows group; /* the ids of one such pass */
     struct {
         tfm__rows given;       /* the caller's embeddings or memory; no data: the source is ids */
         int is_memory;         /* 1 if given is memory */
         tfm_weight_type tiles; /* type in which attention multiplies: F32 or BF16 */
-        int32_t *order;        /* [B]: the rows by length, longest first */
         int32_t *left_out;     /* [B]: tokens of the source that were truncated */
-        tfm__id_rows group;    /* the rows of one pass */
         float *memory;         /* [B, S, D]: the output */
     } encoder;
     tfm_decode_options decode;             /* of the last tfm_start */
@@ -7197,7 +7272,6 @@ struct tfm_session {
         int32_t forced;       /* first target token of every sentence, -1, TFM__LANGUAGE_UNSET */
         int32_t beam, n_best; /* as in the options, with their defaults */
         int32_t max_ended;    /* ended hypotheses to keep in each beam */
-        int32_t position;     /* of the next step */
         int32_t n_running;    /* sentences that are not done */
         tfm__sentence *sentences;      /* [B] */
         tfm__beam *beams;              /* [B, max_beam] */
@@ -7209,6 +7283,7 @@ struct tfm_session {
     struct {                 /* the hypotheses of the last step */
         int32_t n;
         int32_t *rows, *sentences, *ids; /* [n]: ids are the last tokens */
+        int32_t *firsts;                 /* [n]: position of the last token in the cache */
         int32_t *ancestry;               /* [n, max_target]: cache rows of their positions */
         float *logits;                   /* [n, V]: see tfm__logits_get */
         float *attention;                /* [n, H, S], once for each layer that is wanted */
@@ -7304,10 +7379,10 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     TFM__TRY(TFM__TAKE(arena, B, S, &s->src.ids, err));
     TFM__TRY(TFM__TAKE(arena, B, S, &s->src.pads, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->src.lengths, err));
-    TFM__TRY(TFM__TAKE(arena, group, 1, &s->encoder.group.ids, err));
-    TFM__TRY(TFM__TAKE(arena, group, 1, &s->encoder.group.pads, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.group.lengths, err));
-    TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.order, err));
+    TFM__TRY(TFM__TAKE(arena, group, 1, &s->group.ids, err));
+    TFM__TRY(TFM__TAKE(arena, group, 1, &s->group.pads, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->group.lengths, err));
+    TFM__TRY(TFM__TAKE(arena, B, 1, &s->order, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->encoder.left_out, err));
     TFM__TRY(TFM__TAKE(arena, B * S, c->d_memory, &s->encoder.memory, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->search.sentences, err));
@@ -7319,6 +7394,7 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.rows, err));
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.sentences, err));
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.ids, err));
+    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.firsts, err));
     TFM__TRY(TFM__TAKE(arena, M, T, &s->step.ancestry, err));
     TFM__TRY(TFM__TAKE(arena, M, V, &s->step.logits, err));
     TFM__TRY(TFM__TAKE(arena, V, 1, &s->bans.set, err));
@@ -7374,6 +7450,7 @@ static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *
                tfm__max(tfm__session_longest(s),
                         tfm__attend_tile_scratch(s->encoder.tiles, s->max_source, z.K, z.W));
     TFM__TRY(tfm__work_alloc(arena, &z, &s->scratch.work, err));
+    s->scratch.work.scores_size = z.scores / s->team.n;
     for (w = m->linears; w; w = w->next)
         converted = tfm__max(converted, tfm__product_x_bytes(m->kernels, &w->w));
     TFM__TRY(TFM__TAKE(arena, z.M + TFM__MOST_ROWS, converted, &s->team.converted, err));
@@ -7692,11 +7769,11 @@ static void tfm__encoder_copy_row(const tfm_session *s, int64_t b, int64_t n, tf
     else tfm__copy_rows(&to, &from);
 }
 
-/* Begins a pass over ids at positions first and following. Fills the stream with
+/* Begins a pass over ids at positions firsts[b] (NULL: 0) and following. Fills the stream with
    x[b, l] = scale * E[id] + P[first + l], normalized if the model has a norm there, or with the
    caller's memory. */
 static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tfm__id_rows *in,
-                                 int64_t first) {
+                                 const int32_t *firsts) {
     const tfm_config *c = &s->model->config;
     const tfm__kernels *kernels = s->team.kernels;
     const tfm_tensor *P = &side->positions;
@@ -7707,7 +7784,8 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     tfm__pass p;
     memset(&p, 0, sizeof p);
     p.x = tfm__rows_make(s->scratch.x, in->B, in->L, D);
-    p.first = first;
+    p.firsts = firsts;
+    for (b = 0; b < in->B; b++) p.end = tfm__max(p.end, tfm__first_of(firsts, b) + in->L);
     p.bias = s->positions.bias[side != &s->model->source];
     p.reach = tfm__session_max_length(s, side);
     p.work = s->scratch.work;
@@ -7717,10 +7795,10 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
                               tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
                               is_memory || !projection->w.rows ? NULL : projection);
     if (is_memory) return p;
-    tfm__session_extend_positions(s, first + in->L);
+    tfm__session_extend_positions(s, p.end);
     for (b = 0; b < in->B; b++)
         for (l = 0; l < in->L; l++) {
-            int64_t at = b * in->L + l, position = first + l;
+            int64_t at = b * in->L + l, position = tfm__first_of(firsts, b) + l;
             const float *added = NULL;
             float *row = tfm__row(&p.x, b, l);
             if (side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
@@ -7745,13 +7823,12 @@ static tfm_masks tfm__id_rows_masks(const tfm__id_rows *keys) {
     return masks;
 }
 
-/* Lists the rows, the longest first if by_length is set; equal ones keep their order. Insertion
-   sort is fast enough for a batch, and callers often sort by length already. */
-static void tfm__encoder_order_rows(tfm_session *s, int by_length) {
-    int32_t i, k, *order = s->encoder.order;
+/* Lists the rows by lengths (NULL: by number), the longest first; equal ones keep their order.
+   Insertion sort is fast enough for a batch, and callers often sort by length already. */
+static void tfm__session_order_rows(tfm_session *s, const int32_t *lengths) {
+    int32_t i, k, *order = s->order;
     for (i = 0; i < s->src.B; i++) {
-        k = i;
-        for (; by_length && k > 0 && s->src.lengths[order[k - 1]] < s->src.lengths[i]; k--)
+        for (k = i; lengths && k > 0 && lengths[order[k - 1]] < lengths[i]; k--)
             order[k] = order[k - 1];
         order[k] = i;
     }
@@ -7759,14 +7836,14 @@ static void tfm__encoder_order_rows(tfm_session *s, int by_length) {
 
 /* Copies as many rows of the source as a pass can have, from order[first] on, L positions each. */
 static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t first, int64_t L) {
-    tfm__id_rows g = s->encoder.group;
+    tfm__id_rows g = s->group;
     int64_t b;
     g.B = tfm__session_group(s, s->src.B - first, L);
     g.L = (int32_t)L;
     g.has_holes = s->src.has_holes;
-    g.given = s->encoder.given.data ? s->encoder.order + first : NULL;
+    g.given = s->encoder.given.data ? s->order + first : NULL;
     for (b = 0; b < g.B; b++) {
-        int64_t row = s->encoder.order[first + b];
+        int64_t row = s->order[first + b];
         memcpy(g.ids + b * L, s->src.ids + row * s->src.L, (size_t)L * sizeof *g.ids);
         memcpy(g.pads + b * L, s->src.pads + row * s->src.L, (size_t)L);
         g.lengths[b] = s->src.lengths[row];
@@ -7784,23 +7861,23 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
     int wanted = attention && attention->data;
     tfm__id_rows group;
     int32_t i;
-    tfm__encoder_order_rows(s, !wanted);
+    tfm__session_order_rows(s, wanted ? NULL : s->src.lengths);
     for (first = 0; first < s->src.B; first += group.B) {
         tfm_masks masks;
         tfm__pass p;
-        L = wanted ? s->src.L : s->src.lengths[s->encoder.order[first]];
+        L = wanted ? s->src.L : s->src.lengths[s->order[first]];
         group = tfm__encoder_gather_group(s, first, L);
         masks = tfm__id_rows_masks(&group);
-        p = tfm__pass_begin(s, &m->source, &group, 0);
+        p = tfm__pass_begin(s, &m->source, &group, NULL);
         p.masks[TFM__SELF] = &masks;
         p.attention[TFM__SELF] = attention, p.first_row = first;
         p.work.tiles = s->encoder.tiles;
         if (!s->encoder.is_memory) tfm__stack_run(&p, &m->encoder);
-        p.kv_rows[TFM__SELF] = s->encoder.order + first;
+        p.kv_rows[TFM__SELF] = s->order + first;
         for (i = 0; for_decoding && i < m->decoder.n; i++)
             tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i], 0);
         for (b = 0; b < group.B; b++) {
-            float *row = s->encoder.memory + s->encoder.order[first + b] * s->src.L * D;
+            float *row = s->encoder.memory + s->order[first + b] * s->src.L * D;
             memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
             memset(row + L * D, 0, (size_t)((s->src.L - L) * D) * sizeof *row);
         }
@@ -7858,7 +7935,7 @@ static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, int causal,
     tfm__pass p;
     group.B = tfm__session_group(s, s->src.B - b0, s->tgt.L);
     group.ids += b0 * group.L, group.pads += b0 * group.L, group.lengths += b0;
-    p = tfm__pass_begin(s, &s->model->target, &group, 0);
+    p = tfm__pass_begin(s, &s->model->target, &group, NULL);
     for (b = 0; b < group.B; b++) s->step.rows[b] = (int32_t)(b0 + b);
     masks.causal = causal;
     p.masks[TFM__SELF] = &masks;
@@ -8021,18 +8098,29 @@ static int tfm__search_is_end(const tfm_session *s, int32_t id) {
 
 /* Returns the end token if this step must choose it, as the last one that the cap allows, or -1. */
 static int32_t tfm__sentence_forced_end(const tfm_session *s, int32_t b) {
-    int is_last = s->decode.force_end && s->search.position + 1 >= s->search.sentences[b].cap;
+    const tfm__sentence *sentence = &s->search.sentences[b];
+    int is_last = s->decode.force_end && sentence->position + 1 >= sentence->cap;
     return is_last && s->decode.n_ends ? s->decode.ends[0] : -1;
+}
+
+/* Returns an id that the caller or the model gives a row: those of the prompt (or the start token),
+   then the first token and the prefix. */
+static int32_t tfm__sentence_given_id(const tfm_session *s, int32_t b, int32_t i) {
+    const tfm__sentence *sentence = &s->search.sentences[b];
+    if (i < sentence->n_prompt && s->decode.prompt) return tfm__batch_ids(s->decode.prompt, b)[i];
+    if (i < sentence->n_prompt) return (int32_t)tfm__max(0, s->model->config.start);
+    i -= sentence->n_prompt;
+    if (sentence->first >= 0 && i-- == 0) return sentence->first;
+    return tfm__batch_ids(s->decode.prefix, b)[i];
 }
 
 /* Returns the id that is forced, or favoured by prefix_bias, at this step, or -1. */
 static int32_t tfm__sentence_next_id(const tfm_session *s, int32_t b, int *forced) {
     const tfm__sentence *sentence = &s->search.sentences[b];
-    int32_t t = s->search.position - (sentence->first >= 0);
+    int32_t t = sentence->position - (sentence->first >= 0);
     *forced = t < 0 || !(s->decode.prefix_bias > 0);
-    if (t < 0) return sentence->first;
     if (t >= sentence->n_prefix) return -1;
-    return tfm__batch_ids(s->decode.prefix, b)[t];
+    return tfm__sentence_given_id(s, b, sentence->n_prompt + sentence->position);
 }
 
 /* Bans an id until tfm__ban_drop removes all bans after the first n. */
@@ -8098,16 +8186,31 @@ static void tfm__logits_penalize(tfm_session *s, const tfm__logits *y, const int
     tfm__ban_drop(s, bans);
 }
 
+/* Moves the logits of a shortlist to their ids' places among V. The last one moves first, because
+   the ids are in ascending order. */
+static void tfm__logits_spread(tfm__logits y, int64_t V) {
+    int64_t v;
+    for (v = V - 1; y.ids && v >= 0; v--)
+        y.x[v] = y.n && y.ids[y.n - 1] == v ? y.x[--y.n] : -INFINITY;
+}
+
 /* Prepares logits and bans for the choice of h's next token. Returns the logarithm of the sum of
    exp(logits), by which logits become log-probabilities. */
 static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothesis *h,
                                   const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
-    int32_t start = s->model->config.start, n_start = o->repetition && start >= 0;
+    int32_t start = s->model->config.start, n_start = o->repetition && start >= 0 && !o->prompt;
     int after = o->repetition && s->search.beam > 1; /* penalizes log-probabilities, not logits */
-    double log_sum = after ? tfm__logits_log_sum(s->team.kernels, y->x, y->n) : 0;
+    double log_sum = 0;
+    int64_t i;
     s->scratch.path[0] = start;
     tfm__path_walk(s, h, s->scratch.path + n_start, NULL);
+    if (o->edit_logits) {
+        tfm__logits_spread(*y, s->model->config.tgt_vocab_size);
+        o->edit_logits(o->edit_user, b, s->scratch.path + n_start, h->length, y->x);
+        for (i = 0; y->ids && i < y->n; i++) y->x[i] = y->x[y->ids[i]];
+    }
+    if (after) log_sum = tfm__logits_log_sum(s->team.kernels, y->x, y->n);
     if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
         tfm__logits_penalize(s, y, s->scratch.path, h->length + n_start, log_sum);
     tfm__ban_add_forbidden(s, b, s->scratch.path + n_start, h->length, n_start);
@@ -8194,8 +8297,9 @@ static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
     }
     log_sum = tfm__logits_prepare(s, b, h, y);
     if (wanted >= 0 && h->on_prefix) {
-        double p = exp((double)*tfm__logits_find(y, wanted) - log_sum);
-        if (!s->bans.set[wanted])
+        float logit = *tfm__logits_find(y, wanted);
+        double p = exp((double)logit - log_sum);
+        if (!s->bans.set[wanted] && logit > -INFINITY)
             tfm__candidates_offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
         tfm__ban_add(s, wanted);
         base += log(1 - bias);
@@ -8349,7 +8453,8 @@ static void tfm__beam_advance(tfm_session *s, tfm__beam *beam, const tfm__hypoth
                               int32_t n_from, void *const *items, int64_t n) {
     tfm__hypothesis *next = s->scratch.next;
     int32_t k, i, n_next = 0, forced, wanted = tfm__sentence_next_id(s, beam->sentence, &forced);
-    int32_t last = s->search.position + 1 >= s->search.sentences[beam->sentence].cap;
+    const tfm__sentence *sentence = &s->search.sentences[beam->sentence];
+    int32_t last = sentence->position + 1 >= sentence->cap;
     for (i = 0; i < n; i++) {
         const tfm__candidate *candidate = (const tfm__candidate *)items[i];
         int is_end = tfm__search_is_end(s, candidate->id) && !(wanted >= 0 && forced);
@@ -8382,10 +8487,11 @@ static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n, int
     tfm__hypothesis h = first->live[0];
     tfm__logits y = tfm__logits_get(s, first->sentence, at);
     int32_t g, id, b = first->sentence, end = tfm__sentence_forced_end(s, b), bans = s->bans.n;
+    int32_t position = s->search.sentences[b].position;
     double log_sum = tfm__logits_prepare(s, b, &h, &y);
     for (g = 0; g < n; g++) {
         uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
-        double uniform = tfm__sample_uniform(seed, first[g].number, s->search.position), log_p = 0;
+        double uniform = tfm__sample_uniform(seed, first[g].number, position), log_p = 0;
         id = end >= 0 ? end : tfm__sample_draw(s, &y, uniform);
         if (end < 0 && id >= 0) log_p = tfm__logits_log_p(*tfm__logits_find(&y, id), log_sum);
         c->n = 0, c->capacity = 1;
@@ -8609,6 +8715,7 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
     for (i = 0; o->first && i < rows; i++)
         if (o->first[i] != -1) TFM__TRY(tfm__ids_check(&o->first[i], 1, V, "first", i, err));
     TFM__TRY(tfm__shortlist_check(s, o, err));
+    if (o->prompt) TFM__TRY(tfm__batch_check_ids(o->prompt, "prompt", rows, 1, V, err));
     return o->prefix ? tfm__batch_check_ids(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
 }
 
@@ -8640,18 +8747,80 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
     memset(sentence, 0, sizeof *sentence);
     sentence->n_live = sentence->n_beams = 1;
     sentence->first_logits = -1;
+    sentence->n_prompt = o->prompt ? tfm__batch_row_length(o->prompt, b) : 1;
     sentence->first = s->search.forced; /* below 0: none */
     if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
     sentence->n_prefix = o->prefix ? tfm__batch_row_length(o->prefix, b) : 0;
     forced = sentence->n_prefix + (sentence->first >= 0);
-    sentence->cap = (int32_t)tfm__min(
-        tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix, (int64_t)o->min_length + 1),
-        s->max_target);
+    if (sentence->n_prompt > s->max_target)
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "prompt: row %d has %d tokens, the session's max_target is %d", b,
+                         sentence->n_prompt, s->max_target);
+    sentence->cap = (int32_t)tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix,
+                                      (int64_t)o->min_length + 1);
     if (o->max_length) sentence->cap = o->max_length;
+    sentence->cap = (int32_t)tfm__min(sentence->cap, s->max_target - sentence->n_prompt + 1);
     if (forced > 0 && forced >= sentence->cap && !o->max_length)
-        return tfm__fail(err, TFM_E_TOO_LONG, "row %d: %i tokens are forced, but max_length is %d",
-                         b, forced, sentence->cap);
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "row %d: %i tokens are forced, but max_target leaves room for %d", b,
+                         forced, sentence->cap);
     return TFM_OK;
+}
+
+/* Begins a sentence: one hypothesis, with the forced tokens that tfm__prompt_run computes. With
+   attention there are none, because steps keep the attention of each token. */
+static void tfm__sentence_begin(tfm_session *s, int32_t b) {
+    tfm__sentence *sentence = &s->search.sentences[b];
+    int32_t i, n = (sentence->first >= 0) + (s->decode.prefix_bias > 0 ? 0 : sentence->n_prefix);
+    for (i = 0; i < s->max_beam / s->search.beam; i++) {
+        tfm__beam *beam = tfm__beam_at(s, b, i);
+        memset(beam, 0, sizeof *beam);
+        beam->sentence = b, beam->number = i, beam->n_live = i == 0;
+        beam->first_row = b * s->max_beam + i * s->search.beam;
+        beam->live = s->search.live + beam->first_row;
+        beam->ended = s->search.ended + beam->first_row;
+        memset(beam->live, 0, sizeof *beam->live);
+        beam->live->row = beam->first_row;
+        beam->live->on_prefix = 1;
+    }
+    n = s->attention ? 0 : (int32_t)tfm__min(n, sentence->cap - 1); /* the last one is a step's */
+    sentence->position = tfm__beam_at(s, b, 0)->live->length = n;
+    for (i = 0; i < n; i++) {
+        tfm__path_token *token = tfm__path_at(s, i, b * s->max_beam);
+        token->id = tfm__sentence_given_id(s, b, sentence->n_prompt + i);
+        token->back = b * s->max_beam, token->sum = 0;
+    }
+    s->tgt.lengths[b] = sentence->n_prompt - 1 + n;
+}
+
+/* Fills the caches with what the steps for the given ids would have computed, up to the last id,
+   which the first step reads. A pass has many positions and no output projection. */
+static void tfm__prompt_run(tfm_session *s) {
+    int32_t b, i, first, *counts = s->tgt.lengths;
+    tfm__id_rows group = s->group;
+    tfm_masks masks;
+    tfm__pass p;
+    memset(&masks, 0, sizeof masks);
+    masks.causal = 1;
+    group.pads = NULL;
+    tfm__session_order_rows(s, counts);
+    for (first = 0; first < s->src.B && counts[s->order[first]]; first += group.B) {
+        const int32_t *rows = s->order + first;
+        group.L = counts[rows[0]];
+        group.B = tfm__session_group(s, s->src.B - first, group.L);
+        while (2 * counts[rows[group.B - 1]] < group.L) group.B--; /* little of it is padding */
+        for (b = 0; b < group.B; b++) {
+            group.lengths[b] = counts[rows[b]];
+            for (i = 0; i < group.L; i++)
+                group.ids[b * group.L + i] =
+                    i < counts[rows[b]] ? tfm__sentence_given_id(s, rows[b], i) : 0;
+            s->step.rows[b] = rows[b] * s->max_beam;
+        }
+        p = tfm__pass_begin(s, &s->model->target, &group, NULL);
+        p.masks[TFM__SELF] = &masks;
+        p.lengths = group.lengths, p.only_caches = 1;
+        tfm__decoder_run(s, &p, rows);
+    }
 }
 
 /* ---- the calls ---- */
@@ -8667,8 +8836,8 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
     if (!options) options = s->decoding_of;
     if (options) o = *options;
     c = &s->model->config;
-    if (c->start < 0 && !c->start_embedding_zero)
-        return TFM__FAIL_CONFIG(err, "'start' is missing, so nothing can be decoded");
+    if (c->start < 0 && !c->start_embedding_zero && !o.prompt)
+        return TFM__FAIL_CONFIG(err, "'start' is missing, so only a prompt can begin a target");
     if (!o.n_ends && c->end >= 0) o.ends = &c->end, o.n_ends = 1;
     TFM__TRY(tfm__session_check_rows(s, "src", src, err));
     TFM__TRY(tfm__search_check_options(s, &o, src->rows, err));
@@ -8690,7 +8859,6 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
     s->search.beam = o.beam ? o.beam : 1;
     s->search.n_best = o.n_best ? o.n_best : 1;
     s->search.max_ended = o.stop == TFM_STOP_LIKELY ? s->search.beam : s->search.n_best;
-    s->search.position = 0;
     s->search.n_running = s->src.B;
     memset(s->bans.set, 0, (size_t)c->tgt_vocab_size);
     s->bans.n = 0; /* the bans of the whole decode come first */
@@ -8699,18 +8867,9 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
     if (o.no_unknown && c->tgt_unk >= 0) tfm__ban_add(s, c->tgt_unk);
     for (b = 0; b < s->src.B; b++) {
         (void)tfm__sentence_plan(s, &o, b, s->src.lengths[b], &s->search.sentences[b], NULL);
-        for (i = 0; i < s->max_beam / s->search.beam; i++) {
-            tfm__beam *beam = tfm__beam_at(s, b, i);
-            memset(beam, 0, sizeof *beam);
-            beam->sentence = b, beam->number = i, beam->n_live = i == 0;
-            beam->first_row = b * s->max_beam + i * s->search.beam;
-            beam->live = s->search.live + beam->first_row;
-            beam->ended = s->search.ended + beam->first_row;
-            memset(beam->live, 0, sizeof *beam->live);
-            beam->live->row = beam->first_row;
-            beam->live->on_prefix = 1;
-        }
+        tfm__sentence_begin(s, b);
     }
+    tfm__prompt_run(s);
     tfm__shortlist_gather(s, src);
     return TFM_OK;
 }
@@ -8722,18 +8881,21 @@ TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *opt
 
 /* Lists the rows, sentences, last tokens and ancestries of the running hypotheses. */
 static void tfm__step_list(tfm_session *s) {
-    const tfm_config *c = &s->model->config;
     int32_t b, g, k, n = 0;
     for (b = 0; b < s->src.B; b++) {
         s->search.sentences[b].first_logits = s->search.sentences[b].n_live ? n : -1;
         for (g = 0; g < s->search.sentences[b].n_beams; g++)
             for (k = 0; k < tfm__beam_at(s, b, g)->n_live; k++, n++) {
                 const tfm__hypothesis *h = &tfm__beam_at(s, b, g)->live[k];
+                int32_t *ancestry = s->step.ancestry + (int64_t)n * s->max_target;
+                int32_t prompt = s->search.sentences[b].n_prompt - 1, i;
                 s->step.rows[n] = h->row;
                 s->step.sentences[n] = b;
+                s->step.firsts[n] = prompt + h->length;
                 if (h->length) s->step.ids[n] = tfm__path_at(s, h->length - 1, h->row)->id;
-                else s->step.ids[n] = c->start < 0 ? 0 : c->start;
-                tfm__path_walk(s, h, NULL, s->step.ancestry + (int64_t)n * s->max_target);
+                else s->step.ids[n] = tfm__sentence_given_id(s, b, prompt);
+                for (i = 0; i < prompt; i++) ancestry[i] = b * s->max_beam;
+                tfm__path_walk(s, h, NULL, ancestry + prompt);
             }
     }
     s->step.n = n;
@@ -8747,7 +8909,8 @@ static void tfm__step_store_attention(tfm_session *s, int64_t stride) {
     int named = !one && !s->decode.attention_layer && c->n_alignment_heads;
     int64_t n = named ? c->n_alignment_heads : one ? 1 : H;
     for (i = 0; i < s->step.n; i++) {
-        float *out = tfm__path_attention(s, s->search.position, s->step.rows[i]);
+        int32_t t = s->search.sentences[s->step.sentences[i]].position;
+        float *out = tfm__path_attention(s, t, s->step.rows[i]);
         for (k = 0; k < n; k++) {
             const float *weights = s->step.attention + i * H * S;
             if (named) weights += c->alignment_heads[2 * k] * stride;
@@ -8770,7 +8933,7 @@ TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
         int32_t b;
         tfm__step_list(s);
         last.B = s->step.n;
-        p = tfm__pass_begin(s, &s->model->target, &last, s->search.position);
+        p = tfm__pass_begin(s, &s->model->target, &last, s->step.firsts);
         p.ancestry = s->step.ancestry;
         attention = tfm_tensor_4d(s->step.attention, TFM_F32, last.B, c->n_heads, 1, s->src.L);
         attention = tfm__tensor_stacked(&attention, c->n_decoder_layers);
@@ -8787,9 +8950,9 @@ TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
         for (b = 0; b < s->src.B; b++) {
             if (s->search.sentences[b].first_logits < 0) continue;
             tfm__sentence_step(s, b);
+            s->search.sentences[b].position++;
             s->search.n_running -= !s->search.sentences[b].n_live;
         }
-        s->search.position++;
     }
     TFM_PART(OTHER);
     *running = s->search.n_running;
@@ -8922,15 +9085,12 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *s, int32_t row, int32_t ran
     return TFM_OK;
 }
 
-/* Returns the logits [V] of hypothesis k of a sentence at the last step. The logits of a shortlist
-   move to the places of their ids. The last one moves first, because ids are in ascending order. */
+/* Returns the logits [V] of hypothesis k of a sentence at the last step. */
 static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t k) {
     tfm__logits y = tfm__logits_get(s, b, k);
-    int64_t v;
     if (!y.ids || s->shortlist.expanded[s->search.sentences[b].first_logits + k]) return y.x;
     s->shortlist.expanded[s->search.sentences[b].first_logits + k] = 1;
-    for (v = s->model->config.tgt_vocab_size - 1; v >= 0; v--)
-        y.x[v] = y.n && y.ids[y.n - 1] == v ? y.x[--y.n] : -INFINITY;
+    tfm__logits_spread(y, s->model->config.tgt_vocab_size);
     return y.x;
 }
 
@@ -8944,7 +9104,7 @@ TFM_DEF const float *tfm_result_logits(tfm_session *s, int32_t row, int32_t rank
     tfm__hypothesis h;
     int32_t n, t, from;
     if (tfm__result_find(s, row, rank, &h, NULL) != TFM_OK) return NULL;
-    t = s->search.position - 1; /* the last step */
+    t = s->search.sentences[row].position - 1; /* the last step */
     if (t < 0 || h.length < t || s->search.sentences[row].first_logits < 0) return NULL;
     from = h.length == t ? h.row : tfm__path_at(s, t, h.row)->back;
     for (n = s->search.sentences[row].first_logits; n < s->step.n && s->step.rows[n] != from;) n++;
@@ -13300,6 +13460,9 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - On Windows the file functions and the programs take file names in UTF-8. The functions still
        read a path that is not UTF-8 in the system's code page.
      Added
+     - prompt in tfm_decode_options: ids that the decoder reads instead of the start token.
+     - edit_logits in tfm_decode_options: a function of yours that edits logits before each choice.
+     - tfm_activate: an activation as a module.
      - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,
        --prefix chooses. A message that asks for settings ends with the command to complete.
      - Python: translate_document, progress, a repr that tells file, sizes and languages, signatures with
@@ -13315,6 +13478,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - examples/background.c: a thread for a program with a window.
      - A matrix may have NAME_input_factor, which quantizes its inputs. The converter keeps the static
        factors of Firefox's models (alphas), so int8 gives Firefox's translations.
+     Faster
+     - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.
      Fixed
      - translate on Windows: a byte 0x1A does not end the input, and line ends do not change.
      - FetchContent without CMAKE_BUILD_TYPE compiles the library with -O2, not without optimization.

@@ -6,7 +6,7 @@
    A request is one line of key=value pairs with one space between them. The keys are the fields of
    tfm_decode_options, and src: ids with commas between them, sentences with semicolons between them.
    Models without source ids take vectors instead of src: the vectors of one sentence in the same form
-   (embeddings or the memory). prefix and sequences use the same form. defaults=1 begins with the
+   (embeddings or the memory). prefix, prompt and sequences use the same form. defaults=1 begins with the
    options in the model file. For each hypothesis decode prints one line: sentence, rank, score,
    log-probability, finish, number of ids, and the ids. With attention=1 the next line holds its
    attention. With score=1 decode prints the log-probabilities of the targets tgt instead, from token
@@ -24,7 +24,7 @@ typedef struct rows {
     tfm_batch batch;
 } rows;
 
-static rows src, tgt, prefix, sequences;
+static rows src, tgt, prefix, prompt, sequences;
 static int32_t forbidden[ROOM], ends[ROOM], first[1024];
 static uint64_t seeds[1024];
 static float numbers[ROOM];
@@ -122,6 +122,7 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     else if (strcmp(key, "vectors") == 0) read_vectors(value);
     else if (strcmp(key, "tgt") == 0) read_rows(&tgt, value);
     else if (strcmp(key, "prefix") == 0) o->prefix = read_rows(&prefix, value);
+    else if (strcmp(key, "prompt") == 0) o->prompt = read_rows(&prompt, value);
     else if (strcmp(key, "sequences") == 0) o->forbidden_sequences = read_rows(&sequences, value);
     else if (strcmp(key, "forbidden") == 0) o->n_forbidden = read_ids(forbidden, value),
                                             o->forbidden = forbidden;
@@ -176,7 +177,7 @@ int main(int argc, char **argv) {
             src.batch.embeddings = alone ? NULL : &vectors;
         }
         limits.max_batch = src.batch.rows, limits.max_source = src.batch.width;
-        limits.max_target = o.max_length;
+        limits.max_target = o.max_length + (o.prompt ? o.prompt->width : 0);
         if (scoring && limits.max_target < tgt.batch.width + 1)
             limits.max_target = tgt.batch.width + 1;
         limits.max_beam = (o.alternatives ? o.alternatives : 1) * (o.beam ? o.beam : 1);

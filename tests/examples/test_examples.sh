@@ -4,7 +4,7 @@ zh=examples/models/zh-en.safetensors dir=build/test_examples
 mkdir -p $dir
 model=$zh
 translate() { build/translate $model "$@"; }
-for example in hello beam streaming background embedded threads scoring modules vectors; do
+for example in hello beam streaming background embedded threads scoring modules vectors allowed; do
     build/$example > $dir/$example
     check "$example: exit status" 0 $?
     check "  is short" 1 "$(( $(wc -l < examples/$example.c) <= $([ $example = background ] && echo 115 || echo 60) ))"
@@ -14,6 +14,9 @@ check "vectors: by its embeddings and by its memory, as by its ids" "I am a stud
 check "modules: the shape of the attention test that every tutorial has" "output  [4, 10, 128]" "$(head -n 1 $dir/modules)"
 check "  three weights that add up to 1, and zeros for pads" "yes 7" "$(sed -n 's/.*head 0: //p' $dir/modules |
     awk '{ d = $1 + $2 + $3 - 1; for (i = 4; i <= NF; i++) n += $i == "0.00"; print (d < .02 && d > -.02 && $1 != $2) ? "yes" : "no", n }')"
+check "allowed: without the rule, as the command line" "$(echo 'Mein Vater kauft ein neues Auto.' | build/translate examples/models/de-en.safetensors --beam 4)" "$(head -n 1 $dir/allowed)"
+check "  with it, six words of the list and no other" "6 0" "$(sed -n 2p $dir/allowed | tr -d . | tr ' ' '\n' | awk -v list="$(sed -n 's/^static const char list.*" \(.*\) ".*/ \1 /p' examples/allowed.c)" '
+    { n++; other += !index(list, " " $0 " ") } END { print n, other + 0 }')"
 check "background: a translation, as the command line with --document" "zh-en: $(echo '她忘了關窗戶。火车晚了十分钟。' | translate --document) " "$(grep '^zh-en: ' $dir/background)"
 check "  the other model at the same time, cancelled" "de-en: cancelled" "$(tail -n 1 $dir/background)"
 check "  after at least one sentence, before its last" 1 "$(sed -n 's/^de-en, \([0-9]*\) sent.*/\1/p' $dir/background | tail -n 1 | awk '{ print ($1 >= 1 && $1 < 400) }')"

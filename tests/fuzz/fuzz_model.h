@@ -313,6 +313,14 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     return ok;
 }
 
+/* Edits logits by the tokens so far. */
+static void fuzz_edit(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits) {
+    int32_t V = tfm_model_config((const tfm_model *)user)->tgt_vocab_size, i;
+    need(row == 0 && n >= 0 && n <= 10);
+    for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < V);
+    for (i = n; i < V; i += 3) logits[i] = i % 2 ? -INFINITY : NAN;
+}
+
 /* Chooses search options by the last byte. */
 static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t size) {
     static const int32_t two[] = {4, 5};
@@ -330,6 +338,8 @@ static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t s
     if (last & 64) o.stop = TFM_STOP_SURE, o.min_length = 3;
     if (last & 128) o.prefix = &prefix, o.no_unknown = 1;
     if (last & 128 && last % 4 == 1) o.prefix_bias = 0.3;
+    if (last % 8 == 5) o.prompt = &prefix;
+    if (last % 16 > 11) o.edit_logits = fuzz_edit; /* edit_user is the model */
     if ((last & 160) == 160) o.prefix = NULL, o.forbidden_sequences = &sequences;
     return o;
 }

@@ -21,6 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     so.max_source = 8, so.max_beam = 4, so.attention = 1, mo.allocator = fuzz_counting();
     if (tfm_model_load(&model, bytes, n, &mo, &err) != TFM_OK) fuzz_refused(n, model);
     else {
+        o.edit_user = model;
         o.lexical_shortlist = tfm_model_config(model)->has_shortlist;
         so.max_shortlist = o.lexical_shortlist ? tfm_model_config(model)->tgt_vocab_size - 1 : 0;
         vectors = tfm_tensor_3d(fuzz_same[size % 8], TFM_F32, 1, 3,

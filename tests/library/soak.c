@@ -36,8 +36,9 @@ typedef struct seat { /* a session and the memory that holds it */
 typedef struct setting {
     tfm_decode_options options;
     int32_t shortlist[VOCABULARY], forbidden[3], sequence[2], prefix[BATCH * 3], lengths[BATCH];
+    int32_t prompt[BATCH * 3], prompt_lengths[BATCH];
     uint64_t seeds[BATCH];
-    tfm_batch prefixes, sequences;
+    tfm_batch prefixes, prompts, sequences;
 } setting;
 
 static subject subjects[MODELS];
@@ -105,6 +106,17 @@ static int32_t token(const subject *m, const setting *s, uint64_t *state) {
     }
 }
 
+/* Makes some tokens likelier and forbids one, by the tokens so far. */
+static void edit_logits(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits) {
+    const subject *m = (const subject *)user;
+    uint64_t state = (uint64_t)(n ? ids[n - 1] : 0) * 64 + (uint64_t)n;
+    int32_t i, V = m->config->tgt_vocab_size, id;
+    (void)row;
+    for (i = 0; i < 8; i++) logits[below(&state, V)] += 1;
+    id = below(&state, V);
+    if (id != m->config->end) logits[id] = -INFINITY;
+}
+
 /* Makes setting number k of a model for these sentences. The same k always gives the same setting. */
 static void make_setting(setting *s, const subject *m, int k, const int *which, int32_t rows) {
     uint64_t state = (uint64_t)(m - subjects) * 1000 + (uint64_t)k, own;
@@ -142,9 +154,15 @@ static void make_setting(setting *s, const subject *m, int k, const int *which, 
     s->prefixes.rows = rows, s->prefixes.width = 3;
     if (below(&state, 3) == 0) o->prefix = &s->prefixes;
     if (o->prefix && k % 4 < 2 && below(&state, 2)) o->prefix_bias = 0.5;
+    s->prompts.ids = s->prompt, s->prompts.lengths = s->prompt_lengths;
+    s->prompts.rows = rows, s->prompts.width = 3;
+    if (below(&state, 3) == 0) o->prompt = &s->prompts;
+    if (below(&state, 3) == 0) o->edit_logits = edit_logits, o->edit_user = (void *)m;
     for (i = 0; i < rows; i++) {
         own = state ^ (uint64_t)which[i] * 7919u;
         s->seeds[i] = draw(&own), s->lengths[i] = below(&own, 4);
+        s->prompt_lengths[i] = 1 + below(&own, 3);
+        for (n = 0; n < 3; n++) s->prompt[i * 3 + n] = token(m, s, &own);
         for (n = 0; n < 3; n++) s->prefix[i * 3 + n] = token(m, s, &own);
     }
 }

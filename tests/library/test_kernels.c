@@ -763,6 +763,8 @@ static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *ke
 
 /* ---- attention ---- */
 
+static int64_t first_of(const tfm__attention *a, int64_t b) { return a->firsts ? a->firsts[b] : 0; }
+
 /* Returns whether a mask hides a key from a query. */
 static int hidden(const tfm__attention *a, int64_t b, int64_t h, int64_t t, int64_t s) {
     const tfm_masks *m = a->masks;
@@ -770,7 +772,7 @@ static int hidden(const tfm__attention *a, int64_t b, int64_t h, int64_t t, int6
     const unsigned char *mask = (const unsigned char *)m->attention.data;
     int64_t kv = a->kv_rows ? a->kv_rows[b] : b, block = 0;
     if (m->attention.rank == 3) block = m->attention.dims[0] == a->B ? b : b * a->H + h;
-    return (m->key_lengths && s >= m->key_lengths[kv]) || (m->causal && s > a->first + t) ||
+    return (m->key_lengths && s >= m->key_lengths[kv]) || (m->causal && s > first_of(a, b) + t) ||
            (pads && pads[kv * a->S + s]) || (mask && mask[(block * a->T + t) * a->S + s]);
 }
 
@@ -796,7 +798,7 @@ static void attention(const tfm__attention *a, int64_t b, int64_t h, int64_t t, 
         double score = 0;
         for (i = 0; i < a->K; i++) score += (double)q[i] * element(&a->k, row, h, s, i);
         score *= (double)a->scale;
-        if (a->bias) score += (double)a->bias[h * a->bias_head + s - a->first - t];
+        if (a->bias) score += (double)a->bias[h * a->bias_head + s - first_of(a, b) - t];
         weights[s] = hidden(a, b, h, t, s) ? 0 : exp(score);
         sum += weights[s];
         for (i = 0; weights[s] > 0 && i < a->W; i++)
@@ -817,10 +819,11 @@ static int takes_bf16(const tfm__kernels *kernels) {
     return kernels->narrow && kernels->tiles[TFM_WEIGHTS_BF16];
 }
 
-/* Tests tiles where one row of x has more than one block of columns, and another row sees fewer keys. */
+/* Tests tiles where one row of x has more than one block of columns, and another row sees fewer keys,
+   and queries that read blocks of keys together. */
 static void long_attention(const tfm__kernels *kernels) {
     enum { T = 35, S = 1101, K = 37, W = 33 };
-    static float q[T * K], k[3 * S * K], v[3 * S * W], context[T * W];
+    static float q[T * K], k[3 * S * K], v[3 * S * W], context[T * W], alone[T * W];
     static double weights[S];
     static const int32_t lengths[] = {S - 24};
     unsigned seed = 31;
@@ -856,6 +859,11 @@ static void long_attention(const tfm__kernels *kernels) {
         CHECK(most < (bf16 ? 0.002 : 1e-6), "%s: %d queries of %d columns see %d keys, %.2g off",
               tfm__types[type].name, T, K, S - 24, most);
         CHECK(scratch[floats] == 7, "nothing written behind");
+        m.causal = bf16, m.key_lengths = bf16 ? NULL : lengths;
+        a.scratch_size = S, tfm__attend_head(&a, 0, 0, scratch);
+        memcpy(alone, context, sizeof alone);
+        a.scratch_size = 9 * S, tfm__attend_head(&a, 0, 0, scratch);
+        CHECK(memcmp(alone, context, sizeof alone) == 0, "8 queries together have the bits of one");
     }
 }
 
@@ -863,7 +871,7 @@ static void long_attention(const tfm__kernels *kernels) {
    query. Keys and values may be F16. */
 static void attentions(const tfm__kernels *kernels) {
     enum { B = 2, H = 3, T = 27, S = 21, K = 5, W = 19, ALL = B * H * T * S };
-    static const int32_t lengths[B] = {S, 9}, rows[B] = {1, 0};
+    static const int32_t lengths[B] = {S, 9}, rows[B] = {1, 0}, firsts[B] = {2, 0};
     static float q[B * H * T * K], k[B * H * S * K], v[B * H * S * W], context[B * H * T * W];
     static uint16_t k_f16[B * H * S * K], v_f16[B * H * S * W];
     static float weights[ALL], scratch[(S + 16) * (24 + K + W + 16) + 32 * 528];
@@ -908,7 +916,8 @@ static void attentions(const tfm__kernels *kernels) {
                 a.k.is_f16 = a.v.is_f16 = 1;
             }
             a.context = heads(context, T, W), a.weights = heads(weights, T, S);
-            a.scale = 1.7f, a.masks = &m, a.first = m.causal ? 2 : 0;
+            a.scale = 1.7f, a.masks = &m, a.firsts = m.causal ? firsts : NULL;
+            a.scratch_size = kind % 3 * 3 * S; /* one query at a time, 3 or 6 */
             if (kind >= 96) a.bias = bias + T + 2, a.bias_head = 2 * (S + T);
             if (from == 1) a.kv_rows = rows;
             if (from == 2) a.ancestry = ancestry, a.ancestry_stride = S;

@@ -208,6 +208,23 @@ static void linears(void) {
     }
     CHECK(worst < 1e-6, "softmax against double                        largest difference %.2g",
           worst);
+    for (m = 0, worst = 0; m < TFM_ACTIVATION_COUNT; m++) {
+        tfm_tensor strided = tfm_tensor_swap(y, 0, 1);
+        CHECK(tfm_activate(&out, &y, (tfm_activation)m, &err) == TFM_OK, "");
+        for (k = 0; k < 3 * 67; k++)
+            worst = fmax(worst, fabs((double)at(&out, k) -
+                                     test_activation((tfm_activation)m, (double)at(&y, k))));
+        x = test_like(y), memcpy(x.data, y.data, 3 * 67 * sizeof(float));
+        CHECK(tfm_activate(&x, &x, (tfm_activation)m, &err) == TFM_OK &&
+                  memcmp(x.data, out.data, 3 * 67 * sizeof(float)) == 0, "");
+        x = test_like(out), x = tfm_tensor_swap(x, 0, 1);
+        CHECK(tfm_activate(&x, &strided, (tfm_activation)m, &err) == TFM_OK &&
+                  memcmp(x.data, out.data, 3 * 67 * sizeof(float)) == 0, "");
+    }
+    CHECK(worst < 2e-6, "activations against double, in place, with strides   largest difference %.2g",
+          worst);
+    CHECK_FAILS(tfm_activate(&out, &y, TFM_ACTIVATION_COUNT, &err), TFM_E_ARGUMENT,
+                "activation is 5, no activation");
 }
 
 static void feed_forwards(void) {
@@ -726,6 +743,7 @@ static tfm_status call_linear(void) {
     return tfm_linear(given.out, given.x, (const tfm_linear_weights *)given.weights, &err);
 }
 static tfm_status call_softmax(void) { return tfm_softmax(given.out, given.x, &err); }
+static tfm_status call_activate(void) { return tfm_activate(given.out, given.x, TFM_GELU, &err); }
 static tfm_status call_ffn(void) {
     return tfm_feed_forward(given.out, given.x, (const tfm_ffn_weights *)given.weights,
                             given.scratch, &err);
@@ -1068,13 +1086,13 @@ static void wrong_modules(void) {
     tfm_linear_weights linear = linear_of(8, 8, 45);
     tfm_ffn_weights ffn = ffn_of(47);
     tfm_arena measure = tfm_arena_measuring();
-    const void *all[4];
+    const void *all[5];
     int kind;
-    static const function calls[] = {call_norm, call_linear, call_softmax, call_ffn};
+    static const function calls[] = {call_norm, call_linear, call_softmax, call_ffn, call_activate};
     start_giving();
     given.out = &out, given.x = &x;
-    all[0] = &norm, all[1] = &linear, all[2] = NULL, all[3] = &ffn;
-    for (kind = 0; kind < 4; kind++) {
+    all[0] = &norm, all[1] = &linear, all[2] = all[4] = NULL, all[3] = &ffn;
+    for (kind = 0; kind < 5; kind++) {
         given.weights = all[kind];
         accepted(calls[kind]);
         wrong_argument(calls[kind], &given.x, "x", 0);
@@ -1086,7 +1104,7 @@ static void wrong_modules(void) {
         if (kind == 3) wrong_ffn(call_ffn, &ffn), small_arenas(call_ffn);
         given.weights = NULL;
         if (kind & 1) refused(calls[kind], TFM_E_ARGUMENT, "is NULL");
-        else accepted(calls[kind]); /* A norm may lack its weights; softmax has none. */
+        else accepted(calls[kind]); /* A norm may lack its weights; softmax and activations have none. */
         /* Tensors of more than three dimensions are blocks of rows only where the dimensions are
            contiguous. */
         given.weights = all[kind], given.x = &four, given.out = &four_out;

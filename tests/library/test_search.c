@@ -1292,7 +1292,7 @@ static void arguments(void) {
     prefix = tiny_batch(beyond, NULL, 2, 1);
     REFUSED(prefix = &prefix, TFM_E_TOKEN, "prefix: row 1, position 0: id 6");
     prefix = tiny_batch(&ends_too_long[0][0], NULL, 2, 8);
-    REFUSED(prefix = &prefix, TFM_E_TOO_LONG, "row 0: 8 tokens are forced, but max_length is 8");
+    REFUSED(prefix = &prefix, TFM_E_TOO_LONG, "row 0: 8 tokens are forced, but max_target leaves room for 8");
     REFUSED(beam = 2; o.n_best = 4;
             o.patience = 2, TFM_E_TOO_LONG, "n_best is 4, the session's max_beam 3");
     REFUSED(beam = 2; o.alternatives = 2, TFM_E_TOO_LONG, "alternatives * beam is 4");

@@ -252,6 +252,16 @@ class Search:
             return (here + f"truncate={most}", *self.engine(src, max_input_length=most, **options))
         self.random_sources("lengths and ends", 400, make)
 
+    def test_prompts(self):
+        """Compares a prompt, the start token and more, with the engine's prefix of the same tokens, which it
+        returns as well."""
+        def make(rng, number, src):
+            prefix = [rng.choice(self.likely) for _ in range(rng.randint(0, 9))]
+            hypotheses, scores = self.engine(src, beam_size=1, length_penalty=0, target_prefix=[prefix])
+            return (f"max_length={40 - len(prefix)} prompt={self.ids('target', ['<s>', *prefix])}",
+                    [tokens[len(prefix):] for tokens in hypotheses], scores)
+        self.random_sources("prompts", 400, make)
+
     def test_coverage(self):
         """Compares attention of the head that the model names; with a beam, because the engine crashes
         without one."""

@@ -1,0 +1,498 @@
+/* Prompts and edited logits. The library runs prompts and forced tokens in one pass; a session that
+   keeps attention runs forced tokens step by step, so the two must have the same bits. Plain code in
+   this file says what edited logits must give. */
+#include "transformer.h"
+#include "tiny.h"
+
+enum { V = 13, SOURCE = 6, TARGET = 14, ROWS = 4, BEAM = 3, START = 1, END = 2, PAD = 5, LONGEST = 8 };
+
+/* ---- models of all kinds of decoder ---- */
+
+static const char *const configs[] = {
+    "\"norm\": \"post\"",
+    "\"norm\": \"pre\", \"positions\": \"learned\", \"embedding_scale\": \"sqrt_d\"",
+    "\"norm\": \"pre\", \"layer_norm\": \"rms\", \"positions\": \"none\", \"relative_buckets\": 9",
+    "\"norm\": \"pre\", \"layer_norm\": \"rms\", \"positions\": \"none\"",
+    "\"positions\": \"sinusoidal_halves\"",
+    "\"positions\": \"sinusoidal_per_index\", \"norm\": \"pre\"",
+    "\"position_offset\": 2, \"pad_position\": \"zero\", \"tgt_pad\": 5, \"suppressed\": [5]",
+    "\"start_embedding\": \"zero\"",
+};
+enum { KINDS = sizeof configs / sizeof *configs, TYPES = 3 };
+
+static tfm_model *model_of(int kind, tfm_weight_type type) {
+    static char config[300];
+    tfm_model_options o;
+    st_writer w;
+    tiny t = tiny_default();
+    memset(&o, 0, sizeof o);
+    o.weights = type;
+    snprintf(config, sizeof config, ", \"start\": %d, \"end\": %d, %s", (int)START, (int)END,
+             configs[kind]);
+    t.config = config, t.vs = t.vt = V, t.seed = 40 + (unsigned)kind;
+    t.src_positions = kind == 1 ? SOURCE : 0, t.tgt_positions = kind == 1 ? TARGET : 0;
+    t.more_norms = kind % 2;
+    t.t5 = kind == 2 ? 1 : kind == 3 ? 2 : 0;
+    t.ssru = kind == 4 ? 3 : kind == 5 ? 1 : 0;
+    if (kind == 6) t.decoder = 1;
+    tiny_write(&w, t);
+    tiny_raise(&w, END, 0.5f);
+    return tiny_load(&w, &o);
+}
+
+/* Sessions of one model that differ in what must not change a bit. */
+static tfm_session *session_of(const tfm_model *model, int attention, int threads, int f16) {
+    tfm_session_options o;
+    tfm_session *s = NULL;
+    size_t bytes;
+    memset(&o, 0, sizeof o);
+    o.max_batch = ROWS, o.max_source = SOURCE, o.max_target = TARGET, o.max_beam = BEAM;
+    o.max_shortlist = V, o.attention = attention, o.threads = threads;
+    o.cache = f16 ? TFM_F16 : TFM_F32;
+    must(tfm_session_bytes(model, &o, &bytes, &err));
+    must(tfm_session_create(&s, model, &o, &err));
+    return s;
+}
+
+static unsigned seed;
+static int32_t below(int32_t n) { return (int32_t)(tiny_random(&seed) % (unsigned)n); }
+
+/* ---- what a decode gives, as bytes ---- */
+
+typedef struct outcome {
+    size_t n;
+    unsigned char bytes[12000];
+    int has_logits[BEAM]; /* those of the last step, if the row took part in it */
+    float logits[BEAM][V];
+} outcome;
+
+static void put(outcome *o, const void *data, size_t n) {
+    if (o->n + n > sizeof o->bytes) exit(2);
+    memcpy(o->bytes + o->n, data, n);
+    o->n += n;
+}
+
+/* Collects a row's results, from token number skip on: ids, scores of each token, last logits. */
+static void collect(tfm_session *s, int32_t row, int32_t skip, int scores, outcome *to) {
+    int32_t n = tfm_result_count(s, row), rank;
+    double each[TARGET + 1];
+    memset(to, 0, sizeof *to);
+    put(to, &n, sizeof n);
+    for (rank = 0; rank < n; rank++) {
+        const float *logits = tfm_result_logits(s, row, rank);
+        tfm_result r;
+        int32_t length;
+        memset(&r, 0, sizeof r);
+        must(tfm_result_get(s, row, rank, &r, &err));
+        must(tfm_result_log_probabilities(s, row, rank, each, &err));
+        length = r.length - skip;
+        put(to, &length, sizeof length);
+        if (length < 0) continue;
+        put(to, r.ids + skip, (size_t)length * sizeof *r.ids);
+        put(to, each + skip, (size_t)(length + 1) * sizeof *each);
+        put(to, &r.finish, sizeof r.finish);
+        put(to, &r.log_probability, sizeof r.log_probability);
+        if (scores) put(to, &r.score, sizeof r.score);
+        to->has_logits[rank] = logits != NULL;
+        if (logits) memcpy(to->logits[rank], logits, V * sizeof *logits);
+    }
+}
+
+static int same(const outcome *a, const outcome *b) {
+    int same_logits = 1, i;
+    for (i = 0; i < BEAM; i++)
+        if (a->has_logits[i] && b->has_logits[i])
+            same_logits &= memcmp(a->logits[i], b->logits[i], V * sizeof(float)) == 0;
+    return same_logits && a->n == b->n && memcmp(a->bytes, b->bytes, a->n) == 0;
+}
+
+static void fill(int32_t *ids, int32_t n) {
+    while (n-- > 0)
+        do ids[n] = below(V);
+        while (ids[n] == PAD);
+}
+
+/* A random batch: ids, prompts and prefixes of ragged lengths. */
+static struct {
+    int32_t ids[ROWS * SOURCE], lengths[ROWS], first[ROWS];
+    int32_t prompt_ids[ROWS * LONGEST], prompt_lengths[ROWS];
+    int32_t prefix_ids[ROWS * LONGEST], prefix_lengths[ROWS];
+    uint64_t seeds[ROWS];
+    tfm_batch src, prompt, prefix;
+} at;
+
+static void draw_batch(int32_t rows) {
+    int32_t b;
+    fill(at.ids, ROWS * SOURCE), fill(at.prompt_ids, ROWS * LONGEST);
+    fill(at.prefix_ids, ROWS * LONGEST), fill(at.first, ROWS);
+    for (b = 0; b < ROWS; b++) {
+        at.lengths[b] = 1 + below(SOURCE), at.seeds[b] = (uint64_t)below(1 << 20);
+        at.prompt_lengths[b] = 1 + below(below(2) ? 2 : LONGEST);
+        at.prefix_lengths[b] = below(5);
+    }
+    at.src = tiny_batch(at.ids, at.lengths, rows, SOURCE);
+    at.prompt = tiny_batch(at.prompt_ids, at.prompt_lengths, rows, LONGEST);
+    at.prefix = tiny_batch(at.prefix_ids, at.prefix_lengths, rows, LONGEST);
+}
+
+/* Edits logits in a way that only the tokens decide: some are forbidden, some become likelier. */
+static void edit_some(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits) {
+    unsigned hash = (unsigned)n * 31u + 7u;
+    int32_t i;
+    (void)row, (void)user;
+    for (i = 0; i < n; i++) hash = hash * 1664525u + (unsigned)ids[i] + 1013904223u;
+    for (i = 0; i < V; i++) {
+        hash = hash * 1664525u + 1013904223u;
+        if (hash >> 28 < 3) logits[i] = -INFINITY;
+        if (hash >> 28 > 12) logits[i] += 1.5f;
+    }
+}
+
+static tfm_decode_options draw_options(void) {
+    tfm_decode_options o;
+    int32_t kind = below(4);
+    memset(&o, 0, sizeof o);
+    o.seeds = at.seeds;
+    if (kind == 1) o.beam = 2 + below(2), o.n_best = 2, o.stop = (tfm_stop)below(4);
+    if (kind == 2) o.samples = 1 + below(BEAM), o.top_k = below(5);
+    if (kind == 3) o.alternatives = 1 + below(BEAM);
+    if (below(2)) o.length_penalty = 0.7;
+    if (below(3) == 0) o.no_repeat_ngram = 2;
+    if (below(3) == 0) o.repetition_penalty = 1.3, o.repetition = (tfm_repetition)below(2);
+    if (below(4) == 0) o.force_end = 1;
+    if (below(3) == 0) o.min_length = below(4);
+    if (below(2)) o.max_length = o.min_length + 1 + below(6);
+    if (below(3)) o.prefix = &at.prefix;
+    if (below(4) == 0 && kind < 2) o.prefix_bias = 0.4;
+    if (below(3) == 0) o.first = at.first;
+    if (below(3) == 0) o.edit_logits = edit_some;
+    return o;
+}
+
+/* Gives row b of the batch alone. */
+static tfm_decode_options alone(tfm_decode_options o, int32_t b, tfm_batch *src) {
+    static tfm_batch prompt, prefix;
+    *src = tiny_batch(at.ids + b * SOURCE, at.lengths + b, 1, SOURCE);
+    prompt = tiny_batch(at.prompt_ids + b * LONGEST, at.prompt_lengths + b, 1, LONGEST);
+    prefix = tiny_batch(at.prefix_ids + b * LONGEST, at.prefix_lengths + b, 1, LONGEST);
+    if (o.prompt) o.prompt = &prompt;
+    if (o.prefix) o.prefix = &prefix;
+    if (o.first) o.first = at.first + b;
+    o.seeds = at.seeds + b;
+    return o;
+}
+
+/* ---- one pass and steps ---- */
+
+static outcome one, other;
+
+/* Compares a batch with prompts, in sessions with and without threads and attention, with its rows
+   alone. Returns how many comparisons differ. */
+static int batches_differ(tfm_session *const *sessions, int n) {
+    tfm_decode_options o = draw_options();
+    int32_t rows = at.src.rows, b;
+    int wrong = 0, i;
+    if (below(4)) o.prompt = &at.prompt;
+    for (i = 0; i < n; i++) must(tfm_decode(sessions[i], &at.src, &o, &err));
+    for (b = 0; b < rows; b++) {
+        tfm_batch src;
+        tfm_decode_options own = alone(o, b, &src);
+        collect(sessions[0], b, 0, 1, &one);
+        for (i = 1; i < n; i++) collect(sessions[i], b, 0, 1, &other), wrong += !same(&one, &other);
+        must(tfm_decode(sessions[n - 1], &src, &own, &err));
+        collect(sessions[n - 1], 0, 0, 1, &other);
+        wrong += !same(&one, &other);
+        must(tfm_decode(sessions[n - 1], &at.src, &o, &err));
+    }
+    return wrong;
+}
+
+/* Compares a prompt that begins with the start token with the same ids as a prefix, through which the
+   other session steps. */
+static int prefix_differs(tfm_session *pass, tfm_session *steps) {
+    tfm_decode_options o, as_prefix;
+    tfm_batch src, prefix, prompt;
+    int32_t n = at.prompt_lengths[0];
+    memset(&o, 0, sizeof o);
+    o.beam = 1 + below(BEAM), o.n_best = o.beam, o.max_length = 1 + below(TARGET - LONGEST);
+    src = tiny_batch(at.ids, at.lengths, 1, SOURCE);
+    at.prompt_ids[0] = START;
+    prompt = tiny_batch(at.prompt_ids, &n, 1, LONGEST);
+    prefix = tiny_batch(at.prompt_ids + 1, NULL, 1, n - 1);
+    as_prefix = o;
+    o.prompt = &prompt;
+    as_prefix.prefix = &prefix, as_prefix.max_length += n - 1;
+    must(tfm_decode(pass, &src, &o, &err));
+    must(tfm_decode(steps, &src, &as_prefix, &err));
+    collect(pass, 0, 0, 0, &one), collect(steps, 0, n - 1, 0, &other);
+    return !same(&one, &other);
+}
+
+/* Compares the logits of each step with those of tfm_forward for the prompt and the tokens so far. */
+static int forward_differs(tfm_session *s, tfm_session *teacher) {
+    static float logits[TARGET * V];
+    int32_t ids[TARGET], n = at.prompt_lengths[0], length, running = 1;
+    tfm_batch src = tiny_batch(at.ids, at.lengths, 1, SOURCE), prompt, tgt;
+    tfm_decode_options o;
+    tfm_result r;
+    int wrong = 0;
+    memset(&o, 0, sizeof o);
+    prompt = tiny_batch(at.prompt_ids, &n, 1, LONGEST);
+    o.prompt = &prompt;
+    must(tfm_start(s, &src, &o, &err));
+    memcpy(ids, at.prompt_ids, (size_t)n * sizeof *ids);
+    for (length = n; running && length < TARGET; length++) {
+        tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, 1, length, V);
+        must(tfm_step(s, &running, &err));
+        tgt = tiny_batch(ids, NULL, 1, length);
+        must(tfm_forward(teacher, &src, &tgt, NULL, &out, &err));
+        wrong += memcmp(tfm_step_logits(s, 0), logits + (length - 1) * V, V * sizeof *logits) != 0;
+        must(tfm_result_get(s, 0, 0, &r, &err));
+        if (r.length) ids[length] = r.ids[r.length - 1];
+    }
+    return wrong;
+}
+
+/* Compares both rules of repetition, which differ only in the start token: a prompt replaces it. */
+static int rules_differ(tfm_session *s) {
+    tfm_batch src = tiny_batch(at.ids, at.lengths, 1, SOURCE), prompt;
+    tfm_decode_options o;
+    memset(&o, 0, sizeof o);
+    prompt = tiny_batch(at.prompt_ids, at.prompt_lengths, 1, LONGEST);
+    o.prompt = &prompt, o.no_repeat_ngram = 1, o.repetition_penalty = 1.5;
+    must(tfm_decode(s, &src, &o, &err));
+    collect(s, 0, 0, 1, &one);
+    o.repetition = TFM_REPETITION_HUGGING_FACE;
+    must(tfm_decode(s, &src, &o, &err));
+    collect(s, 0, 0, 1, &other);
+    return !same(&one, &other);
+}
+
+static void test_one_pass(void) {
+    static const tfm_weight_type types[TYPES] = {TFM_WEIGHTS_F32, TFM_WEIGHTS_I8, TFM_WEIGHTS_BF16};
+    int kind, type, f16, k, i, batches = 0, prefixes = 0, forwards = 0, rules = 0;
+    SECTION("prompts and forced tokens in one pass");
+    for (kind = 0; kind < KINDS; kind++)
+        for (type = 0; type < TYPES; type++)
+            for (f16 = 0; f16 < 2; f16++) {
+                tfm_model *model = model_of(kind, types[type]);
+                tfm_session *sessions[4];
+                for (i = 0; i < 4; i++) sessions[i] = session_of(model, i == 1, 1 + (i == 2), f16);
+                seed = (unsigned)(1000 * kind + 10 * type + f16 + 1);
+                for (k = 0; k < 12; k++) {
+                    draw_batch(1 + below(ROWS));
+                    batches += batches_differ(sessions, 3);
+                    if (kind < 7 && type < 2) prefixes += prefix_differs(sessions[0], sessions[1]);
+                    forwards += forward_differs(sessions[0], sessions[3]);
+                    rules += rules_differ(sessions[0]);
+                }
+                for (i = 0; i < 4; i++) tfm_session_free(sessions[i]);
+                tfm_model_free(model);
+            }
+    CHECK(batches == 0, "  %d rows differ in a batch, alone, with threads or step by step", batches);
+    CHECK(prefixes == 0, "  %d prompts differ from prefixes step by step", prefixes);
+    CHECK(forwards == 0, "  %d steps have other logits than tfm_forward", forwards);
+    CHECK(rules == 0, "  %d times a rule counts the start token, which the prompt replaces", rules);
+}
+
+/* ---- edited logits ---- */
+
+static struct {
+    int32_t calls, rows, bad;
+    const int32_t *list; /* with n_list: the only ids that are allowed */
+    int32_t n_list;
+    float outside; /* what the callback writes to other ids */
+} seen;
+
+static void edit_by_list(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits) {
+    int32_t i, k;
+    seen.calls++;
+    seen.bad += user != (void *)&seen || row < 0 || row >= seen.rows || n < 0 || n >= TARGET;
+    for (i = 0; i < n; i++) seen.bad += ids[i] < 0 || ids[i] >= V;
+    for (i = 0; i < V && seen.n_list; i++) {
+        for (k = 0; k < seen.n_list && seen.list[k] != i;) k++;
+        if (k == seen.n_list) logits[i] = seen.outside;
+    }
+}
+
+/* Counts the logits that are not -INFINITY, and then forbids none. */
+static void edit_count(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits) {
+    int32_t i, *count = (int32_t *)user;
+    (void)row, (void)ids, (void)n;
+    for (i = 0, *count = 0; i < V; i++) {
+        *count += logits[i] > -INFINITY;
+        if (!(logits[i] > -INFINITY)) logits[i] = 1000;
+    }
+}
+
+static void edit_all(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits) {
+    int32_t i;
+    (void)row, (void)ids, (void)n;
+    for (i = 0; i < V; i++) logits[i] = *(const float *)user;
+}
+
+/* Decodes greedily by teacher-forced passes, with logits that edit_some changed. */
+static double plain_greedy(tfm_session *s, const tfm_batch *src, int32_t most, int32_t *ids,
+                           int32_t *n) {
+    static float logits[TARGET * V];
+    double sum = 0;
+    *n = 0;
+    ids[0] = START;
+    for (;;) {
+        tfm_batch tgt = tiny_batch(ids, NULL, 1, *n + 1);
+        tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, 1, *n + 1, V);
+        float *row = logits + *n * V;
+        double total = 0;
+        int32_t i, best = 0;
+        must(tfm_forward(s, src, &tgt, NULL, &out, &err));
+        edit_some(NULL, 0, ids + 1, *n, row);
+        for (i = 1; i < V; i++)
+            if (row[i] > row[best]) best = i;
+        for (i = 0; i < V; i++) total += exp((double)row[i]);
+        sum += (double)row[best] - log(total);
+        if (best == END) return sum;
+        ids[++*n] = best;
+        if (*n == most) return sum;
+    }
+}
+
+static void test_edits(void) {
+    static const int32_t list[] = {END, 4, 7, 8, 11};
+    static const float worst[] = {-INFINITY, NAN, INFINITY};
+    tfm_model *model = model_of(0, TFM_WEIGHTS_F32);
+    tfm_session *s = session_of(model, 0, 1, 0), *t = session_of(model, 1, 1, 0);
+    int32_t ids[TARGET + 1], n, b, count = 0;
+    int k, wrong[6] = {0, 0, 0, 0, 0, 0};
+    double most = 0;
+    SECTION("edited logits");
+    seed = 9, seen.list = list, seen.outside = -INFINITY;
+    for (k = 0; k < 100; k++) {
+        tfm_decode_options o, with;
+        draw_batch(1 + below(ROWS));
+        with = o = draw_options();
+        with.edit_logits = edit_by_list, with.edit_user = &seen, o.edit_logits = NULL;
+        seen.n_list = 0, seen.rows = at.src.rows;
+        if (k % 2) o.shortlist = list, o.n_shortlist = 5, o.prefix = NULL, o.first = NULL;
+        if (k % 2) with = o, with.edit_logits = edit_by_list, with.edit_user = &seen;
+        must(tfm_decode(s, &at.src, &o, &err));
+        must(tfm_decode(t, &at.src, &with, &err));
+        for (b = 0; b < at.src.rows; b++) {
+            collect(s, b, 0, 1, &one), collect(t, b, 0, 1, &other);
+            wrong[0] += !same(&one, &other);
+        }
+        if (!(k % 2)) continue;
+        with.shortlist = NULL, with.n_shortlist = 0, seen.n_list = 5;
+        must(tfm_decode(t, &at.src, &with, &err));
+        for (b = 0; b < at.src.rows; b++) {
+            tfm_result x, y;
+            must(tfm_result_get(s, b, 0, &x, &err)), must(tfm_result_get(t, b, 0, &y, &err));
+            wrong[1] += x.length != y.length || x.finish != y.finish ||
+                        memcmp(x.ids, y.ids, (size_t)x.length * sizeof *x.ids) != 0;
+            most = fmax(most, fabs(x.log_probability - y.log_probability));
+        }
+        with = o, with.edit_logits = edit_count, with.edit_user = &count;
+        must(tfm_decode(t, &at.src, &with, &err));
+        for (b = 0; b < at.src.rows; b++) {
+            collect(s, b, 0, 1, &one), collect(t, b, 0, 1, &other);
+            wrong[2] += !same(&one, &other) || count != 5;
+        }
+    }
+    CHECK(seen.calls > 500 && seen.bad == 0, "  %d calls, %d with wrong arguments", seen.calls,
+          seen.bad);
+    CHECK(wrong[0] == 0, "  an edit of nothing changes %d results", wrong[0]);
+    CHECK(wrong[1] == 0 && most < 1e-5, "  forbidding others: %d unlike the shortlist, %.1e off",
+          wrong[1], most);
+    CHECK(wrong[2] == 0, "  outside the shortlist nothing can be allowed: %d differ", wrong[2]);
+    for (k = 0, most = 0; k < 20; k++) {
+        tfm_decode_options o;
+        tfm_result r;
+        double sum;
+        draw_batch(1);
+        memset(&o, 0, sizeof o);
+        o.max_length = 8, o.edit_logits = edit_some;
+        must(tfm_decode(s, &at.src, &o, &err));
+        must(tfm_result_get(s, 0, 0, &r, &err));
+        sum = plain_greedy(t, &at.src, 8, ids, &n);
+        wrong[3] += n != r.length || memcmp(ids + 1, r.ids, (size_t)n * sizeof *ids) != 0;
+        most = fmax(most, fabs(sum - r.log_probability));
+    }
+    CHECK(wrong[3] == 0 && most < 1e-5, "  greedy with edits: %d differ, %.1e off", wrong[3], most);
+    for (k = 0; k < 3; k++) {
+        tfm_decode_options o;
+        tfm_result r;
+        memset(&o, 0, sizeof o);
+        o.edit_logits = edit_all, o.edit_user = (void *)&worst[k], o.samples = k == 1;
+        must(tfm_decode(s, &at.src, &o, &err));
+        must(tfm_result_get(s, 0, 0, &r, &err));
+        wrong[4] += r.finish != TFM_STUCK || r.length != 0;
+    }
+    CHECK(wrong[4] == 0, "  nothing is allowed, or logits are no numbers: stuck");
+    for (k = 0; k < 2; k++) { /* a favoured prefix that is forbidden is not taken */
+        tfm_batch prefix = tiny_batch(list + 1, NULL, 1, 1), src;
+        tfm_decode_options o;
+        tfm_result r;
+        memset(&o, 0, sizeof o);
+        src = tiny_batch(at.ids, at.lengths, 1, SOURCE);
+        seen.list = list + 2, seen.n_list = 3, seen.rows = 1;
+        o.edit_logits = edit_by_list, o.edit_user = &seen;
+        o.prefix = &prefix, o.prefix_bias = 0.99, o.beam = 1 + k, o.max_length = 3;
+        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_result_get(s, 0, 0, &r, &err));
+        wrong[5] += r.length < 1 || r.ids[0] == list[1];
+    }
+    CHECK(wrong[5] == 0, "  a favoured prefix that is forbidden is not taken");
+    tfm_session_free(s), tfm_session_free(t);
+    tfm_model_free(model);
+}
+
+/* ---- limits ---- */
+
+static void test_limits(void) {
+    static const int32_t source[] = {4, 5, 6, 4, 5, 6}, beyond[] = {1, V, 1, V, 1, 2};
+    static const int32_t none[] = {1, 0}, longer[2 * (TARGET + 1)] = {0}, shorter[] = {TARGET, 1};
+    tfm_batch src = tiny_batch(source, NULL, 2, 3), prompt, prefix;
+    tfm_model *model = model_of(1, TFM_WEIGHTS_F32);
+    tfm_session *s = session_of(model, 0, 1, 0);
+    tfm_decode_options o;
+    tfm_result r[2];
+    tfm_tensor tensor = tfm_tensor_3d(NULL, TFM_F32, 2, 3, 20);
+    SECTION("prompts: limits");
+    memset(&o, 0, sizeof o);
+    o.prompt = &prompt;
+    prompt = tiny_batch(beyond, NULL, 1, 2);
+    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt has 1 rows, src has 2");
+    prompt = tiny_batch(beyond, NULL, 2, 2);
+    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOKEN,
+                "prompt: row 0, position 1: id 13, the vocabulary has 13 tokens");
+    prompt = tiny_batch(source, none, 2, 2);
+    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+                "prompt: row 1 has length 0, expected 1 to 2");
+    prompt = tiny_batch(NULL, NULL, 2, 2);
+    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt: 2 ids, but it is NULL");
+    prompt = tiny_batch(source, NULL, 2, -1);
+    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt: 2 rows of -1 ids");
+    prompt = tiny_batch(source, NULL, 2, 3), prompt.memory = &tensor;
+    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt has memory");
+    prompt = tiny_batch(longer, NULL, 2, TARGET + 1);
+    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOO_LONG,
+                "prompt: row 0 has 15 tokens, the session's max_target is 14");
+    prompt = tiny_batch(longer, shorter, 2, TARGET), o.prefix = &prefix;
+    prefix = tiny_batch(source, NULL, 2, 1);
+    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOO_LONG,
+                "row 0: 1 tokens are forced, but max_target leaves room for 1");
+    o.prefix = NULL, o.max_length = 5, o.min_length = 4;
+    CHECK(tfm_decode(s, &src, &o, &err) == TFM_OK &&
+              tfm_result_get(s, 0, 0, &r[0], &err) == TFM_OK &&
+              tfm_result_get(s, 1, 0, &r[1], &err) == TFM_OK && r[0].length == 1 &&
+              r[0].finish == TFM_HIT_LENGTH && r[1].length >= 4,
+          "a prompt of max_target tokens leaves room for one token");
+    tfm_session_free(s);
+    tfm_model_free(model);
+}
+
+int main(void) {
+    test_one_pass();
+    test_edits();
+    test_limits();
+    return test_done("test_prompts");
+}
