@@ -13469,7 +13469,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        all options, generators where lists are taken.
      - server.py serves the page of examples/web at /, says where it listens, and logs requests with
        --log. It has a Dockerfile and a unit of systemd. It needs uvicorn 0.53 and Python 3.10.
-     - convert.py says if a vocabulary looks like single characters and src_text is not given.
+     - convert.py says if a vocabulary looks like single characters and src_text is not given,
+       and translate names an unknown word and gives the same advice.
      - transformer-model get de-en, convert.py firefox:de-en and Python's download("de", "en")
        download, verify and convert a published model (Firefox's, Argos Translate's).
      - translate: -o and -j; --progress and --no-progress; a short usage without arguments, and
