@@ -20,14 +20,14 @@ endif
 
 # A program is build/NAME, and NAME.c is in one of these folders. tools/common and tests have headers for
 # programs of several folders.
-ROOMS = examples examples/translate tools/model tools/bench
-TEST_ROOMS = tests/library tests/translate tests/tools
+ROOMS = examples examples/translate examples/transcribe tools/model tools/bench
+TEST_ROOMS = tests/library tests/translate tests/transcribe tests/tools
 vpath %.c $(ROOMS) $(TEST_ROOMS) tests/compare
 PROGRAM_SOURCES = $(wildcard $(ROOMS:=/*.c))
 TEST_SOURCES = $(wildcard $(TEST_ROOMS:=/test_*.c))
 PROGRAMS = $(patsubst %.c,build/%,$(notdir $(PROGRAM_SOURCES)))
 TESTS = $(patsubst %.c,build/%,$(notdir $(TEST_SOURCES))) build/test_units
-HEADERS = transformer.h $(wildcard tools/common/*.h tools/*/*.h examples/translate/*.h examples/translate/text/*.h)
+HEADERS = transformer.h $(wildcard tools/common/*.h tools/*/*.h examples/translate/*.h examples/translate/text/*.h examples/transcribe/*.h)
 COMPILE = $(CC) $(WARN) $(CFLAGS) -I. -Itools/common -Itests
 LINK = $(OBJECT:%=-x none %) $(LDLIBS)
 
@@ -39,7 +39,7 @@ all: $(PROGRAMS)
 # with TFM__IMPLEMENTED it takes the shared implementation instead.
 WHOLE = $(shell grep -l '^ *.define TRANSFORMER_IMPLEMENTATION' tools/*/*.c tests/*/*.c)
 SHARING = build/test_units build/soak $(patsubst %.c,build/%,$(notdir $(filter-out $(WHOLE),$(PROGRAM_SOURCES) $(TEST_SOURCES) $(wildcard tests/compare/*.c))))
-EXAMPLES = $(patsubst %.c,build/%,$(notdir $(wildcard examples/*.c examples/translate/*.c)))
+EXAMPLES = $(patsubst %.c,build/%,$(notdir $(wildcard examples/*.c examples/translate/*.c examples/transcribe/*.c)))
 $(EXAMPLES): SHARED = -Ibuild -DTFM__IMPLEMENTED
 $(SHARING): OBJECT = build/transformer.o
 $(SHARING): build/transformer.o

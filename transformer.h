@@ -319,7 +319,8 @@
                            [[ids], ...]
        shortlist_first     0: ids 0 to shortlist_first - 1 are candidates of every sentence
 
-   The metadata keys license, source and revision may hold any text.
+   The metadata keys license, source and revision may hold any text. Tensors and metadata keys whose
+   names begin with extra. are your program's. Loading ignores them; read them with tfm_safetensors.
 
    SentencePiece ids. Without a vocabulary, the position of a piece in its file is its id. With a
    vocabulary, a piece gets the id that the vocabulary has for its spelling, or src_unk. Control
@@ -6979,6 +6980,9 @@ static tfm_status tfm__load_pack(tfm__loader *l) {
     return tfm__packed_make_all(&p, &m->pool, m->linears);
 }
 
+/* Returns whether a tensor or metadata key is the program's and not the model's. */
+static int tfm__load_is_extra(const char *name) { return strncmp(name, "extra.", 6) == 0; }
+
 /* Loads the model: config, then tensors in the order in which their shapes become known. */
 static tfm_status tfm__load_all(tfm__loader *l) {
     tfm_model *m = l->model;
@@ -6993,7 +6997,8 @@ static tfm_status tfm__load_all(tfm__loader *l) {
                          "(tools/convert.py makes one from a checkpoint)");
     for (i = 0; i < l->file->n_metadata; i++) {
         const char *key = l->file->metadata[2 * i];
-        if (tfm__config_choice("transformer.config|format|license|source|revision", key) < 0)
+        if (!tfm__load_is_extra(key) &&
+            tfm__config_choice("transformer.config|format|license|source|revision", key) < 0)
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
     /* the config comes first: how many heads, which positions */
@@ -7016,7 +7021,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     TFM__TRY(tfm__load_text(l));
     /* tensors that are not part of a model */
     for (i = 0; i < l->file->n_entries; i++)
-        if (!l->file->entries[i].is_used)
+        if (!l->file->entries[i].is_used && !tfm__load_is_extra(l->file->entries[i].name))
             return TFM__FAIL_TENSOR(l, "tensor '%s' is not part of a model",
                                     l->file->entries[i].name);
     TFM__TRY(tfm__config_check(l, &stated));
@@ -13463,6 +13468,10 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - prompt in tfm_decode_options: ids that the decoder reads instead of the start token.
      - edit_logits in tfm_decode_options: a function of yours that edits logits before each choice.
      - tfm_activate: an activation as a module.
+     - A model file may have tensors and metadata of your program: names that begin with extra.
+     - examples/transcribe: speech to text, subtitles and word times with Whisper models.
+     - convert.py writes Whisper models with their convolutions, languages, alignment heads and ids, and
+       reads the CTranslate2 directories of faster-whisper. Tokens of times give no text.
      - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,
        --prefix chooses. A message that asks for settings ends with the command to complete.
      - Python: translate_document, progress, a repr that tells file, sizes and languages, signatures with

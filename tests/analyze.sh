@@ -50,7 +50,7 @@ both() { # arguments: a file, then more options
         --param analyzer-max-enodes-per-program-point=1 $flags -S -o build/analyzed.s "$@"
 }
 both tools/packaging/transformer.c
-for file in tools/model/*.c tools/bench/*.c examples/*.c examples/translate/*.c; do
+for file in tools/model/*.c tools/bench/*.c examples/*.c examples/translate/*.c examples/transcribe/*.c; do
     case $file in
     tools/bench/bench.c | tools/model/quantize.c) both "$file" ;; # which hold the header
     *) both "$file" -DTFM__IMPLEMENTED ;;

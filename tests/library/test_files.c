@@ -386,6 +386,13 @@ static void model_files(void) {
     st_add(&w, "encoder.layers.3.linear1.weight", w.entries[0].tensor);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'encoder.layers.3.linear1.weight' is not part of a model");
     tiny_write(&w, t);
+    st_add(&w, "extra.of.mine", w.entries[0].tensor);
+    st_add_metadata(&w, "extra.", "anything");
+    CHECK(load(&w) == TFM_OK, "names that begin with extra. are the program's %s", err.text);
+    tiny_write(&w, t);
+    st_add(&w, "extra", w.entries[0].tensor);
+    CHECK_FAILS(load(&w), TFM_E_TENSOR, "'extra' is not part of a model");
+    tiny_write(&w, t);
     st_add_metadata(&w, "licence", "x");
     CHECK_FAILS(load(&w), TFM_E_CONFIG, "metadata key 'licence' is not part of a model");
     tiny_write(&w, t);

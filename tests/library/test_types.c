@@ -267,8 +267,9 @@ static void names(void) {
     CHECK(!st_is_matrix("encoder.layers.0.norm1.weight", &vector) &&
               !st_is_matrix("src_positions.weight", &matrix) &&
               !st_is_matrix("tgt_positions.weight", &matrix) &&
-              !st_is_matrix("encoder.layers.0.linear1.weight_scale", &matrix),
-          "norms, positions and scales are none");
+              !st_is_matrix("encoder.layers.0.linear1.weight_scale", &matrix) &&
+              !st_is_matrix("extra.weight", &matrix),
+          "norms, positions, scales and a program's own tensors are none");
 }
 
 int main(void) {

@@ -721,7 +721,8 @@ class CTranslate2(CTranslate2Case):
             self.assertIn(reason, self.refuse_directory({**ct2_random(), name: value}))
         both = {f"{side}/activation": np.int8(6) for side in ("encoder", "decoder")}
         self.assertIn("sigmoid", self.refuse_directory({**ct2_random(), **both}))
-        self.assertIn("WhisperSpec", self.refuse_directory(ct2_random(), spec="WhisperSpec"))
+        self.assertIn("WhisperSpec", self.refuse_directory(ct2_random(), spec="WhisperEncoderSpec"))
+        self.assertIn("Whisper's is 3", self.refuse_directory(ct2_random(), spec="WhisperSpec"))
         plain = ct2_random()
         del plain["encoder/layer_0/ffn/layer_norm/beta"]
         self.assertIn("two kinds of norms", self.refuse_directory(plain))

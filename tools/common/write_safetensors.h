@@ -401,11 +401,14 @@ static inline const char *st_write_memory(st_writer *w, void **data, size_t *siz
    has scale 0. The scales of NAME are the F32 tensor NAME_scale. All rounding is to nearest, ties
    to even. */
 
-/* Returns 1 for a matrix that may have another type than F32: a weight, but not learned
-   positions. */
+/* Returns 1 for a tensor that is not the model's: a program's own. */
+static inline int st_is_extra(const char *name) { return strncmp(name, "extra.", 6) == 0; }
+
+/* Returns 1 for a matrix that may have another type than F32: a weight, but not learned positions
+   and nothing of a program's own. */
 static inline int st_is_matrix(const char *name, const tfm_tensor *t) {
     size_t n = strlen(name);
-    if (t->rank != 2 || strstr(name, "_positions.weight")) return 0;
+    if (t->rank != 2 || strstr(name, "_positions.weight") || st_is_extra(name)) return 0;
     return (n >= 7 && strcmp(name + n - 7, ".weight") == 0) ||
            (n >= 14 && strcmp(name + n - 14, "in_proj_weight") == 0);
 }

@@ -27,6 +27,7 @@ import numpy as np
 
 from . import decoding
 from . import tokenizer_files
+from . import whisper
 from .modelfile import (BF16, Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
                        Tensors, describe, name_positions, to_f32, vocabulary_text)
 from .untrusted import (brief, check_kinds, has_file, read_bytes, read_json, read_object,
@@ -272,7 +273,8 @@ def embedding_scale(binary: Binary, side: str) -> int | float | str:
     return "sqrt_d" if abs(value - width ** 0.5) < 1e-6 * value else value
 
 
-def read_attributes(binary: Binary) -> Config:
+def refuse_others(binary: Binary) -> None:
+    """Refuses variables that say what transformer.h does not compute."""
     for name, array in binary.arrays.items():
         if re.fullmatch(MUST_BE_ZERO, name) and any(array.tobytes()):
             raise ConvertError(f"{name} is set, and transformer.h does not compute that")
@@ -280,6 +282,10 @@ def read_attributes(binary: Binary) -> Config:
             if re.fullmatch(pattern, name):
                 raise ConvertError(f"{name}: this model has {what}, which transformer.h does not "
                                    f"compute")
+
+
+def read_attributes(binary: Binary) -> Config:
+    refuse_others(binary)
     config: Config = {"n_heads": SPECIFICATIONS[binary.specification]}
     if binary.revision >= 3:
         config["n_heads"] = same_for_both(binary, "num_heads", 8)
@@ -493,12 +499,72 @@ def read_texts(binary: Binary, folder: Path, model: Model, pieces: Path) -> Conf
     return config
 
 
+# ------------------------------------------------------------------------------------- WhisperSpec
+# What config.json holds, and what a variable must be if it is there.
+WHISPER_KINDS = {"alignment_heads": "list of lists of integers",
+                 **dict.fromkeys(("lang_ids", "suppress_ids", "suppress_ids_begin"),
+                                 "list of integers")}
+WHISPER_ONLY = {"decoder/activation": 3, "decoder/pre_norm": 1, "decoder/scale_embeddings": 0,
+                "decoder/start_from_zero_embedding": 0}
+WHISPER_NO_WEIGHTS = "|".join((IGNORED, ATTRIBUTES, MUST_BE_ZERO, r".*/weight_scale"))
+
+
+def read_whisper(binary: Binary, folder: Path) -> Checkpoint:
+    """A directory of faster-whisper. Its config.json and tokenizer.json say what the
+    generation_config.json of a Hugging Face folder says."""
+    if binary.revision < 3:
+        raise ConvertError(f"{folder}: a WhisperSpec of revision {binary.revision}, which does not "
+                           f"say how many heads it has; convert the Hugging Face folder")
+    refuse_others(binary)
+    for name, wanted in WHISPER_ONLY.items():
+        if binary.attribute(name, wanted) != wanted:
+            raise ConvertError(f"{name} is {binary.attribute(name, wanted)}, and Whisper's is {wanted}")
+    said = read_object(folder / "config.json") if has_file(folder, "config.json") else {}
+    check_kinds(said, WHISPER_KINDS, str(folder / "config.json"))
+    if has_file(folder, "tokenizer.json"):
+        said = {**said, "begin_suppress_tokens": said.get("suppress_ids_begin")}
+    heads = {binary.attribute(f"{side}/num_heads", 0) for side in ("encoder", "decoder")}
+    if len(heads) > 1:
+        raise ConvertError(f"{sorted(heads)} heads in encoder and decoder; transformer.h has one "
+                           f"number for both")
+    tensors = to_tensors(binary, [name for name in binary.arrays
+                                  if not re.fullmatch(WHISPER_NO_WEIGHTS, name)])
+
+    def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
+        model.takes_vectors = True
+        model.facts.update(n_heads=heads.pop(), norm="pre", layer_norm="variance",
+                           activation="gelu", embedding_scale=1)
+        model.notes.append(f"layout: CTranslate2, binary version {binary.version}, WhisperSpec "
+                           f"{binary.revision}")
+        for part in [f"{conv}.{leaf}" for conv in ("conv1", "conv2") for leaf in ("weight", "bias")]:
+            name = f"encoder/{part.replace('.', '/')}"
+            if name in chosen:
+                whisper.put_convolution(model, part, name, chosen.pop(name))
+        rest = place(chosen, stated, model)
+        rows = len(model.tensors.get("tgt_embedding.weight", ()))
+        if has_file(folder, "tokenizer.json") and rows:
+            model.facts.update(tokenizer_files.read_target(folder, {"model_type": "whisper"}, rows,
+                                                           model))
+            lines = model.texts["tgt_vocabulary"].decode().split("\n")
+            for key, token in (("end", "<|endoftext|>"), ("start", "<|startoftranscript|>")):
+                if token in lines:
+                    model.facts[key] = lines.index(token)
+        if said.get("suppress_ids"):
+            model.facts["suppressed"] = sorted(one for one in said["suppress_ids"] if one >= 0)
+        whisper.finish(said, model)
+        return rest
+
+    return Checkpoint(tensors, place_all)
+
+
 # ---------------------------------------------------------------------------------- the directory
 def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
     binary = read_binary(folder / "model.bin")
+    if binary.specification == "WhisperSpec":
+        return read_whisper(binary, folder)
     if binary.specification not in SPECIFICATIONS:
         raise ConvertError(f"{folder}: a {brief(binary.specification)}; what transformer.h runs is a "
-                           f"TransformerSpec, an encoder and a decoder of tokens")
+                           f"TransformerSpec, an encoder and a decoder of tokens, or a WhisperSpec")
     facts = read_attributes(binary)
     no_weights = "|".join((IGNORED, ATTRIBUTES, MUST_BE_ZERO, *ABOUT_TEXT, r".*/weight_scale"))
     tensors = to_tensors(binary, [name for name in binary.arrays

@@ -20,8 +20,9 @@ differ in what no tensor shows:
               before positions are added, and goes into the target's table
     t5, mt5, umt5      (v1.1, FLAN-T5, ByT5, MADLAD-400) in checkpoints_t5.py
     whisper   norms before and at the end; learned positions from row 0 on, of each side its own.
-              Its sources are embeddings: what the convolutions give, which are left out
-    speech_to_text     as m2m_100; its sources are embeddings, as whisper's
+              Its sources are embeddings, which the convolutions give (whisper.py)
+    speech_to_text     as m2m_100; its sources are embeddings, which its convolutions give; they are
+              left out
     vision-encoder-decoder   its decoder, mbart's (Donut, Nougat) or trocr's (as bart, or with
               positions as m2m_100's), whose sources are memories: what the encoder gives, which is
               left out
@@ -43,6 +44,7 @@ from . import config_fields
 from . import decoding
 from . import refusals
 from . import tokenizer_files
+from . import whisper
 from .checkpoints_torch import read_pickle
 from .modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
                        Tensors, describe, is_floating, name_positions, position_table, same, shape_of,
@@ -83,6 +85,7 @@ FAMILIES = {
     "speech_to_text": Family("pre", SINES_BEHIND_PAD, final_norms=True),
 }
 CONVOLVED = ("whisper", "speech_to_text")
+CONVOLUTIONS = r"encoder\.conv[12]\.(weight|bias)"
 # Models of which a part is run: the key of that part's config, and what it may be.
 PARTS = {"vision-encoder-decoder": ("decoder", ("trocr", "mbart")),
          "florence2": ("text_config", ("bart", "florence2_language"))}
@@ -247,6 +250,8 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
             model.notes.append(f"{name}: all zeros, left out")
         elif new == "generator.weight" and ignores_head(hf):
             heads[name] = tensor
+        elif hf["model_type"] == "whisper" and re.fullmatch(CONVOLUTIONS, new):
+            whisper.put_convolution(model, new[len("encoder."):], name, tensor)
         elif hf["model_type"] in CONVOLVED and new.startswith("encoder.conv"):
             scaled = ", times sqrt(d_model)," if hf.get("scale_embedding") else ""
             model.notes.append(f"{name} {describe(tensor)}: left out; what the convolutions give"
@@ -547,28 +552,15 @@ def read_checkpoint(folder: Path, ignored: set[str] = frozenset()) -> Checkpoint
         sizes = {side: len(model.tensors[f"{side}_embedding.weight"]) for side in BOTH
                  if f"{side}_embedding.weight" in model.tensors}
         if model.takes_vectors and "tgt" in sizes:
-            read_target(folder, hf, sizes["tgt"], model)
+            model.facts.update(tokenizer_files.read_target(folder, hf, sizes["tgt"], model))
+            if hf["model_type"] == "whisper":
+                whisper.finish({key: one for key, one in hf["decoding"].values.items()
+                                if key not in ignored}, model)
         elif len(sizes) == 2:
             model.facts.update(tokenizer_files.read_texts(folder, hf, sizes, model))
         return rest
 
     return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, hf, forward))
-
-
-def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> None:
-    """The texts of a model whose sources have none: what would be both sides' is the target's."""
-    both = Model()
-    facts = tokenizer_files.read_texts(folder, hf, {side: size for side in BOTH}, both)
-    for found, kept in ((both.texts, model.texts), (both.tables, model.tables)):
-        for name, one in found.items():
-            own = "tgt" + name[len("src"):]
-            if name.startswith("tgt") or own not in found:
-                kept[own] = one
-    model.facts.update({key: value for key, value in facts.items() if not key.startswith("src_")
-                        and key not in ("languages", "tgt_language")})
-    model.notes += both.notes
-    model.warnings += both.warnings
-    model.problems += both.problems
 
 
 def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, float]:

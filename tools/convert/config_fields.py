@@ -229,6 +229,12 @@ GENERATION = Fields(
               "task", "is_multilingual", "no_timestamps_token_id", "prev_sot_token_id",
               "return_timestamps", "max_initial_timestamp_index", "alignment_heads",
               "median_filter_width")})
+# Families whose own generate() reads more keys, or means something else by them.
+GENERATION_OF: dict[str, Fields] = {
+    "whisper": GENERATION + Fields(
+        used=dict.fromkeys(("begin_suppress_tokens", "alignment_heads", "lang_to_id",
+                            "is_multilingual")),
+        unused=why("the prompt, which the program makes", "forced_decoder_ids"))}
 # Defaults of what transformers 4 looks for in config.json, even beside a generation_config.json.
 LEGACY = {**{key: GENERATION.used[key] for key in (
               "max_length", "min_length", "early_stopping", "num_beams", "repetition_penalty",

@@ -35,7 +35,9 @@ KINDS = {
                      "no_repeat_ngram_size", "encoder_no_repeat_ngram_size",
                      "num_return_sequences"), "integer"),
     **dict.fromkeys(("length_penalty", "repetition_penalty"), "number"),
-    "bad_words_ids": "list of lists of integers",
+    **dict.fromkeys(("bad_words_ids", "alignment_heads"), "list of lists of integers"),
+    "begin_suppress_tokens": "list of integers", "is_multilingual": "truth value",
+    "lang_to_id": "object",
     "forced_eos_token_id": "integer|list of integers",
 }
 STOPS = {False: "likely", True: "full", "never": "sure"}
@@ -53,6 +55,7 @@ class Said:
     path: str
     version: int  # the major one of transformers whose rules hold
     ignored: set[str]
+    fields: config_fields.Fields = config_fields.GENERATION
 
 
 def find(fields: config_fields.Fields, config: dict[str, Any], outer: dict[str, Any] | None,
@@ -61,7 +64,8 @@ def find(fields: config_fields.Fields, config: dict[str, Any], outer: dict[str, 
     """generation_config.json, which then is the only source; without one, config.json. transformers 4
     adds the defaults of the config's class, and goes by config.json also where it made
     generation_config.json of it. outer: the config around one that is a part."""
-    names = config_fields.GENERATION.rows()
+    rows = config_fields.GENERATION_OF.get(config.get("model_type", ""), config_fields.GENERATION)
+    names = rows.rows()
     defaults = {key: value for key, value in fields.used.items()
                 if version < 5 and value is not None and key in names and key not in config}
     parts = [{key: value for key, value in one.items()
@@ -73,22 +77,22 @@ def find(fields: config_fields.Fields, config: dict[str, Any], outer: dict[str, 
             version > 4 or "forced_bos_token_id" not in derived):
         derived["forced_bos_token_id"] = first
     if generation is None:
-        return Said(derived, "config.json", version, ignored)
+        return Said(derived, "config.json", version, ignored, rows)
     legacy = [key for key, default in config_fields.LEGACY.items() if derived.get(key) is not None
               and derived[key] != fields.used.get(key, default)]
     if version < 5 and generation.get("_from_model_config") and legacy:
         notes.append(f"config.json states {legacy[0]}: transformers {version}, which wrote it, takes "
                      f"decoding from config.json then; transformers 5 takes generation_config.json")
-        return Said(derived, "config.json", version, ignored)
-    return Said(generation, "generation_config.json", version, ignored)
+        return Said(derived, "config.json", version, ignored, rows)
+    return Said(generation, "generation_config.json", version, ignored, rows)
 
 
 def from_transformers(source: Said, end: int | None, stated: Config, model: Model) -> Config:
     if is_left_out(stated):
         return {}
     path = source.path
-    said = config_fields.read(config_fields.GENERATION, check_kinds(source.values, KINDS, path), "",
-                              path, source.ignored, model.notes, f"; {HINT}")
+    said = config_fields.read(source.fields, check_kinds(source.values, KINDS, path), "", path,
+                              source.ignored, model.notes, f"; {HINT}")
 
     def integer(key: str, otherwise: int, least: int) -> int:
         value = said.get(key, otherwise)

@@ -23,13 +23,15 @@ IN is one of
                        pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
                        BART, mBART, M2M100 and NLLB, PEGASUS, FSMT (wmt19), PLBart, MVP, LED
                        (sources up to half its window), Blenderbot, Blenderbot-small, T5 (v1.1,
-                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5; Whisper and Speech2Text behind their
-                       convolutions, the decoders of TrOCR, Donut and Nougat, and Florence-2's
-                       language model. Their sources are vectors, which your program computes.
+                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5; Whisper (also distil-whisper and
+                       large-v3) with its convolutions, which examples/transcribe computes;
+                       Speech2Text behind its convolutions, the decoders of TrOCR, Donut and
+                       Nougat, and Florence-2's language model. Their sources are vectors, which
+                       your program computes.
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
-                       config.json. int8 and int16 weights are multiplied by their scales and
-                       become f32.
+                       config.json; also of Whisper, as faster-whisper has it. int8 and int16
+                       weights are multiplied by their scales and become f32.
     Marian             model.npz or its directory, with decoder.yml and vocabularies (HPLT's too);
                        model.bin, or a folder of Firefox or Bergamot: model.*.bin, vocab.*.spm (or
                        srcvocab and trgvocab), lex.*.bin, each perhaps as .gz, and browsermt's
@@ -482,7 +484,7 @@ def settle_languages(stated: Config, model: Model) -> None:
     for key, language in (("src_start", "src_language"), ("forced", "tgt_language")):
         if key in stated:
             model.facts.pop(language, None)
-    if not {"src_language", "tgt_language"} & set(model.facts):
+    if not {"src_language", "tgt_language"} & set(model.facts) and not model.takes_vectors:
         model.facts.pop("languages", None)
 
 

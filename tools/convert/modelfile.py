@@ -235,7 +235,7 @@ def parse_settings(settings: list[str]) -> tuple[Config, dict[str, str]]:
 
 # ------------------------------------------------------------------- the names of the model file
 # Every name with its shape. D model width, Di and Dm widths of sources that are not ids, F and Fd
-# feed-forward widths of encoder and decoder, R buckets of relative positions, H heads, HK and HV the
+# feed-forward widths of encoder and decoder, M bins of a mel spectrum, R buckets of relative positions, H heads, HK and HV the
 # key and value widths of all heads together, Vs and Vt the vocabularies, * any length.
 
 
@@ -277,6 +277,9 @@ SHAPES = {
     r"(src|tgt)_positions\.weight": "* D",
     r"generator\.weight": "Vt D",
     r"generator\.bias": "Vt",
+    # of Whisper: examples/transcribe computes them
+    r"extra\.conv1\.weight": "D 3 M", r"extra\.conv2\.weight": "D 3 D",
+    r"extra\.conv[12]\.bias": "D",
 }
 
 

@@ -761,6 +761,23 @@ def read_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
                            f"write: {brief(error)}") from None
 
 
+def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> Config:
+    """Puts the texts of a model whose sources have none into the model: what would be both sides' is
+    the target's. Returns the config's part."""
+    both = Model()
+    facts = read_texts(folder, hf, dict.fromkeys(("src", "tgt"), size), both)
+    for found, kept in ((both.texts, model.texts), (both.tables, model.tables)):
+        for name, one in found.items():
+            own = "tgt" + name[len("src"):]
+            if name.startswith("tgt") or own not in found:
+                kept[own] = one
+    model.notes += both.notes
+    model.warnings += [one for one in both.warnings if "src_start" not in " ".join(one)]
+    model.problems += both.problems
+    return {key: value for key, value in facts.items() if not key.startswith("src_")
+            and key not in ("languages", "tgt_language")}
+
+
 def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: Model) -> Config:
     end, start = hf.get("eos_token_id"), hf.get("bos_token_id")
     if "grapheme_chars" in hf and "phoneme_chars" in hf:

@@ -31,7 +31,8 @@ static const char usage[] =
     "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]\n"
     "\n"
     "Writes the model IN to OUT with its matrices in another type. Biases, norms and learned\n"
-    "positions become F32. Texts and metadata do not change. IN may have F32, F16, BF16 and int8.\n"
+    "positions become F32. Texts, metadata and tensors extra.* do not change. IN may have F32,\n"
+    "F16, BF16 and int8.\n"
     "\n"
     "  int8  w = q * scale[row]: one scale per row, which is its largest absolute value / 127\n"
     "  bf16  bfloat16: the upper half of a float\n"
@@ -350,7 +351,7 @@ static int add_tensor(job *j, int64_t i, tfm_error *err) {
     j->others.tensors++;
     j->others.before += st_bytes(&t);
     if (is_float || st_bits(t.dtype) > 8) { /* the writer needs the byte order of this machine */
-        tfm_dtype type = is_float ? TFM_F32 : t.dtype;
+        tfm_dtype type = is_float && !st_is_extra(name) ? TFM_F32 : t.dtype;
         void *numbers = NULL;
         t = tfm_tensor_make(NULL, type, t.rank, t.dims);
         if (j->sink.file) {

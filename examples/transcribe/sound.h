@@ -1,0 +1,221 @@
+/* sound.h: reads a WAV file, or raw samples, as mono floats at 16 kHz. To copy into your program.
+
+       sound s;
+       const char *why = sound_open(&s, file, SOUND_WAV);
+       if (why) ... the file is no WAV file that this reader knows
+       while ((n = sound_read(&s, out, capacity)) > 0) ... n samples from -1 to 1
+       sound_close(&s);
+
+   WAV: integers of 8, 16, 24 and 32 bits, floats of 32 and 64 bits, 1 to 64 channels, which are
+   averaged, and any rate from 1 to 384 kHz. Raw: 16-bit little-endian samples, mono, 16 kHz. The
+   file may be a pipe, and the header may give a wrong size: reading ends where the file ends. A
+   sample that is not finite counts as 0. Memory does not grow with the length of the sound.
+
+   Another rate becomes 16 kHz by a windowed sinc: each output is a weighted mean of the input around
+   its time. The weights are sin(x) / x, cut off after SOUND_ZEROS zeros on each side by a Kaiser
+   window. They pass what is below 0.92 of the lower of the two Nyquist frequencies, and suppress
+   what cannot be represented by over 80 dB. */
+#ifndef SOUND_H
+#define SOUND_H
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum sound_form { SOUND_WAV, SOUND_RAW } sound_form;
+enum { SOUND_RATE = 16000, SOUND_ZEROS = 48, SOUND_CHUNK = 4096, SOUND_CHANNELS = 64 };
+
+typedef struct sound {
+    FILE *file;
+    int channels, bytes, is_float; /* bytes: of one sample of one channel */
+    int32_t rate;
+    uint64_t left; /* bytes of the data chunk that are not yet read */
+    int ended;
+    /* the resampler, without tables at 16 kHz */
+    float *in;      /* [2 * half + SOUND_CHUNK]: input samples around the next output */
+    float *weights; /* [phases, 2 * half] */
+    int32_t half, phases, n_in, up, down; /* 16000 / rate = up / down; phases = up */
+    int64_t first;                        /* number of the input sample in in[0] */
+    int64_t n_read, n_out;
+} sound;
+
+static uint32_t sound_u32(const unsigned char *p) {
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static int sound_skip(FILE *f, uint64_t n) {
+    char buffer[4096];
+    while (n > 0) {
+        size_t want = n < sizeof buffer ? (size_t)n : sizeof buffer;
+        if (fread(buffer, 1, want, f) != want) return 0;
+        n -= want;
+    }
+    return 1;
+}
+
+/* Reads the chunks of a WAV file up to its samples. Returns NULL, or what is wrong. */
+static const char *sound_read_header(sound *s) {
+    unsigned char b[40];
+    int kind = 0, bits = 0;
+    if (fread(b, 1, 12, s->file) != 12 || memcmp(b, "RIFF", 4) || memcmp(b + 8, "WAVE", 4))
+        return "not a WAV file (ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes one of other formats)";
+    for (;;) {
+        uint32_t size, n;
+        if (fread(b, 1, 8, s->file) != 8)
+            return kind ? "the WAV file has no data chunk" : "the WAV file has no fmt chunk";
+        size = sound_u32(b + 4);
+        if (memcmp(b, "data", 4) == 0) {
+            if (!kind) return "the WAV file has no fmt chunk before its data";
+            /* programs that write to a pipe do not know the size: 0 or the largest number */
+            s->left = size && size < 0xFFFFFF00u ? size : UINT64_MAX;
+            break;
+        }
+        if (memcmp(b, "fmt ", 4) != 0) {
+            if (!sound_skip(s->file, (uint64_t)size + (size & 1))) return "the WAV file ends early";
+            continue;
+        }
+        n = size < sizeof b ? size : (uint32_t)sizeof b;
+        if (n < 16 || fread(b, 1, n, s->file) != n || !sound_skip(s->file, size - n + (size & 1)))
+            return "the fmt chunk of the WAV file is too short";
+        kind = b[0] | b[1] << 8;
+        s->channels = b[2] | b[3] << 8;
+        s->rate = (int32_t)(sound_u32(b + 4) & 0x7FFFFFFF);
+        bits = b[14] | b[15] << 8;
+        if (kind == 0xFFFE && n >= 26) kind = b[24] | b[25] << 8; /* extensible */
+    }
+    s->bytes = bits / 8, s->is_float = kind == 3;
+    if (kind != 1 && kind != 3) return "the WAV file is compressed; only PCM and float can be read";
+    if (bits % 8 || (kind == 1 ? bits < 8 || bits > 32 : bits != 32 && bits != 64))
+        return "the WAV file has samples of another size than 8, 16, 24, 32 or (float) 64 bits";
+    if (s->channels < 1 || s->channels > SOUND_CHANNELS) return "the WAV file has over 64 channels";
+    if (s->rate < 1000 || s->rate > 384000) return "the WAV file's rate is not 1 to 384 kHz";
+    return NULL;
+}
+
+/* Returns the Bessel function I0, from which Kaiser's window is made. */
+static double sound_bessel(double x) {
+    double sum = 1, term = 1;
+    int k;
+    for (k = 1; k < 64; k++) term *= x / (2 * k) * (x / (2 * k)), sum += term;
+    return sum;
+}
+
+static const char *sound_make_weights(sound *s) {
+    const double pi = 3.14159265358979323846;
+    int32_t a = s->rate, b = SOUND_RATE, phase, k;
+    double cut, beta = 8.5;
+    while (b) {
+        int32_t rest = a % b;
+        a = b, b = rest;
+    }
+    s->up = SOUND_RATE / a, s->down = s->rate / a;
+    cut = 0.95 * (s->rate > SOUND_RATE ? (double)SOUND_RATE / s->rate : 1);
+    s->half = (int32_t)ceil(SOUND_ZEROS / cut);
+    s->phases = s->up;
+    s->in = (float *)calloc((size_t)(2 * s->half + SOUND_CHUNK), sizeof(float));
+    s->weights = (float *)malloc((size_t)s->phases * (size_t)s->half * 2 * sizeof(float));
+    if (!s->in || !s->weights) return "no memory to resample the sound";
+    for (phase = 0; phase < s->phases; phase++) {
+        float *w = s->weights + (int64_t)phase * 2 * s->half;
+        double sum = 0;
+        for (k = 0; k < 2 * s->half; k++) {
+            double t = k - s->half + 1 - (double)phase / s->phases, x = pi * cut * t;
+            double u = t / s->half, window = u * u < 1 ? sound_bessel(beta * sqrt(1 - u * u)) : 0;
+            double value = (fabs(x) < 1e-9 ? 1 : sin(x) / x) * window;
+            w[k] = (float)value, sum += value;
+        }
+        for (k = 0; k < 2 * s->half; k++) w[k] = (float)(w[k] / sum);
+    }
+    s->n_in = s->half - 1; /* zeros stand before the first sample */
+    s->first = -(int64_t)s->n_in;
+    return NULL;
+}
+
+static void sound_close(sound *s) {
+    free(s->in), free(s->weights);
+    memset(s, 0, sizeof *s);
+}
+
+/* Begins to read. Returns NULL, or what is wrong. The caller keeps the file. */
+static const char *sound_open(sound *s, FILE *file, sound_form form) {
+    const char *why = NULL;
+    memset(s, 0, sizeof *s);
+    s->file = file, s->channels = 1, s->bytes = 2, s->rate = SOUND_RATE, s->left = UINT64_MAX;
+    if (form == SOUND_WAV) why = sound_read_header(s);
+    if (!why && s->rate != SOUND_RATE) why = sound_make_weights(s);
+    if (why) sound_close(s);
+    return why;
+}
+
+static float sound_sample(const sound *s, const unsigned char *p) {
+    if (s->is_float) {
+        uint32_t low = sound_u32(p), high = s->bytes == 8 ? sound_u32(p + 4) : 0;
+        uint64_t bits = low | (uint64_t)high << 32;
+        double wide;
+        float narrow;
+        memcpy(&wide, &bits, sizeof wide), memcpy(&narrow, &low, sizeof narrow);
+        if (s->bytes == 4) wide = narrow;
+        return wide >= -1e6 && wide <= 1e6 ? (float)wide : 0; /* false for NaN */
+    }
+    if (s->bytes == 1) return (p[0] - 128) / 128.0f;
+    if (s->bytes == 2) return (float)(int16_t)(p[0] | p[1] << 8) / 32768;
+    if (s->bytes == 3)
+        return (float)((int32_t)((uint32_t)p[2] << 24 | (uint32_t)p[1] << 16 |
+                                 (uint32_t)p[0] << 8) /
+                       256) /
+               8388608;
+    return (float)(int32_t)sound_u32(p) / 2147483648.0f;
+}
+
+/* Reads at most n samples at the file's rate, with their channels averaged. 0: the end. */
+static int32_t sound_read_mono(sound *s, float *out, int32_t n) {
+    unsigned char buffer[SOUND_CHANNELS * 8 * 16];
+    int32_t frame = s->channels * s->bytes, done = 0, i, c;
+    while (done < n && s->left >= (uint64_t)frame) {
+        int32_t want = (int32_t)sizeof buffer / frame;
+        if (want > n - done) want = n - done;
+        if ((uint64_t)want > s->left / (uint64_t)frame) want = (int32_t)(s->left / (uint64_t)frame);
+        want = (int32_t)fread(buffer, (size_t)frame, (size_t)want, s->file);
+        if (want <= 0) break;
+        for (i = 0; i < want; i++, done++) {
+            float sum = 0;
+            for (c = 0; c < s->channels; c++)
+                sum += sound_sample(s, buffer + i * frame + c * s->bytes);
+            out[done] = sum / (float)s->channels;
+        }
+        if (s->left != UINT64_MAX) s->left -= (uint64_t)want * (uint64_t)frame;
+    }
+    return done;
+}
+
+/* Reads at most n samples at 16 kHz. Returns how many there were; 0 is the end. */
+static int32_t sound_read(sound *s, float *out, int32_t n) {
+    int32_t done = 0, k;
+    if (!s->weights) return sound_read_mono(s, out, n);
+    while (done < n) {
+        int64_t at = s->n_out * s->down / s->up, begin = at - s->half + 1 - s->first;
+        const float *w = s->weights + (s->n_out * s->down % s->up) * 2 * s->half;
+        float sum = 0;
+        if (s->ended && at >= s->n_read) break;
+        if (begin + 2 * s->half > s->n_in) { /* the next samples, and zeros after the last */
+            int32_t drop = (int32_t)(begin < s->n_in ? begin : s->n_in), more;
+            memmove(s->in, s->in + drop, (size_t)(s->n_in - drop) * sizeof *s->in);
+            s->n_in -= drop, s->first += drop;
+            more = s->ended ? 0 : sound_read_mono(s, s->in + s->n_in, SOUND_CHUNK);
+            s->n_read += more;
+            if (!more) {
+                s->ended = 1, more = 2 * s->half;
+                memset(s->in + s->n_in, 0, (size_t)more * sizeof *s->in);
+            }
+            s->n_in += more;
+            continue;
+        }
+        for (k = 0; k < 2 * s->half; k++) sum += w[k] * s->in[begin + k];
+        out[done++] = sum, s->n_out++;
+    }
+    return done;
+}
+
+#endif

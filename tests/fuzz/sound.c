@@ -1,0 +1,24 @@
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/sound.c -lm
+   Reads any bytes as a WAV file, or as raw samples if the first byte is odd. Samples must be finite, and
+   there cannot be more of them than the file's bytes and the largest ratio of rates allow. */
+#define _POSIX_C_SOURCE 200809L
+#include "fuzz.h"
+
+#include "examples/transcribe/sound.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static float out[1000];
+    sound s;
+    FILE *file;
+    int32_t n, i;
+    size_t total = 0;
+    if (size < 2 || !(file = fmemopen((void *)(uintptr_t)(data + 1), size - 1, "rb"))) return 0;
+    if (!sound_open(&s, file, data[0] & 1 ? SOUND_RAW : SOUND_WAV)) {
+        while ((n = sound_read(&s, out, 1 + data[0] * 3)) > 0 && total < 1000000)
+            for (i = 0, total += (size_t)n; i < n; i++) need(out[i] >= -1e7f && out[i] <= 1e7f);
+        need(total <= 17 * size || total >= 1000000);
+        sound_close(&s);
+    }
+    fclose(file);
+    return 0;
+}

@@ -1,0 +1,168 @@
+"""Tests the converter with Whisper folders of random weights: tensors, ids and config of Hugging Face folders and
+of the CTranslate2 directories made from them, and the greedy texts of transformers for shapes like those of
+distil-whisper, large-v3 and turbo. No real models of these three were to be had.
+
+build/transcribe runs the model files. The sound fills a window, because transformers and faster-whisper pad
+shorter sound in different ways."""
+
+import contextlib
+import io
+import json
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import rooms
+
+try:
+    import make_whisper
+    import numpy as np
+    import torch
+    from transformers import WhisperFeatureExtractor
+except ImportError as error:
+    raise unittest.SkipTest(f"{error}: make test-torch has it") from None
+
+from convert import main as convert
+from convert.untrusted import read_safetensors
+
+PROGRAM = Path(__file__).resolve().parents[2] / "build" / "transcribe"
+SHAPES = {"tiny": {}, "distil": {"encoder_layers": 5, "decoder_layers": 1},
+          "large-v3": {"num_mel_bins": 128, "encoder_layers": 3, "decoder_layers": 3},
+          "turbo": {"num_mel_bins": 128, "encoder_layers": 4, "decoder_layers": 2}}
+
+
+class TestWhisper(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.path = Path(holder.name)
+
+    def convert(self, folder, *options, status=0):
+        out = self.path / "out.safetensors"
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            self.assertEqual(convert.main([str(folder), str(out), "--no-check", *options]), status, said.getvalue())
+        self.said = said.getvalue()
+        return read_safetensors(out) if not status else None
+
+    def test_folder(self):
+        model, ids = make_whisper.make(self.path / "hf", 3, multilingual=True)
+        tensors, about = self.convert(self.path / "hf")
+        config = json.loads(about["transformer.config"])
+        for conv in ("conv1", "conv2"):
+            wanted = getattr(model.model.encoder, conv).weight.detach().numpy().transpose(0, 2, 1)
+            self.assertTrue(np.array_equal(tensors[f"extra.{conv}.weight"], wanted), conv)
+            self.assertIn(f"extra.{conv}.bias", tensors)
+        said = model.generation_config
+        for key, token in (("transcribe", "<|transcribe|>"), ("translate", "<|translate|>"),
+                           ("previous", "<|startofprev|>"), ("no_speech", "<|nospeech|>"),
+                           ("no_timestamps", "<|notimestamps|>")):
+            self.assertEqual(int(about[f"extra.{key}"]), ids[token])
+        self.assertEqual(int(about["extra.first_time"]), ids["<|notimestamps|>"] + 1)
+        self.assertEqual(about["extra.begin_suppressed"], ",".join(map(str, said.begin_suppress_tokens)))
+        self.assertEqual(config["suppressed"], sorted(said.suppress_tokens))
+        self.assertEqual(config["alignment_heads"], said.alignment_heads)
+        self.assertEqual(config["languages"], {code: ids[f"<|{code}|>"] for code in ("en", "de", "fr")})
+        self.assertEqual((config["start"], config["end"]), (said.decoder_start_token_id, said.eos_token_id))
+        lines = tensors["tgt_vocabulary"].tobytes().decode().split("\n")
+        first = int(about["extra.first_time"])
+        self.assertEqual((lines[first], lines[first + 1500]), ("<|0.00|>", "<|30.00|>"))
+        flags = dict(tensors["tgt_added"].tolist())
+        self.assertTrue(all(flags[first + i] & 4 for i in range(1501)), "a time gives text")
+
+    def test_english_alone(self):
+        make_whisper.make(self.path / "hf", 4)
+        self.assertNotIn("languages", json.loads(self.convert(self.path / "hf")[1]["transformer.config"]))
+
+    def test_other_families_still_refuse(self):
+        """Tests that begin_suppress_tokens and forced_decoder_ids are for Whisper alone."""
+        make_whisper.make(self.path / "hf", 4)
+        said = json.loads((self.path / "hf" / "generation_config.json").read_text())
+        config = {**json.loads((self.path / "hf" / "config.json").read_text()), "model_type": "bart"}
+        (self.path / "hf" / "config.json").write_text(json.dumps(config))
+        self.convert(self.path / "hf", status=1)
+        self.assertRegex(self.said, "begin_suppress_tokens|num_mel_bins|max_source_positions")
+        self.assertIn("forced_decoder_ids", said)
+
+    def test_without_tokenizer(self):
+        make_whisper.make(self.path / "hf", 4)
+        (self.path / "hf" / "tokenizer.json").unlink()
+        self.convert(self.path / "hf", status=1)
+        self.assertIn("--ignore-key begin_suppress_tokens", self.said)
+        tensors, about = self.convert(self.path / "hf", "--ignore-key", "begin_suppress_tokens")
+        self.assertIn("no tokenizer files", self.said)
+        self.assertIn("extra.conv1.weight", tensors)
+        self.assertNotIn("extra.transcribe", about)
+
+    def test_wrong_shapes(self):
+        model, _ = make_whisper.make(self.path / "hf", 4)
+        model.model.encoder.conv2 = torch.nn.Conv1d(8, 8, 5, padding=2)
+        model.save_pretrained(self.path / "hf")
+        self.convert(self.path / "hf", status=1)
+        self.assertIn("Whisper's convolutions are of three frames", self.said)
+
+    def test_ctranslate2(self):
+        """Tests that a directory of faster-whisper becomes the same file as the folder that it was made of."""
+        import ctranslate2
+        make_whisper.make(self.path / "hf", 5, multilingual=True)
+        wanted, about = self.convert(self.path / "hf")
+        engine = ctranslate2.converters.TransformersConverter(str(self.path / "hf"), copy_files=["tokenizer.json"])
+        for kind, allowed in ((None, 0), ("float16", 1e-3), ("int8", 2e-2)):
+            engine.convert(str(self.path / "ct2"), quantization=kind, force=True)
+            tensors, found = self.convert(self.path / "ct2")
+            mine, theirs = (json.loads(one.pop("transformer.config")) for one in (found, dict(about)))
+            if kind is None:
+                wanted_about = {key: one for key, one in about.items() if key.startswith("extra.")}
+                self.assertEqual({key: one for key, one in found.items() if key.startswith("extra.")}, wanted_about)
+                for key in ("n_heads", "norm", "start", "end", "suppressed", "alignment_heads", "activation"):
+                    self.assertEqual(mine[key], theirs[key], key)
+            for name, tensor in wanted.items():
+                if tensor.dtype.kind != "f" or "self_attn" in name and name.endswith(("proj.weight", "proj.bias")):
+                    continue  # CTranslate2 has q, k and v in one tensor
+                other = tensors[name].astype(np.float32)
+                self.assertLessEqual(np.abs(other - tensor).max(), allowed * max(1, np.abs(tensor).max()), name)
+        (self.path / "ct2" / "model.bin").write_bytes((self.path / "ct2" / "model.bin").read_bytes()[:-3])
+        self.convert(self.path / "ct2", status=1)
+
+    @unittest.skipUnless(PROGRAM.exists(), "build/transcribe is not built")
+    def test_texts(self):
+        """Tests 24 greedy tokens of each shape against transformers."""
+        torch.set_num_threads(1)
+        for shape, options in SHAPES.items():
+            for seed in range(3):
+                with self.subTest(shape=shape, seed=seed):
+                    self.compare(seed, {**options, "d_model": 8 + 8 * seed})
+
+    def compare(self, seed, options):
+        model, ids = make_whisper.make(self.path / "hf", 10 + seed, multilingual=True, **options)
+        self.convert(self.path / "hf")
+        samples = make_whisper.noise(30, seed)
+        make_whisper.write_wav(self.path / "noise.wav", samples)
+        extract = WhisperFeatureExtractor(feature_size=model.config.num_mel_bins)
+        features = torch.from_numpy(extract(samples.astype(np.float32) / 32768, sampling_rate=16000,
+                                            return_tensors="np").input_features)
+        said = model.generation_config
+        prompt = [ids[one] for one in ("<|startoftranscript|>", "<|de|>", "<|transcribe|>", "<|notimestamps|>")]
+        tokens: list[int] = []
+        with torch.no_grad():
+            memory = model.model.encoder(features).last_hidden_state
+            while len(tokens) < 24:
+                logits = model(encoder_outputs=(memory,), decoder_input_ids=torch.tensor([prompt + tokens])).logits
+                logits = logits[0, -1]
+                logits[[*said.suppress_tokens, *(said.begin_suppress_tokens if not tokens else [])]] = -torch.inf
+                logits[ids["<|notimestamps|>"] + 1:] = -torch.inf
+                tokens.append(int(logits.argmax()))
+                if tokens[-1] == said.eos_token_id:
+                    tokens.pop()
+                    break
+        run = subprocess.run([PROGRAM, self.path / "out.safetensors", self.path / "noise.wav", "--format", "json",
+                              "--no-times", "--beam", "1", "--language", "de", "--temperature", "0", "--log-prob",
+                              "0", "--compression", "0", "--silence", "0"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        found = json.loads(run.stdout.splitlines()[0])["tokens"] if run.stdout else []
+        self.assertEqual(found[:len(tokens)], tokens)
+
+
+if __name__ == "__main__":
+    unittest.main()

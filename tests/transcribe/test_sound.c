@@ -1,0 +1,196 @@
+/* Tests examples/transcribe/sound.h: each kind of WAV file against the samples that were written, rates
+   against the sine that they hold, and headers that lie. */
+#include "test.h"
+#include "../../examples/transcribe/sound.h"
+
+enum { N = 8000 };
+
+static void put(FILE *f, uint64_t value, int bytes) {
+    for (; bytes > 0; bytes--, value >>= 8) putc((int)(value & 255), f);
+}
+
+/* Writes sample x of some kind: positive bits for integers, negative bits for floats. */
+static void put_sample(FILE *f, double x, int bits) {
+    double scale = ldexp(1, (bits < 0 ? -bits : bits) - 1);
+    if (bits == -32) {
+        float narrow = (float)x;
+        uint32_t word;
+        memcpy(&word, &narrow, 4), put(f, word, 4);
+    } else if (bits == -64) {
+        uint64_t word;
+        memcpy(&word, &x, 8), put(f, word, 8);
+    } else if (bits == 8) {
+        put(f, (uint64_t)(int64_t)(x * 127 + 128.5), 1);
+    } else {
+        double v = floor(x * scale + 0.5);
+        put(f, (uint64_t)(int64_t)(v > scale - 1 ? scale - 1 : v), bits / 8);
+    }
+}
+
+static void put_header(FILE *f, int kind, int channels, int rate, int bits, uint32_t size) {
+    int bytes = (bits < 0 ? -bits : bits) / 8;
+    fwrite("RIFF", 1, 4, f), put(f, size + 36, 4), fwrite("WAVE", 1, 4, f);
+    fwrite("LIST", 1, 4, f), put(f, 3, 4), put(f, 0, 4); /* a chunk of odd size, with its padding */
+    fwrite("fmt ", 1, 4, f), put(f, 16, 4), put(f, (uint64_t)kind, 2),
+        put(f, (uint64_t)channels, 2);
+    put(f, (uint64_t)rate, 4), put(f, (uint64_t)(rate * channels * bytes), 4);
+    put(f, (uint64_t)(channels * bytes), 2), put(f, (uint64_t)(bits < 0 ? -bits : bits), 2);
+    fwrite("data", 1, 4, f), put(f, size, 4);
+}
+
+static double wave_at(double seconds, double hertz) {
+    return 0.7 * sin(2 * 3.14159265358979 * hertz * seconds);
+}
+
+/* Writes n frames of a sine; channel 1 has twice the sine and channel 2 silence, so their mean is the sine. */
+static FILE *make(int channels, int rate, int bits, int n, double hertz) {
+    FILE *f = tmpfile();
+    int i;
+    put_header(f, bits < 0 ? 3 : 1, channels, rate, bits, (uint32_t)(n * channels * abs(bits) / 8));
+    for (i = 0; i < n; i++) {
+        double x = wave_at((double)i / rate, hertz);
+        put_sample(f, channels == 2 ? x / 0.7 * 0.5 * 2 * 0.7 : x, bits);
+        if (channels == 2) put_sample(f, 0, bits);
+    }
+    rewind(f);
+    return f;
+}
+
+static void test_kinds(void) {
+    static const int bits[] = {8, 16, 24, 32, -32, -64};
+    static float out[N];
+    char name[80];
+    int k, channels, i;
+    for (channels = 1; channels <= 2; channels++)
+        for (k = 0; k < 6; k++) {
+            FILE *f = make(channels, SOUND_RATE, bits[k], N, 440);
+            double worst = 0, allowed = bits[k] == 8 ? 0.012 : bits[k] == 16 ? 2e-5 : 1e-6;
+            sound s;
+            const char *why = sound_open(&s, f, SOUND_WAV);
+            int32_t n = why ? 0 : sound_read(&s, out, N);
+            for (i = 0; i < n; i++)
+                worst = fmax(worst, fabs(out[i] - wave_at((double)i / SOUND_RATE, 440) / channels));
+            snprintf(name, sizeof name, "%d bits, %d channels: %d samples, differ by %.1e", bits[k],
+                     channels, (int)n, worst);
+            CHECK(!why && n == N && worst <= allowed && sound_read(&s, out, N) == 0, "%s", name);
+            sound_close(&s), fclose(f);
+        }
+}
+
+/* A sine below Nyquist keeps its amplitude and phase; one above disappears. */
+static void test_rates(void) {
+    static const int rates[] = {8000, 11025, 16001, 22050, 32000, 44100, 48000, 96000, 192000};
+    static float out[SOUND_RATE + 100];
+    char name[120];
+    int k, i;
+    for (k = 0; k < 9; k++) {
+        int rate = rates[k], n = 0, got;
+        double limit = rate < SOUND_RATE ? rate / 2.0 : SOUND_RATE / 2.0, worst = 0, alias = 0;
+        FILE *f = make(1, rate, -32, rate, 0.8 * limit);
+        sound s;
+        if (sound_open(&s, f, SOUND_WAV)) continue;
+        while ((got = sound_read(&s, out + n,
+                                 777 < SOUND_RATE + 100 - n ? 777 : SOUND_RATE + 100 - n)) > 0)
+            n += got;
+        for (i = 400; i < n - 400; i++)
+            worst = fmax(worst, fabs(out[i] - wave_at((double)i / SOUND_RATE, 0.8 * limit)));
+        sound_close(&s), fclose(f);
+        if (rate > 18000) {
+            f = make(1, rate, -32, rate, 1.06 * limit);
+            if (!sound_open(&s, f, SOUND_WAV)) {
+                int m = sound_read(&s, out, SOUND_RATE);
+                for (i = 400; i < m - 400; i++) alias = fmax(alias, fabs(out[i]));
+                sound_close(&s);
+            }
+            fclose(f);
+        }
+        snprintf(name, sizeof name, "%d Hz: %d samples, differ by %.1e, above Nyquist %.1e", rate,
+                 n, worst, alias);
+        CHECK(n >= SOUND_RATE - 1 && n <= SOUND_RATE + 2 && worst < 2e-3 && alias < 1e-3, "%s",
+              name);
+    }
+}
+
+/* Returns what sound_open says of a header, or how many samples there are. */
+static long count(FILE *f, const char **why) {
+    static float out[N];
+    long n = 0;
+    int32_t got;
+    sound s;
+    int i, good = 1;
+    rewind(f);
+    if ((*why = sound_open(&s, f, SOUND_WAV)) != NULL) return -1;
+    while ((got = sound_read(&s, out, N)) > 0)
+        for (i = 0, n += got; i < got; i++) good &= out[i] >= -1e6f && out[i] <= 1e6f;
+    sound_close(&s);
+    return good ? n : -2;
+}
+
+static FILE *with_header(int kind, int channels, int rate, int bits, uint32_t size, int samples) {
+    FILE *f = tmpfile();
+    put_header(f, kind, channels, rate, bits, size);
+    for (; samples > 0; samples--) put_sample(f, 0.5, bits);
+    return f;
+}
+
+static void test_lies(void) {
+    const struct {
+        const char *name;
+        int kind, channels, rate, bits;
+        uint32_t size;
+        int samples;
+        long expected;
+    } cases[] = {{"no samples", 1, 1, 16000, 16, 0, 0, 0},
+                 {"a size of 0, as of a pipe", 1, 1, 16000, 16, 0, 100, 100},
+                 {"the largest size", 1, 1, 16000, 16, 0xFFFFFFFFu, 100, 100},
+                 {"a size beyond the file", 1, 1, 16000, 16, 1000000, 100, 100},
+                 {"a size below the file", 1, 1, 16000, 16, 50, 100, 25},
+                 {"half a frame at the end", 1, 2, 16000, 16, 0, 101, 50},
+                 {"no channels", 1, 0, 16000, 16, 200, 100, -1},
+                 {"65 channels", 1, 65, 16000, 16, 200, 100, -1},
+                 {"a rate of 0", 1, 1, 0, 16, 200, 100, -1},
+                 {"a rate of 2 GHz", 1, 1, 2000000000, 16, 200, 100, -1},
+                 {"12 bits", 1, 1, 16000, 12, 200, 100, -1},
+                 {"40 bits", 1, 1, 16000, 40, 200, 100, -1},
+                 {"floats of 16 bits", 3, 1, 16000, 16, 200, 100, -1},
+                 {"compressed", 85, 1, 16000, 16, 200, 100, -1},
+                 {"one sample at 48 kHz", 1, 1, 48000, 16, 2, 1, 1}};
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e7f};
+    const char *why;
+    size_t k;
+    FILE *f;
+    long n;
+    for (k = 0; k < sizeof cases / sizeof *cases; k++) {
+        f = with_header(cases[k].kind, cases[k].channels, cases[k].rate, cases[k].bits,
+                        cases[k].size, cases[k].samples);
+        n = count(f, &why);
+        CHECK(n == cases[k].expected, "%s", cases[k].name);
+        fclose(f);
+    }
+    f = tmpfile();
+    put_header(f, 3, 1, 44100, -32, 0);
+    for (k = 0; k < 600; k++) {
+        uint32_t word;
+        memcpy(&word, &odd[k % 6], 4), put(f, word, 4);
+    }
+    CHECK(count(f, &why) > 0, "NaN, infinity and large floats");
+    fclose(f);
+    f = with_header(1, 1, 16000, 16, 200, 100);
+    for (n = 0; n < 58; n++) { /* the file ends within its header */
+        char head[64];
+        FILE *part = tmpfile();
+        rewind(f);
+        if (fread(head, 1, (size_t)n, f) == (size_t)n) fwrite(head, 1, (size_t)n, part);
+        if (count(part, &why) > 0) break;
+        fclose(part);
+    }
+    CHECK(n == 58, "files that end within the header");
+    fclose(f);
+}
+
+int main(void) {
+    test_kinds();
+    test_rates();
+    test_lies();
+    return test_done("test_sound");
+}

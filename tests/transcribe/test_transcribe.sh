@@ -1,0 +1,97 @@
+# Tests build/transcribe with a Whisper model of random weights: its segments are those of faster-whisper
+# (tests/make/make_whisper.py), and sound that is empty, silent, clipped, broken or long ends in text or a message.
+. tests/check.sh
+data=tests/data/transcribe model=tests/data/transcribe/whisper.safetensors dir=build/test_transcribe
+mkdir -p $dir
+hear() { build/transcribe $model "$@" 2> $dir/err; }
+# without limits, so that random text is written
+loose="--temperature 0 --log-prob 0 --compression 0 --no-speech 1"
+segments() { hear "$@" --format json $loose | sed 's/, "text".*"tokens"/, "tokens"/; s/, "words": .*/}/'; }
+export LC_ALL=C # a random text has characters that other locales do not know
+check "greedy, as faster-whisper" "$(cat $data/beam1.jsonl)" "$(segments $data/noise.wav --beam 1)"
+check "beam 5, as faster-whisper" "$(cat $data/beam5.jsonl)" "$(segments $data/noise.wav)"
+check "three threads" "$(cat $data/beam5.jsonl)" "$(segments $data/noise.wav --threads 3)"
+# 44 bytes of header; raw samples follow
+tail -c +45 $data/noise.wav > $dir/noise.raw
+check "raw samples from standard input" "$(cat $data/beam1.jsonl)" "$(segments - --beam 1 < $dir/noise.raw)"
+check "  in a slow pipe" "$(cat $data/beam1.jsonl)" \
+    "$({ head -c 1001 $dir/noise.raw; sleep 0.1; tail -c +1002 $dir/noise.raw; } | segments - --beam 1)"
+check "words do not change a greedy text" "$(sed 's/.*"tokens"/"tokens"/' $data/beam1.jsonl | head -n 1)" \
+    "$(segments $data/noise.wav --beam 1 --words | sed 's/.*"tokens"/"tokens"/' | head -n 1)"
+
+# Forms. The text is random; its shape is not.
+hear $data/noise.wav $loose --format srt > $dir/out.srt
+check "srt: numbers" "1 2 3" "$(grep -axE '[0-9]+' $dir/out.srt | tr '\n' ' ' | sed 's/ $//')"
+check "  times" 3 "$(grep -acxE '[0-9:]{8},[0-9]{3} --> [0-9:]{8},[0-9]{3}' $dir/out.srt)"
+hear $data/noise.wav $loose --format vtt > $dir/out.vtt
+check "vtt: its first line" WEBVTT "$(head -n 1 $dir/out.vtt)"
+check "  times" 3 "$(grep -acxE '[0-9:]{8}\.[0-9]{3} --> [0-9:]{8}\.[0-9]{3}' $dir/out.vtt)"
+check "text" "3 $(hear $data/noise.wav $loose --timestamps | sed 's/^\[[^]]*\] //' | cksum)" \
+    "$(hear $data/noise.wav $loose | wc -l | tr -d ' ') $(hear $data/noise.wav $loose | cksum)"
+check "  with times" 3 "$(hear $data/noise.wav $loose --timestamps | grep -acE '^\[[0-9:]{5}\.[0-9]{3} --> [0-9:]{5}\.[0-9]{3}\] ')"
+check "one segment a window without times" 1 "$(hear $data/noise.wav $loose --no-times | wc -l | tr -d ' ')"
+
+# Options
+refuse() { # message, options
+    said=$1 && shift
+    hear "$@" > $dir/out && status=0 || status=$?
+    check "refused: $*" "1 0 1" "$status $(wc -c < $dir/out | tr -d ' ') $(grep -cF "$said" $dir/err)"
+}
+refuse "hears English alone" $data/noise.wav --language de
+refuse "hears English alone" $data/noise.wav --task translate
+refuse "is unknown" $data/noise.wav --format pdf
+refuse "is unknown" $data/noise.wav --weights int4
+refuse "numbers from 0 to 10" $data/noise.wav --temperature 0,x
+refuse "needs --no-previous" $data/noise.wav --workers 2
+refuse "needs --no-previous" - --workers 2 --no-previous
+refuse "cannot be opened" $dir/nowhere.wav
+refuse "not a WAV file" $model
+refuse "give a model and a sound"
+check "no Whisper model" "transcribe: examples/models/de-en.safetensors" \
+    "$(build/transcribe examples/models/de-en.safetensors $data/noise.wav 2>&1 | cut -d: -f1,2)"
+check "--help" 0 "$(build/transcribe --help > $dir/help; echo $?)"
+
+# Sound
+say() { # description, lines expected or "any", raw samples on standard input
+    hear - $loose > $dir/out && status=0 || status=$?
+    lines=$(wc -l < $dir/out | tr -d ' ')
+    [ "$2" = any ] && lines=any
+    check "$1" "0 $2" "$status $lines"
+}
+: | say "no samples" 0
+head -c 1 /dev/zero | say "half a sample" 0
+head -c 2 /dev/zero | say "one sample" 0
+head -c 640 $dir/noise.raw | say "20 ms" any
+head -c 32000 /dev/zero | say "a second of silence" any
+head -c 960000 /dev/zero | say "30 s of silence" 0
+head -c 345600000 /dev/zero | say "three hours of silence" 0
+awk 'BEGIN { for (i = 0; i < 20000; i++) printf "%s", i % 40 < 20 ? "zz" : "\177\177" }' | say "clipped sound" any
+wav() { # kind, bits and size as octal digits; the samples follow on standard input
+    printf "RIFF\\1\\1\\0\\0WAVEfmt \\20\\0\\0\\0\\$1\\0\\1\\0\\200\\76\\0\\0\\0\\0\\0\\0\\4\\0\\$2\\0data$3"
+    cat
+}
+awk 'BEGIN { for (i = 0; i < 8000; i++) printf "\377\377\377\177" }' | LC_ALL=C wav 3 40 '\0\0\0\0' > $dir/nan.wav
+check "NaN" 0 "$(hear $dir/nan.wav $loose > $dir/out; echo $?)"
+wav 1 20 '\377\377\0\0' < $dir/noise.raw > $dir/lie.wav
+check "a header that names other sizes" "$(hear $data/noise.wav $loose --beam 1 | cksum)" "$(hear $dir/lie.wav $loose --beam 1 | cksum)"
+head -c 50 $data/noise.wav > $dir/short.wav
+check "a file that ends early" 0 "$(hear $dir/short.wav $loose > $dir/out; echo $?)"
+head -c 30 $data/noise.wav > $dir/short.wav
+check "  within its header" 1 "$(hear $dir/short.wav $loose > $dir/out; echo $?)"
+
+# Workers: parts of a long file, in order
+for i in 1 2 3 4 5 6 7 8; do for k in 1 2 3 4 5 6 7 8; do cat $dir/noise.raw; done; done | wav 1 20 '\0\0\0\0' > $dir/long.wav
+hear $dir/long.wav $loose --beam 1 --no-previous --workers 3 --format srt > $dir/long.srt
+check "three workers: numbers and times in order" "" \
+    "$(awk '/^[0-9]+$/ { if ($1 != ++n) print "number", $1 } / --> / { split($1, t, /[:,]/); at = t[1] * 3600 + t[2] * 60 + t[3]; if (at < last - 30) print $0; last = at }' $dir/long.srt)"
+check "  the same bytes again" "$(cksum < $dir/long.srt)" "$(hear $dir/long.wav $loose --beam 1 --no-previous --workers 3 --format srt | cksum)"
+
+# Ctrl-C: what was heard is kept, and the exit status is that of the signal
+{ for i in 1 2 3; do cat $dir/noise.raw $dir/noise.raw $dir/noise.raw $dir/noise.raw; done; cat $dir/long.wav $dir/long.wav; sleep 5; } |
+    build/transcribe $model - $loose --beam 1 > $dir/out 2> /dev/null &
+pid=$!
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -s $dir/out ] && break; sleep 0.2; done
+kill -TERM $pid
+wait $pid 2> /dev/null && status=0 || status=$?
+check "SIGTERM" "143 1" "$status $(( $(wc -l < $dir/out) > 0 ))"
+counts test_transcribe
