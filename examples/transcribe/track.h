@@ -30,7 +30,9 @@ static const char *track_open(track *t, const char *path) {
     t->total = -1;
     t->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     if (!t->file) return "cannot be opened";
-    t->n = TRACK_LEAD;
+    t->n = TRACK_LEAD, t->capacity = 16 * SOUND_CHUNK;
+    t->x = (float *)calloc((size_t)t->capacity, sizeof *t->x);
+    if (!t->x) return "no memory for the sound";
     return sound_open(&t->in, t->file, t->file == stdin ? SOUND_RAW : SOUND_WAV);
 }
 
@@ -56,7 +58,6 @@ static void track_fill(track *t, int64_t begin, int64_t end) {
             t->x = (float *)realloc(t->x, (size_t)t->capacity * sizeof *t->x);
             if (!t->x) track_fail("no memory for the sound");
         }
-        if (!t->first && t->n == TRACK_LEAD) memset(t->x, 0, TRACK_LEAD * sizeof *t->x);
         got = sound_read(&t->in, t->x + t->n, SOUND_CHUNK);
         t->n += got;
         if (!got || stopped()) {
