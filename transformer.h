@@ -1343,7 +1343,8 @@ typedef struct tfm_decode_options {
 
     /* What the decoder reads before the target, instead of the model's start token: at least one id
        a row. A prompt is not part of the result, its scores, lengths and n-grams. It takes room:
-       the target has at most max_target - (length of the prompt) + 1 tokens. NULL: none. */
+       the target has at most max_target - (length of the prompt) + 1 tokens. A decoder whose
+       position 0 has no embedding (start_embedding "zero") does not read the first id. NULL: none. */
     const tfm_batch *prompt;
 
     /* Called for each hypothesis before its next token is chosen, unless that is forced. ids [n]
