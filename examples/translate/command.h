@@ -31,7 +31,7 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 
 /* The options of the command line; 0 or NULL for those that were not given. */
 static struct {
-    const char *model, *from, *via, *to, *prefix, *score, *attention, *output;
+    const char *model, *from, *via, *to, *prefix, *score, *attention, *output, *terms;
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 1: the score of each translation; 2: also of each token */
@@ -136,6 +136,12 @@ static option table[] = {
      "the source and insert them in the translation. A line in capitals is\n"
      "translated in small letters, and its translation is written in\n"
      "capitals"},
+    {"--terms", "FILE", OPTION_PATH, &opt.terms, 0, 0, NOT_SECOND,
+     "use the terms of FILE: a line has a word or words of the source, a tab\n"
+     "and the translation. The term replaces the words of the translation\n"
+     "that the alignment names. Only whole words match, in either case;\n"
+     "each inflected form needs its own line. ! before the source: only this\n"
+     "case. Blank lines and lines that begin with # are comments"},
     {"--column", "N", OPTION_INTEGER, &opt.column, 1, 1000000, 0,
      "lines are rows of a table with tabs between columns: translate column\n"
      "N (from 1) and copy the others"},
@@ -281,6 +287,7 @@ static void check_together(void) {
                  {NOT_COLUMN, 0, opt.column != 0, "--column"},
                  {NOT_SECOND, OF_SECOND, opt.second != NULL, "a second model"},
                  {NOT_PROTECT, 0, opt.protect, "--protect"},
+                 {NOT_PROTECT, 0, opt.terms != NULL, "--terms"},
                  {NOT_MARKUP, 0, opt.html, "--html"},
                  {NOT_MARKUP, 0, opt.srt, "--srt"},
                  {NOT_MARKUP, 0, opt.markdown, "--markdown"},

@@ -24,6 +24,7 @@
 #include "documents.h"
 #include "input.h"
 #include "interrupts.h"
+#include "text/terms.h"
 #include "workers.h"
 #include <errno.h>
 #include <stdio.h>
@@ -50,6 +51,7 @@ typedef struct worker {
     int keep_attention;          /* whether the next batch needs the attention weights */
     buffer ids;                  /* tokens of the job's lines */
     buffer scratch;              /* memory to tokenize targets */
+    terms_found found;           /* with --terms: the terms of the line at hand */
     tfm_error err;               /* of the last call that failed */
 } worker;
 
@@ -70,6 +72,7 @@ static struct {
     int32_t threads; /* of each session: --threads until a window has several jobs, then 1 */
     input in;
     workers pool;
+    terms list; /* of --terms */
     window windows[WORKERS_GROUPS];
     FILE *out, *picture; /* picture NULL: already drawn, or --attention was not given */
     int64_t n_failed;    /* lines that could not be translated */
@@ -335,9 +338,9 @@ static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t ran
     return status;
 }
 
-/* Inserts the protected spans into a hypothesis, which is the last size bytes of the line's output.
-   For a document the function stores where each token came from instead: markup.h inserts spans and
-   tags. */
+/* Puts the terms of me->found into a hypothesis, which is the last size bytes of the line's output,
+   and inserts the protected spans. For a document the function stores where each token came from
+   instead: markup.h inserts spans and tags. */
 static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t size) {
     tfm_result r;
     buffer plain;
@@ -364,13 +367,23 @@ static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t
         at[r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].begin;
         at[2 * r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].end;
     }
+    if (status == TFM_OK && me->found.n) {
+        buffer made;
+        memset(&made, 0, sizeof made);
+        terms_put(&me->found, plain.data, size, (size_t)r.length, at, at + r.length,
+                  at + 2 * r.length, &made);
+        buffer_free(&plain), plain = made;
+        l->out.size -= size, size = plain.size;
+        if (me->found.broken || plain.broken) status = no_memory(me, "too little memory");
+        else buffer_append(&l->out, plain.data, size);
+    }
     for (i = 0; status == TFM_OK && t.in.next && i < r.length; i++) {
         markup_token token;
         token.end = at[i];
         token.source_begin = at[r.length + i], token.source_end = at[2 * r.length + i];
         buffer_append(&l->tokens, (const char *)&token, sizeof token);
     }
-    if (status == TFM_OK && !t.in.next) {
+    if (status == TFM_OK && opt.protect && !t.in.next) {
         l->out.size -= size;
         protect_put(&l->safe, plain.data, size, (size_t)r.length, at, at + r.length, &l->out);
     }
@@ -406,7 +419,9 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     if (opt.form == TFM_FORM_TEXT)
         size = buffer_flatten(text, size, is_last ? fields : opt.column != 0);
     l->out.size += size;
-    if (t.in.next || (opt.protect && (l->safe.n || l->safe.capitals)))
+    (void)terms_find(&t.list, l->text[SOURCE].data, l->text[SOURCE].size, &me->found);
+    if (me->found.broken) return no_memory(me, "too little memory");
+    if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)))
         return restore(me, l, row, rank, size);
     return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
 }
@@ -616,7 +631,7 @@ static void run_stage(worker *me, line **next, size_t n_lines) {
         translate_batch(me, next++, 1);
         close_picture();
     }
-    me->keep_attention = opt.align || opt.protect || t.in.next;
+    me->keep_attention = opt.align || opt.protect || opt.terms || t.in.next;
     while (next < end) {
         int32_t n = 1, longest = next[0]->n[SOURCE];
         for (; next + n < end; n++) {
@@ -816,12 +831,14 @@ static void free_all(void) {
         for (me = t.stages[i].states; me < t.stages[i].states + WORKERS_MOST; me++) {
             buffer_free(&me->ids);
             buffer_free(&me->scratch);
+            terms_found_free(&me->found);
             tfm_session_free(me->reader);
             tfm_session_free(me->session);
         }
         tfm_model_free(t.stages[i].model);
     }
     reader_close(&t.in.from), reader_close(&t.in.beside);
+    terms_free(&t.list);
 }
 
 /* Reports why a file could not be read to its end. */
@@ -853,6 +870,22 @@ static int end_status(void) {
     return t.any_failed || (t.n_failed && !opt.keep_going) ? EXIT_LINES : 0;
 }
 
+/* Reads the list of --terms; ends the program with a message if it cannot be used. */
+static void read_terms(void) {
+    FILE *file = open_file(opt.terms, "rb");
+    char bytes[4096], message[160];
+    buffer text;
+    size_t n;
+    memset(&text, 0, sizeof text);
+    while ((n = fread(bytes, 1, sizeof bytes, file)) > 0) buffer_append(&text, bytes, n);
+    if (ferror(file)) fail("%s: %s", opt.terms, strerror(errno));
+    fclose(file);
+    if (text.broken) fail("%s: too little memory", opt.terms);
+    if (!terms_read(&t.list, text.data, text.size, message, sizeof message))
+        fail("%s: %s", opt.terms, message);
+    buffer_free(&text);
+}
+
 /* Opens the input and the output, and sets how lines are read. */
 static void open_files(void) {
     t.in.from.paths = opt.files.at, t.in.from.n_paths = opt.files.n;
@@ -876,6 +909,7 @@ int main(int argc, char **argv) {
     t.start = time(NULL);
     argv = utf8_arguments(&argc, argv);
     read_options(argc, argv);
+    if (opt.terms) read_terms();
     open_model(opt.model, !opt.second);
     if (opt.second) open_model(opt.second, 1);
     open_files();

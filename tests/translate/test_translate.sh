@@ -243,6 +243,17 @@ check "--protect: addresses and numbers are copied, alone too" "1 I am a student
 check "  and not UTF-8 is said" "translate: line 6: text is not UTF-8 at byte 0" "$(cat $dir/err)"
 check "  in each hypothesis, behind its columns" "1 1:2|2:1|3:1|4:0|5:2|6:0|" "$(run $toy --protect --n-best 2 --scores < $dir/in) $(awk -F'\t' '{ n[$1] += $3 ~ /https:..a.org|x@y|5 kg/ && NF == 3 } END { for (i = 1; i < 7; i++) printf "%d:%d|", i, n[i] }' $dir/out)"
 check "  with --tokens" "2 translate: --tokens and --protect do not go together" "$(run $toy --protect --tokens < $dir/in) $(cat $dir/err)"
+printf '学生\tpupil\n# 男生\tx\n' > $dir/terms
+printf '我是学生\n\n我是男生\n我喜欢学习\n' > $dir/in
+check "--terms: the words of the list" "0 I am a pupil||I am a boy|I like learning|" "$(run $toy --terms $dir/terms < $dir/in) $(tr '\n' '|' < $dir/out)"
+check "  by two threads, in each hypothesis, with --protect" "0 2" "$(run $toy --terms $dir/terms --threads 2 --batch 1 --n-best 2 --protect < $dir/in) $(grep -c '^1	.*pupil' $dir/out)"
+check "  in a document" "0 <p>I am a pupil<br>I am a boy" "$(printf '<p>我是学生<br>我是男生' | run $toy --html --terms $dir/terms) $(cat $dir/out)"
+printf '学生\tpupil\n学生\tstudent\n' > $dir/bad
+check "  a bad line: where, and what" "2 translate: $dir/bad: line 2: the source has another target in line 1" "$(run $toy --terms $dir/bad < $dir/in) $(cat $dir/err)"
+check "  no file" "2 translate: $dir/none: No such file or directory" "$(run $toy --terms $dir/none < $dir/in) $(cat $dir/err)"
+check "  a directory" "2 translate: tests: Is a directory" "$(run $toy --terms tests < $dir/in) $(cat $dir/err)"
+check "  with --tokens" "2 translate: --tokens and --terms do not go together" "$(run $toy --terms $dir/terms --tokens < $dir/in) $(cat $dir/err)"
+check "  with a second model" "2 translate: --terms and a second model do not go together" "$(run $toy $toy --terms $dir/terms < $dir/in) $(cat $dir/err)"
 printf '我是男生\n\n我喜欢学习\n' > $dir/in
 check "a directory" "2 translate: tests: Is a directory" "$(run $toy tests < /dev/null) $(cat $dir/err)"
 check "--output" "0 0 I am a boy||I like learning|" "$(run $toy --output $dir/o $dir/in) $(wc -c < $dir/out | tr -d ' ') $(tr '\n' '|' < $dir/o)"
@@ -355,7 +366,11 @@ if [ -f $de ]; then
         check "  --protect $options: all of them are there" "0 12 capitals" "$(run $de --protect $options < $dir/in) $(grep -o -e '3,5 kg' -e 'anna@example.org' -e '😀' $dir/out | wc -l | tr -d ' ') $(sed -n '3{/[a-z]/!s/.*/capitals/p;}' $dir/out)"
     done
     check "  with a model behind: the bytes of a pipe" "0 " "$("$translate" $de --protect < $dir/in | "$translate" $de --protect > $dir/two; run $de $de --protect < $dir/in) $(cmp $dir/two $dir/out 2>&1)"
+    printf 'Er gab dem <b>Hund</b> einen Knochen.\n' > $dir/in
+    printf 'hund\thound\nKnochen\tbig bone\n' > $dir/terms
+    check "  --terms: tags follow the words of the list" "0 1" "$(run $de --html --terms $dir/terms < $dir/in) $(grep -c '<b>hound</b>.* big bone' $dir/out)"
     run $de < examples/translate/demo-de.txt > /dev/null; cp $dir/out $dir/expected
+    check "  that has no words of the list changes nothing" "0 " "$(echo 'xyz	q' > $dir/terms; run $de --terms $dir/terms < examples/translate/demo-de.txt) $(cmp $dir/expected $dir/out 2>&1)"
     check "  changes nothing where there is none" "" "$(run $de --protect < examples/translate/demo-de.txt | grep -v 0; cmp $dir/expected $dir/out 2>&1)"
     if [ -f $zh ]; then
         { cat examples/translate/demo.txt; printf '\377\n\n  \n'; } > $dir/in

@@ -388,14 +388,14 @@ static int protect_is_gap(const char *text, size_t size, size_t at) {
 }
 
 /* Returns the position in a translation where a span is inserted. Token i of the translation ends
-   at byte ends[i] and comes from byte sources[i] of the clean text; the span was at byte `at` of
-   it. The best position has the fewest tokens on the wrong side of the span. Among equals the one
-   wins that divides the translation most nearly in the proportion in which `at` divides the clean
-   text. */
-static size_t protect_place(const protect_text *p, size_t at, const char *text, size_t size,
-                            size_t n, const size_t *ends, const size_t *sources) {
+   at byte ends[i] and comes from byte sources[i] of the source, which has n_source bytes without
+   spans; the span was at byte `at` of it. The best position has the fewest tokens on the wrong side of the span. Among equals the one
+   wins that divides the translation most nearly in the proportion in which `at` divides the
+   source. */
+static size_t protect_place(size_t n_source, size_t at, const char *text, size_t size, size_t n,
+                            const size_t *ends, const size_t *sources) {
     size_t i, best = 0, crossed = 0, least = (size_t)-1, place;
-    double share = p->clean.size ? (double)at / (double)p->clean.size : 0, off, nearest = 2;
+    double share = n_source ? (double)at / (double)n_source : 0, off, nearest = 2;
     for (i = 0; i < n; i++) crossed += sources[i] < at;
     for (i = 0; i <= n; i++) {
         place = i == n ? size : i ? ends[i - 1] : 0;
@@ -416,7 +416,7 @@ static inline void protect_put(protect_text *p, const char *text, size_t size, s
     size_t i, k, from = 0, to, begin = out->size;
     uint32_t c;
     for (i = 0; i < p->n; i++) {
-        to = protect_place(p, p->spans[i].at, text, size, n, ends, sources);
+        to = protect_place(p->clean.size, p->spans[i].at, text, size, n, ends, sources);
         if (to && to < size && text[to - 1] == ' ') to--;
         for (k = i; k > 0 && p->spans[k - 1].to > to; k--) p->spans[k].to = p->spans[k - 1].to;
         p->spans[k].to = to;
