@@ -11,6 +11,8 @@ from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE if (HERE / "transformer.h").exists() else HERE.parent.parent
+HEADERS = ["examples/translate/target_ends.h",
+           *(f"examples/translate/text/{name}.h" for name in ("buffer", "protect", "sentences", "terms"))]
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"',
                     (ROOT / "transformer.h").read_text(encoding="utf-8"), re.MULTILINE)[1]
 
@@ -32,7 +34,7 @@ class BuildWithHeader(build_py):
 class SdistWithHeader(sdist):
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)
-        for name in ("transformer.h", "LICENSE", "examples/translate/text/sentences.h"):
+        for name in ("transformer.h", "LICENSE", *HEADERS):
             (Path(base_dir) / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, Path(base_dir) / name)
         copy_converter(Path(base_dir) / "tools" / "convert")

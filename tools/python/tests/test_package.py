@@ -55,6 +55,44 @@ def test_options_are_the_command_lines(german, options, flags):
     assert german.translate(LINES, threads=2, batch=5, **options) == command_line(*flags)
 
 
+def test_terms_are_the_command_lines(german, tmp_path):
+    terms = {"Zug": "locomotive", "!Ja": "aye", "der Park": "Hyde Park", "kommt heute": "arrives", "Kinder": "kids",
+             "Fenster": "pane", "ü": "x"}
+    path = tmp_path / "terms"
+    path.write_text("# a comment\n\n" + "".join(f"{a}\t{b}\n" for a, b in terms.items()), encoding="utf-8")
+    lines = [*LINES, "Ja, die Kinder.", "Das Fenster und der Zug.", "Der Zug hat das Fenster."]
+    expected = command_line("--terms", path, lines=lines)
+    assert expected != command_line(lines=lines) and any("locomotive" in line for line in expected)
+    for given in (terms, path, str(path)):
+        assert german.translate(lines, terms=given, threads=2, batch=3) == expected
+    best = german.translate(lines[-1], terms=terms, beam=3, n_best=3)
+    assert [one.text for one in best] == [line.split("\t")[1] for line in
+                                          command_line("--terms", path, "--beam", 3, "--n-best", 3, lines=lines[-1:])]
+    assert german.translate_document("\n".join(lines[-2:]), terms=terms) == "\n".join(
+        command_line("--terms", path, "--document", lines=lines[-2:]))
+    assert german.translate(lines, terms={}) == german.translate(lines)
+
+
+@pytest.mark.parametrize("terms, kind, message", [
+    ({"a": "b", "A": "c"}, ValueError, "terms: line 2: the source has another target in line 1"),
+    ({"": "b"}, ValueError, "terms: line 1: the source is empty"),
+    ({"a": " "}, ValueError, "terms: line 1: the target is empty"),
+    ({"a\tb": "c"}, ValueError, "has a tab or a line break, or begins with #"),
+    ({"a": "b\nc\td"}, ValueError, "has a tab or a line break"),
+    ({"# a": "b"}, ValueError, "begins with #"),
+    ({"a": "b\0"}, ValueError, "control character"),
+    ({"a": 3}, TypeError, "a term's target is int, expected str"),
+    ({4: "a"}, TypeError, "a term is int, expected str"),
+    (["a"], TypeError, "terms is list, expected a dict, or the path of a file"),
+    (Path("no/file"), FileNotFoundError, "no/file"),
+])
+def test_bad_terms(german, terms, kind, message):
+    with pytest.raises(kind, match=message):
+        german.translate("Ja.", terms=terms)
+    with pytest.raises(ValueError, match="terms and tokens do not go together"):
+        german.translate("Ja.", terms={}, tokens=True)
+
+
 def test_n_best_with_scores(german):
     found = german.translate(LINES, beam=4, n_best=3, threads=2)
     lines = [f"{number}\t{one.score:.4f}\t{one.text}" for number, each in enumerate(found, 1)

@@ -85,6 +85,7 @@ class Options(TypedDict, total=False):
     seed: int | None
     max_source: int
     tokens: bool
+    terms: Mapping[str, str] | str | os.PathLike[str] | None
     on_error: Literal["raise", "return"]
     progress: Callable[[int, int], Any] | None
     # fields of tfm_decode_options
@@ -119,7 +120,7 @@ _FLAGS = {"no_unknown", "force_end", "keep_end", "lexical_shortlist"}
 _NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed": "sample",
           "prefix_bias": "prefix", "min_alternative_prob": "alternatives", "keep_end": "tokens"}
 _APART = [("sample", other) for other in ("beam", "patience", "stop", "alternatives", "prefix_bias")] + [
-    ("n_best", "alternatives"), ("prefix_bias", "alternatives")]
+    ("n_best", "alternatives"), ("prefix_bias", "alternatives"), ("terms", "tokens")]
 
 
 def _with_options(*without: str) -> Callable[[Any], Any]:
@@ -223,6 +224,26 @@ def _list(name: str, value: Any, expected: str) -> list[Any]:
         return list(iter(value))  # what its __len__ says does not matter
     except TypeError:  # an array without dimensions
         _wrong(name, value, expected)
+
+
+def _terms(value: Any) -> Any:
+    """The terms of a dict or a file, for th_terms_put."""
+    name, data = "terms", b""
+    if isinstance(value, Mapping):
+        for source, target in value.items():
+            line = b"\t".join((_text("a term", source), _text("a term's target", target)))
+            if line.count(b"\t") > 1 or b"\n" in line or line.lstrip(b" ").startswith(b"#"):
+                raise ValueError(f"terms: {source!r} has a tab or a line break, or begins with #")
+            data += line + b"\n"
+    elif isinstance(value, (str, os.PathLike)):
+        name, data = os.fspath(value), Path(value).read_bytes()
+    else:
+        _wrong("terms", value, "a dict, or the path of a file")
+    message = ffi.new("char[]", 160)
+    found = lib.th_terms_read(data, len(data), message)
+    if not found:
+        raise ValueError(f"{name}: {ffi.string(message).decode()}")
+    return ffi.gc(found, lib.th_terms_free)
 
 
 def _form(tokens: Any) -> int:
@@ -430,6 +451,17 @@ class _Worker:
         self.languages(self.session, pair)
         return self.session
 
+    def with_terms(self, session: Any, row: int, rank: int, terms: Any, source: bytes, text: str) -> str:
+        """The text of a hypothesis with the terms that its source has."""
+        target, place, size = text.encode(), ffi.new("char **"), ffi.new("size_t *")
+        _check(lib.th_terms_put(terms, self.reader, self.reader_source, self.model, session, row, rank, source,
+                                len(source), target, len(target), place, size, self.err), self.err)
+        if not place[0]:
+            return text
+        made = ffi.buffer(place[0], size[0])[:].decode()
+        lib.th_free(place[0])
+        return made
+
 
 class _Batch:
     """A copy of rows of ids, as the library takes them: nobody can change it while the library works."""
@@ -495,6 +527,7 @@ class _Job(NamedTuple):
     batch: int
     prefixes: list[bytes] | None
     session: tuple[int, int]  # attention and max_shortlist of its sessions
+    terms: Any  # of th_terms_read, or None
 
 
 class Model:
@@ -608,6 +641,10 @@ class Model:
         progress is a function that is called after each batch with two numbers: how many texts are done,
         and how many there are. With several threads, any of them calls it, one at a time.
 
+        terms is a dict of source and target, or the path of a file with one on each line and a tab between
+        them: the translation uses these targets, by the rules of `translate --terms`. Scores are those of
+        the model's own words.
+
         The other options are fields of tfm_decode_options of the header, under their names: beam,
         length_penalty, max_length, no_repeat_ngram ... (transformer_h.Options has all). If an option is
         None, the model file's default applies (tfm_decode_defaults), or with greedy the header's. An
@@ -670,13 +707,14 @@ class Model:
         batch = _integer("batch", given.pop("batch", 64), 1)
         most = _integer("max_source", given.pop("max_source", 4096), 1)
         pair = _pair(given.pop("source_language", None), given.pop("target_language", None))
+        terms = given.pop("terms", None)
         if n_best is not None:
             n_best = _integer("n_best", n_best, 1)
         fields = {name: field.type for name, field in ffi.typeof("tfm_decode_options").fields
                   if field.type.kind in ("primitive", "enum") and name not in _NO_OPTIONS}
         there = {*given, *(name for name, value in (
             ("sample", sample), ("tokens", tokens), ("prefix", prefixes is not None),
-            ("n_best", n_best is not None)) if value)}
+            ("n_best", n_best is not None), ("terms", terms is not None)) if value)}
         for name in given:
             if name not in fields and name != "seed":
                 raise TypeError(f"{name} is no option of this call")
@@ -714,8 +752,9 @@ class Model:
         return _Job(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
                     many, lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT, pair, seed,
                     most, batch, prefixes,
-                    (int(options.coverage_penalty > 0),
-                     self._config["tgt_vocab_size"] if options.lexical_shortlist else 0))
+                    (int(options.coverage_penalty > 0 or terms is not None),
+                     self._config["tgt_vocab_size"] if options.lexical_shortlist else 0),
+                    None if terms is None else _terms(terms))
 
     @staticmethod
     def _field(name: str, value: Any, kind: Any) -> Any:
@@ -799,10 +838,10 @@ class Model:
                 if n >= max(job.batch * FULL_BATCH_SOURCE // (_round(longest, 64) * job.beam), 1):
                     break
                 n += 1
-            self._translate(worker, ready[:n], job, results, stop)
+            self._translate(worker, data, ready[:n], job, results, stop)
             ready = ready[n:]
 
-    def _translate(self, worker: _Worker, ready: list[Any], job: _Job, results: list[Any],
+    def _translate(self, worker: _Worker, data: list[bytes], ready: list[Any], job: _Job, results: list[Any],
                    stop: threading.Event) -> None:
         n = len(ready)
         sources = _Batch("text", [row for _, row, _ in ready])
@@ -822,22 +861,32 @@ class Model:
                 results[ready[0][0]] = Error(error.status, error.message, ready[0][0])
                 return
             for part in (ready[:n // 2], ready[n // 2:]):  # whose fault it is, or less memory
-                self._translate(worker, part, job, results, stop)
+                self._translate(worker, data, part, job, results, stop)
             return
         running = ffi.new("int32_t *", 1)
         while running[0] and not stop.is_set():
             _check(lib.th_steps(session, STEPS, running, worker.err), worker.err)
         if not running[0]:
             for row, found in enumerate(_results(session, n, job.ranks, job.form, worker.err)):
-                results[ready[row][0]] = found
+                i = ready[row][0]
+                if job.terms:
+                    try:
+                        found = [each._replace(text=worker.with_terms(session, row, rank, job.terms, data[i],
+                                                                      each.text))
+                                 for rank, each in enumerate(found)]
+                    except Error as error:
+                        results[i] = Error(error.status, error.message, i)
+                        continue
+                results[i] = found
 
     @_with_options("beam", "alternatives", "min_alternative_prob", "batch", "threads", "prefix", "prefix_bias", "sample",
-                   "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy", "progress")
+                   "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy", "progress",
+                   "terms")
     def stream(self, text: str, **options: Any) -> Iterator[str]:
         """Yields the greedy translation of a text in pieces while it grows. The joined pieces are the
         result of translate with greedy. Options are those of translate for one greedy translation."""
         for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "sample", "on_error",
-                     "greedy", "progress"):
+                     "greedy", "progress", "terms"):
             if name in options:
                 raise TypeError(f"{name} is no option of stream, which translates one text greedily")
         return self._stream(_text("text", text), self._job(None, None, {**options, "greedy": True}))

@@ -11,6 +11,7 @@ from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
 ROOT = next(one for one in (HERE.parent, HERE.parents[2]) if (one / "transformer.h").exists())
+TRANSLATE = ROOT / "examples" / "translate"
 NAME = r"[A-Za-z_]\w*"
 # a string or character, a name, a number, a paste, or any other character that is no space
 TOKEN = re.compile(rf'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|{NAME}|\.?\d[\w.]*|##|\S')
@@ -142,5 +143,5 @@ ffi.set_source("transformer_h._transformer", """
     #endif
     #include "transformer.h"
     #include "_native.h"
-    """, include_dirs=[str(ROOT), str(HERE), str(ROOT / "examples/translate/text")],
-    depends=[str(ROOT / "transformer.h"), str(ROOT / "examples/translate/text/sentences.h")])
+    """, include_dirs=[str(ROOT), str(HERE), str(TRANSLATE)],
+    depends=[str(ROOT / "transformer.h"), *map(str, TRANSLATE.rglob("*.h"))])
