@@ -13489,8 +13489,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - examples/background.c: a thread for a program with a window.
      - A matrix may have NAME_input_factor, which quantizes its inputs. The converter keeps the static
        factors of Firefox's models (alphas), so int8 gives Firefox's translations.
-     - translate --terms FILE makes a translation use the words of a list, in documents too; so does terms=
-       in Python.
+     - translate --terms FILE makes a translation use the words of a list, in documents too; so do terms=
+       in Python and --terms of server.py.
      Faster
      - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.
      Fixed

@@ -60,7 +60,7 @@ try:
     from starlette.requests import ClientDisconnect
     from starlette.responses import Response
     from starlette.routing import Route
-    from transformer_h import Error, Model, Status, __version__, join_sentences, split_sentences
+    from transformer_h import Error, Model, Status, Terms, __version__, join_sentences, split_sentences
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 except ImportError as e:
     raise SystemExit(f"server.py: Python has no {e.name}; in the repository's folder run: "
@@ -114,6 +114,7 @@ class Translator:
                     f"to be stated, as in de:en={path}"))
         self.sources = list(config["languages"]) if self.told_source else [source]
         self.targets = list(config["languages"]) if self.told_target else [target]
+        self.terms = {}  # (source, target): Terms
         self.model.tokenize("", **self.told(self.sources[0], self.targets[0]))  # fails without a tokenizer
 
     def told(self, source, target):
@@ -273,6 +274,7 @@ class Queue:
         return translator.model.translate(
             [work.sentences[i] for work, i in batch], batch=self.options.batch, on_error="return",
             max_source=self.options.max_source, beam=beam and max(beam, n_best or 1), n_best=n_best,
+            terms=translator.terms.get((source, target)),
             **translator.told(source, target))
 
     @staticmethod
@@ -299,13 +301,27 @@ class Server:
         try:
             self.translators = [Translator(one, options) for one in options.models]
             self.languages = Languages(self.translators)
-        except (Error, ValueError) as e:
+            for one in options.terms or ():
+                self.read_terms(one)
+        except (Error, ValueError, OSError) as e:
             raise SystemExit(f"server.py: {e}") from None
         self.keys = None
         if options.api_keys:
             with open(options.api_keys, encoding="utf-8") as file:
                 self.keys = [line.strip().encode() for line in file if line.strip()]
         self.allowances = {}  # client: (requests left, time when this was computed)
+
+    def read_terms(self, argument):
+        stated = re.fullmatch(r"([\w-]+):([\w-]+)=(.+)", argument)
+        if not stated:
+            raise ValueError(f"--terms {argument}: expected SOURCE:TARGET=FILE, as in de:en=terms.tsv")
+        source, target, path = stated.groups()
+        translator = self.languages.into.get(source, {}).get(target)
+        if not translator:
+            raise ValueError(f"--terms {argument}: no model translates from {source} to {target}")
+        if (source, target) in translator.terms:
+            raise ValueError(f"--terms {argument}: {source}:{target} has a file already")
+        translator.terms[source, target] = Terms(path)
 
     def app(self):
         source, pairs = next(iter(self.languages.into.items()))
@@ -710,6 +726,9 @@ def arguments():
                         help="convert the weights to this type (default: as in the file)")
     parser.add_argument("--map", action="store_true",
                         help="map packed model files into memory; nothing may change them meanwhile")
+    parser.add_argument("--terms", action="append", metavar="SOURCE:TARGET=FILE",
+                        help="translations into TARGET use the terms of FILE, as with translate --terms; may be repeated, "
+                        "once for each pair of languages")
     option("--queue", 4096, "most sentences that may wait; more get status 503 (default %(default)s)")
     option("--timeout", 30.0, "most seconds that a translation may take (default %(default)s)", float)
     option("--read-timeout", 10.0, "most seconds in which a request's head, and then its body, must arrive "

@@ -86,6 +86,30 @@ def head(size, kind="application/json"):
             f"Content-Length: {size}\r\n\r\n").encode()
 
 
+def test_terms(tmp_path):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("# animals\nHund\thound\nKatze\tmoggy\n", encoding="utf-8")
+    lines = ["Der Hund bellt. Die Katze schläft.", "Es regnet.", "Ein Hund!"]
+    with server("--terms", f"de:en={terms}", "--beam", 2, models=BOTH) as (_, port):
+        found = translate(port, lines, alternatives=1)
+        assert found["translatedText"] == translated(lines, "--terms", terms, "--beam", 2)
+        assert "hound" in found["translatedText"][0] and "hound" in found["alternatives"][2][0].lower()
+        assert post(port, {"q": "我坐火车。", "source": "zh", "target": "en"})[0] == 200
+
+
+@pytest.mark.parametrize("given, message", [
+    ("{}", "--terms {}: expected SOURCE:TARGET=FILE, as in de:en=terms.tsv"),
+    ("en:de={}", "--terms en:de={}: no model translates from en to de"),
+    ("de:en={}", "{}: line 2: there is no TAB between source and target"),
+    ("de:en={}no", "[Errno 2] No such file or directory: '{}no'")])
+def test_bad_terms(tmp_path, given, message):
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("a\tb\nc\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, ROOT / "examples/server/server.py", f"de:en={GERMAN}", "--terms",
+                           given.format(terms)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, f"server.py: {message.format(terms)}\n")
+
+
 # ---- the page, and what is said of it --------------------------------------------------------------
 
 

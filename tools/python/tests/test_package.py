@@ -63,7 +63,7 @@ def test_terms_are_the_command_lines(german, tmp_path):
     lines = [*LINES, "Ja, die Kinder.", "Das Fenster und der Zug.", "Der Zug hat das Fenster."]
     expected = command_line("--terms", path, lines=lines)
     assert expected != command_line(lines=lines) and any("locomotive" in line for line in expected)
-    for given in (terms, path, str(path)):
+    for given in (terms, path, str(path), transformer_h.Terms(path)):
         assert german.translate(lines, terms=given, threads=2, batch=3) == expected
     best = german.translate(lines[-1], terms=terms, beam=3, n_best=3)
     assert [one.text for one in best] == [line.split("\t")[1] for line in
@@ -83,7 +83,7 @@ def test_terms_are_the_command_lines(german, tmp_path):
     ({"a": "b\0"}, ValueError, "control character"),
     ({"a": 3}, TypeError, "a term's target is int, expected str"),
     ({4: "a"}, TypeError, "a term is int, expected str"),
-    (["a"], TypeError, "terms is list, expected a dict, or the path of a file"),
+    (["a"], TypeError, "terms is list, expected a dict, the path of a file, or Terms"),
     (Path("no/file"), FileNotFoundError, "no/file"),
 ])
 def test_bad_terms(german, terms, kind, message):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Unpack
 
-__all__ = ["Error", "Hypothesis", "Model", "Status", "cpu", "download", "export", "get_include",
+__all__ = ["Error", "Hypothesis", "Model", "Status", "Terms", "cpu", "download", "export", "get_include",
            "join_sentences", "split_sentences", "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
@@ -71,6 +71,31 @@ class Hypothesis(NamedTuple):
     finish: str  # "ended", "hit_length" or "stuck"
 
 
+class Terms:
+    """A list of terms for the option terms of Model.translate. A program that makes many calls reads it once.
+
+    terms is a dict of source and target, or the path of a file with one term on each line and a tab between
+    them. The rules are those of `translate --terms`."""
+
+    def __init__(self, terms: Mapping[str, str] | str | os.PathLike[str]) -> None:
+        name, data = "terms", b""
+        if isinstance(terms, Mapping):
+            for source, target in terms.items():
+                line = b"\t".join((_text("a term", source), _text("a term's target", target)))
+                if line.count(b"\t") > 1 or b"\n" in line or line.lstrip(b" ").startswith(b"#"):
+                    raise ValueError(f"terms: {source!r} has a tab or a line break, or begins with #")
+                data += line + b"\n"
+        elif isinstance(terms, (str, os.PathLike)):
+            name, data = str(os.fspath(terms)), Path(terms).read_bytes()
+        else:
+            _wrong("terms", terms, "a dict, the path of a file, or Terms")
+        message = ffi.new("char[]", 160)
+        found = lib.th_terms_read(data, len(data), message)
+        if not found:
+            raise ValueError(f"{name}: {ffi.string(message).decode()}")
+        self._list = ffi.gc(found, lib.th_terms_free)
+
+
 class Options(TypedDict, total=False):
     """Options of Model.translate. If an option is None or missing, the model file's default applies."""
 
@@ -85,7 +110,7 @@ class Options(TypedDict, total=False):
     seed: int | None
     max_source: int
     tokens: bool
-    terms: Mapping[str, str] | str | os.PathLike[str] | None
+    terms: Terms | Mapping[str, str] | str | os.PathLike[str] | None
     on_error: Literal["raise", "return"]
     progress: Callable[[int, int], Any] | None
     # fields of tfm_decode_options
@@ -224,26 +249,6 @@ def _list(name: str, value: Any, expected: str) -> list[Any]:
         return list(iter(value))  # what its __len__ says does not matter
     except TypeError:  # an array without dimensions
         _wrong(name, value, expected)
-
-
-def _terms(value: Any) -> Any:
-    """The terms of a dict or a file, for th_terms_put."""
-    name, data = "terms", b""
-    if isinstance(value, Mapping):
-        for source, target in value.items():
-            line = b"\t".join((_text("a term", source), _text("a term's target", target)))
-            if line.count(b"\t") > 1 or b"\n" in line or line.lstrip(b" ").startswith(b"#"):
-                raise ValueError(f"terms: {source!r} has a tab or a line break, or begins with #")
-            data += line + b"\n"
-    elif isinstance(value, (str, os.PathLike)):
-        name, data = os.fspath(value), Path(value).read_bytes()
-    else:
-        _wrong("terms", value, "a dict, or the path of a file")
-    message = ffi.new("char[]", 160)
-    found = lib.th_terms_read(data, len(data), message)
-    if not found:
-        raise ValueError(f"{name}: {ffi.string(message).decode()}")
-    return ffi.gc(found, lib.th_terms_free)
 
 
 def _form(tokens: Any) -> int:
@@ -451,10 +456,10 @@ class _Worker:
         self.languages(self.session, pair)
         return self.session
 
-    def with_terms(self, session: Any, row: int, rank: int, terms: Any, source: bytes, text: str) -> str:
+    def with_terms(self, session: Any, row: int, rank: int, terms: Terms, source: bytes, text: str) -> str:
         """The text of a hypothesis with the terms that its source has."""
         target, place, size = text.encode(), ffi.new("char **"), ffi.new("size_t *")
-        _check(lib.th_terms_put(terms, self.reader, self.reader_source, self.model, session, row, rank, source,
+        _check(lib.th_terms_put(terms._list, self.reader, self.reader_source, self.model, session, row, rank, source,
                                 len(source), target, len(target), place, size, self.err), self.err)
         if not place[0]:
             return text
@@ -527,7 +532,7 @@ class _Job(NamedTuple):
     batch: int
     prefixes: list[bytes] | None
     session: tuple[int, int]  # attention and max_shortlist of its sessions
-    terms: Any  # of th_terms_read, or None
+    terms: Terms | None
 
 
 class Model:
@@ -641,8 +646,7 @@ class Model:
         progress is a function that is called after each batch with two numbers: how many texts are done,
         and how many there are. With several threads, any of them calls it, one at a time.
 
-        terms is a dict of source and target, or the path of a file with one on each line and a tab between
-        them: the translation uses these targets, by the rules of `translate --terms`. Scores are those of
+        terms is a dict of source and target, a file's path, or Terms: the translation uses these targets. Scores are those of
         the model's own words.
 
         The other options are fields of tfm_decode_options of the header, under their names: beam,
@@ -754,7 +758,7 @@ class Model:
                     most, batch, prefixes,
                     (int(options.coverage_penalty > 0 or terms is not None),
                      self._config["tgt_vocab_size"] if options.lexical_shortlist else 0),
-                    None if terms is None else _terms(terms))
+                    None if terms is None else terms if isinstance(terms, Terms) else Terms(terms))
 
     @staticmethod
     def _field(name: str, value: Any, kind: Any) -> Any:
