@@ -62,12 +62,17 @@ static void discipline(void) {
                  {"--tokens --sample --n-best 2 --scores --align", 2, 1, 1},
                  {"b.safetensors --scores=tokens", 2, 0, 0},
                  {"b.safetensors --beam 3 --n-best 2", 1, 0, 1},
-                 {"--protect --sample --n-best 2 --scores", 2, 0, 1}};
+                 {"--protect --sample --n-best 2 --scores", 2, 0, 1},
+                 {"--terms build/test_lines.tsv --protect", 0, 0, 0},
+                 {"--terms build/test_lines.tsv --sample --n-best 2 --scores", 2, 0, 1}};
     static const char in[] = "a\na\n\nab b\r\n \xE2\x80\xA8 \n\xff\nb a\xC2\x85 b. b\na";
     size_t c, n = lines_count(in, sizeof in - 1);
     int status;
     unsigned seed;
+    FILE *terms = fopen("build/test_lines.tsv", "wb");
     SECTION("a line of output for each of input");
+    CHECK(terms && fputs("a\tc d\nb a\t\xE6\x88\x91\n!b\tx\n", terms) >= 0 && fclose(terms) == 0,
+          "");
     for (seed = 1; seed <= 4; seed++) {
         hostile_model(seed);
         for (c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -228,7 +233,8 @@ static void two_models(void) {
     for (i = 0; i < 4; i++) {
         static const char *const refused[][2] = {
             {"--via fra", "--via needs a second model"},
-            {"nofile b.safetensors", "b.safetensors: the second model must come right after the first"},
+            {"nofile b.safetensors",
+             "b.safetensors: the second model must come right after the first"},
             {"b.safetensors nofile", "nofile: No such file"},
             {"b.safetensors --tokens", "--tokens and a second model do not go together"}};
         first = lines_run(refused[i][0], "a\n", 2);
