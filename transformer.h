@@ -11998,7 +11998,7 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
 }
 
 TFM_DEF size_t tfm_translation_size(tfm_session *session) {
-    size_t needed = 0, size;
+    size_t needed = 0, size = 0;
     int32_t i, row;
     for (i = 0; session && i < session->text.n; i++) {
         needed = tfm__more(needed, 1);

@@ -98,7 +98,7 @@ static long TEST_UNUSED test_pages(void) {
 static void TEST_UNUSED *test_memory(size_t bytes) {
     static struct block {
         struct block *next;
-        double start; /* aligned for everything that a test stores */
+        double start; /* aligns what follows the struct for everything that a test stores */
     } * blocks;
     struct block *block = (struct block *)calloc(1, sizeof *block + bytes);
     if (!block) {
@@ -107,7 +107,7 @@ static void TEST_UNUSED *test_memory(size_t bytes) {
     }
     block->next = blocks;
     blocks = block;
-    return &block->start;
+    return block + 1;
 }
 
 /* An allocator that counts calls and fails on request. If all fields are zero it only counts. */

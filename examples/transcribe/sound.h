@@ -112,7 +112,7 @@ static const char *sound_make_weights(sound *s) {
     }
     s->up = SOUND_RATE / a, s->down = s->rate / a;
     cut = 0.95 * (s->rate > SOUND_RATE ? (double)SOUND_RATE / s->rate : 1);
-    s->half = (int32_t)ceil(SOUND_ZEROS / cut);
+    s->half = (int32_t)ceil((int)SOUND_ZEROS / cut);
     s->phases = s->up;
     s->in = (float *)calloc((size_t)(2 * s->half + SOUND_CHUNK), sizeof(float));
     s->weights = (float *)malloc((size_t)s->phases * (size_t)s->half * 2 * sizeof(float));

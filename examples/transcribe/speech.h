@@ -72,8 +72,8 @@ static void speech_make_tables(speech *s) {
     int32_t k, n, m;
     for (k = 0; k < SPEECH_BINS; k++)
         for (n = 0; n < SPEECH_SPAN; n++) {
-            double window = 0.5 - 0.5 * cos(2 * pi * n / SPEECH_SPAN);
-            double angle = 2 * pi * (k * n % SPEECH_SPAN) / SPEECH_SPAN;
+            double window = 0.5 - 0.5 * cos(2 * pi * n / (int)SPEECH_SPAN);
+            double angle = 2 * pi * (k * n % SPEECH_SPAN) / (int)SPEECH_SPAN;
             s->waves[k * SPEECH_SPAN + n] = (float)(window * cos(angle));
             s->waves[(SPEECH_BINS + k) * SPEECH_SPAN + n] = (float)(window * sin(angle));
         }

@@ -52,7 +52,7 @@ static void track_fill(track *t, int64_t begin, int64_t end) {
         t->first += drop, t->n -= drop;
     }
     while (t->total < 0 && t->first + t->n < end) {
-        int32_t got, more = SOUND_CHUNK + SPEECH_HOP + TRACK_LEAD;
+        int32_t got, more = (int)SOUND_CHUNK + (int)SPEECH_HOP + (int)TRACK_LEAD;
         if (t->n + more > t->capacity) {
             t->capacity = 2 * (t->n + more);
             t->x = (float *)realloc(t->x, (size_t)t->capacity * sizeof *t->x);
@@ -62,7 +62,7 @@ static void track_fill(track *t, int64_t begin, int64_t end) {
         t->n += got;
         if (!got || stopped()) {
             t->total = t->first + t->n - TRACK_LEAD;
-            memset(t->x + t->n, 0, (SPEECH_HOP + TRACK_LEAD) * sizeof *t->x);
+            memset(t->x + t->n, 0, ((int)SPEECH_HOP + (int)TRACK_LEAD) * sizeof *t->x);
             t->n += SPEECH_HOP;
             for (i = 0; i < TRACK_LEAD && t->n - 2 - i >= 0; i++)
                 t->x[t->n + i] = t->x[t->n - 2 - i];
@@ -88,7 +88,7 @@ static double track_power(const track *t, int64_t frame) {
     double sum = 0;
     int k;
     for (k = 0; k < SPEECH_HOP; k++) sum += (double)x[k] * x[k];
-    return sum / SPEECH_HOP;
+    return sum / (int)SPEECH_HOP;
 }
 
 #endif

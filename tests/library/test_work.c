@@ -19,6 +19,13 @@ static void fill(const char *part) {
     for (i = 0; i < LARGE; i++) text[i] = part[i % n];
 }
 
+/* Copies a text with its final 0, and returns its length. */
+static size_t put(char *to, const char *from) {
+    size_t n = strlen(from);
+    memcpy(to, from, n + 1);
+    return n;
+}
+
 static void *scratch_memory(size_t bytes) {
     static void *memory;
     static size_t room;
@@ -92,7 +99,7 @@ static void words(void) {
     fill("ab  "), cuts("characters", m, 0, 60), cuts("characters of the target", m, 1, 60);
     tfm_model_free(m);
     /* spellings that begin like the word, up to its end */
-    at = (size_t)sprintf(many, IDS);
+    at = put(many, IDS);
     for (i = 1; i <= 16; i++) {
         memset(many + at, 'a', (size_t)(LARGE + i)), at += (size_t)(LARGE + i);
         many[at++] = '\n';
@@ -111,7 +118,7 @@ static void pieces(void) {
     char *many = (char *)test_memory(1 << 20);
     tfm_model *m;
     double small, large;
-    size_t at = (size_t)sprintf(many, LETTERS), n;
+    size_t at = put(many, LETTERS), n;
     SECTION("pieces without SentencePiece");
     for (n = 2; n <= 256; n *= 2) {
         memset(many + at, 'a', n), at += n;
@@ -126,7 +133,7 @@ static void pieces(void) {
     cuts("255 of 256 letters of a piece", m, 1, 60);
     fill("aaaz"), cuts("letters and unknown ones", m, 1, 60);
     tfm_model_free(m);
-    at = (size_t)sprintf(many, LETTERS);
+    at = put(many, LETTERS);
     memset(many + at, 'a', HUGE_PIECE), at += HUGE_PIECE;
     many[at++] = '\n', many[at] = 0;
     m = words_model(LETTERS, many, ", \"tgt_text\": \"pieces\"");

@@ -69,7 +69,7 @@ static void test_kinds(void) {
             const char *why = sound_open(&s, f, SOUND_WAV);
             int32_t n = why ? 0 : sound_read(&s, out, N);
             for (i = 0; i < n; i++)
-                worst = fmax(worst, fabs(out[i] - wave_at((double)i / SOUND_RATE, 440) / channels));
+                worst = fmax(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 440) / channels));
             snprintf(name, sizeof name, "%d bits, %d channels: %d samples, differ by %.1e", bits[k],
                      channels, (int)n, worst);
             CHECK(!why && n == N && worst <= allowed && sound_read(&s, out, N) == 0, "%s", name);
@@ -85,7 +85,7 @@ static void test_rates(void) {
     int k, i;
     for (k = 0; k < 9; k++) {
         int rate = rates[k], n = 0, got;
-        double limit = rate < SOUND_RATE ? rate / 2.0 : SOUND_RATE / 2.0, worst = 0, alias = 0;
+        double limit = rate < SOUND_RATE ? rate / 2.0 : (int)SOUND_RATE / 2.0, worst = 0, alias = 0;
         FILE *f = make(1, rate, -32, rate, 0.8 * limit);
         sound s;
         if (sound_open(&s, f, SOUND_WAV)) continue;
@@ -93,7 +93,7 @@ static void test_rates(void) {
                                  777 < SOUND_RATE + 100 - n ? 777 : SOUND_RATE + 100 - n)) > 0)
             n += got;
         for (i = 400; i < n - 400; i++)
-            worst = fmax(worst, fabs(out[i] - wave_at((double)i / SOUND_RATE, 0.8 * limit)));
+            worst = fmax(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 0.8 * limit)));
         sound_close(&s), fclose(f);
         if (rate > 18000) {
             f = make(1, rate, -32, rate, 1.06 * limit);
