@@ -6553,8 +6553,8 @@ static tfm_status tfm__load_input_factor(tfm__loader *l, const char *prefix, con
     if (!t.data) return TFM_OK;
     TFM__TRY(tfm__load_floats(l, &t, 0, 1, &factor));
     w->input_factor = *factor;
-    if (1 / *factor > 0 && 1 / *factor < INFINITY) return TFM_OK;
-    return TFM__FAIL_TENSOR(l, "tensor '%s' is not a finite number above 0", l->name);
+    if (*factor >= 1e-37f && *factor <= 1e37f) return TFM_OK; /* its reciprocal is finite, too */
+    return TFM__FAIL_TENSOR(l, "tensor '%s' is not a number from 1e-37 to 1e37", l->name);
 }
 
 /* Sets *w to rows begin to begin + n - 1 of a matrix, or to all of its panels. */

@@ -33,7 +33,7 @@ static void put_header(FILE *f, int kind, int channels, int rate, int bits, uint
     fwrite("LIST", 1, 4, f), put(f, 3, 4), put(f, 0, 4); /* a chunk of odd size, with its padding */
     fwrite("fmt ", 1, 4, f), put(f, 16, 4), put(f, (uint64_t)kind, 2),
         put(f, (uint64_t)channels, 2);
-    put(f, (uint64_t)rate, 4), put(f, (uint64_t)(rate * channels * bytes), 4);
+    put(f, (uint64_t)rate, 4), put(f, (uint64_t)rate * (uint64_t)(channels * bytes), 4);
     put(f, (uint64_t)(channels * bytes), 2), put(f, (uint64_t)(bits < 0 ? -bits : bits), 2);
     fwrite("data", 1, 4, f), put(f, size, 4);
 }
