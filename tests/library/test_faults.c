@@ -36,6 +36,12 @@ static size_t io_fread(void *data, size_t size, size_t n, FILE *f) {
 }
 static int io_fseek(FILE *f, long to, int from) { return io_fails() ? -1 : fseek(f, to, from); }
 #ifdef _WIN32
+static FILE *io_wfopen(const wchar_t *path, const wchar_t *mode) { /* for names in UTF-8 */
+    FILE *f = io_fails() ? NULL : _wfopen(path, mode);
+    io.opens++, io.open += f != NULL;
+    return f;
+}
+#define _wfopen io_wfopen
 static long long io_ftell(FILE *f) { return io_fails() ? -1 : _ftelli64(f) + io.more; }
 #define _ftelli64 io_ftell
 #else
