@@ -19,6 +19,7 @@ from libretranslatepy import LibreTranslateAPI
 from load import GERMAN, ROOT, TRANSLATE, made_up, server, translated
 from prometheus_client.parser import text_string_to_metric_families
 
+SERVER = ROOT / "examples/server"
 CHINESE = ROOT / "examples/models/zh-en.safetensors"
 BOTH = f"de:en={GERMAN}", f"zh:en={CHINESE}"
 LINES = (ROOT / "examples/translate/demo-de.txt").read_text(encoding="utf-8").split("\n")[:-1]
@@ -105,7 +106,7 @@ def test_terms(tmp_path):
 def test_bad_terms(tmp_path, given, message):
     terms = tmp_path / "terms.tsv"
     terms.write_text("a\tb\nc\n", encoding="utf-8")
-    done = subprocess.run([sys.executable, ROOT / "examples/server/server.py", f"de:en={GERMAN}", "--terms",
+    done = subprocess.run([sys.executable, SERVER / "server.py", f"de:en={GERMAN}", "--terms",
                            given.format(terms)], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (1, f"server.py: {message.format(terms)}\n")
 
@@ -147,7 +148,7 @@ def test_says_where_it_listens_and_logs_requests(tmp_path):
 
 def test_the_dockerfile_copies_what_there_is_and_runs(tmp_path):
     """Follows the Dockerfile without Docker: each COPY into a folder, and the last command in it."""
-    lines = (ROOT / "examples/server/Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").split("\n")
+    lines = (SERVER / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").split("\n")
     last = max(i for i, line in enumerate(lines) if line.startswith("FROM "))
     copies = [line.split()[1:] for line in lines if line.startswith("COPY ") and "--from" not in line]
     for *sources, _ in copies:
@@ -251,14 +252,14 @@ def test_a_model_of_several_languages(tmp_path):
     for model, word in ((f"de:en={path}", "the request's to say"), (str(GERMAN), "to be stated"),
                         ("de:en=none", "none"), (f"de:en={ROOT}/tests/data/models/bart.safetensors", "no src_vocabulary"),
                         (f"de:en={ROOT}/tests/data/models/t5.safetensors", "no src_vocabulary")):
-        done = subprocess.run([sys.executable, ROOT / "examples/server/server.py", model], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, SERVER / "server.py", model], capture_output=True, text=True)
         assert done.returncode == 1 and done.stderr.startswith("server.py: ") and word in done.stderr
         assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("missing", ["uvicorn", "starlette", "httptools", "transformer_h"])
 def test_a_missing_package_is_one_line_of_advice(missing):
-    program = f"import runpy, sys; sys.modules[{missing!r}] = None; runpy.run_path({str(ROOT / 'examples/server/server.py')!r})"
+    program = f"import sys; sys.path.insert(0, {str(SERVER)!r}); sys.modules[{missing!r}] = None; import server"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
     assert missing in done.stderr and "pip install ./tools/python -r tools/requirements-server.txt" in done.stderr
@@ -477,8 +478,8 @@ def test_logs_are_bounded(tmp_path):
 
 
 def test_a_message_of_the_log():
-    program = (f"import runpy, logging, time\nm = runpy.run_path({str(ROOT / 'examples/server/server.py')!r})\n"
-               "logging.basicConfig(handlers=[m['Log']()])\n"
+    program = (f"import sys, logging\nsys.path.insert(0, {str(SERVER)!r})\nfrom log import Log\n"
+               "logging.basicConfig(handlers=[Log()])\n"
                "logging.warning('a\\n2026 forged: \\x1b[31m \\u202e \\ud800 ok')\n"
                "try: {}['k' * 10 ** 6]\nexcept KeyError: logging.exception('failed')\n"
                "for i in range(1000): logging.error('%d', i)")

@@ -1,0 +1,59 @@
+"""LibreTranslate's paths: https://docs.libretranslate.com"""
+
+import re
+
+from models import Refused, cut, name
+from service import answer, word
+
+
+class LibreTranslate:
+    def __init__(self, server):
+        self.server, self.options, self.languages = server, server.options, server.languages
+
+    def handlers(self):
+        """Returns (path, method, coroutine) of each path."""
+        keys, (source, pairs) = self.server.keys is not None, next(iter(self.languages.into.items()))
+        settings = {
+            "apiKeys": keys, "keyRequired": keys,
+            "charLimit": self.options.char_limit, "frontendTimeout": 500, "suggestions": False,
+            "supportedFilesFormat": [], "filesTranslation": False,
+            "language": {side: {"code": code, "name": name(code)}
+                         for side, code in (("source", source), ("target", next(iter(pairs))))}}
+        facts = {"/languages": self.languages.list(), "/frontend/settings": settings, "/health": {"status": "ok"}}
+
+        async def fact(request):
+            return answer(facts[request.scope["path"]])
+
+        return (("/translate", "POST", self.translate), ("/detect", "POST", self.detect),
+                *((path, "GET", fact) for path in facts))
+
+    async def translate(self, request):
+        given = await self.server.parameters(request)
+        texts, one = self.server.texts(given, "q")
+        source, target, kind = (word(given, "source"), word(given, "target"),
+                                word(given, "format", "text"))
+        if kind != "text":
+            raise Refused(400, f"{cut(kind)} format is not supported: only text is translated")
+        alternatives = self.alternatives(given)
+        detected = source == "auto"
+        if detected:
+            source = self.languages.detect(target)
+        found = await self.server.translated(request, texts, source, target, alternatives, "q" if one else "q[{}]")
+        content = {"translatedText": [each[0] for each in found]}
+        if alternatives:
+            content["alternatives"] = [each[1:] for each in found]
+        if detected:
+            content["detectedLanguage"] = [{"confidence": 0, "language": source}] * len(texts)
+        return answer({key: each[0] for key, each in content.items()} if one else content)
+
+    def alternatives(self, given):
+        n, most = given.get("alternatives", 0), self.options.alternatives_limit
+        if isinstance(n, str) and re.fullmatch("[0-9]{1,4}", n):
+            n = int(n)
+        if type(n) is not int or not 0 <= n <= most:
+            raise Refused(400, f"Invalid request: alternatives is not a number from 0 to {most}")
+        return n
+
+    async def detect(self, request):
+        self.server.texts(await self.server.parameters(request), "q")
+        return answer([{"confidence": 0, "language": self.languages.detect()}])

@@ -1,0 +1,95 @@
+"""The models, their languages, and which model translates a pair of languages."""
+
+import re
+
+from transformer_h import Error, Model, Terms
+
+NAMES = dict(pair.split("=") for pair in (
+    "ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish "
+    "de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian "
+    "fi=Finnish fr=French ga=Irish gl=Galician he=Hebrew hi=Hindi hr=Croatian hu=Hungarian "
+    "id=Indonesian is=Icelandic it=Italian ja=Japanese ka=Georgian kk=Kazakh ko=Korean "
+    "lt=Lithuanian lv=Latvian mg=Malagasy mk=Macedonian ms=Malay nb=Norwegian nl=Dutch pl=Polish "
+    "pt=Portuguese ro=Romanian ru=Russian sk=Slovak sl=Slovenian sq=Albanian sr=Serbian "
+    "sv=Swedish sw=Swahili ta=Tamil th=Thai tl=Tagalog tr=Turkish uk=Ukrainian ur=Urdu uz=Uzbek "
+    "vi=Vietnamese zh=Chinese").split())
+
+
+class Refused(Exception):
+    """Refuses a request with a status, a message and, optionally, the seconds after which to retry."""
+
+    def __init__(self, status, message, retry_after=None):
+        super().__init__(message)
+        self.status, self.message, self.retry_after = status, message, retry_after
+
+
+class Translator:
+    """Holds a model with its source and target languages."""
+
+    def __init__(self, argument, options):
+        stated = re.fullmatch(r"([\w-]+)(?::([\w-]+))?=(.+)", argument)
+        source, target, path = stated.groups() if stated else (None, None, argument)
+        self.model = Model(path, weights=options.weights, map=options.map)
+        config = self.model.config
+        self.told_source = config["src_language"] == "source"
+        self.told_target = config["src_language"] == "target" or bool(config["tgt_language_forced"])
+        for side, code, told in (("source", source, self.told_source),
+                                 ("target", target, self.told_target)):
+            if bool(code) == told:
+                raise ValueError(f"{path}: its {side} language is " + (
+                    f"the request's to say, not {code}" if told else
+                    f"to be stated, as in de:en={path}"))
+        self.sources = list(config["languages"]) if self.told_source else [source]
+        self.targets = list(config["languages"]) if self.told_target else [target]
+        self.terms = {}  # (source, target): Terms
+        self.model.tokenize("", **self.told(self.sources[0], self.targets[0]))  # fails without a tokenizer
+
+    def told(self, source, target):
+        return {"source_language": source if self.told_source else None,
+                "target_language": target if self.told_target else None}
+
+
+class Languages:
+    """Finds the translator for a pair of languages: the first that was given, if there are several."""
+
+    def __init__(self, translators):
+        self.into = {}  # source: {target: translator}
+        for one in translators:
+            for source in one.sources:
+                pairs = self.into.setdefault(source, {})
+                for code in one.targets:
+                    if code != source:
+                        pairs.setdefault(code, one)
+        self.codes = dict.fromkeys(self.into)
+        self.codes.update((code, None) for pairs in self.into.values() for code in pairs)
+
+    def list(self):
+        return [{"code": code, "name": name(code), "targets": list(self.into.get(code, ()))}
+                for code in self.codes]
+
+    def detect(self, target=None):
+        """Returns the source language, if there is only one for the target; otherwise refuses."""
+        if target is not None and target not in self.codes:
+            raise Refused(400, f"{cut(target)} is not supported")
+        sources = [code for code, pairs in self.into.items() if target is None or target in pairs]
+        if len(sources) != 1:
+            raise Refused(400, f"languages are not detected: source is one of {' '.join(sources)}")
+        return sources[0]
+
+    def find(self, source, target):
+        for code in (source, target):
+            if code not in self.codes:
+                raise Refused(400, f"{cut(code)} is not supported")
+        found = self.into.get(source, {}).get(target)
+        if not found:
+            raise Refused(400, f"{name(target)} ({target}) is not available as a target language "
+                               f"from {name(source)} ({source})")
+        return found
+
+
+def name(code):
+    return NAMES.get(re.split("[-_]", code)[0], code)
+
+
+def cut(text):
+    return text if len(text) <= 32 else text[:32] + "..."

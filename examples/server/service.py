@@ -1,0 +1,260 @@
+"""The server's requests, whatever their paths: reading, who may ask, translating, answering."""
+
+import asyncio
+import contextlib
+import hmac
+import json
+import re
+import time
+from bisect import bisect_right
+from itertools import accumulate
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from batches import Queue, Work
+from log import Log
+from metrics import Metrics
+from models import Languages, Refused, Translator
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Route
+from transformer_h import Error, Status, Terms, join_sentences, split_sentences
+
+PAGE = Path(__file__).resolve().parent.parent / "web"
+PAGE_TYPES = {"index.html": "text/html", "page.css": "text/css", "icon.svg": "image/svg+xml", "page.js": "text/javascript",
+              "server.js": "text/javascript", "transformer.js": "text/javascript"}
+
+
+class Server:
+    def __init__(self, options):
+        self.options, self.metrics = options, Metrics()
+        try:
+            self.translators = [Translator(one, options) for one in options.models]
+            self.languages = Languages(self.translators)
+            for one in options.terms or ():
+                self.read_terms(one)
+        except (Error, ValueError, OSError) as e:
+            raise SystemExit(f"server.py: {e}") from None
+        self.keys = None
+        if options.api_keys:
+            with open(options.api_keys, encoding="utf-8") as file:
+                self.keys = [line.strip().encode() for line in file if line.strip()]
+        self.allowances = {}  # client: (requests left, time when this was computed)
+
+    def read_terms(self, argument):
+        stated = re.fullmatch(r"([\w-]+):([\w-]+)=(.+)", argument)
+        if not stated:
+            raise ValueError(f"--terms {argument}: expected SOURCE:TARGET=FILE, as in de:en=terms.tsv")
+        source, target, path = stated.groups()
+        translator = self.languages.into.get(source, {}).get(target)
+        if not translator:
+            raise ValueError(f"--terms {argument}: no model translates from {source} to {target}")
+        if (source, target) in translator.terms:
+            raise ValueError(f"--terms {argument}: {source}:{target} has a file already")
+        translator.terms[source, target] = Terms(path)
+
+    def app(self, handlers):
+        """handlers: (path, method, coroutine) of each path that translates."""
+        files = {"/" if name == "index.html" else f"/{name}": ((PAGE / name).read_bytes(), kind)
+                 for name, kind in PAGE_TYPES.items() if PAGE.is_dir()}
+
+        async def file(request):
+            data, kind = files[request.scope["path"]]
+            return Response(data, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+        async def models(_):
+            return answer([{"sources": one.sources, "targets": one.targets} for one in self.translators])
+
+        handlers = (*handlers, ("/metrics", "GET", self.report), ("/models.json", "GET", models),
+                    *((path, "GET", file) for path in files))
+        cors = Middleware(
+            CORSMiddleware, allow_origins=self.options.cors, allow_methods=["GET", "POST"],
+            allow_headers=["*"], expose_headers=["Retry-After"], max_age=86400)
+        return Starlette(
+            routes=[Route(path, self.answered(run), methods=[method])
+                    for path, method, run in handlers],
+            middleware=[cors] if self.options.cors else [], lifespan=self.lifespan,
+            exception_handlers={HTTPException: self.no_route})
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, _):
+        self.queue = Queue(self.options, self.metrics)
+        yield
+        self.queue.close()
+
+    def answered(self, handler):
+        async def run(request):
+            began = time.perf_counter()
+            self.metrics.active += 1
+            try:
+                response = await handler(request)
+            except Refused as e:
+                response = answer({"error": e.message}, e.status, e.retry_after)
+            except ClientDisconnect:
+                response = answer({"error": "the client has left"}, 499)
+            finally:
+                self.metrics.active -= 1
+            spent = time.perf_counter() - began
+            # not request.url, because the client's Host header is a part of it
+            self.metrics.request(request.scope["path"], response.status_code, spent)
+            self.log(request, response.status_code, spent)
+            return response
+        return run
+
+    async def no_route(self, request, error):
+        self.log(request, error.status_code, 0)
+        return answer({"error": error.detail}, error.status_code)
+
+    def log(self, request, status, seconds):
+        """Writes a line about a request that was answered, without its text and query."""
+        if self.options.log:
+            client, path = request.client.host if request.client else "-", request.scope["path"][:200]
+            Log.say(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {client} {request.method} {Log.printable(path)} {status} "
+                    f"{1000 * seconds:.0f} ms")
+
+    async def report(self, _):
+        return Response(self.metrics.text(self.queue.n), media_type="text/plain; version=0.0.4")
+
+    # ---- reading a request ---------------------------------------------------------------------------
+
+    async def body(self, request):
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > self.options.body_limit:
+                raise Refused(413, f"the body is larger than {self.options.body_limit} bytes")
+        return body.decode()
+
+    async def parameters(self, request):
+        """Returns the parameters of the query and the body, after checking that the client may ask."""
+        seconds = self.options.read_timeout
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        try:
+            body = await asyncio.wait_for(self.body(request), seconds)
+            given = form(request.scope["query_string"].decode())
+            more = json.loads(body) if kind == "application/json" else form(body)
+        except asyncio.TimeoutError:
+            raise Refused(408, f"the body took longer than {seconds:g} seconds") from None
+        except UnicodeDecodeError as e:
+            raise Refused(400, f"the body is not UTF-8 at byte {e.start}") from None
+        except (ValueError, RecursionError) as e:
+            raise Refused(400, f"the body cannot be read: {e}") from None
+        kinds = "application/json", "application/x-www-form-urlencoded"
+        if body and kind not in kinds:
+            raise Refused(415, f"the body is neither {kinds[0]} nor {kinds[1]}")
+        if not isinstance(more, dict):
+            raise Refused(400, "the body is not a JSON object")
+        given.update(more)
+        self.admit(request.client.host if request.client else "", given.get("api_key"))
+        return given
+
+    def admit(self, client, key):
+        if self.keys is not None:
+            if not isinstance(key, str) or not key:
+                raise Refused(403, "Please contact the server operator to get an API key")
+            client = key.encode("utf-8", "replace")
+            if not any([hmac.compare_digest(client, each) for each in self.keys]):
+                raise Refused(403, "Invalid API key")
+        if self.options.req_limit:
+            most, now = self.options.req_limit, time.monotonic()
+            left, then = self.allowances.pop(client, (most, now))
+            left = min(left + (now - then) * most / 60, most)
+            self.allowances[client] = left - (left >= 1), now
+            if len(self.allowances) > 10000:  # forgets the client that was idle longest
+                del self.allowances[next(iter(self.allowances))]
+            if left < 1:
+                seconds = int((1 - left) * 60 / most) + 1
+                raise Refused(429, f"Slowdown: {most} per 1 minute", seconds)
+
+    def texts(self, given, key):
+        """Returns the list of texts of a parameter, and whether it was a single text."""
+        q, limit = given.get(key), self.options.char_limit
+        if q is None:
+            raise Refused(400, f"Invalid request: missing {key} parameter")
+        texts = [q] if isinstance(q, str) else q
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise Refused(400, f"Invalid request: {key} is neither a text nor a list of texts")
+        for n, most in ((len(texts), self.options.batch_limit), (sum(map(len, texts)), limit)):
+            if n > most:
+                raise Refused(400, f"Invalid request: request ({n}) exceeds text limit ({most})")
+        return texts, isinstance(q, str)
+
+    # ---- translating ---------------------------------------------------------------------------------
+
+    async def translated(self, request, texts, source, target, alternatives=0, where="q[{}]"):
+        """Returns a list with the translations of each text, the best first: at most 1 + alternatives, and
+        none equal. where: the name of text {} in messages."""
+        by = self.languages.find(source, target)
+
+        # layout[text][line] is a list of sentences
+        layout = [[split_sentences(line) for line in text.split("\n")] for text in texts]
+        counts = [sum(map(len, lines)) for lines in layout]
+        work = Work((by, source, target, alternatives + 1 if alternatives else None),
+                    [sentence for lines in layout for line in lines for sentence in line])
+        results = await self.done(request, work) if work.left else []
+        if isinstance(results, tuple):
+            at, error = results
+            text = bisect_right(list(accumulate(counts)), at)
+            raise Refused(503 if error.status == Status.E_MEMORY else 400, f"{where.format(text)}: {error.message}")
+        self.metrics.sentences += len(results)
+        self.metrics.characters += sum(map(len, texts))
+
+        def whole(rank):
+            found = iter(results)
+            ranked = (lambda h: h[min(rank, len(h) - 1)].text if h else "") if alternatives else str
+            return ["\n".join(join_sentences([ranked(next(found)) for _ in line]) for line in lines)
+                    for lines in layout]
+
+        return [list(dict.fromkeys(each)) for each in zip(*map(whole, range(alternatives + 1)))]
+
+    async def done(self, request, work):
+        """Waits for the results of a work and returns them. If the client leaves or the time is over,
+        raises, and the sentences that still wait are dropped."""
+        self.queue.add(work)
+        gone = asyncio.ensure_future(disconnected(request))
+        try:
+            await asyncio.wait({work.done, gone}, timeout=self.options.timeout,
+                               return_when=asyncio.FIRST_COMPLETED)
+            if not work.done.done():
+                late = f"not translated in {self.options.timeout:g} seconds"
+                raise ClientDisconnect if gone.done() else Refused(
+                    503, late, self.queue.retry_after())
+            if isinstance(work.done.result(), Refused):
+                raise work.done.result()
+            return work.done.result()
+        finally:
+            gone.cancel()
+            work.done.cancel()
+
+
+def answer(content, status=200, retry_after=None):
+    # JSON allows half a surrogate pair, UTF-8 does not: "replace" writes a question mark for it
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    if status in (408, 413):
+        headers["Connection"] = "close"  # because the rest of the body is not read
+    return Response(data, status, headers, "application/json")
+
+
+def form(text):
+    """Parses an urlencoded form. A key that is given several times has a list as its value."""
+    given = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=10000)
+    return {key: values[0] if len(values) == 1 else values for key, values in given.items()}
+
+
+def word(given, key, default=None):
+    value = given.get(key, default)
+    if value is None or value == "":
+        raise Refused(400, f"Invalid request: missing {key} parameter")
+    if not isinstance(value, str):
+        raise Refused(400, f"Invalid request: {key} is not a text")
+    return value
+
+
+async def disconnected(request):
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
