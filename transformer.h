@@ -13491,6 +13491,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        factors of Firefox's models (alphas), so int8 gives Firefox's translations.
      - translate --terms FILE makes a translation use the words of a list, in documents too; so do terms=
        in Python and --terms of server.py.
+     - Python: translate_document(text, "html"), and "markdown", "srt" and "wrapped": the bytes of
+       translate --html and so on. Document has the sentences, and puts translations into the document.
      Faster
      - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.
      Fixed

@@ -19,12 +19,12 @@
 #define TRANSFORMER_MMAP /* --map */
 #endif
 #include "transformer.h"
+#include "aligned.h"
 #include "attention.h"
 #include "command.h"
 #include "documents.h"
 #include "input.h"
 #include "interrupts.h"
-#include "text/terms.h"
 #include "workers.h"
 #include <errno.h>
 #include <stdio.h>
@@ -342,52 +342,24 @@ static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t ran
    and inserts the protected spans. For a document the function stores where each token came from
    instead: markup.h inserts spans and tags. */
 static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t size) {
-    tfm_result r;
-    buffer plain;
-    int32_t i, n, left_out, *sources;
-    size_t *at, ids = l->ids[SOURCE], n_ids = me->ids.size;
-    tfm_span *spans;
-    tfm_status status = tfm_result_get(me->session, row, rank, &r, &me->err);
-    if (status != TFM_OK) return status;
-    memset(&plain, 0, sizeof plain);
-    buffer_append(&plain, l->out.data + l->out.size - size, size);
-    spans = (tfm_span *)malloc((size_t)me->reader_source * sizeof *spans);
-    sources = (int32_t *)malloc(((size_t)r.length + 1) * sizeof *sources);
-    at = (size_t *)malloc((3 * (size_t)r.length + 1) * sizeof *at);
-    n = l->n[SOURCE];
-    status = no_memory(me, "too little memory");
-    if (spans && sources && at && !plain.broken)
-        status = tfm_result_alignment(me->session, row, rank, sources, &me->err);
-    if (status == TFM_OK) status = tokenize_source(me, l, spans, &left_out);
+    buffer text;
+    int32_t left_out, length = 0;
+    size_t *at = NULL, ids = l->ids[SOURCE], n_ids = me->ids.size;
+    tfm_span *spans = (tfm_span *)malloc((size_t)me->reader_source * sizeof *spans);
+    tfm_status status = no_memory(me, "too little memory");
+    memset(&text, 0, sizeof text);
+    l->out.size -= size;
+    buffer_append(&text, l->out.data + l->out.size, size);
+    if (spans) status = tokenize_source(me, l, spans, &left_out);
     l->ids[SOURCE] = ids, me->ids.size = n_ids;
     if (status == TFM_OK)
-        status = find_target_ends(me->of->model, r.ids, r.length, opt.form, at, &me->err);
-    for (i = 0; status == TFM_OK && i < r.length; i++) {
-        if (at[i] > size) at[i] = size;
-        at[r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].begin;
-        at[2 * r.length + i] = sources[i] < 0 || sources[i] >= n ? 0 : spans[sources[i]].end;
-    }
-    if (status == TFM_OK && me->found.n) {
-        buffer made;
-        memset(&made, 0, sizeof made);
-        terms_put(&me->found, plain.data, size, (size_t)r.length, at, at + r.length,
-                  at + 2 * r.length, &made);
-        buffer_free(&plain), plain = made;
-        l->out.size -= size, size = plain.size;
-        if (me->found.broken || plain.broken) status = no_memory(me, "too little memory");
-        else buffer_append(&l->out, plain.data, size);
-    }
-    for (i = 0; status == TFM_OK && t.in.next && i < r.length; i++) {
-        markup_token token;
-        token.end = at[i];
-        token.source_begin = at[r.length + i], token.source_end = at[2 * r.length + i];
-        buffer_append(&l->tokens, (const char *)&token, sizeof token);
-    }
-    if (status == TFM_OK && opt.protect && !t.in.next) {
-        l->out.size -= size;
-        protect_put(&l->safe, plain.data, size, (size_t)r.length, at, at + r.length, &l->out);
-    }
-    buffer_free(&plain), free(spans), free(sources), free(at);
+        status = align_text(me->of->model, me->session, row, rank, opt.form, spans, l->n[SOURCE],
+                            &me->found, &text, &at, &length, &me->err);
+    if (status == TFM_OK && t.in.next) align_tokens(at, length, &l->tokens);
+    if (status == TFM_OK && opt.protect && !t.in.next)
+        protect_put(&l->safe, text.data, text.size, (size_t)length, at, at + length, &l->out);
+    else buffer_append(&l->out, text.data, text.size);
+    buffer_free(&text), free(spans), free(at);
     return status;
 }
 

@@ -11,8 +11,9 @@ from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE if (HERE / "transformer.h").exists() else HERE.parent.parent
-HEADERS = ["examples/translate/target_ends.h",
-           *(f"examples/translate/text/{name}.h" for name in ("buffer", "protect", "sentences", "terms"))]
+TRANSLATE = ROOT / "examples" / "translate"
+HEADERS = [path.relative_to(ROOT).as_posix()
+           for path in (TRANSLATE / "aligned.h", TRANSLATE / "target_ends.h", *sorted(TRANSLATE.glob("text/*.h")))]
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"',
                     (ROOT / "transformer.h").read_text(encoding="utf-8"), re.MULTILINE)[1]
 

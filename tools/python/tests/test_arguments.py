@@ -110,7 +110,7 @@ IDS = [[5, 6]]
     (lambda m: m.encode([[5, 6.0]]), r"source\[0\]\[1\] is float, expected int"),
     (lambda m: m.encode([[5, True]]), r"source\[0\]\[1\] is bool, expected int"),
     (lambda m: m.translate("Ja.", progress=5), "progress is int, expected a function"),
-    (lambda m: m.translate_document(["Ja."]), "text is list, expected str"),
+    (lambda m: m.translate_document([5]), r"text\[0\] is int, expected str"),
     (lambda m: m.translate_document("Ja.", n_best=2), "n_best is no option of translate_document"),
     (lambda m: m.encode(np.zeros((2, 2))), "source is an array of float64"),
     (lambda m: m.encode(np.zeros(2, np.int32)), r"source is an array of int32 \[2\]"),

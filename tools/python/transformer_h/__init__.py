@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Unpack
 
-__all__ = ["Error", "Hypothesis", "Model", "Status", "Terms", "cpu", "download", "export", "get_include",
+__all__ = ["Aligned", "Document", "Error", "Hypothesis", "Model", "Status", "Terms", "cpu", "download", "export", "get_include",
            "join_sentences", "split_sentences", "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
@@ -96,6 +96,85 @@ class Terms:
         self._list = ffi.gc(found, lib.th_terms_free)
 
 
+class Aligned(str):
+    """A translation that knows for each of its tokens which part of the source it comes from, for Document.join.
+    tokens is an array of markup_token of examples/translate/text/pieces.h: positions are in bytes of UTF-8."""
+
+    tokens: bytes
+
+    def __new__(cls, text: str, tokens: bytes) -> Aligned:
+        made = super().__new__(cls, text)
+        made.tokens = tokens
+        return made
+
+    def __getnewargs__(self) -> tuple[str, bytes]:
+        return str(self), self.tokens
+
+
+class Document:
+    """A document: its sentences, and the document with translations in their places.
+
+        page = Document(text, "html")
+        print(page.join(model.translate(page.sentences, aligned=True)))
+
+    format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
+    (plain text in wrapped lines). The rules, and the bytes, are those of `translate --document`, `--html` and so on.
+    Model.translate_document does both steps."""
+
+    def __init__(self, text: str, format: str = "text") -> None:
+        form = _choice("format", format, _FORMS)
+        self.format = format
+        self._text = _text("text", text)  # the library has pointers into it
+        self._lock = threading.Lock()  # join uses the document's memory
+        if form is None:
+            self._lines = [split_sentences(line) for line in text.split("\n")]
+            self.sentences = [sentence for line in self._lines for sentence in line]
+            return
+        self._memory = ffi.from_buffer(self._text)
+        found = lib.th_document_read(form, self._memory, len(self._text))
+        if not found:
+            raise Error(lib.TFM_E_MEMORY, "no memory for the document")
+        self._document = ffi.gc(found, lib.th_document_free)
+        size = ffi.new("size_t *")
+        self.sentences = [_decoded(lib.th_document_sentence(found, i, size), size[0])
+                          for i in range(lib.th_document_count(found))]
+
+    def where(self, index: int) -> str:
+        """Returns the place of a sentence, for messages: "line 3" of text, else "sentence 3"."""
+        if self.format != "text":
+            return f"sentence {index + 1}"
+        return f"line {[number for number, line in enumerate(self._lines, 1) for _ in line][index]}"
+
+    def join(self, translations: Iterable[str | Error | None]) -> str:
+        """Returns the document with a translation in the place of each sentence. An Error or None copies the sentence.
+        Where tags belong is known for translations that are Aligned; around others they stand at the ends."""
+        made = _list("translations", translations, "a list of str")
+        if len(made) != len(self.sentences):
+            raise ValueError(f"{len(made)} translations for {len(self.sentences)} sentences")
+        if self.format == "text":
+            found = iter(sentence if one is None or isinstance(one, Error) else one
+                         for one, sentence in zip(made, self.sentences))
+            return "\n".join(join_sentences([next(found) for _ in line]) for line in self._lines)
+        ends, texts, tokens = _new("size_t[]", 2 * len(made)), [], []
+        text_end = tokens_end = 0
+        for i, one in enumerate(made):
+            if not (one is None or isinstance(one, Error)):
+                texts.append(_text(f"translations[{i}]", one))
+                text_end += len(texts[-1])
+                if isinstance(one, Aligned):
+                    if not isinstance(one.tokens, bytes) or len(one.tokens) % (3 * ffi.sizeof("size_t")):
+                        raise ValueError(f"translations[{i}].tokens is no array of markup_token")
+                    tokens.append(one.tokens)
+                    tokens_end += len(one.tokens)
+            ends[2 * i], ends[2 * i + 1] = text_end, tokens_end
+        size = ffi.new("size_t *")
+        with self._lock:
+            out = lib.th_document_join(self._document, b"".join(texts), ffi.from_buffer(b"".join(tokens)), ends, size)
+        if not out:
+            raise Error(lib.TFM_E_MEMORY, "no memory for the document")
+        return _decoded(ffi.gc(out, lib.th_free), size[0])
+
+
 class Options(TypedDict, total=False):
     """Options of Model.translate. If an option is None or missing, the model file's default applies."""
 
@@ -111,6 +190,7 @@ class Options(TypedDict, total=False):
     max_source: int
     tokens: bool
     terms: Terms | Mapping[str, str] | str | os.PathLike[str] | None
+    aligned: bool
     on_error: Literal["raise", "return"]
     progress: Callable[[int, int], Any] | None
     # fields of tfm_decode_options
@@ -145,7 +225,10 @@ _FLAGS = {"no_unknown", "force_end", "keep_end", "lexical_shortlist"}
 _NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed": "sample",
           "prefix_bias": "prefix", "min_alternative_prob": "alternatives", "keep_end": "tokens"}
 _APART = [("sample", other) for other in ("beam", "patience", "stop", "alternatives", "prefix_bias")] + [
-    ("n_best", "alternatives"), ("prefix_bias", "alternatives"), ("terms", "tokens")]
+    ("n_best", "alternatives"), ("prefix_bias", "alternatives"), ("terms", "tokens"), ("aligned", "tokens")]
+# the formats of Document, as a markup_form; of "text" None
+_FORMS = {"text": None, "html": lib.MARKUP_HTML, "markdown": lib.MARKUP_MARKDOWN, "srt": lib.MARKUP_SRT,
+          "wrapped": lib.MARKUP_WRAPPED}
 
 
 def _with_options(*without: str) -> Callable[[Any], Any]:
@@ -214,6 +297,10 @@ def _text(name: str, value: Any) -> bytes:
     if not isinstance(value, str):
         _wrong(name, value, "str")
     return value.encode("utf-8", "surrogatepass")
+
+
+def _decoded(memory: Any, size: int) -> str:
+    return ffi.buffer(memory, size)[:].decode("utf-8", "surrogatepass")
 
 
 def _texts(name: str, value: Any) -> list[bytes]:
@@ -456,16 +543,17 @@ class _Worker:
         self.languages(self.session, pair)
         return self.session
 
-    def with_terms(self, session: Any, row: int, rank: int, terms: Terms, source: bytes, text: str) -> str:
-        """The text of a hypothesis with the terms that its source has."""
-        target, place, size = text.encode(), ffi.new("char **"), ffi.new("size_t *")
-        _check(lib.th_terms_put(terms._list, self.reader, self.reader_source, self.model, session, row, rank, source,
-                                len(source), target, len(target), place, size, self.err), self.err)
-        if not place[0]:
+    def finished(self, session: Any, row: int, rank: int, job: _Job, source: bytes, text: str) -> str:
+        """The text of a hypothesis with the terms that its source has; Aligned, if the call asks for it."""
+        target, (out, tokens), sizes = text.encode(), (ffi.new("char **") for _ in range(2)), ffi.new("size_t[2]")
+        _check(lib.th_aligned(job.terms._list if job.terms else ffi.NULL, job.aligned, self.reader, self.reader_source,
+                              self.model, session, row, rank, source, len(source), target, len(target), out, sizes,
+                              tokens, sizes + 1, self.err), self.err)
+        if not out[0]:
             return text
-        made = ffi.buffer(place[0], size[0])[:].decode()
-        lib.th_free(place[0])
-        return made
+        made, origins = ffi.gc(out[0], lib.th_free), ffi.gc(tokens[0], lib.th_free)
+        text = _decoded(made, sizes[0])
+        return Aligned(text, ffi.buffer(origins, sizes[1])[:] if sizes[1] else b"") if job.aligned else text
 
 
 class _Batch:
@@ -533,6 +621,7 @@ class _Job(NamedTuple):
     prefixes: list[bytes] | None
     session: tuple[int, int]  # attention and max_shortlist of its sessions
     terms: Terms | None
+    aligned: bool
 
 
 class Model:
@@ -647,7 +736,7 @@ class Model:
         and how many there are. With several threads, any of them calls it, one at a time.
 
         terms is a dict of source and target, a file's path, or Terms: the translation uses these targets. Scores are those of
-        the model's own words.
+        the model's own words. With aligned, translations are Aligned, as Document.join needs them.
 
         The other options are fields of tfm_decode_options of the header, under their names: beam,
         length_penalty, max_length, no_repeat_ngram ... (transformer_h.Options has all). If an option is
@@ -680,28 +769,46 @@ class Model:
                        for each in results]
         return results[0] if one else results
 
-    @_with_options("on_error", "prefix", "alternatives", "min_alternative_prob", "prefix_bias", "tokens", "keep_end")
-    def translate_document(self, text: str, **options: Any) -> str:
-        """Translates a text of paragraphs, one on a line, sentence by sentence, and returns it with the
-        same lines: the bytes of `translate --document`. Options are those of translate that give one
-        translation of each sentence; progress counts sentences.
+    @overload
+    def translate_document(  # type: ignore[overload-overlap]
+        self, text: str, format: str = "text", *, on_error: Literal["raise", "copy"] = "raise",
+        **options: Unpack[Options]) -> str: ...
+    @overload
+    def translate_document(
+        self, text: Iterable[str], format: str = "text", *, on_error: Literal["raise", "copy"] = "raise",
+        **options: Unpack[Options]) -> list[str]: ...
 
-        Raises Error for the first sentence that fails; its message has the number of the line.
+    @_with_options("aligned", "on_error", "prefix", "alternatives", "min_alternative_prob", "prefix_bias", "tokens",
+                   "keep_end")
+    def translate_document(self, text: str | Iterable[str], format: str = "text", *,
+                           on_error: Literal["raise", "copy"] = "raise", **options: Any) -> Any:
+        """Translates a document, or each one of a list, sentence by sentence, and returns it with its lines and tags.
+        format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
+        (plain text in wrapped lines). The result has the bytes of `translate --document`, `--html` and so on. A
+        paragraph of another kind of document can be given as HTML with a tag around each part: the tags are in the
+        result, around the translated parts. Options are those of translate that give one translation of each
+        sentence; progress counts sentences.
+
+        Raises Error for the first sentence that fails; its message has the number of the line, or in documents
+        with tags of the sentence. With on_error="copy", such a sentence stays as it is.
         """
         allowed = inspect.signature(Model.translate_document).parameters
         for name in options:
             if name not in allowed or name == "text":
                 raise TypeError(f"{name} is no option of translate_document")
-        _text("text", text)
-        lines = [split_sentences(line) for line in text.split("\n")]
-        try:
-            found = iter(self.translate([sentence for line in lines for sentence in line], **options))
-        except Error as error:
-            if error.index is None:
-                raise
-            numbers = [number for number, line in enumerate(lines, 1) for _ in line]
-            raise Error(error.status, f"line {numbers[error.index]}: {error.message}") from None
-        return "\n".join(join_sentences([next(found) for _ in line]) for line in lines)
+        _choice("on_error", on_error, {"raise": 0, "copy": 0})
+        one, data = _one_or_more("text", text)
+        documents = [Document(each.decode("utf-8", "surrogatepass"), format) for each in data]
+        found = iter(self.translate([sentence for each in documents for sentence in each.sentences],
+                                    aligned=format != "text", on_error="return", **options))
+        made = []
+        for index, document in enumerate(documents):
+            results = [next(found) for _ in document.sentences]
+            for i, result in enumerate(results):
+                if on_error == "raise" and isinstance(result, Error):
+                    raise Error(result.status, f"{document.where(i)}: {result.message}", None if one else index)
+            made.append(document.join(results))
+        return made[0] if one else made
 
     def _job(self, n_best: Any, prefixes: list[bytes] | None, given: dict[str, Any]) -> _Job:
         """Checks the options that are given, and puts them over the model's."""
@@ -711,14 +818,14 @@ class Model:
         batch = _integer("batch", given.pop("batch", 64), 1)
         most = _integer("max_source", given.pop("max_source", 4096), 1)
         pair = _pair(given.pop("source_language", None), given.pop("target_language", None))
-        terms = given.pop("terms", None)
+        terms, aligned = given.pop("terms", None), _flag("aligned", given.pop("aligned", False))
         if n_best is not None:
             n_best = _integer("n_best", n_best, 1)
         fields = {name: field.type for name, field in ffi.typeof("tfm_decode_options").fields
                   if field.type.kind in ("primitive", "enum") and name not in _NO_OPTIONS}
         there = {*given, *(name for name, value in (
             ("sample", sample), ("tokens", tokens), ("prefix", prefixes is not None),
-            ("n_best", n_best is not None), ("terms", terms is not None)) if value)}
+            ("n_best", n_best is not None), ("terms", terms is not None), ("aligned", aligned)) if value)}
         for name in given:
             if name not in fields and name != "seed":
                 raise TypeError(f"{name} is no option of this call")
@@ -756,9 +863,9 @@ class Model:
         return _Job(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
                     many, lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT, pair, seed,
                     most, batch, prefixes,
-                    (int(options.coverage_penalty > 0 or terms is not None),
+                    (int(options.coverage_penalty > 0 or terms is not None or aligned),
                      self._config["tgt_vocab_size"] if options.lexical_shortlist else 0),
-                    None if terms is None else terms if isinstance(terms, Terms) else Terms(terms))
+                    None if terms is None else terms if isinstance(terms, Terms) else Terms(terms), aligned)
 
     @staticmethod
     def _field(name: str, value: Any, kind: Any) -> Any:
@@ -873,10 +980,9 @@ class Model:
         if not running[0]:
             for row, found in enumerate(_results(session, n, job.ranks, job.form, worker.err)):
                 i = ready[row][0]
-                if job.terms:
+                if job.terms or job.aligned:
                     try:
-                        found = [each._replace(text=worker.with_terms(session, row, rank, job.terms, data[i],
-                                                                      each.text))
+                        found = [each._replace(text=worker.finished(session, row, rank, job, data[i], each.text))
                                  for rank, each in enumerate(found)]
                     except Error as error:
                         results[i] = Error(error.status, error.message, i)
@@ -885,12 +991,12 @@ class Model:
 
     @_with_options("beam", "alternatives", "min_alternative_prob", "batch", "threads", "prefix", "prefix_bias", "sample",
                    "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy", "progress",
-                   "terms")
+                   "terms", "aligned")
     def stream(self, text: str, **options: Any) -> Iterator[str]:
         """Yields the greedy translation of a text in pieces while it grows. The joined pieces are the
         result of translate with greedy. Options are those of translate for one greedy translation."""
         for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "sample", "on_error",
-                     "greedy", "progress", "terms"):
+                     "greedy", "progress", "terms", "aligned"):
             if name in options:
                 raise TypeError(f"{name} is no option of stream, which translates one text greedily")
         return self._stream(_text("text", text), self._job(None, None, {**options, "greedy": True}))

@@ -125,15 +125,17 @@ def header_declarations(header):
 
 
 def native_declarations(text):
-    """Returns the declarations of what _native.h defines: its structs and its th_ functions."""
-    structs = re.findall(r"^typedef struct th_\w+ \{.*?^\} th_\w+;", text, re.DOTALL | re.MULTILINE)
+    """Returns the declarations of the enum of documents' formats, and of what _native.h defines: its structs and
+    its th_ functions."""
+    structs = re.findall(r"^typedef (?:struct th_\w+|enum markup_form) \{.*?^\} \w+;", text, re.DOTALL | re.MULTILINE)
     functions = re.findall(r"^static ([^{;]*\bth_\w+\([^{;]*\)) \{", text, re.MULTILINE)
     return preprocessed("\n".join(structs + [f"{one};" for one in functions]), {})
 
 
 ffi = FFI()
 ffi.cdef(header_declarations((ROOT / "transformer.h").read_text(encoding="utf-8")))
-ffi.cdef(native_declarations((HERE / "_native.h").read_text(encoding="utf-8")))
+ffi.cdef(native_declarations("".join(path.read_text(encoding="utf-8") for path in (
+    TRANSLATE / "text" / "pieces.h", HERE / "_native.h"))))
 # One compilation, so structs cannot be another version's (tfm_sizes_check has nothing to find).
 ffi.set_source("transformer_h._transformer", """
     #define TRANSFORMER_IMPLEMENTATION

@@ -1,7 +1,6 @@
 /* What the package does without the GIL besides the library's own calls: loops over a batch. */
 
-#include "target_ends.h"
-#include "text/terms.h"
+#include "aligned.h"
 
 /* The next sentence of a text: place has where to look on, and then also its begin and end. */
 static int th_sentence(const char *text, size_t size, size_t *place) {
@@ -115,55 +114,95 @@ static void th_terms_free(void *list) {
 }
 static void th_free(void *memory) { free(memory); }
 
-/* Puts the terms of a list that are in a source, which has at most `most` tokens, into the text of one
-   hypothesis. *out is the new text, which the caller frees with th_free, or NULL if the source has no
-   terms. */
-static tfm_status th_terms_put(const void *list, tfm_session *reader, int32_t most,
-                               const tfm_model *model, tfm_session *session, int32_t row,
-                               int32_t rank, const char *source, size_t n_source, const char *text,
-                               size_t size, char **out, size_t *n_out, tfm_error *err) {
+/* Puts the terms of a list, which may be NULL, into the text of one hypothesis, if they are in its source,
+   and aligns the text with the source, which has at most `most` tokens. *out is the new text, and with
+   is_aligned *tokens has a markup_token for each token. Line breaks of an aligned text become spaces. The
+   caller frees both with th_free. *out is NULL if there is nothing to do. */
+static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *reader, int32_t most,
+                             const tfm_model *model, tfm_session *session, int32_t row, int32_t rank,
+                             const char *source, size_t n_source, const char *text, size_t size,
+                             char **out, size_t *n_out, char **tokens, size_t *n_tokens, tfm_error *err) {
     terms_found found;
-    buffer made;
-    tfm_result r;
+    buffer made, origins;
     tfm_text from;
-    int32_t i, n = 0, *ids = NULL, *sources = NULL;
+    int32_t n = 0, length = 0;
     tfm_span *spans = NULL;
     size_t *at = NULL;
     tfm_status status = TFM_OK;
-    *out = NULL, *n_out = 0;
-    memset(&found, 0, sizeof found), memset(&made, 0, sizeof made);
+    *out = *tokens = NULL, *n_out = *n_tokens = 0;
+    memset(&found, 0, sizeof found), memset(&made, 0, sizeof made), memset(&origins, 0, sizeof origins);
     from.data = source, from.size = n_source;
-    if (terms_find((const terms *)list, source, n_source, &found) || found.broken) {
-        status = tfm_result_get(session, row, rank, &r, err);
-        if (status != TFM_OK) goto end;
-        ids = (int32_t *)malloc((size_t)most * sizeof *ids);
-        spans = (tfm_span *)malloc((size_t)most * sizeof *spans);
-        sources = (int32_t *)malloc(((size_t)r.length + 1) * sizeof *sources);
-        at = (size_t *)malloc((3 * (size_t)r.length + 1) * sizeof *at);
-        status = TFM_E_MEMORY;
-        if (err) strcpy(err->text, "no memory for the terms"), err->status = status;
-        if (!ids || !spans || !sources || !at || found.broken) goto end;
-        status = tfm_result_alignment(session, row, rank, sources, err);
-        if (status == TFM_OK)
-            status =
-                tfm_session_tokenize(reader, &from, TFM_FORM_TEXT, ids, spans, most, &n, NULL, err);
-        if (status == TFM_OK)
-            status = find_target_ends(model, r.ids, r.length, TFM_FORM_TEXT, at, err);
-        for (i = 0; status == TFM_OK && i < r.length; i++) {
-            int is_aligned = sources[i] >= 0 && sources[i] < n;
-            if (at[i] > size) at[i] = size;
-            at[r.length + i] = is_aligned ? spans[sources[i]].begin : 0;
-            at[2 * r.length + i] = is_aligned ? spans[sources[i]].end : 0;
+    if (list) (void)terms_find((const terms *)list, source, n_source, &found);
+    if (is_aligned || found.n || found.broken) {
+        buffer_append(&made, text, size);
+        if (is_aligned && !made.broken) made.size = buffer_flatten(made.data, size, 0);
+        spans = (tfm_span *)malloc((size_t)most * sizeof *spans + (size_t)most * sizeof n);
+        if (spans)
+            status = tfm_session_tokenize(reader, &from, TFM_FORM_TEXT, (int32_t *)(void *)(spans + most),
+                                          spans, most, &n, NULL, err);
+        if (spans && status == TFM_OK)
+            status = align_text(model, session, row, rank, TFM_FORM_TEXT, spans, n, &found, &made, &at,
+                                &length, err);
+        if (status == TFM_OK && is_aligned) align_tokens(at, length, &origins);
+        if (!spans || made.broken || origins.broken) {
+            status = TFM_E_MEMORY;
+            strcpy(err->text, "no memory for the alignment"), err->status = status;
         }
-        if (status != TFM_OK) goto end;
-        terms_put(&found, text, size, (size_t)r.length, at, at + r.length, at + 2 * r.length,
-                  &made);
-        status = found.broken || made.broken ? TFM_E_MEMORY : TFM_OK;
-        if (status == TFM_OK) *out = made.data, *n_out = made.size, made.data = NULL;
-        else if (err) strcpy(err->text, "no memory for the terms"), err->status = status;
+        if (status == TFM_OK) {
+            *out = made.data, *n_out = made.size, made.data = NULL;
+            *tokens = origins.data, *n_tokens = origins.size, origins.data = NULL;
+        }
     }
-end:
-    free(ids), free(spans), free(sources), free(at);
-    buffer_free(&made), terms_found_free(&found);
+    free(spans), free(at);
+    buffer_free(&made), buffer_free(&origins), terms_found_free(&found);
     return status;
+}
+
+/* Reads a document, which must stay in memory. Returns NULL if there is no memory.
+   th_document_free frees it. */
+static void *th_document_read(markup_form form, const char *text, size_t size) {
+    markup *m = (markup *)calloc(1, sizeof *m);
+    if (m && markup_read(m, form, text, size)) return m;
+    if (m) markup_free(m);
+    free(m);
+    return NULL;
+}
+static void th_document_free(void *document) {
+    markup_free((markup *)document);
+    free(document);
+}
+
+/* Returns the number of sentences. */
+static size_t th_document_count(const void *document) { return ((const markup *)document)->n_sentences; }
+
+/* Returns sentence i, which has *size bytes. */
+static const char *th_document_sentence(const void *document, size_t i, size_t *size) {
+    const markup_sentence *s = &((const markup *)document)->sentences[i];
+    *size = s->size;
+    return s->text;
+}
+
+/* Returns the document with translations of its sentences, which the caller frees with th_free; NULL if
+   there is no memory. Translation i ends at byte ends[2 * i] of text, and its tokens end at byte
+   ends[2 * i + 1] of tokens. A sentence whose translation is empty is copied. */
+static char *th_document_join(void *document, const char *text, const char *tokens, const size_t *ends,
+                              size_t *size) {
+    markup *m = (markup *)document;
+    size_t i, begin = 0, token = 0;
+    int ok = 1;
+    buffer out;
+    memset(&out, 0, sizeof out);
+    markup_begin(m);
+    for (i = 0; ok && i < m->n_sentences; begin = ends[2 * i], token = ends[2 * i + 1], i++) {
+        markup_translation made;
+        made.text = ends[2 * i] > begin ? text + begin : NULL, made.size = ends[2 * i] - begin;
+        made.tokens = (const markup_token *)(const void *)(tokens + token);
+        made.n = (ends[2 * i + 1] - token) / sizeof *made.tokens;
+        ok = markup_put(m, &made, &out);
+    }
+    ok = ok && markup_end(m, &out);
+    *size = out.size;
+    if (ok) return out.data;
+    buffer_free(&out), m->broken = 0;
+    return NULL;
 }

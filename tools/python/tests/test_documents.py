@@ -1,0 +1,217 @@
+"""Documents with tags against the command line's bytes, at random. SEED in the environment repeats a run."""
+
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from transformer_h import Aligned, Document, Error, Model, Status
+from transformer_h._transformer import ffi
+
+ROOT = Path(__file__).resolve().parents[3]
+GERMAN = ROOT / "examples/models/de-en.safetensors"
+SEED = int(os.environ.get("SEED") or random.randrange(10 ** 6))
+SENTENCES = [line for line in (ROOT / "examples/translate/demo-de.txt").read_text(encoding="utf-8").split("\n") if line]
+TERMS = {"Zug": "locomotive", "!Ja": "aye", "der Park": "Hyde & Park", "Kinder": "<kids>", "Fenster": "pane", "ü": "*x*"}
+FORMATS = ("html", "markdown", "srt", "wrapped")
+
+
+def marked(rng, opening, closing, odd):
+    """A few sentences with marks around some of their words, and odd things between others."""
+    words = " ".join(rng.choices(SENTENCES, k=rng.randint(1, 3))).split()
+    for _ in range(rng.randint(0, 4)):
+        begin = rng.randrange(len(words))
+        end = rng.randint(begin, min(begin + 3, len(words) - 1))
+        i = rng.randrange(len(opening))
+        words[begin] = opening[i] + words[begin]
+        words[end] += closing[i]
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        words.insert(rng.randint(0, len(words)), rng.choice(odd))
+    return words
+
+
+def lines(words, width):
+    made = [""]
+    for word in words:
+        if made[-1] and len(made[-1]) + len(word) >= width:
+            made.append("")
+        made[-1] += " " * bool(made[-1]) + word
+    return made
+
+
+def html(rng):
+    text = "<!doctype html><html lang='de'><title>Der Zug</title>" if rng.random() < 0.5 else ""
+    for _ in range(rng.randint(1, 6)):
+        words = marked(rng, ["<b>", "<a href='x?a=1&amp;b'>", "<i class=c>", "<u", "&auml;<q>"],
+                       ["</b>", "</a>", "</i>", ">", "</q>"],
+                       ["<br>", "<img alt='Ja'>", "<!-- > -->", "<code>if</code>", "{name}", "&nbsp;", "&", "<", "</p>", "</b>",
+                        "<script>a<b</script>", "<span translate=no>Nein</span>"])
+        name = rng.choice(("p", "li", "td", "h1", "span"))
+        text += f"<{name}>{' '.join(words)}</{name}>\n"
+    return text
+
+
+def markdown(rng):
+    blocks = []
+    for _ in range(rng.randint(1, 6)):
+        words = marked(rng, ["*", "**", "[", "`", "_"], ["*", "**", "](http://a.b/c)", "`", "_"],
+                       ["![Ja](x.png)", "<br>", "\\*", "&amp;", "*", "{0}", "[^1]", "1."])
+        first = rng.choice(("", "", "# ", "- ", "> ", "1. ", "    "))
+        blocks.append("\n".join((first if i == 0 or first == "> " else " " * len(first)) + line
+                                for i, line in enumerate(lines(words, rng.choice((30, 60, 1000))))))
+    return "\n\n".join(blocks) + "\n"
+
+
+def srt(rng):
+    return "\n\n".join(f"{i}\n00:00:{i:02},000 --> 00:00:{i + 1:02},000\n" + "\n".join(
+        lines(marked(rng, ["<i>", "{\\an8}", "- "], ["</i>", "", "\n"], ["♪", "{name}", "..."]), 40)) for i in range(1, 6))
+
+
+def wrapped(rng):
+    return "\n\n".join("\n".join(rng.choice(("", "> ", "  ")) + line for line in lines(
+        marked(rng, ['"', "("], ['"', ")"], ["-", "%s", "a@b.de", "*"]), 50)) for _ in range(3)) + "\n-- \nAnna\n"
+
+
+MAKERS = {"html": html, "markdown": markdown, "srt": srt, "wrapped": wrapped}
+
+
+def changed(rng, text):
+    """The document with some characters removed or moved: it is no longer well-formed."""
+    for _ in range(rng.choice((0, 0, 0, 3, 30))):
+        at, to, n = rng.randrange(len(text) + 1), rng.randrange(len(text) + 1), rng.randint(1, 5)
+        part = text[at:at + n]
+        text = text[:at] + text[at + n:]
+        text = text[:to] + part + text[to:]
+    return text.replace("\0", "").replace("\r", "")
+
+
+def command_line(document, *options):
+    done = subprocess.run([ROOT / "build/translate", GERMAN, *map(str, options)], input=document.encode(), capture_output=True)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout.decode()
+
+
+@pytest.fixture(scope="module")
+def german():
+    with Model(GERMAN) as model:
+        yield model
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_documents_are_the_command_lines(german, kind, tmp_path):
+    rng = random.Random(f"{SEED} {kind}")
+    path = tmp_path / "terms"
+    path.write_text("".join(f"{a}\t{b}\n" for a, b in TERMS.items()), encoding="utf-8")
+    documents = [changed(rng, MAKERS[kind](rng)) for _ in range(20)] + ["", "\n", "Ja", "ä" * 7, "<p>Ja. " * 30]
+    plain = german.translate_document(documents, kind, on_error="copy", threads=2, batch=7)
+    beam = german.translate_document(documents, format=kind, on_error="copy", terms=TERMS, beam=3)
+    assert plain != beam
+    for document, one, other in zip(documents, plain, beam):
+        assert one == command_line(document, f"--{kind}"), (SEED, document)
+        assert other == command_line(document, f"--{kind}", "--terms", path, "--beam", 3), (SEED, document)
+    assert german.translate_document(documents[0], kind, on_error="copy") == plain[0]
+
+
+def test_a_paragraph_keeps_the_tags_of_its_parts(german):
+    rng = random.Random(SEED)
+    for _ in range(20):
+        words = " ".join(rng.choices(SENTENCES, k=2)).split()
+        cuts = sorted(rng.sample(range(1, len(words)), rng.randint(1, 4)))
+        parts = [words[a:b] for a, b in zip([0, *cuts], [*cuts, len(words)])]
+        text = " ".join(f'<g id="{i}">{" ".join(part)}</g>' for i, part in enumerate(parts))
+        made = german.translate_document([text, text], "html")
+        assert made[0] == made[1] == command_line(text, "--html")
+        for i in range(len(parts)):
+            assert made[0].count(f'<g id="{i}">') == 1, (SEED, text)
+        assert made[0].count("</g>") == len(parts)
+
+
+def test_document_and_model_in_two_steps(german):
+    text = "<p>Ich habe <i>gestern ein rotes Buch</i> gekauft. Guten <b>Tag</b>."
+    page = Document(text, "html")
+    assert page.sentences == ["Ich habe gestern ein rotes Buch gekauft.", "Guten Tag."]
+    made = german.translate(page.sentences, aligned=True)
+    assert made == german.translate(page.sentences) and all(type(one) is Aligned for one in made)
+    expected = command_line(text, "--html")
+    assert page.join(made) == expected == german.translate_document(text, "html")
+    assert page.join(pickle.loads(pickle.dumps(made))) == expected
+    best = german.translate(page.sentences, aligned=True, beam=2, n_best=2)
+    assert page.join([each[0].text for each in best]) == command_line(text, "--html", "--beam", 2)
+    assert page.join([each[1].text for each in best]) != expected
+    assert page.join([None, made[1]]) == page.join([Error(Status.E_TOKEN, "x"), made[1]])
+    assert page.join([None, ""]) == text and page.join(iter([None, made[1]])).startswith("<p>Ich habe <i>gestern")
+    assert page.join(["One", "two & three"]).count("two &amp; three") == 1  # without alignment
+    assert page.where(1) == "sentence 2"
+    lines = Document("Ja.\n\nNein. Gut.")
+    assert lines.sentences == ["Ja.", "Nein.", "Gut."] and lines.where(2) == "line 3"
+    assert lines.join(["a.", None, "c."]) == "a.\n\nNein. c."
+
+
+def test_any_tokens_are_safe():
+    rng = random.Random(SEED)
+    page = Document("<p>Ich <b>habe <i>ein</i></b> Buch<br> und &auml; <u>noch</u> eins</p>", "html")
+    for _ in range(2000):
+        made = [Aligned("ä ü wir, sind. da"[:rng.randint(1, 20)], b"".join(
+            rng.choice((rng.randrange(24), 0, 2 ** 63, 2 ** 64 - 1)).to_bytes(8, sys.byteorder)
+            for _ in range(3 * rng.randint(0, 9)))[:9 * 3 * ffi.sizeof("size_t")]) for _ in page.sentences]
+        text = page.join(made)
+        assert all(text.count(tag) == 1 for tag in ("<b>", "</b>", "<i>", "</i>", "<br>", "<u>", "</u>", "<p>", "</p>"))
+
+
+def test_many_threads_join_one_document(german):
+    page = Document("<p>" + " ".join(f"<b>Satz</b> {i}." for i in range(300)), "html")
+    expected, made = page.join(page.sentences), []
+    crew = [threading.Thread(target=lambda: made.append(page.join(page.sentences))) for _ in range(8)]
+    for one in crew:
+        one.start()
+    for one in crew:
+        one.join()
+    assert made == [expected] * 8
+
+
+def test_a_sentence_that_fails(german):
+    long = "und morgen " * 50
+    page = f"<p>Guten <b>Tag</b>.<p>Heute {long}ist gut.<p>Guten Tag."
+    with pytest.raises(Error, match="^sentence 2: .*tokens") as caught:
+        german.translate_document(page, "html", max_source=20)
+    assert caught.value.status == Status.E_TOO_LONG and caught.value.index is None
+    with pytest.raises(Error, match="^text 1: sentence 2: ") as caught:
+        german.translate_document(["<p>Ja.", page], "html", max_source=20)
+    assert caught.value.index == 1
+    made = german.translate_document(page, "html", max_source=20, on_error="copy")
+    assert made == command_line(page, "--html", "--max-source", 20) and f"Heute {long}ist gut." in made
+    with pytest.raises(Error, match="line 2: "):
+        german.translate_document(f"Ja.\nHeute {long}ist gut.", max_source=20)
+    assert german.translate_document(f"Ja.\nHeute {long}.", max_source=20, on_error="copy").endswith(f"\nHeute {long}.")
+    for text in ("Ja \ud800 nein.", "<b>\udfff</b>"):  # half a pair is no UTF-8
+        with pytest.raises(Error, match="UTF-8") if "Ja" in text else pytest.raises(Error):
+            german.translate_document(f"<p>{text} Guten Tag", "html")
+        assert text in german.translate_document(f"<p>{text}</p><p>Guten Tag", "html", on_error="copy")
+
+
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda m: m.translate_document("Ja.", "docx"), ValueError, "format is 'docx', expected text or html or markdown"),
+    (lambda m: m.translate_document("Ja.", 3), TypeError, "format is int"),
+    (lambda m: m.translate_document(["Ja.", 3], "html"), TypeError, r"text\[1\] is int, expected str"),
+    (lambda m: m.translate_document("Ja.", on_error="return"), ValueError, "on_error is 'return', expected raise or copy"),
+    (lambda m: m.translate_document("Ja.", "html", tokens=True), TypeError, "tokens is no option of translate_document"),
+    (lambda m: m.translate_document("Ja.", "html", aligned=False), TypeError, "aligned is no option"),
+    (lambda m: m.translate("Ja.", aligned=True, tokens=True), ValueError, "aligned and tokens do not go together"),
+    (lambda m: m.translate("Ja.", aligned=1), TypeError, "aligned is int, expected bool"),
+    (lambda m: next(m.stream("Ja.", aligned=True)), TypeError, "aligned is no option of stream"),
+    (lambda m: Document(b"Ja."), TypeError, "text is bytes"),
+    (lambda m: Document("Ja.", "html").join([]), ValueError, "0 translations for 1 sentences"),
+    (lambda m: Document("Ja.", "html").join("x"), TypeError, "translations is str"),
+    (lambda m: Document("Ja.", "html").join([3]), TypeError, r"translations\[0\] is int, expected str"),
+    (lambda m: Document("Ja.").join([3]), TypeError, r"is int, expected str"),
+    (lambda m: Document("Ja.", "html").join([Aligned("x", b"123")]), ValueError, r"translations\[0\].tokens"),
+    (lambda m: Document("Ja.", "html").join([Aligned("x", "x")]), ValueError, r"translations\[0\].tokens"),
+])
+def test_wrong_arguments(german, call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(german)
