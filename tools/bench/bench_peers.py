@@ -32,8 +32,11 @@ bf16: PyTorch computes everything in bfloat16. Its encoder is the faster of the 
 layers. CTranslate2 uses bfloat16 if it supports the type on this CPU. ONNX Runtime does not have it.
 
 Each peer runs at its best: CTranslate2 runs both with its defaults and tuned by environment variables
-(SETTINGS). The table says beside each ratio how many tokens are the same as ours, or how far the
-encoder's output differs from that of PyTorch in f32.
+(SETTINGS). With --isa avx2, all engines use AVX2 and neither AVX-512 nor VNNI, as on an older CPU
+(ISAS): our programs are compiled for it into a temporary folder, with $CC and $CFLAGS (default cc and
+-O2). ONNX Runtime has no such setting, so it is left out where the CPU has more. The table says beside
+each ratio how many tokens are the same as ours, or how far the encoder's output differs from that of
+PyTorch in f32.
 """
 
 import argparse
@@ -52,7 +55,8 @@ import numpy as np
 
 import speed_plot
 
-BENCH = Path(__file__).resolve().parents[2] / "build" / "bench"
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "build" / "bench"
 START, END, FIRST_WORD = 1, 2, 4
 D, HEADS, LAYERS = 512, 8, 6
 BATCH = 32  # sentences in a batch of --model, as in bench.c
@@ -80,6 +84,12 @@ SETTINGS = {"ctranslate2": ("ctranslate2", {}),
             "ctranslate2 tuned": ("ctranslate2", TUNED),
             "torch": ("torch", TUNED),
             "onnxruntime": ("onnxruntime", {})}
+# Instruction sets of --isa: our TRANSFORMER_KERNELS, the variables that hold the peers to it, and what
+# a CPU that has no more lacks (flags of /proc/cpuinfo).
+ISAS = {"avx2": (2, {"CT2_FORCE_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2",
+                     "ONEDNN_MAX_CPU_ISA": "AVX2", "DNNL_MAX_CPU_ISA": "AVX2",
+                     "MKL_ENABLE_INSTRUCTIONS": "AVX2", "OPENBLAS_CORETYPE": "Haswell"},
+                 ("avx512f", "avx_vnni"))}
 
 
 def mix(x):
@@ -1032,6 +1042,30 @@ def plot(machines, path):
     speed_plot.draw([(weights, list(some.items())) for weights, some in panels.items()], path)
 
 
+def hold(isa, wanted, folder):
+    """Holds all engines to an instruction set. Compiles our programs into folder, and returns the
+    peers that can be held to it."""
+    global BENCH
+    import shlex
+
+    kernels, variables, lacks = ISAS[isa]
+    os.environ.update(variables)
+    compiler = shlex.split(os.environ.get("CC", "cc")) + shlex.split(os.environ.get("CFLAGS", "-O2"))
+    for source in ("tools/bench/bench", "tools/model/quantize", "examples/translate/translate"):
+        subprocess.run(compiler + [f"-DTRANSFORMER_KERNELS={kernels}", "-I.", "-Itools/common",
+                                   f"{source}.c", "-o", folder / Path(source).name, "-lm",
+                                   "-pthread"], cwd=ROOT, check=True)
+    BENCH = folder / "bench"
+    cpu = Path("/proc/cpuinfo")
+    flags = cpu.read_text().split() if cpu.exists() else lacks
+    more = [flag for flag in lacks if flag in flags]
+    left = [name for name in wanted if SETTINGS[name][0] == "onnxruntime" and more]
+    for name in left:
+        print(f"{name} is left out, because it cannot be held to {isa} and this CPU has "
+              f"{' and '.join(more)}", file=sys.stderr)
+    return [name for name in wanted if name not in left]
+
+
 def installed(wanted):
     """Returns the versions of the engines that are installed."""
     from importlib import metadata
@@ -1072,6 +1106,8 @@ def main():
     parser.add_argument("--repeat", type=int, default=3, metavar="N",
                         help="runs of each engine in a round (default 3)")
     parser.add_argument("--cpu", action="store_true", help="measure CPU time, for a busy machine")
+    parser.add_argument("--isa", choices=list(ISAS),
+                        help="hold all engines to this instruction set (default: the best of this CPU)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the random weights (default 1)")
     parser.add_argument("--json", type=Path, metavar="FILE",
                         help="write all times to FILE, after each row")
@@ -1101,10 +1137,15 @@ def main():
         for name in wanted:
             if name not in SETTINGS:
                 parser.error(f"--engines {name}: unknown; choose from {', '.join(SETTINGS)}")
+        held = tempfile.TemporaryDirectory()
+        if arguments.isa:
+            wanted = hold(arguments.isa, wanted, Path(held.name))
+            print(f"held to {arguments.isa}:",
+                  " ".join(f"{k}={v}" for k, v in ISAS[arguments.isa][1].items()))
         versions = installed(wanted)
         names = [name for name in wanted if SETTINGS[name][0] in versions]
         results = {"versions": versions, "peers": {name: SETTINGS[name][1] for name in names},
-                   "clock": "CPU time" if arguments.cpu else "time",
+                   "clock": "CPU time" if arguments.cpu else "time", "isa": arguments.isa,
                    "runs": f"{arguments.rounds} x {arguments.repeat}", "rows": []}
         for name in names:
             if SETTINGS[name][1]:
