@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 #include "../../tools/common/options.h"
 #include "../translate/interrupts.h"
 
@@ -31,6 +32,13 @@ static void fail(const char *format, ...) {
 #include "words.h"
 #include "cues.h"
 
+/* Returns seconds since some moment. */
+static double seconds(void) {
+    struct timespec t = {0, 0};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 enum { QUIET_STEP = 10, LEAST_SILENCE = 300 }; /* frames of 10 ms */
 
 static const char *model_path, *sound_path, *language = "auto", *task = "transcribe",
@@ -39,6 +47,7 @@ static const char *weights = "stored", *initial = "", *temperatures = "0,0.2,0.4
 static int with_words, with_times, without_times, no_previous, progress, fast;
 static int32_t beam = 5, best_of = 5, threads = 1, n_workers = 1;
 static double compression = 2.4, log_prob = -1, no_speech = 0.6, silence = -60;
+static double began, loaded, first_text; /* seconds; first_text 0: there is none yet */
 
 static option table[] = {
     {"Writes what is spoken in a sound file.\n\n"
@@ -92,7 +101,7 @@ static option table[] = {
     {"--workers", "N", OPTION_INTEGER, &n_workers, 1, CUE_LANES, 0,
      "parts of the file that are heard at once; needs\n--no-previous and a WAV file (default 1)"},
     {"--progress", NULL, OPTION_FLAG, &progress, 0, 0, 0,
-     "seconds heard so far, on standard error"},
+     "seconds heard so far, and at the end how long it took,\non standard error"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"}};
 
 /* A part of the sound, with a session of its own. */
@@ -203,7 +212,7 @@ static void *hear(void *context) {
         int64_t moved;
         int ends;
         float loudest = j->loudest;
-        tfm_tensor input = tfm_tensor_3d(embeddings, TFM_F32, 1, SPEECH_POSITIONS, D), memory;
+        tfm_tensor input = tfm_tensor_3d(embeddings, TFM_F32, 1, SPEECH_POSITIONS, D);
         tfm_batch src = {NULL, NULL, 1, SPEECH_POSITIONS, NULL, NULL};
         if (size > j->to - seek) size = j->to - seek;
         for (i = 0; silence < 0 && i < size && track_power(&t, seek + i) < floor;) i++;
@@ -218,11 +227,9 @@ static void *hear(void *context) {
         check(j, speech_convolve(&j->s, mel, embeddings, &j->err));
         src.embeddings = &input;
         check(j, tfm_encode(w->session, &src, &j->err));
-        memory = tfm_encoder_output(w->session);
-        memcpy(embeddings, memory.data, (size_t)(SPEECH_POSITIONS * D) * sizeof(float));
-        memory.data = embeddings;
-        check(j, whisper_hear(w, &memory, history, n_history, &heard, &j->err));
+        check(j, whisper_hear(w, NULL, history, n_history, &heard, &j->err));
         if (stopped()) break;
+        if (j->number == 0 && first_text == 0) first_text = seconds();
         if (whisper_is_silent(w, &heard)) {
             seek += size;
             continue;
@@ -233,7 +240,7 @@ static void *hear(void *context) {
             int32_t plain[WHISPER_TOKENS];
             for (k = m = 0; k < segments[n - 1].first + segments[n - 1].n; k++)
                 if (heard.ids[k] < w->end) plain[m++] = heard.ids[k];
-            check(j, words_find(w, &memory, plain, m, (int32_t)(size / 2), found, &usual, &j->err));
+            check(j, words_find(w, NULL, plain, m, (int32_t)(size / 2), found, &usual, &j->err));
             last_end = words_place(found, segments, n, w, &heard, seek, usual, last_end);
             if (!ends && found->n && last_end > (double)seek * 0.01)
                 moved = (int64_t)(last_end * 100 + 0.5) - seek;
@@ -335,6 +342,7 @@ int main(int argc, char **argv) {
     int k;
     memset(&how, 0, sizeof how), memset(&limits, 0, sizeof limits),
         memset(&options, 0, sizeof options);
+    began = seconds();
     if (options_read(table, sizeof table / sizeof *table, argc, argv, fail)) {
         options_print(table, sizeof table / sizeof *table, stdout);
         return 0;
@@ -383,6 +391,7 @@ int main(int argc, char **argv) {
                  model_path, (int)c->d_input, (int)c->max_source_positions);
     }
     tfm_safetensors_free(file);
+    loaded = seconds();
     hold_interrupts(1);
     if (cue_output.form == CUE_VTT) fputs("WEBVTT\n\n", stdout);
     if (strcmp(sound_path, "-") != 0) survey(&jobs[0], n_jobs);
@@ -393,7 +402,9 @@ int main(int argc, char **argv) {
     }
     hear(&jobs[0]);
     for (k = 1; k < n_jobs; k++) pthread_join(jobs[k].thread, NULL);
-    if (progress) fputc('\n', stderr);
+    if (progress)
+        fprintf(stderr, "\nloaded in %.3f s; first text %.3f s later; all in %.3f s\n",
+                loaded - began, first_text > 0 ? first_text - loaded : 0, seconds() - loaded);
     for (k = 0; k < n_jobs; k++) {
         tfm_session_free(jobs[k].w.session), speech_free(&jobs[k].s), free(jobs[k].w.text);
     }

@@ -1,8 +1,9 @@
 /* whisper.h: Whisper's decoding rules: prompt, times, forbidden tokens, fallback to temperatures,
    language and silence. Needs transformer.h before it, and the model file of tools/convert.py.
 
-   The window is encoded once; the memory [1, 1500, D] then serves each attempt. The functions give
-   the texts that faster-whisper gives (tests/examples/whisper). */
+   The window is encoded once, by tfm_encode. Each attempt reads the session's last source, or
+   another encoder's output [1, 1500, D] if memory is not NULL. The functions give the texts that
+   faster-whisper gives (make test-whisper). */
 #ifndef WHISPER_H
 #define WHISPER_H
 
@@ -78,11 +79,22 @@ static tfm_status whisper_load(whisper *w, const tfm_safetensors *file, const tf
     return w->text ? TFM_OK : (err->status = TFM_E_MEMORY);
 }
 
+/* Returns the largest of n numbers. Eight maxima at once need no wait for each other. */
+static float whisper_largest(const float *y, int32_t n) {
+    float top[8];
+    int32_t i, k;
+    for (k = 0; k < 8; k++) top[k] = -INFINITY;
+    for (i = 0; i + 8 <= n; i += 8)
+        for (k = 0; k < 8; k++) top[k] = y[i + k] > top[k] ? y[i + k] : top[k];
+    for (; i < n; i++) top[0] = y[i] > top[0] ? y[i] : top[0];
+    for (k = 1; k < 8; k++) top[0] = top[k] > top[0] ? top[k] : top[0];
+    return top[0];
+}
+
 static double whisper_softmax(const float *y, int32_t first, int32_t end, int32_t id) {
-    float top = -INFINITY;
+    float top = whisper_largest(y + first, end - first);
     double sum = 0;
     int32_t i;
-    for (i = first; i < end; i++) top = y[i] > top ? y[i] : top;
     for (i = first; i < end; i++) sum += exp((double)y[i] - top);
     return exp((double)y[id] - top) / sum;
 }
@@ -109,7 +121,7 @@ static void whisper_edit(void *user, int32_t row, const int32_t *ids, int32_t n,
     whisper *w = (whisper *)user;
     const tfm_config *c = tfm_model_config(w->model);
     int32_t T = w->first_time, i, is_time, is_pair;
-    float text = -INFINITY, top = -INFINITY;
+    float text, top;
     double sum = 0;
     (void)row;
     if (w->is_probe) {
@@ -134,11 +146,12 @@ static void whisper_edit(void *user, int32_t row, const int32_t *ids, int32_t n,
     for (i = n - 1; i >= 0 && ids[i] < T; i--) {
     }
     if (i >= 0) whisper_forbid(y, T, is_time && !is_pair ? ids[i] : ids[i] + 1);
-    /* A time is due if times together are more probable than each token of text. */
-    for (i = 0; i < T; i++) text = y[i] > text ? y[i] : text;
-    for (i = T; i < w->V; i++) top = y[i] > top ? y[i] : top;
-    for (i = T; top > -INFINITY && i < w->V; i++) sum += exp((double)y[i] - top);
-    if (top > -INFINITY && top + log(sum) > text) whisper_forbid(y, 0, T);
+    /* A time is due if times together are more probable than each token of text. Together they are
+       at least as probable as the best one, and at most as probable as if all were like it. */
+    text = whisper_largest(y, T), top = whisper_largest(y + T, w->V - T);
+    if (top > -INFINITY && top <= text && top + log((double)(w->V - T)) > text)
+        for (i = T; i < w->V; i++) sum += exp((double)y[i] - top);
+    if (top > text || (sum > 0 && top + log(sum) > text)) whisper_forbid(y, 0, T);
 }
 
 /* Writes the text of ids, without times and other special tokens, into w->text. */
@@ -205,7 +218,7 @@ static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int
     } else if (!w->is_probe && w->options.beam > 1) {
         o.beam = w->options.beam, o.length_penalty = 1;
     }
-    status = tfm_start(w->session, &src, &o, err);
+    status = tfm_start(w->session, memory ? &src : NULL, &o, err);
     while (status == TFM_OK && running && !w->options.is_stopped())
         status = tfm_step(w->session, &running, err);
     return status;

@@ -124,7 +124,7 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
         memset(&o, 0, sizeof o);
         o.cross_attention = tfm_tensor_make(attention, TFM_F32, 5, dims);
         logits = tfm_tensor_3d(y, TFM_F32, 1, T, w->V);
-        status = tfm_forward(w->session, &src, &tgt, &o, &logits, err);
+        status = tfm_forward(w->session, memory ? &src : NULL, &tgt, &o, &logits, err);
     } else {
         snprintf(err->text, sizeof err->text, "no memory for the times of words");
     }

@@ -825,7 +825,8 @@ static void long_attention(const tfm__kernels *kernels) {
     enum { T = 35, S = 1101, K = 37, W = 33 };
     static float q[T * K], k[3 * S * K], v[3 * S * W], context[T * W], alone[T * W];
     static double weights[S];
-    static const int32_t lengths[] = {S - 24};
+    static const int32_t lengths[] = {S - 24}, step_lengths[] = {S - 24, S - 24};
+    int32_t rows[T];
     unsigned seed = 31;
     double values[W];
     int bf16;
@@ -845,7 +846,7 @@ static void long_attention(const tfm__kernels *kernels) {
         memset(&m, 0, sizeof m);
         for (s = 0; s <= (int64_t)floats; s++) scratch[s] = 7;
         a.q = heads(q, T, K), a.k = heads(k, S, K), a.v = heads(v, S, W);
-        a.context = heads(context, T, W);
+        a.context = heads(context, T, W), a.scratch = scratch;
         a.B = a.H = 1, a.T = T, a.S = S, a.K = K, a.W = W, a.scale = 0.5f;
         m.key_lengths = lengths, a.masks = &m, a.tiles = type;
         tfm__attend_tiles(&a, 0, 0, scratch);
@@ -860,10 +861,20 @@ static void long_attention(const tfm__kernels *kernels) {
               tfm__types[type].name, T, K, S - 24, most);
         CHECK(scratch[floats] == 7, "nothing written behind");
         m.causal = bf16, m.key_lengths = bf16 ? NULL : lengths;
-        a.scratch_size = S, tfm__attend_head(&a, 0, 0, scratch);
+        a.scratch_size = S, tfm__attend_head(&a, 0, 1, 0, scratch);
         memcpy(alone, context, sizeof alone);
-        a.scratch_size = 9 * S, tfm__attend_head(&a, 0, 0, scratch);
+        a.scratch_size = 9 * S, tfm__attend_head(&a, 0, 1, 0, scratch);
         CHECK(memcmp(alone, context, sizeof alone) == 0, "8 queries together have the bits of one");
+        if (bf16) continue; /* causal: a step's only query would see one key */
+        memset(context, 0, sizeof context);
+        for (t = 0; t < T; t++) rows[t] = t % 13 == 12;
+        memcpy(k + S * K, k, S * K * sizeof *k), memcpy(v + S * W, v, S * W * sizeof *v);
+        a.T = 1, a.B = T, a.kv_rows = rows, a.tiles = TFM_WEIGHTS_AS_STORED, a.parts = 3;
+        a.q.b = K, a.context.b = W, a.k.b = S * K, a.v.b = S * W;
+        m.key_lengths = step_lengths;
+        for (t = 0; t < 3; t++) tfm__attend_part(&a, (int32_t)t);
+        CHECK(memcmp(alone, context, sizeof alone) == 0,
+              "so have hypotheses of a step that share keys, in three parts");
     }
 }
 
@@ -927,7 +938,7 @@ static void attentions(const tfm__kernels *kernels) {
                 for (h = 0; h < H; h++) {
                     for (i = 0; i < (int)(sizeof scratch / sizeof *scratch); i++) scratch[i] = NAN;
                     if (tiled % 2) tfm__attend_tiles(&a, b, h, scratch);
-                    else tfm__attend_head(&a, b, h, scratch);
+                    else tfm__attend_head(&a, b, 1, h, scratch);
                     for (t = 0; t < T; t++) {
                         double sum = 0, off;
                         int64_t at = (b * H + h) * T + t;
