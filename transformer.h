@@ -13548,6 +13548,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        in Python and --terms of server.py.
      - Python: translate_document(text, "html"), and "markdown", "srt" and "wrapped": the bytes of
        translate --html and so on. Document has the sentences, and puts translations into the document.
+     - server.py finds out which language a text is in, with pip install './tools/python[detect]'; in
+       Python that is detect_language.
      Faster
      - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.
      - Cross-attention of a beam: all hypotheses of a sentence read a block of keys or values together

@@ -35,15 +35,16 @@ class LibreTranslate:
         if kind != "text":
             raise Refused(400, f"{cut(kind)} format is not supported: only text is translated")
         alternatives = self.alternatives(given)
-        detected = source == "auto"
-        if detected:
-            source = self.languages.detect(target)
-        found = await self.server.translated(request, texts, source, target, alternatives, "q" if one else "q[{}]")
+        detected = [(await self.server.detected(text, target))[0] for text in texts] if source == "auto" else None
+        if detected is None:
+            self.languages.find(source, target)  # refuses bad languages, even if there is no text
+        sources = [code for code, _ in detected] if detected else [source] * len(texts)
+        found = await self.server.translated(request, texts, sources, target, alternatives, "q" if one else "q[{}]")
         content = {"translatedText": [each[0] for each in found]}
         if alternatives:
             content["alternatives"] = [each[1:] for each in found]
         if detected:
-            content["detectedLanguage"] = [{"confidence": 0, "language": source}] * len(texts)
+            content["detectedLanguage"] = self.candidates(detected)
         return answer({key: each[0] for key, each in content.items()} if one else content)
 
     def alternatives(self, given):
@@ -55,5 +56,9 @@ class LibreTranslate:
         return n
 
     async def detect(self, request):
-        self.server.texts(await self.server.parameters(request), "q")
-        return answer([{"confidence": 0, "language": self.languages.detect()}])
+        texts, _ = self.server.texts(await self.server.parameters(request), "q")
+        return answer(self.candidates(await self.server.detected("\n".join(texts))))
+
+    @staticmethod
+    def candidates(found):
+        return [{"confidence": confidence, "language": code} for code, confidence in found]

@@ -2,7 +2,7 @@
 
 import re
 
-from transformer_h import Error, Model, Terms
+from transformer_h import Model, detect_language
 
 NAMES = dict(pair.split("=") for pair in (
     "ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish "
@@ -62,19 +62,32 @@ class Languages:
                         pairs.setdefault(code, one)
         self.codes = dict.fromkeys(self.into)
         self.codes.update((code, None) for pairs in self.into.values() for code in pairs)
+        self.detects = True
+        try:
+            detect_language("", ["en"])  # loads the detector
+        except ImportError as e:
+            self.detects, self.no_detector = False, str(e)
 
     def list(self):
         return [{"code": code, "name": name(code), "targets": list(self.into.get(code, ()))}
                 for code in self.codes]
 
-    def detect(self, target=None):
-        """Returns the source language, if there is only one for the target; otherwise refuses."""
+    def detect(self, text, target=None):
+        """Returns (code, confidence from 0 to 100) of the languages that may be the text's, the most
+        probable first. With a target these are its sources. If there is only one, its confidence is 0,
+        because the text is not examined."""
         if target is not None and target not in self.codes:
             raise Refused(400, f"{cut(target)} is not supported")
         sources = [code for code, pairs in self.into.items() if target is None or target in pairs]
-        if len(sources) != 1:
-            raise Refused(400, f"languages are not detected: source is one of {' '.join(sources)}")
-        return sources[0]
+        if len(sources) == 1 and (target is not None or not self.detects):
+            return [(sources[0], 0)]
+        if not self.detects:
+            raise Refused(400, f"{self.no_detector}; without it source is one of {' '.join(sources)}")
+        try:
+            found = detect_language(text, self.codes if target is None else sources)
+        except ValueError as e:
+            raise Refused(400, f"{e}; source is one of {' '.join(sources)}") from None
+        return [(code, round(100 * p, 1)) for code, p in found]
 
     def find(self, source, target):
         for code in (source, target):

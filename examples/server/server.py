@@ -11,11 +11,13 @@ requests use the model's own language codes. Several models may be given. --help
 The only environment variable that is read is uvicorn's FORWARDED_ALLOW_IPS, the addresses of proxies
 whose X-Forwarded-For header is trusted.
 
-POST /translate     q (a text, or a list), source (or "auto", if there is only one), target,
+POST /translate     q (a text, or a list), source (or "auto"), target,
                     alternatives, format ("text"; "html" has status 400: tags would be damaged),
                     api_key
-POST /detect        the source language, if there is only one; the confidence is always 0, because
-                    the text is not examined
+POST /detect        the languages that the text may be in, with their confidence (0 to 100). This, and
+                    "auto" with several source languages, needs py3langid:
+                    pip install './tools/python[detect]'. A single source language has confidence 0,
+                    because the text is not examined.
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
 GET  /              a page to translate in a browser (examples/web, if this file is in its repository)
 

@@ -185,9 +185,24 @@ class Server:
 
     # ---- translating ---------------------------------------------------------------------------------
 
-    async def translated(self, request, texts, source, target, alternatives=0, where="q[{}]"):
+    async def detected(self, text, target=None):
+        """Returns (code, confidence) of the languages that may be the text's, the most probable first."""
+        return await asyncio.to_thread(self.languages.detect, text, target)
+
+    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]"):
         """Returns a list with the translations of each text, the best first: at most 1 + alternatives, and
-        none equal. where: the name of text {} in messages."""
+        none equal. sources: the language of each text. where: the name of text {} in messages."""
+        found = [[] for _ in texts]
+        for source in dict.fromkeys(sources):
+            rows = [i for i, each in enumerate(sources) if each == source]
+            some = await self.translated_from(request, [texts[i] for i in rows], source, target, alternatives,
+                                              lambda i: where.format(rows[i]))
+            for i, translations in zip(rows, some):
+                found[i] = translations
+        self.metrics.characters += sum(map(len, texts))
+        return found
+
+    async def translated_from(self, request, texts, source, target, alternatives, where):
         by = self.languages.find(source, target)
 
         # layout[text][line] is a list of sentences
@@ -199,9 +214,8 @@ class Server:
         if isinstance(results, tuple):
             at, error = results
             text = bisect_right(list(accumulate(counts)), at)
-            raise Refused(503 if error.status == Status.E_MEMORY else 400, f"{where.format(text)}: {error.message}")
+            raise Refused(503 if error.status == Status.E_MEMORY else 400, f"{where(text)}: {error.message}")
         self.metrics.sentences += len(results)
-        self.metrics.characters += sum(map(len, texts))
 
         def whole(rank):
             found = iter(results)

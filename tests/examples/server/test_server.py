@@ -193,10 +193,9 @@ def test_libretranslatepy(german, both):
     assert client.languages() == [{"code": "de", "name": "German", "targets": ["en"]},
                                   {"code": "zh", "name": "Chinese", "targets": ["en"]},
                                   {"code": "en", "name": "English", "targets": []}]
-    assert LibreTranslateAPI(f"http://127.0.0.1:{german}").detect("Guten Tag") == [{"confidence": 0, "language": "de"}]
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        client.detect("Guten Tag")
-    assert caught.value.code == 400 and "de zh" in json.load(caught.value)["error"]
+    assert [one["language"] for one in client.detect("Guten Tag, wie geht es dir?")] == ["de", "en", "zh"]
+    assert client.detect("她忘了關窗戶。")[0]["language"] == "zh" and client.detect("她忘了關窗戶。")[0]["confidence"] > 90
+    assert LibreTranslateAPI(f"http://127.0.0.1:{german}").detect("Where is it?")[0]["language"] == "en"
 
 
 def test_texts_and_lists(both):
@@ -224,8 +223,29 @@ def test_auto(german, both):
     assert translate(german, "Ja.", source="auto") == {"translatedText": translated(["Ja."])[0],
                                                        "detectedLanguage": {"confidence": 0, "language": "de"}}
     assert len(translate(german, ["Ja.", "Nein."], source="auto")["detectedLanguage"]) == 2
-    status, _, content = post(both, {"q": "Ja.", "source": "auto", "target": "en"})
-    assert status == 400 and "one of de zh" in content["error"]
+    chinese = ["她忘了關窗戶。", "孩子们在公园里玩。"]
+    found = translate(both, [LINES[0], *chinese, LINES[1]], source="auto", alternatives=1)
+    expected, expected_chinese = translated(LINES[:2], "--beam", 2), translated(chinese, "--beam", 2, model=CHINESE)
+    assert found["translatedText"] == [expected[0], *expected_chinese, expected[1]]
+    assert [one["language"] for one in found["detectedLanguage"]] == ["de", "zh", "zh", "de"]
+    assert all(50 < one["confidence"] <= 100 for one in found["detectedLanguage"]) and len(found["alternatives"]) == 4
+    long = "viel " * 600
+    status, _, content = post(both, {"q": [*chinese, "Ja.", long], "source": "auto", "target": "en"})
+    assert status == 400 and content["error"].startswith("q[3]: ")
+
+
+def test_without_the_detector(tmp_path):
+    program = tmp_path / "server.py"
+    program.write_text("import sys\nsys.modules['py3langid'] = sys.modules['py3langid.langid'] = None\n"
+                       f"sys.path.insert(0, {str(SERVER)!r})\nimport server\nserver.main()\n", encoding="utf-8")
+    with server(program=program, models=BOTH) as (_, port):
+        for path in ("/translate", "/detect"):
+            status, _, content = post(port, {"q": "Ja.", "source": "auto", "target": "en"}, path)
+            assert (status, content["error"]) == (400, "detect_language needs py3langid: pip install './tools/python[detect]'; "
+                                                  "without it source is one of de zh")
+    with server(program=program) as (_, port):
+        assert translate(port, "Ja.", source="auto")["detectedLanguage"] == {"confidence": 0, "language": "de"}
+        assert post(port, {"q": "Ja."}, "/detect")[2] == [{"confidence": 0, "language": "de"}]
 
 
 def test_a_model_of_several_languages(tmp_path):

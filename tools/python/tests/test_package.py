@@ -374,3 +374,32 @@ def test_download(tmp_path, monkeypatch):
                            "--offline"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert "transformer-model: de-en: no model of firefox is in the cache" in done.stderr
+
+
+def test_detect_language():
+    """The texts are in the languages that their authors say: no detector is asked."""
+    pytest.importorskip("py3langid")
+    texts = {"de": "Der Hund schläft unter dem Tisch.", "en": "The dog sleeps under the table.",
+             "zh": "狗在桌子下面睡觉。", "fr": "Le chien dort sous la table."}
+    detect = transformer_h.detect_language
+    for codes in (list(texts), ["zh_CN", "fr_XX", "en_XX", "de_DE"], ["fra_Latn", "deu_Latn", "zho_Hans", "zho_Hant", "eng_Latn"]):
+        for language, text in texts.items():
+            found = detect(text, codes)
+            assert transformer_h.detecting.base_language(found[0][0]) == language and found[0][0] in codes
+            assert len(found) == 4 and abs(sum(p for _, p in found) - 1) < 1e-5
+            assert [p for _, p in found] == sorted((p for _, p in found), reverse=True)
+    assert {language: detect(text)[0][0] for language, text in texts.items()} == {language: language for language in texts}
+    assert detect("Hunden sover under bordet.", ["en", "nb"])[0][0] == "nb"
+    assert detect("", iter(["zh", "en"]))[0][1] == 0.5 and detect("\ud800 12", ["en"])[0][0] == "en"
+    assert detect("Hund " * 10 ** 6, ["de", "en", "xx_unknown"])[0][0] == "de"
+    with pytest.raises(ValueError, match="none of these languages can be detected: xx"):
+        detect("a", ["xx"])
+    with pytest.raises(TypeError, match="text is int"):
+        detect(5)
+
+
+def test_detect_language_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    transformer_h.detecting._full.cache_clear()
+    with pytest.raises(ImportError, match=r"py3langid: pip install './tools/python\[detect\]'"):
+        transformer_h.detect_language("a", ["de"])

@@ -26,13 +26,15 @@ from typing import (TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, M
                     NoReturn, Sequence, TypedDict, Union, overload)
 
 from ._transformer import ffi, lib
+from .detecting import detect_language
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from typing_extensions import Unpack
 
-__all__ = ["Aligned", "Document", "Error", "Hypothesis", "Model", "Status", "Terms", "cpu", "download", "export", "get_include",
+__all__ = ["Aligned", "Document", "Error", "Hypothesis", "Model", "Status", "Terms", "cpu", "detect_language", "download",
+           "export", "get_include",
            "join_sentences", "split_sentences", "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
