@@ -13548,6 +13548,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        in Python and --terms of server.py.
      - Python: translate_document(text, "html"), and "markdown", "srt" and "wrapped": the bytes of
        translate --html and so on. Document has the sentences, and puts translations into the document.
+       The server has the same formats: format=html, which had status 400.
      - server.py finds out which language a text is in, with pip install './tools/python[detect]'; in
        Python that is detect_language.
      Faster

@@ -4,6 +4,7 @@ import re
 
 from models import Refused, cut, name
 from service import answer, word
+from transformer_h import Document
 
 
 class LibreTranslate:
@@ -32,14 +33,15 @@ class LibreTranslate:
         texts, one = self.server.texts(given, "q")
         source, target, kind = (word(given, "source"), word(given, "target"),
                                 word(given, "format", "text"))
-        if kind != "text":
-            raise Refused(400, f"{cut(kind)} format is not supported: only text is translated")
+        if kind not in Document.FORMATS:
+            raise Refused(400, f"{cut(kind)} format is not supported: it is one of {' '.join(Document.FORMATS)}")
         alternatives = self.alternatives(given)
-        detected = [(await self.server.detected(text, target))[0] for text in texts] if source == "auto" else None
+        detected = [(await self.server.detected(text, target, kind))[0] for text in texts] if source == "auto" else None
         if detected is None:
             self.languages.find(source, target)  # refuses bad languages, even if there is no text
         sources = [code for code, _ in detected] if detected else [source] * len(texts)
-        found = await self.server.translated(request, texts, sources, target, alternatives, "q" if one else "q[{}]")
+        found = await self.server.translated(request, texts, sources, target, alternatives, "q" if one else "q[{}]",
+                                             kind)
         content = {"translatedText": [each[0] for each in found]}
         if alternatives:
             content["alternatives"] = [each[1:] for each in found]

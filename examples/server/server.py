@@ -12,7 +12,7 @@ The only environment variable that is read is uvicorn's FORWARDED_ALLOW_IPS, the
 whose X-Forwarded-For header is trusted.
 
 POST /translate     q (a text, or a list), source (or "auto"), target,
-                    alternatives, format ("text"; "html" has status 400: tags would be damaged),
+                    alternatives, format ("text", "html", "markdown", "srt" or "wrapped"),
                     api_key
 POST /detect        the languages that the text may be in, with their confidence (0 to 100). This, and
                     "auto" with several source languages, needs py3langid:
@@ -22,8 +22,8 @@ GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
 GET  /              a page to translate in a browser (examples/web, if this file is in its repository)
 
 Bodies are JSON or urlencoded forms. Each line of a text is a paragraph and is translated sentence by
-sentence. The result has the same bytes as the output of `translate --document`; it does not depend on
-other requests. Alternative n consists of the n-th best translation of each sentence.
+sentence. The result has the same bytes as the output of `translate --document`, or of `--html` and so
+on; it does not depend on other requests. Alternative n consists of the n-th best translation of each sentence.
 
 Workers translate the waiting sentences of all requests together, in batches of similar length. A
 large request takes turns with the others. Status codes: 400 the request is wrong or a text is too

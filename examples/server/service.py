@@ -22,7 +22,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
-from transformer_h import Error, Status, Terms, join_sentences, split_sentences
+from transformer_h import Document, Error, Status, Terms
 
 PAGE = Path(__file__).resolve().parent.parent / "web"
 PAGE_TYPES = {"index.html": "text/html", "page.css": "text/css", "icon.svg": "image/svg+xml", "page.js": "text/javascript",
@@ -185,31 +185,33 @@ class Server:
 
     # ---- translating ---------------------------------------------------------------------------------
 
-    async def detected(self, text, target=None):
+    async def detected(self, text, target=None, format="text"):
         """Returns (code, confidence) of the languages that may be the text's, the most probable first."""
+        if format != "text":  # without its tags
+            text = "\n".join(Document(text, format).sentences)
         return await asyncio.to_thread(self.languages.detect, text, target)
 
-    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]"):
+    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text"):
         """Returns a list with the translations of each text, the best first: at most 1 + alternatives, and
-        none equal. sources: the language of each text. where: the name of text {} in messages."""
+        none equal. sources: the language of each text. where: the name of text {} in messages. format: one of
+        Document.FORMATS."""
         found = [[] for _ in texts]
         for source in dict.fromkeys(sources):
             rows = [i for i, each in enumerate(sources) if each == source]
             some = await self.translated_from(request, [texts[i] for i in rows], source, target, alternatives,
-                                              lambda i: where.format(rows[i]))
+                                              lambda i: where.format(rows[i]), format)
             for i, translations in zip(rows, some):
                 found[i] = translations
         self.metrics.characters += sum(map(len, texts))
         return found
 
-    async def translated_from(self, request, texts, source, target, alternatives, where):
+    async def translated_from(self, request, texts, source, target, alternatives, where, format):
         by = self.languages.find(source, target)
 
-        # layout[text][line] is a list of sentences
-        layout = [[split_sentences(line) for line in text.split("\n")] for text in texts]
-        counts = [sum(map(len, lines)) for lines in layout]
-        work = Work((by, source, target, alternatives + 1 if alternatives else None),
-                    [sentence for lines in layout for line in lines for sentence in line])
+        documents = [Document(text, format) for text in texts]
+        counts = [len(one.sentences) for one in documents]
+        work = Work((by, source, target, alternatives + 1 if alternatives else None, format != "text"),
+                    [sentence for one in documents for sentence in one.sentences])
         results = await self.done(request, work) if work.left else []
         if isinstance(results, tuple):
             at, error = results
@@ -219,9 +221,8 @@ class Server:
 
         def whole(rank):
             found = iter(results)
-            ranked = (lambda h: h[min(rank, len(h) - 1)].text if h else "") if alternatives else str
-            return ["\n".join(join_sentences([ranked(next(found)) for _ in line]) for line in lines)
-                    for lines in layout]
+            ranked = (lambda h: h[min(rank, len(h) - 1)].text if h else "") if alternatives else lambda text: text
+            return [one.join([ranked(next(found)) for _ in one.sentences]) for one in documents]
 
         return [list(dict.fromkeys(each)) for each in zip(*map(whole, range(alternatives + 1)))]
 

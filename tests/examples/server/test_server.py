@@ -111,6 +111,47 @@ def test_bad_terms(tmp_path, given, message):
     assert (done.returncode, done.stderr) == (1, f"server.py: {message.format(terms)}\n")
 
 
+MARKED = {
+    "html": ["<p>Ich habe <i>gestern ein rotes Buch</i> gekauft.</p>\n<p title=x>Der <b>Hund & die Katze</b>.",
+             "<ul><li>Guten Tag<li>Es <a href='?a&b'>regnet</a></ul>", "a < b & <3", "", "<br>", "Der Hund bellt."],
+    "markdown": ["# Der *Hund*\n\nIch habe [ein Buch](http://a.b) gekauft, `x` und\nein **Haus**."],
+    "srt": ["1\n00:00:01,000 --> 00:00:02,000\n<i>Ich habe ein\nBuch</i> gekauft.\n"],
+    "wrapped": ["> Ich habe gestern ein rotes Buch gekauft,\n> und der Hund bellt.\n"]}
+
+
+def command_line(document, *options):
+    return subprocess.run([TRANSLATE, GERMAN, *map(str, options)], input=document.encode(), check=True,
+                          capture_output=True).stdout.decode()
+
+
+def test_formats_are_the_command_lines(both, tmp_path):
+    expected = {kind: [command_line(one, f"--{kind}") for one in documents] for kind, documents in MARKED.items()}
+    assert "<i>a red book yesterday</i>" in expected["html"][0]
+    found, crew = [], []
+    for kind, documents in [*MARKED.items(), ("text", LINES)] * 4:  # at the same time
+        expected["text"] = translated(LINES)
+        crew.append(threading.Thread(target=lambda kind=kind, documents=documents: found.append(
+            translate(both, documents, format=kind)["translatedText"] == expected[kind])))
+        crew[-1].start()
+    for one in crew:
+        one.join()
+    assert found == [True] * 20
+    assert LibreTranslateAPI(f"http://127.0.0.1:{both}").translate("a <b>Hund</b>", "de", "en")  # text
+    body = "format=html&source=de&target=en&q=%3Cb%3EHund%3C%2Fb%3E"
+    status, _, content = ask(both, "/translate", "POST", body, {"Content-Type": "application/x-www-form-urlencoded"})
+    assert (status, content["translatedText"]) == (200, command_line("<b>Hund</b>", "--html"))
+    tags = '<p class="the best paragraph of this page" title="where is it?">Der Hund bellt.</p>' * 3
+    assert translate(both, tags, source="auto", format="html")["detectedLanguage"]["language"] == "de"
+    long = "<p>Ja.<p>" + "viel " * 600
+    assert post(both, {**GOOD, "q": ["Ja.", long], "format": "html"})[2]["error"].startswith("q[1]: text")
+    terms = tmp_path / "terms.tsv"
+    terms.write_text("Hund\thound & <co>\n", encoding="utf-8")
+    with server("--terms", f"de:en={terms}", "--beam", 2) as (_, port):
+        got = translate(port, MARKED["html"], format="html", alternatives=1)
+        assert got["translatedText"] == [command_line(one, "--html", "--terms", terms, "--beam", 2) for one in MARKED["html"]]
+        assert "hound &amp; &lt;co&gt;" in got["translatedText"][0] and "hound &amp;" in got["alternatives"][5][0].lower()
+
+
 # ---- the page, and what is said of it --------------------------------------------------------------
 
 
@@ -320,7 +361,7 @@ GOOD = {"q": "Ja.", "source": "de", "target": "en"}
     ({"source": "x" * 10 ** 5}, "xxx... is not supported"), ({"source": "\ud800"}, "? is not supported"),
     ({"target": "zh"}, "Chinese (zh) is not available"), ({"source": "en"}, "not available"),
     ({"source": "auto", "target": "fr"}, "fr is not supported"),
-    ({"format": "html"}, "html format is not supported"), ({"format": 1}, "format is not a text"),
+    ({"format": "docx"}, "docx format is not supported: it is one of text html"), ({"format": 1}, "format is not a text"),
     ({"alternatives": -1}, "from 0 to 5"), ({"alternatives": 6}, "from 0 to 5"), ({"alternatives": 1.5}, "from 0"),
     ({"alternatives": True}, "from 0"), ({"alternatives": "x"}, "from 0"), ({"alternatives": "9" * 5000}, "from 0"),
     ({"q": "a" * 50001}, "(50001) exceeds text limit (50000)"), ({"q": [""] * 1025}, "(1025) exceeds"),

@@ -123,17 +123,19 @@ class Document:
     (plain text in wrapped lines). The rules, and the bytes, are those of `translate --document`, `--html` and so on.
     Model.translate_document does both steps."""
 
+    FORMATS = ("text", "html", "markdown", "srt", "wrapped")
+
     def __init__(self, text: str, format: str = "text") -> None:
-        form = _choice("format", format, _FORMS)
+        _choice("format", format, dict.fromkeys(self.FORMATS))
         self.format = format
         self._text = _text("text", text)  # the library has pointers into it
         self._lock = threading.Lock()  # join uses the document's memory
-        if form is None:
+        if format == "text":
             self._lines = [split_sentences(line) for line in text.split("\n")]
             self.sentences = [sentence for line in self._lines for sentence in line]
             return
         self._memory = ffi.from_buffer(self._text)
-        found = lib.th_document_read(form, self._memory, len(self._text))
+        found = lib.th_document_read(getattr(lib, f"MARKUP_{format.upper()}"), self._memory, len(self._text))
         if not found:
             raise Error(lib.TFM_E_MEMORY, "no memory for the document")
         self._document = ffi.gc(found, lib.th_document_free)
@@ -228,9 +230,6 @@ _NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed":
           "prefix_bias": "prefix", "min_alternative_prob": "alternatives", "keep_end": "tokens"}
 _APART = [("sample", other) for other in ("beam", "patience", "stop", "alternatives", "prefix_bias")] + [
     ("n_best", "alternatives"), ("prefix_bias", "alternatives"), ("terms", "tokens"), ("aligned", "tokens")]
-# the formats of Document, as a markup_form; of "text" None
-_FORMS = {"text": None, "html": lib.MARKUP_HTML, "markdown": lib.MARKUP_MARKDOWN, "srt": lib.MARKUP_SRT,
-          "wrapped": lib.MARKUP_WRAPPED}
 
 
 def _with_options(*without: str) -> Callable[[Any], Any]:
