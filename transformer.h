@@ -13524,7 +13524,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - edit_logits in tfm_decode_options: a function of yours that edits logits before each choice.
      - tfm_activate: an activation as a module.
      - A model file may have tensors and metadata of your program: names that begin with extra.
-     - examples/transcribe: speech to text, subtitles and word times with Whisper models.
+     - examples/transcribe: speech to text, subtitles and word times with Whisper models. hearing.h is
+       for your program: from a file or bytes to segments, a window a call.
      - convert.py writes Whisper models with their convolutions, languages, alignment heads and ids, and
        reads the CTranslate2 directories of faster-whisper. Tokens of times give no text.
      - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,

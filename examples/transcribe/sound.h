@@ -6,7 +6,7 @@
        while ((n = sound_read(&s, out, capacity)) > 0) ... n samples from -1 to 1
        sound_close(&s);
 
-   WAV: integers of 8, 16, 24 and 32 bits, floats of 32 and 64 bits, 1 to 64 channels, which are
+   sound_open_memory reads a file that is in memory. WAV: integers of 8, 16, 24 and 32 bits, floats of 32 and 64 bits, 1 to 64 channels, which are
    averaged, and any rate from 1 to 384 kHz. Raw: 16-bit little-endian samples, mono, 16 kHz. The
    file may be a pipe, and the header may give a wrong size: reading ends where the file ends. A
    sample that is not finite counts as 0. Memory does not grow with the length of the sound.
@@ -28,7 +28,9 @@ typedef enum sound_form { SOUND_WAV, SOUND_RAW } sound_form;
 enum { SOUND_RATE = 16000, SOUND_ZEROS = 48, SOUND_CHUNK = 4096, SOUND_CHANNELS = 64 };
 
 typedef struct sound {
-    FILE *file;
+    FILE *file;                /* NULL: the file is in memory */
+    const unsigned char *data; /* what is not yet read of it */
+    size_t size;
     int channels, bytes, is_float; /* bytes: of one sample of one channel */
     int32_t rate;
     uint64_t left; /* bytes of the data chunk that are not yet read */
@@ -45,11 +47,19 @@ static uint32_t sound_u32(const unsigned char *p) {
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static int sound_skip(FILE *f, uint64_t n) {
+/* Reads n bytes, or what is left. Returns how many there were. */
+static size_t sound_bytes(sound *s, void *out, size_t n) {
+    if (s->file) return fread(out, 1, n, s->file);
+    if (n > s->size) n = s->size;
+    if (n) memcpy(out, s->data, n), s->data += n, s->size -= n;
+    return n;
+}
+
+static int sound_skip(sound *s, uint64_t n) {
     char buffer[4096];
     while (n > 0) {
         size_t want = n < sizeof buffer ? (size_t)n : sizeof buffer;
-        if (fread(buffer, 1, want, f) != want) return 0;
+        if (sound_bytes(s, buffer, want) != want) return 0;
         n -= want;
     }
     return 1;
@@ -59,11 +69,11 @@ static int sound_skip(FILE *f, uint64_t n) {
 static const char *sound_read_header(sound *s) {
     unsigned char b[40];
     int kind = 0, bits = 0;
-    if (fread(b, 1, 12, s->file) != 12 || memcmp(b, "RIFF", 4) || memcmp(b + 8, "WAVE", 4))
+    if (sound_bytes(s, b, 12) != 12 || memcmp(b, "RIFF", 4) || memcmp(b + 8, "WAVE", 4))
         return "not a WAV file (ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes one of other formats)";
     for (;;) {
         uint32_t size, n;
-        if (fread(b, 1, 8, s->file) != 8)
+        if (sound_bytes(s, b, 8) != 8)
             return kind ? "the WAV file has no data chunk" : "the WAV file has no fmt chunk";
         size = sound_u32(b + 4);
         if (memcmp(b, "data", 4) == 0) {
@@ -73,11 +83,11 @@ static const char *sound_read_header(sound *s) {
             break;
         }
         if (memcmp(b, "fmt ", 4) != 0) {
-            if (!sound_skip(s->file, (uint64_t)size + (size & 1))) return "the WAV file ends early";
+            if (!sound_skip(s, (uint64_t)size + (size & 1))) return "the WAV file ends early";
             continue;
         }
         n = size < sizeof b ? size : (uint32_t)sizeof b;
-        if (n < 16 || fread(b, 1, n, s->file) != n || !sound_skip(s->file, size - n + (size & 1)))
+        if (n < 16 || sound_bytes(s, b, n) != n || !sound_skip(s, size - n + (size & 1)))
             return "the fmt chunk of the WAV file is too short";
         kind = b[0] | b[1] << 8;
         s->channels = b[2] | b[3] << 8;
@@ -138,15 +148,26 @@ static void sound_close(sound *s) {
     memset(s, 0, sizeof *s);
 }
 
-/* Begins to read. Returns NULL, or what is wrong. The caller keeps the file. */
-static const char *sound_open(sound *s, FILE *file, sound_form form) {
+static const char *sound_begin(sound *s, FILE *file, const void *data, size_t size,
+                               sound_form form) {
     const char *why = NULL;
     memset(s, 0, sizeof *s);
-    s->file = file, s->channels = 1, s->bytes = 2, s->rate = SOUND_RATE, s->left = UINT64_MAX;
+    s->file = file, s->data = (const unsigned char *)data, s->size = size;
+    s->channels = 1, s->bytes = 2, s->rate = SOUND_RATE, s->left = UINT64_MAX;
     if (form == SOUND_WAV) why = sound_read_header(s);
     if (!why && s->rate != SOUND_RATE) why = sound_make_weights(s);
     if (why) sound_close(s);
     return why;
+}
+
+/* Begins to read. Returns NULL, or what is wrong. The caller keeps the file. */
+static const char *sound_open(sound *s, FILE *file, sound_form form) {
+    return sound_begin(s, file, NULL, 0, form);
+}
+
+/* Does the same with the bytes of a file. The caller keeps them. */
+static const char *sound_open_memory(sound *s, const void *data, size_t size, sound_form form) {
+    return sound_begin(s, NULL, data, size, form);
 }
 
 static float sound_sample(const sound *s, const unsigned char *p) {
@@ -177,7 +198,7 @@ static int32_t sound_read_mono(sound *s, float *out, int32_t n) {
         int32_t want = (int32_t)sizeof buffer / frame;
         if (want > n - done) want = n - done;
         if ((uint64_t)want > s->left / (uint64_t)frame) want = (int32_t)(s->left / (uint64_t)frame);
-        want = (int32_t)fread(buffer, (size_t)frame, (size_t)want, s->file);
+        want = (int32_t)(sound_bytes(s, buffer, (size_t)(want * frame)) / (size_t)frame);
         if (want <= 0) break;
         for (i = 0; i < want; i++, done++) {
             float sum = 0;

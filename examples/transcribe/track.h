@@ -1,8 +1,9 @@
-/* track.h: the samples around the present window of a sound, however long the sound is. Needs sound.h,
-   speech.h and interrupts.h before it, and a function track_fail(text) that ends the program.
+/* track.h: the samples around the present window of a sound, however long the sound is. Needs sound.h
+   and speech.h before it.
 
        track t;
-       const char *why = track_open(&t, "speech.wav");
+       track_source source = {"speech.wav", NULL, NULL, 0};
+       const char *why = track_open(&t, &source, NULL, NULL);
        while ((n = track_frames(&t, at, SPEECH_FRAMES)) > 0) {
            ... frames at to at + n - 1 begin at t.x + at * SPEECH_HOP - t.first
            at += n;     the track forgets what is before at
@@ -11,40 +12,55 @@
 #ifndef TRACK_H
 #define TRACK_H
 
+#include "../../tools/common/utf8_files.h"
+
 enum { TRACK_LEAD = SPEECH_SPAN / 2 };
+
+/* Where a sound is: one of these. */
+typedef struct track_source {
+    const char *path; /* a WAV file */
+    FILE *raw;        /* an open file of raw samples, which stays open */
+    const void *data; /* a WAV file in memory */
+    size_t size;
+} track_source;
 
 /* Samples around the present window. Sample p of the sound is number p + TRACK_LEAD here, because TRACK_LEAD
    samples that mirror the beginning stand before it. */
 typedef struct track {
     sound in;
-    FILE *file;
+    FILE *file; /* that track_close closes */
     float *x;
-    int64_t first, n, capacity; /* number of x[0]; samples in x */
-    int64_t total;              /* samples of the sound; -1 until its end is known */
+    int64_t first, n, capacity;    /* number of x[0]; samples in x */
+    int64_t total;                 /* samples of the sound; -1 until its end is known */
+    int (*is_stopped)(void *user); /* nonzero: the sound ends here; NULL: never */
+    void *user;
 } track;
 
-/* Opens a WAV file, or raw samples from standard input if path is "-". Returns NULL, or what is
-   wrong; then too, close the track. */
-static const char *track_open(track *t, const char *path) {
+/* Begins to read a sound. Returns NULL, or what is wrong; then too, close the track. */
+static const char *track_open(track *t, const track_source *from, int (*is_stopped)(void *),
+                              void *user) {
     memset(t, 0, sizeof *t);
-    t->total = -1;
-    t->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    if (!t->file) return "cannot be opened";
+    t->total = -1, t->is_stopped = is_stopped, t->user = user;
     t->n = TRACK_LEAD, t->capacity = 16 * SOUND_CHUNK;
     t->x = (float *)calloc((size_t)t->capacity, sizeof *t->x);
     if (!t->x) return "no memory for the sound";
-    return sound_open(&t->in, t->file, t->file == stdin ? SOUND_RAW : SOUND_WAV);
+    if (from->raw) return sound_open(&t->in, from->raw, SOUND_RAW);
+    if (!from->path) return sound_open_memory(&t->in, from->data, from->size, SOUND_WAV);
+    t->file = utf8_open(from->path, "rb");
+    return t->file ? sound_open(&t->in, t->file, SOUND_WAV) : "cannot be opened";
 }
 
 static void track_close(track *t) {
     sound_close(&t->in);
-    if (t->file && t->file != stdin) fclose(t->file);
+    if (t->file) fclose(t->file);
     free(t->x);
+    memset(t, 0, sizeof *t);
 }
 
 /* Reads until sample number end, or all; forgets samples before number begin. After the last sample
-   come 10 ms of silence, and then TRACK_LEAD samples that mirror these. */
-static void track_fill(track *t, int64_t begin, int64_t end) {
+   come 10 ms of silence, and then TRACK_LEAD samples that mirror these. Returns whether there was
+   memory. */
+static int track_fill(track *t, int64_t begin, int64_t end) {
     int64_t drop = begin - t->first, i;
     if (drop > t->n) drop = t->n;
     if (drop > 0) {
@@ -54,13 +70,13 @@ static void track_fill(track *t, int64_t begin, int64_t end) {
     while (t->total < 0 && t->first + t->n < end) {
         int32_t got, more = (int)SOUND_CHUNK + (int)SPEECH_HOP + (int)TRACK_LEAD;
         if (t->n + more > t->capacity) {
-            t->capacity = 2 * (t->n + more);
-            t->x = (float *)realloc(t->x, (size_t)t->capacity * sizeof *t->x);
-            if (!t->x) track_fail("no memory for the sound");
+            float *x = (float *)realloc(t->x, (size_t)(2 * (t->n + more)) * sizeof *t->x);
+            if (!x) return 0;
+            t->x = x, t->capacity = 2 * (t->n + more);
         }
         got = sound_read(&t->in, t->x + t->n, SOUND_CHUNK);
         t->n += got;
-        if (!got || stopped()) {
+        if (!got || (t->is_stopped && t->is_stopped(t->user))) {
             t->total = t->first + t->n - TRACK_LEAD;
             memset(t->x + t->n, 0, ((int)SPEECH_HOP + (int)TRACK_LEAD) * sizeof *t->x);
             t->n += SPEECH_HOP;
@@ -73,11 +89,12 @@ static void track_fill(track *t, int64_t begin, int64_t end) {
                 t->x[TRACK_LEAD - 1 - i] = t->x[TRACK_LEAD + 1 + i];
         if (t->first + t->n < begin) t->first += t->n, t->n = 0; /* before a worker's part */
     }
+    return 1;
 }
 
-/* Reads the frames from frame at on, at most n, and returns how many there are. */
+/* Reads the frames from frame at on, at most n. Returns how many there are, or -1 without memory. */
 static int64_t track_frames(track *t, int64_t at, int64_t n) {
-    track_fill(t, at * SPEECH_HOP, (at + n - 1) * SPEECH_HOP + SPEECH_SPAN);
+    if (!track_fill(t, at * SPEECH_HOP, (at + n - 1) * SPEECH_HOP + SPEECH_SPAN)) return -1;
     if (t->total >= 0 && t->total / SPEECH_HOP - at < n) n = t->total / SPEECH_HOP - at;
     return n > 0 ? n : 0;
 }

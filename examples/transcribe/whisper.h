@@ -20,7 +20,8 @@ typedef struct whisper_options {
     /* An attempt fails above this compression ratio, or below this mean log-probability. */
     double compression, log_prob, no_speech; /* INFINITY, -INFINITY, INFINITY: no limit */
     int32_t without_times, is_translation;
-    int (*is_stopped)(void);
+    int (*is_stopped)(void *user); /* nonzero: a search ends early; NULL: never */
+    void *user;
 } whisper_options;
 
 /* What was heard in a window. */
@@ -42,6 +43,10 @@ typedef struct whisper {
     int is_probe;
     double probed; /* no-speech probability of the last probe */
 } whisper;
+
+static int whisper_is_stopped(const whisper *w) {
+    return w->options.is_stopped && w->options.is_stopped(w->options.user);
+}
 
 /* Reads the ids that the model file names. */
 static tfm_status whisper_load(whisper *w, const tfm_safetensors *file, const tfm_model *model,
@@ -219,7 +224,7 @@ static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int
         o.beam = w->options.beam, o.length_penalty = 1;
     }
     status = tfm_start(w->session, memory ? &src : NULL, &o, err);
-    while (status == TFM_OK && running && !w->options.is_stopped())
+    while (status == TFM_OK && running && !whisper_is_stopped(w))
         status = tfm_step(w->session, &running, err);
     return status;
 }
@@ -273,7 +278,7 @@ static tfm_status whisper_hear(whisper *w, const tfm_tensor *memory, const int32
             if (now.temperature == 0) break; /* the first is the best by the beam's score */
         }
         if (status == TFM_OK) status = whisper_spell(w, now.ids, now.n, err);
-        if (status != TFM_OK || w->options.is_stopped()) break;
+        if (status != TFM_OK || whisper_is_stopped(w)) break;
         now.compression = whisper_compression(w->text + strspn(w->text, " "));
         failed = now.compression > w->options.compression;
         if (!failed && (!has_plain++ || now.log_prob > best_plain.log_prob)) best_plain = now;

@@ -8,6 +8,8 @@
 #ifndef WORDS_H
 #define WORDS_H
 
+#include <ctype.h>
+
 typedef struct word {
     double begin, end, prob; /* seconds from the beginning of the window */
     int32_t first, n;        /* tokens of the text; a merged word has none */

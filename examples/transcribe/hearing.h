@@ -1,0 +1,322 @@
+/* hearing.h: from a sound to segments of text, window by window. To copy into your program, with the
+   headers that it includes. Needs transformer.h before it.
+
+       hearing h;
+       hearing_options o;
+       track_source sound = {"speech.wav", NULL, NULL, 0};
+       hearing_defaults(&o);
+       status = hearing_load(&h, model, file, 1, o.decoding.beam, 0, &err);  file: the model's
+       if (status == TFM_OK) status = hearing_begin(&h, &o, &sound, &err);
+       while (status == TFM_OK && !h.ended) {
+           status = hearing_next(&h, &err);
+           for (k = 0; status == TFM_OK && k < h.n; k++)
+               if ((status = hearing_spell(&h, k, &err)) == TFM_OK)
+                   printf("%.2f %s\n", h.segments[k].begin, words_trim(h.w.text));
+       }
+       hearing_free(&h);
+
+   A hearing serves one thread. It can hear one sound after the other. */
+#ifndef HEARING_H
+#define HEARING_H
+
+#include "sound.h"
+#include "speech.h"
+#include "track.h"
+#include "whisper.h"
+#include "words.h"
+
+enum { HEARING_QUIET = 10, HEARING_SILENCE = 300 }; /* frames of 10 ms */
+
+/* What the options of transcribe mean, is in its --help. */
+typedef struct hearing_options {
+    /* Here compression 0, log_prob 0 and no_speech 1 mean no limit. */
+    whisper_options decoding;
+    const char *language; /* a code, or "auto" */
+    const char *prompt;   /* text as if heard before the sound */
+    double silence;       /* dB; 0: everything is heard */
+    int with_words, no_previous;
+} hearing_options;
+
+typedef struct hearing {
+    whisper w; /* w.text has what hearing_spell has spelled */
+    speech s;
+    track t;
+    hearing_options o;
+    track_source source;
+    int64_t from, to; /* frames of the sound that are heard */
+    float loudest;    /* value of the whole sound; -INFINITY: each window has its own */
+    int64_t seek;     /* the frame that is heard next */
+    int ended;
+    /* The last window: where it began, what was heard, its segments and words. */
+    int64_t began;
+    whisper_text heard;
+    whisper_segment *segments; /* [n]; none is empty */
+    int32_t n;
+    words *found;
+    /* From window to window */
+    int32_t history[2 * WHISPER_TOKENS], n_history;
+    double last_end;
+    float *mel, *embeddings; /* scratch */
+} hearing;
+
+/* Fills in the defaults of transcribe. */
+static void hearing_defaults(hearing_options *o) {
+    static const double temperatures[] = {0, 0.2, 0.4, 0.6, 0.8, 1};
+    memset(o, 0, sizeof *o);
+    o->language = "auto", o->prompt = "", o->silence = -60;
+    o->decoding.beam = o->decoding.best_of = 5;
+    o->decoding.compression = 2.4, o->decoding.log_prob = -1, o->decoding.no_speech = 0.6;
+    memcpy(o->decoding.temperatures, temperatures, sizeof temperatures);
+    o->decoding.n_temperatures = sizeof temperatures / sizeof *temperatures;
+}
+
+static tfm_status hearing_fail(tfm_error *err, tfm_status status, const char *what,
+                               const char *why) {
+    snprintf(err->text, sizeof err->text, "%s%s", what, why);
+    return err->status = status;
+}
+
+static void hearing_free(hearing *h) {
+    track_close(&h->t);
+    speech_free(&h->s);
+    tfm_session_free(h->w.session);
+    free(h->w.text), free(h->mel), free(h->embeddings), free(h->segments), free(h->found);
+    memset(h, 0, sizeof *h);
+}
+
+/* Loads from the model file what hears. beam is the most hypotheses and samples of any sound. fast
+   makes the encoder's attention BF16 and the KV cache F16. On failure there is nothing to free. */
+static tfm_status hearing_load(hearing *h, const tfm_model *model, const tfm_safetensors *file,
+                               int32_t threads, int32_t beam, int fast, tfm_error *err) {
+    const tfm_config *c = tfm_model_config(model);
+    tfm_session_options limits;
+    tfm_status status;
+    memset(h, 0, sizeof *h), memset(&limits, 0, sizeof limits);
+    limits.max_source = SPEECH_POSITIONS, limits.max_target = WHISPER_TOKENS;
+    limits.max_beam = beam, limits.threads = threads;
+    if (fast) limits.encoder_attention = TFM_BF16, limits.cache = TFM_F16;
+    status = speech_load(&h->s, file, err);
+    if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
+    if (status == TFM_OK &&
+        (h->s.width != c->d_input || c->max_source_positions < SPEECH_POSITIONS ||
+         c->max_target_positions < WHISPER_TOKENS))
+        status = hearing_fail(err, TFM_E_TENSOR, "the convolutions do not fit to the encoder", "");
+    if (status == TFM_OK) status = tfm_session_create(&h->w.session, model, &limits, err);
+    if (status == TFM_OK) {
+        h->mel = (float *)malloc((size_t)(SPEECH_FRAMES * h->s.mels) * sizeof(float));
+        h->embeddings = (float *)malloc((size_t)(SPEECH_POSITIONS * h->s.width) * sizeof(float));
+        h->segments = (whisper_segment *)malloc(WHISPER_TOKENS * sizeof *h->segments);
+        h->found = (words *)calloc(1, sizeof *h->found);
+        if (!h->mel || !h->embeddings || !h->segments || !h->found)
+            status = hearing_fail(err, TFM_E_MEMORY, "no memory for a window", "");
+    }
+    if (status != TFM_OK) hearing_free(h);
+    return status;
+}
+
+/* Gives the history the tokens of a text that counts as heard before the sound. */
+static tfm_status hearing_prompt(hearing *h, const char *prompt, tfm_error *err) {
+    size_t length = strlen(prompt) + 2, room = 64 * length + 1024;
+    char *text = (char *)malloc(length), *scratch = (char *)malloc(room);
+    tfm_arena arena = tfm_arena_make(scratch, room);
+    tfm_status status = TFM_E_MEMORY;
+    if (text && scratch) {
+        snprintf(text, length, " %s", words_trim(prompt));
+        status = tfm_tokenize_target(h->w.model, text, strlen(text), TFM_FORM_TEXT, h->history,
+                                     WHISPER_TOKENS, &h->n_history, &arena, err);
+    } else {
+        hearing_fail(err, status, "no memory for the prompt", "");
+    }
+    free(text), free(scratch);
+    return status;
+}
+
+/* Opens the source again. */
+static tfm_status hearing_open(const hearing *h, track *t, tfm_error *err) {
+    char name[160];
+    const whisper_options *w = &h->o.decoding;
+    const char *why = track_open(t, &h->source, w->is_stopped, w->user);
+    if (!why) return TFM_OK;
+    track_close(t);
+    snprintf(name, sizeof name, "%.150s%s", h->source.path ? h->source.path : "",
+             h->source.path ? ": " : "");
+    return hearing_fail(err, TFM_E_IO, name, why);
+}
+
+/* Begins to hear a sound. Its texts stay with the caller until the last window. The names of options
+   and source are copied; what their pointers point to has to remain. */
+static tfm_status hearing_begin(hearing *h, const hearing_options *options,
+                                const track_source *source, tfm_error *err) {
+    const tfm_config *c = tfm_model_config(h->w.model);
+    whisper_options *w = &h->w.options;
+    int is_auto = strcmp(options->language, "auto") == 0;
+    tfm_status status = TFM_OK;
+    err->text[0] = 0;
+    track_close(&h->t);
+    h->o = *options, h->source = *source, *w = options->decoding;
+    if (!(w->compression > 0)) w->compression = INFINITY;
+    if (!(w->log_prob < 0)) w->log_prob = -INFINITY;
+    if (!(w->no_speech < 1)) w->no_speech = INFINITY;
+    h->from = h->seek = h->began = 0, h->to = INT64_MAX / SPEECH_HOP / 2;
+    h->loudest = -INFINITY, h->last_end = 0;
+    h->n = h->n_history = h->w.language = 0, h->ended = 1;
+    if (c->n_languages && !is_auto)
+        status = tfm_language_find(h->w.model, options->language, &h->w.language, err);
+    if (!c->n_languages && (w->is_translation || !(is_auto || !strcmp(options->language, "en"))))
+        status = hearing_fail(err, TFM_E_ARGUMENT, "the model hears English alone", "");
+    if (status == TFM_OK && *options->prompt) status = hearing_prompt(h, options->prompt, err);
+    if (status == TFM_OK) status = hearing_open(h, &h->t, err);
+    h->ended = status != TFM_OK;
+    return status;
+}
+
+/* Finds the loudest value of a whole sound, and where quiet places divide it into n parts, one for
+   each hearing of all, which have begun the same sound. Without it, each window is scaled by its
+   own loudest value: so it is for samples that come from a pipe. */
+static tfm_status hearing_survey(hearing **all, int n, tfm_error *err) {
+    hearing *h = all[0];
+    int64_t at = 0, total, size, i, k, n_powers = 0, capacity = 0;
+    float *powers = NULL;
+    track t;
+    tfm_status status = hearing_open(h, &t, err);
+    if (status != TFM_OK) return status;
+    while ((size = track_frames(&t, at, SPEECH_FRAMES)) > 0 || at == 0) {
+        if (size < 0) break;
+        if (size < SPEECH_FRAMES) size++; /* of the silence after the end */
+        status = speech_mel(&h->s, t.x + at * SPEECH_HOP - t.first, size, h->mel, &h->loudest, err);
+        for (i = 0; n > 1 && i < size - HEARING_QUIET; i += HEARING_QUIET) {
+            double sum = 0;
+            for (k = 0; k < HEARING_QUIET; k++) sum += track_power(&t, at + i + k);
+            if (n_powers == capacity) {
+                float *more;
+                capacity = 2 * capacity + 1024;
+                more = (float *)realloc(powers, (size_t)capacity * sizeof *powers);
+                if (!more) status = TFM_E_MEMORY;
+                if (!more) break;
+                powers = more;
+            }
+            powers[n_powers++] = (float)sum;
+        }
+        at += size;
+        if (status != TFM_OK || size < SPEECH_FRAMES || whisper_is_stopped(&h->w)) break;
+    }
+    total = t.total >= 0 ? t.total / SPEECH_HOP : at;
+    for (k = 0; k < n; k++) { /* the quietest tenth of a second, at most 15 s from an equal share */
+        int64_t middle = n_powers * k / n, best = middle;
+        for (i = middle - 150; k > 0 && i <= middle + 150; i++)
+            if (i > 0 && i < n_powers && powers[i] < powers[best]) best = i;
+        all[k]->loudest = h->loudest;
+        all[k]->from = all[k]->seek = k ? best * HEARING_QUIET : 0, all[k]->to = total;
+        if (k && all[k]->from < all[k - 1]->from) all[k]->from = all[k]->seek = all[k - 1]->from;
+        if (k) all[k - 1]->to = all[k]->from;
+    }
+    free(powers);
+    track_close(&t);
+    if (size < 0 || (status == TFM_E_MEMORY && !err->text[0]))
+        status = hearing_fail(err, TFM_E_MEMORY, "no memory for the sound", "");
+    return status;
+}
+
+/* Returns the code of the language that is heard, or NULL for a model without languages. */
+static const char *hearing_language(const hearing *h) {
+    const tfm_config *c = tfm_model_config(h->w.model);
+    int32_t k;
+    for (k = 0; k < c->n_languages; k++)
+        if (c->languages[k].id == h->w.language) return c->languages[k].code;
+    return NULL;
+}
+
+/* Spells segment k into h->w.text. */
+static tfm_status hearing_spell(hearing *h, int32_t k, tfm_error *err) {
+    const whisper_segment *s = &h->segments[k];
+    return whisper_spell(&h->w, h->heard.ids + s->first, s->n, err);
+}
+
+/* Encodes the window of size frames at h->seek. */
+static tfm_status hearing_encode(hearing *h, int64_t size, tfm_error *err) {
+    int64_t M = h->s.mels;
+    float loudest = h->loudest;
+    tfm_tensor input =
+        tfm_tensor_3d(h->embeddings, TFM_F32, 1, SPEECH_POSITIONS, (int64_t)h->s.width);
+    tfm_batch src = {NULL, NULL, 1, SPEECH_POSITIONS, NULL, NULL};
+    tfm_status status =
+        speech_mel(&h->s, h->t.x + h->seek * SPEECH_HOP - h->t.first, size, h->mel, &loudest, err);
+    if (status != TFM_OK) return status;
+    speech_scale(h->mel, size * M, loudest);
+    memset(h->mel + size * M, 0, (size_t)((SPEECH_FRAMES - size) * M) * sizeof *h->mel);
+    status = speech_convolve(&h->s, h->mel, h->embeddings, err);
+    src.embeddings = &input;
+    return status == TFM_OK ? tfm_encode(h->w.session, &src, err) : status;
+}
+
+/* Cuts what was heard in a window of size frames into segments, finds their words, and keeps the
+   tokens as the history of the next window. Moves h->seek on. */
+static tfm_status hearing_cut(hearing *h, int64_t size, tfm_error *err) {
+    whisper *w = &h->w;
+    int32_t n, k, m, plain[WHISPER_TOKENS];
+    int ends;
+    double usual;
+    int64_t moved = whisper_cut(w, &h->heard, h->seek, size, h->segments, &n, &ends);
+    tfm_status status = TFM_OK;
+    h->found->n = 0;
+    if (h->o.with_words) {
+        for (k = m = 0; k < h->segments[n - 1].first + h->segments[n - 1].n; k++)
+            if (h->heard.ids[k] < w->end) plain[m++] = h->heard.ids[k];
+        status = words_find(w, NULL, plain, m, (int32_t)(size / 2), h->found, &usual, err);
+        if (status != TFM_OK) return status;
+        h->last_end =
+            words_place(h->found, h->segments, n, w, &h->heard, h->seek, usual, h->last_end);
+        if (!ends && h->found->n && h->last_end > (double)h->seek * 0.01)
+            moved = (int64_t)(h->last_end * 100 + 0.5) - h->seek;
+    }
+    for (k = 0; k < n && status == TFM_OK; k++) {
+        whisper_segment s = h->segments[k];
+        status = hearing_spell(h, k, err);
+        if (status != TFM_OK || s.begin == s.end || !*words_trim(w->text)) continue;
+        h->segments[h->n++] = s;
+        memcpy(h->history + h->n_history, h->heard.ids + s.first, (size_t)s.n * sizeof *h->history);
+        h->n_history += s.n;
+        if (h->n_history >= WHISPER_TOKENS) {
+            memmove(h->history, h->history + h->n_history - WHISPER_TOKENS / 2,
+                    WHISPER_TOKENS / 2 * sizeof *h->history);
+            h->n_history = WHISPER_TOKENS / 2;
+        }
+    }
+    if (h->o.no_previous || h->heard.temperature > 0.5) h->n_history = 0;
+    h->seek += moved > 0 ? moved : size;
+    return status;
+}
+
+/* Hears the next window: h->n segments, which may be 0. At the end of the sound, or if is_stopped
+   says so, there are none and h->ended becomes 1. */
+static tfm_status hearing_next(hearing *h, tfm_error *err) {
+    double floor = pow(10, h->o.silence / 10);
+    int64_t size, i;
+    tfm_status status;
+    err->text[0] = 0, h->n = 0;
+    while (!h->ended && h->seek < h->to && !whisper_is_stopped(&h->w) &&
+           (size = track_frames(&h->t, h->seek, SPEECH_FRAMES)) != 0) {
+        if (size < 0) return hearing_fail(err, TFM_E_MEMORY, "no memory for the sound", "");
+        if (size > h->to - h->seek) size = h->to - h->seek;
+        for (i = 0; h->o.silence < 0 && i < size && track_power(&h->t, h->seek + i) < floor;) i++;
+        if (i >= HEARING_SILENCE) { /* to shortly before something is heard */
+            h->seek += i < size ? i - 20 : size;
+            continue;
+        }
+        h->began = h->seek;
+        status = hearing_encode(h, size, err);
+        if (status == TFM_OK)
+            status = whisper_hear(&h->w, NULL, h->history, h->n_history, &h->heard, err);
+        if (status != TFM_OK || whisper_is_stopped(&h->w)) {
+            h->ended = 1;
+            return status;
+        }
+        if (!whisper_is_silent(&h->w, &h->heard)) return hearing_cut(h, size, err);
+        h->seek += size;
+        return TFM_OK;
+    }
+    h->ended = 1;
+    return TFM_OK;
+}
+
+#endif
