@@ -13550,6 +13550,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - Python: translate_document(text, "html"), and "markdown", "srt" and "wrapped": the bytes of
        translate --html and so on. Document has the sentences, and puts translations into the document.
        The server has the same formats: format=html, which had status 400.
+     - server.py has DeepL's paths too, with glossaries: DeepL's client works with it. Two models make the
+       way between languages that no model translates, and codes of languages match in any form.
      - server.py finds out which language a text is in, with pip install './tools/python[detect]'; in
        Python that is detect_language.
      Faster

@@ -31,13 +31,14 @@ class LibreTranslate:
     async def translate(self, request):
         given = await self.server.parameters(request)
         texts, one = self.server.texts(given, "q")
-        source, target, kind = (word(given, "source"), word(given, "target"),
+        source, target, kind = (word(given, "source"), self.languages.code(word(given, "target")),
                                 word(given, "format", "text"))
         if kind not in Document.FORMATS:
             raise Refused(400, f"{cut(kind)} format is not supported: it is one of {' '.join(Document.FORMATS)}")
         alternatives = self.alternatives(given)
         detected = [(await self.server.detected(text, target, kind))[0] for text in texts] if source == "auto" else None
         if detected is None:
+            source = self.languages.code(source)
             self.languages.find(source, target)  # refuses bad languages, even if there is no text
         sources = [code for code, _ in detected] if detected else [source] * len(texts)
         found = await self.server.translated(request, texts, sources, target, alternatives, "q" if one else "q[{}]",
@@ -47,6 +48,9 @@ class LibreTranslate:
             content["alternatives"] = [each[1:] for each in found]
         if detected:
             content["detectedLanguage"] = self.candidates(detected)
+        ways = [self.languages.through(each, target) for each in sources]
+        if any(ways):
+            content["way"] = ways
         return answer({key: each[0] for key, each in content.items()} if one else content)
 
     def alternatives(self, given):

@@ -112,12 +112,12 @@ class Queue:
                 self.loop.call_soon_threadsafe(self.deliver, live, results)
 
     def translate(self, batch):
-        translator, source, target, n_best, aligned = batch[0][0].key
+        translator, source, target, n_best, aligned, terms = batch[0][0].key
         beam = self.options.beam
         return translator.model.translate(
             [work.sentences[i] for work, i in batch], batch=self.options.batch, on_error="return",
             max_source=self.options.max_source, beam=beam and max(beam, n_best or 1), n_best=n_best,
-            terms=translator.terms.get((source, target)), aligned=aligned, **translator.told(source, target))
+            terms=terms or translator.terms.get((source, target)), aligned=aligned, **translator.told(source, target))
 
     @staticmethod
     def deliver(batch, results):

@@ -3,6 +3,7 @@
 import re
 
 from transformer_h import Model, detect_language
+from transformer_h.detecting import base_language
 
 NAMES = dict(pair.split("=") for pair in (
     "ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish "
@@ -50,16 +51,25 @@ class Translator:
 
 
 class Languages:
-    """Finds the translator for a pair of languages: the first that was given, if there are several."""
+    """Finds the way from a language to another: the first translator that was given for the pair; or two
+    translators, if none translates the pair."""
 
     def __init__(self, translators):
-        self.into = {}  # source: {target: translator}
+        self.into = {}  # source: {target: [(translator, its source, its target), one or two of them]}
         for one in translators:
             for source in one.sources:
                 pairs = self.into.setdefault(source, {})
                 for code in one.targets:
                     if code != source:
-                        pairs.setdefault(code, one)
+                        pairs.setdefault(code, [(one, source, code)])
+        direct = {source: dict(pairs) for source, pairs in self.into.items()}
+        for source, pairs in direct.items():
+            if all(code in pairs or code == source for targets in direct.values() for code in targets):
+                continue
+            for middle in sorted(pairs, key=lambda code: base_language(code) != "en"):  # through English, if possible
+                for code, second in direct.get(middle, {}).items():
+                    if code != source:
+                        self.into[source].setdefault(code, pairs[middle] + second)
         self.codes = dict.fromkeys(self.into)
         self.codes.update((code, None) for pairs in self.into.values() for code in pairs)
         self.detects = True
@@ -71,6 +81,16 @@ class Languages:
     def list(self):
         return [{"code": code, "name": name(code), "targets": list(self.into.get(code, ()))}
                 for code in self.codes]
+
+    def code(self, given):
+        """Returns the models' code of a language: "deu_Latn" or "de" of "DE-AT", if a model has it. A code
+        that no model has is returned as it is."""
+        if given in self.codes:
+            return given
+        plain, written = given.lower().replace("_", "-"), script(given)
+        same = [code for code in self.codes if base_language(code) == base_language(given) and
+                (not written or script(code) in (None, written))]
+        return min(same, key=lambda code: code.lower().replace("_", "-") != plain, default=given)
 
     def detect(self, text, target=None):
         """Returns (code, confidence from 0 to 100) of the languages that may be the text's, the most
@@ -99,9 +119,20 @@ class Languages:
                                f"from {name(source)} ({source})")
         return found
 
+    def through(self, source, target):
+        """Returns the codes on the way from one language to another, if there is one between them."""
+        way = self.find(source, target)
+        return [source, *(target for _, _, target in way)] if len(way) > 1 else None
+
 
 def name(code):
-    return NAMES.get(re.split("[-_]", code)[0], code)
+    return NAMES.get(base_language(code), code)
+
+
+def script(code):
+    """Returns "hant" of "zh-Hant"."""
+    found = re.search(r"[-_]([a-z]{4})(?![a-z])", code.lower())
+    return found and found[1]
 
 
 def cut(text):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A translation server with the API of LibreTranslate, so clients of LibreTranslate can use it.
+"""A translation server with the APIs of LibreTranslate and DeepL, so their clients can use it.
 
     pip install ./tools/python -r tools/requirements-server.txt
     python examples/server/server.py de:en=examples/models/de-en.safetensors
@@ -13,11 +13,12 @@ whose X-Forwarded-For header is trusted.
 
 POST /translate     q (a text, or a list), source (or "auto"), target,
                     alternatives, format ("text", "html", "markdown", "srt" or "wrapped"),
-                    api_key
+                    api_key; if the way leads through another language, the response has it as "way"
 POST /detect        the languages that the text may be in, with their confidence (0 to 100). This, and
                     "auto" with several source languages, needs py3langid:
                     pip install './tools/python[detect]'. A single source language has confidence 0,
                     because the text is not examined.
+/v2/translate, /v2/languages, /v2/usage, /v2/glossaries, /v3/glossaries: DeepL's (see api_deepl.py)
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
 GET  /              a page to translate in a browser (examples/web, if this file is in its repository)
 
@@ -36,7 +37,8 @@ Internet, run it behind a proxy with TLS.
 
 The other files: models.py finds the model for a pair of languages; batches.py translates the sentences of
 all requests together; service.py reads, checks and answers requests; api_libretranslate.py has
-LibreTranslate's paths; metrics.py counts; protocol.py limits connections; log.py writes messages.
+LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
+connections; log.py writes messages.
 """
 
 import argparse
@@ -47,6 +49,7 @@ import signal
 
 try:
     import uvicorn
+    from api_deepl import DeepL
     from api_libretranslate import LibreTranslate
     from log import Log
     from protocol import Protocol
@@ -97,6 +100,8 @@ def arguments():
     option("--connections", 1000, "most connections at a time; more get status 503 (default %(default)s)")
     option("--api-keys", None, "file with one key per line; requests must have one of the keys "
            "(default: none needed)", str)
+    option("--glossaries", None, "folder in which DeepL's glossaries are kept (default: in memory)", str)
+    option("--glossary-limit", 10 << 20, "most bytes of all glossaries (default %(default)s)")
     parser.add_argument("--log", action="store_true",
                         help="write a line to standard error for each request: time, client, path, status, duration")
     parser.add_argument("--cors", action="append", metavar="ORIGIN",
@@ -121,7 +126,10 @@ def main():
     logging.basicConfig(handlers=[Log()])
     logging.captureWarnings(True)
     server = Server(options)
-    app = server.app(LibreTranslate(server).handlers())
+    try:
+        app = server.app((*LibreTranslate(server).handlers(), *DeepL(server).handlers()))
+    except (ValueError, OSError) as e:
+        raise SystemExit(f"server.py: {e}") from None
     Protocol.patience = options.read_timeout
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end
         signal.signal(each, lambda *_: None)

@@ -50,9 +50,10 @@ class Server:
         if not stated:
             raise ValueError(f"--terms {argument}: expected SOURCE:TARGET=FILE, as in de:en=terms.tsv")
         source, target, path = stated.groups()
-        translator = self.languages.into.get(source, {}).get(target)
-        if not translator:
+        way = self.languages.into.get(source, {}).get(target, ())
+        if len(way) != 1:
             raise ValueError(f"--terms {argument}: no model translates from {source} to {target}")
+        translator = way[0][0]
         if (source, target) in translator.terms:
             raise ValueError(f"--terms {argument}: {source}:{target} has a file already")
         translator.terms[source, target] = Terms(path)
@@ -72,10 +73,10 @@ class Server:
         handlers = (*handlers, ("/metrics", "GET", self.report), ("/models.json", "GET", models),
                     *((path, "GET", file) for path in files))
         cors = Middleware(
-            CORSMiddleware, allow_origins=self.options.cors, allow_methods=["GET", "POST"],
+            CORSMiddleware, allow_origins=self.options.cors, allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"], expose_headers=["Retry-After"], max_age=86400)
         return Starlette(
-            routes=[Route(path, self.answered(run), methods=[method])
+            routes=[Route(path, self.answered(path, run), methods=[method])
                     for path, method, run in handlers],
             middleware=[cors] if self.options.cors else [], lifespan=self.lifespan,
             exception_handlers={HTTPException: self.no_route})
@@ -86,28 +87,27 @@ class Server:
         yield
         self.queue.close()
 
-    def answered(self, handler):
+    def answered(self, path, handler):
         async def run(request):
             began = time.perf_counter()
             self.metrics.active += 1
             try:
                 response = await handler(request)
             except Refused as e:
-                response = answer({"error": e.message}, e.status, e.retry_after)
+                response = failure(request, e.message, e.status, e.retry_after)
             except ClientDisconnect:
-                response = answer({"error": "the client has left"}, 499)
+                response = failure(request, "the client has left", 499)
             finally:
                 self.metrics.active -= 1
             spent = time.perf_counter() - began
-            # not request.url, because the client's Host header is a part of it
-            self.metrics.request(request.scope["path"], response.status_code, spent)
+            self.metrics.request(path, response.status_code, spent)
             self.log(request, response.status_code, spent)
             return response
         return run
 
     async def no_route(self, request, error):
         self.log(request, error.status_code, 0)
-        return answer({"error": error.detail}, error.status_code)
+        return failure(request, error.detail, error.status_code)
 
     def log(self, request, status, seconds):
         """Writes a line about a request that was answered, without its text and query."""
@@ -149,7 +149,7 @@ class Server:
         if not isinstance(more, dict):
             raise Refused(400, "the body is not a JSON object")
         given.update(more)
-        self.admit(request.client.host if request.client else "", given.get("api_key"))
+        self.admit(request.client.host if request.client else "", key_of(request, given))
         return given
 
     def admit(self, client, key):
@@ -191,40 +191,49 @@ class Server:
             text = "\n".join(Document(text, format).sentences)
         return await asyncio.to_thread(self.languages.detect, text, target)
 
-    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text"):
+    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None):
         """Returns a list with the translations of each text, the best first: at most 1 + alternatives, and
         none equal. sources: the language of each text. where: the name of text {} in messages. format: one of
-        Document.FORMATS."""
+        Document.FORMATS. terms: the Terms of each source, if the request has some."""
         found = [[] for _ in texts]
         for source in dict.fromkeys(sources):
             rows = [i for i, each in enumerate(sources) if each == source]
             some = await self.translated_from(request, [texts[i] for i in rows], source, target, alternatives,
-                                              lambda i: where.format(rows[i]), format)
+                                              lambda i: where.format(rows[i]), format, (terms or {}).get(source))
             for i, translations in zip(rows, some):
                 found[i] = translations
         self.metrics.characters += sum(map(len, texts))
         return found
 
-    async def translated_from(self, request, texts, source, target, alternatives, where, format):
-        by = self.languages.find(source, target)
+    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms):
+        *before, last = self.languages.find(source, target)
+        documents, aligned = [Document(text, format) for text in texts], format != "text"
+        sentences = [sentence for one in documents for sentence in one.sentences]
 
-        documents = [Document(text, format) for text in texts]
-        counts = [len(one.sentences) for one in documents]
-        work = Work((by, source, target, alternatives + 1 if alternatives else None, format != "text"),
-                    [sentence for one in documents for sentence in one.sentences])
-        results = await self.done(request, work) if work.left else []
-        if isinstance(results, tuple):
-            at, error = results
-            text = bisect_right(list(accumulate(counts)), at)
-            raise Refused(503 if error.status == Status.E_MEMORY else 400, f"{where(text)}: {error.message}")
-        self.metrics.sentences += len(results)
+        async def run(step, sentences, n_best=None, terms=None):
+            work = Work((*step, n_best, aligned, terms), sentences)
+            results = await self.done(request, work) if work.left else []
+            if isinstance(results, tuple):
+                at, error = results
+                text = bisect_right(list(accumulate(len(one.sentences) for one in documents)), at)
+                raise Refused(503 if error.status == Status.E_MEMORY else 400, f"{where(text)}: {error.message}")
+            self.metrics.sentences += len(results)
+            return results
 
-        def whole(rank):
+        def joined(results):
             found = iter(results)
-            ranked = (lambda h: h[min(rank, len(h) - 1)].text if h else "") if alternatives else lambda text: text
-            return [one.join([ranked(next(found)) for _ in one.sentences]) for one in documents]
+            return [one.join([next(found) for _ in one.sentences]) for one in documents]
 
-        return [list(dict.fromkeys(each)) for each in zip(*map(whole, range(alternatives + 1)))]
+        for step in before:  # through another language: the bytes of translate with two models
+            sentences = await run(step, sentences)
+            if aligned:  # tags are placed by the alignment of each model in turn
+                documents = [Document(text, format) for text in joined(sentences)]
+                sentences = [sentence for one in documents for sentence in one.sentences]
+        results = await run(last, sentences, alternatives + 1 if alternatives else None, terms)
+        if not alternatives:
+            return [[text] for text in joined(results)]
+        ranks = ([h[min(rank, len(h) - 1)].text if h else "" for h in results] for rank in range(alternatives + 1))
+        return [list(dict.fromkeys(each)) for each in zip(*map(joined, ranks))]
 
     async def done(self, request, work):
         """Waits for the results of a work and returns them. If the client leaves or the time is over,
@@ -253,6 +262,18 @@ def answer(content, status=200, retry_after=None):
     if status in (408, 413):
         headers["Connection"] = "close"  # because the rest of the body is not read
     return Response(data, status, headers, "application/json")
+
+
+def failure(request, message, status, retry_after=None):
+    """DeepL's paths name the message in another way than LibreTranslate's."""
+    is_deepl = request.scope["path"].startswith(("/v2/", "/v3/"))
+    return answer({"message" if is_deepl else "error": message}, status, retry_after)
+
+
+def key_of(request, given):
+    """Returns the API key of a request: LibreTranslate's parameter, or DeepL's header or parameter."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme == "DeepL-Auth-Key" else given.get("auth_key", given.get("api_key"))
 
 
 def form(text):

@@ -275,6 +275,67 @@ def test_auto(german, both):
     assert status == 400 and content["error"].startswith("q[3]: ")
 
 
+def copied(path, change):
+    """Writes a copy of the German model with another config, and returns its path."""
+    data = GERMAN.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    parsed = json.loads(data[8:8 + size])
+    config = json.loads(parsed["__metadata__"]["transformer.config"])
+    config.update(change)
+    parsed["__metadata__"]["transformer.config"] = json.dumps(config)
+    text = json.dumps(parsed).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
+    return path
+
+
+def through(options, text, *models):
+    """Returns the output of translate with two models, without the line end that the text does not have."""
+    done = subprocess.run([TRANSLATE, *models, *options], input=text.encode(), capture_output=True, check=True)
+    return done.stdout.decode().removesuffix("" if text.endswith("\n") else "\n")
+
+
+def test_a_way_through_another_language():
+    """The second model is the Chinese one: what it makes of English does not matter here, only that it is used."""
+    with server(models=(f"de:en={GERMAN}", f"fr:en={GERMAN}", f"fr:zh={GERMAN}", f"en:zh={CHINESE}", f"zh:it={GERMAN}")) as (_, port):
+        listed = {one["code"]: one["targets"] for one in ask(port, "/languages")[2]}
+        assert listed == {"de": ["en", "zh"], "fr": ["en", "zh", "it"], "en": ["zh", "it"], "zh": ["it"], "it": []}
+        found = translate(port, TEXT, target="zh")
+        assert found == {"translatedText": through(["--document"], TEXT, GERMAN, CHINESE), "way": ["de", "en", "zh"]}
+        found = translate(port, [*LINES, ""], target="zh", alternatives=1)
+        assert len(found["alternatives"]) == len(LINES) + 1 and found["way"] == [["de", "en", "zh"]] * (len(LINES) + 1)
+        assert LibreTranslateAPI(f"http://127.0.0.1:{port}").translate(TEXT, "de", "zh") == through(
+            ["--document"], TEXT, GERMAN, CHINESE)
+        page = "<p>Ich habe ein <b>Haus</b> am See.</p>"
+        assert translate(port, page, target="zh", format="html")["translatedText"] == through(
+            ["--html"], through(["--html"], page, GERMAN), CHINESE)
+        assert "way" not in translate(port, "Ja.", source="fr", target="zh")
+        mixed = translate(port, [LINES[0], "Je ne sais pas."], source="auto", target="zh")
+        assert mixed["way"] == [["de", "en", "zh"], None]
+        status, _, content = post(port, {**GOOD, "q": ["Ja.", "viel " * 600], "target": "zh"})
+        assert status == 400 and content["error"].startswith("q[1]: ")
+        deepl = {"text": ["Ja."], "source_lang": "DE", "target_lang": "ZH"}
+        assert post(port, deepl, "/v2/translate")[2]["translations"][0]["way"] == ["de", "en", "zh"]
+        content = post(port, {"name": "g", "source_lang": "de", "target_lang": "zh", "entries": "a\tb", "entries_format": "tsv"},
+                       "/v2/glossaries")[2]
+        assert content == {"message": "glossaries need a model from de to zh: the way leads through en"}
+
+
+def test_codes_of_languages(tmp_path):
+    model = copied(tmp_path / "model", {"languages": {"deu_Latn": 300, "eng_Latn": 301, "zho_Hans": 302, "zho_Hant": 303, "pt_BR": 304},
+                                        "src_language": "source", "tgt_language": "forced"})
+    with server(models=[model]) as (_, port):
+        assert [one["name"] for one in ask(port, "/languages")[2]] == ["German", "English", "Chinese", "Chinese", "Portuguese"]
+        expected = {to: translate(port, "Ja.", source="deu_Latn", target=to) for to in ("eng_Latn", "zho_Hans", "zho_Hant", "pt_BR")}
+        for source in ("de", "DE", "de-AT", "deu", "DEU_latn", "de_DE"):
+            assert translate(port, "Ja.", source=source, target="en-GB") == expected["eng_Latn"]
+        for to, code in (("zh", "zho_Hans"), ("zh-Hant", "zho_Hant"), ("ZH-HANS", "zho_Hans"), ("pt", "pt_BR")):
+            assert translate(port, "Ja.", source="de", target=to) == expected[code]
+        assert translate(port, "Ich weiß es nicht.", source="auto", target="en")["detectedLanguage"]["language"] == "deu_Latn"
+        for to in ("fr", "zh-Latn", "en-Cyrl", "x", "-"):
+            assert post(port, {**GOOD, "target": to})[2]["error"] == f"{to} is not supported"
+
+
 def test_without_the_detector(tmp_path):
     program = tmp_path / "server.py"
     program.write_text("import sys\nsys.modules['py3langid'] = sys.modules['py3langid.langid'] = None\n"
@@ -290,16 +351,8 @@ def test_without_the_detector(tmp_path):
 
 
 def test_a_model_of_several_languages(tmp_path):
-    data = GERMAN.read_bytes()
-    size = int.from_bytes(data[:8], "little")
-    parsed = json.loads(data[8:8 + size])
-    config = json.loads(parsed["__metadata__"]["transformer.config"])
-    config.update(languages={"de_DE": 300, "en_XX": 301, "fr": 302}, src_language="source", tgt_language="forced")
-    parsed["__metadata__"]["transformer.config"] = json.dumps(config)
-    text = json.dumps(parsed).encode()
-    text += b" " * (-(8 + len(text)) % 64)
-    path = tmp_path / "model"
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + size:])
+    path = copied(tmp_path / "model", {"languages": {"de_DE": 300, "en_XX": 301, "fr": 302}, "src_language": "source",
+                                       "tgt_language": "forced"})
     with server(models=[path]) as (_, port):
         codes = [one["code"] for one in ask(port, "/languages")[2]]
         assert codes == ["de_DE", "en_XX", "fr"] and ask(port, "/languages")[2][0]["targets"] == codes[1:]

@@ -1,0 +1,237 @@
+"""DeepL's paths, with which its clients work: https://developers.deepl.com/api-reference"""
+
+import hashlib
+
+from glossaries import Glossaries, Glossary, read_entries, written_entries
+from models import Refused, cut, name
+from service import answer, key_of, word
+from starlette.responses import Response
+from transformer_h import Terms
+from transformer_h.detecting import base_language
+
+# DeepL's codes of a target that has several; its client refuses the plain code
+VARIANTS = {"EN": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+            "PT": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"}}
+# parameters that would change a translation; others that this server does not know are ignored
+REFUSED = "style_id", "translation_memory_id", "custom_instructions", "ignore_tags"
+MOST_GLOSSARIES = 5  # of a request
+
+
+class DeepL:
+    def __init__(self, server):
+        self.server, self.languages = server, server.languages
+        self.glossaries = Glossaries(server.options.glossaries, server.options.glossary_limit)
+
+    def handlers(self):
+        """Returns (path, method, coroutine) of each path."""
+        one, dictionaries = "/v3/glossaries/{id}", "/v3/glossaries/{id}/dictionaries"
+        return (("/v2/translate", "POST", self.translate),
+                ("/v2/languages", "GET", self.list_languages), ("/v2/languages", "POST", self.list_languages),
+                ("/v2/usage", "GET", self.usage), ("/v2/usage", "POST", self.usage),
+                ("/v2/glossary-language-pairs", "GET", self.pairs),
+                ("/v2/glossaries", "GET", self.list_2), ("/v2/glossaries", "POST", self.create_2),
+                ("/v2/glossaries/{id}", "GET", self.show_2), ("/v2/glossaries/{id}", "DELETE", self.delete),
+                ("/v2/glossaries/{id}/entries", "GET", self.entries_2),
+                ("/v3/glossaries", "GET", self.list_3), ("/v3/glossaries", "POST", self.create_3),
+                (one, "GET", self.show_3), (one, "PATCH", self.change), (one, "DELETE", self.delete),
+                (f"{one}/entries", "GET", self.entries_3),
+                (dictionaries, "PUT", self.replace), (dictionaries, "DELETE", self.delete_dictionary))
+
+    # ---- translating ---------------------------------------------------------------------------------
+
+    async def translate(self, request):
+        given = await self.server.parameters(request)
+        texts, _ = self.server.texts(given, "text")
+        for parameter in REFUSED:
+            if given.get(parameter):
+                raise Refused(400, f"{parameter} is not supported")
+        formality = word(given, "formality", "default")
+        if formality not in ("default", "prefer_more", "prefer_less"):
+            raise Refused(400, f"formality {cut(formality)} is not supported: no model has it")
+        tags = given.get("tag_handling") or None
+        if tags not in (None, "html", "xml"):
+            raise Refused(400, f"tag_handling {cut(str(tags))} is neither html nor xml")
+        form = "html" if tags else "text"
+        if str(given.get("split_sentences")) == "nonewlines":
+            texts = [" ".join(text.split("\n")) for text in texts]
+        target = self.languages.code(word(given, "target_lang"))
+        source = given.get("source_lang")
+        sources = ([self.languages.code(word(given, "source_lang"))] * len(texts) if source else
+                   [(await self.server.detected(text, target, form))[0][0] for text in texts])
+        terms = {each: self.terms(request, given, each, target) for each in dict.fromkeys(sources)}
+        found = await self.server.translated(request, texts, sources, target, where="text[{}]", format=form, terms=terms)
+        ways = [self.languages.through(each, target) for each in sources]
+        counts = str(given.get("show_billed_characters")).lower() in ("true", "1")
+        return answer({"translations": [
+            {"detected_source_language": base(each), "text": made[0],
+             **({"billed_characters": len(text)} if counts else {}), **({"way": way} if way else {})}
+            for each, made, text, way in zip(sources, found, texts, ways)]})
+
+    def terms(self, request, given, source, target):
+        """Returns the Terms of the request's glossaries; the first glossary that has a term wins."""
+        ids = given.get("glossary_ids") or ([given["glossary_id"]] if given.get("glossary_id") else [])
+        ids = ids.split(",") if isinstance(ids, str) else ids
+        if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids) or len(ids) > MOST_GLOSSARIES:
+            raise Refused(400, f"glossary_ids is not a list of at most {MOST_GLOSSARIES} ids")
+        if ids:
+            self.direct(source, target)
+        owner, pair = owner_of(request, given), (base(source), base(target))
+        found = [self.glossaries.find(owner, id) for id in ids]
+        for glossary in found:
+            if pair not in glossary.terms:
+                raise Refused(400, f"glossary {glossary.id} has no dictionary from {pair[0]} to {pair[1]}")
+        if len(found) < 2:
+            return found[0].terms[pair] if found else None
+        return Terms({key: value for glossary in reversed(found) for key, value in glossary.dictionaries[pair].items()})
+
+    async def list_languages(self, request):
+        given = await self.server.parameters(request)
+        if word(given, "type", "source") == "source":
+            return answer([{"language": base(code), "name": name(code)} for code in self.languages.into])
+        targets = dict.fromkeys(code for pairs in self.languages.into.values() for code in pairs)
+        return answer([{"language": code, "name": each, "supports_formality": False} for target in targets
+                       for code, each in VARIANTS.get(base(target), {base(target): name(target)}).items()])
+
+    async def usage(self, request):
+        await self.server.parameters(request)
+        # DeepL's number for an account without a limit
+        return answer({"character_count": self.server.metrics.characters, "character_limit": 10 ** 12})
+
+    # ---- glossaries ----------------------------------------------------------------------------------
+
+    async def pairs(self, request):
+        await self.server.parameters(request)
+        return answer({"supported_languages": [
+            {"source_lang": base(source).lower(), "target_lang": base(target).lower()}
+            for source, targets in self.languages.into.items() for target, way in targets.items() if len(way) == 1]})
+
+    def direct(self, source, target):
+        """Refuses a pair of languages without a model of its own."""
+        way = self.languages.through(source, target)
+        if way:
+            raise Refused(400, f"glossaries need a model from {source} to {target}: the way leads through {way[1]}")
+
+    def dictionary(self, given):
+        """Returns (pair, entries) of a dictionary that a client sends."""
+        source, target = self.pair(given)
+        self.direct(self.languages.code(source), self.languages.code(target))
+        return (source, target), read_entries(word(given, "entries"), word(given, "entries_format"))
+
+    @staticmethod
+    def pair(given):
+        return base(word(given, "source_lang")), base(word(given, "target_lang"))
+
+    def sent(self, given):
+        """Returns the dictionaries that a client sends."""
+        sent = given.get("dictionaries")
+        if not isinstance(sent, list) or not all(isinstance(one, dict) for one in sent):
+            raise Refused(400, "dictionaries is not a list of objects")
+        pairs = [self.dictionary(one) for one in sent]
+        if len(dict(pairs)) < len(pairs):
+            raise Refused(400, "dictionaries has a pair of languages twice")
+        return dict(pairs)
+
+    async def asked(self, request):
+        """Returns the parameters, their owner, and the glossary that the path names."""
+        given = await self.server.parameters(request)
+        owner = owner_of(request, given)
+        return given, owner, self.glossaries.find(owner, request.path_params["id"])
+
+    async def create_2(self, request):
+        given = await self.server.parameters(request)
+        return answer(shown_2(self.glossaries.keep(Glossary(
+            owner_of(request, given), word(given, "name"), dict([self.dictionary(given)])))), 201)
+
+    async def create_3(self, request):
+        given = await self.server.parameters(request)
+        return answer(shown_3(self.glossaries.keep(Glossary(
+            owner_of(request, given), word(given, "name"), self.sent(given)))), 201)
+
+    async def list_2(self, request):
+        owner = owner_of(request, await self.server.parameters(request))
+        return answer({"glossaries": [shown_2(one) for one in self.glossaries.of(owner) if len(one.terms) == 1]})
+
+    async def list_3(self, request):
+        owner = owner_of(request, await self.server.parameters(request))
+        return answer({"glossaries": [shown_3(one) for one in self.glossaries.of(owner)]})
+
+    async def show_2(self, request):
+        return answer(shown_2((await self.asked(request))[2]))
+
+    async def show_3(self, request):
+        return answer(shown_3((await self.asked(request))[2]))
+
+    async def entries_2(self, request):
+        glossary = (await self.asked(request))[2]
+        return Response(written_entries(only(glossary)[1]).encode("utf-8", "replace"), media_type="text/tab-separated-values")
+
+    async def entries_3(self, request):
+        given, _, glossary = await self.asked(request)
+        pair = self.existing(given, glossary)
+        return answer({"dictionaries": [{"source_lang": pair[0].lower(), "target_lang": pair[1].lower(), "entries_format": "tsv",
+                                         "entries": written_entries(glossary.dictionaries[pair])}]})
+
+    def existing(self, given, glossary):
+        pair = self.pair(given)
+        if pair not in glossary.dictionaries:
+            raise Refused(404, f"glossary {glossary.id} has no dictionary from {cut(pair[0])} to {cut(pair[1])}")
+        return pair
+
+    def changed(self, glossary, name, dictionaries):
+        return self.glossaries.keep(Glossary(glossary.owner, name, dictionaries, glossary.id, glossary.created))
+
+    async def change(self, request):
+        given, _, glossary = await self.asked(request)
+        dictionaries = dict(glossary.dictionaries)
+        for pair, entries in self.sent(given).items() if "dictionaries" in given else ():
+            dictionaries[pair] = {**dictionaries.get(pair, {}), **entries}
+        return answer(shown_3(self.changed(glossary, word(given, "name", glossary.name), dictionaries)))
+
+    async def replace(self, request):
+        given, _, glossary = await self.asked(request)
+        pair, entries = self.dictionary(given)
+        self.changed(glossary, glossary.name, {**glossary.dictionaries, pair: entries})
+        return answer(shown_dictionary(pair, entries))
+
+    async def delete(self, request):
+        self.glossaries.drop((await self.asked(request))[2])
+        return Response(status_code=204)
+
+    async def delete_dictionary(self, request):
+        given, _, glossary = await self.asked(request)
+        left = dict(glossary.dictionaries)
+        del left[self.existing(given, glossary)]
+        self.changed(glossary, glossary.name, left)
+        return Response(status_code=204)
+
+
+def base(code):
+    """Returns DeepL's code of a language without its variant: "EN" of "en-US" and of "eng_Latn"."""
+    return base_language(code).upper()
+
+
+def owner_of(request, given):
+    """Returns who owns a client's glossaries: its API key, as a hash, because files have it."""
+    key = key_of(request, given)
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest() if isinstance(key, str) else ""
+
+
+def only(glossary):
+    """Returns (pair, entries) of a glossary with one dictionary."""
+    if len(glossary.dictionaries) != 1:
+        raise Refused(400, f"glossary {glossary.id} has {len(glossary.dictionaries)} dictionaries: /v3/glossaries shows them")
+    return next(iter(glossary.dictionaries.items()))
+
+
+def shown_dictionary(pair, entries):
+    return {"source_lang": pair[0].lower(), "target_lang": pair[1].lower(), "entry_count": len(entries)}
+
+
+def shown_2(glossary):
+    return {"glossary_id": glossary.id, "name": glossary.name, "ready": True, "creation_time": glossary.created,
+            **shown_dictionary(*only(glossary))}
+
+
+def shown_3(glossary):
+    return {"glossary_id": glossary.id, "name": glossary.name, "creation_time": glossary.created,
+            "dictionaries": [shown_dictionary(*each) for each in glossary.dictionaries.items()]}
