@@ -164,6 +164,14 @@
    Interactive translation. Give what the user accepted as options.prefix, and ask for
    options.alternatives. To favour a draft without forcing it, set options.prefix_bias.
 
+   Drafts. If you have a guess of the translation, give it as options.draft to a session with
+   max_draft: what the sentence had before somebody changed a word, a near match of a translation
+   memory, the output of a smaller model with the same vocabulary. Greedy decoding then takes fewer
+   steps and gives the same bits: ids, scores, logits and attention, with any draft and with all
+   other options of greedy decoding. Where a draft is wrong, the search finds the place at which it
+   is right again, so a changed, added or missing word costs few steps. Drafts save most time with
+   one sentence at a time. While 9 or more sentences run, no draft is used.
+
    Attention. Alignments and the coverage penalty need a session with attention = 1. It keeps the
    cross-attention of each target token.
 
@@ -502,6 +510,7 @@
    ------------
    alignment    for each target token, the source token that it attends to most
    blank        a text without tokens: its translation is empty, and the model does not run
+   draft        a guess of the target, which a search verifies
    first        the first token of the target if it is given and not searched, such as a language
    forced       given by your program or by the model instead of searched; a forced token scores 0
    hypothesis   a target, finished or not, that the search keeps
@@ -1166,6 +1175,9 @@ typedef struct tfm_session_options {
     int32_t decode_defaults;     /* 1: calls without tfm_decode_options decode as the model file
                                     says (tfm_decode_defaults), and a max_beam and max_target of 0
                                     are large enough for it. 0: such calls are greedy */
+    int32_t max_draft; /* tokens of a draft that a step verifies at most, for each sentence; each
+                          takes 4 * (V + max_target) bytes and more; 8 is a good choice. 0: the
+                          session takes no drafts */
 } tfm_session_options;
 
 /* Computes the exact number of bytes that tfm_session_create will request, in one call. The system
@@ -1355,6 +1367,12 @@ typedef struct tfm_decode_options {
        must give equal logits. It must not call the session. NULL: none. */
     void (*edit_logits)(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits);
     void *edit_user;
+
+    /* What the target may be, for greedy decoding: a guess for each row, which may have length 0
+       (chapter 3). A step verifies several of its tokens, so it may give a row several tokens. The
+       results are the same bits as without a draft. Its ids are those of a whole target, with or
+       without the first token, with the prefix, and without the prompt. NULL: none. */
+    const tfm_batch *draft;
 } tfm_decode_options;
 
 /* Fills options with what the model file says of decoding (chapter 6, decoding); all others are
@@ -1382,9 +1400,10 @@ typedef struct tfm_result {
 /* Start a decode and advance it by one step (chapter 4). tfm_start encodes the source. Each
    tfm_step decodes one position of every running hypothesis and sets *running to the number of
    sentences that still run. src NULL: the source of the session's last call, which is not encoded
-   again. options may be NULL. If tfm_start fails, a decode in progress is unchanged. Errors: as
-   tfm_encode; TFM_E_CONFIG without start token and prompt; TFM_E_ARGUMENT, TFM_E_TOO_LONG or
-   TFM_E_TOKEN with the name of the option; TFM_E_STATE for a step or result without a start. */
+   again. With a draft, a step may decode several positions of a row. options may be NULL. If
+   tfm_start fails, a decode in progress is unchanged. Errors: as tfm_encode; TFM_E_CONFIG without
+   start token and prompt; TFM_E_ARGUMENT, TFM_E_TOO_LONG or TFM_E_TOKEN with the name of the
+   option; TFM_E_STATE for a step or result without a start. */
 TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
                              const tfm_decode_options *options, tfm_error *err);
 TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err);
@@ -1553,9 +1572,9 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
 
 /* Translates up to max_batch texts at once. options may be NULL. Each out[i] points to a terminated
    text in buffer. An error in one text fails the call and names the text, unless options.faults is
-   set. Then a text with an error is skipped. The rows of options.seeds, first, prefix, prompt and
-   edit_logits belong to the texts that are neither blank nor skipped; tfm_session_tokenize sets
-   *count to 0 for a blank text. Errors: as tfm_translate. */
+   set. Then a text with an error is skipped. The rows of options.seeds, first, prefix, prompt,
+   draft and edit_logits belong to the texts that are neither blank nor skipped;
+   tfm_session_tokenize sets *count to 0 for a blank text. Errors: as tfm_translate. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, const tfm_decode_options *options, char *buffer,
                                        size_t capacity, tfm_error *err);
@@ -4666,9 +4685,11 @@ static tfm_status tfm__projections_view(const tfm_attention_weights *w, const ch
 typedef struct tfm__kv {
     void *k, *v;      /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
     int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order;
-                         of an SSRU k alone: its states [rows, D], floats */
+                         of an SSRU k alone: states [rows, slots, D], floats; that of position t
+                         is in slot t % slots, so the last `slots` positions can be undone */
     int is_f16;       /* elements are F16, by heads; else floats */
     int64_t capacity; /* positions that a row has room for */
+    int64_t slots;
 } tfm__kv;
 
 /* Returns the keys or values of a cache as heads of that width. */
@@ -4888,26 +4909,36 @@ static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__pr
 
 static int tfm__is_ssru(const tfm__layer *l) { return l->ssru.input.w.rows > 0; }
 
-/* Computes an SSRU. A step reads the state in the row of each hypothesis's predecessor. Passes with
+/* Returns the state of an SSRU after a position. */
+static float *tfm__ssru_state(const tfm__kv *kv, int64_t row, int64_t position, int64_t D) {
+    return (float *)kv->k + (row * kv->slots + position % kv->slots) * D;
+}
+
+/* Computes an SSRU. A step reads the state in the row of each hypothesis's predecessor, or, for the
+   tokens of a draft, that of the position before, which is the row before in this pass. Passes with
    caches write the state after a row's last position to its own row. All states are read before the
    first is written, so a fork copies nothing else. */
 static void tfm__ssru_run(const tfm__pass *p, const tfm__layer *l, const tfm__kv *kv,
                           const tfm__rows *in, const tfm__rows *c) {
     tfm__rows gates = tfm__rows_beside(p, p->work.q, p->x.D);
-    float *states = (float *)kv->k;
+    const int32_t *rows = p->kv_rows[TFM__SELF];
     int64_t b;
     tfm__ssru_products(p->work.team, c, &gates, in, &l->ssru);
     TFM_PART(ATTENTION);
     for (b = 0; b < c->B; b++) {
         const float *before = NULL;
         int64_t first = tfm__first_of(p->firsts, b);
-        if (first) before = states + p->ancestry[b * kv->capacity + first - 1] * c->D;
+        if (b && rows && rows[b] == rows[b - 1]) before = tfm__row(c, b - 1, 0);
+        else if (first)
+            before =
+                tfm__ssru_state(kv, p->ancestry[b * kv->capacity + first - 1], first - 1, c->D);
         tfm__ssru_scan(c, &gates, b, before);
     }
-    for (b = 0; p->kv_rows[TFM__SELF] && b < c->B; b++)
-        memcpy(states + p->kv_rows[TFM__SELF][b] * c->D,
-               tfm__row(c, b, (p->lengths ? p->lengths[b] : c->L) - 1),
-               (size_t)c->D * sizeof *states);
+    for (b = 0; rows && b < c->B; b++) {
+        int64_t last = (p->lengths ? p->lengths[b] : c->L) - 1;
+        memcpy(tfm__ssru_state(kv, rows[b], tfm__first_of(p->firsts, b) + last, c->D),
+               tfm__row(c, b, last), (size_t)c->D * sizeof(float));
+    }
     tfm__ssru_out(p->work.team->kernels, c);
 }
 
@@ -4933,7 +4964,7 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
             const tfm__layer *l = stack->layers[i];
             const tfm__projections *w = part == TFM__SELF ? &l->self : &l->cross;
             const int64_t positions = part == TFM__SELF ? p->x.L : p->S;
-            const tfm__kv scratch = {p->work.k, p->work.v, 0, 0, positions};
+            const tfm__kv scratch = {p->work.k, p->work.v, 0, 0, positions, 0};
             const tfm__kv *kv = part < TFM__FFN && p->kv[part] ? p->kv[part] + i : &scratch;
             tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows), in = p->x;
             if (p->only_caches && part == TFM__CROSS && i + 1 == stack->n) return;
@@ -7208,7 +7239,12 @@ typedef struct tfm__sentence {
     int32_t n_live;       /* running hypotheses of all its beams; 0 means that it is done */
     int32_t n_beams;      /* 1, or after the split one for each sample or alternative */
     int32_t is_split;     /* samples and alternatives have beams of their own */
-    int32_t first_logits; /* its first row in the last step's logits, -1 if it has none */
+    int32_t first_logits; /* its first row in the last step's logits, -1 if it has none; with a
+                             draft, the row that gave its last token */
+    /* of a draft (tfm__draft_follow): */
+    int32_t draft_at; /* the draft's token that is expected next */
+    int32_t block;    /* how many tokens the next step may verify */
+    int32_t credit;   /* how many tokens may still be verified in vain */
 } tfm__sentence;
 
 /* A token that may follow hypothesis number from, with the sum of log-probabilities up to it. */
@@ -7253,7 +7289,8 @@ typedef struct tfm__id_rows {
     const int32_t *given; /* rows of the caller's embeddings, which replace those of ids; or NULL */
 } tfm__id_rows;
 
-/* M is max_batch * max_beam: each hypothesis that can run has a row. */
+/* M is max_batch * max_beam: each hypothesis that can run has a row. N rows take part in a step: M,
+   or, if that is more, 1 + max_draft for each sentence. */
 struct tfm_session {
     const tfm_model *model;
     tfm_allocator allocator;
@@ -7263,7 +7300,8 @@ struct tfm_session {
     tfm__workers workers; /* threads that the session started for its team */
 #endif
     int32_t max_batch, max_source, max_target, max_beam;
-    int32_t max_rows; /* M */
+    int32_t max_rows, max_step; /* M, N */
+    int32_t max_draft;          /* tokens of a draft that a step verifies, for each sentence */
     struct {
         float *rows;    /* [max(max_source, max_target), D]; NULL: learned or none */
         int64_t n;      /* rows that were computed so far */
@@ -7346,11 +7384,11 @@ static tfm_status tfm__session_layout_cache(tfm_session *s, tfm_arena *arena, tf
     TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->cache.self, err));
     TFM__TRY(TFM__TAKE(arena, d->n, 1, &s->cache.cross, err));
     for (i = 0; i < d->n; i++) {
-        tfm__kv self = {NULL, NULL, 1, s->cache.is_f16, s->max_target};
-        tfm__kv cross = {NULL, NULL, 1, s->cache.is_f16, s->max_source};
+        tfm__kv self = {NULL, NULL, 1, s->cache.is_f16, s->max_target, 1 + (int64_t)s->max_draft};
+        tfm__kv cross = {NULL, NULL, 1, s->cache.is_f16, s->max_source, 0};
         if (tfm__is_ssru(d->layers[i]))
-            TFM__TRY(tfm__take(arena, s->max_rows, s->model->config.d_model, sizeof(float), &self.k,
-                               err));
+            TFM__TRY(tfm__take(arena, s->max_rows * self.slots, s->model->config.d_model,
+                               sizeof(float), &self.k, err));
         else TFM__TRY(tfm__kv_alloc(arena, s->max_rows, &d->layers[i]->self, &self, err));
         TFM__TRY(tfm__kv_alloc(arena, s->max_batch, &d->layers[i]->cross, &cross, err));
         if (s->cache.self && s->cache.cross) s->cache.self[i] = self, s->cache.cross[i] = cross;
@@ -7363,10 +7401,10 @@ static int64_t tfm__session_longest(const tfm_session *s) {
     return tfm__max(s->max_source, s->max_target);
 }
 
-/* Returns how many rows of the residual stream one pass has at most: a step may have max_rows. */
+/* Returns how many rows of the residual stream one pass has at most: a step may have max_step. */
 static int64_t tfm__session_group_rows(const tfm_session *s) {
     int64_t longest = tfm__session_longest(s);
-    return tfm__max(tfm__max(longest, s->max_rows), tfm__min(TFM__GROUP, s->max_batch * longest));
+    return tfm__max(tfm__max(longest, s->max_step), tfm__min(TFM__GROUP, s->max_batch * longest));
 }
 
 /* Returns how many of n sentences of L positions one pass can have. */
@@ -7393,6 +7431,7 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     const tfm_model *m = s->model;
     const tfm_config *c = &m->config;
     int64_t B = s->max_batch, S = s->max_source, T = s->max_target, M = s->max_rows;
+    int64_t N = s->max_step;
     int64_t D = c->d_model, V = c->tgt_vocab_size, group = tfm__session_group_rows(s);
     int64_t candidates = tfm__session_max_candidates(s);
     if (c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE)
@@ -7418,12 +7457,12 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     TFM__TRY(TFM__TAKE(arena, M, 1, &s->search.ended, err));
     TFM__TRY(TFM__TAKE(arena, M, T, &s->search.out_ids, err));
     TFM__TRY(TFM__TAKE(arena, T, M, &s->tokens, err));
-    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.rows, err));
-    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.sentences, err));
-    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.ids, err));
-    TFM__TRY(TFM__TAKE(arena, M, 1, &s->step.firsts, err));
-    TFM__TRY(TFM__TAKE(arena, M, T, &s->step.ancestry, err));
-    TFM__TRY(TFM__TAKE(arena, M, V, &s->step.logits, err));
+    TFM__TRY(TFM__TAKE(arena, N, 1, &s->step.rows, err));
+    TFM__TRY(TFM__TAKE(arena, N, 1, &s->step.sentences, err));
+    TFM__TRY(TFM__TAKE(arena, N, 1, &s->step.ids, err));
+    TFM__TRY(TFM__TAKE(arena, N, 1, &s->step.firsts, err));
+    TFM__TRY(TFM__TAKE(arena, N, T, &s->step.ancestry, err));
+    TFM__TRY(TFM__TAKE(arena, N, V, &s->step.logits, err));
     TFM__TRY(TFM__TAKE(arena, V, 1, &s->bans.set, err));
     TFM__TRY(TFM__TAKE(arena, V, 1, &s->bans.ids, err));
     TFM__TRY(TFM__TAKE(arena, T + 1, 1, &s->scratch.path, err));
@@ -7431,9 +7470,9 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     TFM__TRY(TFM__TAKE(arena, candidates, 1, &s->scratch.candidates.pool, err));
     TFM__TRY(TFM__TAKE(arena, candidates, 1, &s->scratch.candidates.items, err));
     if (!attention) return TFM_OK;
-    if (!tfm__config_alignment_layer(c)) M *= c->n_decoder_layers;
-    TFM__TRY(TFM__TAKE(arena, M * c->n_heads, S, &s->step.attention, err));
-    return TFM__TAKE(arena, T * s->max_rows, S, &s->attention, err);
+    if (!tfm__config_alignment_layer(c)) N *= c->n_decoder_layers;
+    TFM__TRY(TFM__TAKE(arena, N * c->n_heads, S, &s->step.attention, err));
+    return TFM__TAKE(arena, T * M, S, &s->attention, err);
 }
 
 /* Lays out a shortlist. Without one, all its pointers stay NULL. */
@@ -7444,7 +7483,7 @@ static tfm_status tfm__session_layout_shortlist(tfm_session *s, tfm_arena *arena
     if (!l->max) return TFM_OK;
     TFM__TRY(TFM__TAKE(arena, l->max, 1, &l->ids, err));
     TFM__TRY(TFM__TAKE(arena, V, 1, &l->listed, err));
-    TFM__TRY(TFM__TAKE(arena, s->max_rows, 1, &l->expanded, err));
+    TFM__TRY(TFM__TAKE(arena, s->max_step, 1, &l->expanded, err));
     if (s->model->config.has_shortlist) {
         TFM__TRY(TFM__TAKE(arena, s->max_batch, l->max, &l->own, err));
         TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &l->n_own, err));
@@ -7508,12 +7547,15 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     s->max_beam = o.max_beam ? o.max_beam : 1;
     if (!o.max_beam && s->decoding_of) s->max_beam = (int32_t)tfm__max(1, model->decoding.beam);
     if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_beam < 0 ||
-        o.max_source > INT32_MAX / 2 - 8 || s->max_batch > INT32_MAX / s->max_beam)
+        o.max_source > INT32_MAX / 2 - 8 || o.max_draft < 0 || o.max_draft == INT32_MAX ||
+        s->max_batch > INT32_MAX / tfm__max(s->max_beam, 1 + (int64_t)o.max_draft))
         return tfm__fail(err, TFM_E_ARGUMENT,
-                         "max_batch %d, max_beam %d, max_source %d, max_target %d: a limit is out "
-                         "of range",
-                         o.max_batch, o.max_beam, o.max_source, o.max_target);
+                         "max_batch %d, max_beam %d, max_source %d, max_target %d, max_draft %d: a "
+                         "limit is out of range",
+                         o.max_batch, o.max_beam, o.max_source, o.max_target, o.max_draft);
     s->max_rows = s->max_batch * s->max_beam;
+    s->max_draft = o.max_draft;
+    s->max_step = s->max_batch * (int32_t)tfm__max(s->max_beam, 1 + o.max_draft);
     s->team.kernels = model->kernels;
     s->team.n = o.threads ? o.threads : 1;
     if (o.threads < 0 || o.threads > TFM__MOST_THREADS || (o.parallel && !o.parallel->run))
@@ -8611,6 +8653,79 @@ static void tfm__sentence_step(tfm_session *s, int32_t b) {
     }
 }
 
+/* ---- drafts ----
+   A step verifies tokens of a draft: it computes the positions of a sentence's last token and of the
+   draft's next tokens at once, and then chooses token after token as without a draft, for as long as
+   each is the one whose position was computed after it. What was computed after another token is
+   overwritten later. So a draft decides how many steps a sentence takes, never what they give.
+   Tokens that were verified in vain cost time. A sentence pays them from a credit, which grows with
+   each token that the draft has right, whether or not a step verified it. */
+
+/* With this many rows, a step spends its time on the rows and not on reading weights: verifying a
+   token then costs as much as a step for it. */
+enum { TFM__DRAFT_ROWS = 16 };
+
+/* Follows the draft over target token t, which is chosen. If the draft has another token, it goes on
+   at the nearest place after this token, where the token before agrees too if there is such a place;
+   if there is none, one token later. Returns 1 if the draft was right. */
+static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
+    enum { FAR = 1000000 };
+    tfm__sentence *sentence = &s->search.sentences[b];
+    const tfm_batch *draft = s->decode.draft;
+    const int32_t *ids = draft && draft->width ? tfm__batch_ids(draft, b) : NULL;
+    int32_t n = ids ? tfm__batch_row_length(draft, b) : 0, i, cost, least = FAR;
+    int32_t at = sentence->draft_at, best = at + 1, id = tfm__path_at(s, t, b * s->max_beam)->id;
+    if (at < n && ids[at] == id) {
+        sentence->draft_at++;
+        return 1;
+    }
+    if (t == 0 && id == sentence->first) return 0; /* a draft without the first token */
+    for (i = 0; i < n; i++) {
+        if (ids[i] != id) continue;
+        cost = 2 * (i < at ? at - i : i - at);
+        if (!i || !t || ids[i - 1] != tfm__path_at(s, t - 1, b * s->max_beam)->id) cost += 8;
+        if (cost < least) least = cost, best = i + 1;
+    }
+    sentence->draft_at = (int32_t)tfm__min(n, best);
+    return 0;
+}
+
+/* Sets how many tokens of a draft may be verified in vain: fewer in a batch, where each takes a larger
+   share of a step's time. */
+static void tfm__draft_begin(tfm_session *s, int32_t b) {
+    tfm__sentence *sentence = &s->search.sentences[b];
+    sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->src.B);
+}
+
+/* Returns how many tokens of its draft a sentence verifies in this step. */
+static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
+    const tfm__sentence *sentence = &s->search.sentences[b];
+    int64_t n = s->decode.draft ? tfm__batch_row_length(s->decode.draft, b) : 0;
+    n = tfm__min(n - sentence->draft_at, sentence->cap - 1 - sentence->position);
+    n = tfm__min(n, tfm__min(s->max_draft, TFM__DRAFT_ROWS / s->search.n_running - 1));
+    n = tfm__min(n, tfm__min(sentence->block, sentence->credit));
+    return (int32_t)tfm__max(0, n);
+}
+
+/* Compares the token that a sentence chose with its draft. Returns 1 if the step computed the
+   position after this token too, so that the sentence can choose the next token now. */
+static int tfm__draft_accept(tfm_session *s, int32_t b) {
+    tfm__sentence *sentence = &s->search.sentences[b];
+    int32_t next = sentence->first_logits + 1, right;
+    int verified = next < s->step.n && s->step.sentences[next] == b;
+    if (!s->decode.draft || !sentence->n_live) return 0;
+    right = tfm__draft_follow(s, b, sentence->position - 1);
+    if (right) {
+        sentence->credit = (int32_t)tfm__min(s->max_draft, sentence->credit + 2);
+        sentence->block = (int32_t)tfm__min(s->max_draft, sentence->block + 2);
+        sentence->first_logits += verified;
+        return verified;
+    }
+    for (; next < s->step.n && s->step.sentences[next] == b; next++) sentence->credit--;
+    sentence->block = 1;
+    return 0;
+}
+
 /* ---- shortlists ----
    A shortlist of the caller is one list for all rows. A lexical one has a list for each sentence,
    from its source alone: one product computes the logits of all lists, and each sentence gets those
@@ -8689,15 +8804,15 @@ static void tfm__shortlist_gather(tfm_session *s, const tfm_batch *src) {
 static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
     tfm__rows out = tfm__rows_make(s->step.logits, x->B, 1, s->model->config.tgt_vocab_size);
-    int64_t b, k, i;
+    int64_t k, i;
     if (l->n) out.D = l->n;
     tfm__linear_run(&s->team, &out, x, l->n ? &l->linear : &s->model->generator);
     if (l->expanded) memset(l->expanded, 0, (size_t)x->B);
-    for (b = 0; s->decode.lexical_shortlist && b < s->src.B; b++)
-        for (k = 0; k < s->search.sentences[b].n_live; k++) {
-            tfm__logits y = tfm__logits_get(s, b, k);
-            for (i = 0; i < y.n; i++) y.x[i] = y.x[l->n ? l->indices[y.ids[i]] : y.ids[i]];
-        }
+    for (k = 0; s->decode.lexical_shortlist && k < x->B; k++) {
+        int64_t b = s->step.sentences[k], first = s->search.sentences[b].first_logits;
+        tfm__logits y = tfm__logits_get(s, b, k - first);
+        for (i = 0; i < y.n; i++) y.x[i] = y.x[l->n ? l->indices[y.ids[i]] : y.ids[i]];
+    }
 }
 
 /* ---- options ---- */
@@ -8746,6 +8861,12 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
     TFM__TRY(tfm__check_range("", "attention_head", o->attention_head, 0, c->n_heads, err));
     if (o->samples && (o->beam > 1 || o->alternatives))
         return tfm__fail(err, TFM_E_ARGUMENT, "samples, and a beam or alternatives: choose one");
+    if (o->draft && (beam > 1 || o->samples || o->alternatives || !s->max_draft))
+        return tfm__fail(err, TFM_E_ARGUMENT, "draft: %s",
+                         !s->max_draft ? "the session's max_draft is 0"
+                         : beam > 1    ? "only greedy decoding can verify it, and beam is above 1"
+                         : o->samples  ? "only greedy decoding can verify it, not samples"
+                                       : "only greedy decoding can verify it, not alternatives");
     if (o->prefix_bias > 0 && (o->samples || o->alternatives))
         return tfm__fail(err, TFM_E_ARGUMENT, "prefix_bias goes with beam search only");
     if (o->alternatives) hypotheses *= o->alternatives;
@@ -8775,6 +8896,7 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
         if (o->first[i] != -1) TFM__TRY(tfm__ids_check(&o->first[i], 1, V, "first", i, err));
     TFM__TRY(tfm__shortlist_check(s, o, err));
     if (o->prompt) TFM__TRY(tfm__batch_check_ids(o->prompt, "prompt", rows, 1, V, err));
+    if (o->draft) TFM__TRY(tfm__batch_check_ids(o->draft, "draft", rows, 0, V, err));
     return o->prefix ? tfm__batch_check_ids(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
 }
 
@@ -8848,7 +8970,9 @@ static void tfm__sentence_begin(tfm_session *s, int32_t b) {
         tfm__path_token *token = tfm__path_at(s, i, b * s->max_beam);
         token->id = tfm__sentence_given_id(s, b, sentence->n_prompt + i);
         token->back = b * s->max_beam, token->sum = 0;
+        (void)tfm__draft_follow(s, b, i);
     }
+    tfm__draft_begin(s, b);
     s->tgt.lengths[b] = sentence->n_prompt - 1 + n;
 }
 
@@ -8939,10 +9063,13 @@ TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *opt
     else if (options) memset(options, 0, sizeof *options);
 }
 
-/* Lists the rows, sentences, last tokens and ancestries of the running hypotheses. */
+/* Lists the rows, sentences, last tokens and ancestries of the running hypotheses. Tokens of a draft
+   are rows after that of their hypothesis. All of them are in its row of the cache: a layer appends
+   the keys and values of all rows, and then each row reads those up to its position. */
 static void tfm__step_list(tfm_session *s) {
     int32_t b, g, k, n = 0;
     for (b = 0; b < s->src.B; b++) {
+        int32_t block = s->search.sentences[b].n_live ? tfm__draft_block(s, b) : 0;
         s->search.sentences[b].first_logits = s->search.sentences[b].n_live ? n : -1;
         for (g = 0; g < s->search.sentences[b].n_beams; g++)
             for (k = 0; k < tfm__beam_at(s, b, g)->n_live; k++, n++) {
@@ -8957,6 +9084,15 @@ static void tfm__step_list(tfm_session *s) {
                 for (i = 0; i < prompt; i++) ancestry[i] = b * s->max_beam;
                 tfm__path_walk(s, h, NULL, ancestry + prompt);
             }
+        for (k = 0; k < block; k++, n++) {
+            int32_t *ancestry = s->step.ancestry + (int64_t)n * s->max_target, i;
+            s->step.rows[n] = s->step.rows[n - 1];
+            s->step.sentences[n] = b;
+            s->step.firsts[n] = s->step.firsts[n - 1] + 1;
+            s->step.ids[n] =
+                tfm__batch_ids(s->decode.draft, b)[s->search.sentences[b].draft_at + k];
+            for (i = 0; i <= s->step.firsts[n]; i++) ancestry[i] = b * s->max_beam;
+        }
     }
     s->step.n = n;
 }
@@ -8969,7 +9105,7 @@ static void tfm__step_store_attention(tfm_session *s, int64_t stride) {
     int named = !one && !s->decode.attention_layer && c->n_alignment_heads;
     int64_t n = named ? c->n_alignment_heads : one ? 1 : H;
     for (i = 0; i < s->step.n; i++) {
-        int32_t t = s->search.sentences[s->step.sentences[i]].position;
+        int32_t t = s->step.firsts[i] - s->search.sentences[s->step.sentences[i]].n_prompt + 1;
         float *out = tfm__path_attention(s, t, s->step.rows[i]);
         for (k = 0; k < n; k++) {
             const float *weights = s->step.attention + i * H * S;
@@ -9009,8 +9145,10 @@ TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
         if (s->attention) tfm__step_store_attention(s, attention.strides[0]);
         for (b = 0; b < s->src.B; b++) {
             if (s->search.sentences[b].first_logits < 0) continue;
-            tfm__sentence_step(s, b);
-            s->search.sentences[b].position++;
+            do {
+                tfm__sentence_step(s, b);
+                s->search.sentences[b].position++;
+            } while (tfm__draft_accept(s, b));
             s->search.n_running -= !s->search.sentences[b].n_live;
         }
     }
@@ -13554,6 +13692,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        way between languages that no model translates, and codes of languages match in any form.
      - server.py finds out which language a text is in, with pip install './tools/python[detect]'; in
        Python that is detect_language.
+     - draft in tfm_decode_options, max_draft in tfm_session_options: a guess of the translation, whose
+       tokens greedy decoding verifies several at a time. The results are the same bits.
      Faster
      - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.
      - Cross-attention of a beam: all hypotheses of a sentence read a block of keys or values together
