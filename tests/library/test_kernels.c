@@ -819,20 +819,26 @@ static int takes_bf16(const tfm__kernels *kernels) {
     return kernels->narrow && kernels->tiles[TFM_WEIGHTS_BF16];
 }
 
-/* Tests tiles where one row of x has more than one block of columns, and another row sees fewer keys,
-   and queries that read blocks of keys together. */
+/* Tests blocks of keys: the last one is not whole, a bias makes the largest score grow from block
+   to block, pads hide the first block and more, and a mask hides all keys from a query. Also tests
+   queries that read blocks of keys together. */
 static void long_attention(const tfm__kernels *kernels) {
-    enum { T = 35, S = 1101, K = 37, W = 33 };
+    enum { T = 35, S = 1101, K = 37, W = 33, BLIND = 3 };
     static float q[T * K], k[3 * S * K], v[3 * S * W], context[T * W], alone[T * W];
+    static float seen[T * S], plain[2][T * W], bias[S + T];
     static double weights[S];
+    static unsigned char pads[S], mask[T * S];
     static const int32_t lengths[] = {S - 24}, step_lengths[] = {S - 24, S - 24};
     int32_t rows[T];
     unsigned seed = 31;
     double values[W];
-    int bf16;
+    int bf16, kind;
     fill_rows(q, 1, T * K, T * K, &seed);
     fill_rows(k, 1, S * K, S * K, &seed);
     fill_rows(v, 1, S * W, S * W, &seed);
+    for (kind = 0; kind < S + T; kind++) bias[kind] = 0.004f * (float)kind;
+    for (kind = 0; kind < S; kind++) pads[kind] = kind < 300 || kind % 7 == 0;
+    memset(mask + BLIND * S, 1, S);
     for (bf16 = 0; bf16 <= takes_bf16(kernels); bf16++) {
         tfm_weight_type type = bf16 ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32;
         size_t floats = (size_t)tfm__attend_tile_scratch(type, S, K, W);
@@ -844,27 +850,46 @@ static void long_attention(const tfm__kernels *kernels) {
         memset(&a, 0, sizeof a);
         a.kernels = kernels;
         memset(&m, 0, sizeof m);
-        for (s = 0; s <= (int64_t)floats; s++) scratch[s] = 7;
         a.q = heads(q, T, K), a.k = heads(k, S, K), a.v = heads(v, S, W);
         a.context = heads(context, T, W), a.scratch = scratch;
         a.B = a.H = 1, a.T = T, a.S = S, a.K = K, a.W = W, a.scale = 0.5f;
         m.key_lengths = lengths, a.masks = &m, a.tiles = type;
-        tfm__attend_tiles(&a, 0, 0, scratch);
-        for (t = 0; t < T; t++) {
-            attention(&a, 0, 0, t, weights, values);
-            for (s = 0; s < W; s++) {
-                double off = fabs((double)context[t * W + s] - values[s]);
-                if (!(off <= most)) most = off;
+        for (kind = 0; kind < 8; kind++) { /* a bias, pads and mask, weights */
+            a.bias = kind & 1 ? bias + T - 1 : NULL;
+            m.key_padding = tfm_tensor_2d(kind & 2 ? pads : NULL, TFM_BOOL, 1, S);
+            m.attention = tfm_tensor_2d(kind & 2 ? mask : NULL, TFM_BOOL, T, S);
+            a.weights = heads(kind & 4 ? seen : NULL, T, S);
+            for (s = 0; s <= (int64_t)floats; s++) scratch[s] = 7;
+            for (s = 0; s < T * W; s++) context[s] = NAN;
+            tfm__attend_tiles(&a, 0, 0, scratch);
+            CHECK(scratch[floats] == 7, "nothing written behind");
+            for (t = 0; t < T; t++) {
+                attention(&a, 0, 0, t, weights, values);
+                for (s = 0; s < W; s++) {
+                    double off = fabs((double)context[t * W + s] - values[s]);
+                    if (!(off <= most)) most = off;
+                }
+                for (s = 0; kind & 4 && s < S; s++) {
+                    double off = fabs((double)seen[t * S + s] - weights[s]);
+                    if (!(off <= most)) most = off;
+                }
             }
+            if (kind == 1) memcpy(plain[bf16], context, sizeof context);
+            if (kind == 5)
+                CHECK(memcmp(plain[bf16], context, sizeof context) == 0,
+                      "the same bits if weights are wanted");
         }
-        CHECK(most < (bf16 ? 0.002 : 1e-6), "%s: %d queries of %d columns see %d keys, %.2g off",
+        CHECK(most < (bf16 ? 0.004 : 1e-6), "%s: %d queries of %d columns see %d keys, %.2g off",
               tfm__types[type].name, T, K, S - 24, most);
-        CHECK(scratch[floats] == 7, "nothing written behind");
+        memset(&a.weights, 0, sizeof a.weights), a.bias = NULL;
+        m.key_padding.data = m.attention.data = NULL;
         m.causal = bf16, m.key_lengths = bf16 ? NULL : lengths;
         a.scratch_size = S, tfm__attend_head(&a, 0, 1, 0, scratch);
         memcpy(alone, context, sizeof alone);
         a.scratch_size = 9 * S, tfm__attend_head(&a, 0, 1, 0, scratch);
         CHECK(memcmp(alone, context, sizeof alone) == 0, "8 queries together have the bits of one");
+        s = tfm__attend_tile_scratch(type, 8192, K, W) - tfm__attend_tile_scratch(type, 4096, K, W);
+        CHECK(s <= 4096 * (K + W + 16), "a position more: scratch for a key and a value more");
         if (bf16) continue; /* causal: a step's only query would see one key */
         memset(context, 0, sizeof context);
         for (t = 0; t < T; t++) rows[t] = t % 13 == 12;
@@ -885,7 +910,7 @@ static void attentions(const tfm__kernels *kernels) {
     static const int32_t lengths[B] = {S, 9}, rows[B] = {1, 0}, firsts[B] = {2, 0};
     static float q[B * H * T * K], k[B * H * S * K], v[B * H * S * W], context[B * H * T * W];
     static uint16_t k_f16[B * H * S * K], v_f16[B * H * S * W];
-    static float weights[ALL], scratch[(S + 16) * (24 + K + W + 16) + 32 * 528];
+    static float weights[ALL], scratch[(S + 16) * (K + W + 16) + 3 * 32 * 528];
     static unsigned char pads[B * S], mask[ALL];
     static float bias[H * 2 * (S + T)];
     int32_t ancestry[B * S];
