@@ -13718,6 +13718,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - A matrix may have NAME_input_factor, which quantizes its inputs. The converter keeps the static
        factors of Firefox's models (alphas), so int8 gives Firefox's translations.
      - bench_peers.py --isa avx2 holds all engines to AVX2.
+     - Python: Model.transcribe hears a WAV file or an array with a Whisper model, as transcribe does.
      - translate --terms FILE makes a translation use the words of a list, in documents too; so do terms=
        in Python and --terms of server.py.
      - Python: translate_document(text, "html"), and "markdown", "srt" and "wrapped": the bytes of

@@ -11,9 +11,11 @@ from setuptools.command.sdist import sdist
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE if (HERE / "transformer.h").exists() else HERE.parent.parent
-TRANSLATE = ROOT / "examples" / "translate"
+TRANSLATE, TRANSCRIBE = ROOT / "examples" / "translate", ROOT / "examples" / "transcribe"
 HEADERS = [path.relative_to(ROOT).as_posix()
-           for path in (TRANSLATE / "aligned.h", TRANSLATE / "target_ends.h", *sorted(TRANSLATE.glob("text/*.h")))]
+           for path in (TRANSLATE / "aligned.h", TRANSLATE / "target_ends.h", *sorted(TRANSLATE.glob("text/*.h")),
+                        *(TRANSCRIBE / f"{name}.h" for name in ("hearing", "sound", "speech", "track", "whisper", "words")),
+                        ROOT / "tools" / "common" / "utf8_files.h")]
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"',
                     (ROOT / "transformer.h").read_text(encoding="utf-8"), re.MULTILINE)[1]
 

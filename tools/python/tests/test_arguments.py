@@ -1,6 +1,7 @@
 """What the package does with arguments that are wrong: it raises TypeError, ValueError or its own Error, and
 says which argument it is. It never crashes."""
 
+import inspect
 import os
 import random
 import subprocess
@@ -18,6 +19,8 @@ from transformer_h import Error, Model, Status
 ROOT = Path(__file__).resolve().parents[3]
 GERMAN = ROOT / "examples/models/de-en.safetensors"
 TOY = ROOT / "tests/data/models/toy.safetensors"
+WHISPER = ROOT / "tests/data/transcribe/whisper.safetensors"
+WAV = (ROOT / "tests/data/transcribe/noise.wav").read_bytes()[:4000]
 TEXT = (ROOT / "tests/data/toy.zh").read_text(encoding="utf-8").split("\n")[0]
 SEED, CALLS = 20260, 6000
 
@@ -276,7 +279,10 @@ def pool(folder):
     paths = [str(TOY), TOY, os.fsencode(TOY), TOY.read_bytes(), TOY.read_bytes()[:-1], TOY.read_bytes()[:100], "none", "", ".", "/",
              f"{TOY}\0", "\ud800", Path("none"), str(ROOT), "x" * 10 ** 5, bytearray(TOY.read_bytes()), memoryview(b"")]
     names = ["raise", "return", "sure", "full", "target", "f32", "i8", "f16", "bf16", "as_stored", "count", "en", "de\0"]
-    return [numbers, texts, rows, outs, paths, names, [object(), int, len, ..., lambda: 1, Exception()]]
+    sounds = [np.zeros(0, np.float32), np.full(99, np.nan, np.float32), np.ones(1600, np.float32), np.zeros((2, 9), np.float32),
+              np.zeros(9, np.int16), np.zeros((), np.float32), np.zeros(9, complex), np.zeros(99, np.float32)[::-3],
+              np.ma.masked_array(np.ones(99, np.float32), True), np.zeros(9, [("a", "f4")]), WAV, WAV[:50], WAV[:30], b"", *paths]
+    return [numbers, texts, rows, outs, paths, names, sounds, [object(), int, len, ..., lambda: 1, Exception()]]
 
 
 def fuzz(seed, calls, folder):
@@ -288,18 +294,20 @@ def fuzz(seed, calls, folder):
                "score": (["text", "text"], ["per_token", "batch", "source_language", "target_language", "tokens"]),
                "tokenize": (["text"], ["target", "source_language", "target_language", "tokens"]),
                "encode": (["rows"], ["source_language", "target_language"]),
+               "transcribe": (["sound"], list(inspect.signature(Model.transcribe).parameters)[2:]),
                "forward": (["rows", "rows"], ["causal", "out"]), "config": ([], []), "close": ([], []),
                "Model": (["path"], ["weights", "map", "in_place"]), "split_sentences": (["text"], []),
                "join_sentences": (["text"], []), "Error": (["number", "text"], ["index"])}
     assert {name for name in vars(Model) if not name.startswith("_")} <= set(methods)
     fits = {"text": 1, "rows": 2, "number": 0, "path": 4, "out": 3, "weights": 5, "stop": 5, "on_error": 5, "repetition": 5,
-            "source_language": 5, "target_language": 5, "prefix": 1}
+            "source_language": 5, "target_language": 5, "prefix": 1,
+            "sound": 6, "language": 5, "task": 5, "prompt": 1}
 
     def value(name):
         kind = kinds[fits.get(name, 0)] if drawn.random() < 0.8 else drawn.choice(kinds)
         return drawn.choice(kind)
 
-    counts, model, now = {}, Model(TOY), [time.monotonic(), ""]
+    counts, model, hears, now = {}, Model(TOY), Model(WHISPER), [time.monotonic(), ""]
 
     def right():
         """Results of calls that are right: no call before may change them."""
@@ -332,6 +340,8 @@ def fuzz(seed, calls, folder):
                 result = model.config
             elif name in ("Model", "split_sentences", "join_sentences", "Error"):
                 result = getattr(transformer_h, name)(*arguments, **more)
+            elif name == "transcribe":
+                result = [next(getattr(drawn.choice([model, hears, hears]), name)(*arguments, **more), None) for _ in range(2)]
             elif name == "close":
                 model.close()
                 for call in (lambda: model.translate("我"), lambda: model.encode([[1]]), lambda: model.tokenize("我")):
@@ -365,5 +375,5 @@ def test_arguments_at_random(tmp_path):
                           timeout=200, cwd=Path(__file__).parent)
     print(done.stdout[-3000:])
     assert done.returncode == 0, f"seed {SEED}: status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
-    for name in ("translate", "stream", "score", "tokenize", "encode", "forward"):
+    for name in ("translate", "stream", "score", "tokenize", "encode", "forward", "transcribe"):
         assert f"('{name}', 'TypeError')" in done.stdout and f"('{name}', 'Error')" in done.stdout

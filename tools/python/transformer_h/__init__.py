@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Unpack
 
-__all__ = ["Aligned", "Document", "Error", "Hypothesis", "Model", "Status", "Terms", "cpu", "detect_language", "download",
-           "export", "get_include",
-           "join_sentences", "split_sentences", "__version__"]
+__all__ = ["Aligned", "Document", "Error", "Hypothesis", "Model", "Segment", "Status", "Terms", "Word", "cpu",
+           "detect_language", "download", "export", "get_include", "join_sentences", "split_sentences",
+           "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
 Status = enum.IntEnum("Status", {  # type: ignore[misc]
@@ -71,6 +71,32 @@ class Hypothesis(NamedTuple):
     log_probability: float  # the sum over the tokens, with the end token
     length: int  # in tokens
     finish: str  # "ended", "hit_length" or "stuck"
+
+
+class Word(NamedTuple):
+    """A word that Model.transcribe has heard. The joined words of a segment are its text."""
+
+    start: float  # seconds
+    end: float
+    word: str
+    probability: float
+
+
+class Segment(NamedTuple):
+    """A piece of what Model.transcribe has heard. The last six fields are those of the window of up to 30 seconds
+    from which the segment is."""
+
+    start: float  # seconds
+    end: float
+    text: str
+    tokens: list[int]  # also those of times
+    words: list[Word] | None  # None without the option words
+    language: str | None  # a code; None of a model that knows English alone
+    seek: int  # where the window begins, in hundredths of a second
+    temperature: float  # of the attempt that gave the text
+    avg_logprob: float  # log-probability of a token, on average
+    compression_ratio: float
+    no_speech_prob: float | None  # None if it was not needed
 
 
 class Terms:
@@ -651,6 +677,7 @@ class Model:
         else:
             if not isinstance(path, (str, os.PathLike)):
                 _wrong("path", path, "str, os.PathLike, or the bytes of a file")
+            self._path = _no_nul("path", os.fsencode(os.path.abspath(path)))
             status = lib.tfm_model_load_file(place, _no_nul("path", os.fsencode(path)), options, err)
         _check(status, err)
         self._name = "<bytes>" if isinstance(path, bytes) else repr(os.fspath(path))
@@ -660,6 +687,7 @@ class Model:
         self._defaults = ffi.new("tfm_decode_options *")
         lib.tfm_decode_defaults(self._model, self._defaults)
         self._idle: list[_Worker] = []
+        self._hearings: list[tuple[Any, Any]] = []
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -683,7 +711,7 @@ class Model:
     def close(self) -> None:
         """Frees the sessions and the weights, as soon as no call uses them."""
         with self._lock:
-            self._model, self._idle = None, []
+            self._model, self._idle, self._hearings = None, [], []
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -702,6 +730,62 @@ class Model:
         with self._lock:
             if self._model is not None:
                 self._idle.append(worker)
+
+    # ---- speech
+
+    def transcribe(self, sound: str | os.PathLike[str] | bytes | np.ndarray, *, rate: int | None = None,
+                   language: str | None = None, task: Literal["transcribe", "translate"] = "transcribe",
+                   timestamps: bool = True, words: bool = False, prompt: str | None = None, previous: bool | None = None,
+                   beam: int | None = None, best_of: int | None = None,
+                   temperature: float | Iterable[float] | None = None, compression: float | None = None,
+                   log_prob: float | None = None, no_speech: float | None = None, silence: float | None = None,
+                   fast: bool = False, threads: int = 1, progress: Callable[[float, float], Any] | None = None
+                   ) -> Iterator[Segment]:
+        """Yields what is spoken in a sound as Segments, by a Whisper model of tools/convert.py. Texts, times and
+        words are those of `transcribe`. Each window of up to 30 seconds is heard when its first segment is asked
+        for, so Ctrl-C keeps all segments before.
+
+        sound is the path of a WAV file, its bytes, or samples from -1 to 1: a float32 array [samples] of rate
+        (16000) a second. Samples that are not numbers count as silence.
+
+        language is a code; with None the model detects it. task "translate" translates into English. words finds
+        the time of each word. timestamps=False lets the model write no times: then each window is one segment.
+        prompt is text as if heard before the sound: names, style. previous=False hears each window without the
+        text of the window before. progress is called after each window with the seconds heard and all seconds.
+
+        If an option is None, the default of `transcribe` applies; transcribe --help explains them. beam (5) is used
+        at temperature 0, best_of (5) samples at others. temperature (0, 0.2, ... 1) is one number or several: the
+        next one is tried if the text is more repetitive than compression (2.4; 0: no limit) or its log-probability
+        of a token is on average below log_prob (-1; 0: no limit). no_speech (0.6; 1: never) skips such a window if
+        the probability that nobody speaks is larger. Stretches of 3 seconds below silence (-60 dB; 0: none) are not
+        heard. fast makes the encoder's attention BF16 and the KV cache F16.
+        """
+        from .transcribing import transcribe
+        return transcribe(self, sound, rate, language, task, timestamps, words, threads, fast, progress, {
+            "prompt": prompt, "previous": previous, "beam": beam, "best_of": best_of, "temperature": temperature,
+            "compression": compression, "log_prob": log_prob, "no_speech": no_speech, "silence": silence})
+
+    def _hearing(self, key: tuple[int, int, bool]) -> Any:
+        """What hears, for so many threads and hypotheses: one that is idle, or a new one."""
+        with self._lock:
+            if self._model is None:
+                raise ValueError("the model is closed")
+            model = self._model
+            for i, (other, hearing) in enumerate(self._hearings):
+                if other == key:
+                    del self._hearings[i]
+                    return hearing
+        err, data = ffi.new("tfm_error *"), self._data if self._data is not None else ffi.NULL
+        path = ffi.new("char[]", self._path) if self._data is None else ffi.NULL
+        found = lib.th_hearing_load(model, path, data, self._size if self._data is not None else 0, *key, err)
+        if not found:
+            raise _failed(err)
+        return ffi.gc(found, lambda hearing, model=model: lib.th_hearing_free(hearing))
+
+    def _give_hearing(self, key: tuple[int, int, bool], hearing: Any) -> None:
+        with self._lock:
+            if self._model is not None:
+                self._hearings.append((key, hearing))
 
     # ---- translating
 

@@ -11,7 +11,7 @@ from cffi import FFI
 
 HERE = Path(__file__).resolve().parent
 ROOT = next(one for one in (HERE.parent, HERE.parents[2]) if (one / "transformer.h").exists())
-TRANSLATE = ROOT / "examples" / "translate"
+TRANSLATE, TRANSCRIBE = ROOT / "examples" / "translate", ROOT / "examples" / "transcribe"
 NAME = r"[A-Za-z_]\w*"
 # a string or character, a name, a number, a paste, or any other character that is no space
 TOKEN = re.compile(rf'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|{NAME}|\.?\d[\w.]*|##|\S')
@@ -125,17 +125,20 @@ def header_declarations(header):
 
 
 def native_declarations(text):
-    """Returns the declarations of the enum of documents' formats, and of what _native.h defines: its structs and
-    its th_ functions."""
-    structs = re.findall(r"^typedef (?:struct th_\w+|enum markup_form) \{.*?^\} \w+;", text, re.DOTALL | re.MULTILINE)
+    """Returns the declarations of what _native.h defines, its structs and its th_ functions, and of the types that
+    these take from the examples: the enum of documents' formats, and the options of transcribe."""
+    structs = re.findall(r"^typedef (?:struct th_\w+|struct \w+_options|enum markup_form) \{.*?^\} \w+;", text, re.DOTALL | re.MULTILINE)
     functions = re.findall(r"^static ([^{;]*\bth_\w+\([^{;]*\)) \{", text, re.MULTILINE)
-    return preprocessed("\n".join(structs + [f"{one};" for one in functions]), {})
+    return preprocessed("\n".join(structs + [f"{one};" for one in functions]),
+                        {"WHISPER_TEMPERATURES": (None, ["..."])})  # cffi asks the compiler
 
 
 ffi = FFI()
 ffi.cdef(header_declarations((ROOT / "transformer.h").read_text(encoding="utf-8")))
 ffi.cdef(native_declarations("".join(path.read_text(encoding="utf-8") for path in (
-    TRANSLATE / "text" / "pieces.h", HERE / "_native.h"))))
+    TRANSLATE / "text" / "pieces.h", TRANSCRIBE / "whisper.h", TRANSCRIBE / "hearing.h", HERE / "_native.h"))))
+# Functions of Python that C calls. user is a handle of ffi.new_handle.
+ffi.cdef('extern "Python" { int th_stopped(void *user); }')
 # One compilation, so structs cannot be another version's (tfm_sizes_check has nothing to find).
 ffi.set_source("transformer_h._transformer", """
     #define TRANSFORMER_IMPLEMENTATION
@@ -145,5 +148,5 @@ ffi.set_source("transformer_h._transformer", """
     #endif
     #include "transformer.h"
     #include "_native.h"
-    """, include_dirs=[str(ROOT), str(HERE), str(TRANSLATE)],
-    depends=[str(ROOT / "transformer.h"), *map(str, TRANSLATE.rglob("*.h"))])
+    """, include_dirs=[str(ROOT), str(HERE), str(TRANSLATE), str(TRANSCRIBE)],
+    depends=[str(ROOT / "transformer.h"), *map(str, [*TRANSLATE.rglob("*.h"), *TRANSCRIBE.glob("*.h")])])

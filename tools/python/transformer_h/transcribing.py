@@ -1,0 +1,136 @@
+"""Model.transcribe: checks its arguments, and hands out what examples/transcribe/hearing.h hears."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from typing import Any, Callable, Iterator
+
+from . import (Model, Segment, Word, _check, _choice, _flag, _integer, _list, _no_nul, _number, _text, _wrong, ffi,
+               lib)
+
+SOUND = "a path, the bytes of a WAV file, or a numpy.ndarray of float32"
+LEAST_RATE, MOST_RATE = 1000, 384000
+# options that are numbers: where they are in hearing_options, and their range
+_NUMBERS = {"compression": (0, 1e9), "log_prob": (-1e9, 0), "no_speech": (0, 1), "silence": (-120, 0)}
+
+
+def _keep(kind: Any, error: Any, traceback: Any) -> None:
+    ffi.from_handle(traceback.tb_frame.f_locals["handle"]).append(error)
+
+
+@ffi.def_extern(name="th_stopped", error=1, onerror=_keep)  # type: ignore[untyped-decorator]
+def _stopped(handle: Any) -> int:
+    """C calls it between steps. Python then looks at signals, so Ctrl-C raises KeyboardInterrupt in here."""
+    return 0
+
+
+def _wav(array: Any, rate: int) -> bytes:
+    """The samples of an array as a WAV file."""
+    import numpy as np
+    if array.dtype != np.float32:
+        scale = f"; sound.astype(numpy.float32) / {2 ** 15} makes it of int16" if array.dtype == np.int16 else ""
+        raise TypeError(f"sound is an array of {array.dtype}, expected float32 from -1 to 1{scale}")
+    if array.ndim != 1:
+        raise ValueError(f"sound is an array of shape {list(array.shape)}, expected one channel: [samples]; "
+                         "the mean of the channels is one")
+    data = array.astype("<f4").tobytes()
+    size = min(len(data), 2 ** 32 - 100)  # of a sound that is longer, the reader finds the end
+    return b"RIFF" + struct.pack("<I4s4sIHHIIHH4sI", size + 36, b"WAVE", b"fmt ", 16, 3, 1, rate, 4 * rate, 4, 32, b"data",
+                                 size) + data
+
+
+def transcribe(model: Model, sound: Any, rate: int | None, language: str | None, task: str, timestamps: bool, words: bool,
+               threads: int, fast: bool, progress: Callable[[float, float], Any] | None,
+               given: dict[str, Any]) -> Iterator[Segment]:
+    """Begins, and returns the iterator over segments. given: the options that have defaults in C."""
+    numpy = sys.modules.get("numpy")
+    path = data = ffi.NULL
+    if numpy and isinstance(sound, numpy.ndarray):
+        wav = _wav(sound, _integer("rate", 16000 if rate is None else rate, LEAST_RATE, MOST_RATE))
+        data, size = ffi.from_buffer(wav), len(wav)
+    elif rate is not None:
+        raise ValueError("rate is for arrays; a WAV file names its own")
+    elif isinstance(sound, bytes):
+        data, size = ffi.from_buffer(sound), len(sound)
+    elif isinstance(sound, (str, os.PathLike)):
+        path, size = ffi.new("char[]", _no_nul("sound", os.fsencode(sound))), 0
+    else:
+        _wrong("sound", sound, SOUND)
+    if progress is not None and not callable(progress):
+        _wrong("progress", progress, "a function of two numbers")
+    options = ffi.new("hearing_options *")
+    lib.th_hearing_defaults(options)
+    search = options.decoding
+    search.is_translation = _choice("task", task, {"transcribe": 0, "translate": 1})
+    search.without_times, options.with_words = not _flag("timestamps", timestamps), _flag("words", words)
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in ("beam", "best_of"):
+        if name in given:
+            setattr(search, name, _integer(name, given[name], 1, 64))
+    for name, (least, most) in _NUMBERS.items():
+        if name in given:
+            value = _number(name, given[name])
+            if not least <= value <= most:
+                raise ValueError(f"{name} is {value:g}, expected {least:g} to {most:g}")
+            setattr(options if name == "silence" else search, name, value)
+    if "temperature" in given:
+        listed = given["temperature"]
+        listed = [_number("temperature", listed)] if hasattr(type(listed), "__float__") and not getattr(
+            listed, "shape", None) else [_number(f"temperature[{i}]", one) for i, one in enumerate(
+                _list("temperature", listed, "a number or a list of numbers"))]
+        if not 1 <= len(listed) <= len(search.temperatures) or not all(0 <= one <= 10 for one in listed):
+            raise ValueError(f"temperature takes 1 to {len(search.temperatures)} numbers from 0 to 10")
+        search.n_temperatures = len(listed)
+        search.temperatures[0:len(listed)] = listed
+    options.no_previous = not _flag("previous", given.get("previous", True))
+    keep = [path, data, sound]  # what options point to
+    for name, value in (("language", language), ("prompt", given.get("prompt"))):
+        if value is not None:
+            keep.append(ffi.new("char[]", _no_nul(name, _text(name, value))))
+            setattr(options, name, keep[-1])
+    caught: list[BaseException] = []
+    keep.append(ffi.new_handle(caught))
+    search.is_stopped, search.user = lib.th_stopped, keep[-1]
+    key = _integer("threads", threads, 1, 64), max(search.beam, search.best_of), _flag("fast", fast)
+    hearing, err = model._hearing(key), ffi.new("tfm_error *")
+    _check(lib.th_hearing_begin(hearing, options, path, data, size, err), err)
+    return _segments(model, key, hearing, words, progress, caught, keep)
+
+
+def _segments(model: Model, key: Any, hearing: Any, words: bool, progress: Any, caught: list[BaseException],
+              keep: Any) -> Iterator[Segment]:
+    err, n, seconds = ffi.new("tfm_error *"), ffi.new("int32_t *"), ffi.new("double[2]")
+    segment, word = ffi.new("th_segment *"), ffi.new("th_word *")
+
+    def checked(status: int) -> None:
+        if caught:  # Ctrl-C
+            raise caught.pop()
+        _check(status, err)
+
+    def each(k: int) -> Segment:
+        checked(lib.th_hearing_segment(hearing, k, segment, err))
+        found = []
+        for i in range(segment.n_words if words else 0):
+            lib.th_hearing_word(hearing, k, i, word)
+            if text := ffi.string(word.word).decode("utf-8", "replace"):
+                found.append(Word(word.start, word.end, text, word.probability))
+        return Segment(
+            segment.start, segment.end, ffi.string(segment.text).decode("utf-8", "replace"),
+            list(segment.tokens[0:segment.n_tokens]), found if words else None,
+            ffi.string(segment.language).decode() if segment.language else None, segment.seek, segment.temperature,
+            segment.avg_logprob, segment.compression_ratio, segment.no_speech_prob if segment.no_speech_prob >= 0 else None)
+
+    try:
+        checked(lib.th_hearing_survey(hearing, err))
+        while True:
+            checked(lib.th_hearing_next(hearing, n, seconds, err))
+            if n[0] < 0:
+                break
+            yield from [each(k) for k in range(n[0])]
+            if progress:
+                progress(*seconds)
+    finally:
+        lib.th_hearing_end(hearing)
+        model._give_hearing(key, hearing)
