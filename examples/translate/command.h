@@ -31,7 +31,7 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 
 /* The options of the command line; 0 or NULL for those that were not given. */
 static struct {
-    const char *model, *from, *via, *to, *prefix, *score, *attention, *output, *terms;
+    const char *model, *from, *via, *to, *prefix, *drafts, *score, *attention, *output, *terms;
     option_rest files;
     int document, tokens, align, per_token, sample, map;
     int scores; /* 1: the score of each translation; 2: also of each token */
@@ -41,7 +41,7 @@ static struct {
     tfm_decode_options decode;
     /* derived from the options above */
     const char *second; /* path of the second model; NULL: there is only one model */
-    const char *beside; /* the file of --prefix or --score */
+    const char *beside; /* the file of --prefix, --drafts or --score */
     tfm_text_form form;
     int numbered; /* output lines begin with the input line's number: it may have several */
 } opt;
@@ -96,7 +96,7 @@ static option table[] = {
      "A line break inside a translation is written as a space, and so is a tab if tabs separate\n"
      "fields of the output.\n\n"
      "If the FILE right after MODEL ends in .safetensors, it is a second model, and it translates\n"
-     "the output of the first. Search and sampling options apply to both models. --prefix,\n"
+     "the output of the first. Search and sampling options apply to both models. --prefix, --drafts,\n"
      "--alternatives, --n-best, --scores and --to apply to the second only, --from to the first.\n"
      "Tags and copied text are placed by the alignment: for each word of the translation, the\n"
      "source word to which the model attended most.",
@@ -198,6 +198,11 @@ static option table[] = {
      "the model's, or 1)"},
     {"--prefix", "FILE", OPTION_PATH, &opt.prefix, 0, 0, NOT_SCORE | NOT_DOCUMENT | NOT_MARKUP,
      "begin the translation of line n with line n of FILE, unless it is blank"},
+    {"--drafts", "FILE", OPTION_PATH, &opt.drafts, 0, 0,
+     NOT_SCORE | NOT_SAMPLE | NOT_DOCUMENT | NOT_MARKUP,
+     "line n of FILE is a guess of the translation of line n, such as the\n"
+     "translation before an edit: saves time if lines come one by one. The\n"
+     "output is the same without FILE. Needs a greedy search (--beam 1)"},
     {"--alternatives", "N", OPTION_INTEGER, &opt.decode.alternatives, 1, 1000,
      NOT_SCORE | NOT_SAMPLE | NOT_DOCUMENT | NOT_COLUMN | NOT_MARKUP,
      "write the N most likely continuations of the prefix, each translated\n"
@@ -315,6 +320,8 @@ static void check_together(void) {
              opt.srt    ? "--srt"
              : opt.html ? "--html"
                         : "--markdown");
+    if (opt.drafts && (opt.prefix || opt.decode.alternatives))
+        fail("--drafts and %s do not go together", opt.prefix ? "--prefix" : "--alternatives");
     if (opt.n_best && opt.decode.alternatives)
         fail("--n-best and --alternatives do not go together");
 }
@@ -346,6 +353,8 @@ static tfm_decode_options take_defaults(const tfm_model *model, int is_last, con
     if (opt.sample) d.samples = n_best, d.beam = 0;
     else d.n_best = n_best;
     if (!is_last) d.alternatives = 0;
+    if (opt.drafts && is_last && d.beam > 1)
+        fail("--drafts needs a greedy search: give --beam 1, not %d", (int)d.beam);
     if (d.max_length && d.min_length >= d.max_length)
         fail("--min-length %d leaves no room for an end in --max-length %d", (int)d.min_length,
              (int)d.max_length);
@@ -392,7 +401,7 @@ static void read_options(int argc, char **argv) {
     if (!is_open(0) && !opt.files.n) fail("standard input is closed");
     if (!is_open(1) && !opt.output) fail("standard output is closed");
     opt.form = opt.tokens ? TFM_FORM_ESCAPED : TFM_FORM_TEXT;
-    opt.beside = opt.prefix ? opt.prefix : opt.score;
+    opt.beside = opt.prefix ? opt.prefix : opt.drafts ? opt.drafts : opt.score;
     opt.per_token |= opt.scores == 2;
     if (!opt.batch) opt.batch = PAUSES || !isatty(0) ? 64 : 1;
     if (!opt.first_line) opt.first_line = 1;

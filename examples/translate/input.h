@@ -20,7 +20,7 @@
 /* Bytes of a window, and of a line's buffer, whose memory is kept for the next window. */
 enum { INPUT_WINDOW = 1 << 22, INPUT_OUT = 1 << 12 };
 
-/* A line has two sides: its source, and its line in the file of --prefix or --score. */
+/* A line has two sides: its source, and its line in the file of --prefix, --drafts or --score. */
 enum { SOURCE, TARGET, SIDES };
 
 /* One line of input, or one sentence of a line, with its output and state. */
@@ -58,7 +58,7 @@ typedef struct window {
 typedef struct input input;
 struct input {
     reader from;        /* the input */
-    reader beside;      /* the file of --prefix or --score, if its file is not NULL */
+    reader beside;      /* the file of --prefix, --drafts or --score, if its file is not NULL */
     size_t most;        /* longest line, in bytes; the text of a longer one is dropped */
     int document;       /* lines are paragraphs: split each into sentences */
     int32_t column;     /* column of a table that is translated, from 1; 0: the whole line */

@@ -37,6 +37,7 @@ enum { FULL_BATCH_SOURCE = 512 }; /* longest line, in tokens, of a batch of --ba
 enum { MOST_TOKENS = 1000000 };   /* longest target, for models without a limit of their own */
 enum { MOST_LINE = 4096 };        /* longest line, in bytes for each token of --max-source */
 enum { TEXT_SCRATCH = 3136 }; /* most bytes to tokenize a target, for each token of --max-source */
+enum { DRAFT_TOKENS = 8 };    /* tokens of a draft that a step verifies at most */
 enum { MOST_DRAWN = 400 };    /* most tokens of the source, and of the target, in a picture */
 
 /* The state that each worker thread has for each model. */
@@ -167,7 +168,7 @@ static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans, int32_t 
     return status;
 }
 
-/* Tokenizes the line's prefix, or its translation to score. */
+/* Tokenizes the line's prefix or draft, or its translation to score. */
 static tfm_status tokenize_target(worker *me, line *l) {
     const tfm_text *text = &l->text[TARGET];
     tfm_arena need = tfm_arena_measuring(), scratch;
@@ -197,6 +198,11 @@ static void check_target(worker *me, line *l) {
     const char *option_name = opt.score ? "--score" : "--prefix";
     int32_t i, n,
         most = me->of->config->max_positions ? me->of->config->max_positions : MOST_TOKENS;
+    if (opt.drafts) { /* a draft changes no output, so a line without tokens of it is translated */
+        if (l->text[TARGET].size && tokenize_target(me, l) != TFM_OK)
+            report(me, l, 0, "--drafts: %s", me->err.text);
+        return;
+    }
     if (l->text[TARGET].size && tokenize_target(me, l) != TFM_OK) {
         report(me, l, 1, "%s: %s", option_name, me->err.text);
         return;
@@ -473,9 +479,10 @@ static int32_t rows_at(const tfm_decode_options *decode, int32_t source) {
 static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     const tfm_decode_options *decode = &me->of->decode;
     int32_t most = me->of->config->max_positions;
+    int32_t target = opt.drafts ? 0 : sides[TARGET].width;
     tfm_session_options o;
     if (me->session && sides->rows <= me->rows && sides[SOURCE].width <= me->length[SOURCE] &&
-        sides[TARGET].width <= me->length[TARGET] && me->attention == me->keep_attention &&
+        target <= me->length[TARGET] && me->attention == me->keep_attention &&
         me->threads == t.threads)
         return TFM_OK;
     tfm_session_free(me->session);
@@ -484,7 +491,7 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     me->threads = t.threads;
     me->rows = round_length(sides->rows, 1);
     me->length[SOURCE] = round_length(sides[SOURCE].width, 64);
-    me->length[TARGET] = round_length(sides[TARGET].width, 0);
+    me->length[TARGET] = round_length(target, 0);
     memset(&o, 0, sizeof o);
     o.max_batch = me->rows;
     o.max_source = me->length[SOURCE];
@@ -498,6 +505,7 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     if (most && o.max_target > most) o.max_target = most;
     o.attention = me->attention;
     o.threads = me->threads;
+    if (opt.drafts && me->of->is_last) o.max_draft = DRAFT_TOKENS;
     if (decode->lexical_shortlist) o.max_shortlist = me->of->config->tgt_vocab_size;
     return make_session(me, &me->session, &o);
 }
@@ -555,6 +563,7 @@ static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *
         seeds[row] = decode.seed + (uint64_t)lines[row]->number;
     decode.seeds = seeds;
     if (opt.prefix && me->of->is_last) decode.prefix = &sides[TARGET];
+    if (opt.drafts && me->of->is_last) decode.draft = &sides[TARGET];
     if (seeds) status = tfm_start(me->session, &sides[SOURCE], &decode, &me->err);
     while (status == TFM_OK && running && !stopped())
         status = tfm_step(me->session, &running, &me->err);

@@ -202,7 +202,7 @@ check "  and named" "translate: line 2, sentence 1: the token before byte 14 is 
 for bad in "--document --tokens" "--document --scores" "--document --score $dir/beside" "--document --n-best 2" "--document --align" "--beam 2 --sample" "--top-k 3" "--temperature 2" "--top-p .5" "--seed 1" "--n-best 3 --beam 2" "--score $dir/beside --beam 3" \
     "--score $dir/beside --prefix $dir/beside" "--score $dir/beside --align" "--score $dir/beside --n-best 2" "--per-token" "--beam 0" "--beam 1.5" \
     "--sample --seed -1" "--sample --seed 99999999999999999999" "--sample --top-p 0" "--sample --top-p nan" "--length-penalty x" "--prefix" \
-    "--keep-end" "--alternatives 2 --n-best 2" "--alternatives 2 --sample" "--alternatives 2 --document" "--alternatives 0" "--prefix nowhere" "--score nowhere" "--attention nowhere/x" "--max-length 5 --min-length 5" "--repetition-penalty 0" "--no-repeat-ngram -1"; do
+    "--keep-end" "--alternatives 2 --n-best 2" "--alternatives 2 --sample" "--alternatives 2 --document" "--alternatives 0" "--prefix nowhere" "--drafts nowhere" "--drafts $dir/beside --beam 2" "--drafts $dir/beside --prefix $dir/beside" "--drafts $dir/beside --sample" "--drafts $dir/beside --n-best 2" "--score nowhere" "--attention nowhere/x" "--max-length 5 --min-length 5" "--repetition-penalty 0" "--no-repeat-ngram -1"; do
     check "$bad: exit status 2, and why" "2 1" "$(run $toy $bad < $dir/in) $(grep -c '^translate: ' $dir/err)"
 done
 
@@ -341,6 +341,11 @@ if [ -f $zh ]; then
     check "--prefix: translations begin with it" "0 0" "$(run $zh --prefix $dir/prefixes < examples/translate/demo.txt) $(awk 'NR == FNR { want[NR] = $0; next }
         substr($0, 1, length(want[FNR])) != want[FNR] { n++ } END { print n + 0 }' $dir/prefixes $dir/out)"
     check "  and are free where it is blank" "$(sed -n 3p $dir/greedy)" "$(sed -n 3p $dir/out)"
+    run $zh --scores < examples/translate/demo.txt > $dir/status; cp $dir/out $dir/expected
+    sed 's/ the / a /; 3s/.*//; 4s/.*/what is no draft/; s/\.$/ today./' $dir/greedy > $dir/drafts
+    check "--drafts changes nothing: one by one, a file of drafts that are right, wrong, blank" "0 " "$(run $zh --scores --batch 1 --drafts $dir/drafts < examples/translate/demo.txt) $(cmp $dir/expected $dir/out 2>&1)"
+    check "  in a batch with threads" "0 " "$(run $zh --scores -j 2 --drafts $dir/greedy < examples/translate/demo.txt) $(cmp $dir/expected $dir/out 2>&1)"
+    check "  a draft that is not UTF-8 is named, and its line translated" "0 |translate: line 1: --drafts: text is not UTF-8 at byte 0" "$(head -n 1 examples/translate/demo.txt > $dir/one; printf '\377\n' > $dir/drafts; run $zh --scores --drafts $dir/drafts < $dir/one) $(head -n 1 $dir/expected | cmp - $dir/out 2>&1)|$(cat $dir/err)"
     # four paragraphs: two demos in one line each, a blank one, and the rest
     awk '{ printf "%s%s", $0, (NR == 5 || NR == 9) ? "\n" : "" } NR == 7 { printf "\n \n" } END { print "" }' examples/translate/demo.txt > $dir/in
     awk '{ printf "%s%s", $0, (NR == 5 || NR == 9 || NR == 12) ? "\n" : NR == 7 ? "\n\n" : " " }' $dir/greedy > $dir/expected
@@ -349,7 +354,7 @@ if [ -f $zh ]; then
     check "  one by one" "" "$(run $zh --document --batch 1 < $dir/in | grep -v 0; cmp $dir/expected $dir/out 2>&1)"
     echo '我<是>&"学"生。' > $dir/in
     check "--attention: what XML forbids in a text" "0 well-formed 1" "$(run $zh --attention $dir/a.svg < $dir/in) $(awk "$well_formed" $dir/a.svg) $(grep -c '^<text.*>&lt;</text>' $dir/a.svg)"
-else skip 29 "no $zh"; fi
+else skip 32 "no $zh"; fi
 de=examples/models/de-en.safetensors
 if [ -f $de ]; then
     check "the German model, with SentencePiece, is at most 20 MB" 1 "$(( $(wc -c < $de) <= 20000000 ))"
