@@ -13730,7 +13730,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        Python that is detect_language.
      - draft in tfm_decode_options, max_draft in tfm_session_options: a guess of the translation, whose
        tokens greedy decoding verifies several at a time. The results are the same bits.
-       translate --drafts FILE has one for each line.
+       translate --drafts FILE has one for each line; in Python that is draft=.
      Faster
      - The encoder's attention, with fewer bytes of scratch: 256 keys at a time, running softmax.
      - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.

@@ -102,6 +102,25 @@ def test_n_best_with_scores(german):
     assert german.translate("Ja.", n_best=1, max_length=1)[0].finish == "hit_length"
 
 
+@pytest.mark.parametrize("batch", [1, 4, 64])
+def test_drafts_change_nothing(german, batch):
+    before = german.translate(LINES)
+    for drafts in (before, [text.replace(" the ", " a ") for text in before], before[::-1], [""] * len(LINES),
+                   ["The \U0001f600 " * 40] * len(LINES), (text[:len(text) // 2] for text in before)):
+        assert german.translate(LINES, draft=drafts, batch=batch) == before
+    assert german.translate(LINES[0], draft="") == german.translate(LINES[0], draft=before[0]) == before[0]
+    begun = german.translate(LINES, prefix=["It"] * len(LINES), on_error="return", batch=batch)
+    both = german.translate(LINES, prefix=["It"] * len(LINES), draft=before, on_error="return", batch=batch)
+    assert [str(each) for each in both] == [str(each) for each in begun]
+    for wrong in ({"beam": 2}, {"sample": True}, {"n_best": 2}, {"alternatives": 2}):
+        with pytest.raises(ValueError, match="^draft needs a greedy search"):
+            german.translate(LINES, draft=before, **wrong)
+    with pytest.raises(ValueError, match=f"^1 drafts for {len(LINES)} texts$"):
+        german.translate(LINES, draft=before[:1])
+    with pytest.raises(TypeError):
+        german.translate(LINES[0], draft=7)
+
+
 def test_prefix(german, tmp_path):
     lines = LINES[:6]
     prefixes = ["The", "", "We", "I", "", "A"]
@@ -207,7 +226,7 @@ def test_signatures_and_docstrings():
     assert not any(one.kind == one.VAR_KEYWORD for one in given.values())
     assert {*given} == {"self", "text", "n_best", *transformer_h.Options.__annotations__}
     assert all(one.default is None for name, one in given.items() if name in transformer_h.Options.__annotations__)
-    assert {"beam", "n_best", "threads", "prefix", "sample"}.isdisjoint(parameters(Model.stream)) and "max_length" in parameters(Model.stream)
+    assert {"beam", "n_best", "threads", "prefix", "draft", "sample"}.isdisjoint(parameters(Model.stream)) and "max_length" in parameters(Model.stream)
     assert "prefix" not in parameters(Model.translate_document) and "beam" in parameters(Model.translate_document)
     told = parameters(transformer_h.export)
     assert list(told)[:6] == ["module", "path", "example_src", "example_tgt", "start", "end"] and "src_sentencepiece" in told
