@@ -8695,11 +8695,11 @@ enum { TFM__DRAFT_ROWS = 16 };
    at the nearest place after this token, where the token before agrees too if there is such a place;
    if there is none, one token later. Returns 1 if the draft was right. */
 static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
-    enum { FAR = 1000000 };
+    enum { TOO_FAR = 1000000 };
     tfm__sentence *sentence = &s->search.sentences[b];
     const tfm_batch *draft = s->decode.draft;
     const int32_t *ids = draft && draft->width ? tfm__batch_ids(draft, b) : NULL;
-    int32_t n = ids ? tfm__batch_row_length(draft, b) : 0, i, cost, least = FAR;
+    int32_t n = ids ? tfm__batch_row_length(draft, b) : 0, i, cost, least = TOO_FAR;
     int32_t at = sentence->draft_at, best = at + 1, id = tfm__path_at(s, t, b * s->max_beam)->id;
     if (at < n && ids[at] == id) {
         sentence->draft_at++;
@@ -13739,6 +13739,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - tfm_start and tfm_forward with src NULL use the source of the session's last call again, without
        the encoder and without computing its keys and values.
      Fixed
+     - Names that windows.h defines as macros (FAR, near) are not used; transcribe compiles for Windows.
      - translate on Windows: a byte 0x1A does not end the input, and line ends do not change.
      - FetchContent without CMAKE_BUILD_TYPE compiles the library with -O2, not without optimization.
      - translate rejects UTF-16 and UTF-32. Before, it translated text with zero bytes to nonsense.

@@ -132,7 +132,7 @@ test-zig: zig build/model.inc
 	sh tests/zig.sh "$(ZIG)"
 ## make test-windows   the programs in wine (apt-get install gcc-mingw-w64-x86-64-win32 wine64 wine)
 MINGW = x86_64-w64-mingw32-gcc
-test-windows: build/translate build/quantize build/inspect
+test-windows: build/translate build/transcribe build/quantize build/inspect
 	sh tests/translate/windows.sh $(MINGW)
 
 # SQLite passes a struct of its functions to an extension, which is therefore linked with nothing of SQLite.

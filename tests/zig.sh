@@ -14,7 +14,7 @@ while read -r target run; do
     dir=build/zig/$target
     mkdir -p "$dir"
     check "$target: the header compiles without a word" "" "$(compile -c tools/packaging/transformer.c -o "$dir/transformer.o")"
-    for example in examples/*.c examples/translate/*.c; do
+    for example in examples/*.c examples/translate/*.c examples/transcribe/*.c; do
         name=$(basename "$example" .c)
         said=$said$(compile -DTFM__IMPLEMENTED "$example" "$dir/transformer.o" -o "$dir/$name")
     done

@@ -50,14 +50,14 @@ static void words_add_head(const float *head, int32_t T, int32_t S, int32_t n, f
     }
     for (t = 0; t < T; t++)
         for (s = 0; s < n; s++) {
-            double near[7];
+            double around[7];
             for (k = -3; k <= 3; k++) { /* reflected at the edges */
                 int32_t at = s + k < 0 ? -s - k : s + k;
                 if (at >= n) at = 2 * n - 2 - at;
-                near[k + 3] = scratch[(int64_t)t * n + (at < 0 ? 0 : at)];
+                around[k + 3] = scratch[(int64_t)t * n + (at < 0 ? 0 : at)];
             }
-            qsort(near, 7, sizeof *near, words_compare);
-            sum[(int64_t)t * n + s] += (float)near[3];
+            qsort(around, 7, sizeof *around, words_compare);
+            sum[(int64_t)t * n + s] += (float)around[3];
         }
 }
 
