@@ -2639,6 +2639,7 @@ enum {
 enum { TFM__MOST_ROWS = 32, TFM__MOST_PANELS = 4 };
 typedef struct tfm__tile {
     const void *x; /* rows of floats or int8, TFM__X_STRIDE bytes apart */
+    int64_t masks; /* bytes from x to the masks of its signs, where split made them */
     const unsigned char *w[TFM__MOST_PANELS];
     const unsigned char *ahead; /* the panels of the next tile, to prefetch */
     int64_t ahead_stride;       /* bytes from one of them to the next */
@@ -2683,6 +2684,10 @@ typedef struct tfm__kernels {
     /* by tfm_weight_type, each list from many rows to one; NULL: w is packed as F32 instead */
     const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
     int zero_point;            /* added to x when it becomes int8 */
+    /* Splits n int8 of a row of x, which zeros follow, into absolute values and masks of the signs,
+       -1 or 0. The sum of |x[i]| where x[i] is negative goes to TFM__X_BYTES of the row. NULL: the
+       tiles read x as it is. */
+    void (*split)(unsigned char *x, unsigned char *masks, int64_t n);
     void (*configure)(int on); /* sets up and releases tile registers; NULL: it has none */
     /* converts x to the nearest bf16 for products with bf16; NULL: the tiles read floats */
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
@@ -3480,7 +3485,7 @@ typedef struct tfm__product {
     int activation;           /* a tfm_activation, TFM__SIGMOID, or -1 for none */
     int64_t gate;             /* floats from y to the factors of y; 0: no gate */
     unsigned char *converted; /* x as int8 or bf16, block by block; NULL: tiles read floats */
-    int64_t converted_block;  /* bytes from one block of columns to the next */
+    int64_t converted_block;  /* bytes from one block of columns to the next; masks are halfway */
     float *scales;            /* [rows of x]: scales of int8; NULL: none */
 } tfm__product;
 
@@ -3497,9 +3502,15 @@ static int64_t tfm__product_x_size(const tfm__kernels *kernels, const tfm__matri
     return w->scales ? 1 : w->type == TFM_WEIGHTS_BF16 && kernels->narrow ? 2 : 0;
 }
 
+/* Returns the bytes of a block of a converted row of x, with its masks. */
+static int64_t tfm__product_x_stride(const tfm__kernels *kernels, const tfm__matrix *w) {
+    return w->scales && kernels->split ? 2 * TFM__X_STRIDE : TFM__X_STRIDE;
+}
+
 /* Returns the bytes of a converted row of x. */
 static int64_t tfm__product_x_bytes(const tfm__kernels *kernels, const tfm__matrix *w) {
-    return tfm__packed_blocks(tfm__product_x_size(kernels, w) * w->columns) * TFM__X_STRIDE;
+    return tfm__packed_blocks(tfm__product_x_size(kernels, w) * w->columns) *
+           tfm__product_x_stride(kernels, w);
 }
 
 /* Returns whether a and b convert x alike, so that both can read one conversion. */
@@ -3526,6 +3537,7 @@ static void tfm__product_convert(const tfm__kernels *kernels, const tfm__product
             if (size == 1) kernels->quantize(to, x, factor, kernels->zero_point, n);
             else kernels->narrow(to, x, n);
             memset(to + n * size, 0, (size_t)(-n * size & 63));
+            if (size == 1 && kernels->split) kernels->split(to, to + p->converted_block / 2, n);
         }
     }
 }
@@ -3643,6 +3655,7 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
         t.rows = (int)tfm__min(tiling->rows, M - m);
         if (tiling->configured && !configured) kernels->configure(configured = 1);
         if (p->converted) t.x = p->converted + k / step * p->converted_block + m * TFM__X_STRIDE;
+        t.masks = p->converted_block / 2;
         if (p->scales) t.x_scales = p->scales + m;
         for (r = 0; r < tiling->rows && t.x == block; r++)
             memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, m + r) + k,
@@ -3744,7 +3757,7 @@ static void tfm__product_part(void *context, int32_t part) {
 static int tfm__product_prepare(tfm__product *p, const tfm__team *team) {
     if (tfm__product_x_size(team->kernels, &p->w->w)) {
         p->converted = team->converted, p->scales = team->scales;
-        p->converted_block = p->x.B * p->x.L * TFM__X_STRIDE;
+        p->converted_block = p->x.B * p->x.L * tfm__product_x_stride(team->kernels, &p->w->w);
     }
     if (p->x.sb == p->x.L * p->x.sl && p->y.sb == p->y.L * p->y.sl) p->x.L *= p->x.B, p->x.B = 1;
     return p->x.B == 1;
@@ -12485,17 +12498,27 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
 #define TFM__V_IF_LESS(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
 #define TFM__V_ROUND(v) _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define TFM__INT8_TARGET TFM__AVX2
-/* AVX2 multiplies u8 by s8 and adds pairs in 16 bits, so w gives its absolute value and x takes the
-   sign of w. x is -127 to 127, so a pair is at most 2 * 128 * 127 and cannot overflow. */
-#define TFM__INT8_TILES(X, type) X(type, 4, 1) X(type, 2, 1) X(type, 1, 2)
+/* AVX2 multiplies u8 by s8 and adds pairs in 16 bits, so x gives its absolute value and w takes the
+   sign of x. Where x is negative, w ^ -1 = -w - 1 stands for -w, since every unit computes an exclusive
+   or, and two compute a change of sign. What is missing is the sum of |x| there, where sums begin. x is
+   -127 to 127, so a pair is at most 2 * 128 * 127 and cannot overflow. As intrinsics, gcc 12 spills. */
+#define TFM__INT8_TILES(X, type) X(type, 2, 2) X(type, 1, 2)
+#define TFM__INT8_BEGIN(x) _mm256_set1_epi32(tfm__avx2_four((x) + TFM__X_BYTES))
+#define TFM__INT8_SIDE 2
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
 #define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define TFM__I_X(four) _mm256_set1_epi32(four)
-#define TFM__I_DOT(sum, x, w)                                                                      \
-    sum = _mm256_add_epi32(                                                                        \
-        sum, _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)),   \
-                               _mm256_set1_epi16(1)))
+#define TFM__I_DOT_MASKED(sum, x, mask, w)                                                         \
+    do {                                                                                           \
+        __m256i product;                                                                           \
+        __asm__("{vpxor %3, %4, %1|vpxor %1, %4, %3}\n\t"                                          \
+                "{vpmaddubsw %1, %2, %1|vpmaddubsw %1, %2, %1}\n\t"                                \
+                "{vpmaddwd %5, %1, %1|vpmaddwd %1, %1, %5}\n\t"                                    \
+                "{vpaddd %1, %0, %0|vpaddd %0, %0, %1}"                                            \
+                : "+x"(sum), "=&x"(product)                                                        \
+                : "x"(x), "x"(mask), "x"(w), "x"(_mm256_set1_epi16(1)));                           \
+    } while (0)
 #define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(a)
 
 /* Adds the lanes of four accumulators by halves. Each accumulator is two registers. */
@@ -12515,6 +12538,22 @@ TFM__AVX2 static TFM__INLINE __m256 tfm__avx2_load_some(const float *p, int64_t 
 TFM__AVX2 static TFM__INLINE void tfm__avx2_store_some(float *p, __m256 v, int64_t n) {
     if (n == 8) _mm256_storeu_ps(p, v);
     else _mm256_maskstore_ps(p, tfm__avx2_mask(n), v);
+}
+TFM__AVX2 static void tfm__avx2_split(unsigned char *x, unsigned char *masks, int64_t n) {
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i sum = zero;
+    int64_t i, sums[4];
+    int32_t all;
+    for (i = 0; i < n; i += 32) {
+        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
+        __m256i mask = _mm256_cmpgt_epi8(zero, v), size = _mm256_abs_epi8(v);
+        _mm256_storeu_si256((__m256i *)(void *)(x + i), size);
+        _mm256_storeu_si256((__m256i *)(void *)(masks + i), mask);
+        sum = _mm256_add_epi64(sum, _mm256_sad_epu8(_mm256_and_si256(size, mask), zero));
+    }
+    _mm256_storeu_si256((__m256i *)(void *)sums, sum);
+    all = (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]);
+    memcpy(x + TFM__X_BYTES, &all, sizeof all);
 }
 TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256 v, int bias) {
     __m256i i = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(bias));
@@ -12744,48 +12783,49 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 /* Returns a set if it is number i and the CPU has it. The arguments are its number, whether the CPU
    has it, and its name; the instructions of its loops and its tiles of F32; tiles of F16, BF16 and
    int8; zero point, configure, narrow; the set that narrow_f16 is taken from. */
-#define TFM__KERNELS(number, has, name, isa, f16, bf16, int8, zero, configure, narrow, to_f16)     \
+#define TFM__KERNELS(number, has, name, isa, f16, bf16, int8, zero, split, conf, narrow, to_f16)   \
     if (i == number && (has)) {                                                                    \
         static const tfm__kernels set = {                                                          \
-            name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, zero, configure, narrow,              \
+            name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, zero, split, conf, narrow,            \
             tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum,                   \
             tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale,   \
             tfm__##isa##_add, tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate,    \
             tfm__##isa##_norm, tfm__##to_f16##_narrow_f16};                                        \
         return &set;                                                                               \
     }
-    TFM__KERNELS(0, 1, "plain C", plain, NULL, NULL, tfm__plain_int8, 0, NULL, NULL, plain)
+    TFM__KERNELS(0, 1, "plain C", plain, NULL, NULL, tfm__plain_int8, 0, NULL, NULL, NULL, plain)
 #ifdef TFM__X86
-    TFM__KERNELS(1, 1, "SSE2", sse2, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL, plain)
+    TFM__KERNELS(1, 1, "SSE2", sse2, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL, NULL,
+                 plain)
     TFM__KERNELS(2, avx2, "AVX2 and FMA", avx2, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8, 0,
-                 NULL, NULL, avx2)
+                 tfm__avx2_split, NULL, NULL, avx2)
     TFM__KERNELS(3, avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 0,
-                 NULL, NULL, avx2)
+                 tfm__avx2_split, NULL, NULL, avx2)
     TFM__KERNELS(4, vnni, "AVX-512 with VNNI", avx512, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx512_int8, 128, NULL, NULL, avx2)
+                 tfm__avx512_int8, 128, NULL, NULL, NULL, avx2)
 #ifdef TFM__AVX_VNNI
     TFM__KERNELS(4, avx2 && tfm__cpu_has(TFM__CPU_AVX_VNNI), "AVX2 with VNNI", avx2, tfm__avx2_f16,
-                 tfm__avx2_bf16, tfm__avx_vnni_int8, 128, NULL, NULL, avx2)
+                 tfm__avx2_bf16, tfm__avx_vnni_int8, 128, NULL, NULL, NULL, avx2)
 #endif
 #ifdef TFM__BF16 /* if VDPBF16PS is faster than FMA: twice on AMD's Zen 4, half on an Intel */
     TFM__KERNELS(5, vnni && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd"),
                  "AVX-512 with VNNI and BF16", avx512, tfm__avx512_f16, tfm__avx512_pairs,
-                 tfm__avx512_int8, 128, NULL, tfm__avx512_narrow, avx2)
+                 tfm__avx512_int8, 128, NULL, NULL, tfm__avx512_narrow, avx2)
 #endif
 #ifdef TFM__AMX
     TFM__KERNELS(6, vnni && tfm__cpu_has(TFM__CPU_AMX), "AVX-512 with VNNI and AMX", avx512,
-                 tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128,
+                 tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, NULL,
                  tfm__avx512_configure, tfm__avx512_narrow, avx2)
 #endif
 #elif defined(TFM__NEON)
-    TFM__KERNELS(1, 1, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0, NULL, NULL,
+    TFM__KERNELS(1, 1, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0, NULL, NULL, NULL,
                  neon)
 #ifdef TFM__NEON_DOT
     TFM__KERNELS(2, tfm__cpu_has_neon_dot(), "NEON with dot product", neon, tfm__neon_f16,
-                 tfm__neon_bf16, tfm__neon_dot_int8, 0, NULL, NULL, neon)
+                 tfm__neon_bf16, tfm__neon_dot_int8, 0, NULL, NULL, NULL, neon)
 #endif
 #elif defined(TFM__WASM)
-    TFM__KERNELS(1, 1, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL, NULL,
+    TFM__KERNELS(1, 1, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL, NULL, NULL,
                  plain)
 #endif
     /* clang-format on */
@@ -12945,6 +12985,12 @@ TFM__INT8_INLINED int32_t TFM__(four)(const unsigned char *p) {
 
 /* I_BYTES: bytes of w in a vector. */
 #define TFM__I_BYTES (4 * TFM__VL / TFM__INT8_SPLIT)
+#ifndef TFM__INT8_SIDE
+#define TFM__INT8_SIDE 5 /* rows from which a tile has its panels side by side */
+#endif
+#ifndef TFM__INT8_BEGIN
+#define TFM__INT8_BEGIN(x) ((TFM__I)TFM__V_SET(0.0f)) /* where the sums of a row of x begin */
+#endif
 typedef TFM__I TFM__(sums)[2 * TFM__PER_PANEL * TFM__INT8_SPLIT]; /* of a row */
 
 /* Writes y from the sums of some rows, the first of which is row `first` of the tile, for some
@@ -12975,7 +13021,7 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
 /* Adds four columns at a time of one panel or two, for each of some steps, which have sums of their
    own. One loop goes over all sums, because clang leaves sums in memory if an inner loop has a
    single iteration. */
-TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
+TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x, int64_t masks,
                                         const unsigned char *w0, const unsigned char *w1, int steps,
                                         int rows, int panels, int vectors) {
     const int wide = panels * vectors;
@@ -12988,9 +13034,15 @@ TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char 
     TFM__UNROLL
     for (i = 0; i < steps * rows * wide; i++) {
         const int s = i / (rows * wide), r = i / wide % rows, v = i % wide;
-        TFM__I_DOT(sums[s * rows + r][v], TFM__I_X(TFM__(four)(x + r * TFM__X_STRIDE + 4 * s)),
-                   w[s * wide + v]);
+        const unsigned char *four = x + r * TFM__X_STRIDE + 4 * s;
+#ifdef TFM__I_DOT_MASKED
+        TFM__I_DOT_MASKED(sums[s * rows + r][v], TFM__I_X(TFM__(four)(four)),
+                          TFM__I_X(TFM__(four)(four + masks)), w[s * wide + v]);
+#else
+        TFM__I_DOT(sums[s * rows + r][v], TFM__I_X(TFM__(four)(four)), w[s * wide + v]);
+#endif
     }
+    (void)masks;
 }
 
 /* Computes a tile of int8. Many rows go by panels side by side. Few rows wait for w, and memory is
@@ -13000,7 +13052,7 @@ TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char 
 TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels) {
     const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, so that sums fit registers */
     const int outputs = TFM__PER_PANEL / parts, vectors = outputs * TFM__INT8_SPLIT;
-    const int side = rows > 4 ? panels : 1, sums_of_step = rows * vectors;
+    const int side = rows >= TFM__INT8_SIDE ? panels : 1, sums_of_step = rows * vectors * side;
     const int steps = rows <= 4 && sums_of_step < 8 ? 8 / sums_of_step : 1;
     int part, i, s;
     for (part = 0; part < parts; part++)
@@ -13012,18 +13064,21 @@ TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels
             TFM__(sums) sums[TFM__X_ROWS]; /* [steps, rows] */
             TFM__UNROLL
             for (s = 0; s < steps * rows * side * vectors; s++)
-                sums[s / (side * vectors)][s % (side * vectors)] = (TFM__I)TFM__V_SET(0.0f);
+                sums[s / (side * vectors)][s % (side * vectors)] =
+                    s < rows * side * vectors
+                        ? TFM__INT8_BEGIN(x + s / (side * vectors) * TFM__X_STRIDE)
+                        : (TFM__I)TFM__V_SET(0.0f);
             for (; x_end - x >= 4 * steps; x += 4 * steps) {
                 if (rows > 4) {
                     TFM__PREFETCH(ahead);
                     if (side > 1) TFM__PREFETCH(ahead + t->ahead_stride);
                     ahead += 4 * TFM__PANEL;
                 }
-                TFM__(step_int8)(sums, x, w0, w1, steps, rows, side, vectors);
+                TFM__(step_int8)(sums, x, t->masks, w0, w1, steps, rows, side, vectors);
                 w0 += 4 * steps * TFM__PANEL, w1 += 4 * steps * TFM__PANEL;
             }
             for (; steps > 1 && x != x_end; x += 4, w0 += 4 * TFM__PANEL)
-                TFM__(step_int8)(sums, x, w0, w0, 1, rows, 1, vectors);
+                TFM__(step_int8)(sums, x, t->masks, w0, w0, 1, rows, 1, vectors);
             TFM__UNROLL
             for (s = rows * vectors; s < steps * rows * vectors; s++) {
                 TFM__I *sum = &sums[s / vectors % rows][s % vectors];
@@ -13653,6 +13708,9 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 #undef TFM__INT8_TARGET
 #undef TFM__DOTS
 #undef TFM__I_DOT
+#undef TFM__I_DOT_MASKED
+#undef TFM__INT8_BEGIN
+#undef TFM__INT8_SIDE
 #undef TFM__I_FLOATS
 #ifndef TFM__SAME_VECTORS
 #undef TFM__V
@@ -13732,6 +13790,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        tokens greedy decoding verifies several at a time. The results are the same bits.
        translate --drafts FILE has one for each line; in Python that is draft=.
      Faster
+     - int8 with AVX2 alone (no VNNI), the same bits: a product takes 0.8 of the time.
      - The encoder's attention, with fewer bytes of scratch: 256 keys at a time, running softmax.
      - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.
      - Cross-attention of a beam: all hypotheses of a sentence read a block of keys or values together

@@ -82,7 +82,7 @@ static const tfm__kernels *avx_vnni_set(void) {
     if (!tfm__kernel_set(2) || !tfm__cpu_has(TFM__CPU_AVX_VNNI)) return NULL;
     k = *tfm__kernel_set(2);
     k.name = "AVX2 with VNNI, as AVX-512 encodes it";
-    k.zero_point = 128, k.tiles[TFM_WEIGHTS_I8] = tfm__avx_vnni_int8;
+    k.zero_point = 128, k.split = NULL, k.tiles[TFM_WEIGHTS_I8] = tfm__avx_vnni_int8;
     return &k;
 #else
     return NULL;
@@ -639,8 +639,8 @@ static void products(const tfm__kernels *kernels, int few) {
 static void tiles(const tfm__kernels *kernels) {
     enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = 512, Y_STRIDE = ROWS + 8 };
     static const int64_t ks[] = {1, 2, 3, 4, 5, 63, MOST_K};
-    static float w[ROWS * MOST_K], block[(int)TFM__MOST_ROWS * (int)TFM__X_STRIDE / 4];
-    static float s8[(int)TFM__MOST_ROWS * (int)TFM__X_STRIDE / 4];
+    enum { FLOATS = (int)TFM__MOST_ROWS * (int)TFM__X_STRIDE / 4 };
+    static float w[ROWS * MOST_K], block[2 * FLOATS], s8[FLOATS]; /* masks are behind the rows */
     static float y[(int)TFM__MOST_ROWS * Y_STRIDE], expected[(int)TFM__MOST_ROWS * Y_STRIDE];
     float bias[ROWS], scales[TFM__MOST_ROWS];
     int type, c, form, i, r;
@@ -664,7 +664,7 @@ static void tiles(const tfm__kernels *kernels) {
                         unsigned char *panel = tfm__packed_panel(&h.linear.w, i, 0);
                         for (k = i; k < (K + 3) / 4 * 4 * TFM__PANEL; k += 5) panel[k] = 128;
                     }
-                memcpy(s8, block, sizeof block);
+                memcpy(s8, block, sizeof s8);
                 for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_I8; r++)
                     for (k = 0; k < (K + 3) / 4 * 4; k++) { /* The bytes behind K may have any value. */
                         int q = (int)(tiny_random(&seed) % 255) - 127;
@@ -672,6 +672,11 @@ static void tiles(const tfm__kernels *kernels) {
                         ((unsigned char *)block)[r * TFM__X_STRIDE + k] =
                             (unsigned char)(q + kernels->zero_point);
                     }
+                for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_I8 && kernels->split; r++) {
+                    unsigned char *row = (unsigned char *)block + r * TFM__X_STRIDE;
+                    memset(row + (K + 3) / 4 * 4, 0, 64);
+                    kernels->split(row, row + 4 * FLOATS, (K + 3) / 4 * 4);
+                }
                 for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_BF16 && kernels->narrow; r++)
                     narrow_row(kernels, (unsigned char *)block + r * TFM__X_STRIDE,
                                s8 + r * (TFM__X_STRIDE / 4), K);
@@ -688,7 +693,7 @@ static void tiles(const tfm__kernels *kernels) {
                     t.rows = form & 1 ? tiling->rows : tiling->least;
                     if (type == TFM_WEIGHTS_I8) tfm__plain_tile_int8(&t, t.rows, tiling->panels);
                     else tfm__plain_tile(&t, (tfm_weight_type)type, t.rows, tiling->panels);
-                    t.x = block, t.y = y;
+                    t.x = block, t.y = y, t.masks = 4 * FLOATS;
                     if (tiling->configured) kernels->configure(1);
                     tiling->run(&t);
                     if (tiling->configured) kernels->configure(0);
