@@ -11,7 +11,8 @@
 
    Everything is matrix products by tfm_linear, over rows that overlap in memory: the Fourier
    transform of frames of 400 samples that begin every 160 samples, and the convolutions over three
-   frames. One speech serves one thread. */
+   frames. One speech serves one thread; after loading, set threads and parallel (as in
+   tfm_session_options) to let several threads share the rows. */
 #ifndef SPEECH_H
 #define SPEECH_H
 
@@ -28,13 +29,15 @@ enum {
 };
 
 typedef struct speech {
-    int32_t mels, width;        /* of a frame: mel bins; of an embedding: the model's d_model */
-    float *waves;               /* [2 * 201, 400]: cosines and sines, times the window */
-    float *filters;             /* [mels, 201] */
-    float *weight[2], *bias[2]; /* [width, 3 * mels] and [width, 3 * width]; [width] each */
-    float *spectrum;            /* [SPEECH_FRAMES, 402]: scratch */
-    float *padded;              /* [SPEECH_FRAMES + 2, max(mels, width)]: scratch */
-    float *middle;              /* [SPEECH_FRAMES + 2, width]: scratch */
+    int32_t mels, width;          /* of a frame: mel bins; of an embedding: the model's d_model */
+    float *waves;                 /* [2 * 201, 400]: cosines and sines, times the window */
+    float *filters;               /* [mels, 201] */
+    float *weight[2], *bias[2];   /* [width, 3 * mels] and [width, 3 * width]; [width] each */
+    float *spectrum;              /* [SPEECH_FRAMES, 402]: scratch */
+    float *padded;                /* [SPEECH_FRAMES + 2, mels]: scratch, zeros at both ends */
+    float *middle;                /* [SPEECH_FRAMES + 2, width]: the same */
+    const tfm_parallel *parallel; /* NULL: the calling thread computes all */
+    int32_t threads;
 } speech;
 
 /* Reads tensor extra.NAME as floats into new memory. sizes [rank] has -1 for sizes that are found
@@ -117,8 +120,8 @@ static tfm_status speech_load(speech *s, const tfm_safetensors *file, tfm_error 
         s->waves = (float *)malloc(2 * SPEECH_BINS * SPEECH_SPAN * sizeof(float));
         s->filters = (float *)malloc(mels * SPEECH_BINS * sizeof(float));
         s->spectrum = (float *)malloc(SPEECH_FRAMES * 2 * SPEECH_BINS * sizeof(float));
-        s->padded = (float *)malloc(frames * mels * sizeof(float));
-        s->middle = (float *)malloc(frames * width * sizeof(float));
+        s->padded = (float *)calloc(frames * mels, sizeof(float));
+        s->middle = (float *)calloc(frames * width, sizeof(float));
         if (!s->waves || !s->filters || !s->spectrum || !s->padded || !s->middle)
             status = TFM_E_MEMORY;
     }
@@ -128,17 +131,69 @@ static tfm_status speech_load(speech *s, const tfm_safetensors *file, tfm_error 
     return status;
 }
 
-/* Computes out [rows, n] = x weight^T + bias. Row i of x begins at x + i * stride. */
+/* Computes out [rows, n] = x weight^T, or GELU(x weight^T + bias) if there is a bias. Row i of x
+   begins at x + i * stride. */
 static tfm_status speech_linear(float *out, int64_t rows, int64_t n, float *x, int64_t stride,
                                 int64_t columns, float *weight, float *bias, tfm_error *err) {
     tfm_tensor y = tfm_tensor_2d(out, TFM_F32, rows, n),
                in = tfm_tensor_2d(x, TFM_F32, rows, columns);
     tfm_linear_weights w;
+    tfm_status status;
     memset(&w, 0, sizeof w);
     in.strides[0] = stride;
     w.weight = tfm_tensor_2d(weight, TFM_F32, n, columns);
     if (bias) w.bias = tfm_tensor_1d(bias, TFM_F32, n);
-    return tfm_linear(&y, &in, &w, err);
+    status = tfm_linear(&y, &in, &w, err);
+    return status == TFM_OK && bias ? tfm_activate(&y, &y, TFM_GELU, err) : status;
+}
+
+/* The convolutions and the mel spectrum. Their rows are independent, so threads can share them. */
+enum { SPEECH_CONV1, SPEECH_CONV2, SPEECH_MEL };
+typedef struct speech_task {
+    speech *s;
+    int32_t kind, parts;
+    float *x, *out;
+    int64_t rows;
+    tfm_status status; /* of part 0; the others would fail for the same reason */
+    tfm_error err;
+} speech_task;
+
+/* Computes a share of the rows. */
+static void speech_part(void *context, int32_t part) {
+    speech_task *t = (speech_task *)context;
+    speech *s = t->s;
+    int64_t at = t->rows * part / t->parts, rows = t->rows * (part + 1) / t->parts - at, i, k;
+    int64_t M = s->mels, D = s->width, bins = SPEECH_BINS, wide = t->kind == SPEECH_CONV1 ? M : D;
+    int64_t step = t->kind == SPEECH_MEL ? SPEECH_HOP : (t->kind + 1) * wide;
+    float *x = t->x + at * step, *out = t->out + at * (t->kind == SPEECH_MEL ? M : D);
+    float *power = s->spectrum + at * 2 * bins;
+    tfm_error err;
+    tfm_status status;
+    if (t->kind == SPEECH_MEL)
+        status = speech_linear(power, rows, 2 * bins, x, step, SPEECH_SPAN, s->waves, NULL, &err);
+    else
+        status = speech_linear(out, rows, D, x, step, 3 * wide, s->weight[t->kind],
+                               s->bias[t->kind], &err);
+    if (t->kind == SPEECH_MEL && status == TFM_OK) {
+        for (i = 0; i < rows; i++)
+            for (k = 0; k < bins; k++) {
+                float *re = power + i * 2 * bins + k, im = re[bins];
+                *re = *re * *re + im * im;
+            }
+        status = speech_linear(out, rows, M, power, 2 * bins, bins, s->filters, NULL, &err);
+        for (i = 0; i < rows * M; i++) out[i] = log10f(out[i] > 1e-10f ? out[i] : 1e-10f);
+    }
+    if (part == 0) t->status = status, t->err = err;
+}
+
+static tfm_status speech_run(speech *s, int32_t kind, float *x, float *out, int64_t rows,
+                             tfm_error *err) {
+    speech_task t = {s, kind, 1, x, out, rows, TFM_OK, {TFM_OK, ""}};
+    if (s->parallel && s->threads > 1 && rows >= s->threads) t.parts = s->threads;
+    if (t.parts > 1) s->parallel->run(s->parallel->user, speech_part, &t, t.parts);
+    else if (rows > 0) speech_part(&t, 0);
+    if (t.status != TFM_OK) *err = t.err;
+    return t.status;
 }
 
 /* Computes the logarithmic mel spectrum [frames, mels] of at most SPEECH_FRAMES frames. Frame i sees
@@ -146,23 +201,10 @@ static tfm_status speech_linear(float *out, int64_t rows, int64_t n, float *x, i
    raised to the largest value. */
 static tfm_status speech_mel(speech *s, float *samples, int64_t frames, float *mel, float *loudest,
                              tfm_error *err) {
-    tfm_status status;
-    int64_t i, k;
-    if (frames < 1) return TFM_OK;
-    status = speech_linear(s->spectrum, frames, 2 * SPEECH_BINS, samples, SPEECH_HOP, SPEECH_SPAN,
-                           s->waves, NULL, err);
-    for (i = 0; i < frames && status == TFM_OK; i++) {
-        float *row = s->spectrum + i * 2 * SPEECH_BINS;
-        for (k = 0; k < SPEECH_BINS; k++)
-            row[k] = row[k] * row[k] + row[SPEECH_BINS + k] * row[SPEECH_BINS + k];
-    }
-    if (status == TFM_OK)
-        status = speech_linear(mel, frames, s->mels, s->spectrum, 2 * SPEECH_BINS, SPEECH_BINS,
-                               s->filters, NULL, err);
-    for (i = 0; i < frames * s->mels && status == TFM_OK; i++) {
-        mel[i] = log10f(mel[i] > 1e-10f ? mel[i] : 1e-10f);
+    int64_t i;
+    tfm_status status = speech_run(s, SPEECH_MEL, samples, mel, frames, err);
+    for (i = 0; i < frames * s->mels && status == TFM_OK; i++)
         if (mel[i] > *loudest) *loudest = mel[i];
-    }
     return status;
 }
 
@@ -174,25 +216,15 @@ static void speech_scale(float *mel, int64_t n, float loudest) {
 }
 
 /* Computes the embeddings [SPEECH_POSITIONS, width] of mel [SPEECH_FRAMES, mels]: two convolutions
-   over three frames, each with GELU, of which the second one makes a step of two. A row of zeros
-   stands before the first frame and after the last. */
+   over three frames, each with GELU, of which the second one makes a step of two. The
+   scratch has a row of zeros before the first frame and after the last. */
 static tfm_status speech_convolve(speech *s, const float *mel, float *embeddings, tfm_error *err) {
     int64_t M = s->mels, D = s->width, rows = SPEECH_FRAMES;
-    tfm_tensor y = tfm_tensor_2d(s->middle + D, TFM_F32, rows, D);
     tfm_status status;
-    memset(s->padded, 0, (size_t)M * sizeof(float));
     memcpy(s->padded + M, mel, (size_t)(rows * M) * sizeof(float));
-    memset(s->padded + (rows + 1) * M, 0, (size_t)M * sizeof(float));
-    memset(s->middle, 0, (size_t)D * sizeof(float));
-    memset(s->middle + (rows + 1) * D, 0, (size_t)D * sizeof(float));
-    status =
-        speech_linear(s->middle + D, rows, D, s->padded, M, 3 * M, s->weight[0], s->bias[0], err);
-    if (status == TFM_OK) status = tfm_activate(&y, &y, TFM_GELU, err);
-    if (status == TFM_OK)
-        status = speech_linear(embeddings, rows / 2, D, s->middle, 2 * D, 3 * D, s->weight[1],
-                               s->bias[1], err);
-    y = tfm_tensor_2d(embeddings, TFM_F32, rows / 2, D);
-    return status == TFM_OK ? tfm_activate(&y, &y, TFM_GELU, err) : status;
+    status = speech_run(s, SPEECH_CONV1, s->padded, s->middle + D, rows, err);
+    return status == TFM_OK ? speech_run(s, SPEECH_CONV2, s->middle, embeddings, rows / 2, err)
+                            : status;
 }
 
 #endif

@@ -164,6 +164,35 @@ static void write_segment(job *j, int32_t k, cue_line *out) {
     cue_add(j->number, s->begin, s->end, text);
 }
 
+typedef struct share {
+    tfm_task task;
+    void *context;
+    int32_t part;
+} share;
+
+static void *run_share(void *one) {
+    share *s = (share *)one;
+    s->task(s->context, s->part);
+    return NULL;
+}
+
+/* Computes parts of the spectrum and the convolutions, each in a thread that ends afterwards. (The
+   session has its own threads, which also have to serve steps of a few milliseconds.) */
+static void run_parts(void *user, tfm_task work, void *context, int32_t parts) {
+    pthread_t threads_of[64];
+    share shares[64];
+    int32_t i, n;
+    (void)user;
+    for (i = 0; i < parts; i++)
+        shares[i].task = work, shares[i].context = context, shares[i].part = i;
+    for (n = 1; n < parts; n++)
+        if (pthread_create(&threads_of[n], NULL, run_share, &shares[n]) != 0) break;
+    for (i = n; i < parts; i++) work(context, i); /* without a thread of its own */
+    work(context, 0);
+    for (i = 1; i < n; i++) pthread_join(threads_of[i], NULL);
+}
+static const tfm_parallel helpers = {run_parts, NULL};
+
 /* Hears the job's part of the sound. */
 static void *hear(void *context) {
     job *j = (job *)context;
@@ -251,6 +280,7 @@ int main(int argc, char **argv) {
         if (hearing_load(&j->h, model, file, threads, o->beam > o->best_of ? o->beam : o->best_of,
                          fast, &j->err) != TFM_OK)
             fail("%s: %s", model_path, j->err.text);
+        j->h.s.parallel = &helpers, j->h.s.threads = threads;
         check(j, hearing_begin(&j->h, &asked, &source, &j->err));
     }
     tfm_safetensors_free(file);

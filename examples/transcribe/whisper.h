@@ -221,7 +221,7 @@ static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int
         o.samples = w->options.best_of, o.temperature = temperature;
         o.seed = (uint64_t)(temperature * 1000);
     } else if (!w->is_probe && w->options.beam > 1) {
-        o.beam = w->options.beam, o.length_penalty = 1;
+        o.beam = o.n_best = w->options.beam, o.length_penalty = 1;
     }
     status = tfm_start(w->session, memory ? &src : NULL, &o, err);
     while (status == TFM_OK && running && !whisper_is_stopped(w))
@@ -247,7 +247,7 @@ static tfm_status whisper_hear(whisper *w, const tfm_tensor *memory, const int32
     whisper_text now, best_all, best_plain;
     tfm_status status = TFM_OK;
     int has_plain = 0;
-    double silence = -1;
+    double silence = -1, best = 0;
     if (n_history > WHISPER_TOKENS / 2 - 1)
         history += n_history - (WHISPER_TOKENS / 2 - 1), n_history = WHISPER_TOKENS / 2 - 1;
     if (n_history) prompt[n++] = w->previous;
@@ -269,13 +269,14 @@ static tfm_status whisper_hear(whisper *w, const tfm_tensor *memory, const int32
         now.temperature = w->options.temperatures[i], now.log_prob = -INFINITY, now.no_speech = -1;
         status = whisper_search(w, memory, prompt, n, most, now.temperature, err);
         for (k = 0; status == TFM_OK && k < tfm_result_count(w->session, 0); k++) {
-            tfm_result r;
+            tfm_result r; /* the best has the largest mean, not counting the end token's place */
             status = tfm_result_get(w->session, 0, k, &r, err);
-            if (status != TFM_OK || r.log_probability / (r.length + 1) <= now.log_prob) continue;
+            if (status != TFM_OK || (k && r.log_probability / (r.length ? r.length : 1) <= best))
+                continue;
+            best = r.log_probability / (r.length ? r.length : 1);
             now.log_prob = r.log_probability / (r.length + 1);
             now.n = r.length;
             memcpy(now.ids, r.ids, (size_t)r.length * sizeof *r.ids);
-            if (now.temperature == 0) break; /* the first is the best by the beam's score */
         }
         if (status == TFM_OK) status = whisper_spell(w, now.ids, now.n, err);
         if (status != TFM_OK || whisper_is_stopped(w)) break;

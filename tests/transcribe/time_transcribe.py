@@ -5,7 +5,9 @@
 
 FOLDER has the packages that make test-whisper fetches. All engines decode at temperature 0 with times and the text
 of the previous window, without a fallback, a detector of speech and the detection of languages. Each measurement is
-the median of --rounds runs; engines take turns. faster-whisper loads once and hears each sound once before it counts.
+the median of --rounds runs (whisper.cpp: one run) on as many cores as threads. faster-whisper loads once and hears
+the sound once before it counts. "tuned" has environment variables that make CTranslate2 faster (TUNED in
+bench_peers.py).
 
 whisper.cpp: pip download --no-deps --no-binary pywhispercpp pywhispercpp==1.5.1, unpack, and in whisper.cpp/
     cmake -B build -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=ON && cmake --build build -j
@@ -28,14 +30,24 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "whisper"
 PROGRAM = ROOT / "build" / "transcribe"
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tools" / "bench")]
+from bench_peers import TUNED  # noqa: E402
+
+PEERS = {"faster-whisper": {}, "faster-whisper, tuned": TUNED}
+
+
+def start(case, arguments, **options):
+    """Starts a program on as many cores as it may have threads."""
+    cores = sorted(os.sched_getaffinity(0))[:case["threads"]]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True,
+                            preexec_fn=lambda: os.sched_setaffinity(0, cores), **options)
 
 
 def ours(case, path, program):
-    run = subprocess.Popen([program, BUILD / f"{case['model']}.{case['weights']}.safetensors", path, "--beam",
-                            str(case["beam"]), "--temperature", "0", "--silence", "0", "--threads",
-                            str(case["threads"]), "--language", "en", "--progress", "--format", "json",
-                            *case["options"]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = start(case, [program, BUILD / f"{case['model']}.{case['weights']}.safetensors", path, "--beam",
+                       str(case["beam"]), "--temperature", "0", "--silence", "0", "--threads",
+                       str(case["threads"]), "--language", "en", "--progress", "--format", "json",
+                       *case["options"]], stderr=subprocess.PIPE)
     out, said = run.stdout.read(), run.stderr.read()
     _, status, usage = os.wait4(run.pid, 0)
     run.returncode = status
@@ -69,11 +81,11 @@ for line in sys.stdin:
 
 
 class FasterWhisper:
-    def __init__(self, case, folder):
+    def __init__(self, case, folder, environment):
         case = {**case, "folder": str(BUILD / case["model"]),
                 "compute_type": "int8" if case["type"] == "int8" else "float32"}
-        self.run = subprocess.Popen([sys.executable, "-W", "ignore", "-c", PEER, folder, json.dumps(case)],
-                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.run = start(case, [sys.executable, "-W", "ignore", "-c", PEER, folder, json.dumps(case)],
+                         stdin=subprocess.PIPE, env={**os.environ, **environment})
 
     def hear(self, path):
         self.run.stdin.write(f"{path}\n")
@@ -146,9 +158,8 @@ def whisper_cpp(case, path, folder):
             subprocess.run([folder / "whisper-quantize", file, small, "q8_0"], check=True, stdout=subprocess.DEVNULL)
         file = small
     began = time.perf_counter()
-    run = subprocess.Popen([folder / "whisper-cli", "-m", file, "-f", path, "-t", str(case["threads"]), "-bs",
-                            str(case["beam"]), "-bo", str(case["beam"]), "-nf", "-l", "en"], stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, text=True)
+    run = start(case, [folder / "whisper-cli", "-m", file, "-f", path, "-t", str(case["threads"]), "-bs",
+                            str(case["beam"]), "-bo", str(case["beam"]), "-nf", "-l", "en"], stderr=subprocess.PIPE)
     first = None
     for line in run.stdout:
         if first is None and "-->" in line:
@@ -182,7 +193,6 @@ def main():
     parser.add_argument("--seconds", type=int, default=30, help="length of the sound (default 30)")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--whisper-cpp", type=Path, metavar="FOLDER", help="with whisper-cli and whisper-quantize")
-    parser.add_argument("--no-faster-whisper", action="store_true")
     parser.add_argument("--program", default=PROGRAM, type=Path, help="another build of transcribe")
     parser.add_argument("--weights", help="weights of our file for f32: f32 or f16 (default f16, the same numbers)",
                         default="f16")
@@ -197,19 +207,13 @@ def main():
                     case = {"model": model, "type": type_, "threads": threads, "beam": beam,
                             "weights": "int8" if type_ == "int8" else options.weights,
                             "options": options.options.split()}
-                    peer = None if options.no_faster_whisper else FasterWhisper(case, str(options.folder / "packages"))
-                    found = {}
-                    for round_ in range(options.rounds):
-                        if peer and not round_:
-                            peer.hear(sound)
-                        for name, hear in (("ours", lambda: ours(case, sound, options.program)),
-                                           ("faster-whisper", peer and (lambda: peer.hear(sound))),
-                                           ("whisper.cpp", options.whisper_cpp and (
-                                               lambda: whisper_cpp(case, sound, options.whisper_cpp)))):
-                            if hear:
-                                found.setdefault(name, []).append(hear())
-                    if peer:
+                    found = {"ours": [ours(case, sound, options.program) for _ in range(options.rounds)]}
+                    for name, environment in PEERS.items():
+                        peer = FasterWhisper(case, str(options.folder / "packages"), environment)
+                        found[name] = [peer.hear(sound) for _ in range(options.rounds + 1)][1:]
                         peer.close()
+                    if options.whisper_cpp:
+                        found["whisper.cpp"] = [whisper_cpp(case, sound, options.whisper_cpp)]
                     report(case, found, options.seconds)
 
 
@@ -225,7 +229,7 @@ def report(case, found, seconds):
           f"beam {case['beam']}: ratio {best / middle['ours']['time']:.2f}, {seconds / middle['ours']['time']:.1f} "
           "times real time" + same)
     for name, one in middle.items():
-        print(f"    {name:15} {one['time']:8.3f} s  first {one['first']:.3f} s  {one['memory']:5.0f} MB  "
+        print(f"    {name:21} {one['time']:8.3f} s  first {one['first']:.3f} s  {one['memory']:5.0f} MB  "
               f"load {one['load']:.2f} s", flush=True)
 
 
