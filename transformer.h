@@ -414,14 +414,31 @@
 
    10. RELY ON THE NUMBERS
    -----------------------
-   Same bits. On one machine and build, a sentence has the same output, score and attention, to the
-   bit, alone and in any batch, in any order and with any number of threads. Two builds give this
-   up: TRANSFORMER_BLAS, where the BLAS library decides, and x87 arithmetic (-m32 without
-   -mfpmath=sse, if compiled as C++ or by gcc without -std=c99 or another ISO mode).
+   Same bits. A sentence has the same output, score and attention, to the bit, alone and in any
+   batch, in any order, with any number of threads, and on every machine whose arithmetic is
+   "fused" (tfm_arithmetic_string). The plain loops of >>kernels define these bits:
 
-   Between machines the bits may differ, because the kernel sets (tfm_cpu_string) add floats in
-   different orders. Of two tokens with almost the same score, another one may then win, and the
-   samples of a seed may differ.
+     - Products with packed weights add the columns one after the other. Products with rows (keys of
+       attention, in_place) add column k in lane k mod 16, and then the lanes by halves. Each
+       addition is a fused multiply-add, which rounds once.
+     - Softmax adds number k in lane k mod 16, the lanes by halves, and every 1024 numbers in double.
+       Norms have 8 lanes and add them in double every 512 numbers.
+     - Sums of int8 are exact. Rounding is to nearest, ties to even.
+     - exp, erf, log, pow and sine are the library's own, and no compiler may fuse operations that
+       are written apart (clang's -ffp-contract=fast does it all the same).
+
+       arithmetic              where                        exact = 1 in tfm_model_options
+       "fused"                 AVX2 and later, NEON,        changes nothing
+                               plain C
+       "separate"              SSE2, WebAssembly            makes it "fused", 2.4 times slower
+       "fused, pairs of bf16"  BF16 weights with AMX, or    makes it "fused"
+                               with AVX512-BF16 on AMD
+       "BLAS"                  TRANSFORMER_BLAS             changes nothing
+       "x87"                   -m32 without -mfpmath=sse    changes nothing
+
+   encoder_attention = TFM_BF16 is outside, too. With "BLAS" the library decides, and with "x87"
+   compiled as C++ or by gcc without -std=c99 or another ISO mode, bits may change from batch to
+   batch. tests/data/bits.txt has checksums that every machine must reproduce.
 
    Close to PyTorch. Arithmetic is f32. With F32 weights, modules differ from PyTorch by at most
    1e-5 and logits of whole models by 1e-4, absolute. These options round more:
@@ -816,12 +833,12 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
 /* clang-format off */
 #define TFM_ACTIVATION_TABLE(X)                                                                    \
     X(TFM_RELU, "relu", x < 0.0f ? 0.0f : x)                                                       \
-    X(TFM_GELU, "gelu", 0.5f * x * (1.0f + erff(x * 0.70710678f))) /* arXiv:1606.08415 */          \
-    X(TFM_GELU_TANH, "gelu_tanh",                                                                  \
-      0.5f * x * (1.0f + tanhf(0.79788456f * (x + 0.044715f * x * x * x))))                        \
-    X(TFM_SWISH, "swish", x / (1.0f + expf(-x))) /* arXiv:1710.05941, torch's SiLU */              \
+    X(TFM_GELU, "gelu", 0.5f * x * (1.0f + tfm__erf_of(x * 0.70710678f))) /* arXiv:1606.08415 */   \
+    X(TFM_GELU_TANH, "gelu_tanh", /* 0.5 x (1 + tanh(0.79788456 (x + 0.044715 x^3))) */            \
+      tfm__gate(x, 1.59576912f * tfm__fma(0.044715f, x * x * x, x)))                               \
+    X(TFM_SWISH, "swish", tfm__gate(x, x)) /* x / (1 + exp(-x)): arXiv:1710.05941, torch's SiLU */ \
     X(TFM_GELU_SIGMOID, "gelu_sigmoid", /* arXiv:1606.08415, Marian's gelu, "quick_gelu" */        \
-      x / (1.0f + expf(-1.702f * x)))
+      tfm__gate(x, 1.702f * x))
 #define TFM_FORMULA_ID(id, word, formula) id,
 typedef enum tfm_activation {
     TFM_ACTIVATION_TABLE(TFM_FORMULA_ID) TFM_ACTIVATION_COUNT
@@ -1097,7 +1114,7 @@ typedef struct tfm_config {
     int32_t d_input;      /* columns of a source's embeddings; 0: there is no encoder */
     int32_t d_memory;     /* columns of a source's memory; d_model if there is an encoder */
     int32_t max_source_positions, max_target_positions; /* as max_positions, for one side */
-    int32_t clean_up;     /* 1: the target's text has no space before punctuation */
+    int32_t clean_up;       /* 1: the target's text has no space before punctuation */
     int32_t trailing_space; /* sentencepiece: 1: whitespace at the end of a text is kept */
 } tfm_config;
 
@@ -1120,6 +1137,8 @@ typedef struct tfm_model_options {
                      takes less memory and makes batches slower */
     int map;      /* 1: tfm_model_load_file maps the file instead of reading it. It needs
                      TRANSFORMER_MMAP, and nobody may change or truncate the file meanwhile */
+    int exact;    /* 1: computes with the arithmetic "fused", whose bits are the same on every
+                     machine (chapter 10) */
 } tfm_model_options;
 
 /* Loads a model from size bytes at data, which must outlive the model. data may have any address;
@@ -1137,6 +1156,11 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
 TFM_DEF void tfm_model_free(tfm_model *model);
 /* Returns the model's config, which the model owns. */
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
+
+/* Returns the arithmetic that a model is computed with: "fused", "separate", "fused, pairs of bf16",
+   "BLAS" or "x87". Two machines that say "fused" compute the same bits, if their versions of the
+   library are the same (chapter 10). */
+TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
 
 /* >>api-session ===================================================================================
    7. SESSIONS
@@ -1348,7 +1372,7 @@ typedef struct tfm_decode_options {
     int32_t lexical_shortlist;
 
     double min_alternative_prob; /* drops alternatives that are less probable, but never all */
-    int32_t keep_end; /* 1: a result, and its text in tokens, includes its end token */
+    int32_t keep_end;            /* 1: a result, and its text in tokens, includes its end token */
     /* n: of a longer source (with start, end and language token) only the first n tokens are read,
        at most max_source; the last of them is the model's src_end if the source ended with it.
        result.left_out counts the others. 0: a longer source is TFM_E_TOO_LONG. */
@@ -1691,6 +1715,17 @@ enum tfm_part {
 #endif
 #ifndef TRANSFORMER_FILE
 #define TRANSFORMER_FILE "transformer.h"
+#endif
+
+/* No compiler may make a fused multiply-add of an addition and a multiplication that are written
+   apart: results would differ from machine to machine. The end of the implementation restores it. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__) && !defined(__TINYC__)
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=off")
+#elif defined(_MSC_VER)
+#pragma fp_contract(off)
 #endif
 
 #if defined(__GNUC__) || defined(_MSC_VER)
@@ -2625,14 +2660,14 @@ static int tfm__team_shares(const tfm__team *team, int64_t operations) {
    rows of floats (in_place, tfm_linear, keys of attention), a product is dot products of rows.
 
    The order of every sum depends on its length alone, so a row has the same result in any batch.
-   With packed weights a sum goes from k = 0 upwards. With rows, element k is added in lane k mod
-   16, and the lanes are added by halves. Sums of int8 are exact.
+   Chapter 10 of the manual says which order. Every set has the bits of the plain loops, but for
+   those without a fused multiply-add (SSE2, WebAssembly), which round products first.
    ============================================================================================== */
 
 enum {
-    TFM__LANES = 16, /* partial sums of a dot product of rows, or of weights */
+    TFM__LANES = 16,     /* partial sums of a dot product of rows, or of weights */
     TFM__SUM_RUN = 1024, /* weights whose sum is in float, so that long sums stay accurate */
-    TFM__PANEL = 16  /* rows of a panel of packed weights */
+    TFM__PANEL = 16      /* rows of a panel of packed weights */
 };
 
 /* The arguments of a tile: rows of x by panels of w, over K columns. */
@@ -2683,7 +2718,8 @@ typedef struct tfm__kernels {
     const char *name;
     /* by tfm_weight_type, each list from many rows to one; NULL: w is packed as F32 instead */
     const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
-    int zero_point;            /* added to x when it becomes int8 */
+    int fused;      /* 1: multiply-adds round once, as in the plain loops; 0: twice */
+    int zero_point; /* added to x when it becomes int8 */
     /* Splits n int8 of a row of x, which zeros follow, into absolute values and masks of the signs,
        -1 or 0. The sum of |x[i]| where x[i] is negative goes to TFM__X_BYTES of the row. NULL: the
        tiles read x as it is. */
@@ -2778,6 +2814,143 @@ enum { TFM__TALL = 24, TFM__X_ROWS = 12 };
 static int tfm__cpu_is_intel(void) { return 0; }
 #endif
 
+/* ---- arithmetic: the same bits on every machine ----
+   The four operations and square roots of IEEE 754 give the same bits everywhere. A fused
+   multiply-add rounds once, and compilers may make one only where it is written (>>base). The
+   functions of libm differ from system to system, so exp, erf, log, pow and sine are ours. */
+
+/* Returns a * b + c, rounded once. */
+#if defined(__FP_FAST_FMAF)
+static TFM__INLINE float tfm__fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+/* In double the product is exact. The sum is rounded to odd: of its two neighbours the one whose
+   last bit is 1. Rounding that to float gives what rounding the exact sum would give, because a
+   double has more than two bits more (Boldo and Melquiond, 2008). */
+static TFM__INLINE float tfm__fma(float a, float b, float c) {
+    double product = (double)a * (double)b, sum = product + (double)c, from = sum - product;
+    double error = (product - (sum - from)) + ((double)c - from); /* NaN if sum is no number */
+    if (error > 0 || error < 0) {
+        uint64_t bits;
+        memcpy(&bits, &sum, sizeof bits);
+        if (!(bits & 1)) bits = (error > 0) == (sum > 0) ? bits + 1 : bits - 1;
+        memcpy(&sum, &bits, sizeof bits);
+    }
+    return (float)sum;
+}
+#endif
+
+/* Returns 2^m for an integer m from -126 to 127. */
+static float tfm__exp2_of(float m) { return tfm__float_from_bits((uint32_t)((int)m + 127) << 23); }
+
+/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
+   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. 2^m is two
+   factors, which are normal numbers. */
+static const float tfm__exp_q[] = {1.0f,          1.0f,           0.5f,          0.166665767f,
+                                   0.0416665542f, 0.00836323288f, 0.00139262508f};
+static float tfm__exp_of(float x) {
+    float m, r, q = tfm__exp_q[6], half;
+    int i;
+    if (x != x) return x;
+    x = x > 104.0f ? 104.0f : x < -104.0f ? -104.0f : x;
+    m = rintf(x * 1.44269504f), half = rintf(m * 0.5f);
+    r = tfm__fma(m, -0.693359375f, x);
+    r = tfm__fma(m, 2.12194440e-4f, r);
+    for (i = 5; i >= 0; i--) q = tfm__fma(q, r, tfm__exp_q[i]);
+    return q * tfm__exp2_of(half) * tfm__exp2_of(m - half);
+}
+
+/* erf(x): x + x p(x^2) below 0.9; above, 1 - exp(q(|x|)), where q fits log(erfc), and erf is 1 from
+   4 on. Both fits are minimax and our own. */
+static const float tfm__erf_p[] = {0.128379166f,   -0.376126349f,    0.112837151f,   -0.0268605091f,
+                                   0.00520385895f, -0.000817563909f, 8.51310251e-05f};
+static const float tfm__erf_q[] = {0.000150613705f, -1.12938178f,     -0.633663297f,
+                                   -0.107858211f,   0.0247745123f,    -0.00399410119f,
+                                   0.000378849654f, -1.13113474e-05f, -7.3745656e-07f};
+static float tfm__erf_of(float x) {
+    float square = x * x, size = 0.0f - x > x ? 0.0f - x : x, p = tfm__erf_p[6], q = tfm__erf_q[8];
+    int i;
+    size = 4.0f < size ? 4.0f : size;
+    for (i = 5; i >= 0; i--) p = tfm__fma(p, square, tfm__erf_p[i]);
+    for (i = 7; i >= 0; i--) q = tfm__fma(q, size, tfm__erf_q[i]);
+    q = 1.0f - tfm__exp_of(q);
+    return size < 0.9f ? tfm__fma(p, x, x) : x < 0.0f ? 0.0f - q : q;
+}
+
+/* Returns x / (1 + exp(-z)). */
+static float tfm__gate(float x, float z) { return x / (1.0f + tfm__exp_of(0.0f - z)); }
+
+/* Returns c[0] + c[1] x + ... + c[n - 1] x^(n - 1). */
+static double tfm__series(const double *c, int n, double x) {
+    double sum = c[n - 1];
+    for (n -= 2; n >= 0; n--) sum = sum * x + c[n];
+    return sum;
+}
+
+/* exp(x) = 2^m exp(r) as above, by the Taylor series. */
+static double tfm__exp(double x) {
+    static const double c[] = {1.0,
+                               1.0,
+                               1.0 / 2,
+                               1.0 / 6,
+                               1.0 / 24,
+                               1.0 / 120,
+                               1.0 / 720,
+                               1.0 / 5040,
+                               1.0 / 40320,
+                               1.0 / 362880,
+                               1.0 / 3628800,
+                               1.0 / 39916800,
+                               1.0 / 479001600,
+                               1.0 / 6227020800};
+    double m;
+    if (!(x > -746 && x < 710)) return x > 0 ? (double)INFINITY : x < 0 ? 0.0 : x;
+    m = floor(x * 1.4426950408889634 + 0.5);
+    x = (x - m * 0.693147180369123816490) - m * 1.90821492927058770002e-10; /* m ln 2 */
+    return ldexp(tfm__series(c, 14, x), (int)m);
+}
+
+/* log(x) = e ln 2 + log(m), x = m 2^e, m from sqrt(1/2) to sqrt(2); log(m) = 2 artanh(s), where
+   s = (m - 1) / (m + 1), by the Taylor series. */
+static double tfm__log(double x) {
+    static const double c[] = {2.0,      2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9, 2.0 / 11,
+                               2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19, 2.0 / 21};
+    double m, s;
+    int e;
+    if (!(x > 0 && x < (double)INFINITY)) return x > 0 ? x : x == 0 ? -(double)INFINITY : NAN;
+    m = frexp(x, &e);
+    if (m < 0.70710678118654752) m *= 2, e--;
+    s = (m - 1) / (m + 1);
+    s *= tfm__series(c, 11, s * s);
+    return e * 0.693147180369123816490 + (e * 1.90821492927058770002e-10 + s);
+}
+
+/* Returns x^y for x > 0. */
+static double tfm__pow(double x, double y) { return y == 1 ? x : tfm__exp(y * tfm__log(x)); }
+
+/* Returns sin(x + quarters * pi/2) by the Taylor series of the nearest quarter of a turn. */
+static double tfm__sine(double x, int quarters) {
+    static const double odd[] = {
+        1.0,          -1.0 / 6,        1.0 / 120,        -1.0 / 5040,
+        1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000};
+    static const double even[] = {1.0,
+                                  -1.0 / 2,
+                                  1.0 / 24,
+                                  -1.0 / 720,
+                                  1.0 / 40320,
+                                  -1.0 / 3628800,
+                                  1.0 / 479001600,
+                                  -1.0 / 87178291200,
+                                  1.0 / 20922789888000};
+    double k = floor(x * 0.63661977236758134 + 0.5), square, y;
+    /* pi/2 in three parts; the product with the first is exact up to 2^20 quarters */
+    x = ((x - k * 1.57079632673412561417) - k * 6.07710050630396597660e-11) -
+        k * 2.02226624879595063154e-21;
+    square = x * x;
+    quarters = (quarters + (int)(k - 4 * floor(k / 4))) & 3;
+    y = quarters & 1 ? tfm__series(even, 9, square) : x * tfm__series(odd, 8, square);
+    return quarters & 2 ? -y : y;
+}
+
 /* ---- plain loops ---- */
 
 /* Adds the upper half of the lanes to the lower until one is left, as a vector unit does. */
@@ -2802,8 +2975,9 @@ static TFM__INLINE void tfm__plain_row_dots(float *sums, const float *x, const v
         float acc[TFM__LANES] = {0};
         for (k = 0; k + TFM__LANES <= width; k += TFM__LANES)
             for (l = 0; l < TFM__LANES; l++)
-                acc[l] += x[k + l] * tfm__row_element(row, k + l, is_f16);
-        for (l = 0; k < width; k++, l++) acc[l] += x[k] * tfm__row_element(row, k, is_f16);
+                acc[l] = tfm__fma(x[k + l], tfm__row_element(row, k + l, is_f16), acc[l]);
+        for (l = 0; k < width; k++, l++)
+            acc[l] = tfm__fma(x[k], tfm__row_element(row, k, is_f16), acc[l]);
         sums[i] = tfm__sum_lanes(acc);
     }
 }
@@ -2828,7 +3002,7 @@ static TFM__INLINE void tfm__plain_weighted(float *y, const float *p, const void
         for (i = 0; i < n; i++) {
             const char *row = (const char *)rows + (i * stride + j) * (is_f16 ? 2 : 4);
             for (l = 0; p[i] != 0.0f && l < lanes; l++)
-                acc[l] += p[i] * tfm__row_element(row, l, is_f16);
+                acc[l] = tfm__fma(p[i], tfm__row_element(row, l, is_f16), acc[l]);
         }
         memcpy(y + j, acc, (size_t)lanes * sizeof *acc);
     }
@@ -2853,7 +3027,7 @@ static double tfm__plain_exp_sum(float *y, const float *x, float max, int64_t n)
     for (i = 0; i < n;) {
         float acc[TFM__LANES] = {0};
         for (end = tfm__min(n, i + TFM__SUM_RUN); i < end; i++) {
-            float e = expf(x[i] - max);
+            float e = tfm__exp_of(x[i] - max);
             acc[i % TFM__LANES] += e;
             if (y) y[i] = e;
         }
@@ -2897,8 +3071,8 @@ static void tfm__plain_quantize(unsigned char *q, const float *x, float factor, 
     int64_t i;
     for (i = 0; i < n; i++) {
         float v = rintf(x[i] * factor);
-        v = v > 127 ? 127 : v < -127 ? -127 : v;
-        q[i] = (unsigned char)((v == v ? (int)v : 0) + bias); /* NaN becomes 0 */
+        v = v > 127 ? 127 : v > -127 ? v : -127; /* NaN becomes -127 */
+        q[i] = (unsigned char)((int)v + bias);
     }
 }
 
@@ -2926,7 +3100,7 @@ static TFM__INLINE void tfm__plain_tile(const tfm__tile *t, tfm_weight_type type
             for (l = 0; l < TFM__PANEL; l++) sum[l] = t->begins ? 0.0f : y[l];
             for (k = 0; k < t->K; k++)
                 for (l = 0; l < TFM__PANEL; l++)
-                    sum[l] += x[k] * tfm__float_at(t->w[p], type, k, l);
+                    sum[l] = tfm__fma(x[k], tfm__float_at(t->w[p], type, k, l), sum[l]);
             for (l = 0; l < TFM__PANEL; l++)
                 y[l] = t->bias ? sum[l] + t->bias[p * TFM__PANEL + l] : sum[l];
         }
@@ -2971,19 +3145,47 @@ static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *
     return 1 / sqrt(square / (double)n + eps);
 }
 
-/* Sums are in double, because the mean is subtracted from numbers of its own size. */
+/* The sums of a norm: number i is added in float to lane i mod 8, and after each RUN numbers the
+   lanes are added in double. Squares that do not fill the lanes are added in double before them. */
+enum { TFM__SUMS = 8, TFM__RUN = 64 * TFM__SUMS };
+static double tfm__sum_of_lanes(const float *lanes) {
+    double sum = 0;
+    int l;
+    for (l = 0; l < TFM__SUMS; l++) sum += (double)lanes[l];
+    return sum;
+}
+
 static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t x_stride,
                             int64_t rows, int64_t n, const tfm_norm_weights *w) {
     const float *weight = (const float *)w->weight.data, *bias = (const float *)w->bias.data;
     for (; rows > 0; rows--, x += x_stride, y += y_stride) {
-        double mean = 0, square = 0, scale;
-        int64_t i;
-        for (i = 0; i < n && w->kind != TFM_NORM_RMS; i++) mean += (double)x[i];
-        mean /= (double)n;
-        for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
-        scale = tfm__norm_scale(square, n, w);
+        double sum = 0, square = 0;
+        float mean, scale;
+        int64_t i, k, end;
+        for (i = w->kind == TFM_NORM_RMS ? n : 0; i < n; i = end) {
+            float lanes[TFM__SUMS] = {0};
+            end = tfm__min(n, i + TFM__RUN);
+            for (k = i; k < end; k++) lanes[k % TFM__SUMS] += x[k];
+            sum += tfm__sum_of_lanes(lanes);
+        }
+        mean = (float)(sum / (double)n);
+        for (i = 0; i < n; i = end) {
+            float lanes[TFM__SUMS] = {0};
+            int64_t whole;
+            end = tfm__min(n, i + TFM__RUN), whole = i + (end - i) / TFM__SUMS * TFM__SUMS;
+            for (k = i; k < whole; k++) {
+                float d = x[k] - mean;
+                lanes[k % TFM__SUMS] = tfm__fma(d, d, lanes[k % TFM__SUMS]);
+            }
+            for (; k < end; k++) {
+                double d = (double)x[k] - sum / (double)n;
+                square += d * d;
+            }
+            square += tfm__sum_of_lanes(lanes);
+        }
+        scale = (float)tfm__norm_scale(square, n, w);
         for (i = 0; i < n; i++) {
-            float v = (float)(((double)x[i] - mean) * scale);
+            float v = (x[i] - mean) * scale;
             if (weight) v *= weight[i];
             if (bias) v += bias[i];
             y[i] = v;
@@ -3001,7 +3203,7 @@ static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) 
     }
     TFM_ACTIVATION_TABLE(TFM_X)
 #undef TFM_X
-    for (i = 0; (int)activation == TFM__SIGMOID && i < n; i++) y[i] = 1.0f / (1.0f + expf(-y[i]));
+    for (i = 0; (int)activation == TFM__SIGMOID && i < n; i++) y[i] = tfm__gate(1.0f, y[i]);
 }
 
 /* Returns kernel set i, from the plainest to the fastest, or NULL if this machine or this build
@@ -3009,12 +3211,16 @@ static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) 
 enum { TFM__KERNEL_SETS = 7 };
 static const tfm__kernels *tfm__kernel_set(int i);
 
-/* Returns the fastest set that the machine has and TRANSFORMER_KERNELS allows. */
-static const tfm__kernels *tfm__kernel_best(void) {
+/* Returns the fastest set that the machine has and TRANSFORMER_KERNELS allows. exact: of those that
+   have the bits of the plain loops. */
+static const tfm__kernels *tfm__kernel_choose(int exact) {
     int i = TRANSFORMER_KERNELS < TFM__KERNEL_SETS - 1 ? TRANSFORMER_KERNELS : TFM__KERNEL_SETS - 1;
-    while (!tfm__kernel_set(i)) i--;
-    return tfm__kernel_set(i);
+    for (;; i--) {
+        const tfm__kernels *k = tfm__kernel_set(i);
+        if (k && (!exact || (k->fused && !k->narrow))) return k;
+    }
 }
+static const tfm__kernels *tfm__kernel_best(void) { return tfm__kernel_choose(0); }
 
 TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
 
@@ -3823,10 +4029,10 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
    sines, 1 for cosines, 2 for a column that stays empty. */
 static int tfm__position_wave(const tfm_position_options *o, int64_t column, int64_t D,
                               double *frequency) {
-    double base = o->base != 0 ? o->base : 10000.0, step = log(base) / (double)D;
+    double base = o->base != 0 ? o->base : 10000.0, step = tfm__log(base) / (double)D;
     int64_t i = column / 2, half = o->divisor_half ? D / 2 : (D + 1) / 2;
     int wave = (int)(column & 1);
-    if (o->divisor_half) step = half > 1 ? log(base) / (double)(half - 1) : 0;
+    if (o->divisor_half) step = half > 1 ? tfm__log(base) / (double)(half - 1) : 0;
     if (o->kind == TFM_POSITIONS_HALVES) {
         wave = column >= half;
         i = column - wave * half;
@@ -3834,11 +4040,11 @@ static int tfm__position_wave(const tfm_position_options *o, int64_t column, int
     }
     if (o->kind == TFM_POSITIONS_PER_INDEX || (o->double_angles && !o->divisor_half)) {
         if (o->kind == TFM_POSITIONS_PER_INDEX) i = column;
-        *frequency = 1 / pow(base, 2.0 * (double)i / (double)D);
-    } else if (o->double_angles) *frequency = exp((double)i * -step);
+        *frequency = 1 / tfm__pow(base, 2.0 * (double)i / (double)D);
+    } else if (o->double_angles) *frequency = tfm__exp((double)i * -step);
     else { /* torch.exp(arange(0, D, 2) * -(log(base) / D)), rounded where PyTorch rounds */
         float exponent = (float)(o->divisor_half ? i : 2 * i) * -(float)step;
-        *frequency = (double)(float)exp((double)exponent);
+        *frequency = (double)(float)tfm__exp((double)exponent);
     }
     return wave;
 }
@@ -3860,7 +4066,7 @@ static void tfm__position_rows(const tfm__rows *out, const tfm_position_options 
                 if (o->kind == TFM_POSITIONS_LEARNED)
                     value = (double)table[p * o->table.strides[0] + j];
                 else if (o->kind != TFM_POSITIONS_NONE && wave < 2 && !(per_index && p == 0))
-                    value = wave ? cos(angle) : sin(angle);
+                    value = tfm__sine(angle, wave);
                 tfm__row(out, b, l)[j] = lengths && l >= lengths[b] ? 0.0f : (float)value;
             }
     }
@@ -4247,12 +4453,12 @@ static int64_t tfm__relative_exact(const tfm__relative *r) {
 static int64_t tfm__relative_bucket(const tfm__relative *r, int64_t distance) {
     int64_t n = r->causal ? r->buckets : r->buckets / 2, exact = tfm__relative_exact(r);
     int64_t first = !r->causal && distance > 0 ? n : 0, bucket;
-    float log_far, log_most = (float)log((double)r->max_distance / (double)exact);
+    float log_far, log_most = (float)tfm__log((double)r->max_distance / (double)exact);
     if (r->causal) distance = tfm__min(distance, 0);
     if (distance < 0) distance = -distance;
     if (distance < exact) return first + distance;
     if (distance >= r->max_distance) return first + n - 1;
-    log_far = logf((float)distance / (float)exact);
+    log_far = (float)tfm__log((double)((float)distance / (float)exact));
     log_far = log_far / log_most;
     bucket = exact + (int64_t)(log_far * (float)(n - exact));
     return first + tfm__min(bucket, n - 1);
@@ -4371,8 +4577,8 @@ static void tfm__attend_mask(const tfm__attention *a, int64_t b, int64_t h, int6
     const unsigned char *pads, *hidden;
     int64_t kv = a->kv_rows ? a->kv_rows[b] : b, s;
     if (a->bias)
-        a->kernels->add(
-            scores, a->bias + h * a->bias_head + first - tfm__first_of(a->firsts, b) - t, n);
+        a->kernels->add(scores,
+                        a->bias + h * a->bias_head + first - tfm__first_of(a->firsts, b) - t, n);
     if (!m || (!m->key_padding.data && !m->attention.data)) return;
     pads = (const unsigned char *)m->key_padding.data;
     if (pads) pads += kv * m->key_padding.strides[0] + first;
@@ -7060,7 +7266,7 @@ static tfm_status tfm__load_pack(tfm__loader *l) {
     tfm__packer p;
     tfm__linear *w;
     int64_t columns = 0;
-    p.kernels = m->kernels = tfm__kernel_best();
+    p.kernels = m->kernels = tfm__kernel_choose(l->options.exact);
     p.err = l->err;
     p.weights = l->options.weights;
     p.in_place = l->options.in_place;
@@ -7069,6 +7275,20 @@ static tfm_status tfm__load_pack(tfm__loader *l) {
     TFM__TRY(tfm__pool_take(&l->file->pool, tfm__packed_scratch(columns), sizeof(float), &p.scratch,
                             l->err));
     return tfm__packed_make_all(&p, &m->pool, m->linears);
+}
+
+TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model) {
+#if defined(TRANSFORMER_BLAS)
+    return model ? "BLAS" : NULL;
+#elif defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
+    return model ? "x87" : NULL;
+#else
+    const tfm__linear *w = model ? model->linears : NULL;
+    if (!model) return NULL;
+    for (; w && model->kernels->narrow; w = w->next)
+        if (w->w.type == TFM_WEIGHTS_BF16) return "fused, pairs of bf16";
+    return model->kernels->fused ? "fused" : "separate";
+#endif
 }
 
 /* Returns whether a tensor or metadata key is the program's and not the model's. */
@@ -8183,7 +8403,7 @@ static double tfm__score_coverage(tfm_session *s, int32_t b, const tfm__hypothes
         if (s->src.pads[(int64_t)b * s->src.L + i]) continue;
         for (t = 0; t < steps; t++)
             covered += (double)tfm__path_attention(s, t, s->scratch.path[t])[i];
-        sum += log(covered > 1 ? 1 : covered > 1e-30 ? covered : 1e-30);
+        sum += tfm__log(covered > 1 ? 1 : covered > 1e-30 ? covered : 1e-30);
     }
     return s->decode.coverage_penalty * sum;
 }
@@ -8193,8 +8413,9 @@ static double tfm__score_coverage(tfm_session *s, int32_t b, const tfm__hypothes
 static double tfm__score_normalize(const tfm_session *s, const tfm__hypothesis *h, int32_t length) {
     double score = h->sum;
     if (s->decode.length_penalty != 0)
-        score = h->base + (h->sum - h->base) / pow((double)tfm__max(1, length - h->base_length),
-                                                   s->decode.length_penalty);
+        score = h->base +
+                (h->sum - h->base) / tfm__pow((double)tfm__max(1, length - h->base_length),
+                                              s->decode.length_penalty);
     return score == score ? score : -INFINITY;
 }
 
@@ -8225,7 +8446,7 @@ static float *tfm__logits_find(const tfm__logits *y, int32_t id) {
 /* Returns log sum_v exp(x[v]). x[v] minus this is a log-probability. */
 static double tfm__logits_log_sum(const tfm__kernels *kernels, const float *x, int64_t n) {
     float max = kernels->largest(x, n);
-    return (double)max + log(kernels->exp_sum(NULL, x, max, n));
+    return (double)max + tfm__log(kernels->exp_sum(NULL, x, max, n));
 }
 
 /* ---- what may come next ---- */
@@ -8438,11 +8659,11 @@ static void tfm__candidates_offer_next(tfm_session *s, int32_t b, int32_t from,
     log_sum = tfm__logits_prepare(s, b, h, y);
     if (wanted >= 0 && h->on_prefix) {
         float logit = *tfm__logits_find(y, wanted);
-        double p = exp((double)logit - log_sum);
+        double p = tfm__exp((double)logit - log_sum);
         if (!s->bans.set[wanted] && logit > -INFINITY)
-            tfm__candidates_offer(c, h->sum + log((1 - bias) * p + bias), from, wanted);
+            tfm__candidates_offer(c, h->sum + tfm__log((1 - bias) * p + bias), from, wanted);
         tfm__ban_add(s, wanted);
-        base += log(1 - bias);
+        base += tfm__log(1 - bias);
     }
     tfm__candidates_offer_all(s, from, y, base, log_sum);
     tfm__ban_drop(s, bans);
@@ -8482,7 +8703,7 @@ static double tfm__sample_uniform(uint64_t seed, int32_t sample, int32_t positio
 
 /* Returns the probability of a logit, without the normalizing factor. */
 static double tfm__sample_weight(const tfm_session *s, double logit, double max) {
-    return exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
+    return tfm__exp((logit - max) / (s->decode.temperature > 0 ? s->decode.temperature : 1));
 }
 
 /* Keeps the first candidates whose weights have the sum wanted (or all), and returns their sum. */
@@ -8649,7 +8870,8 @@ static void tfm__sentence_branch(tfm_session *s, int32_t b) {
     tfm__candidates *c = &s->scratch.candidates;
     tfm__hypothesis root = beams->live[0];
     int32_t g, bans = s->bans.n;
-    double least = root.sum + log(o->min_alternative_prob > 0 ? o->min_alternative_prob : 1e-300);
+    double least = root.sum +
+                   tfm__log(o->min_alternative_prob > 0 ? o->min_alternative_prob : 1e-300);
     tfm__ban_add_ends(s);
     tfm__candidates_find(s, beams, 0, o->alternatives);
     tfm__ban_drop(s, bans);
@@ -8786,8 +9008,7 @@ static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_option
         id = tfm__batch_ids(src, b)[i];
         if (id == m->source.pad) continue;
         if (m->source.embedding == m->target.embedding) listed[id] = 1;
-        for (k = tfm__u32_at(lexicon->offsets, id);
-             k < tfm__u32_at(lexicon->offsets, id + 1); k++)
+        for (k = tfm__u32_at(lexicon->offsets, id); k < tfm__u32_at(lexicon->offsets, id + 1); k++)
             listed[tfm__u32_at(lexicon->ids, k)] = 1;
     }
     for (i = 0; i < o->n_ends; i++) listed[o->ends[i]] = 1;
@@ -12782,50 +13003,60 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 /* clang-format off */
 /* Returns a set if it is number i and the CPU has it. The arguments are its number, whether the CPU
    has it, and its name; the instructions of its loops and its tiles of F32; tiles of F16, BF16 and
-   int8; zero point, configure, narrow; the set that narrow_f16 is taken from. */
-#define TFM__KERNELS(number, has, name, isa, f16, bf16, int8, zero, split, conf, narrow, to_f16)   \
+   int8; fused, zero point, split, configure, narrow; the set that narrow_f16 is taken from. */
+#define TFM__KERNELS(number, has, name, isa, f16, bf16, int8, fused, zero, split, conf, narrow,     \
+                     to_f16)                                                                       \
     if (i == number && (has)) {                                                                    \
         static const tfm__kernels set = {                                                          \
-            name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, zero, split, conf, narrow,            \
+            name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, fused, zero, split, conf, narrow,     \
             tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum,                   \
             tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale,   \
             tfm__##isa##_add, tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate,    \
             tfm__##isa##_norm, tfm__##to_f16##_narrow_f16};                                        \
         return &set;                                                                               \
     }
-    TFM__KERNELS(0, 1, "plain C", plain, NULL, NULL, tfm__plain_int8, 0, NULL, NULL, NULL, plain)
+    /* Where sets other than plain C are allowed but not fused, exact is plain C with their tiles of
+       int8, which have the same bits. */
+#if defined(TFM__X86)
+    TFM__KERNELS(0, TRANSFORMER_KERNELS > 0, "SSE2, fused", plain, NULL, NULL, tfm__sse2_int8, 1, 0,
+                 NULL, NULL, NULL, plain)
+#elif defined(TFM__WASM)
+    TFM__KERNELS(0, TRANSFORMER_KERNELS > 0, "WASM SIMD128, fused", plain, NULL, NULL,
+                 tfm__wasm_int8, 1, 0, NULL, NULL, NULL, plain)
+#endif
+    TFM__KERNELS(0, 1, "plain C", plain, NULL, NULL, tfm__plain_int8, 1, 0, NULL, NULL, NULL, plain)
 #ifdef TFM__X86
-    TFM__KERNELS(1, 1, "SSE2", sse2, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, NULL, NULL, NULL,
+    TFM__KERNELS(1, 1, "SSE2", sse2, NULL, tfm__sse2_bf16, tfm__sse2_int8, 0, 0, NULL, NULL, NULL,
                  plain)
-    TFM__KERNELS(2, avx2, "AVX2 and FMA", avx2, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8, 0,
+    TFM__KERNELS(2, avx2, "AVX2 and FMA", avx2, tfm__avx2_f16, tfm__avx2_bf16, tfm__avx2_int8, 1, 0,
                  tfm__avx2_split, NULL, NULL, avx2)
-    TFM__KERNELS(3, avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 0,
+    TFM__KERNELS(3, avx512, "AVX-512", avx512, tfm__avx512_f16, tfm__avx512_bf16, tfm__avx2_int8, 1, 0,
                  tfm__avx2_split, NULL, NULL, avx2)
     TFM__KERNELS(4, vnni, "AVX-512 with VNNI", avx512, tfm__avx512_f16, tfm__avx512_bf16,
-                 tfm__avx512_int8, 128, NULL, NULL, NULL, avx2)
+                 tfm__avx512_int8, 1, 128, NULL, NULL, NULL, avx2)
 #ifdef TFM__AVX_VNNI
     TFM__KERNELS(4, avx2 && tfm__cpu_has(TFM__CPU_AVX_VNNI), "AVX2 with VNNI", avx2, tfm__avx2_f16,
-                 tfm__avx2_bf16, tfm__avx_vnni_int8, 128, NULL, NULL, NULL, avx2)
+                 tfm__avx2_bf16, tfm__avx_vnni_int8, 1, 128, NULL, NULL, NULL, avx2)
 #endif
 #ifdef TFM__BF16 /* if VDPBF16PS is faster than FMA: twice on AMD's Zen 4, half on an Intel */
     TFM__KERNELS(5, vnni && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd"),
                  "AVX-512 with VNNI and BF16", avx512, tfm__avx512_f16, tfm__avx512_pairs,
-                 tfm__avx512_int8, 128, NULL, NULL, tfm__avx512_narrow, avx2)
+                 tfm__avx512_int8, 1, 128, NULL, NULL, tfm__avx512_narrow, avx2)
 #endif
 #ifdef TFM__AMX
     TFM__KERNELS(6, vnni && tfm__cpu_has(TFM__CPU_AMX), "AVX-512 with VNNI and AMX", avx512,
-                 tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 128, NULL,
+                 tfm__avx512_f16, tfm__avx512_amx_bf16, tfm__avx512_amx_int8, 1, 128, NULL,
                  tfm__avx512_configure, tfm__avx512_narrow, avx2)
 #endif
 #elif defined(TFM__NEON)
-    TFM__KERNELS(1, 1, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 0, NULL, NULL, NULL,
+    TFM__KERNELS(1, 1, "NEON", neon, tfm__neon_f16, tfm__neon_bf16, tfm__neon_int8, 1, 0, NULL, NULL, NULL,
                  neon)
 #ifdef TFM__NEON_DOT
     TFM__KERNELS(2, tfm__cpu_has_neon_dot(), "NEON with dot product", neon, tfm__neon_f16,
-                 tfm__neon_bf16, tfm__neon_dot_int8, 0, NULL, NULL, NULL, neon)
+                 tfm__neon_bf16, tfm__neon_dot_int8, 1, 0, NULL, NULL, NULL, neon)
 #endif
 #elif defined(TFM__WASM)
-    TFM__KERNELS(1, 1, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, NULL, NULL, NULL,
+    TFM__KERNELS(1, 1, "WASM SIMD128", wasm, NULL, tfm__wasm_bf16, tfm__wasm_int8, 0, 0, NULL, NULL, NULL,
                  plain)
 #endif
     /* clang-format on */
@@ -12833,6 +13064,13 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #undef TFM__KERNELS
 }
 
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT DEFAULT
+#elif defined(__GNUC__) && !defined(__TINYC__)
+#pragma GCC pop_options
+#elif defined(_MSC_VER)
+#pragma fp_contract(on)
+#endif
 #endif /* TRANSFORMER_IMPLEMENTATION */
 
 /* ---- the template of the vector kernels: tiles of floats ----
@@ -13260,65 +13498,38 @@ TFM__INLINED float TFM__(most)(TFM__V v) {
 }
 #endif
 
-/* exp(x) = 2^m exp(r), r = x - m ln 2 in two steps, |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r), q
-   the Chebyshev interpolation of degree 4. Past +-104 all floats are 0 or infinity. In this
-   order of MIN and MAX, NaN stays NaN. */
+/* tfm__exp_of; in this order of MIN and MAX, NaN stays NaN. */
 TFM__INLINED TFM__V TFM__(exp)(TFM__V x) {
-    TFM__V m, r, q;
+    TFM__V m, r, q = TFM__V_SET(tfm__exp_q[6]);
+    int i;
     x = TFM__V_MAX(TFM__V_SET(-104.0f), TFM__V_MIN(TFM__V_SET(104.0f), x));
     m = TFM__V_ROUND(x * TFM__V_SET(1.44269504f));
     r = TFM__V_FMA(m, TFM__V_SET(-0.693359375f), x);
     r = TFM__V_FMA(m, TFM__V_SET(2.12194440e-4f), r);
-    q = TFM__V_FMA(TFM__V_SET(0.00139262508f), r, TFM__V_SET(0.00836323288f));
-    q = TFM__V_FMA(q, r, TFM__V_SET(0.0416665542f));
-    q = TFM__V_FMA(q, r, TFM__V_SET(0.166665767f));
-    q = TFM__V_FMA(q, r, TFM__V_SET(0.5f));
-    q = TFM__V_FMA(q, r, TFM__V_SET(1.0f));
-    q = TFM__V_FMA(q, r, TFM__V_SET(1.0f));
+    TFM__UNROLL
+    for (i = 5; i >= 0; i--) q = TFM__V_FMA(q, r, TFM__V_SET(tfm__exp_q[i]));
     return TFM__V_LDEXP(q, m);
 }
 
-/* erf(x): x + x p(x^2) below 0.9; above, 1 - exp(q(|x|)), where q fits log(erfc), and erf is 1 from
-   4 on. Both fits are minimax and our own. */
+/* tfm__erf_of */
 TFM__INLINED TFM__V TFM__(erf)(TFM__V x) {
-    static const float ps[] = {0.128379166f,   -0.376126349f,    0.112837151f,   -0.0268605091f,
-                               0.00520385895f, -0.000817563909f, 8.51310251e-05f};
-    static const float qs[] = {0.000150613705f, -1.12938178f,     -0.633663297f,
-                               -0.107858211f,   0.0247745123f,    -0.00399410119f,
-                               0.000378849654f, -1.13113474e-05f, -7.3745656e-07f};
     const TFM__V zero = TFM__V_SET(0.0f);
     TFM__V square = x * x, size = TFM__V_MAX(zero - x, x);
-    TFM__V p = TFM__V_SET(ps[6]), q = TFM__V_SET(qs[8]);
+    TFM__V p = TFM__V_SET(tfm__erf_p[6]), q = TFM__V_SET(tfm__erf_q[8]);
     int i;
     size = TFM__V_MIN(TFM__V_SET(4.0f), size);
-    for (i = 5; i >= 0; i--) p = TFM__V_FMA(p, square, TFM__V_SET(ps[i]));
-    for (i = 7; i >= 0; i--) q = TFM__V_FMA(q, size, TFM__V_SET(qs[i]));
+    for (i = 5; i >= 0; i--) p = TFM__V_FMA(p, square, TFM__V_SET(tfm__erf_p[i]));
+    for (i = 7; i >= 0; i--) q = TFM__V_FMA(q, size, TFM__V_SET(tfm__erf_q[i]));
     q = TFM__V_SET(1.0f) - TFM__(exp)(q);
     q = TFM__V_IF_LESS(x, zero, zero - q, q);
     return TFM__V_IF_LESS(size, TFM__V_SET(0.9f), TFM__V_FMA(p, x, x), q);
 }
 
-/* Sums are vectors of eight lanes at most, so that AVX-512 has the bits of AVX2. */
-#define TFM__SL (TFM__VL < 8 ? TFM__VL : 8)
-typedef float TFM__(lanes) __attribute__((vector_size(4 * TFM__SL), aligned(4), may_alias));
-
-/* Returns lanes l to l + SL - 1 of v. */
-TFM__INLINED TFM__(lanes) TFM__(lanes_at)(TFM__V v, int l) {
-    return ((const TFM__(lanes) *)(const void *)&v)[l / TFM__SL];
+/* Returns how many of the columns that are left are in vector i. */
+static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
+    int64_t left = columns - i * TFM__VL;
+    return left < 0 ? 0 : left > TFM__VL ? TFM__VL : left;
 }
-
-/* Returns the sum of the lanes of s. */
-TFM__INLINED double TFM__(total)(TFM__(lanes) s) {
-    float lanes[TFM__SL];
-    double sum = 0;
-    int l;
-    *(TFM__(lanes) *)(void *)lanes = s;
-    for (l = 0; l < TFM__SL; l++) sum += (double)lanes[l];
-    return sum;
-}
-
-/* After this many elements lanes are added in double, so that sums over long rows stay accurate. */
-#define TFM__RUN (64 * TFM__SL)
 
 TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
     const TFM__V shift = TFM__V_SET(max);
@@ -13390,15 +13601,15 @@ TFM__TARGET static void TFM__(quantize)(unsigned char *q, const float *x, float 
     int64_t i;
     for (i = 0; i < n; i += TFM__VL) {
         TFM__V v = i + TFM__VL <= n ? TFM__V_LOAD(x + i) : TFM__V_LOAD_SOME(x + i, n - i);
-        v = TFM__V_MIN(most, TFM__V_MAX(least, v * f)); /* in this order NaN stays: it becomes 0 */
+        v = TFM__V_MIN(most, TFM__V_MAX(v * f, least)); /* in this order NaN becomes -127 */
         TFM__(store_bytes)(q + i, v, bias);
     }
 }
 
 /* Loads the first n numbers of vector l of a row, and zeros after them. */
 TFM__INLINED TFM__V TFM__(load_column)(const void *row, int l, int64_t n, int is_f16) {
-#ifdef TFM__V_F16
     const uint16_t *from = (const uint16_t *)row + l * TFM__VL;
+#ifdef TFM__V_F16
     uint16_t some[TFM__VL];
     if (is_f16 && n == TFM__VL) return TFM__V_F16(from);
     if (is_f16) {
@@ -13406,15 +13617,15 @@ TFM__INLINED TFM__V TFM__(load_column)(const void *row, int l, int64_t n, int is
         memcpy(some, from, (size_t)n * sizeof *some);
         return TFM__V_F16(some);
     }
+#else
+    if (is_f16) {
+        float some[TFM__VL];
+        int i;
+        for (i = 0; i < TFM__VL; i++) some[i] = i < n ? tfm__float_from_half(from[i]) : 0.0f;
+        return TFM__V_LOAD(some);
+    }
 #endif
-    (void)is_f16;
     return TFM__V_LOAD_SOME((const float *)row + l * TFM__VL, n);
-}
-
-/* Returns how many of the columns that are left are in vector i. */
-static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
-    int64_t left = columns - i * TFM__VL;
-    return left < 0 ? 0 : left > TFM__VL ? TFM__VL : left;
 }
 
 /* Adds rows, each times its p, to some vectors of columns, which stay in registers over all rows.
@@ -13455,14 +13666,10 @@ TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const void
         if (width > 0) TFM__(weighted_columns)(y, p, row, stride, n, width, 2, 0);
         return;
     }
-#ifdef TFM__V_F16
     for (; width >= wide; width -= wide, y += wide, row += 2 * wide)
         TFM__(weighted_columns)(y, p, row, stride, n, wide, 4, 1);
     for (; width > 0; width -= TFM__VL, y += TFM__VL, row += 2 * TFM__VL)
         TFM__(weighted_columns)(y, p, row, stride, n, tfm__min(TFM__VL, width), 1, 1);
-#else
-    tfm__plain_weighted_sum(y, p, rows, stride, n, width, 1);
-#endif
 }
 
 #ifndef TFM__MOMENTS
@@ -13470,22 +13677,30 @@ TFM__TARGET static void TFM__(weighted_sum)(float *y, const float *p, const void
    handled side by side, because the additions of one row wait for each other. */
 TFM__INLINED void TFM__(moments_of)(const float *x, int64_t stride, int rows, int64_t n,
                                     const tfm_norm_weights *w, float *means, float *scales) {
-    TFM__V total[4], mean[4];
+    enum { MORE = TFM__SUMS / TFM__VL }; /* vectors of the lanes of a sum */
+    TFM__V totals[4 * MORE], mean[4];
+    float lanes[TFM__SUMS];
     double sum[4], square[4];
     int64_t i;
-    int r;
+    int r, v;
     for (r = 0; r < rows; r++) sum[r] = square[r] = 0;
     for (i = w->kind == TFM_NORM_RMS ? n : 0; i < n;) {
         int64_t end = tfm__min(n, i + TFM__RUN);
         TFM__UNROLL
-        for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
-        for (; i + TFM__VL <= end; i += TFM__VL) {
+        for (v = 0; v < rows * MORE; v++) totals[v] = TFM__V_SET(0.0f);
+        for (; i + TFM__SUMS <= end; i += TFM__SUMS) {
             TFM__UNROLL
-            for (r = 0; r < rows; r++) total[r] = total[r] + TFM__V_LOAD(x + r * stride + i);
+            for (v = 0; v < rows * MORE; v++)
+                totals[v] = totals[v] + TFM__V_LOAD(x + v / MORE * stride + i + v % MORE * TFM__VL);
+        }
+        for (v = 0; i < end && v < rows * MORE; v++) {
+            int64_t some = TFM__(some)(end - i, v % MORE);
+            totals[v] = totals[v] +
+                        TFM__V_LOAD_SOME(x + v / MORE * stride + i + v % MORE * TFM__VL, some);
         }
         for (r = 0; r < rows; r++) {
-            if (i < end) total[r] = total[r] + TFM__V_LOAD_SOME(x + r * stride + i, end - i);
-            sum[r] += TFM__(total)(total[r]);
+            memcpy(lanes, totals + r * MORE, sizeof lanes);
+            sum[r] += tfm__sum_of_lanes(lanes);
         }
         i = end;
     }
@@ -13495,12 +13710,13 @@ TFM__INLINED void TFM__(moments_of)(const float *x, int64_t stride, int rows, in
     for (i = 0; i < n;) {
         int64_t end = tfm__min(n, i + TFM__RUN), k;
         TFM__UNROLL
-        for (r = 0; r < rows; r++) total[r] = TFM__V_SET(0.0f);
-        for (; i + TFM__VL <= end; i += TFM__VL) {
+        for (v = 0; v < rows * MORE; v++) totals[v] = TFM__V_SET(0.0f);
+        for (; i + TFM__SUMS <= end; i += TFM__SUMS) {
             TFM__UNROLL
-            for (r = 0; r < rows; r++) {
-                TFM__V v = TFM__V_LOAD(x + r * stride + i) - mean[r];
-                total[r] = TFM__V_FMA(v, v, total[r]);
+            for (v = 0; v < rows * MORE; v++) {
+                TFM__V d = TFM__V_LOAD(x + v / MORE * stride + i + v % MORE * TFM__VL) -
+                           mean[v / MORE];
+                totals[v] = TFM__V_FMA(d, d, totals[v]);
             }
         }
         for (r = 0; r < rows; r++) {
@@ -13508,7 +13724,8 @@ TFM__INLINED void TFM__(moments_of)(const float *x, int64_t stride, int rows, in
                 double d = (double)x[r * stride + k] - sum[r] / (double)n;
                 square[r] += d * d;
             }
-            square[r] += TFM__(total)(total[r]);
+            memcpy(lanes, totals + r * MORE, sizeof lanes);
+            square[r] += tfm__sum_of_lanes(lanes);
         }
         i = end;
     }
@@ -13573,8 +13790,6 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
     if (i < n)
         TFM__V_STORE_SOME(x + i, TFM__(active)(TFM__V_LOAD_SOME(x + i, n - i), activation), n - i);
 }
-#undef TFM__RUN
-#undef TFM__SL
 
 /* ---- dot products of rows ----
    DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves and
@@ -13664,11 +13879,7 @@ TFM__INLINED void TFM__(row_dots)(float *sums, const float *x, const void *rows,
 TFM__TARGET static void TFM__(dots)(float *sums, const float *x, const void *rows, int64_t stride,
                                     int64_t n, int64_t width, int is_f16) {
     if (!is_f16) TFM__(row_dots)(sums, x, rows, stride, n, width, 0);
-#ifdef TFM__V_F16
     else TFM__(row_dots)(sums, x, rows, stride, n, width, 1);
-#else
-    else tfm__plain_dots(sums, x, rows, stride, n, width, 1);
-#endif
 }
 TFM__TARGET static void TFM__(dots_4x4)(const float *const *x, const float *const *w, int64_t n,
                                         float *sums) {
@@ -13752,6 +13963,9 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        change), and sums of exponentials and the exponentials themselves are computed differently.
      Added
      - prompt in tfm_decode_options: ids that the decoder reads instead of the start token.
+     - The same bits on every machine with a fused multiply-add: AVX2 and later, NEON, plain C. exact
+       in tfm_model_options gives them elsewhere, and tfm_arithmetic_string tells. Scores change
+       once more in their last digits.
      - edit_logits in tfm_decode_options: a function of yours that edits logits before each choice.
      - tfm_activate: an activation as a module.
      - A model file may have tensors and metadata of your program: names that begin with extra.

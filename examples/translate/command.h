@@ -33,7 +33,7 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 static struct {
     const char *model, *from, *via, *to, *prefix, *drafts, *score, *attention, *output, *terms;
     option_rest files;
-    int document, tokens, align, per_token, sample, map;
+    int document, tokens, align, per_token, sample, map, exact;
     int scores; /* 1: the score of each translation; 2: also of each token */
     int greedy, verbose, keep_going, progress, no_progress, f16_cache, truncate, protect, html, srt,
         markdown, wrapped;
@@ -163,6 +163,9 @@ static option table[] = {
      "map MODEL into memory: models made by quantize --packed load at once,\n"
      "and processes share them. Nothing may change or truncate the file\n"
      "meanwhile"},
+    {"--exact", NULL, OPTION_FLAG, &opt.exact, 0, 0, 0,
+     "compute the same bits as other machines also where that is slower (on\n"
+     "x86-64 without AVX2, in WebAssembly, bf16 weights with AMX or BF16)"},
     {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
      "store the decoder's keys and values in 16 bits: half the memory"},
     {"--max-source", "N", OPTION_INTEGER, &opt.max_source, 1, 1000000, 0,

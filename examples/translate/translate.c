@@ -760,7 +760,7 @@ static void open_model(const char *path, int is_last) {
     memset(&o, 0, sizeof o);
     for (i = 0; i < WORKERS_MOST; i++) s->states[i].of = s;
     s->path = path, s->is_last = is_last;
-    o.map = opt.map;
+    o.map = opt.map, o.exact = opt.exact;
     errno = 0;
     if (tfm_model_load_file(&s->model, path, &o, &me->err) != TFM_OK) {
         const char *reason = errno ? strerror(errno) : "";

@@ -1,5 +1,5 @@
-/* Compares each kernel set that this machine can run with plain loops in double: awkward sizes,
-   padding full of NaN, errors in ULPs. */
+/* Compares the plain loops and the sets without a fused multiply-add with loops in double: awkward sizes,
+   padding full of NaN, errors in ULPs. Compares the other sets with the plain loops, to the bit. */
 #ifndef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS 6
 #endif
@@ -110,7 +110,7 @@ static const tfm__kernels *kernel_set(int i) {
         k->tiles[TFM_WEIGHTS_I8] = tfm__emulated_amx_int8;
     }
     if (!first) k->tiles[TFM_WEIGHTS_BF16] = NULL; /* little-endian */
-    (void)tfm__emulated_bf16; /* by widening, as in every set */
+    (void)tfm__emulated_bf16;                      /* by widening, as in every set */
     return k;
 }
 
@@ -247,7 +247,8 @@ static void halves(const tfm__kernels *k) {
         clean &= sums[n] == 7;
     }
     CHECK(most < 4, "dots with F16: largest error %.2g roundings", most);
-    CHECK(same || FLT_EVAL_METHOD, "dots and weighted sums of F16 have the bits of the widened floats");
+    CHECK(same || FLT_EVAL_METHOD,
+          "dots and weighted sums of F16 have the bits of the widened floats");
     CHECK(clean, "nothing written behind");
 }
 
@@ -666,7 +667,8 @@ static void tiles(const tfm__kernels *kernels) {
                     }
                 memcpy(s8, block, sizeof s8);
                 for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_I8; r++)
-                    for (k = 0; k < (K + 3) / 4 * 4; k++) { /* The bytes behind K may have any value. */
+                    for (k = 0; k < (K + 3) / 4 * 4;
+                         k++) { /* The bytes behind K may have any value. */
                         int q = (int)(tiny_random(&seed) % 255) - 127;
                         ((signed char *)s8)[r * TFM__X_STRIDE + k] = (signed char)q;
                         ((unsigned char *)block)[r * TFM__X_STRIDE + k] =
@@ -709,7 +711,10 @@ static void tiles(const tfm__kernels *kernels) {
             }
         if (!n) continue;
         clean &= numbers == n * (int)TFM__MOST_ROWS * ROWS; /* Next to y alone there is NaN. */
-        CHECK(clean && (type == TFM_WEIGHTS_I8 ? same : most < 2.4e-7),
+        CHECK(clean && (type == TFM_WEIGHTS_I8 || (kernels->fused && !FLT_EVAL_METHOD &&
+                                                   !(type == TFM_WEIGHTS_BF16 && kernels->narrow))
+                            ? same
+                            : most < 2.4e-7),
               "%s: %d tiles as the plain one, %s%.2g off for each term", tfm__types[type].name, n,
               same ? "to the bit: " : "", most);
     }
@@ -947,7 +952,8 @@ static void attentions(const tfm__kernels *kernels) {
             if (shape == 1) m.attention = tfm_tensor_2d(mask, TFM_BOOL, T, S);
             if (shape > 1)
                 m.attention = tfm_tensor_3d(mask, TFM_BOOL, shape == 2 ? B : B * H, T, S);
-            if (tiled % 2 && (m.causal || from)) continue; /* Tiles are never used for these masks. */
+            if (tiled % 2 && (m.causal || from))
+                continue; /* Tiles are never used for these masks. */
             if (tiled == 3 && !takes_bf16(kernels)) continue;
             a.tiles = tiled == 3 ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32;
             a.B = B, a.H = H, a.T = T, a.S = S, a.K = K, a.W = W;
@@ -994,7 +1000,6 @@ static void attentions(const tfm__kernels *kernels) {
     CHECK(most[2] < 1e-6, "%d queries over keys and values in F16, %.2g off", compared[2], most[2]);
 }
 
-#ifdef TFM__X86
 /* Returns whether n floats have the same bits, or are both NaN. */
 static int test_same(const float *x, const float *y, int64_t n) {
     int64_t i;
@@ -1005,10 +1010,11 @@ static int test_same(const float *x, const float *y, int64_t n) {
 
 /* Loops that work row by row must have the same bits in both sets, for sums of any length and numbers
    of any kind. */
-static void same_rows(const tfm__kernels *k, const tfm__kernels *other) {
+static void TEST_UNUSED same_rows(const tfm__kernels *k, const tfm__kernels *other) {
     enum { ROWS = 7, LONG = 1100, PLACES = ROWS * LONG + 64 };
     static float x[PLACES], w[LONG], y[2][PLACES];
     static unsigned char q[2][LONG + 64];
+    static uint16_t halves[3 * LONG];
     const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-42f, 3e38f, -88.5f, 104.5f};
     const tfm__kernels *sets[2];
     double sums[2][4];
@@ -1059,15 +1065,18 @@ static void same_rows(const tfm__kernels *k, const tfm__kernels *other) {
                 k->weighted_sum(y[set], w, x + n, 1, n, n * 3 / 4, 0);
                 k->scale(y[set] + n, 0.37f, n), k->add(y[set] + n, w, n);
                 k->times(y[set] + n, x, n);
+                k->dots(y[set] + 2 * n, w, x, n, ROWS, n, 0);
+                k->narrow_f16(halves, x, 3 * n);
+                k->dots(y[set] + 2 * n + ROWS, w, halves, n, 3, n, 1);
+                k->weighted_sum(y[set] + 3 * n, w, halves, 1, n, n * 3 / 4, 1);
                 k->quantize(q[set], x, 300, 128, n);
                 memset(q[set] + n, 0, 64);
             }
-            same &= memcmp(q[0], q[1], sizeof q[0]) == 0 && test_same(y[0], y[1], n * 2);
+            same &= memcmp(q[0], q[1], sizeof q[0]) == 0 && test_same(y[0], y[1], n * ROWS);
         }
     CHECK(same, "rows of 1 to %d: the same bits as %s, NaN and infinities too", (int)LONG,
           other->name);
 }
-#endif
 
 /* Loads a whole model and runs it with each set. */
 static void whole_model(void) {
@@ -1089,8 +1098,9 @@ static void whole_model(void) {
         logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, 13));
         must(tfm_forward(s, &src, &tgt, NULL, &logits, &err));
         if (!i) expected = logits;
-        CHECK(test_difference(&logits, &expected) < 1e-5, "%s: largest difference %.2g",
-              tfm_cpu_string(), test_difference(&logits, &expected));
+        CHECK(test_difference(&logits, &expected) <
+                  (tfm__kernel_set(i)->fused && !FLT_EVAL_METHOD ? 1e-30 : 1e-5),
+              "%s: largest difference %.2g", tfm_cpu_string(), test_difference(&logits, &expected));
         tfm_session_free(s), tfm_model_free(model);
     }
     kernels_wanted = wanted;
@@ -1131,9 +1141,7 @@ int main(void) {
         tiles(k);
         attentions(k);
         long_attention(k);
-#ifdef TFM__X86
-        if (i > 2) same_rows(k, tfm__kernel_set(2));
-#endif
+        if (i && k->fused) same_rows(k, tfm__kernel_set(0));
     }
     whole_model();
     if (test_loud()) printf("  here: %s\n", tfm_cpu_string());

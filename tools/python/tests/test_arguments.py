@@ -295,8 +295,8 @@ def fuzz(seed, calls, folder):
                "tokenize": (["text"], ["target", "source_language", "target_language", "tokens"]),
                "encode": (["rows"], ["source_language", "target_language"]),
                "transcribe": (["sound"], list(inspect.signature(Model.transcribe).parameters)[2:]),
-               "forward": (["rows", "rows"], ["causal", "out"]), "config": ([], []), "close": ([], []),
-               "Model": (["path"], ["weights", "map", "in_place"]), "split_sentences": (["text"], []),
+               "forward": (["rows", "rows"], ["causal", "out"]), "config": ([], []), "arithmetic": ([], []), "close": ([], []),
+               "Model": (["path"], ["weights", "map", "in_place", "exact"]), "split_sentences": (["text"], []),
                "join_sentences": (["text"], []), "Error": (["number", "text"], ["index"])}
     assert {name for name in vars(Model) if not name.startswith("_")} <= set(methods)
     fits = {"text": 1, "rows": 2, "number": 0, "path": 4, "out": 3, "weights": 5, "stop": 5, "on_error": 5, "repetition": 5,

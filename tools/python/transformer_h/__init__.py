@@ -660,18 +660,20 @@ class Model:
 
     path is a file, or the bytes of a file. weights converts the matrices to "f32", "f16", "bf16" or "i8".
     map uses a packed file where it is on disk; nobody may change the file meanwhile. in_place leaves F32
-    matrices where they are in memory: this takes less memory, but makes batches slower.
+    matrices where they are in memory: this takes less memory, but makes batches slower. exact computes the
+    same bits as other machines, also where that is slower; model.arithmetic tells whether two machines agree.
     """
 
     def __init__(self, path: str | os.PathLike[str] | bytes, *,
                  weights: Literal["f32", "f16", "bf16", "i8"] | None = None,
-                 map: bool = False, in_place: bool = False) -> None:
+                 map: bool = False, in_place: bool = False, exact: bool = False) -> None:
         options, err = ffi.new("tfm_model_options *"), ffi.new("tfm_error *")
         if weights is not None:
             options.weights = _choice("weights", weights, {
                 name: value for name, value in _names(ffi.typeof("tfm_weight_type")).items()
                 if value})
         options.map, options.in_place = _flag("map", map), _flag("in_place", in_place)
+        options.exact = _flag("exact", exact)
         place = ffi.new("tfm_model **")
         self._data = ffi.from_buffer(path) if isinstance(path, bytes) else None
         if self._data is not None:
@@ -688,6 +690,7 @@ class Model:
         self._size = len(path) if isinstance(path, bytes) else os.path.getsize(path)
         self._model: Any = ffi.gc(place[0], lib.tfm_model_free)
         self._config = _config_of(lib.tfm_model_config(self._model))
+        self._arithmetic = bytes(ffi.string(lib.tfm_arithmetic_string(self._model))).decode()
         self._defaults = ffi.new("tfm_decode_options *")
         lib.tfm_decode_defaults(self._model, self._defaults)
         self._idle: list[_Worker] = []
@@ -721,6 +724,11 @@ class Model:
     def config(self) -> Mapping[str, Any]:
         """The model's config with its defaults, under the names of tfm_config. An id of -1 means none."""
         return dict(self._config)
+
+    @property
+    def arithmetic(self) -> str:
+        """What computes the model: two machines where this is "fused" compute the same bits."""
+        return self._arithmetic
 
     # ---- sessions
 
