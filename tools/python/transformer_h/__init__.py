@@ -1042,7 +1042,7 @@ class Model:
                 continue
             to_ids, to_width, n, bad = worker.read([given[i] for i in rows], job.form, job.pair, 2 ** 20, target=True)
             for k, i in enumerate(rows):
-                to[i] = to_ids[k * to_width:k * to_width + n[k]]
+                to[i] = list(to_ids[k * to_width:k * to_width + n[k]])  # a slice does not keep its array
                 if bad[k].status and not faults[k].status and given is not job.drafts:
                     results[i] = _failed(bad[k], i)
         for k, i in enumerate(rows):
