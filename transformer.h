@@ -14005,7 +14005,6 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        translate --drafts FILE has one for each line; in Python that is draft=.
      Faster
      - int8 with AVX2 alone (no VNNI), the same bits: a product takes 0.8 of the time.
-     - The encoder's attention, with fewer bytes of scratch: 256 keys at a time, running softmax.
      - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.
      - Cross-attention of a beam: all hypotheses of a sentence read a block of keys or values together
        (Whisper base int8, beam 5: a step takes 0.85 of the time).
