@@ -13307,7 +13307,7 @@ TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels
                         ? TFM__INT8_BEGIN(x + s / (side * vectors) * TFM__X_STRIDE)
                         : (TFM__I)TFM__V_SET(0.0f);
             for (; x_end - x >= 4 * steps; x += 4 * steps) {
-                if (rows > 4) {
+                if (rows >= TFM__INT8_SIDE) {
                     TFM__PREFETCH(ahead);
                     if (side > 1) TFM__PREFETCH(ahead + t->ahead_stride);
                     ahead += 4 * TFM__PANEL;
