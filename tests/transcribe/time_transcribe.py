@@ -15,6 +15,7 @@ Then --whisper-cpp whisper.cpp/build/bin. This program writes its model files fr
 
 import argparse
 import json
+import multiprocessing
 import os
 import re
 import statistics
@@ -150,8 +151,10 @@ def write_ggml(name, path):
 def whisper_cpp(case, path, folder):
     """Runs whisper-cli: F16 weights are its usual ones, q8_0 its int8."""
     file = BUILD / f"ggml-{case['model']}.bin"
-    if not file.exists():
-        write_ggml(case["model"], file)
+    if not file.exists():  # in a process of its own: a child's peak of memory includes its parent's
+        writer = multiprocessing.Process(target=write_ggml, args=(case["model"], file))
+        writer.start()
+        writer.join()
     if case["type"] == "int8":
         small = file.with_suffix(".q8_0.bin")
         if not small.exists():
