@@ -21,7 +21,7 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each kernel set in turn, for
 #define TFM__V_SET(x) (x)
 #define TFM__V_LOAD(p) (*(p))
 #define TFM__V_STORE(p, v) ((void)(*(p) = (v)))
-#define TFM__V_FMA(a, b, c) fmaf(a, b, c)
+#define TFM__V_FMA(a, b, c) tfm__fma(a, b, c)
 #define TFM__V_DOT_BF16(sum, x, w) sum = emulated_pair(sum, &x, &w)
 #define TFM__TARGET
 #define TFM__FLOAT_TILES(X, type) X(type, 2, 4) X(type, 1, 4)
