@@ -239,7 +239,7 @@ def test_ctrl_c(model):
         with pytest.raises(KeyboardInterrupt):
             for one in model.transcribe(sound, **options):
                 if not kept:
-                    signal.setitimer(signal.ITIMER_REAL, 0.3)
+                    signal.setitimer(signal.ITIMER_REAL, 0.02)
                 kept.append(one)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
