@@ -22,7 +22,7 @@ for version in 3.9 3.10 3.11 3.12 3.13; do
     { sed -n 's/^requires = \[\(.*\)\]/\1/p; s/^dependencies = \[\(.*\)\]/\1/p; s/^numpy = \[\(.*\)\]/\1/p' tools/python/pyproject.toml |
         tr ',' '\n' | sed 's/[ "]//g' | sort -u; echo 'pip>=24'; echo 'wheel>=0.40'; echo 'pytest>=7.4'; } > "$env/package"
     check "  the package's lowest versions install" "" "$(lowest "$run" -r "$env/package")"
-    check "  the package builds, and passes its tests" "0" "$({ rm -rf "$env/source" && mkdir "$env/source" && tar -cf - transformer.h LICENSE examples/translate tools | tar -xf - -C "$env/source" &&
+    check "  the package builds, and passes its tests" "0" "$({ rm -rf "$env/source" && mkdir "$env/source" && tar -cf - transformer.h LICENSE examples/translate examples/transcribe tools | tar -xf - -C "$env/source" &&
         "$run" -m pip install -q --no-deps --no-build-isolation "$env/source/tools/python" &&
         "$run" -W ignore -m pytest -q -W ignore -p no:cacheprovider tools/python/tests --ignore tools/python/tests/test_export.py; } >> "$env/log" 2>&1; echo $?)"
 done
