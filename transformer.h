@@ -201,11 +201,13 @@
 
    Sources that are not ids. If your program computes the encoder's input, pass it as
    src.embeddings; if it computes the encoder's output, as src.memory (tfm_batch).
-   examples/vectors.c shows both. To decode the same source again, with other options, pass src NULL:
-   the session still has its encoding. You may give src.ids as well: they then say which positions are
+   examples/vectors.c shows both. You may give src.ids as well: they then say which positions are
    pads, and lexical_shortlist and no_source_ngram read them. Embeddings are what transformers calls
    inputs_embeds: the model applies src_projection, positions and the embedding norm, but does not
    multiply by embedding_scale.
+
+   The same source once more. To decode the source of the session's last call with other options,
+   pass src NULL to tfm_start: the session still has its encoding.
 
 
    5. CHOOSE A LANGUAGE
@@ -424,8 +426,10 @@
      - Softmax adds number k in lane k mod 16, the lanes by halves, and every 1024 numbers in double.
        Norms have 8 lanes and add them in double every 512 numbers.
      - Sums of int8 are exact. Rounding is to nearest, ties to even.
-     - exp, erf, log, pow and sine are the library's own, and no compiler may fuse operations that
-       are written apart (clang's -ffp-contract=fast does it all the same).
+     - exp, erf, log, pow and sine are the library's own. Pragmas forbid compilers to fuse operations
+       that are written apart. (Clang ignores them if it is called with -ffp-contract=fast.)
+
+   tfm_arithmetic_string returns the name in the first column:
 
        arithmetic              where                        exact = 1 in tfm_model_options
        "fused"                 AVX2 and later, NEON,        changes nothing
@@ -436,9 +440,9 @@
        "BLAS"                  TRANSFORMER_BLAS             changes nothing
        "x87"                   -m32 without -mfpmath=sse    changes nothing
 
-   encoder_attention = TFM_BF16 is outside, too. With "BLAS" the library decides, and with "x87"
-   compiled as C++ or by gcc without -std=c99 or another ISO mode, bits may change from batch to
-   batch. tests/data/bits.txt has checksums that every machine must reproduce.
+   With encoder_attention = TFM_BF16, "fused" promises nothing between machines. With "BLAS", and with
+   "x87" compiled as C++ or by gcc without -std=c99 or another ISO mode, the bits of a sentence may
+   change with its batch. tests/data/bits.txt has checksums that every "fused" machine must reproduce.
 
    Close to PyTorch. Arithmetic is f32. With F32 weights, modules differ from PyTorch by at most
    1e-5 and logits of whole models by 1e-4, absolute. These options round more:
@@ -1158,8 +1162,8 @@ TFM_DEF void tfm_model_free(tfm_model *model);
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
 
 /* Returns the arithmetic that a model is computed with: "fused", "separate", "fused, pairs of bf16",
-   "BLAS" or "x87". Two machines that say "fused" compute the same bits, if their versions of the
-   library are the same (chapter 10). */
+   "BLAS" or "x87"; NULL for NULL. Two machines where it is "fused" compute the same bits, if their
+   versions of the library are the same (chapter 10). */
 TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
 
 /* >>api-session ===================================================================================
@@ -1246,9 +1250,10 @@ typedef struct tfm_forward_options {
 
 /* Computes the teacher-forced pass: the encoder on src, the decoder on tgt, and logits [B, T, V]
    into your tensor, which may have row strides. This is torch.nn.Transformer.forward with
-   embeddings and generator. Every position is computed, pads too, as in PyTorch. src may be NULL as
-   in tfm_start, without encoder_attention. Errors: as tfm_encode; TFM_E_SHAPE for logits and attention tensors that do not fit; TFM_E_ARGUMENT for
-   decoder_attention and not_causal if a layer is an SSRU. */
+   embeddings and generator. Every position is computed, pads too, as in PyTorch. src may be NULL, as
+   in tfm_start, but not with encoder_attention. Errors: as tfm_encode; TFM_E_SHAPE for logits and
+   attention tensors that do not fit; TFM_E_ARGUMENT for decoder_attention and not_causal if a layer
+   is an SSRU. */
 TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                                const tfm_forward_options *options, tfm_tensor *logits,
                                tfm_error *err);
@@ -2886,6 +2891,10 @@ static double tfm__series(const double *c, int n, double x) {
     return sum;
 }
 
+/* ln 2 in two parts; the product of the first with an exponent is exact. */
+#define TFM__LN2_HIGH 0.693147180369123816490
+#define TFM__LN2_LOW 1.90821492927058770002e-10
+
 /* exp(x) = 2^m exp(r) as above, by the Taylor series. */
 static double tfm__exp(double x) {
     static const double c[] = {1.0,
@@ -2905,7 +2914,7 @@ static double tfm__exp(double x) {
     double m;
     if (!(x > -746 && x < 710)) return x > 0 ? (double)INFINITY : x < 0 ? 0.0 : x;
     m = floor(x * 1.4426950408889634 + 0.5);
-    x = (x - m * 0.693147180369123816490) - m * 1.90821492927058770002e-10; /* m ln 2 */
+    x = (x - m * TFM__LN2_HIGH) - m * TFM__LN2_LOW;
     return ldexp(tfm__series(c, 14, x), (int)m);
 }
 
@@ -2921,7 +2930,7 @@ static double tfm__log(double x) {
     if (m < 0.70710678118654752) m *= 2, e--;
     s = (m - 1) / (m + 1);
     s *= tfm__series(c, 11, s * s);
-    return e * 0.693147180369123816490 + (e * 1.90821492927058770002e-10 + s);
+    return e * TFM__LN2_HIGH + (e * TFM__LN2_LOW + s);
 }
 
 /* Returns x^y for x > 0. */
@@ -4634,22 +4643,24 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int6
     const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
     const tfm__heads *k = &a->k, *v = &a->v;
     const tfm__kernels *kernels = a->kernels;
-    const int64_t queries = a->T * B, over_t = a->T > 1, over_b = !over_t;
+    const int64_t queries = a->T * B;
     int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv,
             most = queries > 1 ? (int64_t)BLOCK : a->S;
-    int64_t counts[QUERIES], s, end, t, i, n;
+    int64_t rows[QUERIES], positions[QUERIES], counts[QUERIES], s, end, t, i, n;
     for (t = 0; t < queries; t += n) {
         n = tfm__min(tfm__min(QUERIES, queries - t),
                      tfm__max(1, a->scratch_size / tfm__max(1, a->S)));
-#define TFM__QUERY(i) b + over_b *(t + (i)), h, over_t *(t + (i)) /* batch row, head, position */
-        for (i = 0; i < n; i++)
-            counts[i] = tfm__attend_count_keys(a, b + over_b * (t + i), over_t * (t + i));
+        for (i = 0; i < n; i++) {
+            rows[i] = a->T > 1 ? b : b + t + i, positions[i] = a->T > 1 ? t + i : 0;
+            counts[i] = tfm__attend_count_keys(a, rows[i], positions[i]);
+        }
         for (s = 0; s < counts[n - 1]; s = end) {
             end = tfm__attend_next_run(path, s, tfm__min(counts[n - 1], s + most), &row);
             if (a->T == 1) TFM__PREFETCH_ROWS(v, row, h, s, end - s, a->W);
             for (i = 0; i < n; i++)
                 if (counts[i] > s)
-                    kernels->dots(scores + i * a->S + s, tfm__head_row(&a->q, TFM__QUERY(i)),
+                    kernels->dots(scores + i * a->S + s,
+                                  tfm__head_row(&a->q, rows[i], h, positions[i]),
                                   tfm__head_at(k, row, h, s), k->t, tfm__min(counts[i], end) - s,
                                   a->K, k->is_f16);
         }
@@ -4657,21 +4668,21 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int6
             float *x = scores + i * a->S;
             TFM_COUNT(2 * counts[i] * (a->K + a->W));
             kernels->scale(x, a->scale, counts[i]);
-            tfm__attend_mask(a, TFM__QUERY(i), x, 0, counts[i]);
+            tfm__attend_mask(a, rows[i], h, positions[i], x, 0, counts[i]);
             tfm__softmax_row(kernels, x, x, counts[i]);
-            tfm__attend_store_weights(a, TFM__QUERY(i), x, counts[i]);
-            memset(tfm__head_row(&a->context, TFM__QUERY(i)), 0, (size_t)a->W * sizeof *x);
+            tfm__attend_store_weights(a, rows[i], h, positions[i], x, counts[i]);
+            memset(tfm__head_row(&a->context, rows[i], h, positions[i]), 0,
+                   (size_t)a->W * sizeof *x);
         }
         for (s = 0; s < counts[n - 1]; s = end) {
             end = tfm__attend_next_run(path, s, tfm__min(counts[n - 1], s + most), &row);
             if (a->T == 1 && h + 1 < a->H) TFM__PREFETCH_ROWS(k, row, h + 1, s, end - s, a->K);
             for (i = 0; i < n; i++)
                 if (counts[i] > s)
-                    kernels->weighted_sum(tfm__head_row(&a->context, TFM__QUERY(i)),
+                    kernels->weighted_sum(tfm__head_row(&a->context, rows[i], h, positions[i]),
                                           scores + i * a->S + s, tfm__head_at(v, row, h, s), v->t,
                                           tfm__min(counts[i], end) - s, a->W, v->is_f16);
         }
-#undef TFM__QUERY
     }
 }
 
@@ -12722,7 +12733,8 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
 /* AVX2 multiplies u8 by s8 and adds pairs in 16 bits, so x gives its absolute value and w takes the
    sign of x. Where x is negative, w ^ -1 = -w - 1 stands for -w, since every unit computes an exclusive
    or, and two compute a change of sign. What is missing is the sum of |x| there, where sums begin. x is
-   -127 to 127, so a pair is at most 2 * 128 * 127 and cannot overflow. As intrinsics, gcc 12 spills. */
+   -127 to 127, so a pair is at most 2 * 128 * 127 and cannot overflow. This is assembly because gcc 12
+   writes sums to memory around intrinsics. */
 #define TFM__INT8_TILES(X, type) X(type, 2, 2) X(type, 1, 2)
 #define TFM__INT8_BEGIN(x) _mm256_set1_epi32(tfm__avx2_four((x) + TFM__X_BYTES))
 #define TFM__INT8_SIDE 2
@@ -13959,13 +13971,12 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Breaking
      - On Windows the file functions and the programs take file names in UTF-8. The functions still
        read a path that is not UTF-8 in the system's code page.
-     - Bits change once: the encoder's attention adds 256 keys at a time (sentences of more tokens
-       change), and sums of exponentials and the exponentials themselves are computed differently.
+     - Scores and logits change in their last digits: the encoder's attention adds 256 keys at a time,
+       sums of exponentials have another order, and exp, log, pow and sine are the library's own.
      Added
      - prompt in tfm_decode_options: ids that the decoder reads instead of the start token.
      - The same bits on every machine with a fused multiply-add: AVX2 and later, NEON, plain C. exact
-       in tfm_model_options gives them elsewhere, and tfm_arithmetic_string tells. Scores change
-       once more in their last digits.
+       in tfm_model_options gives them elsewhere, and tfm_arithmetic_string tells.
      - edit_logits in tfm_decode_options: a function of yours that edits logits before each choice.
      - tfm_activate: an activation as a module.
      - A model file may have tensors and metadata of your program: names that begin with extra.

@@ -27,7 +27,7 @@
 
 enum { HEARING_QUIET = 10, HEARING_SILENCE = 300 }; /* frames of 10 ms */
 
-/* What the options of transcribe mean, is in its --help. */
+/* "transcribe --help" explains these options. */
 typedef struct hearing_options {
     /* Here compression 0, log_prob 0 and no_speech 1 mean no limit. */
     whisper_options decoding;

@@ -215,9 +215,9 @@ static void speech_scale(float *mel, int64_t n, float loudest) {
     for (i = 0; i < n; i++) mel[i] = ((mel[i] > loudest - 8 ? mel[i] : loudest - 8) + 4) / 4;
 }
 
-/* Computes the embeddings [SPEECH_POSITIONS, width] of mel [SPEECH_FRAMES, mels]: two convolutions
-   over three frames, each with GELU, of which the second one makes a step of two. The
-   scratch has a row of zeros before the first frame and after the last. */
+/* Computes the embeddings [SPEECH_POSITIONS, width] of mel [SPEECH_FRAMES, mels] by two convolutions
+   over three frames, with GELU after each. The first has an output for every frame, the second for
+   every second one. The scratch has a row of zeros before the first frame and after the last. */
 static tfm_status speech_convolve(speech *s, const float *mel, float *embeddings, tfm_error *err) {
     int64_t M = s->mels, D = s->width, rows = SPEECH_FRAMES;
     tfm_status status;

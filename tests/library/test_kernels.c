@@ -1,5 +1,5 @@
-/* Compares the plain loops and the sets without a fused multiply-add with loops in double: awkward sizes,
-   padding full of NaN, errors in ULPs. Compares the other sets with the plain loops, to the bit. */
+/* Compares each kernel set with loops in double (awkward sizes, padding full of NaN, errors in ULPs), and each
+   set with a fused multiply-add with the plain loops, to the bit. */
 #ifndef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS 6
 #endif
@@ -12,6 +12,7 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each kernel set in turn, for
 #include "amx_emulator.h"
 #include "tiny.h"
 #include <float.h>
+#include <time.h>
 
 /* ---- the micro-kernels of AMX and AVX512-BF16 once more, with emulated instructions ---- */
 
@@ -1106,8 +1107,55 @@ static void whole_model(void) {
     kernels_wanted = wanted;
 }
 
+/* Returns how far a is from b, in units of the last place of b. */
+static double ulps(double a, double b) { return fabs(a - b) / ldexp(1, ilogb(b) - 52); }
+
+static float any_float(unsigned *seed) {
+    uint32_t bits = tiny_random(seed) << 16 ^ tiny_random(seed);
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Compares the library's own functions with libm's, on random numbers of another seed in each run. */
+static void arithmetic(void) {
+    unsigned seed = (unsigned)time(NULL), begun = seed;
+    double worst_exp = 0, worst_log = 0, worst_sine = 0, worst_pow = 0;
+    int i, wrong = 0;
+    SECTION("arithmetic");
+    for (i = 0; i < 200000; i++) {
+        double r = (double)tiny_random(&seed) / 16777216.0;
+        double s = (double)tiny_random(&seed) / 16777216.0, x = (r - 0.5) * 1400, y = exp(x / 2);
+        worst_exp = fmax(worst_exp, ulps(tfm__exp(x / 2), y));
+        worst_exp = fmax(worst_exp, ulps(tfm__exp(r - s), exp(r - s)));
+        if (y != 1) worst_log = fmax(worst_log, ulps(tfm__log(y), log(y)));
+        x = r * 1e6 * s;
+        worst_sine = fmax(worst_sine, fabs(tfm__sine(x, 0) - sin(x)));
+        worst_sine = fmax(worst_sine, fabs(tfm__sine(-x, 1) - cos(x)));
+        x = 1 + 300 * r;
+        worst_pow = fmax(worst_pow, fabs(tfm__pow(x, 3 * s) / pow(x, 3 * s) - 1));
+    }
+    CHECK(worst_exp < 4 && worst_log < 8 && worst_sine < 1e-15 && worst_pow < 1e-14,
+          "seed %u: exp %.2g ULP, log %.2g ULP, sine %.2g, pow %.2g", begun, worst_exp, worst_log,
+          worst_sine, worst_pow);
+#if defined(__GLIBC__) && !FLT_EVAL_METHOD
+    for (i = 0; i < 1000000; i++) {
+        float a = any_float(&seed), b = any_float(&seed), c = any_float(&seed), ours, libms;
+        if (i % 2) c = ldexpf(-a * b, i % 60 - 30); /* sums that nearly cancel, ties */
+        if (i % 8 == 1) a = ldexpf(a, -70), c = ldexpf(1, -120 - i % 30); /* small numbers */
+        ours = tfm__fma(a, b, c), libms = fmaf(a, b, c);
+        wrong += memcmp(&ours, &libms, sizeof ours) != 0 && !(isnan(ours) && isnan(libms));
+    }
+    CHECK(!wrong, "seed %u: %d of 1,000,000 fused multiply-adds are wrong", begun, wrong);
+#else
+    (void)wrong, (void)any_float;
+    test_skip("fused multiply-adds: not every libm computes them right");
+#endif
+}
+
 int main(void) {
     int i;
+    arithmetic();
     for (i = 0; i < SETS; i++) {
         const tfm__kernels *k = kernel_set(i);
         if (!k) {
