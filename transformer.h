@@ -4744,7 +4744,7 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
     const int is_bf16 = a->tiles == TFM_WEIGHTS_BF16;
     int64_t n = tfm__attend_count_keys(a, b, 0), most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
     int64_t t, s, i, M;
-    float *room = scratch + TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS], factor;
+    float *room = scratch + (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS], factor;
     double sums[TFM__MOST_ROWS];
     tfm__linear key_map = tfm__attend_map(a->tiles, n, a->K, &room);
     tfm__linear value_map = tfm__attend_map(a->tiles, a->W, n, &room);
@@ -4760,7 +4760,7 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
         of_values.converted = (unsigned char *)scratch; /* tiles read rows so far apart */
         if (is_bf16) {
             of_values.converted = (unsigned char *)room;
-            of_keys.converted = of_values.converted + TFM__MOST_ROWS * TFM__X_STRIDE;
+            of_keys.converted = of_values.converted + (int)TFM__MOST_ROWS * TFM__X_STRIDE;
             of_keys.converted_block = TFM__MOST_ROWS * (int64_t)TFM__X_STRIDE;
             tfm__product_convert(kernels, &of_keys, 0, M);
         }

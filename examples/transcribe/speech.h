@@ -164,7 +164,7 @@ static void speech_part(void *context, int32_t part) {
     speech *s = t->s;
     int64_t at = t->rows * part / t->parts, rows = t->rows * (part + 1) / t->parts - at, i, k;
     int64_t M = s->mels, D = s->width, bins = SPEECH_BINS, wide = t->kind == SPEECH_CONV1 ? M : D;
-    int64_t step = t->kind == SPEECH_MEL ? SPEECH_HOP : (t->kind + 1) * wide;
+    int64_t step = t->kind == SPEECH_MEL ? (int64_t)SPEECH_HOP : (t->kind + 1) * wide;
     float *x = t->x + at * step, *out = t->out + at * (t->kind == SPEECH_MEL ? M : D);
     float *power = s->spectrum + at * 2 * bins;
     tfm_error err;
