@@ -7,7 +7,7 @@ enum { MOST = 40 }; /* tokens of a draft: more than a target can have */
 static outcome without, with;
 
 static struct {
-    int32_t ids[ROWS * MOST], lengths[ROWS];
+    int32_t ids[(int)ROWS * MOST], lengths[ROWS];
     tfm_batch batch;
 } draft;
 
