@@ -438,10 +438,12 @@
        "fused, pairs of bf16"  BF16 weights with AMX, or    makes it "fused"
                                with AVX512-BF16 on AMD
        "BLAS"                  TRANSFORMER_BLAS             changes nothing
-       "x87"                   -m32 without -mfpmath=sse    changes nothing
+       "excess precision"      x87 (-m32 without            changes nothing
+                               -mfpmath=sse), s390x with
+                               gcc -std=c99
 
    With encoder_attention = TFM_BF16, "fused" promises nothing between machines. With "BLAS", and with
-   "x87" compiled as C++ or by gcc without -std=c99 or another ISO mode, the bits of a sentence may
+   x87 compiled as C++ or by gcc without -std=c99 or another ISO mode, the bits of a sentence may
    change with its batch. tests/data/bits.txt has checksums that every "fused" machine must reproduce.
 
    Close to PyTorch. Arithmetic is f32. With F32 weights, modules differ from PyTorch by at most
@@ -1162,8 +1164,8 @@ TFM_DEF void tfm_model_free(tfm_model *model);
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
 
 /* Returns the arithmetic that a model is computed with: "fused", "separate", "fused, pairs of bf16",
-   "BLAS" or "x87"; NULL for NULL. Two machines where it is "fused" compute the same bits, if their
-   versions of the library are the same (chapter 10). */
+   "BLAS" or "excess precision"; NULL for NULL. Two machines where it is "fused" compute the same
+   bits, if their versions of the library are the same (chapter 10). */
 TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
 
 /* >>api-session ===================================================================================
@@ -7292,7 +7294,7 @@ TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model) {
 #if defined(TRANSFORMER_BLAS)
     return model ? "BLAS" : NULL;
 #elif defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
-    return model ? "x87" : NULL;
+    return model ? "excess precision" : NULL;
 #else
     const tfm__linear *w = model ? model->linears : NULL;
     if (!model) return NULL;
