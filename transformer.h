@@ -14015,7 +14015,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        Python that is detect_language.
      - draft in tfm_decode_options, max_draft in tfm_session_options: a guess of the translation, whose
        tokens greedy decoding verifies several at a time. The results are the same bits.
-       translate --drafts FILE has one for each line; in Python that is draft=.
+       translate --drafts FILE has one for each line; in Python that is draft=. The page gives the
+       translation before an edit.
      Faster
      - int8 with AVX2 alone (no VNNI), the same bits: a product takes 0.8 of the time.
      - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.

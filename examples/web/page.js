@@ -120,6 +120,7 @@ async function use(button, described, getBytes) {
     name = described;
     kept = new Map();
     chosen = new Map();
+    sentences = []; // their translations are no drafts for another model
     for (const each of document.querySelectorAll("#choices button")) each.setAttribute("aria-pressed", each === button);
     $("own").classList.toggle("on", !button);
     $("own-name").textContent = button ? "A model file of your own" : described.title;
@@ -271,6 +272,7 @@ async function run() {
     const found = (await model.sentences(text)).map(({ begin, end }) => ({ begin, end, text: text.slice(begin, end) }));
     if (signal.aborted) return;
     for (const each of found) each.translation = chosen.get(each.text) ?? recall(each.text);
+    const drafts = takeDrafts(sentences, found);
     sentences = found;
     const missing = [...new Set(found.filter((each) => !each.translation).map((each) => each.text))];
     const models = [model];
@@ -281,7 +283,10 @@ async function run() {
       const part = missing.slice(at, at + count);
       const started = performance.now();
       const share = Math.ceil(part.length / models.length);
-      const shares = models.map((each, i) => each.translateAll(part.slice(i * share, (i + 1) * share), how));
+      const shares = models.map((each, i) => {
+        const texts = part.slice(i * share, (i + 1) * share);
+        return each.translateAll(texts, { ...how, drafts: texts.map((text) => drafts.get(text)) });
+      });
       const translations = (await Promise.all(shares)).flat();
       const took = performance.now() - started;
       ms += took;
@@ -311,6 +316,19 @@ async function run() {
   } finally {
     over.abort();
   }
+}
+
+/** Returns, for each sentence without a translation, the ids that were the translation at its place before an edit, so that
+    little changes while the reader types. A draft is handed on while typing cancels translations. */
+function takeDrafts(before, found) {
+  const still = new Set(found.map((each) => each.text)), drafts = new Map();
+  found.forEach((each, i) => {
+    if (each.translation) return;
+    const old = [before[i], before[before.length - found.length + i]].find((one) => one && !still.has(one.text));
+    each.draft = old?.translation?.ids ?? old?.draft;
+    drafts.set(each.text, each.draft);
+  });
+  return drafts;
 }
 
 function recall(sentence) {

@@ -74,6 +74,10 @@ export interface Options {
   signal?: AbortSignal;
 }
 
+/** A guess of a translation, such as the translation before an edit: a text, or ids of another hypothesis. A greedy search
+    then takes less time (for up to 8 texts), and the result is the same for any draft. */
+export type Draft = string | ArrayLike<number>;
+
 export interface Piece {
   /** A target piece as in the vocabulary ("▁house"), a source piece as in the text (" Haus"); "[start]", "[end]" or a
       language code for a token without text. */
@@ -130,11 +134,11 @@ export interface Translator {
   readonly info: ModelInfo;
 
   /** Translates one sentence. */
-  translate(text: string, options?: Options): Promise<Translation>;
+  translate(text: string, options?: Options & { draft?: Draft }): Promise<Translation>;
 
   /** Translates many sentences in batches and returns them in their order. progress(done) gets the number that are done. A
-      text that cannot be translated has an error; the others are translated. */
-  translateAll(texts: string[], options?: Options & { progress?: (done: number) => void }): Promise<Translation[]>;
+      text that cannot be translated has an error; the others are translated. drafts has one for each text. */
+  translateAll(texts: string[], options?: Options & { drafts?: (Draft | undefined)[], progress?: (done: number) => void }): Promise<Translation[]>;
 
   /** Translates a text whose lines are paragraphs, sentence by sentence, like translate --document. Sentences that the
       previous call translated with the same options are reused. sentence(index, translation) is called when a sentence is

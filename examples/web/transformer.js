@@ -188,24 +188,29 @@ class Local {
     }
     return { text, ids, pieces };
   }
-  #prefix(prefix) {
-    if (typeof prefix !== "string") return Int32Array.from(prefix ?? []);
-    const n = this.#check(this.#x.web_tokenize_target(this.#write(prefix)));
+  // Returns the ids of a prefix or draft.
+  #ids(target) {
+    if (typeof target !== "string") return Int32Array.from(target ?? []);
+    const n = this.#check(this.#x.web_tokenize_target(this.#write(target)));
     return this.#ints(this.#x.web_ids(), n);
   }
-  // Writes the lengths and ids of sources and of prefixes where web_start reads them.
+  // Writes the lengths and ids of sources, prefixes and drafts where web_start reads them. Returns the widths of sources and
+  // drafts.
   #writeBatch(sources, prefix) {
     const rows = sources.length, width = Math.max(...sources.map((s) => s.ids.length));
-    const at = this.#x.web_batch(4 * rows * (2 + width + prefix.length));
+    const most = Math.max(...sources.map((s) => s.draft?.length ?? 0)), end = rows * (2 + width + prefix.length);
+    const at = this.#x.web_batch(4 * (end + rows * (1 + most)));
     if (!at) throw new TranslationError("too little memory for the batch", "TFM_E_MEMORY");
-    const to = new Int32Array(this.#memory.buffer, at, rows * (2 + width + prefix.length));
+    const to = new Int32Array(this.#memory.buffer, at, end + rows * (1 + most));
     sources.forEach((s, row) => {
       to[row] = s.ids.length;
       to.set(s.ids, rows + row * width);
       to[rows + rows * width + row] = prefix.length;
       to.set(prefix, 2 * rows + rows * width + row * prefix.length);
+      to[end + row] = s.draft?.length ?? 0;
+      to.set(s.draft ?? [], end + rows + row * most);
     });
-    return width;
+    return [width, most];
   }
 
   // ---- results ----
@@ -254,8 +259,8 @@ class Local {
   async #decode(sources, prefix, options, turn, each) {
     this.#guard(() => {
       this.#setOptions(options);
-      const width = this.#writeBatch(sources, prefix);
-      this.#check(this.#x.web_start(sources.length, width, prefix.length));
+      const [width, most] = this.#writeBatch(sources, prefix);
+      this.#check(this.#x.web_start(sources.length, width, prefix.length, most));
     });
     for (;;) {
       const running = this.#guard(() => this.#check(this.#x.web_step()));
@@ -272,7 +277,7 @@ class Local {
     return this.#run(options.signal, async (turn) => {
       const [source, prefix] = this.#guard(() => {
         this.#setLanguages(options);
-        return [this.#tokenize(text), this.#prefix(options.prefix)];
+        return [{ ...this.#tokenize(text), draft: this.#ids(options.draft) }, this.#ids(options.prefix)];
       });
       if (!source.ids.length) return Local.#empty(text);
       const show = options.partial && (() => options.partial(Local.#translation(source, this.#guard(() => this.#hypotheses(0, source)))));
@@ -294,12 +299,12 @@ class Local {
     };
     const prefix = this.#guard(() => {
       this.#setLanguages(options);
-      return this.#prefix(options.prefix);
+      return this.#ids(options.prefix);
     });
     for (let i = 0; i < texts.length; i++) {
       try {
         const source = this.#guard(() => this.#tokenize(texts[i]));
-        if (source.ids.length) sources.push({ ...source, i });
+        if (source.ids.length) sources.push({ ...source, i, draft: this.#guard(() => this.#ids(options.drafts?.[i])) });
         else finish(i, Local.#empty(texts[i]));
       } catch (error) {
         if (this.#closed || !(error instanceof TranslationError)) throw error;
@@ -399,7 +404,7 @@ class Local {
       new Int32Array(this.#memory.buffer, this.#x.web_batch(4 * n + 4), n).set(ids);
       this.#check(this.#x.web_spell(n));
       const target = this.#hypothesis(0).pieces, end = target.at(-1)?.end ?? 0;
-      const width = this.#writeBatch([source], ids);
+      const [width] = this.#writeBatch([source], ids);
       const at = this.#x.web_attention(width, n, ["cross", "encoder", "decoder"].indexOf(kind));
       if (!at) this.#check(this.#x.web_failed());
       const rows = kind === "encoder" ? source.pieces : [...target, { label: "[end]", begin: end, end }];

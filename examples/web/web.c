@@ -17,6 +17,7 @@
 #define EXPORT(type, name) __attribute__((export_name(#name))) type name
 
 enum { MOST_SOURCE = 512, MOST_BEAM = 256 };        /* tokens of a sentence; hypotheses */
+enum { DRAFT_TOKENS = 8, MOST_DRAFTS = 8 };         /* that a step verifies of a draft; rows with drafts */
 enum { MOST_BYTES = 1 << 26, MOST_ROOM = 1 << 30 }; /* of a batch's session; of a buffer */
 
 /* The options, which JavaScript writes before it starts. 0: the model's default, or the library's if the model has none. */
@@ -60,8 +61,8 @@ static struct {
     char source[64], target[64]; /* languages */
     double options[N_OPTIONS];
     room text, batch, ids, spans, out, each, ends, weights, scratch;
-    int32_t n;        /* number of tokens of the last text */
-    tfm_batch prefix; /* must live until the last step, because each step reads it */
+    int32_t n;               /* number of tokens of the last text */
+    tfm_batch prefix, draft; /* must live until the last step, because each step reads them */
     hypothesis result;
     size_t used; /* bytes of all allocations */
     tfm_error err;
@@ -330,7 +331,8 @@ static tfm_session_options session_limits(int32_t rows, int32_t source, int32_t 
 static tfm_status fit_session(tfm_session_options o) {
     if (web.session && web.limits.max_batch >= o.max_batch &&
         web.limits.max_source == o.max_source && web.limits.max_target >= o.max_target &&
-        web.limits.max_beam >= o.max_beam && web.limits.attention == o.attention)
+        web.limits.max_beam >= o.max_beam && web.limits.max_draft >= o.max_draft &&
+        web.limits.attention == o.attention)
         return TFM_OK;
     tfm_session_free(web.session);
     web.session = NULL;
@@ -351,11 +353,13 @@ EXPORT(int32_t, web_rows)(int32_t rows, int32_t width, int32_t prefix_width) {
     return rows;
 }
 
-/* Starts to translate a batch. web_batch has lengths [rows], ids [rows, width], prefix lengths [rows] and prefix ids
-   [rows, prefix_width]. */
-EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width) {
+/* Starts to translate a batch. web_batch has lengths [rows], ids [rows, width], prefix lengths [rows], prefix ids
+   [rows, prefix_width], draft lengths [rows] and draft ids [rows, draft_width]. Drafts are used where they save time; they
+   never change the result. */
+EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width, int32_t draft_width) {
     const int32_t *at = (const int32_t *)web.batch.data;
     tfm_decode_options d = decode_options();
+    tfm_session_options o;
     tfm_batch source;
     tfm_status status;
     if (d.beam > MOST_BEAM || d.alternatives > MOST_BEAM || ways(&d) > MOST_BEAM)
@@ -364,15 +368,18 @@ EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width) {
     if (tfm_model_config(web.model)->tgt_language_forced && !*web.target)
         return failed(tfm__no_language(&web.err));
     memset(&source, 0, sizeof source);
-    source.rows = web.prefix.rows = rows;
-    source.width = width, web.prefix.width = prefix_width;
+    source.rows = web.prefix.rows = web.draft.rows = rows;
+    source.width = width, web.prefix.width = prefix_width, web.draft.width = draft_width;
     source.lengths = at, at += rows;
     source.ids = at, at += rows * width;
     web.prefix.lengths = at, at += rows;
-    web.prefix.ids = at;
+    web.prefix.ids = at, at += rows * prefix_width;
+    web.draft.lengths = at, at += rows;
+    web.draft.ids = at;
+    o = session_limits(rows, width, prefix_width, d.max_length, ways(&d), web.options[KEEP_ATTENTION] != 0);
     if (prefix_width) d.prefix = &web.prefix;
-    status = fit_session(session_limits(rows, width, prefix_width, d.max_length, ways(&d),
-                                        web.options[KEEP_ATTENTION] != 0));
+    if (draft_width && ways(&d) == 1 && rows <= MOST_DRAFTS) d.draft = &web.draft, o.max_draft = DRAFT_TOKENS;
+    status = fit_session(o);
     return failed(status == TFM_OK ? tfm_start(web.session, &source, &d, &web.err) : status);
 }
 

@@ -177,6 +177,15 @@ const ways = await model.alternatives(t, 2, { greedy: true, n: 5 });
 check("alternatives: begin as they should, in order, the first is the translation", ways.length === 5 && ways[0].text === t.text &&
   ways.every((h, i) => h.ids[0] === t.ids[0] && h.ids[1] === t.ids[1] && (!i || h.logProbabilities[2] <= ways[i - 1].logProbabilities[2])), ways);
 same("five beginnings", 5, new Set(ways.map((h) => h.ids[2])).size);
+{
+  const bare = await model.translate(t.source, { greedy: true, alignment: true }), texts = [t.source, "Guten Tag.", t.source];
+  const all = await model.translateAll(texts, { greedy: true });
+  for (const draft of [bare.ids, bare.text, bare.text.replace("I", "We"), bare.ids.toReversed?.() ?? [], "", "\u{1f600}"]) {
+    same("a draft changes nothing", bare, await model.translate(t.source, { greedy: true, alignment: true, draft }));
+    same("  in a batch", all, await model.translateAll(texts, { greedy: true, drafts: [draft, undefined, draft] }));
+  }
+  same("  with a beam", await model.translate(t.source, { beam: 2 }), await model.translate(t.source, { beam: 2, draft: bare.ids }));
+}
 const begun = await model.translate(t.source, { greedy: true, prefix: "I had" });
 check("a prefix", begun.text.startsWith("I had "), begun.text);
 same("the same by ids", begun.text, (await model.translate(t.source, { greedy: true, prefix: begun.ids.slice(0, 2) })).text);
