@@ -170,7 +170,7 @@
    steps and gives the same bits: ids, scores, logits and attention, with any draft and with all
    other options of greedy decoding. Where a draft is wrong, the search finds the place at which it
    is right again, so a changed, added or missing word costs few steps. Drafts save most time with
-   one sentence at a time. While 9 or more sentences run, no draft is used.
+   one sentence at a time. While 5 or more sentences run, no draft is used.
 
    Attention. Alignments and the coverage penalty need a session with attention = 1. It keeps the
    cross-attention of each target token.
@@ -8937,7 +8937,7 @@ static void tfm__sentence_step(tfm_session *s, int32_t b) {
 
 /* With this many rows, a step spends its time on the rows and not on reading weights: verifying a
    token then costs as much as a step for it. */
-enum { TFM__DRAFT_ROWS = 16 };
+enum { TFM__DRAFT_ROWS = 8 };
 
 /* Follows the draft over target token t, which is chosen. If the draft has another token, it goes on
    at the nearest place after this token, where the token before agrees too if there is such a place;

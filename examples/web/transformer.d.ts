@@ -75,7 +75,7 @@ export interface Options {
 }
 
 /** A guess of a translation, such as the translation before an edit: a text, or ids of another hypothesis. A greedy search
-    then takes less time (for up to 8 texts), and the result is the same for any draft. */
+    then takes less time (for up to 4 texts), and the result is the same for any draft. */
 export type Draft = string | ArrayLike<number>;
 
 export interface Piece {

@@ -17,7 +17,7 @@
 #define EXPORT(type, name) __attribute__((export_name(#name))) type name
 
 enum { MOST_SOURCE = 512, MOST_BEAM = 256 };        /* tokens of a sentence; hypotheses */
-enum { DRAFT_TOKENS = 8, MOST_DRAFTS = 8 };         /* that a step verifies of a draft; rows with drafts */
+enum { DRAFT_TOKENS = 8, MOST_DRAFTS = 4 };         /* that a step verifies of a draft; rows with drafts */
 enum { MOST_BYTES = 1 << 26, MOST_ROOM = 1 << 30 }; /* of a batch's session; of a buffer */
 
 /* The options, which JavaScript writes before it starts. 0: the model's default, or the library's if the model has none. */

@@ -828,7 +828,7 @@ class Model:
         (64) texts are translated together. source_language and target_language are codes of the model
         file. prefix is the beginning of each translation. draft is a guess of each translation, such as the
         translation before an edit: a greedy search then takes less time, and results are the same for any draft.
-        It helps while fewer than 9 texts are translated together. sample draws tokens instead of searching; text
+        It helps while fewer than 5 texts are translated together. sample draws tokens instead of searching; text
         i of a list has the seed seed + i + 1, as line i + 1 of the command line. max_source (4096) is the
         largest number of tokens of a text. With tokens, texts are tokens with spaces between them.
         progress is a function that is called after each batch with two numbers: how many texts are done,
