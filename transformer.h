@@ -14011,6 +14011,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        The server has the same formats: format=html, which had status 400.
      - server.py has DeepL's paths too, with glossaries: DeepL's client works with it. Two models make the
        way between languages that no model translates, and codes of languages match in any form.
+     - Python: translate and translate_document with second=MODEL run two models, one after the other.
      - server.py finds out which language a text is in, with pip install './tools/python[detect]'; in
        Python that is detect_language.
      - draft in tfm_decode_options, max_draft in tfm_session_options: a guess of the translation, whose

@@ -395,6 +395,39 @@ def test_download(tmp_path, monkeypatch):
     assert "transformer-model: de-en: no model of firefox is in the cache" in done.stderr
 
 
+def test_two_models():
+    """The second model is the Chinese one: what it makes of English does not matter here."""
+    text = "\n".join(LINES)
+    with Model(GERMAN) as german, Model(CHINESE) as chinese:
+        for options, more in ((["--greedy"], {"greedy": True}), (["--beam", 3], {"beam": 3})):
+            expected = command_line(CHINESE, *options)
+            assert german.translate(LINES, second=chinese, threads=2, **more) == expected
+            assert german.translate(LINES[0], second=chinese, **more) == expected[0]
+        assert german.translate_document(text, second=chinese) == "\n".join(command_line(CHINESE, "--document"))
+        page = "<p>Ich habe ein <b>Haus</b> am See.</p>"
+        assert german.translate_document(page, "html", second=chinese) == chinese.translate_document(
+            german.translate_document(page, "html"), "html")
+        found = german.translate(LINES[:2], second=chinese, n_best=2, beam=2, prefix=["She", ""])
+        assert [len(each) for each in found] == [2, 2] and all(h.text.startswith("She") for h in found[0])
+        told = []
+        german.translate(LINES[:4], second=chinese, batch=2, progress=lambda *numbers: told.append(numbers))
+        assert told == [(2, 8), (4, 8), (6, 8), (8, 8)]
+        long = "viel " * 600
+        results = german.translate(["Ja.", long, "Nein."], second=chinese, max_source=100, on_error="return")
+        assert isinstance(results[1], Error) and results[1].index == 1 and "de-en.safetensors" in results[1].message
+        assert results[::2] == german.translate(["Ja.", "Nein."], second=chinese)
+        with pytest.raises(Error, match="text 1: .*de-en.safetensors"):
+            german.translate(["Ja.", long], second=chinese, max_source=100)
+        for wrong, kind, message in (({"second": 5}, TypeError, "second is int, expected Model"),
+                                     ({"via_language": "en"}, ValueError, "via_language needs second"),
+                                     ({"second": chinese, "terms": {"a": "b"}}, ValueError, "second and terms do not go together"),
+                                     ({"second": chinese, "on_error": "x"}, ValueError, "on_error is 'x'")):
+            with pytest.raises(kind, match=message):
+                german.translate("Ja.", **wrong)
+        with pytest.raises(ValueError, match="via_language needs second"):
+            german.translate_document("Ja.", "html", via_language="en")
+
+
 def test_detect_language():
     """The texts are in the languages that their authors say: no detector is asked."""
     pytest.importorskip("py3langid")

@@ -223,6 +223,8 @@ class Options(TypedDict, total=False):
     tokens: bool
     terms: Terms | Mapping[str, str] | str | os.PathLike[str] | None
     aligned: bool
+    second: Model | None
+    via_language: str | None
     on_error: Literal["raise", "return"]
     progress: Callable[[int, int], Any] | None
     # fields of tfm_decode_options
@@ -258,6 +260,8 @@ _NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed":
           "prefix_bias": "prefix", "min_alternative_prob": "alternatives", "keep_end": "tokens"}
 _APART = [("sample", other) for other in ("beam", "patience", "stop", "alternatives", "prefix_bias")] + [
     ("n_best", "alternatives"), ("prefix_bias", "alternatives"), ("terms", "tokens"), ("aligned", "tokens")]
+# of two models, only the second has these options
+_LAST = {"target_language", "n_best", "prefix", "draft", "alternatives", "min_alternative_prob", "prefix_bias"}
 
 
 def _with_options(*without: str) -> Callable[[Any], Any]:
@@ -837,6 +841,10 @@ class Model:
         terms is a dict of source and target, a file's path, or Terms: the translation uses these targets. Scores are those of
         the model's own words. With aligned, translations are Aligned, as Document.join needs them.
 
+        With second, another Model translates what this one makes: the bytes of `translate` with two models.
+        n_best, alternatives, prefix and target_language are for the second, source_language for the first. A
+        model of several languages reads or writes via_language between them. progress counts each text twice.
+
         The other options are fields of tfm_decode_options of the header, under their names: beam,
         length_penalty, max_length, no_repeat_ngram ... (transformer_h.Options has all). If an option is
         None, the model file's default applies (tfm_decode_defaults), or with greedy the header's. An
@@ -848,6 +856,9 @@ class Model:
         """
         one, texts = _one_or_more("text", text)
         options = {name: value for name, value in options.items() if value is not None}
+        if "second" in options or "via_language" in options:
+            decoded = [each.decode("utf-8", "surrogatepass") for each in texts]
+            return self._translate_twice(decoded[0] if one else decoded, n_best, options)
         threads = _integer("threads", options.pop("threads", 1), 1, MOST_THREADS)
         on_error = options.pop("on_error", "raise")
         _choice("on_error", on_error, {"raise": 0, "return": 0})
@@ -900,10 +911,14 @@ class Model:
             if name not in allowed or name == "text":
                 raise TypeError(f"{name} is no option of translate_document")
         _choice("on_error", on_error, {"raise": 0, "copy": 0})
+        if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
+            first, last = self._of_two(options)  # each model places the tags
+            return options["second"].translate_document(self.translate_document(text, format, on_error=on_error, **first),
+                                                        format, on_error=on_error, **last)
         one, data = _one_or_more("text", text)
         documents = [Document(each.decode("utf-8", "surrogatepass"), format) for each in data]
         found = iter(self.translate([sentence for each in documents for sentence in each.sentences],
-                                    aligned=format != "text", on_error="return", **options))
+                                    aligned=format != "text" or None, on_error="return", **options))
         made = []
         for index, document in enumerate(documents):
             results = [next(found) for _ in document.sentences]
@@ -912,6 +927,44 @@ class Model:
                     raise Error(result.status, f"{document.where(i)}: {result.message}", None if one else index)
             made.append(document.join(results))
         return made[0] if one else made
+
+    def _of_two(self, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The options of this model and of the second one."""
+        second, via = options.get("second"), options.get("via_language")
+        if second is None:
+            raise ValueError("via_language needs second")
+        if not isinstance(second, Model):
+            _wrong("second", second, "Model")
+        for name in ("terms", "aligned", "tokens"):
+            if options.get(name):
+                raise ValueError(f"second and {name} do not go together")
+        shared = {name: value for name, value in options.items() if name not in ("second", "via_language")}
+        first = {name: value for name, value in shared.items() if name not in _LAST}
+        last = {name: value for name, value in shared.items() if name != "source_language"}
+        first["target_language"] = via if self._config["languages"] else None
+        last["source_language"] = via if second._config["languages"] else None
+        progress = options.get("progress")
+        if callable(progress):
+            first["progress"] = lambda done, total: progress(done, 2 * total)
+            last["progress"] = lambda done, total: progress(total + done, 2 * total)
+        return first, last
+
+    def _translate_twice(self, text: str | list[str], n_best: int | None, options: dict[str, Any]) -> Any:
+        first, last = self._of_two(options)
+        on_error, one = options.get("on_error", "raise"), isinstance(text, str)
+        _choice("on_error", on_error, {"raise": 0, "return": 0})
+        between = self.translate([text] if one else text, **{**first, "on_error": "return"})
+        second = options["second"]
+        found = second.translate(["" if isinstance(each, Error) else each for each in between], n_best=n_best,
+                                 **{**last, "on_error": "return"})
+        results = []
+        for model, each in ((self, a) if isinstance(a, Error) else (second, b) for a, b in zip(between, found)):
+            if isinstance(each, Error):
+                each = Error(each.status, f"{model._name}: {each.message}", None if one else each.index)
+                if on_error == "raise":
+                    raise each
+            results.append(each)
+        return results[0] if one else results
 
     def _job(self, n_best: Any, prefixes: list[bytes] | None, given: dict[str, Any],
              drafts: list[bytes] | None = None) -> _Job:
@@ -1101,12 +1154,12 @@ class Model:
 
     @_with_options("beam", "alternatives", "min_alternative_prob", "batch", "threads", "prefix", "prefix_bias", "draft",
                    "sample", "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy",
-                   "progress", "terms", "aligned")
+                   "progress", "terms", "aligned", "second", "via_language")
     def stream(self, text: str, **options: Any) -> Iterator[str]:
         """Yields the greedy translation of a text in pieces while it grows. The joined pieces are the
         result of translate with greedy. Options are those of translate for one greedy translation."""
         for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "draft", "sample", "on_error",
-                     "greedy", "progress", "terms", "aligned"):
+                     "greedy", "progress", "terms", "aligned", "second", "via_language"):
             if name in options:
                 raise TypeError(f"{name} is no option of stream, which translates one text greedily")
         return self._stream(_text("text", text), self._job(None, None, {**options, "greedy": True}))
