@@ -13975,6 +13975,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        read a path that is not UTF-8 in the system's code page.
      - Scores and logits change in their last digits: the encoder's attention adds 256 keys at a time,
        sums of exponentials have another order, and exp, log, pow and sine are the library's own.
+     - server.py needs prometheus_client, which writes /metrics; the names are the same.
      Added
      - prompt in tfm_decode_options: ids that the decoder reads instead of the start token.
      - The same bits on every machine with a fused multiply-add: AVX2 and later, NEON, plain C. exact

@@ -95,7 +95,7 @@ class DeepL:
     async def usage(self, request):
         await self.server.parameters(request)
         # DeepL's number for an account without a limit
-        return answer({"character_count": self.server.metrics.characters, "character_limit": 10 ** 12})
+        return answer({"character_count": self.server.metrics.total("characters"), "character_limit": 10 ** 12})
 
     # ---- glossaries ----------------------------------------------------------------------------------
 

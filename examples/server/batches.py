@@ -106,8 +106,8 @@ class Queue:
                 self.n -= len(batch)
                 if live:
                     self.rate += 0.1 * (len(live) * len(self.threads) / seconds - self.rate)
-                    self.metrics.batches += 1
-                    self.metrics.busy += seconds
+                    self.metrics.batches.inc()
+                    self.metrics.busy.inc(seconds)
             with contextlib.suppress(RuntimeError):  # the event loop has ended
                 self.loop.call_soon_threadsafe(self.deliver, live, results)
 

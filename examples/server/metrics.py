@@ -1,49 +1,38 @@
 """What GET /metrics counts."""
 
-import time
-from bisect import bisect_left
-from collections import Counter
-from itertools import accumulate
-
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, disable_created_metrics, generate_latest
 from transformer_h import __version__
 
 
 class Metrics:
-    BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+    TYPE = "text/plain; version=0.0.4"
 
     def __init__(self):
-        self.requests, self.latencies, self.latency = Counter(), [0] * (len(self.BUCKETS) + 1), 0.0
-        self.active = self.sentences = self.characters = self.batches = 0
-        self.busy = 0.0
+        disable_created_metrics()
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+
+        def made(kind, name, what, *labels, **more):
+            return kind(f"transformer_{name}".rstrip("_"), what, labels, registry=self.registry, **more)
+
+        made(Info, "", "Versions.").info({"version": __version__})
+        self.requests = made(Counter, "requests", "Requests that were answered.", "path", "status")
+        self.latency = made(Histogram, "translate_seconds", "Time of /translate with status 200.", buckets=(
+            0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30))
+        self.active = made(Gauge, "requests_active", "Requests that are being answered.")
+        self.waiting = made(Gauge, "sentences_waiting", "Sentences that are not translated yet.")
+        self.sentences = made(Counter, "sentences", "Sentences translated.")
+        self.characters = made(Counter, "characters", "Characters of texts translated.")
+        self.batches = made(Counter, "batches", "Batches translated.")
+        self.busy = made(Counter, "busy_seconds", "Time of all workers in batches.")
 
     def request(self, path, status, seconds):
-        self.requests[path, status] += 1
+        self.requests.labels(path, status).inc()
         if path == "/translate" and status == 200:
-            self.latencies[bisect_left(self.BUCKETS, seconds)] += 1
-            self.latency += seconds
+            self.latency.observe(seconds)
 
-    def text(self, waiting):
-        lines = []
+    def total(self, name):
+        return int(self.registry.get_sample_value(f"transformer_{name}_total"))
 
-        def show(metric, kind, what, *samples):
-            lines.extend([f"# HELP {metric} {what}", f"# TYPE {metric} {kind}"])
-            lines.extend(f"{metric}{labels} {value}" for labels, value in samples)
-
-        prefix, totals = "transformer", list(accumulate(self.latencies))
-        show(f"{prefix}_info", "gauge", "Versions.", (f'{{version="{__version__}"}}', 1))
-        show(f"{prefix}_requests_total", "counter", "Requests that were answered.", *(
-            (f'{{path="{path}",status="{status}"}}', n)
-            for (path, status), n in sorted(self.requests.items())))
-        show(f"{prefix}_translate_seconds", "histogram", "Time of /translate with status 200.", *(
-            (f'_bucket{{le="{le}"}}', n) for le, n in zip((*self.BUCKETS, "+Inf"), totals)),
-            ("_sum", self.latency), ("_count", totals[-1]))
-        for metric, kind, what, value in (
-                ("requests_active", "gauge", "Requests that are being answered.", self.active),
-                ("sentences_waiting", "gauge", "Sentences that are not translated yet.", waiting),
-                ("sentences_total", "counter", "Sentences translated.", self.sentences),
-                ("characters_total", "counter", "Characters of texts translated.", self.characters),
-                ("batches_total", "counter", "Batches translated.", self.batches),
-                ("busy_seconds_total", "counter", "Time of all workers in batches.", self.busy)):
-            show(f"{prefix}_{metric}", kind, what, ("", value))
-        show("process_cpu_seconds_total", "counter", "User, system.", ("", time.process_time()))
-        return "\n".join(lines) + "\n"
+    def text(self):
+        return generate_latest(self.registry)

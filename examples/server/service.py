@@ -84,13 +84,14 @@ class Server:
     @contextlib.asynccontextmanager
     async def lifespan(self, _):
         self.queue = Queue(self.options, self.metrics)
+        self.metrics.waiting.set_function(lambda: self.queue.n)
         yield
         self.queue.close()
 
     def answered(self, path, handler):
         async def run(request):
             began = time.perf_counter()
-            self.metrics.active += 1
+            self.metrics.active.inc()
             try:
                 response = await handler(request)
             except Refused as e:
@@ -98,7 +99,7 @@ class Server:
             except ClientDisconnect:
                 response = failure(request, "the client has left", 499)
             finally:
-                self.metrics.active -= 1
+                self.metrics.active.dec()
             spent = time.perf_counter() - began
             self.metrics.request(path, response.status_code, spent)
             self.log(request, response.status_code, spent)
@@ -117,7 +118,7 @@ class Server:
                     f"{1000 * seconds:.0f} ms")
 
     async def report(self, _):
-        return Response(self.metrics.text(self.queue.n), media_type="text/plain; version=0.0.4")
+        return Response(self.metrics.text(), media_type=self.metrics.TYPE)
 
     # ---- reading a request ---------------------------------------------------------------------------
 
@@ -202,7 +203,7 @@ class Server:
                                               lambda i: where.format(rows[i]), format, (terms or {}).get(source))
             for i, translations in zip(rows, some):
                 found[i] = translations
-        self.metrics.characters += sum(map(len, texts))
+        self.metrics.characters.inc(sum(map(len, texts)))
         return found
 
     async def translated_from(self, request, texts, source, target, alternatives, where, format, terms):
@@ -217,7 +218,7 @@ class Server:
                 at, error = results
                 text = bisect_right(list(accumulate(len(one.sentences) for one in documents)), at)
                 raise Refused(503 if error.status == Status.E_MEMORY else 400, f"{where(text)}: {error.message}")
-            self.metrics.sentences += len(results)
+            self.metrics.sentences.inc(len(results))
             return results
 
         def joined(results):
