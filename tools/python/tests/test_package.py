@@ -102,6 +102,25 @@ def test_n_best_with_scores(german):
     assert german.translate("Ja.", n_best=1, max_length=1)[0].finish == "hit_length"
 
 
+def test_a_prefix_with_a_draft_keeps_its_memory(german, monkeypatch):
+    """Here memory is overwritten when it is freed."""
+    before, prefix, ffi, there = german.translate(LINES), ["It"] * len(LINES), transformer_h.ffi, {}
+    begun = german.translate(LINES, prefix=prefix, on_error="return")
+
+    def alloc(size):
+        memory = ffi.new("char[]", size)
+        there[int(ffi.cast("uintptr_t", memory))] = memory, size
+        return memory
+
+    def free(memory):
+        memory, size = there[int(ffi.cast("uintptr_t", memory))]
+        ffi.memmove(memory, b"\x7f" * size, size)
+
+    monkeypatch.setattr(transformer_h, "_new", ffi.new_allocator(alloc, free))
+    both = german.translate(LINES, prefix=prefix, draft=before, on_error="return")
+    assert [str(each) for each in both] == [str(each) for each in begun]
+
+
 @pytest.mark.parametrize("batch", [1, 4, 64])
 def test_drafts_change_nothing(german, batch):
     before = german.translate(LINES)
