@@ -96,7 +96,9 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
                               int32_t positions, int32_t *begin, double *prob, tfm_error *err) {
     const tfm_config *c = tfm_model_config(w->model);
     int32_t ids[WHISPER_TOKENS], n_before = 0, T, i, S = SPEECH_POSITIONS, N = c->n_decoder_layers;
-    int64_t size, heads = c->n_heads;
+    /* a file without alignment heads: all heads of the upper half of the layers */
+    int32_t n_heads = c->n_alignment_heads ? c->n_alignment_heads : (N + 1) / 2 * c->n_heads;
+    int64_t first = c->n_alignment_heads ? 0 : (int64_t)(N - (N + 1) / 2) * c->n_heads;
     tfm_batch src = {NULL, NULL, 1, S, NULL, NULL}, tgt = {ids, NULL, 1, 0, NULL, NULL};
     tfm_forward_options o;
     tfm_tensor logits;
@@ -113,8 +115,7 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
     memcpy(ids + n_before, text, (size_t)n * sizeof *ids);
     T = n_before + n + 1, ids[T - 1] = w->end, tgt.width = T;
     src.memory = memory;
-    size = (int64_t)N * heads * T * S;
-    attention = (float *)malloc((size_t)size * sizeof(float));
+    attention = (float *)malloc((size_t)(first + n_heads) * (size_t)(T * S) * sizeof(float));
     y = (float *)malloc((size_t)T * (size_t)w->V * sizeof(float));
     sum = (float *)calloc((size_t)T * (size_t)positions, sizeof(float));
     scratch = (float *)malloc((size_t)T * (size_t)positions * sizeof(float));
@@ -122,23 +123,19 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
     from = (char *)malloc((size_t)(T + 1) * (size_t)(positions + 1));
     if (attention && y && sum && scratch && cost && from) {
         int64_t dims[5];
-        dims[0] = N, dims[1] = 1, dims[2] = heads, dims[3] = T, dims[4] = S;
+        dims[0] = N, dims[1] = 1, dims[2] = c->n_heads, dims[3] = T, dims[4] = S;
         memset(&o, 0, sizeof o);
-        o.cross_attention = tfm_tensor_make(attention, TFM_F32, 5, dims);
+        o.alignment_heads = c->n_alignment_heads > 0;
+        o.cross_attention = o.alignment_heads ? tfm_tensor_4d(attention, TFM_F32, n_heads, 1, T, S)
+                                              : tfm_tensor_make(attention, TFM_F32, 5, dims);
         logits = tfm_tensor_3d(y, TFM_F32, 1, T, w->V);
         status = tfm_forward(w->session, memory ? &src : NULL, &tgt, &o, &logits, err);
     } else {
         snprintf(err->text, sizeof err->text, "no memory for the times of words");
     }
     if (status == TFM_OK) {
-        /* a file without alignment heads: all heads of the upper half of the layers */
-        int32_t n_heads = c->n_alignment_heads ? c->n_alignment_heads : (N + 1) / 2 * c->n_heads;
-        for (i = 0; i < n_heads; i++) {
-            int64_t head = c->n_alignment_heads
-                               ? c->alignment_heads[2 * i] * heads + c->alignment_heads[2 * i + 1]
-                               : (N - (N + 1) / 2) * heads + i;
-            words_add_head(attention + head * T * S, T, S, positions, scratch, sum);
-        }
+        for (i = 0; i < n_heads; i++)
+            words_add_head(attention + (first + i) * T * S, T, S, positions, scratch, sum);
         for (i = 0; i < T * positions; i++) sum[i] /= (float)n_heads;
         words_warp(sum + (int64_t)(n_before - 1) * positions, n + 1, positions, begin, from, cost);
         for (i = 0; i < n; i++)

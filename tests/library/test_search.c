@@ -893,6 +893,36 @@ static void scoring(void) {
 
 /* ---- attention ---- */
 
+/* Returns whether tfm_forward writes for n named heads what it writes for them among all heads. heads
+   counts layers and heads from 1. */
+static int same_named(const tfm_model *model, const int32_t *heads, int32_t n) {
+    enum { ROWS = 2, T = 4, S = 4 };
+    static const int32_t targets[ROWS * T] = {START, 5, 4, 3, START, 3, 5, 5};
+    tfm_batch src = tiny_batch(source, NULL, ROWS, S), tgt = tiny_batch(targets, NULL, ROWS, T);
+    tfm_session *s = tiny_session(model, ROWS, S, T + 1);
+    float all[2][ROWS][2][T][S], named[3][ROWS][T + 1][S], logits[ROWS * T * V];
+    tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, ROWS, T, V);
+    tfm_forward_options f;
+    int64_t dims[5] = {2, ROWS, 2, T, S};
+    int32_t k, b;
+    int same = 1;
+    memset(&f, 0, sizeof f), memset(named, 0, sizeof named);
+    f.cross_attention = tfm_tensor_make(all, TFM_F32, 5, dims);
+    must(tfm_forward(s, &src, &tgt, &f, &out, &err));
+    f.alignment_heads = 1;
+    CHECK_FAILS(tfm_forward(s, &src, &tgt, &f, &out, &err), TFM_E_SHAPE, "cross_attention");
+    f.cross_attention = tfm_tensor_4d(named, TFM_F32, n, ROWS, T, S);
+    f.cross_attention.strides[1] = (T + 1) * S, f.cross_attention.strides[0] = ROWS * (T + 1) * S;
+    must(tfm_forward(s, &src, &tgt, &f, &out, &err));
+    for (k = 0; k < n; k++)
+        for (b = 0; b < ROWS; b++)
+            same &= !memcmp(named[k][b], all[heads[2 * k] - 1][b][heads[2 * k + 1] - 1],
+                            sizeof all[0][0][0]) &&
+                    named[k][b][T][0] == 0 && named[k][b][0][0] > 0;
+    tfm_session_free(s);
+    return same;
+}
+
 /* By default attention is the mean over the heads that the model names, in any layers. */
 static void named_heads(void) {
     static const char *const named[] = {"[[1, 1]]", "[[0, 1], [0, 0]]", "[[0, 1], [1, 0], [1, 1]]"};
@@ -902,7 +932,7 @@ static void named_heads(void) {
     float got[MOST * SOURCE], one[MOST * SOURCE];
     double most = 0;
     int32_t i, k, n = 0;
-    int z;
+    int z, same = 0;
     tfm_result r;
     memset(&r, 0, sizeof r);
     for (z = 0; z < 3; z++) {
@@ -925,10 +955,12 @@ static void named_heads(void) {
             for (i = 0; k >= 0 && i < 6 * r.length; i++) mean[i] += (double)one[i] / counts[z];
         }
         for (i = 0; i < 6 * r.length; i++, n++) most = fmax(most, fabs((double)got[i] - mean[i]));
+        same += same_named(model, heads[z], counts[z]);
         tfm_session_free(s), tfm_model_free(model);
     }
     CHECK(n > 100 && most < 1e-6, "heads that the model names, in one layer or two: within %.1g",
           most);
+    CHECK(same == 3, "tfm_forward writes the attention of these heads alone, with the same bits");
 }
 
 static void attention(void) {
