@@ -14086,6 +14086,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - Python: translate_document(text, "html"), and "markdown", "srt" and "wrapped": the bytes of
        translate --html and so on. Document has the sentences, and puts translations into the document.
        The server has the same formats: format=html, which had status 400.
+     - Python: translate_file(model, "brief.docx", "letter.docx"), and python -m transformer_h MODEL FILE:
+       docx, pptx, odt, odp, epub, and text files. Formats are placed by alignment.
      - server.py has DeepL's paths too, with glossaries: DeepL's client works with it. Two models make the
        way between languages that no model translates, and codes of languages match in any form.
      - Python: translate and translate_document with second=MODEL run two models, one after the other.

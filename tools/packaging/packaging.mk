@@ -27,7 +27,7 @@ test-install: stage
 packagers: $(CACHE)/packagers/bin/conan
 $(CACHE)/packagers/bin/conan: $(EXACT)
 	python3 -m venv $(CACHE)/packagers && \
-	$(CACHE)/packagers/bin/pip install -q -c $(EXACT) conan cffi setuptools wheel build numpy pytest py3langid && touch $@
+	$(CACHE)/packagers/bin/pip install -q -c $(EXACT) conan cffi setuptools wheel build numpy pytest py3langid lxml python-docx python-pptx odfpy ebooklib && touch $@
 # The wheel is built from the source distribution, and that from here.
 python-package: packagers
 	rm -rf build/dist build/python && $(CACHE)/packagers/bin/python -m build -q --no-isolation -o build/dist tools/python

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Aligned", "Document", "Error", "Hypothesis", "Model", "Segment", "Status", "Terms", "Word", "cpu",
            "detect_language", "download", "export", "get_include", "join_sentences", "split_sentences",
-           "__version__"]
+           "translate_file", "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
 Status = enum.IntEnum("Status", {  # type: ignore[misc]
@@ -444,6 +444,18 @@ def export(module: torch.nn.Module, path: str | os.PathLike[str], example_src: t
     from .exporting import write_module
     return write_module(module, path, example_src, example_tgt, start, end, src_pad, tgt_pad, src_tokens,
                         tgt_tokens, src_sentencepiece, tgt_sentencepiece, call, config, dtype, about)
+
+
+def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str], out: str | os.PathLike[str], *,
+                   most: int = 1 << 29, **options: Any) -> list[str]:
+    """Translates a document into the file `out`, which is written whole or not at all, and may be `path` itself. Its
+    suffix says what the file is: docx, pptx, odt, odp, epub, html, txt, md, srt, vtt. A list of models translates with one
+    after the other. Options are those of Model.translate_document. Returns what stays as it is, a line for each thing.
+
+    Raises transformer_h.documents.FileError, a ValueError, for a file that cannot be read or has more than `most`
+    bytes, unpacked or not; then nothing is written. Archives need lxml: pip install "transformer-h[documents]"."""
+    from .documents import translate as run
+    return run(model, path, out, most=most, **options)
 
 
 def download(source_language: str, target_language: str, *, source: str = "firefox", architecture: str | None = None,

@@ -1,0 +1,348 @@
+"""Documents of other programs: read, translated, and opened again by the libraries for them."""
+
+import html
+import io
+import os
+import random
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from transformer_h import Error, Model, translate_file
+from transformer_h.documents import File, FileError
+
+ROOT = Path(__file__).resolve().parents[3]
+GERMAN = ROOT / "examples/models/de-en.safetensors"
+SEED = int(os.environ.get("SEED") or random.randrange(10 ** 6))
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+ODF = "urn:oasis:names:tc:opendocument:xmlns:"
+BODY = "".join(f"<w:r>{properties}<w:t xml:space='preserve'>{text}</w:t></w:r>" for properties, text in (
+    ("", "Ich habe "), ("<w:rPr><w:i/></w:rPr>", "gestern"), ("", " ein "), ("<w:rPr><w:b/></w:rPr>", "ro"),
+    ("<w:rPr><w:b/><w:lang w:val='de-DE'/></w:rPr>", "tes"), ("", " Buch gekauft. Guten Tag.")))
+
+
+@pytest.fixture(scope="module")
+def german():
+    with Model(GERMAN) as model:
+        yield model
+
+
+def archive(parts, compress=zipfile.ZIP_DEFLATED):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compress) as made:
+        for name, data in parts.items() if isinstance(parts, dict) else parts:
+            made.writestr(name, data)
+    return out.getvalue()
+
+
+def word(body, **parts):
+    return archive({"[Content_Types].xml": "<Types/>", "word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>",
+                    **parts})
+
+
+def part(data, name="word/document.xml"):
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        return opened.read(name).decode()
+
+
+def runs(data, name="word/document.xml"):
+    """The text of each run of a document, and the names of its properties."""
+    from lxml import etree
+    space = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+    found = []
+    for run in etree.fromstring(part(data, name).encode()).iter(space + "r"):
+        properties = run.find(space + "rPr")
+        found.append(("".join(one.text or "" for one in run.iter(space + "t")),
+                      [] if properties is None else [one.tag.replace(space, "") for one in properties]))
+    return found
+
+
+def through(file, translate=lambda text: text.replace("Tag", "Day")):
+    return file.join([translate(text) for text in file.texts])
+
+
+# ---- text files need nothing -------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name, text, kind", [
+    ("a.txt", "Guten Tag. Das ist ein\nBuch.\n\nJa.\n", "wrapped"), ("a.md", "# Guten Tag\n\nEin *Buch*.\n", "markdown"),
+    ("a.HTML", "<p>Ein <b>rotes</b> Buch.", "html"), ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nGuten Tag.\n", "srt")])
+def test_text_files(german, tmp_path, name, text, kind):
+    (tmp_path / name).write_bytes(text.encode())
+    assert translate_file(german, tmp_path / name, tmp_path / "out") == []
+    assert (tmp_path / "out").read_bytes().decode() == german.translate_document(text, kind) != text
+
+
+def test_encodings(german):
+    page = '<meta charset="iso-8859-1"><p>Schöne Grüße.'
+    file = File(page.encode("latin-1"), "a.html")
+    assert file.texts == [page]
+    assert file.join([page + "\u20ac"]) == page.encode("latin-1") + b"&#8364;"
+    for encoding in ("utf-8-sig", "utf-16"):
+        assert File("Tag".encode(encoding), "a.txt").join(["Day"]) == "Day".encode(encoding)
+    with pytest.raises(FileError, match="^a.txt: not utf-8 at byte 2; convert"):
+        File(b"Gr\xc3\xfc", "a.txt")
+    with pytest.raises(FileError, match="encoding x-none is not known"):
+        File(b"<meta charset=x-none>", "a.html")
+
+
+def test_command_line(tmp_path):
+    (tmp_path / "a.txt").write_text("Guten Tag.", encoding="utf-8")
+
+    def run(*words):
+        return subprocess.run([sys.executable, "-m", "transformer_h", *map(str, words)], capture_output=True, text=True)
+    assert run(GERMAN, tmp_path / "a.txt").returncode == 0
+    assert (tmp_path / "a.translated.txt").read_text() == "Good day."
+    assert run(GERMAN, tmp_path / "a.txt", "-o", tmp_path / "b").returncode == 0
+    assert (tmp_path / "b").read_text() == "Good day."
+    (tmp_path / "a.docx").write_bytes(b"no zip")
+    failed = run(GERMAN, tmp_path / "a.docx")
+    assert failed.returncode == 1 and failed.stderr.startswith(f"transformer_h: {tmp_path / 'a.docx'}: ")
+    assert run(GERMAN, tmp_path / "none.txt").returncode == 1 and run(tmp_path / "a.txt", tmp_path / "a.txt").returncode == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.docx", "a.translated.txt", "a.txt", "b"]
+
+
+# ---- archives need lxml ------------------------------------------------------------------------------
+
+def test_format_follows_its_words(german):
+    pytest.importorskip("lxml")
+    file = File(word(f"<w:p>{BODY}</w:p>"), "a.docx")
+    assert file.texts == ['Ich habe <g id="0">gestern</g> ein <g id="1">rotes</g> Buch gekauft. Guten Tag.']
+    made = runs(file.join(german.translate_document(file.texts, file.format)))
+    assert "".join(text for text, _ in made) == german.translate("Ich habe gestern ein rotes Buch gekauft.") + " Good day."
+    assert [text.strip() for text, properties in made if properties == ["b"]] == ["red"]
+    assert [text.strip() for text, properties in made if properties == ["i"]] == ["yesterday"]
+
+
+def test_all_parts_of_a_paragraph_stay(german):
+    pytest.importorskip("lxml")
+    mark = '<w:bookmarkStart w:id="1" w:name="x"/>'
+    begin = ('<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>{}</w:instrText></w:r>'
+             '<w:r><w:fldChar w:fldCharType="separate"/></w:r>')
+    end = '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    body = (f'<w:p><w:pPr><w:jc w:val="both"/></w:pPr>{mark}{BODY}<w:bookmarkEnd w:id="1"/>'
+            '<w:r><w:footnoteReference w:id="2"/></w:r><w:r><w:tab/><w:t>Seite </w:t></w:r>'
+            + begin.format("PAGE") + '<w:r><w:t>7</w:t></w:r>' + end + begin.format('HYPERLINK "http://a.b"')
+            + '<w:r><w:t>Hier ist das Haus.</w:t></w:r>' + end
+            + '<w:hyperlink w:anchor="x"><w:r><w:rPr><w:rStyle w:val="Link"/></w:rPr><w:t>Das ist ein Link.</w:t></w:r></w:hyperlink>'
+            '<w:ins w:id="9"><w:r><w:t>Neu ist das.</w:t></w:r></w:ins><w:del w:id="8"><w:r><w:delText>Alt.</w:delText></w:r></w:del>'
+            '<w:sdt><w:sdtPr><w:id w:val="3"/></w:sdtPr><w:sdtContent><w:r><w:t>Ein Feld ist da.</w:t></w:r></w:sdtContent></w:sdt></w:p>')
+    file = File(word(body), "a.docx")
+    made = file.join(german.translate_document(file.texts, file.format))
+    text = part(made)
+    assert file.left == ["deleted text of tracked changes"] and "Alt." in text
+    for each in ("jc", "bookmarkStart", "bookmarkEnd", "footnoteReference", "tab", "hyperlink", "ins", "sdtPr", "sdtContent"):
+        assert text.count(f"<w:{each} ") + text.count(f"<w:{each}/") + text.count(f"<w:{each}>") == 1, each
+    kinds = [one.split('"')[1] for one in text.split("fldCharType=")[1:]]
+    assert kinds == ["begin", "separate", "end"] * 2
+    assert text.index("PAGE") < text.index(">7<") < text.index("HYPERLINK")
+    assert text.index("bookmarkStart") < text.index("bookmarkEnd") and text.startswith("<?xml")
+    assert text.index("<w:pPr>") < text.index("<w:r>") and "Haus" not in text and "Feld" not in text
+
+
+def test_other_paragraphs_and_parts_keep_their_bytes():
+    pytest.importorskip("lxml")
+    same = '<w:p w:rsidR="1"><w:r><w:t>12 %</w:t></w:r></w:p>'
+    picture = bytes(range(256))
+    data = word(f"<w:p>{BODY}</w:p>{same}", **{"word/media/a.png": picture, "word/styles.xml": f"<w:styles {W} />",
+                                               "word/header1.xml": f"<w:hdr {W}><w:p><w:r><w:t>Tag</w:t></w:r></w:p></w:hdr>"})
+    file = File(data, "a.docx")
+    made = through(file)
+    assert same in part(made) and "Day" in part(made, "word/header1.xml")
+    assert part(made, "word/styles.xml") == f"<w:styles {W} />"
+    with zipfile.ZipFile(io.BytesIO(made)) as opened, zipfile.ZipFile(io.BytesIO(data)) as before:
+        assert opened.namelist() == before.namelist() and opened.read("word/media/a.png") == picture
+
+
+def test_opendocument(german):
+    pytest.importorskip("lxml")
+    spaces = " ".join(f'xmlns:{one}="{ODF}{one}:1.0"' for one in ("office", "text", "style"))
+    content = (f'<office:document-content {spaces}><office:automatic-styles>'
+               '<style:style style:name="T1" style:family="text"><style:text-properties rsid="1"/></style:style>'
+               '</office:automatic-styles><office:body><office:text><text:tracked-changes><text:p>Alt.</text:p></text:tracked-changes>'
+               '<text:p text:style-name="P">  Ich <text:span text:style-name="T1">habe</text:span> gestern ein '
+               '<text:span text:style-name="B">ro</text:span><text:span text:style-name="B">tes</text:span> Buch'
+               '<text:note><text:note-body><text:p>Guten Tag.</text:p></text:note-body></text:note> gekauft.<text:s text:c="3"/>Ja.'
+               '<text:line-break/>Nein.</text:p></office:text></office:body></office:document-content>')
+    file = File(archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content}), "a.odt")
+    assert file.texts[0].replace(' id="1"', "").startswith('  Ich habe gestern ein <g id="0">rotes</g> Buch<x/> gekauft.   Ja.<br id=')
+    made = part(file.join(german.translate_document(file.texts, file.format)), "content.xml")
+    assert '<text:span text:style-name="B">red</text:span>' in made and "<text:p>Good day.</text:p>" in made
+    assert made.count("<text:note>") == 1 and '<text:s text:c="2"/>' in made and "<text:p>Alt.</text:p>" in made
+    assert file.left == ["deleted text of tracked changes"]
+
+
+def test_book(german):
+    pytest.importorskip("lxml")
+    page = '<?xml version="1.0" encoding="UTF-8"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><body><p>Ein <i>rotes</i> Buch.</p></body></html>'
+    contents = ('<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">'
+                '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><docTitle><text>Das Buch</text></docTitle>'
+                '<docAuthor><text>Anna Klein</text></docAuthor></ncx>')
+    data = archive([("mimetype", "application/epub+zip"), ("OPS/a.xhtml", page), ("OPS/toc.ncx", contents)], zipfile.ZIP_STORED)
+    made = through(File(data, "a.epub"), lambda text: german.translate_document(text, "html"))
+    assert part(made, "OPS/a.xhtml") == german.translate_document(page, "html") != page
+    assert "The book" in part(made, "OPS/toc.ncx") and "Anna Klein" in part(made, "OPS/toc.ncx")
+    assert "ncx-2005-1.dtd" in part(made, "OPS/toc.ncx")
+    with zipfile.ZipFile(io.BytesIO(made)) as opened:
+        assert opened.infolist()[0].filename == "mimetype" and opened.infolist()[0].compress_type == zipfile.ZIP_STORED
+
+
+# ---- the libraries that others use -------------------------------------------------------------------
+
+def test_python_docx_opens_it(german, tmp_path):
+    docx = pytest.importorskip("docx")
+    made = docx.Document()
+    made.core_properties.title = "Das Haus"
+    paragraph = made.add_paragraph("Das Wetter ist heute sehr ")
+    paragraph.add_run("schön").underline = True
+    paragraph.add_run(".")
+    made.add_table(1, 2).cell(0, 1).text = "Guten Tag."
+    made.sections[0].header.paragraphs[0].text = "Ich bin müde."
+    made.save(tmp_path / "a.docx")
+    translate_file(german, tmp_path / "a.docx", tmp_path / "a.docx")
+    made = docx.Document(tmp_path / "a.docx")
+    assert [run.text.strip() for run in made.paragraphs[0].runs if run.underline] == ["beautiful"]
+    assert made.paragraphs[0].text == german.translate("Das Wetter ist heute sehr schön.")
+    assert made.tables[0].cell(0, 1).text == "Good day." and made.core_properties.title == german.translate("Das Haus")
+    assert made.sections[0].header.paragraphs[0].text == german.translate("Ich bin müde.")
+
+
+def test_python_pptx_opens_it(german, tmp_path):
+    pptx = pytest.importorskip("pptx")
+    made = pptx.Presentation()
+    slide = made.slides.add_slide(made.slide_layouts[5])
+    paragraph = slide.shapes.title.text_frame.paragraphs[0]
+    for text in ("Das Wetter ist heute sehr ", "schön", "."):
+        paragraph.add_run().text = text
+    paragraph.runs[1].font.bold = True
+    slide.notes_slide.notes_text_frame.text = "Guten Tag."
+    made.save(tmp_path / "a.pptx")
+    translate_file(german, tmp_path / "a.pptx", tmp_path / "b.pptx")
+    slide = pptx.Presentation(tmp_path / "b.pptx").slides[0]
+    assert [run.text.strip() for run in slide.shapes.title.text_frame.paragraphs[0].runs if run.font.bold] == ["beautiful"]
+    assert slide.notes_slide.notes_text_frame.text == "Good day."
+
+
+def test_odfpy_opens_it(german, tmp_path):
+    opendocument, text = pytest.importorskip("odf.opendocument"), pytest.importorskip("odf.text")
+    made = opendocument.OpenDocumentText()
+    paragraph = text.P(text="Ich habe gestern ein ")
+    paragraph.addElement(text.Span(text="rotes", stylename="B"))
+    paragraph.addText(" Buch gekauft.")
+    made.text.addElement(paragraph)
+    made.save(tmp_path / "a.odt")
+    translate_file(german, tmp_path / "a.odt", tmp_path / "b.odt")
+    paragraph, = opendocument.load(tmp_path / "b.odt").getElementsByType(text.P)
+    assert [str(one) for one in paragraph.getElementsByType(text.Span)] == ["red"]
+    assert str(paragraph) == german.translate("Ich habe gestern ein rotes Buch gekauft.")
+
+
+def test_ebooklib_opens_it(german, tmp_path):
+    epub = pytest.importorskip("ebooklib.epub")
+    book = epub.EpubBook()
+    book.set_identifier("x"), book.set_title("Das Buch"), book.set_language("de"), book.add_author("Anna Klein")
+    page = epub.EpubHtml(title="Das Haus", file_name="a.xhtml", content="<p>Guten Tag.</p>")
+    book.add_item(page)
+    book.toc, book.spine = [page], ["nav", page]
+    book.add_item(epub.EpubNcx()), book.add_item(epub.EpubNav())
+    epub.write_epub(tmp_path / "a.epub", book)
+    translate_file(german, tmp_path / "a.epub", tmp_path / "b.epub")
+    book = epub.read_epub(tmp_path / "b.epub")
+    assert book.title == "The book." or book.title == german.translate("Das Buch")
+    assert book.get_metadata("DC", "creator")[0][0] == "Anna Klein"
+    assert b"<p>Good day.</p>" in book.get_item_with_href("a.xhtml").content and "Haus" not in book.toc[0].title
+
+
+# ---- hostile files -----------------------------------------------------------------------------------
+
+ENTITY = '<!DOCTYPE w [<!ENTITY a "Tag">]><w/>'
+BILLION = '<!DOCTYPE w [<!ENTITY a "aaaaaaaaaa">' + "".join(
+    f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefgh", "bcdefghi")) + "]><w>&i;</w>"
+
+
+def marked_encrypted(data):
+    at = data.index(b"PK\1\2") + 8
+    return data[:6] + bytes([data[6] | 1]) + data[7:at] + bytes([data[at] | 1]) + data[at + 1:]
+
+
+@pytest.mark.parametrize("name, data, message", [
+    ("a.docx", lambda: b"PK", "a.docx: no zip archive, which docx files are"),
+    ("a.docx", lambda: b"\xd0\xcf\x11\xe0" + bytes(999), "encrypted, or in Word's"),
+    ("a.docx", lambda: archive({"x": "y"}), "the archive has none of the parts of docx files"),
+    ("a.docx", lambda: archive({"word/document.xml": "<w"}), r"part 'word/document.xml': not XML"),
+    ("a.docx", lambda: archive({"word/document.xml": ENTITY}), r"part 'word/document.xml': declares entities"),
+    ("a.docx", lambda: archive({"word/document.xml": ENTITY.encode("utf-16")}), "declares entities"),
+    ("a.docx", lambda: archive({"word/document.xml": BILLION}), "declares entities|not XML"),
+    ("a.docx", lambda: archive({"word/document.xml": '<!DOCTYPE w [<!ENTITY a SYSTEM "file:///etc/passwd">]><w>&a;</w>'}),
+     "declares entities"),
+    ("a.docx", lambda: archive({"word/document.xml": "<a>" * 9999 + "</a>" * 9999}), "not XML that can be read"),
+    ("a.epub", lambda: archive({"a.xhtml": ENTITY}), r"part 'a.xhtml': declares entities"),
+    ("a.docx", lambda: archive([("a", "1"), ("a", "2")]), r"part 'a': two parts have this name"),
+    ("a.docx", lambda: archive({"../a": "1"}), r"part '../a': this name leads out of the archive"),
+    ("a.docx", lambda: archive({"/etc/a": "1"}), "leads out"),
+    ("a.docx", lambda: archive({"a": "1"}, zipfile.ZIP_LZMA), "compressed in an unusual way"),
+    ("a.docx", lambda: marked_encrypted(archive({"a": "1"})), r"part 'a': encrypted"),
+    ("a.odt", lambda: archive({"META-INF/manifest.xml": "<m:encryption-data/>", "content.xml": "<a/>"}), "a.odt: encrypted"),
+    ("a.docx", lambda: archive({"a": bytes(10 ** 6)}), r"part 'a': the parts up to this one have more than 100000 bytes"),
+    ("a.docx", lambda: archive({"a": bytes(10 ** 6)}, zipfile.ZIP_STORED), "a.docx: larger than 100000 bytes"),
+    ("a.docx", lambda: word("<w:p/>").replace(b"\x4b\x03\x04", b"\x4b\x03\x05"), "damaged"),
+    ("a.pdf", lambda: b"%PDF", "a.pdf: expected a file .docx"),
+])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_hostile_files_are_refused(german, tmp_path, name, data, message):
+    pytest.importorskip("lxml")
+    (tmp_path / name).write_bytes(data())
+    (tmp_path / "out").write_text("before")
+    with pytest.raises(FileError, match=message) as caught:
+        translate_file(german, tmp_path / name, tmp_path / "out", most=100000)
+    assert str(caught.value).startswith(str(tmp_path / name))
+    assert (tmp_path / "out").read_text() == "before" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_links_are_refused():
+    pytest.importorskip("lxml")
+    info = zipfile.ZipInfo("a")
+    info.external_attr = 0o120777 << 16
+    with pytest.raises(FileError, match="part 'a': a link"):
+        File(archive([(info, "/etc/passwd")]), "a.docx")
+
+
+def test_a_failure_writes_nothing(german, tmp_path):
+    (tmp_path / "a.txt").write_text("Heute " + "und morgen " * 50)
+    with pytest.raises(Error):
+        translate_file(german, tmp_path / "a.txt", tmp_path / "b.txt", max_source=20)
+    assert translate_file(german, tmp_path / "a.txt", tmp_path / "b.txt", max_source=20, on_error="copy") == []
+    assert len(list(tmp_path.iterdir())) == 2
+    with pytest.raises(OSError):
+        translate_file(german, tmp_path / "a.txt", tmp_path / "none" / "b.txt")
+    with pytest.raises(ValueError, match="0 texts for 1"):
+        File(b"Tag", "a.txt").join([])
+
+
+def test_any_place_of_a_tag_gives_a_document():
+    """Wherever the tags of a translation are, each element is in the document once, and all of the text."""
+    pytest.importorskip("lxml")
+    rng = random.Random(SEED)
+    body = (f'<w:p>{BODY}<w:r><w:br/><w:drawing/><w:t> \x7f&amp;lt;</w:t></w:r><w:bookmarkStart w:id="1"/><w:r><w:t>ja</w:t></w:r>'
+            '<w:bookmarkEnd w:id="1"/><w:hyperlink><w:r><w:rPr><w:b/></w:rPr><w:t>nein</w:t></w:r><w:r><w:tab/></w:r></w:hyperlink></w:p>')
+
+    def mixed(tags):
+        made = ""
+        while tags:
+            if rng.random() < 0.5:
+                made += rng.choice(("x &lt;", "\x01&amp;", " ", "y"))
+            tag, n = tags.pop(), rng.randint(0, len(tags))
+            inside, tags = tags[:n], tags[n:]
+            made += tag if tag.endswith("/>") else f"{tag}{mixed(inside)}z</g>"
+            tags += inside if tag.endswith("/>") else []
+        return made
+    for _ in range(100):
+        file = File(word(body), "a.docx")
+        text = mixed(rng.sample(tags := re.findall("<[gxb][^>]*>", file.texts[0]), len(tags)))
+        made = file.join([text])
+        assert "".join(one for one, _ in runs(made)) == html.unescape(re.sub("<[^>]*>|\x01", "", text)), SEED
+        for each in ("drawing", "br", "tab", "bookmarkStart", "bookmarkEnd", "hyperlink"):
+            assert len(re.findall(f"<w:{each}[ />]", part(made))) == 1, (SEED, each)

@@ -1,0 +1,39 @@
+"""Translates a document: python -m transformer_h MODEL FILE [-o OUT]"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from . import Error, Model, translate_file
+from .documents import SUFFIXES
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m transformer_h", description="Translates a document. Formats, pictures "
+                                     "and all that is not text stay as they are.")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="a model file; of two, the second translates what the "
+                        "first has translated")
+    parser.add_argument("file", metavar="FILE", help="a document: " + " ".join(SUFFIXES))
+    parser.add_argument("-o", "--output", metavar="OUT", help="the translated document (default: FILE with .translated "
+                        "before its suffix)")
+    parser.add_argument("--source-language", metavar="CODE", help="for models that translate from several languages")
+    parser.add_argument("--target-language", metavar="CODE", help="for models that translate into several languages")
+    parser.add_argument("--terms", metavar="FILE", help="the translation uses the terms of FILE, as translate --terms")
+    parser.add_argument("--beam", type=int, metavar="N", help="keep N hypotheses at each step (default: the model's)")
+    parser.add_argument("--threads", type=int, metavar="N", help="number of threads (default: the cores)")
+    given = vars(parser.parse_args())
+    models, file, out = given.pop("models"), given.pop("file"), given.pop("output")
+    try:
+        loaded = [Model(each) for each in models]
+        left = translate_file(loaded, file, out or Path(file).with_suffix(".translated" + Path(file).suffix), **{
+            name: value for name, value in given.items() if value is not None})
+    except (Error, ImportError, OSError, TypeError, ValueError) as e:
+        print(f"transformer_h: {e}", file=sys.stderr)
+        return 1
+    for what in left:
+        print(f"transformer_h: {file}: left as it is: {what}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
