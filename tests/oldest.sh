@@ -19,7 +19,7 @@ for version in 3.9 3.10 3.11 3.12 3.13; do
     "$cache/uv/bin/uv" pip freeze -q -p "$run" > "$env/versions"
     "$cache/uv/bin/uv" pip install -q --only-binary :all: -p "$run" -c "$env/versions" ctranslate2 tokenizers
     check "  and pass its tests" "0" "$("$run" -W ignore tests/run.py test_convert test_refusals test_download > "$env/log" 2>&1; echo $?)"
-    { sed -n 's/^requires = \[\(.*\)\]/\1/p; s/^dependencies = \[\(.*\)\]/\1/p; s/^numpy = \[\(.*\)\]/\1/p' tools/python/pyproject.toml |
+    { sed -n 's/^requires = \[\(.*\)\]/\1/p; s/^dependencies = \[\(.*\)\]/\1/p; s/^numpy = \[\(.*\)\]/\1/p; s/^documents = \[\(.*\)\]/\1/p' tools/python/pyproject.toml |
         tr ',' '\n' | sed 's/[ "]//g' | sort -u; echo 'pip>=24'; echo 'wheel>=0.40'; echo 'pytest>=7.4'; } > "$env/package"
     check "  the package's lowest versions install" "" "$(lowest "$run" -r "$env/package")"
     check "  the package builds, and passes its tests" "0" "$({ rm -rf "$env/source" && mkdir "$env/source" && tar -cf - transformer.h LICENSE examples/translate examples/transcribe tools | tar -xf - -C "$env/source" &&

@@ -7,6 +7,8 @@ import random
 import re
 import subprocess
 import sys
+import time
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -87,6 +89,10 @@ def test_encodings(german):
         File(b"Gr\xc3\xfc", "a.txt")
     with pytest.raises(FileError, match="encoding x-none is not known"):
         File(b"<meta charset=x-none>", "a.html")
+    for encoding in ("punycode", "idna", "unicode_escape", "utf-7", "rot13"):  # not of pages; some are very slow
+        with pytest.raises(FileError, match=f"encoding {encoding} is not known"):
+            File(f"<meta charset={encoding}>".encode(), "a.html")
+    assert File("<meta charset=utf-16>Größe".encode(), "a.html").texts == ["<meta charset=utf-16>Größe"]
 
 
 def test_command_line(tmp_path):
@@ -143,16 +149,46 @@ def test_all_parts_of_a_paragraph_stay(german):
     assert text.index("<w:pPr>") < text.index("<w:r>") and "Haus" not in text and "Feld" not in text
 
 
+def field(*inside, command="PAGE"):
+    return "".join(f"<w:r>{each}</w:r>" for each in (
+        '<w:fldChar w:fldCharType="begin"/>', f"<w:instrText>{command}</w:instrText>", '<w:fldChar w:fldCharType="separate"/>',
+        *inside, '<w:fldChar w:fldCharType="end"/>'))
+
+
+def test_fields_inside_fields(german):
+    """A table of contents: its field goes over paragraphs, and has links, which have numbers of pages."""
+    pytest.importorskip("lxml")
+    begin = field(command="TOC")[:-len('<w:r><w:fldChar w:fldCharType="end"/></w:r>')]
+    link = field("<w:t>Das Haus</w:t><w:tab/></w:r>" + field("<w:t>7</w:t>") + "<w:r>", command="HYPERLINK x")
+    file = File(word(f"<w:p>{begin}{link}</w:p><w:p>{link}<w:r><w:fldChar w:fldCharType='end'/></w:r></w:p>"), "a.docx")
+    made = part(file.join(german.translate_document(file.texts, file.format)))
+    kinds = re.findall('fldCharType="(.*?)"|(TOC|HYPERLINK|PAGE)[ x]*<|>(7)<', made)
+    both = "begin HYPERLINK separate begin PAGE separate 7 end end"
+    assert " ".join(map("".join, kinds)) == f"begin TOC separate {both} {both} end"
+    assert made.count("he house") == 2 and "Haus" not in made
+
+
+def test_comments_of_xml_divide_no_text():
+    pytest.importorskip("lxml")
+    for note in ("<!-- x -->", "<?x y?>"):
+        made = File(word(f"<w:p>{note}<w:r>{note}<w:t>Ta{note}g</w:t></w:r>{note}</w:p>"), "a.docx")
+        assert made.texts == ["Tag"] and runs(made.join(["Day"])) == [("Day", [])]
+        made = File(archive({"content.xml": f'<text:p xmlns:text="{ODF}text:1.0">{note}Ta{note}g</text:p>'}), "a.odt")
+        assert made.texts == ["Tag"]
+
+
 def test_other_paragraphs_and_parts_keep_their_bytes():
     pytest.importorskip("lxml")
     same = '<w:p w:rsidR="1"><w:r><w:t>12 %</w:t></w:r></w:p>'
     picture = bytes(range(256))
+    outside = '<Relationships><Relationship Id="1" Target="http://127.0.0.1:1/a.dotm" TargetMode="External"/></Relationships>'
     data = word(f"<w:p>{BODY}</w:p>{same}", **{"word/media/a.png": picture, "word/styles.xml": f"<w:styles {W} />",
+                                               "word/_rels/settings.xml.rels": outside,
                                                "word/header1.xml": f"<w:hdr {W}><w:p><w:r><w:t>Tag</w:t></w:r></w:p></w:hdr>"})
     file = File(data, "a.docx")
     made = through(file)
     assert same in part(made) and "Day" in part(made, "word/header1.xml")
-    assert part(made, "word/styles.xml") == f"<w:styles {W} />"
+    assert part(made, "word/styles.xml") == f"<w:styles {W} />" and part(made, "word/_rels/settings.xml.rels") == outside
     with zipfile.ZipFile(io.BytesIO(made)) as opened, zipfile.ZipFile(io.BytesIO(data)) as before:
         assert opened.namelist() == before.namelist() and opened.read("word/media/a.png") == picture
 
@@ -263,6 +299,22 @@ BILLION = '<!DOCTYPE w [<!ENTITY a "aaaaaaaaaa">' + "".join(
     f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefgh", "bcdefghi")) + "]><w>&i;</w>"
 
 
+AMPLIFIED = BILLION.replace("<w>&i;</w>", '<w a="&i;"/>')
+
+
+def that_lies():
+    """A part of 200 MB that says it has 10 bytes."""
+    data = bytearray(archive({"word/document.xml": bytes(200 << 20)}))
+    at = data.index(b"PK\1\2")
+    data[at + 24:at + 28] = data[22:26] = (10).to_bytes(4, "little")
+    return bytes(data)
+
+
+def encrypted_book(algorithm):
+    return archive({"META-INF/encryption.xml": f'<e xmlns:e="x"><e:EncryptionMethod Algorithm="{algorithm}"/><e:CipherData/></e>',
+                    "a.xhtml": "<p>Tag"})
+
+
 def marked_encrypted(data):
     at = data.index(b"PK\1\2") + 8
     return data[:6] + bytes([data[6] | 1]) + data[7:at] + bytes([data[at] | 1]) + data[at + 1:]
@@ -286,9 +338,18 @@ def marked_encrypted(data):
     ("a.docx", lambda: archive({"a": "1"}, zipfile.ZIP_LZMA), "compressed in an unusual way"),
     ("a.docx", lambda: marked_encrypted(archive({"a": "1"})), r"part 'a': encrypted"),
     ("a.odt", lambda: archive({"META-INF/manifest.xml": "<m:encryption-data/>", "content.xml": "<a/>"}), "a.odt: encrypted"),
-    ("a.docx", lambda: archive({"a": bytes(10 ** 6)}), r"part 'a': the parts up to this one have more than 100000 bytes"),
-    ("a.docx", lambda: archive({"a": bytes(10 ** 6)}, zipfile.ZIP_STORED), "a.docx: larger than 100000 bytes"),
+    ("a.docx", lambda: archive({"a": bytes(10 ** 7)}), r"part 'a': the parts up to this one have more than 1000000 bytes"),
+    ("a.docx", lambda: archive({"a": bytes(10 ** 7)}, zipfile.ZIP_STORED), "a.docx: larger than 1000000 bytes"),
     ("a.docx", lambda: word("<w:p/>").replace(b"\x4b\x03\x04", b"\x4b\x03\x05"), "damaged"),
+    ("a.docx", lambda: archive({"word/document.xml": AMPLIFIED}), "declares entities|not XML"),
+    ("a.docx", that_lies, "part 'word/document.xml': damaged"),
+    ("a.docx", lambda: archive({f"{i}": "" for i in range(20001)}), "more than 20000 parts"),
+    ("a.docx", lambda: word("<w:p><w:ins " + " ".join(f'xmlns:a{i}="{i}"' for i in range(301)) + "/></w:p>"),
+     "part 'word/document.xml': more than 300 namespaces"),
+    ("a.docx", lambda: word("<w:p>" + "".join("<w:ins>" + "".join(f'<w:bookmarkStart w:id="{i}"/>' for i in range(49)) for _ in range(200))
+                            + ("".join(f'<w:bookmarkEnd w:id="{i}"/>' for i in reversed(range(49))) + "</w:ins>") * 200 + "</w:p>"),
+     "part 'word/document.xml': a paragraph has too many elements inside each other"),
+    ("a.epub", lambda: encrypted_book("http://www.w3.org/2001/04/xmlenc#aes128-cbc"), "a.epub: encrypted"),
     ("a.pdf", lambda: b"%PDF", "a.pdf: expected a file .docx"),
 ])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
@@ -296,10 +357,39 @@ def test_hostile_files_are_refused(german, tmp_path, name, data, message):
     pytest.importorskip("lxml")
     (tmp_path / name).write_bytes(data())
     (tmp_path / "out").write_text("before")
+    tracemalloc.start()
     with pytest.raises(FileError, match=message) as caught:
-        translate_file(german, tmp_path / name, tmp_path / "out", most=100000)
+        translate_file(german, tmp_path / name, tmp_path / "out", most=10 ** 7 if "20000" in message else 10 ** 6)
+    assert tracemalloc.get_traced_memory()[1] < 5e7
+    tracemalloc.stop()
     assert str(caught.value).startswith(str(tmp_path / name))
     assert (tmp_path / "out").read_text() == "before" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_books_with_obfuscated_fonts_are_read():
+    pytest.importorskip("lxml")
+    for algorithm in ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"):
+        assert File(encrypted_book(algorithm), "a.epub").texts == ["<p>Tag"]
+
+
+def test_texts_have_a_limit_of_their_own():
+    pytest.importorskip("lxml")
+    picture, text = bytes(65 << 20), " " * (65 << 20)
+    assert File(word("", **{"word/media/a.bin": picture}), "a.docx").texts == []
+    with pytest.raises(FileError, match="part 'word/a.xml': the parts with text up to this one have more than 67108864 bytes"):
+        File(word("", **{"word/a.xml": text}), "a.docx")
+
+
+def test_many_elements_take_linear_time():
+    pytest.importorskip("lxml")
+    many = "".join(f'<w:bookmarkStart w:id="{i}"/>' for i in range(5000)), "".join(f'<w:bookmarkEnd w:id="{i}"/>' for i in range(5000, 0, -1))
+    space = f'xmlns:text="{ODF}text:1.0"'
+    for data, name in ((word(f"<w:p>{many[0]}<w:r><w:t>Tag</w:t></w:r>{many[1]}</w:p>"), "a.docx"),
+                       (archive({"content.xml": f"<text:p {space}>Tag" + "<text:s/>x<text:tab/>" * 20000 + "</text:p>"}), "a.odt"),
+                       (archive({"content.xml": f"<text:p {space}>Tag" + '<text:s text:c="900000000"/>' * 9999 + "</text:p>"}), "a.odt")):
+        began = time.process_time()
+        assert len(through(File(data, name))) < 10 ** 6
+        assert time.process_time() - began < 20
 
 
 def test_links_are_refused():

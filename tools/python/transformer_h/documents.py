@@ -7,6 +7,7 @@ paragraph is written again from its own elements. All other parts of a document 
 
 from __future__ import annotations
 
+import codecs
 import copy
 import html
 import io
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
     from . import Model
 
 MOST = 1 << 29  # bytes of a file, and of all parts of an archive when they are unpacked
-MOST_PARTS = 20000
+MOST_TEXT = 1 << 26  # bytes of the parts that have texts: in memory, XML is up to 100 times as large as in a file
+MOST_PARTS, MOST_SPACES, MOST_NAMESPACES, MOST_PAIRS = 20000, 64, 300, 50
+# Encodings of web pages. Python knows others, some of which need a time that grows with the square of the size.
+_ENCODINGS = re.compile(r"utf-(8|16)(-sig|-[bl]e)?|ascii|iso8859-\d+|cp(125\d|866|874|932|949)|koi8-[ru]|mac-(roman|cyrillic)|"
+                        r"gb2312|gbk|gb18030|big5|euc_(jp|kr)|shift_jis|iso2022_jp")
 
 # Which format of Document a file's texts have, and which parts of an archive have texts.
 TEXTS = {".txt": "wrapped", ".html": "html", ".htm": "html", ".xhtml": "html", ".md": "markdown", ".srt": "srt", ".vtt": "srt"}
@@ -76,7 +81,7 @@ _LAST = _names("a:endParaRPr")
 # text inside these is the paragraph's own
 _INLINE = _names("w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:sdt w:dir w:bdo text:span text:a text:meta")
 _CONTENT = _names("w:sdtContent")  # has the text of its parent
-_BREAK = _names("w:tab w:ptab w:br w:cr a:br text:tab text:line-break")
+_BREAK = _names("w:tab w:ptab w:br w:cr a:br text:tab text:line-break w:fldChar w:instrText")
 _WRITTEN = _table({"text:s": " ", "w:noBreakHyphen": "\u2011",  # elements that are characters
                    "w:softHyphen w:proofErr w:lastRenderedPageBreak text:soft-page-break": ""})
 _PAIRS = {begin + "Start": begin + "End" for begin in _names("w:bookmark w:commentRange w:perm w:moveToRange w:moveFromRange")}
@@ -158,24 +163,31 @@ class _Paragraph:
 
     def piece(self, child: Any, run: Any) -> Iterator[_Piece]:
         style = None if run is None else next((one for one in run if one.tag in _FIRST), None)
-        if child.tag in _WRITTEN:
-            count = next((value for name, value in child.items() if name.endswith("}c")), "1")
-            text = _WRITTEN[child.tag] * (min(int(count), 1000) if count.isdecimal() and len(count) < 9 else 1)
+        count = child.get(f"{{{_SPACES['text'][0]}}}c", "1") if child.tag in _WRITTEN else "x"
+        if count.isdecimal() and int(count[:9]) <= MOST_SPACES:
+            text = _WRITTEN[child.tag] * int(count)
             if text:
                 yield _Piece(text, style)
-        elif child.tag in _RUN_TEXT:
+        elif child.tag in _RUN_TEXT and not len(child):
             yield _Piece(child.text or "", style)
         elif child.tag in _INLINE and run is None:
             if child.get(f"{{{_SPACES['text'][0]}}}style-name") in self.plain_styles and len(child.attrib) == 1:
                 yield from self.pieces(child)
                 return
-            shell = etree.Element(child.tag, child.attrib, child.nsmap)
+            shell = self.empty(child)
             shell.extend(copy.deepcopy(one) for one in child if one.tag in _FIRST)
             content = next((one for one in child if one.tag in _CONTENT), None)
             into = shell if content is None else etree.SubElement(shell, content.tag, content.attrib)
             yield _Piece(element=shell, into=into, inside=self.grouped(self.pieces(child)))
         else:
             yield _Piece(element=child, style=run, tag="br" if child.tag in _BREAK else "x")
+
+    @staticmethod
+    def empty(element: Any) -> Any:
+        """Returns an element with the same name and attributes."""
+        if len(element.nsmap) > MOST_NAMESPACES:  # copies of all of them would take very long
+            raise FileError(f"more than {MOST_NAMESPACES} namespaces")
+        return etree.Element(element.tag, element.attrib, element.nsmap)
 
     def run(self, run: Any) -> Iterator[_Piece]:
         for child in run:
@@ -184,13 +196,16 @@ class _Paragraph:
 
     def grouped(self, pieces: Iterable[_Piece]) -> list[_Piece]:
         """Puts what is between the two ends of a field, a bookmark or a comment inside one piece. Ends whose other end
-        is elsewhere do not move among the words: a first one stands at the beginning, a last one at the end."""
+        is elsewhere do not move among the words: a first one stands at the beginning, a last one at the end. Those of a
+        field divide sentences, so their order stays."""
         found: list[_Piece] = []
         starts: list[tuple[int, Any]] = []  # index and key of each first end that waits for its other one
         for piece in pieces:
             kind, key = self.pair(piece)
-            if kind == "begin":
+            if kind == "begin" and len(starts) < MOST_PAIRS:
                 starts.append((len(found), key))
+            elif kind == "begin" and key != "field":
+                piece.tag = "begin"
             elif kind == "end":
                 if starts and starts[-1][1] == key:
                     at = starts.pop()[0]
@@ -198,7 +213,8 @@ class _Paragraph:
                     found[at:] = [_Piece(element=self.alone(begin), tail=self.alone(piece), inside=inside)
                                   if key != "field" else self.a_field([begin, *inside, piece])]
                     continue
-                piece.tag = "br" if key == "field" else "end"
+                if key != "field":
+                    piece.tag = "end"
             before = found[-1] if found else None
             if (before and before.into is not None and piece.into is not None and before.element.tag == piece.element.tag
                     and before.element.attrib == piece.element.attrib and not len(before.element) and not len(piece.element)):
@@ -206,7 +222,8 @@ class _Paragraph:
             elif piece.text != "" or piece.text is None:
                 found.append(piece)
         for at, key in starts:
-            found[at].tag = "br" if key == "field" else "begin"
+            if key != "field":
+                found[at].tag = "begin"
         first = [piece for piece in found if piece.tag == "begin"]
         last = [piece for piece in found if piece.tag == "end"]
         rest = [piece for piece in found if piece.tag not in ("begin", "end")]
@@ -215,12 +232,16 @@ class _Paragraph:
         return first + rest + last
 
     @staticmethod
-    def pair(piece: _Piece) -> tuple[str, Any]:
+    def word_of(piece: _Piece) -> str:
+        """Returns the name of a piece's element in a run, if the piece is no field or pair."""
+        return "" if piece.style is None or piece.element is None or isinstance(piece.element, list) else str(
+            piece.element.tag).rpartition("}")[2]
+
+    def pair(self, piece: _Piece) -> tuple[str, Any]:
         """Returns whether a piece is the begin or the end of a pair, and the pair's key."""
         if piece.element is None or piece.into is not None:
             return "", None
-        name = etree.QName(piece.element)
-        if name.localname == "fldChar":
+        if self.word_of(piece) == "fldChar":
             return {"begin": "begin", "end": "end"}.get(next(iter(
                 value for key, value in piece.element.items() if key.endswith("}fldCharType")), ""), ""), "field"
         is_begin = piece.element.tag in _PAIRS
@@ -233,9 +254,9 @@ class _Paragraph:
 
     def a_field(self, pieces: list[_Piece]) -> _Piece:
         """A field: its command, and the text that it shows, which is translated if it is a link's."""
-        command = "".join(piece.element.text or "" for piece in pieces
-                          if piece.element is not None and etree.QName(piece.element).localname == "instrText")
-        at = [i for i, piece in enumerate(pieces) if piece.element is not None and "separate" in piece.element.attrib.values()]
+        command = "".join(piece.element.text or "" for piece in pieces if self.word_of(piece) == "instrText")
+        at = [i for i, piece in enumerate(pieces)
+              if self.word_of(piece) == "fldChar" and "separate" in piece.element.attrib.values()]
         if len(at) == 1 and command.split()[:1] == ["HYPERLINK"]:
             head = [self.alone(piece) for piece in pieces[:at[0] + 1] if piece.text is None]
             return _Piece(element=head, tail=self.alone(pieces[-1]), inside=pieces[at[0] + 1:-1])
@@ -262,13 +283,12 @@ class _Paragraph:
     def listed(element: Any) -> list[Any]:
         return element if isinstance(element, list) else [] if element is None else [element]
 
-    @staticmethod
-    def alone(piece: _Piece) -> Any:
+    def alone(self, piece: _Piece) -> Any:
         """The element of a piece, in a run of its own if it was in a run."""
         if piece.style is None or piece.tag == "g" or isinstance(piece.element, list):
             return piece.element
         if piece.element.getparent() is piece.style:
-            run = etree.Element(piece.style.tag, piece.style.attrib, piece.style.nsmap)
+            run = self.empty(piece.style)
             run.extend(copy.deepcopy(one) for one in piece.style if one.tag in _FIRST)
             run.append(piece.element)
             piece.element = run
@@ -359,13 +379,14 @@ class _Paragraph:
             if space in _SPACES["w"]:
                 made.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
             return
-        pieces = re.split(r"(?<= )( +)" if len(target) or target.text else r"^( +)|(?<= )( +)", text) \
+        last = next(target.iterchildren(reversed=True), None)
+        pieces = re.split(r"(?<= )( +)" if last is not None or target.text else r"^( +)|(?<= )( +)", text) \
             if space in _SPACES["text"] else [text]
         for piece in pieces:  # OpenDocument has an element for all spaces but the first of several
             if piece and piece.isspace() and len(pieces) > 1:
-                etree.SubElement(target, f"{{{space}}}s", {f"{{{space}}}c": str(len(piece))})
-            elif piece and len(target):
-                target[-1].tail = (target[-1].tail or "") + piece
+                last = etree.SubElement(target, f"{{{space}}}s", {f"{{{space}}}c": str(len(piece))})
+            elif piece and last is not None:
+                last.tail = (last.tail or "") + piece
             elif piece:
                 target.text = (target.text or "") + piece
 
@@ -375,7 +396,8 @@ class _Xml:
 
     def __init__(self, data: bytes, where: str, left: Counter[str]) -> None:
         try:
-            parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+            parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False,
+                                     remove_comments=True, remove_pis=True)
             self.tree = etree.fromstring(data, parser).getroottree()
         except etree.XMLSyntaxError as e:
             raise FileError(f"{where}: not XML that can be read: {e}") from None
@@ -392,8 +414,13 @@ class _Xml:
                 if element.tag in _LEFT:
                     left[_LEFT[element.tag]] += 1
                 skipped.add(element)
-            elif element.tag in _PARAGRAPH and not str(element.getparent().tag).endswith("}docAuthor"):
-                self.paragraphs.append(_Paragraph(element, plain))
+            elif element.tag in _PARAGRAPH and not str(getattr(element.getparent(), "tag", "")).endswith("}docAuthor"):
+                try:
+                    self.paragraphs.append(_Paragraph(element, plain))
+                except FileError as e:
+                    raise FileError(f"{where}: {e}") from None
+                except RecursionError:
+                    raise FileError(f"{where}: a paragraph has too many elements inside each other") from None
             elif element.tag in _ALT:
                 self.attributes += [(element, name) for name in ("descr", "title") if element.get(name)]
         self.paragraphs = [one for one in self.paragraphs if re.search(r"[^\W\d_]", html.unescape(_TAG.sub("", one.text)))]
@@ -430,8 +457,10 @@ class _Text:
         self.encoding = next((name for mark, name in marks.items() if data.startswith(mark)), "utf-8")
         if is_html and self.encoding == "utf-8":
             found = re.search(rb"<(?:meta\s[^>]*?charset|\?xml\s[^>]*?encoding)\s*=\s*[\"']?\s*([\w.:-]+)", data[:2048], re.I)
-            self.encoding = found[1].decode() if found else "utf-8"
+            self.encoding = found[1].decode() if found and not re.match(b"utf-?16", found[1], re.I) else "utf-8"
         try:
+            if not _ENCODINGS.fullmatch(codecs.lookup(self.encoding).name):
+                raise LookupError
             text = data.decode(self.encoding)
         except UnicodeDecodeError as e:
             raise FileError(f"{where}: not {e.encoding} at byte {e.start}; convert the file to UTF-8") from None
@@ -476,17 +505,19 @@ class File:
         if data.startswith(b"\xd0\xcf\x11\xe0"):
             raise FileError(f"{self.name}: encrypted, or in Word's or PowerPoint's old format; save it without a password "
                             f"as {self.suffix}")
+        if data.count(b"PK\1\2") > MOST_PARTS:  # zipfile would make an object for each, however many there are
+            raise FileError(f"{self.name}: more than {MOST_PARTS} parts")
         try:
             self._archive = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, OverflowError) as e:
             raise FileError(f"{self.name}: no zip archive, which {self.suffix[1:]} files are: {e}") from None
         parts = self._archive.infolist()
-        if len(parts) > MOST_PARTS:
-            raise FileError(f"{self.name}: {len(parts)} parts, more than {MOST_PARTS}")
         seen: set[str] = set()
-        size = 0
+        size = text_size = 0
         for part in parts:
+            has_text = re.fullmatch(ARCHIVES[self.suffix], part.filename, re.I)
             where, size = f"{self.name}: part {part.filename[:200]!r}", size + part.file_size
+            text_size += part.file_size if has_text else 0
             for wrong, why in (
                     (part.filename in seen, "two parts have this name"),
                     (re.search(r"(^|/)\.\.(/|$)|^/|\\|^\w:|\0", part.filename) or not part.filename,
@@ -494,14 +525,15 @@ class File:
                     (stat.S_ISLNK(part.external_attr >> 16), "a link"),
                     (part.flag_bits & 1, "encrypted; save the file without a password"),
                     (part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), "compressed in an unusual way"),
-                    (size > most, f"the parts up to this one have more than {most} bytes")):
+                    (size > most, f"the parts up to this one have more than {most} bytes"),
+                    (text_size > MOST_TEXT, f"the parts with text up to this one have more than {MOST_TEXT} bytes")):
                 if wrong:
                     raise FileError(f"{where}: {why}")
             seen.add(part.filename)
         if self.suffix in (".odt", ".odp") and b"encryption-data" in self._read("META-INF/manifest.xml"):
             raise FileError(f"{self.name}: encrypted; save the file without a password")
         if "META-INF/encryption.xml" in seen and b"cipher" in self._read("META-INF/encryption.xml").lower() and not all(
-                re.search(rb"obfuscation|RC", line) for line in re.findall(
+                re.search(rb"\.idpf\.org/2008/embedding|ns\.adobe\.com/pdf/enc#RC", line) for line in re.findall(
                     rb"<[\w:]*EncryptionMethod[^>]*>", self._read("META-INF/encryption.xml"))):
             raise FileError(f"{self.name}: encrypted (DRM)")
         for part in parts:
@@ -519,7 +551,8 @@ class File:
 
     def _read(self, part: str) -> bytes:
         try:
-            return self._archive.read(part)
+            with self._archive.open(part) as stream:  # read() would unpack all of a part that says it is smaller
+                return stream.read(self._archive.getinfo(part).file_size + 1)
         except KeyError:
             return b""
         except Exception as e:  # what zipfile and zlib raise for damaged data differs between versions
