@@ -146,7 +146,7 @@ test-sqlite: build/translate
 	{ $(MAKE) -s sqlite && $(COMPILE) tests/examples/sqlite.c -o build/sqlite/test -lsqlite3 -pthread; }
 	sh tests/examples/sqlite.sh $(ROWS)
 $(CACHE)/server/bin/pytest: tools/requirements-server.txt $(EXACT)
-	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< -c $(EXACT) cffi pytest libretranslatepy py3langid deepl && touch $@
+	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< -c $(EXACT) cffi pytest libretranslatepy py3langid deepl lxml python-docx && touch $@
 ## make test-server    examples/server with its clients; make load-server puts it under load for two minutes
 test-server: build/translate python-package $(CACHE)/server/bin/pytest
 	PYTHONPATH=build/python $(CACHE)/server/bin/python -m pytest -q -p no:cacheprovider tests/examples/server

@@ -1,6 +1,8 @@
 """DeepL's paths, with which its clients work: https://developers.deepl.com/api-reference"""
 
+import asyncio
 import hashlib
+import secrets
 
 from glossaries import Glossaries, Glossary, read_entries, written_entries
 from models import Refused, cut, name
@@ -15,17 +17,21 @@ VARIANTS = {"EN": {"EN-GB": "English (British)", "EN-US": "English (American)"},
 # parameters that would change a translation; others that this server does not know are ignored
 REFUSED = "style_id", "translation_memory_id", "custom_instructions", "ignore_tags"
 MOST_GLOSSARIES = 5  # of a request
+MOST_JOBS = 1000  # documents, with those that are done
 
 
 class DeepL:
-    def __init__(self, server):
-        self.server, self.languages = server, server.languages
+    def __init__(self, server, files):
+        self.server, self.languages, self.files = server, server.languages, files
+        self.jobs = {}  # id: the task that translates a document
         self.glossaries = Glossaries(server.options.glossaries, server.options.glossary_limit)
 
     def handlers(self):
         """Returns (path, method, coroutine) of each path."""
         one, dictionaries = "/v3/glossaries/{id}", "/v3/glossaries/{id}/dictionaries"
         return (("/v2/translate", "POST", self.translate),
+                ("/v2/document", "POST", self.send), ("/v2/document/{id}", "POST", self.status),
+                ("/v2/document/{id}/result", "POST", self.result),
                 ("/v2/languages", "GET", self.list_languages), ("/v2/languages", "POST", self.list_languages),
                 ("/v2/usage", "GET", self.usage), ("/v2/usage", "POST", self.usage),
                 ("/v2/glossary-language-pairs", "GET", self.pairs),
@@ -66,6 +72,60 @@ class DeepL:
             {"detected_source_language": base(each), "text": made[0],
              **({"billed_characters": len(text)} if counts else {}), **({"way": way} if way else {})}
             for each, made, text, way in zip(sources, found, texts, ways)]})
+
+    # ---- documents: the client sends one, asks how it is until it is done, and fetches it ----------------------
+
+    async def send(self, request):
+        counted = self.files.start()
+        with counted:
+            given, name, data = await self.files.received(request)
+            for parameter in (*REFUSED, "output_format"):
+                if given.get(parameter):
+                    raise Refused(400, f"{parameter} is not supported")
+            target, source = self.languages.code(word(given, "target_lang")), given.get("source_lang")
+            source = self.languages.code(source) if source else None
+            if source:
+                self.languages.find(source, target)
+                self.terms(request, given, source, target)  # refuses bad glossaries now
+            owner = owner_of(request, given)
+
+        async def run():
+            with counted:
+                made, _, characters = await self.files.translated(
+                    None, name, data, source, target, lambda source: self.terms(request, given, source, target))
+            return self.files.keep(name, made, owner), characters
+
+        id = secrets.token_hex(16)
+        while len(self.jobs) >= MOST_JOBS:
+            self.jobs.pop(next(iter(self.jobs)))[1].cancel()
+        self.jobs[id] = owner, asyncio.create_task(run())
+        self.jobs[id][1].add_done_callback(lambda task: task.cancelled() or task.exception())  # so asyncio does not log it
+        return answer({"document_id": id, "document_key": id})
+
+    def job(self, request, given):
+        owner, task = self.jobs.get(request.path_params["id"], (None, None))
+        if not task or owner != owner_of(request, given) or given.get("document_key") != request.path_params["id"]:
+            raise Refused(404, "no such document")
+        return task
+
+    async def status(self, request):
+        given = await self.server.parameters(request)
+        task = self.job(request, given)
+        found = {"document_id": request.path_params["id"]}
+        if not task.done():
+            return answer({**found, "status": "translating", "seconds_remaining": 5})
+        if task.cancelled() or task.exception():
+            error = None if task.cancelled() else task.exception()
+            message = error.message if isinstance(error, Refused) else "the server failed"
+            return answer({**found, "status": "error", "error_message": message})
+        return answer({**found, "status": "done", "billed_characters": task.result()[1]})
+
+    async def result(self, request):
+        given = await self.server.parameters(request)
+        task = self.job(request, given)
+        if not task.done() or task.cancelled() or task.exception():
+            raise Refused(503, "the document is not translated")
+        return self.files.answer(task.result()[0], owner_of(request, given))
 
     def terms(self, request, given, source, target):
         """Returns the Terms of the request's glossaries; the first glossary that has a term wins."""

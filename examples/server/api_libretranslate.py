@@ -1,15 +1,18 @@
 """LibreTranslate's paths: https://docs.libretranslate.com"""
 
 import re
+from pathlib import Path
+from urllib.parse import quote
 
+from files import FORMATS
 from models import Refused, cut, name
 from service import answer, word
 from transformer_h import Document
 
 
 class LibreTranslate:
-    def __init__(self, server):
-        self.server, self.options, self.languages = server, server.options, server.languages
+    def __init__(self, server, files):
+        self.server, self.options, self.languages, self.files = server, server.options, server.languages, files
 
     def handlers(self):
         """Returns (path, method, coroutine) of each path."""
@@ -17,7 +20,7 @@ class LibreTranslate:
         settings = {
             "apiKeys": keys, "keyRequired": keys,
             "charLimit": self.options.char_limit, "frontendTimeout": 500, "suggestions": False,
-            "supportedFilesFormat": [], "filesTranslation": False,
+            "supportedFilesFormat": FORMATS, "filesTranslation": True,
             "language": {side: {"code": code, "name": name(code)}
                          for side, code in (("source", source), ("target", next(iter(pairs))))}}
         facts = {"/languages": self.languages.list(), "/frontend/settings": settings, "/health": {"status": "ok"}}
@@ -26,6 +29,7 @@ class LibreTranslate:
             return answer(facts[request.scope["path"]])
 
         return (("/translate", "POST", self.translate), ("/detect", "POST", self.detect),
+                ("/translate_file", "POST", self.translate_file), ("/download_file/{id}/{name}", "GET", self.download_file),
                 *((path, "GET", fact) for path in facts))
 
     async def translate(self, request):
@@ -52,6 +56,19 @@ class LibreTranslate:
         if any(ways):
             content["way"] = ways
         return answer({key: each[0] for key, each in content.items()} if one else content)
+
+    async def translate_file(self, request):
+        with self.files.start():
+            given, name, data = await self.files.received(request)
+            source, target = word(given, "source"), self.languages.code(word(given, "target"))
+            data, source, _ = await self.files.translated(
+                request, name, data, None if source == "auto" else self.languages.code(source), target)
+            name = f"{Path(name).stem}_{target}{Path(name).suffix}"
+            place = request.base_url.replace(path=f"/download_file/{self.files.keep(name, data)}/{quote(name)}")
+            return answer({"translatedFileUrl": str(place)})
+
+    async def download_file(self, request):
+        return self.files.answer(request.path_params["id"])
 
     def alternatives(self, given):
         n, most = given.get("alternatives", 0), self.options.alternatives_limit

@@ -14,6 +14,9 @@ whose X-Forwarded-For header is trusted.
 POST /translate     q (a text, or a list), source (or "auto"), target,
                     alternatives, format ("text", "html", "markdown", "srt" or "wrapped"),
                     api_key; if the way leads through another language, the response has it as "way"
+POST /translate_file   a form (multipart/form-data) with file, source (or "auto"), target, api_key; the response has
+                    translatedFileUrl, from which the translated document can be fetched for ten minutes. docx, pptx,
+                    odt, odp and epub need lxml: pip install './tools/python[documents]'
 POST /detect        the languages that the text may be in, with their confidence (0 to 100). This, and
                     "auto" with several source languages, needs py3langid:
                     pip install './tools/python[detect]'. A single source language has confidence 0,
@@ -36,8 +39,8 @@ SIGTERM and Ctrl-C end the server after it has answered the requests that it acc
 Internet, run it behind a proxy with TLS.
 
 The other files: models.py finds the model for a pair of languages; batches.py translates the sentences of
-all requests together; service.py reads, checks and answers requests; api_libretranslate.py has
-LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
+all requests together; service.py reads, checks and answers requests; files.py has
+documents; api_libretranslate.py has LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
 connections; log.py writes messages.
 """
 
@@ -51,6 +54,7 @@ try:
     import uvicorn
     from api_deepl import DeepL
     from api_libretranslate import LibreTranslate
+    from files import Files
     from log import Log
     from protocol import Protocol
     from service import PAGE, Server
@@ -91,6 +95,11 @@ def arguments():
     option("--read-timeout", 10.0, "most seconds in which a request's head, and then its body, must arrive "
            "(default %(default)s)", float)
     option("--body-limit", 1 << 20, "most bytes of a request's body (default %(default)s)")
+    option("--file-limit", 10 << 20, "most bytes of a document (default %(default)s); it may have 8 times as many when it is "
+           "unpacked")
+    option("--file-text-limit", 8 << 20, "most bytes of the parts of a document that have text, unpacked (default "
+           "%(default)s); their XML may need 100 times as much memory")
+    option("--file-timeout", 300.0, "most seconds that the translation of a document may take (default %(default)s)", float)
     option("--char-limit", 50000, "most characters of a request's texts (default %(default)s)")
     option("--batch-limit", 1024, "most texts of a request (default %(default)s)")
     option("--alternatives-limit", 5, "most alternatives of a request (default %(default)s)")
@@ -127,7 +136,8 @@ def main():
     logging.captureWarnings(True)
     server = Server(options)
     try:
-        app = server.app((*LibreTranslate(server).handlers(), *DeepL(server).handlers()))
+        files = Files(server)
+        app = server.app((*LibreTranslate(server, files).handlers(), *DeepL(server, files).handlers()))
     except (ValueError, OSError) as e:
         raise SystemExit(f"server.py: {e}") from None
     Protocol.patience = options.read_timeout
@@ -136,7 +146,7 @@ def main():
     listening = Listening(uvicorn.Config(
         app, host=options.host, port=options.port, http=Protocol, ws="none", log_config=None,
         log_level="warning", access_log=False, server_header=False, limit_concurrency=options.connections,
-        timeout_graceful_shutdown=int(options.timeout + options.read_timeout) + 1))
+        timeout_graceful_shutdown=int(max(options.timeout, options.file_timeout) + options.read_timeout) + 1))
     with contextlib.suppress(KeyboardInterrupt):  # as uvicorn.run does
         listening.run()
     if not listening.started:

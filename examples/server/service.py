@@ -83,7 +83,7 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _):
-        self.queue = Queue(self.options, self.metrics)
+        self.queue, self.one_file = Queue(self.options, self.metrics), asyncio.Semaphore(1)
         self.metrics.waiting.set_function(lambda: self.queue.n)
         yield
         self.queue.close()
@@ -122,24 +122,27 @@ class Server:
 
     # ---- reading a request ---------------------------------------------------------------------------
 
-    async def body(self, request):
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > self.options.body_limit:
-                raise Refused(413, f"the body is larger than {self.options.body_limit} bytes")
-        return body.decode()
+    async def body(self, request, most, seconds):
+        async def read():
+            body = bytearray()
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > most:
+                    raise Refused(413, f"the body is larger than {most} bytes")
+            return bytes(body)
+        try:
+            return await asyncio.wait_for(read(), seconds)
+        except asyncio.TimeoutError:
+            raise Refused(408, f"the body took longer than {seconds:g} seconds") from None
 
     async def parameters(self, request):
         """Returns the parameters of the query and the body, after checking that the client may ask."""
-        seconds = self.options.read_timeout
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        body = await self.body(request, self.options.body_limit, self.options.read_timeout)
         try:
-            body = await asyncio.wait_for(self.body(request), seconds)
+            body = body.decode()
             given = form(request.scope["query_string"].decode())
             more = json.loads(body) if kind == "application/json" else form(body)
-        except asyncio.TimeoutError:
-            raise Refused(408, f"the body took longer than {seconds:g} seconds") from None
         except UnicodeDecodeError as e:
             raise Refused(400, f"the body is not UTF-8 at byte {e.start}") from None
         except (ValueError, RecursionError) as e:
@@ -150,8 +153,11 @@ class Server:
         if not isinstance(more, dict):
             raise Refused(400, "the body is not a JSON object")
         given.update(more)
-        self.admit(request.client.host if request.client else "", key_of(request, given))
+        self.admitted(request, given)
         return given
+
+    def admitted(self, request, given):
+        self.admit(request.client.host if request.client else "", key_of(request, given))
 
     def admit(self, client, key):
         if self.keys is not None:
@@ -192,28 +198,30 @@ class Server:
             text = "\n".join(Document(text, format).sentences)
         return await asyncio.to_thread(self.languages.detect, text, target)
 
-    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None):
+    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None,
+                         seconds=None):
         """Returns a list with the translations of each text, the best first: at most 1 + alternatives, and
         none equal. sources: the language of each text. where: the name of text {} in messages. format: one of
-        Document.FORMATS. terms: the Terms of each source, if the request has some."""
+        Document.FORMATS. terms: the Terms of each source, if the request has some. seconds: the most that
+        a translation may take, if not --timeout."""
         found = [[] for _ in texts]
         for source in dict.fromkeys(sources):
             rows = [i for i, each in enumerate(sources) if each == source]
             some = await self.translated_from(request, [texts[i] for i in rows], source, target, alternatives,
-                                              lambda i: where.format(rows[i]), format, (terms or {}).get(source))
+                                              lambda i: where.format(rows[i]), format, (terms or {}).get(source), seconds)
             for i, translations in zip(rows, some):
                 found[i] = translations
         self.metrics.characters.inc(sum(map(len, texts)))
         return found
 
-    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms):
+    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms, seconds):
         *before, last = self.languages.find(source, target)
         documents, aligned = [Document(text, format) for text in texts], format != "text"
         sentences = [sentence for one in documents for sentence in one.sentences]
 
         async def run(step, sentences, n_best=None, terms=None):
             work = Work((*step, n_best, aligned, terms), sentences)
-            results = await self.done(request, work) if work.left else []
+            results = await self.done(request, work, seconds or self.options.timeout) if work.left else []
             if isinstance(results, tuple):
                 at, error = results
                 text = bisect_right(list(accumulate(len(one.sentences) for one in documents)), at)
@@ -236,16 +244,16 @@ class Server:
         ranks = ([h[min(rank, len(h) - 1)].text if h else "" for h in results] for rank in range(alternatives + 1))
         return [list(dict.fromkeys(each)) for each in zip(*map(joined, ranks))]
 
-    async def done(self, request, work):
+    async def done(self, request, work, seconds):
         """Waits for the results of a work and returns them. If the client leaves or the time is over,
-        raises, and the sentences that still wait are dropped."""
+        raises, and the sentences that still wait are dropped. request is None if no client waits."""
         self.queue.add(work)
-        gone = asyncio.ensure_future(disconnected(request))
+        gone = asyncio.ensure_future(disconnected(request) if request else asyncio.Event().wait())
         try:
-            await asyncio.wait({work.done, gone}, timeout=self.options.timeout,
+            await asyncio.wait({work.done, gone}, timeout=seconds,
                                return_when=asyncio.FIRST_COMPLETED)
             if not work.done.done():
-                late = f"not translated in {self.options.timeout:g} seconds"
+                late = f"not translated in {seconds:g} seconds"
                 raise ClientDisconnect if gone.done() else Refused(
                     503, late, self.queue.retry_after())
             if isinstance(work.done.result(), Refused):

@@ -481,9 +481,10 @@ class File:
         data = file.join(model.translate_document(file.texts, file.format))
 
     name is for messages, and its suffix says what the file is. left has a line about each thing that stays as it is.
-    Raises FileError for a file that cannot be read, or that is larger than `most` bytes, unpacked or not."""
+    Raises FileError for a file that cannot be read, that is larger than `most` bytes, unpacked or not, or that has
+    more than `most_text` bytes of text."""
 
-    def __init__(self, data: bytes, name: str, most: int = MOST) -> None:
+    def __init__(self, data: bytes, name: str, most: int = MOST, most_text: int = MOST_TEXT) -> None:
         self.name, self.suffix = name, Path(name).suffix.lower()
         self._found: Counter[str] = Counter()
         if self.suffix not in SUFFIXES:
@@ -493,13 +494,15 @@ class File:
         self.format = TEXTS.get(self.suffix, "html")
         self._parts: dict[str, _Xml | _Text] = {}
         if self.suffix in TEXTS:
+            if len(data) > most_text:
+                raise FileError(f"{name}: larger than {most_text} bytes")
             self._parts[""] = _Text(data, name, self.format == "html")
         else:
-            self._open(data, most)
+            self._open(data, most, most_text)
         self.texts = [text for part in self._parts.values() for text in part.texts]
         self.left = [f"{what} ({n})" if n > 1 else what for what, n in self._found.items()]
 
-    def _open(self, data: bytes, most: int) -> None:
+    def _open(self, data: bytes, most: int, most_text: int) -> None:
         if etree is None:
             raise ImportError("this kind of file needs lxml: pip install 'transformer-h[documents]'")
         if data.startswith(b"\xd0\xcf\x11\xe0"):
@@ -526,7 +529,7 @@ class File:
                     (part.flag_bits & 1, "encrypted; save the file without a password"),
                     (part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), "compressed in an unusual way"),
                     (size > most, f"the parts up to this one have more than {most} bytes"),
-                    (text_size > MOST_TEXT, f"the parts with text up to this one have more than {MOST_TEXT} bytes")):
+                    (text_size > most_text, f"the parts with text up to this one have more than {most_text} bytes")):
                 if wrong:
                     raise FileError(f"{where}: {why}")
             seen.add(part.filename)

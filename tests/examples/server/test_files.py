@@ -1,0 +1,202 @@
+"""Documents that clients send to examples/server/server.py: make test-server"""
+
+import http.client
+import io
+import json
+import re
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+import zipfile
+
+import deepl
+import pytest
+from load import GERMAN, server
+from transformer_h import Model, translate_file
+
+docx = pytest.importorskip("docx")
+PAGE = "<p>Ich habe <b>gestern</b> ein rotes Buch gekauft.</p>"
+
+
+@pytest.fixture(scope="module")
+def port():
+    with server() as (_, port):
+        yield port
+
+
+@pytest.fixture(scope="module")
+def letter(tmp_path_factory):
+    """A document, and its translation by the package."""
+    folder = tmp_path_factory.mktemp("letter")
+    made = docx.Document()
+    paragraph = made.add_paragraph("Das Wetter ist heute sehr ")
+    paragraph.add_run("schön").bold = True
+    made.add_paragraph("Guten Tag.")
+    made.save(folder / "a.docx")
+    with Model(GERMAN) as model:
+        translate_file(model, folder / "a.docx", folder / "b.docx")
+    return (folder / "a.docx").read_bytes(), texts((folder / "b.docx").read_bytes())
+
+
+def texts(data):
+    return [(run.text, run.bold) for one in docx.Document(io.BytesIO(data)).paragraphs for run in one.runs]
+
+
+def form(name, data, **fields):
+    """A body as browsers and curl send it, and its type."""
+    body = b"".join(f'--line\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n'.encode()
+                    for key, value in fields.items())
+    if name is not None:
+        body += f'--line\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode() + data + b"\r\n"
+    return body + b"--line--\r\n", "multipart/form-data; boundary=line"
+
+
+def send(port, name, data, body=None, kind=None, **fields):
+    made, made_kind = form(name, data, **{"source": "de", "target": "en", **fields})
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=400)
+    connection.request("POST", "/translate_file", made if body is None else body, {"Content-Type": kind or made_kind})
+    response = connection.getresponse()
+    found = response.status, json.loads(response.read())
+    connection.close()
+    return found
+
+
+def fetched(port, name, data, **fields):
+    status, content = send(port, name, data, **fields)
+    assert status == 200, content
+    with urllib.request.urlopen(content["translatedFileUrl"]) as response:
+        return response.read(), response.headers, content["translatedFileUrl"]
+
+
+def test_documents_are_the_packages(port, letter):
+    made, headers, place = fetched(port, "mein Brief 1.docx", letter[0])
+    assert texts(made) == letter[1] and any(bold for _, bold in letter[1])
+    assert headers["content-disposition"] == "attachment; filename*=UTF-8''mein%20Brief%201_en.docx"
+    assert re.fullmatch(f"http://127.0.0.1:{port}/download_file/[\\w-]{{32}}/mein%20Brief%201_en.docx", place)
+    with Model(GERMAN) as model:
+        assert fetched(port, "a.html", PAGE.encode(), source="auto")[0].decode() == model.translate_document(PAGE, "html")
+    binary = bytes(range(256)) * 5 + b"\r\n--lin\r\n\r\r\n"  # any bytes come through
+    out = io.BytesIO(letter[0])
+    with zipfile.ZipFile(out, "a", zipfile.ZIP_STORED) as more:
+        more.writestr("word/media/a.png", binary)
+    with zipfile.ZipFile(io.BytesIO(fetched(port, "a.docx", out.getvalue())[0])) as made:
+        assert made.read("word/media/a.png") == binary
+
+
+def test_settings(port):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/frontend/settings") as response:
+        found = json.load(response)
+    assert found["filesTranslation"] is True and {".docx", ".odt", ".txt"} <= set(found["supportedFilesFormat"])
+
+
+def test_curl(port, tmp_path, letter):
+    (tmp_path / "ä.docx").write_bytes(letter[0])
+    try:
+        done = subprocess.run(["curl", "-s", f"http://127.0.0.1:{port}/translate_file", "-F", f"file=@{tmp_path}/ä.docx",
+                               "-F", "source=de", "-F", "target=en"], capture_output=True, timeout=60)
+    except FileNotFoundError:
+        pytest.skip("no curl")
+    with urllib.request.urlopen(json.loads(done.stdout)["translatedFileUrl"]) as response:
+        assert texts(response.read()) == letter[1]
+
+
+def test_deepls_client(port, letter, tmp_path):
+    client = deepl.DeepLClient("any key", server_url=f"http://127.0.0.1:{port}")
+    (tmp_path / "a.docx").write_bytes(letter[0])
+    client.translate_document_from_filepath(tmp_path / "a.docx", tmp_path / "b.docx", source_lang="DE", target_lang="EN-US")
+    assert texts((tmp_path / "b.docx").read_bytes()) == letter[1]
+    glossary = client.create_glossary("x", "DE", "EN", {"Buch": "tome"})
+    handle = client.translate_document_upload(PAGE, filename="a.html", source_lang="DE", target_lang="EN-US", glossary=glossary)
+    assert client.translate_document_wait_until_done(handle).billed_characters == len(PAGE)
+    assert b"tome" in b"".join(client.translate_document_download(handle).iter_content(99))
+    with pytest.raises(deepl.DocumentNotFoundException if hasattr(deepl, "DocumentNotFoundException") else deepl.DeepLException):
+        deepl.DeepLClient("other key", server_url=f"http://127.0.0.1:{port}").translate_document_download(handle)
+    handle = client.translate_document_upload(b"no zip", filename="a.docx", source_lang="DE", target_lang="EN-US")
+    with pytest.raises(deepl.DeepLException, match="a.docx: no zip archive"):
+        status = client.translate_document_wait_until_done(handle)
+        raise deepl.DeepLException(status.error_message) if not status.ok else AssertionError
+    with pytest.raises(deepl.DeepLException, match="output_format is not supported"):
+        client.translate_document_upload(PAGE, filename="a.html", target_lang="EN-US", output_format="pdf")
+
+
+ENTITY = '<!DOCTYPE w [<!ENTITY a "Tag">]><w/>'
+
+
+def archive(**parts):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, data in parts.items():
+            made.writestr(name.replace("__", "/") + ".xml", data)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("name, data, fields, status, message", [
+    ("a.docx", b"no zip", {}, 400, "a.docx: no zip archive, which docx files are"),
+    ("a.pdf", b"%PDF", {}, 400, "a.pdf: the document is not one of .docx"),
+    ("../../etc/a", b"x", {}, 400, "a: the document is not one of"),
+    ("", b"x", {}, 400, "missing file parameter|: the document is not one of"),
+    (None, b"", {}, 400, "Invalid request: missing file parameter"),
+    ("a.txt", b"Tag", {"source": ""}, 400, "Invalid request: missing source parameter"),
+    ("a.txt", b"Tag", {"target": "xx"}, 400, "xx is not supported"),
+    ("a.txt", b"Gr\xfc\xdfe", {}, 400, "a.txt: not utf-8 at byte 2; convert the file to UTF-8"),
+    ("a.docx", archive(word__document=ENTITY), {}, 400, "part 'word/document.xml': declares entities"),
+    ("a.docx", archive(word__document=" " * 300000), {}, 400, "have more than 200000 bytes"),
+    ("a.docx", archive(a=bytes(8 * 400000 + 1)), {}, 400, "have more than 3200000 bytes"),
+    ("a.txt", b"Tag " * 100001, {}, 413, "larger than 400000 bytes"),
+    ("a.txt", b"Tag " * 120000, {}, 413, "the body is larger than 465536 bytes"),
+    ("a.txt", b"Tag " * 60000, {}, 400, "a.txt: larger than 200000 bytes"),
+])
+def test_bad_documents_are_refused(small, name, data, fields, status, message):
+    found, content = send(small, name, data, **fields)
+    assert found == status and re.search(message, content["error"]), content
+
+
+@pytest.fixture(scope="module")
+def small():
+    with server("--file-limit", 400000, "--file-text-limit", 200000, "--read-timeout", 2) as (_, port):
+        yield port
+
+
+def test_bad_forms_are_refused(small):
+    body, kind = form("a.txt", b"Tag")
+    for body, kind, status in ((body, "text/plain", 415), (body, "multipart/form-data", 400), (b"x", kind, 400),
+                               (body.replace(b"name=", b"nam="), kind, 400), (b"", kind, 400), (body[:60], kind, 400),
+                               (form("a.txt", b"", **{f"a{i}": 1 for i in range(200)})[0], kind, 400)):
+        assert send(small, None, b"", body=body, kind=kind)[0] == status, (body[:80], kind)
+    assert send(small, "a.txt", b"Guten Tag.")[0] == 200
+
+
+def test_slow_bodies_and_translations_end(small):
+    head = (f"POST /translate_file HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=line\r\n"
+            f"Content-Length: 9\r\n\r\n").encode()
+    slow = [socket.create_connection(("127.0.0.1", small), timeout=300) for _ in range(4)]
+    for each in slow:
+        each.sendall(head)
+    deadline = time.monotonic() + 300
+    while send(small, "a.txt", b"Tag")[0] != 503:  # four documents are being received
+        assert time.monotonic() < deadline
+    for each in slow:
+        assert each.recv(99).startswith(b"HTTP/1.1 408 ")
+        each.close()
+    many = "".join(f"Heute ist der {i}. Tag, an dem es in der Stadt geregnet hat.\n\n" for i in range(2000)).encode()
+    with server("--file-timeout", 0.2) as (_, hasty):
+        found, content = send(hasty, "a.txt", many)
+        assert found == 503 and content["error"] == "not translated in 0.2 seconds"
+
+
+def test_ids_and_keys(port, tmp_path):
+    for path in ("/download_file/x/a.docx", "/download_file/..%2f..%2fetc/passwd"):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}{path}")
+        assert caught.value.code == 404
+    (tmp_path / "keys").write_text("secret\n")
+    with server("--api-keys", tmp_path / "keys", "--file-limit", 1000) as (_, locked):
+        assert send(locked, "a.txt", b"Guten Tag.")[0] == 403 == send(locked, "a.txt", b"Guten Tag.", api_key="x")[0]
+        made, _, first = fetched(locked, "a.txt", b"Guten Tag.", api_key="secret")
+        assert made == b"Good day."
+        for _ in range(11):  # ten of the largest documents are kept
+            fetched(locked, "a.txt", b"1" * 1000, api_key="secret")
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(first)
