@@ -2522,12 +2522,11 @@ static uint32_t tfm__workers_number(tfm__workers *w) {
 static void tfm__workers_drain(tfm__workers *w, uint32_t number, int from_end) {
     for (;;) {
         uint64_t ticket = tfm__atomic_load(&w->ticket);
-        uint32_t end = (uint32_t)(ticket >> 16) & 0xFFFF, next = (uint32_t)ticket & 0xFFFF;
+        uint32_t end = (uint32_t)(ticket >> 16) & 0xFFFF, next = (uint32_t)ticket & 0xFFFF, part;
         if ((uint32_t)(ticket >> 32) != number || next >= end) return;
-        if (!tfm__atomic_exchange(&w->ticket, ticket,
-                                  TFM__TICKET(number, from_end ? end - 1 : end, from_end ? next : next + 1)))
-            continue;
-        w->task(w->context, (int32_t)(from_end ? end - 1 : next));
+        part = from_end ? --end : next++;
+        if (!tfm__atomic_exchange(&w->ticket, ticket, TFM__TICKET(number, end, next))) continue;
+        w->task(w->context, (int32_t)part);
         tfm__atomic_increment(&w->done);
     }
 }
