@@ -15,6 +15,9 @@ export interface LoadOptions {
   wasm?: string | URL | BufferSource | WebAssembly.Module;
   /** false: do not use SIMD. Default: use SIMD if the host has it. */
   simd?: boolean;
+  /** true: compute the bits that the library has on every machine (its manual, "exact"). Translating then takes 2.4 times as
+      long with SIMD. */
+  exact?: boolean;
   /** true: transfer the bytes to the Worker instead of copying them; the caller's buffer is then empty. */
   transfer?: boolean;
 }
@@ -38,7 +41,8 @@ export class TranslationError extends Error {
 
 export interface ModelInfo {
   version: string; // of the library
-  kernels: string; // "WASM SIMD128" or "plain C"
+  kernels: string; // "WASM SIMD128", "WASM SIMD128, fused" (with exact) or "plain C"
+  arithmetic: string; // of tfm_arithmetic_string: "fused" has the bits of every machine
   bytes: number; // size of the model file
   encoderLayers: number;
   decoderLayers: number;

@@ -95,7 +95,7 @@ class Local {
       const at = self.#x.web_allocate(bytes.length);
       if (!at) throw new TranslationError(`${bytes.length} bytes of model: too little memory`, "TFM_E_MEMORY");
       new Uint8Array(self.#memory.buffer).set(bytes, at);
-      self.#check(self.#x.web_load(at, bytes.length));
+      self.#check(self.#x.web_load(at, bytes.length, Number(!!options.exact)));
       self.#tellInfo(ready - begin, performance.now() - ready);
     });
     return self;
@@ -104,7 +104,7 @@ class Local {
   #tellInfo(compileMs, loadMs) {
     const x = this.#x, i = this.#ints(x.web_info(), 12);
     this.info = {
-      version: this.#string(x.web_version()), kernels: this.#string(x.web_kernels()), bytes: this.#bytes,
+      version: this.#string(x.web_version()), kernels: this.#string(x.web_kernels()), arithmetic: this.#string(x.web_arithmetic()), bytes: this.#bytes,
       encoderLayers: i[0], decoderLayers: i[1], heads: i[2], width: i[3], sourceVocabulary: i[4], targetVocabulary: i[5],
       hasText: i[6] !== 0, ssruLayers: i[7],
       languages: Array.from({ length: i[8] }, (_, k) => this.#string(x.web_language(k))),
@@ -498,11 +498,11 @@ class Remote {
   #model;
   #closed = false;
 
-  static async load(bytes, { worker, transfer, wasm, simd }) {
+  static async load(bytes, { worker, transfer, wasm, simd, exact }) {
     const self = new Remote(), link = self.#link = Link.to(worker), model = self.#model = ++link.models;
     const buffer = bytes instanceof Uint8Array ? bytes.buffer : bytes;
     wasm = absolute(wasm);
-    self.info = await link.call(model, "load", [bytes, { wasm, simd }], {}, transfer ? [buffer] : []);
+    self.info = await link.call(model, "load", [bytes, { wasm, simd, exact }], {}, transfer ? [buffer] : []);
     return self;
   }
   #call(name, args, options = {}) {

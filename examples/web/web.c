@@ -127,14 +127,18 @@ EXPORT(const char *, web_status)(int32_t status) {
 
 /* Loads a model of size bytes at data, which must come from web_allocate. Packs the matrices in place, like
    tfm_model_load_file, because a second copy would double the memory. */
-EXPORT(int32_t, web_load)(void *data, size_t size) {
+EXPORT(int32_t, web_load)(void *data, size_t size, int32_t exact) {
+    tfm_model_options o;
     tfm__pool pool;
+    memset(&o, 0, sizeof o);
+    o.exact = exact;
     pool.allocator = counting, pool.blocks = NULL;
-    return failed(tfm__load_in_pool(&web.model, &pool, data, (int64_t)size, 1, NULL, &web.err));
+    return failed(tfm__load_in_pool(&web.model, &pool, data, (int64_t)size, 1, &o, &web.err));
 }
 
 EXPORT(const char *, web_version)(void) { return tfm_version(); }
-EXPORT(const char *, web_kernels)(void) { return tfm_cpu_string(); }
+EXPORT(const char *, web_kernels)(void) { return web.model->kernels->name; }
+EXPORT(const char *, web_arithmetic)(void) { return tfm_arithmetic_string(web.model); }
 EXPORT(const int32_t *, web_info)(void) {
     static int32_t info[12];
     const tfm_config *c = tfm_model_config(web.model);

@@ -29,6 +29,7 @@ wasi: | build
 CHROMIUM = chromium
 web-tools: $(CACHE)/web/bin/pytest
 	command -v $(CHROMIUM) > /dev/null || apt-get install -y chromium fonts-noto-cjk
+	command -v firefox-esr > /dev/null || apt-get install -y firefox-esr || echo "no firefox-esr: the test in Firefox is skipped"
 $(CACHE)/web/bin/pytest:
 	python3 -m venv $(CACHE)/web && $(CACHE)/web/bin/pip install -q 'playwright>=1.55' 'pytest>=8'
 ## make test-web       the page in Chromium (make web-tools installs it); pictures go to build/web-screenshots

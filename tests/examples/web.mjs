@@ -83,6 +83,18 @@ const demo = readFileSync("examples/translate/demo.txt", "utf8").trim().split("\
 await compare("zh-en", chinese, "examples/models/zh-en.safetensors", demo);
 chinese.close();
 
+// ---- exact: the bits of every machine ----
+
+const { checksums } = await import("./bits.mjs"), expected = readFileSync("tests/data/bits.txt", "utf8").split("\n");
+for (const language of ["de", "zh"])
+  for (const simd of [true, false]) {
+    const exact = await load(readFileSync(`examples/models/${language}-en.safetensors`), { exact: true, simd });
+    same(`exact: ${exact.info.kernels}`, "fused", exact.info.arithmetic);
+    for (const line of await checksums(exact, language, simd && !cheap ? 50 : 5)) check(`  ${line}`, expected.includes(line));
+    exact.close();
+  }
+same("without exact", ["separate", "fused"], [model.info.arithmetic, (await load(german, { simd: false })).info.arithmetic]);
+
 // ---- alone, in batches, in a Worker: the same ----
 
 const bits = (t) => JSON.stringify([t.text, t.hypotheses.map((h) => [h.text, h.score, h.ids, h.logProbabilities, [...(h.alignment ?? [])]]), t.sourcePieces]);
