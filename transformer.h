@@ -9039,14 +9039,17 @@ static void tfm__draft_begin(tfm_session *s, int32_t b) {
     sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->src.B);
 }
 
-/* Returns how many tokens of its draft a sentence verifies in this step. */
+/* Returns how many tokens of its draft a sentence verifies in this step: 0, 1, 3 or 7. With its last
+   token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one of 8. */
 static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
     int64_t n = s->decode.draft ? tfm__batch_row_length(s->decode.draft, b) : 0;
+    int32_t rows = TFM__DRAFT_ROWS;
     n = tfm__min(n - sentence->draft_at, sentence->cap - 1 - sentence->position);
     n = tfm__min(n, tfm__min(s->max_draft, TFM__DRAFT_ROWS / s->search.n_running - 1));
     n = tfm__min(n, tfm__min(sentence->block, sentence->credit));
-    return (int32_t)tfm__max(0, n);
+    while (rows > 1 && rows - 1 > n) rows /= 2;
+    return rows - 1;
 }
 
 /* Compares the token that a sentence chose with its draft. Returns 1 if the step computed the
@@ -14052,7 +14055,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Added
      - prompt in tfm_decode_options: ids that the decoder reads instead of the start token.
      - The same bits on every machine with a fused multiply-add: AVX2 and later, NEON, plain C. exact
-       in tfm_model_options gives them elsewhere, and tfm_arithmetic_string tells.
+       in tfm_model_options gives them elsewhere (exact in the page's module), and
+       tfm_arithmetic_string tells.
      - edit_logits in tfm_decode_options: a function of yours that edits logits before each choice.
      - alignment_heads in tfm_forward_options: cross-attention of these heads alone. transcribe --words
        uses it (large-v3: for 100 tokens 6 MB instead of 384). A list with a head twice is refused.
