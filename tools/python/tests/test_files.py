@@ -168,6 +168,13 @@ def test_fields_inside_fields(german):
     assert made.count("he house") == 2 and "Haus" not in made
 
 
+def test_links_on_signs_get_no_words(german):
+    pytest.importorskip("lxml")
+    link = '<w:hyperlink w:anchor="x"><w:r><w:t>\u00b6</w:t></w:r></w:hyperlink>'
+    file = File(word(f"<w:p><w:r><w:t>Guten Tag</w:t></w:r>{link}</w:p>"), "a.docx")
+    assert file.texts == ['Guten Tag<x id="0"/>'] and link in part(file.join(german.translate_document(file.texts, "html")))
+
+
 def test_comments_of_xml_divide_no_text():
     pytest.importorskip("lxml")
     for note in ("<!-- x -->", "<?x y?>"):

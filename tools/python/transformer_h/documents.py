@@ -178,7 +178,11 @@ class _Paragraph:
             shell.extend(copy.deepcopy(one) for one in child if one.tag in _FIRST)
             content = next((one for one in child if one.tag in _CONTENT), None)
             into = shell if content is None else etree.SubElement(shell, content.tag, content.attrib)
-            yield _Piece(element=shell, into=into, inside=self.grouped(self.pieces(child)))
+            inside = self.grouped(self.pieces(child))
+            if inside and all(one.text is not None and not re.search(r"\w", one.text) for one in inside):
+                yield _Piece(element=child, tag="x")  # a link on a sign, which belongs to no word
+            else:
+                yield _Piece(element=shell, into=into, inside=inside)
         else:
             yield _Piece(element=child, style=run, tag="br" if child.tag in _BREAK else "x")
 
