@@ -14093,6 +14093,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        docx, pptx, odt, odp, epub, and text files. Formats are placed by alignment.
      - server.py has DeepL's paths too, with glossaries: DeepL's client works with it. Two models make the
        way between languages that no model translates, and codes of languages match in any form.
+     - server.py translates documents: LibreTranslate's /translate_file and DeepL's /v2/document.
      - Python: translate and translate_document with second=MODEL run two models, one after the other.
      - server.py finds out which language a text is in, with pip install './tools/python[detect]'; in
        Python that is detect_language.
