@@ -35,7 +35,7 @@ from safetensors.torch import save_file
 import test_convert
 from file_model import Model, log_softmax
 from convert import pickles
-from test_convert import BF16, FORWARD, REAL, SHARED, TRANSLATE, convert
+from test_convert import BF16, FORWARD, REAL, ROOT, SHARED, TRANSLATE, convert
 from test_hostile_python import HostileCase
 
 REFERENCE, GOLDEN = SHARED / "reference", SHARED / "golden"
@@ -307,7 +307,7 @@ class Layouts(ConvertTest):
 
 class Errors(ConvertTest):
     def test_the_program(self):
-        command = [sys.executable, convert.__file__]
+        command = [sys.executable, str(ROOT / "tools" / "convert.py")]
         done = subprocess.run(command + ["--help"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0)
         self.assertIn("--dtype", done.stdout)
@@ -365,12 +365,13 @@ class Errors(ConvertTest):
                      "activation": "--set=activation=relu", "positions": "--set=positions=sinusoidal",
                      "embedding_scale": "--set=embedding_scale=1"}
         for key in questions:
-            reasons = self.refuse(state, *(one for name, one in questions.items() if name != key))
-            self.assertEqual(reasons.count("\n"), 1)
+            reasons, _, command = self.refuse(state, *(
+                one for name, one in questions.items() if name != key)).partition("\n")
+            self.assertIn("--heads ..." if key == "--heads N" else f"--set {key}=...", command)
             for other in questions:
                 self.assertEqual(f"{other if other[0] == '-' else '--set ' + other + '='}" in reasons,
                                  other == key, reasons)
-        self.assertEqual(self.refuse(state).count("--set"), 4)
+        self.assertEqual(self.refuse(state).splitlines()[0].count("--set"), 4)
         self.convert(state, *questions.values())
         self.assertEqual(self.done.stderr, "")
 
@@ -906,7 +907,7 @@ class HuggingFace(ConvertTest):
         return {**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"}, commit
 
     def run_program(self, environment, *arguments):
-        return subprocess.run([sys.executable, convert.__file__, *arguments], text=True,
+        return subprocess.run([sys.executable, str(ROOT / "tools" / "convert.py"), *arguments], text=True,
                               capture_output=True, env=environment, cwd=self.folder)
 
     def test_names_of_a_hub(self):
@@ -934,7 +935,7 @@ class HuggingFace(ConvertTest):
             done = self.run_program(environment, path, str(self.out))
             self.assertNotIn("hf download", done.stderr)
             self.assertIn("No such file", done.stderr)
-        self.assertIn("is a path", self.run_program(environment, str(folder), str(self.out),
+        self.assertIn("is not a name of the hub", self.run_program(environment, str(folder), str(self.out),
                                                     "--revision=v2").stderr)
 
     def test_where_it_comes_from(self):
