@@ -14228,6 +14228,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        The server has the same formats: format=html, which had status 400.
      - Python: translate_file(model, "brief.docx", "letter.docx"), and python -m transformer_h MODEL FILE:
        docx, pptx, odt, odp, epub, and text files. Formats are placed by alignment.
+     - translate --html also translates alt, aria-label, placeholder, title and the description in meta.
+       --lang CODE is for the html element's lang; in Python lang=, and in the server the target.
      - server.py has DeepL's paths too, with glossaries: DeepL's client works with it. Two models make the
        way between languages that no model translates, and codes of languages match in any form.
      - server.py translates documents: LibreTranslate's /translate_file and DeepL's /v2/document.

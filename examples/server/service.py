@@ -231,7 +231,7 @@ class Server:
 
         def joined(results):
             found = iter(results)
-            return [one.join([next(found) for _ in one.sentences]) for one in documents]
+            return [one.join([next(found) for _ in one.sentences], target) for one in documents]
 
         for step in before:  # through another language: the bytes of translate with two models
             sentences = await run(step, sentences)

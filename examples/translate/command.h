@@ -31,7 +31,8 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 
 /* The options of the command line; 0 or NULL for those that were not given. */
 static struct {
-    const char *model, *from, *via, *to, *prefix, *drafts, *score, *attention, *output, *terms;
+    const char *model, *from, *via, *to, *prefix, *drafts, *score, *attention, *output, *terms,
+        *lang;
     option_rest files;
     int document, tokens, align, per_token, sample, map, exact;
     int scores; /* 1: the score of each translation; 2: also of each token */
@@ -86,7 +87,8 @@ enum {
     NOT_PROTECT = 1024,
     NOT_MARKUP = 2048,
     OF_WRAPPED = 4096,
-    NOT_PROGRESS = 8192
+    NOT_PROGRESS = 8192,
+    OF_HTML = 16384
 };
 
 static option table[] = {
@@ -111,7 +113,11 @@ static option table[] = {
      NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is an HTML or XML document: translate its text by sentences.\n"
      "Tags keep their words. Block tags end sentences. Code and elements\n"
-     "with translate=\"no\" are copied"},
+     "with translate=\"no\" are copied. alt, aria-label, placeholder, title\n"
+     "and the description in meta are translated, too"},
+    {"--lang", "CODE", OPTION_PATH, &opt.lang, 0, 0, OF_HTML,
+     "with --html: the language that the html element's lang attribute gets\n"
+     "(default: that of --to; without --to the attribute stays)"},
     {"--markdown", NULL, OPTION_FLAG, &opt.markdown, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is Markdown: translate it as --html does. Wrapped paragraphs\n"
@@ -296,7 +302,7 @@ static void check_together(void) {
                  {NOT_SECOND, OF_SECOND, opt.second != NULL, "a second model"},
                  {NOT_PROTECT, 0, opt.protect, "--protect"},
                  {NOT_PROTECT, 0, opt.terms != NULL, "--terms"},
-                 {NOT_MARKUP, 0, opt.html, "--html"},
+                 {NOT_MARKUP, OF_HTML, opt.html, "--html"},
                  {NOT_MARKUP, 0, opt.srt, "--srt"},
                  {NOT_MARKUP, 0, opt.markdown, "--markdown"},
                  {NOT_MARKUP, 0, opt.wrapped, "--wrapped"},

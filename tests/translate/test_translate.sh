@@ -393,6 +393,11 @@ if [ -f $de ]; then
     cp $dir/out $dir/two
     check "  one by one, and in threads" "1  1 " "$(run $de --html --batch 1 < $dir/in) $(cmp $dir/two $dir/out 2>&1) $(run $de --html --threads 2 --batch 3 < $dir/in) $(cmp $dir/two $dir/out 2>&1)"
     check "  nothing" "0 0" "$(run $de --html < /dev/null) $(wc -c < $dir/out | tr -d ' ')"
+    printf '<html lang="de"><img alt="Er ist alt.">' > $dir/page
+    check "  attributes" '0 <html lang="de"><img alt="He'\''s old.">' "$(run $de --html < $dir/page) $(cat $dir/out)"
+    check "  --lang" '0 <html lang="zh-Hans"><img alt="He'\''s old.">' "$(run $de --html --lang zh-Hans < $dir/page) $(cat $dir/out)"
+    check "  --lang that is no code" "2 translate: --lang z: no code, such as en or zh-Hans" "$(run $de --html --lang z < $dir/page) $(cat $dir/err)"
+    check "  --lang alone" "2 translate: --lang needs --html" "$(run $de --lang en < $dir/page) $(cat $dir/err)"
     awk '{ n = split($0, w, " "); printf "%d\n00:%02d:00,000 --> 00:%02d:30,000\n", NR, NR, NR; for (i = 1; i <= n; i++) printf "%s%s", w[i], (i == 4 && n > 5 ? "\n\n" NR "b\n00:" NR ":40,000 --> 00:" NR ":50,000\n" : i == 7 && n > 8 ? "\n" : " "); printf "\n\n" }' examples/translate/demo-de.txt | sed 's/^- //' > $dir/in
     check "--srt: numbers and times stay, sentences over cues are whole" "0  " "$(run $de --srt < $dir/in) $(for file in in out; do grep -e '-->' -e '^[0-9b]*$' $dir/$file > $dir/tags-$file; done; cmp $dir/tags-in $dir/tags-out 2>&1) $(grep -v -e '-->' -e '^[0-9]*b*$' $dir/out | tr -s ' \n' '  ' | sed 's/ *$//' > $dir/two; tr -s '\n' ' ' < $dir/expected | sed 's/ *$//' | cmp - $dir/two 2>&1)"
     check "  with --html" "2 translate: --html and --srt do not go together" "$(run $de --srt --html < $dir/in) $(cat $dir/err)"

@@ -10,7 +10,8 @@
 
    or call markup_translate with a function that translates all sentences. For any document and any
    translation:
-    - every tag is written once, with the same bytes, and a well-formed document stays well-formed;
+    - every tag is written once, with the same bytes except in attributes that are translated, and a
+      well-formed document stays well-formed;
     - all text outside the sentences is copied;
     - a sentence that could not be translated is copied;
     - time is linear in the size of the document.
@@ -18,9 +19,12 @@
    A tag inside a sentence follows its words. An element covers the run of translated words with the
    most words aligned to its own and the fewest others. An empty element is placed where it crosses
    the fewest alignments. Neighbouring elements may change places, but elements never cross. Block
-   tags end sentences and never move. A tag without a partner is malformed and does the same. Code
-   and elements with translate="no" are copied, and so are entities that are not in the table below.
-   Other entities are read as letters; they are written as UTF-8, except & < >.
+   tags end sentences and never move. A tag without a partner is malformed and does the same. The
+   attributes alt, aria-label, placeholder and title, and content of <meta name="description">, are
+   translated, too; their sentences come before the paragraph that contains the tag. The lang of the
+   html element becomes m.lang. Code and elements with translate="no" are copied, and so are entities
+   that are not in the table below. Other entities are read as letters; they are written as UTF-8,
+   except & < >.
 
    Markdown is read and written by markdown.h. A paragraph of several lines is wrapped again, at the
    document's width, and a word that would begin a block is never put at the begin of a line.
@@ -42,6 +46,7 @@ static void markup_free(markup *m) {
     buffer_free(&m->plain), buffer_free(&m->places), buffer_free(&m->woven);
     free(m->items), free(m->sentences), free(m->words), free(m->nodes);
     free(m->blocks), free(m->breaks), markdown_free(m->md);
+    buffer_free(&m->values), free(m->made);
     memset(m, 0, sizeof *m);
 }
 
@@ -62,7 +67,9 @@ static void markup_take(markup *m, markup_sentence *s, size_t first) {
     const markup_place *places = markup_places(m);
     if (before && m->plain.data[before - 1] == ' ') before--;
     if (m->plain.data[behind] == ' ') behind++;
-    while (first < m->n_items && m->items[first].at <= s->begin) first++;
+    for (; first < m->n_items && m->items[first].at <= s->begin; first++)
+        if (m->items[first].kind == MARKUP_BLOCK && m->form == MARKUP_HTML)
+            s->quote = m->items[first].c;
     for (s->first = s->last = first; s->last < m->n_items && m->items[s->last].at < end;) s->last++;
     inner_first = s->first, inner_last = s->last;
     s->from = places[s->begin].begin, s->to = places[end - 1].end;
@@ -75,7 +82,7 @@ static void markup_take(markup *m, markup_sentence *s, size_t first) {
             markup_near(m, s->last, match))
             s->last = match + 1, s->to = m->items[match].end;
     }
-    m->at = s->to;
+    if (!s->quote) m->at = s->to;
 }
 
 /* Reads a document, which must stay in memory, and finds its sentences. Returns 0 if there is no
@@ -86,7 +93,7 @@ static int markup_read(markup *m, markup_form form, const char *text, size_t siz
     void *grown;
     uint32_t c;
     m->form = form, m->text = text, m->size = size;
-    m->n_items = m->n_sentences = m->next = m->at = 0, m->broken = 0;
+    m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
     m->plain.size = m->places.size = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
     else if (form == MARKUP_SRT) markup_scan_srt(m);
@@ -113,6 +120,7 @@ static int markup_read(markup *m, markup_form form, const char *text, size_t siz
     }
     for (i = 0; i < m->n_sentences && !m->broken; i++) {
         markup_sentence *s = &m->sentences[i];
+        s->quote = (char)(i ? s[-1].quote : 0); /* until an item says otherwise */
         markup_take(m, s, first);
         first = s->last;
     }
@@ -358,6 +366,23 @@ static void markup_encode(const markup *m, const char *text, size_t from, size_t
     buffer_append(out, text + from, to - from);
 }
 
+/* Appends a part of the document, with the translations that its attributes have. */
+static void markup_source(const markup *m, size_t begin, size_t end, buffer *out) {
+    size_t low = 0, high = m->n_made, middle;
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (m->made[middle].from < begin) low = middle + 1;
+        else high = middle;
+    }
+    for (; low < m->n_made && m->made[low].to <= end; low++) {
+        const markup_value *v = &m->made[low];
+        buffer_append(out, m->text + begin, v->from - begin);
+        buffer_append(out, m->values.data + v->at, v->size);
+        begin = v->to;
+    }
+    buffer_append(out, m->text + begin, end - begin);
+}
+
 /* Appends a part of the document, with spaces for the ends of lines. */
 static void markup_copy_part(const markup *m, size_t begin, size_t end, buffer *out) {
     size_t i = markup_break_at(m, begin);
@@ -367,7 +392,7 @@ static void markup_copy_part(const markup *m, size_t begin, size_t end, buffer *
         buffer_append(out, m->text + begin, stop - begin), buffer_append(out, " ", 1);
         begin = m->breaks[i].end;
     }
-    if (begin < end) buffer_append(out, m->text + begin, end - begin);
+    if (begin < end) markup_source(m, begin, end, out);
 }
 
 /* Replaces \r by a space in what was appended since `from`. In a block of lines \r means a hard
@@ -472,11 +497,47 @@ static void markup_weave(markup *m, const markup_translation *t, size_t n, buffe
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
+/* Adds the text of m->values from byte `at` on, which replaces bytes from to to - 1 of the document. */
+static void markup_add_made(markup *m, size_t from, size_t to, size_t at) {
+    void *grown = m->made;
+    size_t i = m->n_made;
+    (void)markup_reserve(m, &grown, &m->room_made, i + 1, sizeof *m->made);
+    m->made = (markup_value *)grown;
+    m->broken |= m->values.broken;
+    if (m->broken) return;
+    for (m->n_made++; i > 0 && m->made[i - 1].from > from; i--) m->made[i] = m->made[i - 1];
+    m->made[i].from = from, m->made[i].to = to;
+    m->made[i].at = at, m->made[i].size = m->values.size - at;
+}
+
+/* Returns whether a text has the form of a language's code in HTML: letters, then letters or digits with
+   "-" before them, as in de and zh-Hans. "_", which models have, also counts as "-". */
+static int markup_is_language(const char *text) {
+    size_t i, n = 0, least = 2; /* letters of the first part; 1 of others */
+    for (i = 0; text[i] && i < 36; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (protect_in("-_", c)) {
+            if (n < least) return 0;
+            n = 0, least = 1;
+        } else if (++n > 8 || !(protect_is_letter(c) || (least == 1 && protect_is_digit(c))))
+            return 0;
+    }
+    return n >= least && !text[i];
+}
+
 /* Prepares to write the document from its beginning. */
 static void markup_begin(markup *m) {
     const char *first = m->size ? (const char *)memchr(m->text, '\n', m->size) : NULL;
-    m->next = m->at = m->block = m->hard = 0, m->in_block = 0;
+    size_t i;
+    m->next = m->at = m->block = m->hard = m->n_made = m->values.size = 0, m->in_block = 0;
     m->newline = first && first > m->text && first[-1] == '\r' ? "\r\n" : "\n";
+    for (i = 0; m->lang && markup_is_language(m->lang) && i < m->n_langs; i++) {
+        size_t at = m->values.size, k;
+        buffer_append(&m->values, m->lang, strlen(m->lang));
+        for (k = at; k < m->values.size; k++)
+            if (m->values.data[k] == '_') m->values.data[k] = '-';
+        markup_add_made(m, m->langs[i].from, m->langs[i].to, at);
+    }
 }
 
 /* Appends the current block's source up to byte `to` to m->woven: "\n" is a space where a line may
@@ -595,7 +656,28 @@ static void markup_come(markup *m, const markup_sentence *s, buffer *out) {
         m->first_hard = m->hard;
     }
     if (m->n_blocks) markup_keep(m, s->from);
-    else buffer_append(out, m->text + m->at, s->from - m->at);
+    else markup_source(m, m->at, s->from, out);
+}
+
+/* Keeps a sentence's translation in an attribute, which was appended to m->values from byte `at` on.
+   Characters that would end the value become references. */
+static void markup_keep_value(markup *m, const markup_sentence *s, size_t at) {
+    size_t i, from = at;
+    buffer whole;
+    memset(&whole, 0, sizeof whole);
+    for (i = at; i < m->values.size; i++) {
+        unsigned char c = (unsigned char)m->values.data[i];
+        if (s->quote == ' ' ? !protect_in(" \t\n\r\f\"'`=/", c) : c != (unsigned char)s->quote) continue;
+        buffer_append(&whole, m->values.data + from, i - from);
+        buffer_format(&whole, c == '"' ? "&quot;" : "&#%d;", (int)c);
+        from = i + 1;
+    }
+    buffer_append(&whole, m->values.data + from, m->values.size - from);
+    m->values.size = at;
+    buffer_append(&m->values, whole.data, whole.size);
+    m->broken |= whole.broken;
+    buffer_free(&whole);
+    markup_add_made(m, s->from, s->to, at);
 }
 
 /* Appends the document up to the end of the next sentence, which is translated by t. A block is
@@ -603,8 +685,9 @@ static void markup_come(markup *m, const markup_sentence *s, buffer *out) {
 static int markup_put(markup *m, const markup_translation *t, buffer *out) {
     const markup_sentence *s = &m->sentences[m->next++];
     size_t i, n = t->text ? markup_words(m, t) : 0, nodes = 0, before;
-    buffer *to = m->n_blocks ? &m->woven : out;
-    markup_come(m, s, out);
+    buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
+    if (!s->quote) markup_come(m, s, out);
+    else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
     before = to->size;
     if (n && !m->broken) nodes = markup_place_items(m, t, s, n);
     m->owes = 0, m->has_brackets = m->md && m->md->labels.size;
@@ -623,9 +706,13 @@ static int markup_put(markup *m, const markup_translation *t, buffer *out) {
     if (nodes && m->n_blocks && !m->woven.broken && !m->broken &&
         m->blocks[m->block].form == MARKUP_MARKDOWN && !markdown_is_same(m, s->from, s->to, before))
         nodes = 0, m->woven.size = before;
+    if (s->quote) {
+        if (nodes) markup_keep_value(m, s, before);
+        return !m->broken;
+    }
     m->is_made |= nodes > 0, m->at = s->from;
     if (!nodes && m->n_blocks) markup_keep(m, s->to);
-    else if (!nodes) buffer_append(out, m->text + s->from, s->to - s->from);
+    else if (!nodes) markup_source(m, s->from, s->to, out);
     m->at = s->to;
     return !m->broken && !m->woven.broken && !out->broken;
 }
@@ -633,7 +720,7 @@ static int markup_put(markup *m, const markup_translation *t, buffer *out) {
 /* Appends the rest of the document after its last sentence. Returns 0 if there is no memory. */
 static int markup_end(markup *m, buffer *out) {
     markup_finish(m, out);
-    buffer_append(out, m->text + m->at, m->size - m->at);
+    markup_source(m, m->at, m->size, out);
     return !m->broken && !out->broken;
 }
 

@@ -41,7 +41,7 @@ typedef struct markup_item {
     size_t match;                   /* for OPEN and CLOSE: the partner's index */
     int space_before, space_behind; /* whether the document has a space there */
     int is_line;                    /* for CUT: it is between two lines or cues */
-    char c;                         /* for Markdown: its delimiter */
+    char c; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
     size_t label, n_label; /* for [text] links: the text, which is the label, in the document */
 } markup_item;
 
@@ -51,7 +51,15 @@ typedef struct markup_sentence {
     size_t begin;       /* its position in the plain text */
     size_t first, last; /* its items are first to last - 1 */
     size_t from, to;    /* its bytes in the document, with its items */
+    char quote; /* 0, or it is in an attribute's value: the quote around the value, or a space */
 } markup_sentence;
+
+/* The translation of a sentence in an attribute's value, which replaces bytes from to to - 1 wherever
+   the tag is written. */
+typedef struct markup_value {
+    size_t from, to;
+    size_t at, size; /* in the buffer values */
+} markup_value;
 
 typedef struct markup_place {
     size_t begin, end; /* the bytes of the document that a byte of the plain text comes from */
@@ -104,12 +112,16 @@ typedef struct markup {
     markup_node *nodes;
     markup_block *blocks;
     markup_break *breaks;
+    markup_value *made;
     struct markdown *md;
     size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
-    size_t n_blocks, room_blocks, n_breaks, room_breaks;
+    size_t n_blocks, room_blocks, n_breaks, room_breaks, n_made, room_made;
     /* options, set before markup_read */
     int protects; /* copy all that protect.h protects; 0: only placeholders */
     size_t wrap;  /* width of wrapped lines; 0: the document's */
+    const char *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
+    markup_value langs[2]; /* where lang and xml:lang of the html element are */
+    size_t n_langs;
     /* writing */
     size_t next;         /* the next sentence */
     size_t at;           /* the document is written up to this byte */
@@ -120,6 +132,7 @@ typedef struct markup {
     size_t first_hard;   /* item of its first hard break */
     int in_block;        /* the current block is begun */
     int is_made;         /* a sentence of the current block was translated */
+    buffer values;       /* translations in attributes, which are not written yet */
     buffer woven;        /* the current block's new text, not wrapped yet */
     int owes;            /* a space must be written before the next letter */
     int has_brackets;    /* brackets mean something in the current sentence */
@@ -298,6 +311,8 @@ static const char markup_inline[] =
 static const char markup_void[] =
     " area base basefont bgsound br col command embed frame hr img input keygen link meta param"
     " source track wbr ";
+/* Attributes with text for readers. */
+static const char markup_texts[] = " alt aria-label placeholder title ";
 /* Elements that are copied. Those of markup_raw end only at their closing tag, whatever they
    contain. */
 static const char markup_raw[] = " script style textarea xmp ";
@@ -307,48 +322,82 @@ static const char markup_copied_blocks[] = " pre template ";
 typedef struct markup_tag {
     char name[MARKUP_NAME]; /* in small letters; a longer name is cut off */
     size_t n, begin, end, match;
+    size_t attributes;     /* where its attributes begin; 0: it has none */
     int is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
-    int copied;            /* the element is copied */
+    int copied;            /* the element is copied: 1 by an attribute, 2 by its name, 3 by both */
+    int is_description;    /* it has name="description" */
     int is_opaque;         /* not an element: 1 may be in a sentence (comment), 2 ends it */
 } markup_tag;
 
-/* Reads the tag that begins at `begin` with "<" and a name. Returns its end, or 0 if the document
-   ends before. A quote counts as one only after "=". */
-static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
+typedef struct markup_attribute {
+    char name[MARKUP_NAME]; /* in small letters; a longer name is cut off */
+    size_t n, value, end;
+    char quote; /* around the value; a space if there is none */
+} markup_attribute;
+
+static char markup_small(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
+
+/* Returns whether bytes of the document are a word in small letters, in either case. */
+static int markup_is(const markup *m, size_t begin, size_t end, const char *word) {
+    while (begin < end && *word && markup_small(m->text[begin]) == *word) begin++, word++;
+    return begin == end && !*word;
+}
+
+/* Reads the next attribute with a value of a tag, from *at on. Returns 0 at the tag's end, which is
+   *at, or at the end of the document. A quote counts as one only after "=". */
+static int markup_next_attribute(const markup *m, size_t *from, markup_attribute *a) {
     const char *text = m->text;
-    size_t at = begin + 1, name, n, value, end;
-    tag->begin = begin, tag->n = 0;
-    tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = 0;
-    for (at += (size_t)tag->is_close; at < m->size && !markup_is_space(text[at]); at++) {
-        if (text[at] == '>' || (text[at] == '/' && at + 1 < m->size && text[at + 1] == '>')) break;
-        if (tag->n + 1 >= MARKUP_NAME) continue;
-        tag->name[tag->n++] = (char)(text[at] >= 'A' && text[at] <= 'Z' ? text[at] + 32 : text[at]);
-    }
-    tag->name[tag->n] = 0;
+    size_t at = *from;
     while (at < m->size && text[at] != '>') {
-        char quote;
         if (markup_is_space(text[at]) || text[at] == '/') {
             at++;
             continue;
         }
-        for (name = at; at < m->size && (at == name || !strchr("=>/", text[at]) || !text[at]) &&
-                        !markup_is_space(text[at]);)
-            at++;
-        for (n = at - name; at < m->size && markup_is_space(text[at]);) at++;
+        for (a->n = 0; at < m->size && (!a->n || !strchr("=>/", text[at]) || !text[at]) &&
+                       !markup_is_space(text[at]);
+             at++) {
+            if (a->n < MARKUP_NAME - 1) a->name[a->n] = markup_small(text[at]);
+            a->n++;
+        }
+        a->name[a->n < MARKUP_NAME ? a->n : MARKUP_NAME - 1] = 0;
+        while (at < m->size && markup_is_space(text[at])) at++;
         if (at >= m->size || text[at] != '=') continue;
         for (at++; at < m->size && markup_is_space(text[at]);) at++;
-        quote = at < m->size && (text[at] == '"' || text[at] == '\'') ? text[at] : 0;
-        at += quote != 0;
-        for (value = at; at < m->size && (quote ? text[at] != quote
-                                                : text[at] != '>' && !markup_is_space(text[at]));)
+        a->quote = at < m->size && (text[at] == '"' || text[at] == '\'') ? text[at] : ' ';
+        a->value = at += a->quote != ' ';
+        while (at < m->size && (a->quote != ' ' ? text[at] != a->quote
+                                                : text[at] != '>' && !markup_is_space(text[at])))
             at++;
-        end = at;
-        if (n == 9 && memcmp(text + name, "translate", 9) == 0)
-            tag->copied |= end - value == 2 && memcmp(text + value, "no", 2) == 0;
-        if (n == 5 && memcmp(text + name, "class", 5) == 0)
-            for (; value + 11 <= end; value++)
-                tag->copied |= memcmp(text + value, "notranslate", 11) == 0;
-        at += quote && at < m->size;
+        a->end = at;
+        *from = at + (a->quote != ' ' && at < m->size);
+        return 1;
+    }
+    *from = at;
+    return 0;
+}
+
+/* Reads the tag that begins at `begin` with "<" and a name. Returns its end, or 0 if the document
+   ends before. */
+static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
+    const char *text = m->text;
+    markup_attribute a;
+    size_t at = begin + 1, i;
+    tag->begin = begin, tag->n = 0;
+    tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = tag->is_description = 0;
+    for (at += (size_t)tag->is_close; at < m->size && !markup_is_space(text[at]); at++) {
+        if (text[at] == '>' || (text[at] == '/' && at + 1 < m->size && text[at + 1] == '>')) break;
+        if (tag->n + 1 >= MARKUP_NAME) continue;
+        tag->name[tag->n++] = markup_small(text[at]);
+    }
+    tag->name[tag->n] = 0;
+    tag->attributes = at;
+    while (markup_next_attribute(m, &at, &a)) {
+        if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no")) tag->copied |= 1;
+        if (strcmp(a.name, "name") == 0)
+            tag->is_description |= markup_is(m, a.value, a.end, "description");
+        if (strcmp(a.name, "class") == 0)
+            for (i = a.value; i + 11 <= a.end; i++)
+                tag->copied |= memcmp(text + i, "notranslate", 11) == 0;
     }
     if (at >= m->size) return 0;
     tag->end = at + 1;
@@ -357,7 +406,7 @@ static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
     if (tag->is_open && (sentence_in_table(markup_raw, tag->name, tag->n) ||
                          sentence_in_table(markup_copied, tag->name, tag->n) ||
                          sentence_in_table(markup_copied_blocks, tag->name, tag->n)))
-        tag->copied = 1;
+        tag->copied |= 2;
     return tag->end;
 }
 
@@ -367,9 +416,7 @@ static size_t markup_find(const markup *m, size_t at, const char *what) {
     size_t n = strlen(what), i;
     for (; at + n <= m->size; at++) {
         for (i = 0; i < n; i++)
-            if ((m->text[at + i] >= 'A' && m->text[at + i] <= 'Z' ? m->text[at + i] + 32
-                                                                  : m->text[at + i]) != what[i])
-                break;
+            if (markup_small(m->text[at + i]) != what[i]) break;
         if (i == n) return at;
     }
     return m->size;
@@ -393,7 +440,7 @@ static size_t markup_tag_at(const markup *m, size_t at, markup_tag *tag) {
         }
     if (!protect_is_letter((unsigned char)text[text[1] == '/' && left > 2 ? 2 : 1])) return 0;
     if (markup_read_tag(m, at, tag)) return tag->end;
-    tag->is_opaque = 2, tag->is_open = tag->is_close = 0;
+    tag->is_opaque = 2, tag->is_open = tag->is_close = 0, tag->attributes = 0;
     return tag->end = m->size;
 }
 
@@ -458,27 +505,81 @@ static int markup_join(markup *m, size_t first, size_t end) {
     return 1;
 }
 
+/* Returns what tag i is in a document. *last is the last tag that belongs to it: if the element is copied,
+   its closing tag. */
+static markup_kind markup_kind_of(const markup_tag *tags, size_t i, size_t *last) {
+    const markup_tag *tag = &tags[i];
+    int is_inline = sentence_in_table(markup_inline, tag->name, tag->n);
+    int is_matched = tag->match != i;
+    *last = i;
+    if (tag->is_open && tag->copied && is_matched) {
+        *last = tag->match;
+        return is_inline || sentence_in_table(markup_copied, tag->name, tag->n) ? MARKUP_COPY
+                                                                                : MARKUP_BLOCK;
+    }
+    if (tag->is_opaque == 1 || (is_inline && !tag->is_open && !tag->is_close)) return MARKUP_POINT;
+    if (is_inline && is_matched) return tag->is_open ? MARKUP_OPEN : MARKUP_CLOSE;
+    return MARKUP_BLOCK;
+}
+
+/* Adds the text in a tag's attributes to the plain text, each value as a block. A value without quotes
+   must have no character that needs them. Returns whether there is any. */
+static int markup_add_values(markup *m, const markup_tag *tag) {
+    size_t at = tag->attributes, i;
+    int any = 0;
+    markup_attribute a;
+    int is_field = tag->copied == 2 && strcmp(tag->name, "textarea") == 0;
+    if (!at || tag->is_close || m->form != MARKUP_HTML || (tag->copied && !is_field)) return 0;
+    while (!m->broken && markup_next_attribute(m, &at, &a)) {
+        markup_item *item;
+        int has_text = 0, is_safe = 1;
+        if (strcmp(tag->name, "html") == 0 && m->n_langs < 2 &&
+            (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
+            m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
+        if (a.n >= MARKUP_NAME ||
+            !(sentence_in_table(markup_texts, a.name, a.n) ||
+              (tag->is_description && strcmp(a.name, "content") == 0 && strcmp(tag->name, "meta") == 0)))
+            continue;
+        for (i = a.value; i < a.end; i++) {
+            unsigned char c = (unsigned char)m->text[i];
+            has_text |= c >= 0x80 || protect_is_letter(c);
+            is_safe &= a.quote != ' ' || !protect_in("\"'`=<", c);
+        }
+        if (!has_text || !is_safe) continue;
+        item = markup_add(m, MARKUP_BLOCK, a.value, a.value);
+        if (item) item->c = a.quote, any = 1, markup_add_text(m, a.value, a.end);
+    }
+    return any;
+}
+
+/* Adds the attributes of the tags from `from` to the next one that is a block, and of the block that
+   ends before tag `from`, if it is not NULL. Tags inside a sentence move with its words, so the
+   translations of their attributes are needed before the sentence is written. */
+static void markup_add_ahead(markup *m, const markup_tag *block, const markup_tag *tags, size_t from,
+                             size_t n) {
+    size_t i, last, at = block ? block->end : 0;
+    markup_kind kind = MARKUP_POINT;
+    int any = block ? markup_add_values(m, block) : 0;
+    for (i = from; i < n && !m->broken; i = last + 1) {
+        kind = markup_kind_of(tags, i, &last);
+        if (kind == MARKUP_BLOCK) break;
+        if (kind != MARKUP_COPY) any |= markup_add_values(m, &tags[i]);
+    }
+    if (any && !m->broken) (void)markup_add(m, MARKUP_BLOCK, at, at);
+}
+
 /* Reads bytes at to end of the document as HTML or XML: adds their items and plain text. */
 static void markup_scan_html(markup *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
     markup_tag *tags;
     m->size = end;
     tags = markup_tags(m, at, &n);
+    markup_add_ahead(m, NULL, tags, 0, n);
     for (i = 0; i < n && !m->broken; i = last + 1) {
         const markup_tag *tag = &tags[i];
-        int is_inline = sentence_in_table(markup_inline, tag->name, tag->n);
-        int is_matched = tag->match != i;
-        markup_kind kind = MARKUP_BLOCK;
+        markup_kind kind = markup_kind_of(tags, i, &last);
         markup_item *item;
-        last = i;
         markup_add_text(m, at, tag->begin);
-        if (tag->is_open && tag->copied && is_matched) {
-            last = tag->match;
-            if (is_inline || sentence_in_table(markup_copied, tag->name, tag->n))
-                kind = MARKUP_COPY;
-        } else if (tag->is_opaque == 1 || (is_inline && !tag->is_open && !tag->is_close))
-            kind = MARKUP_POINT;
-        else if (is_inline && is_matched) kind = tag->is_open ? MARKUP_OPEN : MARKUP_CLOSE;
         at = tags[last].end;
         if (kind == MARKUP_CLOSE && markup_join(m, tags[tag->match].n, at)) continue;
         item = markup_add(m, kind, tag->begin, at);
@@ -486,6 +587,7 @@ static void markup_scan_html(markup *m, size_t at, size_t end) {
         tags[i].n = m->n_items - 1; /* from here on n is the tag's item, which its partner needs */
         if (kind == MARKUP_CLOSE)
             item->match = tags[tag->match].n, m->items[item->match].match = m->n_items - 1;
+        if (kind == MARKUP_BLOCK) markup_add_ahead(m, tag, tags, last + 1, n);
     }
     if (!m->broken) markup_add_text(m, at, m->size);
     m->size = size;

@@ -112,7 +112,7 @@ def test_bad_terms(tmp_path, given, message):
 
 
 MARKED = {
-    "html": ["<p>Ich habe <i>gestern ein rotes Buch</i> gekauft.</p>\n<p title=x>Der <b>Hund & die Katze</b>.",
+    "html": ["<html lang='de'><meta name=description content='Ein Hund.'><p>Ich habe <i>gestern ein rotes Buch</i> gekauft.</p>\n<p title=x>Der <b>Hund & die Katze</b>.",
              "<ul><li>Guten Tag<li>Es <a href='?a&b'>regnet</a></ul>", "a < b & <3", "", "<br>", "Der Hund bellt."],
     "markdown": ["# Der *Hund*\n\nIch habe [ein Buch](http://a.b) gekauft, `x` und\nein **Haus**."],
     "srt": ["1\n00:00:01,000 --> 00:00:02,000\n<i>Ich habe ein\nBuch</i> gekauft.\n"],
@@ -125,8 +125,9 @@ def command_line(document, *options):
 
 
 def test_formats_are_the_command_lines(both, tmp_path):
-    expected = {kind: [command_line(one, f"--{kind}") for one in documents] for kind, documents in MARKED.items()}
-    assert "<i>a red book yesterday</i>" in expected["html"][0]
+    more = {"html": ("--lang", "en")}
+    expected = {kind: [command_line(one, f"--{kind}", *more.get(kind, ())) for one in documents] for kind, documents in MARKED.items()}
+    assert "<i>a red book yesterday</i>" in expected["html"][0] and "<html lang='en'>" in expected["html"][0]
     found, crew = [], []
     for kind, documents in [*MARKED.items(), ("text", LINES)] * 4:  # at the same time
         expected["text"] = translated(LINES)
@@ -148,7 +149,8 @@ def test_formats_are_the_command_lines(both, tmp_path):
     terms.write_text("Hund\thound & <co>\n", encoding="utf-8")
     with server("--terms", f"de:en={terms}", "--beam", 2) as (_, port):
         got = translate(port, MARKED["html"], format="html", alternatives=1)
-        assert got["translatedText"] == [command_line(one, "--html", "--terms", terms, "--beam", 2) for one in MARKED["html"]]
+        assert got["translatedText"] == [command_line(one, "--html", "--lang", "en", "--terms", terms, "--beam", 2)
+                                         for one in MARKED["html"]]
         assert "hound &amp; &lt;co&gt;" in got["translatedText"][0] and "hound &amp;" in got["alternatives"][5][0].lower()
 
 

@@ -49,7 +49,7 @@ def html(rng):
     for _ in range(rng.randint(1, 6)):
         words = marked(rng, ["<b>", "<a href='x?a=1&amp;b'>", "<i class=c>", "<u", "&auml;<q>"],
                        ["</b>", "</a>", "</i>", ">", "</q>"],
-                       ["<br>", "<img alt='Ja'>", "<!-- > -->", "<code>if</code>", "{name}", "&nbsp;", "&", "<", "</p>", "</b>",
+                       ["<br>", "<img alt='Ja, der Zug.'>", "<input placeholder=Zug>", "<wbr title=\"Das 'Fenster'. Ja.\">", "<!-- > -->", "<code>if</code>", "{name}", "&nbsp;", "&", "<", "</p>", "</b>",
                         "<script>a<b</script>", "<span translate=no>Nein</span>"])
         name = rng.choice(("p", "li", "td", "h1", "span"))
         text += f"<{name}>{' '.join(words)}</{name}>\n"
@@ -161,6 +161,18 @@ def test_any_tokens_are_safe():
             for _ in range(3 * rng.randint(0, 9)))[:9 * 3 * ffi.sizeof("size_t")]) for _ in page.sentences]
         text = page.join(made)
         assert all(text.count(tag) == 1 for tag in ("<b>", "</b>", "<i>", "</i>", "<br>", "<u>", "</u>", "<p>", "</p>"))
+
+
+def test_language_of_the_html_element(german):
+    page = "<html lang=de xml:lang='de'><p lang=de title='Der Zug ist da.'>Guten Tag."
+    made = german.translate_document(page, "html", lang="en")
+    assert made == command_line(page, "--html", "--lang", "en") and made.startswith("<html lang=en xml:lang='en'><p lang=de")
+    assert german.translate_document(page, "html") == command_line(page, "--html")
+    for code in ("", "e", "a\"b", "x" * 99, "ä"):  # are no codes
+        assert german.translate_document(page, "html", lang=code) == command_line(page, "--html")
+    assert "lang=eng-Latn" in german.translate_document(page, "html", lang="eng_Latn")
+    with pytest.raises(TypeError, match="lang is int, expected str"):
+        german.translate_document(page, "html", lang=3)
 
 
 def test_many_threads_join_one_document(german):

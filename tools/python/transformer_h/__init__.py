@@ -176,9 +176,11 @@ class Document:
             return f"sentence {index + 1}"
         return f"line {[number for number, line in enumerate(self._lines, 1) for _ in line][index]}"
 
-    def join(self, translations: Iterable[str | Error | None]) -> str:
+    def join(self, translations: Iterable[str | Error | None], lang: str | None = None) -> str:
         """Returns the document with a translation in the place of each sentence. An Error or None copies the sentence.
-        Where tags belong is known for translations that are Aligned; around others they stand at the ends."""
+        Where tags belong is known for translations that are Aligned; around others they stand at the ends. lang is
+        the code of a language for the lang attribute of HTML's html element, as `translate --lang`; codes that HTML
+        does not allow change nothing."""
         made = _list("translations", translations, "a list of str")
         if len(made) != len(self.sentences):
             raise ValueError(f"{len(made)} translations for {len(self.sentences)} sentences")
@@ -199,8 +201,9 @@ class Document:
                     tokens_end += len(one.tokens)
             ends[2 * i], ends[2 * i + 1] = text_end, tokens_end
         size = ffi.new("size_t *")
+        code = ffi.NULL if lang is None else ffi.new("char[]", _no_nul("lang", _text("lang", lang)))
         with self._lock:
-            out = lib.th_document_join(self._document, b"".join(texts), ffi.from_buffer(b"".join(tokens)), ends, size)
+            out = lib.th_document_join(self._document, code, b"".join(texts), ffi.from_buffer(b"".join(tokens)), ends, size)
         if not out:
             raise Error(lib.TFM_E_MEMORY, "no memory for the document")
         return _decoded(ffi.gc(out, lib.th_free), size[0])
@@ -897,22 +900,23 @@ class Model:
 
     @overload
     def translate_document(  # type: ignore[overload-overlap]
-        self, text: str, format: str = "text", *, on_error: Literal["raise", "copy"] = "raise",
-        **options: Unpack[Options]) -> str: ...
+        self, text: str, format: str = "text", *, lang: str | None = None,
+        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[Options]) -> str: ...
     @overload
     def translate_document(
-        self, text: Iterable[str], format: str = "text", *, on_error: Literal["raise", "copy"] = "raise",
-        **options: Unpack[Options]) -> list[str]: ...
+        self, text: Iterable[str], format: str = "text", *, lang: str | None = None,
+        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[Options]) -> list[str]: ...
 
     @_with_options("aligned", "on_error", "prefix", "draft", "alternatives", "min_alternative_prob", "prefix_bias", "tokens",
                    "keep_end")
-    def translate_document(self, text: str | Iterable[str], format: str = "text", *,
+    def translate_document(self, text: str | Iterable[str], format: str = "text", *, lang: str | None = None,
                            on_error: Literal["raise", "copy"] = "raise", **options: Any) -> Any:
         """Translates a document, or each one of a list, sentence by sentence, and returns it with its lines and tags.
         format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
         (plain text in wrapped lines). The result has the bytes of `translate --document`, `--html` and so on. A
         paragraph of another kind of document can be given as HTML with a tag around each part: the tags are in the
-        result, around the translated parts. Options are those of translate that give one translation of each
+        result, around the translated parts. lang, by default target_language, is what the lang attribute of HTML's
+        html element becomes. Options are those of translate that give one translation of each
         sentence; progress counts sentences.
 
         Raises Error for the first sentence that fails; its message has the number of the line, or in documents
@@ -925,8 +929,8 @@ class Model:
         _choice("on_error", on_error, {"raise": 0, "copy": 0})
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
             first, last = self._of_two(options)  # each model places the tags
-            return options["second"].translate_document(self.translate_document(text, format, on_error=on_error, **first),
-                                                        format, on_error=on_error, **last)
+            between = self.translate_document(text, format, lang="", on_error=on_error, **first)
+            return options["second"].translate_document(between, format, lang=lang, on_error=on_error, **last)
         one, data = _one_or_more("text", text)
         documents = [Document(each.decode("utf-8", "surrogatepass"), format) for each in data]
         found = iter(self.translate([sentence for each in documents for sentence in each.sentences],
@@ -937,7 +941,7 @@ class Model:
             for i, result in enumerate(results):
                 if on_error == "raise" and isinstance(result, Error):
                     raise Error(result.status, f"{document.where(i)}: {result.message}", None if one else index)
-            made.append(document.join(results))
+            made.append(document.join(results, options.get("target_language") if lang is None else lang))
         return made[0] if one else made
 
     def _of_two(self, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

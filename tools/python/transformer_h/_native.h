@@ -184,15 +184,16 @@ static const char *th_document_sentence(const void *document, size_t i, size_t *
 }
 
 /* Returns the document with translations of its sentences, which the caller frees with th_free; NULL if
-   there is no memory. Translation i ends at byte ends[2 * i] of text, and its tokens end at byte
+   there is no memory. lang, which may be NULL, is for the html element. Translation i ends at byte ends[2 * i] of text, and its tokens end at byte
    ends[2 * i + 1] of tokens. A sentence whose translation is empty is copied. */
-static char *th_document_join(void *document, const char *text, const char *tokens, const size_t *ends,
-                              size_t *size) {
+static char *th_document_join(void *document, const char *lang, const char *text, const char *tokens,
+                              const size_t *ends, size_t *size) {
     markup *m = (markup *)document;
     size_t i, begin = 0, token = 0;
     int ok = 1;
     buffer out;
     memset(&out, 0, sizeof out);
+    m->lang = lang;
     markup_begin(m);
     for (i = 0; ok && i < m->n_sentences; begin = ends[2 * i], token = ends[2 * i + 1], i++) {
         markup_translation made;
