@@ -14255,6 +14255,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - tfm_start and tfm_forward with src NULL use the source of the session's last call again, without
        the encoder and without computing its keys and values.
      Fixed
+     - translate --terms: a target does not replace a part of don't or I'm, and a target without a place
+       stands before the last stop.
      - Names that windows.h defines as macros (FAR, near) are not used; transcribe compiles for Windows.
      - translate on Windows: a byte 0x1A does not end the input, and line ends do not change.
      - FetchContent without CMAKE_BUILD_TYPE compiles the library with -O2, not without optimization.

@@ -169,6 +169,15 @@ static void places(void) {
     put("hund\thound", "der Hund", "the", lost, "the hound");
     put("a b\tx", "a b c", "A B C", straight, "X C");
     put("hund\t狗", "我 Hund", "我看书", lost, "我看书狗");
+    put("hund\thound", "der Hund bellt.", "barks.", lost, "barks hound.");
+    put("hund\thound", "der Hund bellt.", "barks?!", lost, "barks hound?!");
+    put("hund\thound", "Hund.", "...", lost, "Hound...");
+    put("nicht\tnever", "er nicht", "he can't", straight, "he never");
+    put("leid\tsad", "Tut leid", "I'm sorry", turned + 1, "Sad sorry");
+    put("leid\tsad", "Tut mir leid", "It's me", article + 1, "It's sad");
+    put("leid\tsad", "Tut leid", "I \xE2\x80\x99m", straight, "I \xE2\x80\x99sad");
+    put("hund\thound", "der Hund rennt", "the dog's running", straight, "the hound's running");
+    put("mann\ttype", "der Mann", "l'homme l\xE2\x80\x99homme", straight, "l'homme l\xE2\x80\x99type");
     put(".net\t.NET", "in .NET", "in .net", straight, "in .NET");
 }
 

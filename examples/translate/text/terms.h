@@ -307,19 +307,36 @@ static inline size_t terms_find(const terms *t, const char *text, size_t size, t
 
 /* ---- terms in a translation ----------------------------------------------------------------- */
 
-/* Divides a translation into words. Token i ends at byte ends[i]. */
+/* Returns the bytes of an apostrophe at position `at`, after a word, and of the one or two letters behind
+   it, as in don't and I'll; 0 if there are none, or more, as in l'homme. */
+static size_t terms_contraction(const char *text, size_t size, size_t at) {
+    size_t n = 0, k, letters = 0;
+    uint32_t c = 0;
+    if (at < size) n = sentence_char(text + at, size - at, &c);
+    if (c != '\'' && c != 0x2019) return 0;
+    for (; at + n < size; n += k, letters++) {
+        k = sentence_char(text + at + n, size - at - n, &c);
+        if (!terms_is_word(c)) break;
+    }
+    return letters == 1 || letters == 2 ? n : 0;
+}
+
+/* Divides a translation into words. Token i ends at byte ends[i]. A contraction is one word, or a target
+   would replace a part of it. The 's of dog's stays behind a target, and is no word. */
 static void terms_divide(terms_found *f, const char *text, size_t size, size_t n,
                          const size_t *ends) {
-    size_t i, k, token = 0;
+    size_t i, k, next, token = 0;
     uint32_t c;
     void *words;
-    for (f->n_words = i = 0; i < size; i = k) {
+    for (f->n_words = i = 0; i < size; i = next) {
         terms_word *w;
-        k = i + sentence_char(text + i, size - i, &c);
+        next = k = i + sentence_char(text + i, size - i, &c);
         if (sentence_is_wide(c) ? c < 0x3040 || (c >= 0xFF00 && c < 0xFF21) : !terms_is_word(c))
             continue;
         while (!sentence_is_wide(c) && terms_is_inside(text, size, k))
             k += sentence_char(text + k, size - k, &c);
+        next = k + (sentence_is_wide(c) ? 0 : terms_contraction(text, size, k));
+        if (next > k && text[next - 1] != 's') k = next;
         words = f->words;
         f->broken |= !terms_reserve(&words, &f->room_words, f->n_words + 1, sizeof *f->words);
         f->words = (terms_word *)words;
@@ -425,6 +442,8 @@ static void terms_place_run(terms_found *f, terms_match *m, const char *text, co
 static void terms_place_gap(terms_found *f, terms_match *m, const char *text, size_t size, size_t n,
                             const size_t *ends, const size_t *begins) {
     size_t i, to = protect_place(f->size, m->begin, text, size, n, ends, begins);
+    if (to == size) /* before the stop at the end */
+        while (to && protect_in(".!?", (unsigned char)text[to - 1])) to--;
     for (i = 0; i < f->n; i++)
         if (f->matches[i].is_placed && f->matches[i].from < to && to < f->matches[i].to)
             to = f->matches[i].to;
