@@ -59,7 +59,7 @@ static void document_open(input *in) {
 /* Writes and empties the output buffer; ends the program if memory was too small for it. */
 static void document_write(FILE *out) {
     if (page.out.broken || page.m.broken) fail_writing(ENOMEM);
-    fwrite(page.out.data, 1, page.out.size, out);
+    if (page.out.size) fwrite(page.out.data, 1, page.out.size, out); /* it may have no memory yet */
     buffer_clear(&page.out, INPUT_OUT);
 }
 
