@@ -91,15 +91,16 @@ static const tfm__kernels *avx_vnni_set(void) {
 }
 
 /* Returns set i of the library, or one of the emulated sets here. (Nothing is emulated where floats
-   are computed in wider registers: each loop rounds differently there, and no such machine has AMX.) */
+   are computed in wider registers, since each loop rounds differently there, nor on big-endian
+   machines, since the instructions read pairs and fours in little-endian order. None has AMX.) */
 static const tfm__kernels *kernel_set(int i) {
     static tfm__kernels emulated[SETS - EMULATED_BF16], *k;
     uint16_t one = 1;
     unsigned char first;
     if (i < TFM__KERNEL_SETS) return tfm__kernel_set(i);
     if (i == AVX_VNNI) return avx_vnni_set();
-    if (FLT_EVAL_METHOD) return NULL;
     memcpy(&first, &one, 1);
+    if (FLT_EVAL_METHOD || !first) return NULL;
     k = &emulated[i - EMULATED_BF16], *k = *tfm__kernel_set(0);
     k->narrow = emulated_narrow, k->tiles[TFM_WEIGHTS_F32] = tfm__emulated_f32;
     if (i == EMULATED_BF16) {
@@ -110,8 +111,7 @@ static const tfm__kernels *kernel_set(int i) {
         k->tiles[TFM_WEIGHTS_BF16] = tfm__emulated_amx_bf16;
         k->tiles[TFM_WEIGHTS_I8] = tfm__emulated_amx_int8;
     }
-    if (!first) k->tiles[TFM_WEIGHTS_BF16] = NULL; /* little-endian */
-    (void)tfm__emulated_bf16;                      /* by widening, as in every set */
+    (void)tfm__emulated_bf16; /* by widening, as in every set */
     return k;
 }
 
