@@ -6582,7 +6582,8 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
             if (lists->lengths[i] != 2 || lists->width != 2)
                 return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of [layer, head]", f->name);
         if (lists->rows > TFM__HEADS_LISTED)
-            return TFM__FAIL_CONFIG(r->err, "'%s' has over 1024", f->name);
+            return TFM__FAIL_CONFIG(r->err, "'%s' has %d heads, at most %d can be listed", f->name,
+                                    lists->rows, TFM__HEADS_LISTED);
         stated->config.n_alignment_heads = lists->rows;
         stated->config.alignment_heads = lists->ids;
         return TFM_OK;
@@ -13064,9 +13065,9 @@ TFM__NEON_MMLA static void tfm__neon_narrow(unsigned char *to, const float *x, i
 #endif
 enum { TFM__CPU_DOT, TFM__CPU_I8MM, TFM__CPU_BF16 };
 static int tfm__cpu_has(int feature) {
-#if defined(__linux__) /* HWCAP_ASIMDDP, HWCAP2_I8MM and HWCAP2_BF16, which old headers lack */
+#if defined(__linux__) /* bits HWCAP_ASIMDDP, HWCAP2_I8MM and HWCAP2_BF16, which old headers lack */
     return feature == TFM__CPU_DOT ? (getauxval(AT_HWCAP) >> 20 & 1) != 0
-                                   : (getauxval(26) >> (12 + feature) & 1) != 0;
+                                   : (getauxval(AT_HWCAP2) >> (12 + feature) & 1) != 0;
 #elif defined(__APPLE__)
     static const char *const names[] = {"hw.optional.arm.FEAT_DotProd", "hw.optional.arm.FEAT_I8MM",
                                         "hw.optional.arm.FEAT_BF16"};
@@ -13074,11 +13075,13 @@ static int tfm__cpu_has(int feature) {
     size_t size = sizeof has;
     return sysctlbyname(names[feature], &has, &size, NULL, 0) == 0 && has;
 #elif defined(__ARM_FEATURE_MATMUL_INT8) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
-    return feature >= 0;
+    (void)feature;
+    return 1;
 #elif defined(__ARM_FEATURE_DOTPROD)
     return feature == TFM__CPU_DOT;
 #else
-    return feature < 0;
+    (void)feature;
+    return 0;
 #endif
 }
 #endif
@@ -13520,7 +13523,7 @@ TFM__INT8_INLINED void TFM__(mmla_turn)(TFM__(sums) * to, TFM__(sums) * from, in
 
 /* Computes a tile of one panel. Sums of int8 start at zero; those of bf16 go on from y. */
 TFM__INT8_INLINED void TFM__(mmla)(const tfm__tile *t, int type, int rows) {
-    const int vectors = rows > 4 ? TFM__PER_PANEL : 2 * TFM__PER_PANEL; /* that fit registers */
+    const int vectors = rows > 4 ? TFM__PER_PANEL : 2 * TFM__PER_PANEL; /* sums fit registers */
     const int64_t bytes = (t->K * (type == TFM_WEIGHTS_I8 ? 1 : 2) + 3) / 4 * 4;
     const unsigned char *ahead = t->ahead;
     int o, r;

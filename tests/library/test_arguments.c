@@ -883,6 +883,7 @@ static void words(void) {
 }
 
 static void weights(void) {
+    static char many[8300] = ", \"alignment_heads\": [[0, 0]"; /* and 1024 more */
     static const misfit rows[] = {
         {"", "encoder.layers.0.self_attn.in_proj_bias", TFM_F32, 5, 0, "in_proj_bias' is [5]"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 11, 20, "of query, "},
@@ -914,6 +915,7 @@ static void weights(void) {
         {", \"languages\": {\"a\": 13}, \"tgt_language\": \"forced\"", "", TFM_U8, 0, 0,
          "'languages' has 13 for a"},
         {", \"alignment_heads\": [[0, 1], [9, 1]]", "", TFM_U8, 0, 0, "'alignment_heads' has [9, 1] of"},
+        {many, "", TFM_U8, 0, 0, "'alignment_heads' has 1025 heads, at most 1024 can be listed"},
         {", \"alignment_heads\": [[0, 1], [0, 0], [0, 1]]", "", TFM_U8, 0, 0,
          "'alignment_heads' has [0, 1] twice"},
         {"", "decoder.layers.0.ssru.weight", TFM_F32, 21, 20, "ssru.weight' is [21, 20], expected"},
@@ -962,6 +964,8 @@ static void weights(void) {
     size_t i, k, size;
     void *data;
     SECTION("weights that do not fit each other");
+    for (i = strlen(many), k = 0; k < 1024; k++, i += 7) memcpy(many + i, ",[0, 0]", 8);
+    memcpy(many + i, "]", 2);
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         const misfit *r = &rows[i];
         tfm_tensor x = r->d1 ? tfm_tensor_2d(zeros, r->type, r->d0, r->d1)

@@ -9,6 +9,12 @@ static int kernels_wanted = TRANSFORMER_KERNELS; /* each kernel set in turn, for
 #define TFM__EVEX
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
+/* The kernels below are computed as the header's are: it forbids fused operations up to its end. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__) && !defined(__TINYC__)
+#pragma GCC optimize("fp-contract=off")
+#endif
 #include "amx_emulator.h"
 #include "tiny.h"
 #include <float.h>

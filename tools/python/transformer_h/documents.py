@@ -587,7 +587,7 @@ class File:
 
 def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out: str | os.PathLike[str], *,
               most: int = MOST, **options: Any) -> list[str]:
-    """transformer_h.translate_file."""
+    """Translates a file into another one; transformer_h.translate_file documents it."""
     with open(path, "rb") as stream:
         file = File(stream.read(most + 1), os.fspath(path), most)
     texts = file.texts
