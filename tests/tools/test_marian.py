@@ -21,6 +21,7 @@ import numpy as np
 import sentencepiece
 
 from marian_student import Student
+from seeds import SEED
 from test_convert import FORWARD, ROOT, TRANSLATE, ConvertTest
 from convert.untrusted import read_safetensors
 from convert.modelfile import write_safetensors
@@ -331,11 +332,11 @@ class Factors(MarianTest):
 
     @unittest.skipUnless(fxtranslate, "fxtranslate is not installed")
     def test_texts_of_fresh_students(self):
-        """Twenty fresh students. Where the best token is clear, the texts must be the same. Elsewhere they
-        are not always: floats are summed in another order, so an activation may fall to the other side
-        between two int8. fxtranslate and the formula in float64 differ as often."""
-        seed = random.randrange(1 << 30)
-        draw = random.Random(seed)
+        """Twenty fresh students, compared with fxtranslate and with the formula in float64. Where the best token
+        is clear, all texts must be the same. Elsewhere they are not always: floats are summed in another order,
+        so an activation may fall to the other side between two int8. There float64 is the judge: fxtranslate
+        itself writes its texts in 106 to 117 of 120 cases, transformer.h in 114 to 119."""
+        draw = random.Random(SEED)
         other = learn_pieces(200)
         sources = sentencepiece.SentencePieceProcessor(model_proto=other)
         counts = {}
@@ -343,7 +344,7 @@ class Factors(MarianTest):
             two = at % 4 == 3
             width, layers = draw.choice((128, 192, 256, 320, 384)), (draw.randint(1, 3), draw.randint(2, 4))
             clip = draw.choice((0.6, 0.8, 1.0))
-            student = self.student(width=width, layers=layers, seed=seed + at,
+            student = self.student(width=width, layers=layers, seed=SEED + at,
                                    sources=sources.vocab_size() if two else 0)
             spm = sources if two else self.sp
             rows = [[*spm.encode(line), 0] for line in LINES]
@@ -357,17 +358,21 @@ class Factors(MarianTest):
             self.convert(folder)
             for line, ids in zip(LINES, rows):
                 most = 2 * len(ids) + 4  # fxtranslate's limit
-                margin = student.greedy(ids, 0, most)[1]
-                equal = self.translate(line, "--max-length", most) == engine.translate(line)
+                best, margin = student.greedy(ids, 0, most)
+                exact = self.sp.decode([token for token in best if token])
+                ours, theirs = self.translate(line, "--max-length", most), engine.translate(line)
                 for key in (f"width {width}", f"{layers[1]} decoder layers", f"{1 + two} vocabularies",
                             f"margin {'over' if margin > 0.05 else 'to'} 0.05", f"clip {clip}", "all"):
-                    counts[key] = np.add(counts.get(key, 0), (1, equal))
-        for key, (every, equal) in sorted(counts.items()):
-            print(f"test_texts_of_fresh_students, seed {seed}, {key}: {equal} of {every} texts are equal")
-        clear, equal = counts["margin over 0.05"]
+                    counts[key] = np.add(counts.get(key, 0), (1, ours == theirs, ours == exact, theirs == exact))
+        for key, (every, both, ours, theirs) in sorted(counts.items()):
+            print(f"test_texts_of_fresh_students, {key}: {both} of {every} texts are fxtranslate's, "
+                  f"{ours} float64's; {theirs} of fxtranslate's are float64's")
+        clear, *equal = counts["margin over 0.05"]
         self.assertGreater(clear, 40)
-        self.assertEqual(equal, clear)
-        self.assertGreaterEqual(counts["all"][1], 0.9 * counts["all"][0])
+        self.assertEqual(equal, [clear] * 3)
+        every, _, ours, theirs = counts["all"]
+        self.assertGreaterEqual(ours, 0.9 * every)
+        self.assertGreaterEqual(ours, 0.95 * theirs)
 
     def test_logits(self):
         """The formula in float64: an activation between two int8 may fall to either side, so most logits must

@@ -28,6 +28,7 @@ from convert import tokenizer_fields  # noqa: E402
 from convert import tokenizer_files  # noqa: E402
 from compare_sentencepiece import compile_program, run  # noqa: E402
 from convert.modelfile import ConvertError, Model, write_model  # noqa: E402
+from seeds import SEED  # noqa: E402
 
 SENTENCES = ["Bonjour ! Ça va ?", "Il n'y a pas d'eau , dit-elle .", "l'été, c'est où ?", "I do n't know, it 's fine .",
              "We 've been; they 're here , I 'm not !", "the big lighthouse and a small robot watch every ship"]
@@ -121,7 +122,7 @@ class Case(unittest.TestCase):
         cls.temporary.cleanup()
 
     def setUp(self):
-        self.seed = random.randrange(1 << 30)
+        self.seed = SEED
         self.random = random.Random(self.seed)
         self.at = self.folder / f"{self.id().rsplit('.', 1)[-1]}"
 
