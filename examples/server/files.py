@@ -80,7 +80,7 @@ class Files:
                 request, file.texts, [source] * len(file.texts), target, where="part {} of the document", format=file.format,
                 terms=terms and {source: terms(source)}, seconds=self.options.file_timeout)
             async with self.server.one_file:
-                made = await asyncio.to_thread(file.join, [each[0] for each in found])
+                made = await asyncio.to_thread(file.join, [each[0] for each in found], target)
         except FileError as e:
             raise Refused(400, str(e)) from None
         return made, source, sum(map(len, file.texts))

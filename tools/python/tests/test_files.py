@@ -16,6 +16,7 @@ import pytest
 
 from transformer_h import Error, Model, translate_file
 from transformer_h.documents import File, FileError
+from transformer_h.languages import language_tag
 
 ROOT = Path(__file__).resolve().parents[3]
 GERMAN = ROOT / "examples/models/de-en.safetensors"
@@ -297,6 +298,122 @@ def test_ebooklib_opens_it(german, tmp_path):
     assert book.title == "The book." or book.title == german.translate("Das Buch")
     assert book.get_metadata("DC", "creator")[0][0] == "Anna Klein"
     assert b"<p>Good day.</p>" in book.get_item_with_href("a.xhtml").content and "Haus" not in book.toc[0].title
+
+
+# ---- the language that a document says it is in ---------------------------------------------------------
+
+@pytest.mark.parametrize("code, tag", [
+    ("en", "en US"), ("eng_Latn", "en US"), ("en-GB", "en GB"), ("deu", "de DE"), ("zh", "zh CN"), ("zho_Hant", "zh TW"),
+    ("zh_TW", "zh TW"), ("sr-Latn", "sr Latn RS"), ("tlh", "tlh"), ("es-419", "es 419"), ("English", ""), ("", ""), ("d\u00e9", ""),
+    ("en-", ""), ("x", "")])
+def test_codes_of_languages(code, tag):
+    assert " ".join(filter(None, language_tag(code))) == tag
+
+
+def test_docx_says_its_language(german, tmp_path):
+    docx = pytest.importorskip("docx")
+    from docx.oxml.ns import qn
+    made = docx.Document()
+    paragraph = made.add_paragraph("Das Wetter ist ")
+    for text, lang in (("schön", {"w:val": "de-DE", "w:eastAsia": "zh-CN"}), (". ", {"w:val": "zxx"}), ("Ja.", {"w:eastAsia": "ja-JP"})):
+        run = paragraph.add_run(text)
+        run.bold = text == "schön"
+        properties = run._r.get_or_add_rPr()
+        properties.append(properties.makeelement(qn("w:lang"), {qn(name): value for name, value in lang.items()}))
+    made.core_properties.language = "de"
+    made.save(tmp_path / "a.docx")
+
+    def says(lang):
+        left = translate_file(german, tmp_path / "a.docx", tmp_path / "b.docx", lang=lang)
+        made = docx.Document(tmp_path / "b.docx")
+        defaults = made.styles.element.find(f"{qn('w:docDefaults')}/{qn('w:rPrDefault')}/{qn('w:rPr')}/{qn('w:lang')}")
+        theme = made.settings.element.find(qn("w:themeFontLang"))
+        return left, [[one.get(qn(name)) for name in ("w:val", "w:eastAsia")] for one in (defaults, theme)], {
+            tuple(one.attrib.values()) for one in made.element.iter(qn("w:lang"))}, made.core_properties.language
+    unknown = ["the language that the file says it is in, because the new one is not known (lang=, --lang)"]
+    before = [["en-US", "en-US"], ["en-US", "ja-JP"]]
+    for lang in (None, "", "English"):
+        assert says(lang)[::3] == (unknown, "de") and says(lang)[1] == before
+    left, defaults, texts, file = says("en-GB")
+    assert left == [] and defaults == [["en-GB", "en-US"], ["en-GB", "ja-JP"]] and file == "en-GB"
+    assert ("en-GB", "zh-CN") in texts and not any("de-DE" in one for one in texts)
+    assert says("zh")[1] == [["en-US", "zh-CN"], ["en-US", "zh-CN"]]  # Word has a language of its own for Chinese text
+
+
+def test_docx_without_defaults_says_its_language():
+    pytest.importorskip("lxml")
+    data = word(f"<w:p>{BODY}</w:p><w:p><w:del><w:r><w:rPr><w:lang w:val='de-DE'/></w:rPr><w:delText>Alt.</w:delText></w:r></w:del></w:p>",
+                **{"word/styles.xml": f"<w:styles {W}/>"})
+    file = File(data, "a.docx")
+    made = file.join(file.texts, "en")
+    assert part(made, "word/styles.xml").endswith(
+        '<w:docDefaults><w:rPrDefault><w:rPr><w:lang w:val="en-US"/></w:rPr></w:rPrDefault></w:docDefaults></w:styles>')
+    assert part(made).count('"en-US"') == 1 and part(made).count("de-DE") == 1  # deleted text stays as it is
+    file = File(data, "a.docx")
+    assert part(file.join(file.texts)) == part(data)
+
+
+def test_pptx_says_its_language(german, tmp_path):
+    pptx = pytest.importorskip("pptx")
+    from pptx.enum.lang import MSO_LANGUAGE_ID as ID
+    made = pptx.Presentation()
+    paragraph = made.slides.add_slide(made.slide_layouts[5]).shapes.title.text_frame.paragraphs[0]
+    for text in ("Das Wetter ist ", "schön."):
+        paragraph.add_run().text = text
+    paragraph.runs[0].font.language_id = ID.GERMAN
+    made.save(tmp_path / "a.pptx")
+    assert translate_file(german, tmp_path / "a.pptx", tmp_path / "b.pptx", lang="en") == []
+    made = pptx.Presentation(tmp_path / "b.pptx")
+    runs = made.slides[0].shapes.title.text_frame.paragraphs[0].runs
+    assert "".join(run.text for run in runs) == "The weather is beautiful."
+    assert {run.font.language_id for run in runs} == {ID.ENGLISH_US}
+
+
+def test_opendocument_says_its_language(german, tmp_path):
+    opendocument, text = pytest.importorskip("odf.opendocument"), pytest.importorskip("odf.text")
+    from odf.dc import Language
+    from odf.style import DefaultStyle, Style, TextProperties
+    made = opendocument.OpenDocumentText()
+    for name, language, country in (("G", "de", "AT"), ("N", "zxx", "none")):
+        style = Style(name=name, family="text")
+        style.addElement(TextProperties(language=language, country=country, fontweight="bold"))
+        made.automaticstyles.addElement(style)
+    made.meta.addElement(Language(text="de-AT"))
+    paragraph = text.P()
+    paragraph.addElement(text.Span(text="Guten Tag.", stylename="G"))
+    paragraph.addElement(text.Span(text="1 + 1", stylename="N"))
+    made.text.addElement(paragraph)
+    made.save(tmp_path / "a.odt")
+
+    def says(lang):
+        assert translate_file(german, tmp_path / "a.odt", tmp_path / "b.odt", lang=lang) == []
+        made = opendocument.load(tmp_path / "b.odt")
+        default, = made.styles.getElementsByType(DefaultStyle)
+        found = [(one.getAttribute("language"), one.getAttribute("country"), one.getAttribute("languageasian"),
+                  one.getAttribute("countryasian")) for style in (default, *made.automaticstyles.getElementsByType(Style))
+                 for one in style.getElementsByType(TextProperties)]
+        return found, str(made.meta.getElementsByType(Language)[0])
+    none, no_text = (None,) * 2, ("zxx", "none")
+    assert says("en") == ([("en", "US", *none), ("en", "US", *none), (*no_text, *none)], "en")
+    assert says("zho_Hans") == ([(*none, "zh", "CN"), ("de", "AT", *none), (*no_text, *none)], "zho-Hans")
+
+
+def test_book_says_its_language(german, tmp_path):
+    epub = pytest.importorskip("ebooklib.epub")
+    book = epub.EpubBook()
+    book.set_identifier("x"), book.set_title("Das Buch"), book.set_language("de")
+    page = epub.EpubHtml(title="Das Haus", file_name="a.xhtml", content="<p>Guten Tag.</p>", lang="de")
+    book.add_item(page)
+    book.toc, book.spine = [page], ["nav", page]
+    book.add_item(epub.EpubNcx()), book.add_item(epub.EpubNav())
+    epub.write_epub(tmp_path / "a.epub", book)
+    for lang in (None, "en"):
+        left = translate_file(german, tmp_path / "a.epub", tmp_path / "b.epub", lang=lang)
+        book = epub.read_epub(tmp_path / "b.epub")
+        assert bool(left) == (lang is None) and book.get_metadata("DC", "language")[0][0] == (lang or "de")
+        with zipfile.ZipFile(tmp_path / "b.epub") as opened:
+            content = opened.read("EPUB/a.xhtml").decode()
+            assert f'lang="{lang or "de"}" xml:lang="{lang or "de"}"' in content and "Good day." in content
 
 
 # ---- hostile files -----------------------------------------------------------------------------------

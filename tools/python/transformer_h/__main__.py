@@ -18,6 +18,8 @@ def main() -> int:
                         "before its suffix)")
     parser.add_argument("--source-language", metavar="CODE", help="for models that translate from several languages")
     parser.add_argument("--target-language", metavar="CODE", help="for models that translate into several languages")
+    parser.add_argument("--lang", metavar="CODE", help="the language that the translated document says it is in, such as en or "
+                        "en-GB (default: that of --target-language)")
     parser.add_argument("--terms", metavar="FILE", help="the translation uses the terms of FILE, as translate --terms")
     parser.add_argument("--beam", type=int, metavar="N", help="keep N hypotheses at each step (default: the model's)")
     parser.add_argument("--threads", type=int, metavar="N", help="number of threads (default: the cores)")

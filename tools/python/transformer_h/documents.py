@@ -25,6 +25,8 @@ try:
 except ImportError:  # only archives need it
     etree = None  # type: ignore[assignment]
 
+from .languages import language_tag, set_language
+
 if TYPE_CHECKING:
     from . import Model
 
@@ -56,7 +58,8 @@ _SPACES = {
     "wp": (_OOXML + "drawingml/2006/wordprocessingDrawing", _STRICT + "drawingml/wordprocessingDrawing"),
     "cp": (_OOXML + "package/2006/metadata/core-properties",),
     "text": (_ODF + "text:1.0",), "meta": (_ODF + "meta:1.0",), "office": (_ODF + "office:1.0",), "style": (_ODF + "style:1.0",),
-    "svg": (_ODF + "svg-compatible:1.0",), "dc": ("http://purl.org/dc/elements/1.1/",),
+    "svg": (_ODF + "svg-compatible:1.0",), "fo": (_ODF + "xsl-fo-compatible:1.0",), "opf": ("http://www.idpf.org/2007/opf",),
+    "dc": ("http://purl.org/dc/elements/1.1/",),
     "ncx": ("http://www.daisy.org/z3986/2005/ncx/",),
 }
 
@@ -443,13 +446,14 @@ class _Xml:
                 names.add(each.get(name))
         return frozenset(names)
 
-    def join(self, texts: Sequence[str]) -> bytes:
-        if list(texts) == self.texts:
-            return b""  # the part as it was
+    def join(self, texts: Sequence[str], lang: str | None) -> bytes:
+        is_same = list(texts) == self.texts
         for paragraph, text in zip(self.paragraphs, texts):
             paragraph.write(text)
         for (element, name), text in zip(self.attributes, texts[len(self.paragraphs):]):
             element.set(name, html.unescape(text).translate(_NO_XML))
+        if not (lang and set_language(self.tree.getroot(), lang, _names)) and is_same:
+            return b""  # the part as it was
         return etree.tostring(self.tree, xml_declaration=True, encoding="UTF-8", standalone=self.tree.docinfo.standalone)
 
 
@@ -474,7 +478,7 @@ class _Text:
             raise FileError(f"{where}: declares entities, which documents do not need")
         self.is_html, self.texts = is_html, [text]
 
-    def join(self, texts: Sequence[str]) -> bytes:
+    def join(self, texts: Sequence[str], lang: str | None) -> bytes:
         return texts[0].encode(self.encoding, "xmlcharrefreplace" if self.is_html else "replace")
 
 
@@ -565,14 +569,16 @@ class File:
         except Exception as e:  # what zipfile and zlib raise for damaged data differs between versions
             raise FileError(f"{self.name}: part {part!r}: damaged: {e}") from None
 
-    def join(self, texts: Iterable[str]) -> bytes:
-        """Returns the file with a text in the place of each of `texts`. It can be called once."""
+    def join(self, texts: Iterable[str], lang: str | None = None) -> bytes:
+        """Returns the file with a text in the place of each of `texts`. It can be called once. lang is the code of their
+        language: docx, pptx, odt, odp and epub then say that they are in this language. HTML, also the pages of epub,
+        says it if translate_document knew it."""
         made = list(texts)
         if len(made) != len(self.texts):
             raise ValueError(f"{len(made)} texts for {len(self.texts)}")
         parts, at = {}, 0
         for name, part in self._parts.items():
-            parts[name] = part.join(made[at:at + len(part.texts)])
+            parts[name] = part.join(made[at:at + len(part.texts)], lang)
             at += len(part.texts)
         if self.suffix in TEXTS:
             return parts[""]
@@ -593,7 +599,10 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
     texts = file.texts
     for each in model if isinstance(model, Sequence) else [model]:
         texts = each.translate_document(texts, file.format, **options)
-    data, out = file.join(texts), Path(out)
+    lang = options.get("target_language") if options.get("lang") is None else options["lang"]
+    if file.suffix in ARCHIVES and not (lang and language_tag(lang)[0]):
+        file.left.append("the language that the file says it is in, because the new one is not known (lang=, --lang)")
+    data, out = file.join(texts, lang), Path(out)
     temporary = out.with_name(f".{out.name[:200]}.{os.getpid()}.tmp")
     try:
         with open(temporary, "xb") as stream:
