@@ -3,6 +3,7 @@
 import os
 import pickle
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -76,6 +77,42 @@ def wrapped(rng):
     return "\n\n".join("\n".join(rng.choice(("", "> ", "  ")) + line for line in lines(
         marked(rng, ['"', "("], ['"', ")"], ["-", "%s", "a@b.de", "*"]), 50)) for _ in range(3)) + "\n-- \nAnna\n"
 
+
+# Everyday sentences with a format each, and what a person would give this format in a translation: README.md has the counts.
+REFERENCE = """
+Ich habe <b>gestern</b> einen neuen Mantel gekauft.|yesterday
+Meine Schwester wohnt in einem <b>kleinen</b> Haus.|small|little
+Der Zug nach Berlin fährt <b>um acht Uhr</b> ab.|at eight|at eight o'clock|at 8
+Er hat <b>nie</b> in einer Stadt gelebt.|never
+Morgen werden wir <b>unsere Großeltern</b> besuchen.|our grandparents
+Sie trinkt jeden Morgen <b>Kaffee</b> mit Milch.|coffee
+Das <b>rote</b> Auto vor der Tür gehört mir.|red
+Kannst du mir bitte <b>das Fenster</b> öffnen?|the window
+Wir müssen <b>heute</b> noch einkaufen gehen.|today
+<b>Am Montag</b> habe ich keine Zeit.|on Monday|Monday
+Der Arzt sagt, dass ich <b>mehr schlafen</b> soll.|sleep more|more sleep|get more sleep
+Warum hast du mir <b>nichts</b> gesagt?|anything|nothing
+Mein Bruder ist <b>älter</b> als ich.|older
+Sie haben <b>zwei Kinder</b> und einen Hund.|two children|two kids
+Das Buch, das du mir gegeben hast, war <b>sehr interessant</b>.|very interesting
+Im Sommer schwimmen wir oft <b>im See</b>.|in the lake
+Er arbeitet <b>in einer Bank</b>.|in a bank|at a bank
+Gib mir bitte <b>deine Telefonnummer</b>.|your phone number|your telephone number
+Ich glaube, dass es <b>bald</b> regnen wird.|soon
+Die Lehrerin hat den Kindern <b>eine Geschichte</b> erzählt.|a story
+<b>Leider</b> kann ich nicht kommen.|unfortunately|I'm afraid
+Er hat seinen Schlüssel <b>verloren</b>.|lost
+Wir haben den ganzen Tag <b>im Garten</b> gearbeitet.|in the garden
+Der Film hat mir <b>nicht</b> gefallen.|not|didn't|don't
+Was hast du am <b>Wochenende</b> gemacht?|weekend|the weekend
+Sie spricht <b>Englisch</b> und Französisch.|English
+Ohne <b>deine Hilfe</b> hätte ich es nicht geschafft.|your help
+Der <b>Hund</b> des Nachbarn bellt die ganze Nacht.|dog
+Ich möchte <b>ein Glas Wasser</b>.|a glass of water
+Das Konzert findet <b>nächste Woche</b> statt.|next week
+Bitte ruf mich <b>heute Abend</b> an.|tonight|this evening
+Die Kinder spielen <b>auf der Straße</b>.|in the street|on the street
+"""
 
 MAKERS = {"html": html, "markdown": markdown, "srt": srt, "wrapped": wrapped}
 
@@ -227,3 +264,11 @@ def test_a_sentence_that_fails(german):
 def test_wrong_arguments(german, call, kind, message):
     with pytest.raises(kind, match=message):
         call(german)
+
+
+def test_formats_stand_on_the_right_words():
+    rows = [line.split("|") for line in REFERENCE.strip().splitlines()]
+    with Model(GERMAN) as model:
+        made = [re.search("<b>(.*?)</b>", text)[1].lower() for text in model.translate_document([row[0] for row in rows], "html")]
+    assert len(made) == 32 and all(made)
+    assert sum(text in map(str.lower, row[1:]) for text, row in zip(made, rows)) >= 25
