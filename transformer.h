@@ -12317,13 +12317,43 @@ static int tfm__is_language(const tfm_config *c, int32_t id) {
     return 0;
 }
 
-static tfm_status tfm__no_token(const tfm__cut *c, tfm_error *err) {
+/* Returns where the source has byte `at` of a text with marks (pieces). */
+static size_t tfm__pieces_origin(const tfm__cut *c, size_t at) {
+    size_t origin = 0, word = 0, n = 0;
+    do {
+        origin += word;
+        origin += tfm__run(&c->source, origin, 1);
+        n += word + TFM__SPACE_PIECE;
+        word = tfm__run(&c->source, origin, 0);
+    } while (word && at >= n + word);
+    return origin + (at > n ? at - n : 0);
+}
+
+/* Says which token the vocabulary lacks, as the source has it, and at which byte it begins. */
+static tfm_status tfm__no_token(tfm__cut *c, const tfm__token *token, tfm_error *err) {
+    enum { SHOWN = 60 };
     const char *name = c->side->name;
-    char what[64] = "a piece of the text";
-    if (!c->kind->begin) /* the text is cut as it is */
-        tfm__format(what, sizeof what, "the token before byte %i", (int64_t)(c->offset + c->at));
-    return tfm__fail(err, TFM_E_TOKEN, "%s is not in %s_vocabulary, and the model has no %s_unk",
-                     what, name, name);
+    char shown[SHOWN + 4];
+    size_t begin = token->begin, end = token->end, n;
+    if (c->cells) {
+        tfm__cells_origins(c);
+        begin = (size_t)c->cells[begin].prev;
+        end = (size_t)c->cells[end].prev;
+    } else if (c->text.data != c->source.data) {
+        begin = tfm__pieces_origin(c, begin);
+        end = tfm__pieces_origin(c, end - 1) + 1;
+    }
+    if (end <= begin) end = begin + (begin < c->source.size); /* one of the pieces of a character */
+    while (tfm__is_inside(c->source.data, c->source.size, begin)) begin--;
+    while (tfm__is_inside(c->source.data, c->source.size, end)) end++;
+    n = end - begin < (size_t)SHOWN ? end - begin : (size_t)SHOWN;
+    while (n < end - begin && tfm__is_inside(c->source.data, c->source.size, begin + n)) n--;
+    memcpy(shown, c->source.data + begin, n);
+    memcpy(shown + n, n < end - begin ? "..." : "", n < end - begin ? 4 : 1);
+    return tfm__fail(err, TFM_E_TOKEN,
+                     "\"%s\" at byte %i is not in %s_vocabulary. Change the text, or set %s_unk in "
+                     "the model's config: the id of unknown tokens",
+                     shown, (int64_t)(c->offset + begin), name, name);
 }
 
 /* Puts a token's id, and the span that is begin to end. */
@@ -12352,7 +12382,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
                             scratch, err));
     if (scratch && scratch->measuring) return TFM_OK;
     for (n = 0; tfm__cut_next(&cut, &token); n++) {
-        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, err);
+        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, &token, err);
         if (n == 0 && form != TFM_FORM_TEXT && tfm__is_language(&m->config, token.id))
             out->language = -1;
     }
@@ -14208,12 +14238,13 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        reads the CTranslate2 directories of faster-whisper. Tokens of times give no text.
      - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,
        --prefix chooses. A message that asks for settings ends with the command to complete.
-     - Python: translate_document, progress, a repr that tells file, sizes and languages, signatures with
-       all options, generators where lists are taken.
+     - Python: translate_document, edit_logits, prompt, progress, a repr that tells file, sizes and
+       languages, signatures with all options, generators where lists are taken.
      - server.py serves the page of examples/web at /, says where it listens, and logs requests with
        --log. It has a Dockerfile and a unit of systemd. It needs uvicorn 0.53 and Python 3.10.
      - convert.py says if a vocabulary looks like single characters and src_text is not given,
-       and translate names an unknown word and gives the same advice.
+       and translate gives the same advice.
+     - The message of TFM_E_TOKEN for a text quotes the token, with its first byte, and gives advice.
      - transformer-model get de-en, convert.py firefox:de-en and Python's download("de", "en")
        download, verify and convert a published model (Firefox's, Argos Translate's).
      - translate: -o and -j; --progress and --no-progress; a short usage without arguments, and

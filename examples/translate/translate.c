@@ -254,34 +254,9 @@ static const char *length_advice(const line *l) {
     return count > 1 ? "; it has several sentences, which --document translates one by one" : "";
 }
 
-/* Returns the first token of a line that the vocabulary of words or characters lacks, and its size in
-   bytes. Returns NULL for other vocabularies, and for a token that a terminal would not show as it is. */
-static const char *unknown_token(const worker *me, const line *l, int *size) {
-    const char *at = l->text[SOURCE].data, *end = at + l->text[SOURCE].size;
-    int words = opt.tokens || me->of->config->src_text == TFM_TEXT_WORDS;
-    if (!words && me->of->config->src_text != TFM_TEXT_CHARACTERS) return NULL;
-    for (; at < end; at += *size) {
-        tfm_error unused;
-        int32_t count;
-        int i, shown = 1;
-        *size = 1;
-        while (at + *size < end && (words ? (unsigned char)*at > ' ' && (unsigned char)at[*size] > ' '
-                                          : (at[*size] & 0xC0) == 0x80))
-            ++*size;
-        if (tfm_tokenize(me->of->model, at, (size_t)*size, opt.form, NULL, 0, &count, NULL, &unused) !=
-            TFM_E_TOKEN)
-            continue;
-        for (i = 0; i < *size; i++) shown &= (unsigned char)at[i] > ' ' && at[i] != 0x7F;
-        return shown && *size <= 60 ? at : NULL;
-    }
-    return NULL;
-}
-
 /* Tokenizes a line, or reports why it cannot be translated. */
 static void tokenize(worker *me, line *l) {
     int32_t left_out = 0;
-    int size;
-    const char *unknown;
     tfm_status status;
     l->n[SOURCE] = l->copied = 0;
     if (opt.protect && !t.in.next && !l->cut && !l->columns && !take_protected(me, l)) return;
@@ -295,11 +270,9 @@ static void tokenize(worker *me, line *l) {
         report(me, l, 1, "%s (%s)%s", me->err.text,
                me->of->most_source < opt.max_source ? "the model's positions" : "--max-source",
                length_advice(l));
-    else if (status == TFM_E_TOKEN && (unknown = unknown_token(me, l, &size)) != NULL)
-        report(me, l, 1, "%s: \"%.*s\"%s", me->err.text, size, unknown,
-               me->of->config->src_text == TFM_TEXT_WORDS && !opt.tokens
-                   ? "; if the vocabulary has characters, convert the model with --set src_text=characters"
-                   : "");
+    else if (status == TFM_E_TOKEN && me->of->config->src_text == TFM_TEXT_WORDS && !opt.tokens)
+        report(me, l, 1, "%s. If the vocabulary has characters, convert with --set src_text=characters",
+               me->err.text);
     else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
     else if (opt.beside && me->of->is_last) check_target(me, l);
     if (left_out)

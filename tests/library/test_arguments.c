@@ -1145,7 +1145,7 @@ static void texts(void) {
     other = words_model(", \"start\": 1, \"end\": 2");
     CHECK_FAILS(
         tfm_tokenize_target(other, "hello you", 9, TFM_FORM_TEXT, ids, 16, &count, NULL, &err),
-        TFM_E_TOKEN, "has no tgt_unk");
+        TFM_E_TOKEN, "set tgt_unk");
     tfm_model_free(other);
     other = words_model(IDS ", \"tgt_text\": \"pieces\", \"tgt_pad\": 0");
     ARGUMENT(tfm_tokenize_target(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));

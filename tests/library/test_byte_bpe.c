@@ -250,7 +250,8 @@ static void small(void) {
     must(load(begin(PREFIX, lines_of(SMALL), merges, rows_of(flags, 1, 2)), &m));
     is(ids_of(m, 0, "<x> \t <x>"), "9 9");
     is(ids_of(m, 0, "a"),
-       "a piece of the text is not in src_vocabulary, and the model has no src_unk");
+       "\"a\" at byte 0 is not in src_vocabulary. Change the text, or set src_unk in the "
+       "model's config: the id of unknown tokens");
     must(tfm_detokenize(m, ids, 6, TFM_FORM_TEXT, text, sizeof text, &size, &err));
     is(text, "ababb");
     tfm_model_free(m);

@@ -723,7 +723,7 @@ static void files(void) {
     f.config = both;
     m = load(f);
     CHECK_FAILS(tokenize(m, "bab", 3, ids, 4, &count), TFM_E_TOKEN,
-                "not in src_vocabulary, and the model has no src_unk");
+                "\"ab\" at byte 1 is not in src_vocabulary");
     tfm_model_free(m);
     f.tgt = bpe, f.tgt_size = n_bpe, f.tgt_words = words;
     f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"words\"";

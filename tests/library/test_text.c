@@ -61,7 +61,18 @@ static void tokenizing(void) {
     CHECK(ids[0] == -1 && count == 77, "outputs untouched");
     tfm_model_free(m);
     m = text_model(words, "");
-    IDS(m, "hello there", TFM_FORM_TEXT, "the token before byte 11 is not in src_vocabulary");
+    IDS(m, "hello there", TFM_FORM_TEXT,
+        "\"there\" at byte 6 is not in src_vocabulary. Change the text, or set src_unk in the "
+        "model's config: the id of unknown tokens");
+    IDS(m, "hello \xe5\xad\xa6\x1b[m hello", TFM_FORM_TEXT, "\"\xe5\xad\xa6?[m\" at byte 6");
+    { /* of a long token the whole characters in its first 60 bytes */
+        char text[128] = "hello x", expected[256] = "\"x", *at = text + 7, *to = expected + 2;
+        int i;
+        for (i = 0; i < 60; i++, at += 2) memcpy(at, "\xc3\xa9", 3);
+        for (i = 0; i < 29; i++, to += 2) memcpy(to, "\xc3\xa9", 3);
+        strcpy(to, "...\" at byte 6");
+        IDS(m, text, TFM_FORM_TEXT, expected);
+    }
     tfm_model_free(m);
     m = text_model(words, ", \"src_unk\": 3, \"src_start\": 1, \"src_end\": 2");
     IDS(m, "hello b", TFM_FORM_TEXT, "1 4 7 2");
@@ -423,7 +434,10 @@ static void target_text(void) {
         tfm_model *m = text_model(words, ", \"tgt_text\": \"pieces\"");
         tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
         CHECK_FAILS(tfm_tokenize_target(m, "qq", 2, TFM_FORM_TEXT, ids, 16, &n, &scratch, &err),
-                    TFM_E_TOKEN, "the model has no tgt_unk");
+                    TFM_E_TOKEN, "\"qq\" at byte 0 is not in tgt_vocabulary. Change the");
+        CHECK_FAILS(tfm_tokenize_target(m, " hello  q\xc3\xa9.", 12, TFM_FORM_TEXT, ids, 16, &n,
+                                        &scratch, &err),
+                    TFM_E_TOKEN, "\"q\xc3\xa9\" at byte 8 is not in tgt_vocabulary");
         CHECK_FAILS(tfm_tokenize_target(m, "\xff", 1, TFM_FORM_TEXT, ids, 16, &n, &scratch, &err),
                     TFM_E_UTF8, "text is not UTF-8 at byte 0");
         CHECK_FAILS(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, ids, 16, &n, NULL, &err),

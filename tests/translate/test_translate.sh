@@ -42,7 +42,7 @@ check "faulty lines: exit status 1" 1 "$(run $toy < $dir/in)"
 check "  their output is empty, the others stay" "$(printf 'I am a student\n\nI am a boy\n')" "$(cat $dir/out)"
 check "  four lines all the same" 4 "$(wc -l < $dir/out | tr -d ' ')"
 check "  each named on standard error" "translate: line 2: text is not UTF-8 at byte 0
-translate: line 4: the token before byte 4 is not in src_vocabulary, and the model has no src_unk: \"X\"" "$(cat $dir/err)"
+translate: line 4: \"X\" at byte 3 is not in src_vocabulary. Change the text, or set src_unk in the model's config: the id of unknown tokens" "$(cat $dir/err)"
 
 check "an empty input" 0 "$(run $toy < /dev/null)"
 check "  gives an empty output" "" "$(cat $dir/out)"
@@ -138,7 +138,7 @@ check "--prefix: forced where a line has one" "0 I like||I like learning|" \
 check "--prefix --tokens" "0 I like" "$(echo '我 是 男 生' > $dir/tokens; head -n 1 $dir/beside > $dir/one; run $toy --tokens --prefix $dir/one < $dir/tokens) $(cut -c 1-6 $dir/out)"
 printf 'I fly\n\nI\n' > $dir/beside
 check "--prefix: an unknown word is an error of its line" "1 ||I like learning|" "$(run $toy --prefix $dir/beside < $dir/in) $(tr '\n' '|' < $dir/out)"
-check "  which is named" "translate: line 1: --prefix: the token before byte 5 is not in tgt_vocabulary, and the model has no tgt_unk" "$(cat $dir/err)"
+check "  which is named" "translate: line 1: --prefix: \"fly\" at byte 2 is not in tgt_vocabulary. Change the text, or set tgt_unk in the model's config: the id of unknown tokens" "$(cat $dir/err)"
 printf '\nI\n\n' > $dir/beside
 check "--prefix of a blank line" "1 translate: line 2: blank, but its prefix is not" "$(run $toy --prefix $dir/beside < $dir/in) $(cat $dir/err)"
 check "--alternatives 3: a line each, the likeliest the translation" "0 I am a boy|3|2" \
@@ -175,7 +175,7 @@ check "  of a forced prefix: 0; without an end: 0" "0 0.0000 0.0000 0.0000" "$(p
 check "  another word" "2 translate: --scores takes 'tokens' or no value, not 'words'" "$(run $toy --scores=words < $dir/in) $(cat $dir/err)"
 printf 'I am a boy\nI\nI fly\n' > $dir/beside
 check "--score: blank source, unknown word" "1 translate: line 2: blank, but its translation is not
-translate: line 3: --score: the token before byte 5 is not in tgt_vocabulary, and the model has no tgt_unk" "$(run $toy --score $dir/beside < $dir/in) $(cat $dir/err)"
+translate: line 3: --score: \"fly\" at byte 2 is not in tgt_vocabulary. Change the text, or set tgt_unk in the model's config: the id of unknown tokens" "$(run $toy --score $dir/beside < $dir/in) $(cat $dir/err)"
 printf '\377\n\n\n' > $dir/beside
 check "--score: not UTF-8" "1 translate: line 1: --score: text is not UTF-8 at byte 0" "$(run $toy --score $dir/beside < $dir/in) $(cat $dir/err)"
 
@@ -192,12 +192,12 @@ printf '我是学生\n\n  我喜欢学习 \n' > $dir/in
 check "--document: paragraphs of one sentence are lines" "0 I am a student||I like learning|" "$(run $toy --document < $dir/in) $(tr '\n' '|' < $dir/out)"
 LC_ALL=C sed 's/src_text\\": \\"characters\\"/src_text\\": \\"words\\"     /' $toy > $dir/words
 printf '我 我是学生\n我 \033[31m我\n' > $dir/in
-check "an unknown word is named, with advice if texts are cut into words; not one with control characters" \
-    "1 translate: line 1: the token before byte 16 is not in src_vocabulary, and the model has no src_unk: \"我是学生\"; if the vocabulary has characters, convert the model with --set src_text=characters
-translate: line 2: the token before byte 12 is not in src_vocabulary, and the model has no src_unk" "$(run $dir/words < $dir/in) $(cat $dir/err)"
+check "an unknown word is named, with advice if texts are cut into words; without control characters" \
+    "1 translate: line 1: \"我是学生\" at byte 4 is not in src_vocabulary. Change the text, or set src_unk in the model's config: the id of unknown tokens. If the vocabulary has characters, convert with --set src_text=characters
+translate: line 2: \"?[31m我\" at byte 4 is not in src_vocabulary. Change the text, or set src_unk in the model's config: the id of unknown tokens. If the vocabulary has characters, convert with --set src_text=characters" "$(run $dir/words < $dir/in) $(cat $dir/err)"
 printf '\n我是男生 X。我是男生\n' > $dir/in
 check "  a faulty sentence is left out" "1 |I am a boy|" "$(run $toy --document < $dir/in) $(tr '\n' '|' < $dir/out)"
-check "  and named" "translate: line 2, sentence 1: the token before byte 14 is not in src_vocabulary, and the model has no src_unk: \"X\"" "$(cat $dir/err)"
+check "  and named" "translate: line 2, sentence 1: \"X\" at byte 13 is not in src_vocabulary. Change the text, or set src_unk in the model's config: the id of unknown tokens" "$(cat $dir/err)"
 
 for bad in "--document --tokens" "--document --scores" "--document --score $dir/beside" "--document --n-best 2" "--document --align" "--beam 2 --sample" "--top-k 3" "--temperature 2" "--top-p .5" "--seed 1" "--n-best 3 --beam 2" "--score $dir/beside --beam 3" \
     "--score $dir/beside --prefix $dir/beside" "--score $dir/beside --align" "--score $dir/beside --n-best 2" "--per-token" "--beam 0" "--beam 1.5" \
@@ -234,7 +234,7 @@ check "after -- there are no options" "I am a student 0" "$(cd $dir && ../../$tr
 check "a file that is not there: what came before, and why" "2 I am a student|translate: nowhere: No such file or directory" \
     "$(run $toy $dir/-last nowhere $dir/in < /dev/null) $(tr '\n' '|' < $dir/out)$(cat $dir/err)"
 check "a second model: what is wrong with it" "2 translate: nowhere.safetensors: cannot be opened: No such file or directory" "$(run $toy nowhere.safetensors < $dir/in) $(cat $dir/err)"
-check "  whose words are others: the line, and the model" "1 translate: line 1: $toy: the token before byte 1 is not in src_vocabulary, and the model has no src_unk: \"I\"" "$(run $toy $toy < $dir/in) $(head -n 1 $dir/err)"
+check "  whose words are others: the line, and the model" "1 translate: line 1: $toy: \"I\" at byte 0 is not in src_vocabulary. Change the text, or set src_unk in the model's config: the id of unknown tokens" "$(run $toy $toy < $dir/in) $(head -n 1 $dir/err)"
 check "  behind a file" "2 translate: $toy: the second model must come right after the first" "$(run $toy $dir/in $toy) $(cat $dir/err)"
 check "  --via" "2 translate: --via: neither model has languages" "$(run $toy $toy --via fra < $dir/in) $(cat $dir/err)"
 check "  with --tokens" "2 translate: --tokens and a second model do not go together" "$(run $toy $toy --tokens < $dir/in) $(cat $dir/err)"
@@ -275,7 +275,7 @@ check "  in messages" "translate: line 101: text is not UTF-8 at byte 0" "$(run 
 printf 'id\t我是男生\tx\n7\t\t\ny\n\t我喜欢学习\t\t\n8\t我X\tz' > $dir/table
 check "--column 2: the others stay, line by line" "1 id	I am a boy	x|7		|y|	I like learning		|8		z|" "$(run $toy --column 2 < $dir/table) $(tr '\n' '|' < $dir/out)"
 check "  and what is wrong" "translate: line 3: 1 columns, not 2
-translate: line 5: the token before byte 4 is not in src_vocabulary, and the model has no src_unk: \"X\"" "$(cat $dir/err)"
+translate: line 5: \"X\" at byte 3 is not in src_vocabulary. Change the text, or set src_unk in the model's config: the id of unknown tokens" "$(cat $dir/err)"
 check "  in batches and one by one" "" "$(cp $dir/out $dir/expected; run $toy --column 2 --batch 1 --threads 2 < $dir/table > /dev/null; cmp $dir/expected $dir/out 2>&1)"
 check "--f16-cache" "0 I am a boy||I like learning|" "$(run $toy --f16-cache < $dir/in) $(tr '\n' '|' < $dir/out)"
 
