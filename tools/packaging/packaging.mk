@@ -33,6 +33,6 @@ python-package: packagers
 	rm -rf build/dist build/python && $(CACHE)/packagers/bin/python -m build -q --no-isolation -o build/dist tools/python
 	$(CACHE)/packagers/bin/pip install -q --no-deps --target build/python build/dist/*.whl
 ## make test-package   the Python package: built, installed into build/, tested
-test-package: build/translate build/transcribe python-package
+test-package: build/translate build/transcribe build/allowed python-package
 	PYTHONPATH=build/python $(CACHE)/packagers/bin/python -m pytest -q -p no:cacheprovider tools/python/tests
 .PHONY: lib stage install uninstall test-install packagers python-package test-package

@@ -191,5 +191,6 @@ def test_options_are_the_headers():
                if field.type.kind in ("primitive", "enum")}
     assert transformer_h._NO_OPTIONS <= numbers and transformer_h._FLAGS <= numbers
     own = {"threads", "batch", "source_language", "target_language", "greedy", "prefix", "sample", "seed",
-           "max_source", "tokens", "second", "via_language", "terms", "aligned", "on_error", "progress", "draft"}
+           "max_source", "tokens", "second", "via_language", "terms", "aligned", "on_error", "progress", "draft", "prompt",
+           "edit_logits"}
     assert set(transformer_h.Options.__annotations__) == numbers - transformer_h._NO_OPTIONS | own

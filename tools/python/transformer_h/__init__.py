@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import itertools
 import os
 import sys
 import threading
@@ -136,7 +137,7 @@ class Aligned(str):
         made.tokens = tokens
         return made
 
-    def __getnewargs__(self) -> tuple[str, bytes]:
+    def __getnewargs__(self) -> tuple[str, bytes]:  # type: ignore[override]  # pickle calls __new__ with both
         return str(self), self.tokens
 
 
@@ -209,8 +210,8 @@ class Document:
         return _decoded(ffi.gc(out, lib.th_free), size[0])
 
 
-class Options(TypedDict, total=False):
-    """Options of Model.translate. If an option is None or missing, the model file's default applies."""
+class DocumentOptions(TypedDict, total=False):
+    """Options of Model.translate_document, and of Model.translate. If an option is None or missing, the model file's default applies."""
 
     # the package's own
     threads: int
@@ -218,17 +219,13 @@ class Options(TypedDict, total=False):
     source_language: str | None
     target_language: str | None
     greedy: bool
-    prefix: str | Iterable[str] | None
-    draft: str | Iterable[str] | None
+    edit_logits: Callable[[int, list[int], np.ndarray], None] | None
     sample: bool
     seed: int | None
     max_source: int
-    tokens: bool
     terms: Terms | Mapping[str, str] | str | os.PathLike[str] | None
-    aligned: bool
     second: Model | None
     via_language: str | None
-    on_error: Literal["raise", "return"]
     progress: Callable[[int, int], Any] | None
     # fields of tfm_decode_options
     max_length: int | None
@@ -241,9 +238,6 @@ class Options(TypedDict, total=False):
     temperature: float | None
     top_k: int | None
     top_p: float | None
-    alternatives: int | None
-    min_alternative_prob: float | None
-    prefix_bias: float | None
     no_unknown: bool | None
     no_repeat_ngram: int | None
     no_source_ngram: int | None
@@ -251,6 +245,20 @@ class Options(TypedDict, total=False):
     repetition: Literal["target", "hugging_face"] | None
     lexical_shortlist: bool | None
     force_end: bool | None
+
+
+class Options(DocumentOptions, total=False):
+    """Options of Model.translate."""
+
+    prefix: str | Iterable[str] | None
+    draft: str | Iterable[str] | None
+    prompt: Iterable[int] | Ids | None
+    tokens: bool
+    aligned: bool
+    on_error: Literal["raise", "return"]
+    alternatives: int | None
+    min_alternative_prob: float | None
+    prefix_bias: float | None
     keep_end: bool | None
 
 
@@ -264,7 +272,8 @@ _NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed":
 _APART = [("sample", other) for other in ("beam", "patience", "stop", "alternatives", "prefix_bias")] + [
     ("n_best", "alternatives"), ("prefix_bias", "alternatives"), ("terms", "tokens"), ("aligned", "tokens")]
 # of two models, only the second has these options
-_LAST = {"target_language", "n_best", "prefix", "draft", "alternatives", "min_alternative_prob", "prefix_bias"}
+_LAST = {"target_language", "n_best", "prefix", "draft", "prompt", "edit_logits", "alternatives", "min_alternative_prob",
+         "prefix_bias"}
 
 
 def _with_options(*without: str) -> Callable[[Any], Any]:
@@ -336,7 +345,7 @@ def _text(name: str, value: Any) -> bytes:
 
 
 def _decoded(memory: Any, size: int) -> str:
-    return ffi.buffer(memory, size)[:].decode("utf-8", "surrogatepass")
+    return str(ffi.buffer(memory, size)[:], "utf-8", "surrogatepass")
 
 
 def _texts(name: str, value: Any) -> list[bytes]:
@@ -372,6 +381,13 @@ def _list(name: str, value: Any, expected: str) -> list[Any]:
         return list(iter(value))  # what its __len__ says does not matter
     except TypeError:  # an array without dimensions
         _wrong(name, value, expected)
+
+
+def _rows(name: str, value: Any, one: bool = False) -> list[list[int]]:
+    """Rows of ids. one: messages name the only row like the argument."""
+    places = (f"{name}" if one else f"{name}[{i}]" for i in itertools.count())
+    return [[_integer(f"{place}[{k}]", each) for k, each in enumerate(_list(place, row, "a row of ids"))]
+            for place, row in zip(places, _list(name, value, "rows of ids"))]
 
 
 def _form(tokens: Any) -> int:
@@ -472,8 +488,10 @@ def download(source_language: str, target_language: str, *, source: str = "firef
     licence are printed on standard error unless quiet is true. Raises transformer_h.convert.download.DownloadError.
     Needs further packages: pip install "transformer-h[download]"."""
     from .convert.published import download as run
-    return run(source_language, target_language, source=source, architecture=architecture, update=update,
-               offline=offline, records_url=records_url, quiet=quiet)
+    found: Path | tuple[Path, Path] = run(
+        source_language, target_language, source=source, architecture=architecture, update=update,
+        offline=offline, records_url=records_url, quiet=quiet)
+    return found
 
 
 def _failed(err: Any, index: int | None = None) -> Error:
@@ -644,6 +662,41 @@ class _Batch:
         return rows, width
 
 
+class _Editor:
+    """Lets a function of Python edit logits. After an exception it is not called any more. Who makes the steps calls
+    check, which raises the exception. indices are the numbers of the texts in the rows."""
+
+    def __init__(self, function: Callable[[int, list[int], np.ndarray], None], vocabulary: int,
+                 indices: Sequence[int]) -> None:
+        import numpy as np
+        self.indices, self.function = indices, function
+        # The function gets an array of the package's own, because it may keep the array longer than the session lives.
+        self.logits = np.empty(vocabulary, np.float32)
+        self.memory = ffi.from_buffer(self.logits, require_writable=True)
+        self.caught: BaseException | None = None
+
+    def edit(self, row: int, ids: Any, n: int, logits: Any) -> None:
+        if self.caught is not None:
+            return
+        try:
+            ffi.memmove(self.memory, logits, self.logits.nbytes)
+            made: Any = self.function(self.indices[row], ffi.unpack(ids, n), self.logits[:])
+            if made is not None:
+                raise TypeError(f"edit_logits returned {type(made).__name__}, expected None: it edits logits in place")
+            ffi.memmove(logits, self.memory, self.logits.nbytes)
+        except BaseException as error:  # it must not get into C
+            self.caught = error
+
+    def check(self) -> None:
+        if self.caught is not None:
+            raise self.caught
+
+
+@ffi.def_extern(name="th_edit_logits")  # type: ignore[untyped-decorator]
+def _edit_logits(editor: Any, row: int, ids: Any, n: int, logits: Any) -> None:
+    ffi.from_handle(editor).edit(row, ids, n, logits)
+
+
 class _Owner:
     """Memory of the library as numpy sees it, with who owns it."""
 
@@ -670,6 +723,8 @@ class _Job(NamedTuple):
     batch: int
     prefixes: list[bytes] | None
     drafts: list[bytes] | None
+    prompts: list[list[int]] | None
+    edit: Callable[[int, list[int], np.ndarray], None] | None
     session: tuple[int, int, int]  # attention, max_shortlist and max_draft of its sessions
     terms: Terms | None
     aligned: bool
@@ -848,17 +903,27 @@ class Model:
         (64) texts are translated together. source_language and target_language are codes of the model
         file. prefix is the beginning of each translation. draft is a guess of each translation, such as the
         translation before an edit: a greedy search then takes less time, and results are the same for any draft.
-        It helps while fewer than 5 texts are translated together. sample draws tokens instead of searching; text
+        It helps while fewer than 5 texts are translated together. prompt is the ids that the decoder reads before each
+        translation, instead of the model's start token; results do not contain it. For a list of texts, prefix, draft
+        and prompt are lists too. sample draws tokens instead of searching; text
         i of a list has the seed seed + i + 1, as line i + 1 of the command line. max_source (4096) is the
         largest number of tokens of a text. With tokens, texts are tokens with spaces between them.
         progress is a function that is called after each batch with two numbers: how many texts are done,
         and how many there are. With several threads, any of them calls it, one at a time.
 
+        edit_logits is a function that is called before each choice of a token, with the number of the text in the list,
+        the ids of the translation so far, and the logits: a float32 array [V] that it edits in place. -inf forbids a
+        token, and the others share its probability. It sees the model's logits before all other options. Equal
+        arguments must give equal logits, or results depend on the batches. With several threads, any of them calls
+        it, also at once. The array has other numbers in the next call: copy what you keep. An exception in it ends
+        the call and is raised. It needs numpy.
+
         terms is a dict of source and target, a file's path, or Terms: the translation uses these targets. Scores are those of
         the model's own words. With aligned, translations are Aligned, as Document.join needs them.
 
         With second, another Model translates what this one makes: the bytes of `translate` with two models.
-        n_best, alternatives, prefix and target_language are for the second, source_language for the first. A
+        n_best, alternatives, prefix, draft, prompt, edit_logits and target_language are for the second, source_language
+        for the first. A
         model of several languages reads or writes via_language between them. progress counts each text twice.
 
         The other options are fields of tfm_decode_options of the header, under their names: beam,
@@ -888,7 +953,11 @@ class Model:
             raise ValueError(f"{len(prefixes)} prefixes for {len(texts)} texts")
         if drafts is not None and len(drafts) != len(texts):
             raise ValueError(f"{len(drafts)} drafts for {len(texts)} texts")
-        job = self._job(n_best, prefixes, options, drafts)
+        prompt = options.pop("prompt", None)
+        prompts = None if prompt is None else _rows("prompt", [prompt] if one else prompt, one)
+        if prompts is not None and len(prompts) != len(texts):
+            raise ValueError(f"{len(prompts)} prompts for {len(texts)} texts")
+        job = self._job(n_best, prefixes, options, drafts, prompts)
         results = self._run(texts, job, threads, progress)
         if on_error == "raise":
             fault = next((each for each in results if isinstance(each, Error)), None)
@@ -902,14 +971,14 @@ class Model:
     @overload
     def translate_document(  # type: ignore[overload-overlap]
         self, text: str, format: str = "text", *, lang: str | None = None,
-        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[Options]) -> str: ...
+        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[DocumentOptions]) -> str: ...
     @overload
     def translate_document(
         self, text: Iterable[str], format: str = "text", *, lang: str | None = None,
-        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[Options]) -> list[str]: ...
+        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[DocumentOptions]) -> list[str]: ...
 
-    @_with_options("aligned", "on_error", "prefix", "draft", "alternatives", "min_alternative_prob", "prefix_bias", "tokens",
-                   "keep_end")
+    @_with_options("aligned", "on_error", "prefix", "draft", "prompt", "alternatives", "min_alternative_prob", "prefix_bias",
+                   "tokens", "keep_end")
     def translate_document(self, text: str | Iterable[str], format: str = "text", *, lang: str | None = None,
                            on_error: Literal["raise", "copy"] = "raise", **options: Any) -> Any:
         """Translates a document, or each one of a list, sentence by sentence, and returns it with its lines and tags.
@@ -934,8 +1003,9 @@ class Model:
             return options["second"].translate_document(between, format, lang=lang, on_error=on_error, **last)
         one, data = _one_or_more("text", text)
         documents = [Document(each.decode("utf-8", "surrogatepass"), format) for each in data]
-        found = iter(self.translate([sentence for each in documents for sentence in each.sentences],
-                                    aligned=format != "text" or None, on_error="return", **options))
+        translate: Any = self.translate  # options are checked there
+        found = iter(translate([sentence for each in documents for sentence in each.sentences],
+                               aligned=format != "text" or None, on_error="return", **options))
         made = []
         for index, document in enumerate(documents):
             results = [next(found) for _ in document.sentences]
@@ -970,7 +1040,7 @@ class Model:
         first, last = self._of_two(options)
         on_error, one = options.get("on_error", "raise"), isinstance(text, str)
         _choice("on_error", on_error, {"raise": 0, "return": 0})
-        between = self.translate([text] if one else text, **{**first, "on_error": "return"})
+        between = self.translate([text] if isinstance(text, str) else text, **{**first, "on_error": "return"})
         second = options["second"]
         found = second.translate(["" if isinstance(each, Error) else each for each in between], n_best=n_best,
                                  **{**last, "on_error": "return"})
@@ -984,7 +1054,7 @@ class Model:
         return results[0] if one else results
 
     def _job(self, n_best: Any, prefixes: list[bytes] | None, given: dict[str, Any],
-             drafts: list[bytes] | None = None) -> _Job:
+             drafts: list[bytes] | None = None, prompts: list[list[int]] | None = None) -> _Job:
         """Checks the options that are given, and puts them over the model's."""
         given = {name: value for name, value in given.items() if value is not None}
         sample, tokens = (_flag(name, given.pop(name, False)) for name in ("sample", "tokens"))
@@ -993,6 +1063,9 @@ class Model:
         most = _integer("max_source", given.pop("max_source", 4096), 1)
         pair = _pair(given.pop("source_language", None), given.pop("target_language", None))
         terms, aligned = given.pop("terms", None), _flag("aligned", given.pop("aligned", False))
+        edit = given.pop("edit_logits", None)
+        if edit is not None and not callable(edit):
+            _wrong("edit_logits", edit, "a function of a number, a list of ids, and an array of logits")
         if n_best is not None:
             n_best = _integer("n_best", n_best, 1)
         fields = {name: field.type for name, field in ffi.typeof("tfm_decode_options").fields
@@ -1038,7 +1111,7 @@ class Model:
                 raise ValueError(f"{name} needs {needed}")
         return _Job(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
                     many, lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT, pair, seed,
-                    most, batch, prefixes, drafts,
+                    most, batch, prefixes, drafts, prompts, edit,
                     (int(options.coverage_penalty > 0 or terms is not None or aligned),
                      self._config["tgt_vocab_size"] if options.lexical_shortlist else 0,
                      DRAFT if drafts is not None else 0),
@@ -1119,11 +1192,12 @@ class Model:
             if faults[k].status:
                 results[i] = _failed(faults[k], i)
             elif counts[k] and not isinstance(results[i], Error):
-                ready.append((i, ids[k * width:k * width + counts[k]], *(each.get(i, ()) for each in targets)))
+                ready.append((i, ids[k * width:k * width + counts[k]], *(each.get(i, ()) for each in targets),
+                              job.prompts[i] if job.prompts else ()))
         while ready and not stop.is_set():
             longest, n = job.options.max_length // 2, 0  # room for so long a target
-            for _, source, *_ in ready:
-                longest = max(longest, len(source))
+            for _, source, *_, prompt in ready:
+                longest = max(longest, len(source), len(prompt))
                 if n >= max(job.batch * FULL_BATCH_SOURCE // (_round(longest, 64) * job.beam), 1):
                     break
                 n += 1
@@ -1133,8 +1207,9 @@ class Model:
     def _translate(self, worker: _Worker, data: list[bytes], ready: list[Any], job: _Job, results: list[Any],
                    stop: threading.Event) -> None:
         n = len(ready)
-        sources, prefixes, drafts = (_Batch(name, [row[at] for row in ready])
-                                     for at, name in ((1, "text"), (2, "prefix"), (3, "draft")))
+        sources, prefixes, drafts, prompts = (
+            _Batch(name, [row[at] for row in ready])
+            for at, name in ((1, "text"), (2, "prefix"), (3, "draft"), (4, "prompt")))
         options = ffi.new("tfm_decode_options *", job.options[0])
         seeds = ffi.new("uint64_t[]", [(job.seed + i + 1) % 2 ** 64 for i, *_ in ready])
         options.seeds = seeds
@@ -1144,6 +1219,10 @@ class Model:
             options.draft = drafts.c
         length = max(options.max_length or 2 * sources.width + 16 + prefixes.width,
                      options.min_length + 1)
+        if job.prompts is not None:
+            options.prompt = prompts.c
+            length += prompts.width
+        editor = self._editor(job, options, [i for i, *_ in ready])
         try:
             session = worker.fit(n, sources.width, length, job.beam, job.pair, *job.session)
             _check(lib.tfm_start(session, sources.c, options, worker.err), worker.err)
@@ -1156,7 +1235,9 @@ class Model:
             return
         running = ffi.new("int32_t *", 1)
         while running[0] and not stop.is_set():
-            _check(lib.th_steps(session, STEPS, running, worker.err), worker.err)
+            _check(lib.th_steps(session, 1 if editor else STEPS, running, worker.err), worker.err)
+            if editor:
+                editor[0].check()
         if not running[0]:
             for row, found in enumerate(_results(session, n, job.ranks, job.form, worker.err)):
                 i = ready[row][0]
@@ -1169,13 +1250,22 @@ class Model:
                         continue
                 results[i] = found
 
+    def _editor(self, job: _Job, options: Any, indices: list[int]) -> tuple[_Editor, Any] | None:
+        """Puts edit_logits into options. The result has to live as long as they are used."""
+        if job.edit is None:
+            return None
+        editor = _Editor(job.edit, self._config["tgt_vocab_size"], indices)
+        handle = ffi.new_handle(editor)
+        options.edit_logits, options.edit_user = lib.th_edit_logits, handle
+        return editor, handle
+
     @_with_options("beam", "alternatives", "min_alternative_prob", "batch", "threads", "prefix", "prefix_bias", "draft",
-                   "sample", "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy",
+                   "prompt", "sample", "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy",
                    "progress", "terms", "aligned", "second", "via_language")
     def stream(self, text: str, **options: Any) -> Iterator[str]:
         """Yields the greedy translation of a text in pieces while it grows. The joined pieces are the
         result of translate with greedy. Options are those of translate for one greedy translation."""
-        for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "draft", "sample", "on_error",
+        for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "draft", "prompt", "sample", "on_error",
                      "greedy", "progress", "terms", "aligned", "second", "via_language"):
             if name in options:
                 raise TypeError(f"{name} is no option of stream, which translates one text greedily")
@@ -1190,12 +1280,15 @@ class Model:
             return
         source = _Batch("text", [ids[0:counts[0]]])
         options = job.options
+        editor = self._editor(job, options, [0])
         length = max(options.max_length or 2 * source.width + 16, options.min_length + 1)
         session = worker.fit(1, source.width, length, 1, job.pair, *job.session)
         _check(lib.tfm_start(session, source.c, options, worker.err), worker.err)
         running, shown = ffi.new("int32_t *", 1), ""
         while running[0]:
             _check(lib.th_steps(session, 1, running, worker.err), worker.err)
+            if editor:
+                editor[0].check()
             so_far = _results(session, 1, 1, job.form, worker.err)[0][0].text
             if running[0]:  # the last token may end inside a character
                 so_far = so_far.rstrip("\ufffd")
@@ -1266,8 +1359,8 @@ class Model:
         rows: Any = source
         if isinstance(source, str) or len(rows := _list("source", source, "texts, or rows of ids")) and any(
                 isinstance(row, str) for row in rows):
-            pair = {"source_language": source_language, "target_language": target_language}
-            rows = [self.tokenize(_text(f"source[{i}]", one).decode("utf-8", "surrogatepass"), **pair)
+            rows = [self.tokenize(_text(f"source[{i}]", one).decode("utf-8", "surrogatepass"),
+                                  source_language=source_language, target_language=target_language)
                     for i, one in enumerate([source] if isinstance(source, str) else rows)]
         elif source_language is not None or target_language is not None:
             raise ValueError("source_language and target_language need texts, not ids")
