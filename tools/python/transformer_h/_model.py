@@ -9,4 +9,4 @@ def main() -> int:
     except ImportError as error:
         print(f"transformer-model: {error}; pip install 'transformer-h[download]' installs what it needs", file=sys.stderr)
         return 1
-    return run()
+    return int(run())

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Iterator, Sequence
 try:
     from lxml import etree
 except ImportError:  # only archives need it
-    etree = None  # type: ignore[assignment]
+    etree = None
 
 from .languages import language_tag, set_language
 
@@ -454,7 +454,8 @@ class _Xml:
             element.set(name, html.unescape(text).translate(_NO_XML))
         if not (lang and set_language(self.tree.getroot(), lang, _names)) and is_same:
             return b""  # the part as it was
-        return etree.tostring(self.tree, xml_declaration=True, encoding="UTF-8", standalone=self.tree.docinfo.standalone)
+        return bytes(etree.tostring(self.tree, xml_declaration=True, encoding="UTF-8",
+                                    standalone=self.tree.docinfo.standalone))
 
 
 class _Text:

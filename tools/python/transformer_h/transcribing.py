@@ -7,8 +7,8 @@ import struct
 import sys
 from typing import Any, Callable, Iterator
 
-from . import (Model, Segment, Word, _check, _choice, _flag, _integer, _list, _no_nul, _number, _text, _wrong, ffi,
-               lib)
+from . import Model, Segment, Word, _check, _choice, _flag, _integer, _list, _no_nul, _number, _text, _wrong
+from ._transformer import ffi, lib
 
 SOUND = "a path, the bytes of a WAV file, or a numpy.ndarray of float32"
 LEAST_RATE, MOST_RATE = 1000, 384000
@@ -35,7 +35,7 @@ def _wav(array: Any, rate: int) -> bytes:
     if array.ndim != 1:
         raise ValueError(f"sound is an array of shape {list(array.shape)}, expected one channel: [samples]; "
                          "the mean of the channels is one")
-    data = array.astype("<f4").tobytes()
+    data: bytes = array.astype("<f4").tobytes()
     size = min(len(data), 2 ** 32 - 100)  # of a sound that is longer, the reader finds the end
     return b"RIFF" + struct.pack("<I4s4sIHHIIHH4sI", size + 36, b"WAVE", b"fmt ", 16, 3, 1, rate, 4 * rate, 4, 32, b"data",
                                  size) + data
@@ -86,9 +86,9 @@ def transcribe(model: Model, sound: Any, rate: int | None, language: str | None,
         search.temperatures[0:len(listed)] = listed
     options.no_previous = not _flag("previous", given.get("previous", True))
     keep = [path, data, sound]  # what options point to
-    for name, value in (("language", language), ("prompt", given.get("prompt"))):
-        if value is not None:
-            keep.append(ffi.new("char[]", _no_nul(name, _text(name, value))))
+    for name, text in (("language", language), ("prompt", given.get("prompt"))):
+        if text is not None:
+            keep.append(ffi.new("char[]", _no_nul(name, _text(name, text))))
             setattr(options, name, keep[-1])
     caught: list[BaseException] = []
     keep.append(ffi.new_handle(caught))
