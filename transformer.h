@@ -2718,6 +2718,7 @@ enum {
     TFM__X_STRIDE = 2112,       /* no power of two, so that rows do not evict each other */
     TFM__X_CHUNK = 96,          /* float rows per chunk */
     TFM__CONVERTED_CHUNK = 512, /* converted rows per chunk when w exceeds the cache */
+    TFM__SPLIT_ROWS = 32,       /* rows by which panels are multiplied before the next panels */
     TFM__W_CHUNK = 512 << 10    /* bytes of w per chunk, which stay in the second-level cache */
 };
 
@@ -2738,8 +2739,9 @@ typedef struct tfm__kernels {
     int fused;      /* 1: multiply-adds round once, as in the plain loops; 0: twice */
     int zero_point; /* added to x when it becomes int8 */
     /* Splits n int8 of a row of x, which zeros follow, into absolute values and masks of the signs,
-       -1 or 0. The sum of |x[i]| where x[i] is negative goes to TFM__X_BYTES of the row. NULL: the
-       tiles read x as it is. */
+       -1 or 0. The sum of |x[i]| where x[i] is negative goes to TFM__X_BYTES of the row, and to that
+       place of the masks a bit for each 8 columns: 1 if columns 0, 1, 4, 5 or 2, 3, 6, 7 of them add
+       up to more than 255. NULL: the tiles read x as it is. */
     void (*split)(unsigned char *x, unsigned char *masks, int64_t n);
     void (*configure)(int on); /* sets up and releases tile registers; NULL: it has none */
     /* converts x to the nearest bf16 for products with bf16; NULL: the tiles read floats */
@@ -3876,31 +3878,36 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
     const tfm__tiling *tiling = tfm__product_tiling(kernels, p->w->w.type);
     const int64_t K = p->w->w.columns, M = p->x.L, N = p->y.D;
     float block[(int)TFM__X_ROWS * TFM__X_STRIDE / 4]; /* the rows of a tile, where x is floats */
-    int64_t m, n, next, r;
+    int64_t m, n, first, end, next, r;
     int configured = 0;
     tfm__tile t;
     memset(&t, 0, sizeof t);
     t.y_stride = p->y.sl, t.x = M == 1 ? p->x.data + k : block; /* a single row is read in place */
     t.ahead_stride = tfm__packed_panel_bytes(p->w->w.type, K);
-    t.K = tfm__min(step, K - k), t.begins = k == 0;
-    for (m = 0; m < M; m += t.rows) {
-        while (tiling->least > M - m) tiling++;
-        t.rows = (int)tfm__min(tiling->rows, M - m);
+    t.K = tfm__min(step, K - k), t.begins = k == 0, t.masks = p->converted_block / 2;
+    for (first = 0; first < M; first = end) {
+        while (tiling->least > M - first) tiling++;
+        end = kernels->split && p->w->w.scales ? TFM__SPLIT_ROWS : tiling->rows;
+        end = tfm__min(M, first + end);
         if (tiling->configured && !configured) kernels->configure(configured = 1);
-        if (p->converted) t.x = p->converted + k / step * p->converted_block + m * TFM__X_STRIDE;
-        t.masks = p->converted_block / 2;
-        if (p->scales) t.x_scales = p->scales + m;
-        for (r = 0; r < tiling->rows && t.x == block; r++)
-            memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, m + r) + k,
+        for (r = 0; r < tiling->rows && !p->converted && M > 1; r++)
+            memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, first + r) + k,
                    (size_t)t.K * sizeof *block);
-        for (n = 0; n < N; n = next) {
-            next = n + tiling->panels * TFM__PANEL;
-            tfm__product_aim(&t, p, m, n, k, next >= N && m + t.rows < M ? 0 : next);
-            if (next <= N) tiling->run(&t);
-            else tfm__product_edge(tiling, &t, N - n);
-        }
-        for (r = 0; r < t.rows && k + t.K >= K; r++)
-            tfm__product_finish(kernels, p, tfm__row(&p->y, 0, m + r), N);
+        for (n = 0; n < N; n = next)
+            for (next = n + tiling->panels * TFM__PANEL, m = first; m < end; m += t.rows) {
+                const tfm__tiling *tile = tiling;
+                while (tile->least > end - m) tile++;
+                t.rows = (int)tfm__min(tile->rows, end - m);
+                if (p->converted)
+                    t.x = p->converted + k / step * p->converted_block + m * TFM__X_STRIDE;
+                if (p->scales) t.x_scales = p->scales + m;
+                tfm__product_aim(&t, p, m, n, k,
+                                 m + t.rows < end ? n : next >= N && end < M ? 0 : next);
+                if (next <= N) tile->run(&t);
+                else tfm__product_edge(tile, &t, N - n);
+            }
+        for (m = first; m < end && k + t.K >= K; m++)
+            tfm__product_finish(kernels, p, tfm__row(&p->y, 0, m), N);
     }
     if (configured) kernels->configure(0);
 }
@@ -12846,24 +12853,49 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
 /* AVX2 multiplies u8 by s8 and adds pairs in 16 bits, so x gives its absolute value and w takes the
    sign of x. Where x is negative, w ^ -1 = -w - 1 stands for -w, since every unit computes an exclusive
    or, and two compute a change of sign. What is missing is the sum of |x| there, where sums begin. x is
-   -127 to 127, so a pair is at most 2 * 128 * 127 and cannot overflow. This is assembly because gcc 12
-   writes sums to memory around intrinsics. */
+   -127 to 127, so a pair is at most 2 * 128 * 127 and cannot overflow. Where four |x| add up to 255 at
+   most, even two pairs cannot, and are added before they are widened to 32 bits. This is assembly
+   because gcc 12 writes sums to memory around intrinsics, and clang 14 widens pairs too early. */
 #define TFM__INT8_TILES(X, type) X(type, 2, 2) X(type, 1, 2)
 #define TFM__INT8_BEGIN(x) _mm256_set1_epi32(tfm__avx2_four((x) + TFM__X_BYTES))
 #define TFM__INT8_SIDE 2
+#define TFM__INT8_WAITS 0
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
 #define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define TFM__I_X(four) _mm256_set1_epi32(four)
-#define TFM__I_DOT_MASKED(sum, x, mask, w)                                                         \
+#define TFM__I_OP(op, to, a, b)                                                                    \
+    "{" op " %" #b ", %" #a ", %" #to "|" op " %" #to ", %" #a ", %" #b "}\n\t"
+#define TFM__I_WIDEN TFM__I_OP("vpmaddwd", 1, 1, 3) TFM__I_OP("vpaddd", 0, 0, 1)
+#define TFM__I_ONES "x"(_mm256_set1_epi16(1))
+#define TFM__I_W(w) "m"(*(const unsigned char(*)[32])(w))
+#define TFM__I_FOUR(p) "m"(*(const unsigned char(*)[4])(p))
+#define TFM__I_DOT_ONE(sum, x, mask, w) /* four columns */                                         \
+    do { /* It reads x itself, or else gcc would read x for all rows at once. */                   \
+        __m256i pairs, xs;                                                                         \
+        __asm__("{vpbroadcastd %4, %2|vpbroadcastd %2, %4}\n\t"                                    \
+                "{vpbroadcastd %5, %1|vpbroadcastd %1, %5}\n\t"                                    \
+                TFM__I_OP("vpxor", 1, 1, 6) TFM__I_OP("vpmaddubsw", 1, 2, 1) TFM__I_WIDEN          \
+                : "+x"(sum), "=&x"(pairs), "=&x"(xs)                                               \
+                : TFM__I_ONES, TFM__I_FOUR(x), TFM__I_FOUR(mask), TFM__I_W(w));                    \
+    } while (0)
+#define TFM__I_DOT_TWO(sum, x0, x1, mask0, mask1, w0, w1) /* eight columns */                      \
     do {                                                                                           \
-        __m256i product;                                                                           \
-        __asm__("{vpxor %3, %4, %1|vpxor %1, %4, %3}\n\t"                                          \
-                "{vpmaddubsw %1, %2, %1|vpmaddubsw %1, %2, %1}\n\t"                                \
-                "{vpmaddwd %5, %1, %1|vpmaddwd %1, %1, %5}\n\t"                                    \
-                "{vpaddd %1, %0, %0|vpaddd %0, %0, %1}"                                            \
-                : "+x"(sum), "=&x"(product)                                                        \
-                : "x"(x), "x"(mask), "x"(w), "x"(_mm256_set1_epi16(1)));                           \
+        __m256i pairs, more;                                                                       \
+        __asm__(TFM__I_OP("vpxor", 1, 6, 8) TFM__I_OP("vpmaddubsw", 1, 4, 1)                       \
+                TFM__I_OP("vpxor", 2, 7, 9) TFM__I_OP("vpmaddubsw", 2, 5, 2)                       \
+                TFM__I_OP("vpaddw", 1, 1, 2) TFM__I_WIDEN                                          \
+                : "+x"(sum), "=&x"(pairs), "=&x"(more)                                             \
+                : TFM__I_ONES, "x"(x0), "x"(x1), "x"(mask0), "x"(mask1), TFM__I_W(w0),             \
+                  TFM__I_W(w1));                                                                   \
+    } while (0)
+#define TFM__I_DOT_TWO_UNSIGNED(sum, x0, x1, w0, w1) /* the same, where no x is negative */        \
+    do {                                                                                           \
+        __m256i pairs, more;                                                                       \
+        __asm__(TFM__I_OP("vpmaddubsw", 1, 4, 6) TFM__I_OP("vpmaddubsw", 2, 5, 7)                  \
+                TFM__I_OP("vpaddw", 1, 1, 2) TFM__I_WIDEN                                          \
+                : "+x"(sum), "=&x"(pairs), "=&x"(more)                                             \
+                : TFM__I_ONES, "x"(x0), "x"(x1), TFM__I_W(w0), TFM__I_W(w1));                      \
     } while (0)
 #define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(a)
 
@@ -12888,6 +12920,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_some(float *p, __m256 v, int64
 TFM__AVX2 static void tfm__avx2_split(unsigned char *x, unsigned char *masks, int64_t n) {
     const __m256i zero = _mm256_setzero_si256();
     __m256i sum = zero;
+    uint64_t large[TFM__X_BYTES / 512] = {0};
     int64_t i, sums[4];
     int32_t all;
     for (i = 0; i < n; i += 32) {
@@ -12896,7 +12929,12 @@ TFM__AVX2 static void tfm__avx2_split(unsigned char *x, unsigned char *masks, in
         _mm256_storeu_si256((__m256i *)(void *)(x + i), size);
         _mm256_storeu_si256((__m256i *)(void *)(masks + i), mask);
         sum = _mm256_add_epi64(sum, _mm256_sad_epu8(_mm256_and_si256(size, mask), zero));
+        v = _mm256_maddubs_epi16(size, _mm256_set1_epi8(1));
+        v = _mm256_cmpgt_epi16(_mm256_add_epi16(v, _mm256_srli_epi64(v, 32)), _mm256_set1_epi16(255));
+        v = _mm256_xor_si256(_mm256_cmpeq_epi64(v, zero), _mm256_set1_epi8(-1));
+        large[i / 512] |= (uint64_t)_mm256_movemask_pd(_mm256_castsi256_pd(v)) << (i / 8 % 64);
     }
+    memcpy(masks + TFM__X_BYTES, large, sizeof large);
     _mm256_storeu_si256((__m256i *)(void *)sums, sum);
     all = (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]);
     memcpy(x + TFM__X_BYTES, &all, sizeof all);
@@ -13399,6 +13437,9 @@ TFM__INT8_INLINED int32_t TFM__(four)(const unsigned char *p) {
 #ifndef TFM__INT8_SIDE
 #define TFM__INT8_SIDE 5 /* rows from which a tile has its panels side by side */
 #endif
+#ifndef TFM__INT8_WAITS
+#define TFM__INT8_WAITS 1 /* 0: sums wait little for the additions before */
+#endif
 #ifndef TFM__INT8_BEGIN
 #define TFM__INT8_BEGIN(x) ((TFM__I)TFM__V_SET(0.0f)) /* where the sums of a row of x begin */
 #endif
@@ -13429,10 +13470,75 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
     }
 }
 
+#ifdef TFM__I_DOT_TWO
+/* Adds eight columns of one panel or two. The last four are `next` bytes behind the first in w.
+   signs: x may be negative. large: two pairs may overflow. */
+TFM__INT8_INLINED void TFM__(step_pairs)(TFM__(sums) * sums, const unsigned char *x, int64_t masks,
+                                         const unsigned char *w0, const unsigned char *w1,
+                                         int64_t next, int rows, int panels, int signs,
+                                         int large) {
+    const int wide = panels * TFM__PER_PANEL;
+    TFM__I x0 = sums[0][0], x1 = x0, mask0 = x0, mask1 = x0;
+    int i;
+    TFM__UNROLL
+    for (i = 0; i < rows * wide; i++) {
+        const unsigned char *row = x + i / wide * TFM__X_STRIDE;
+        const unsigned char *w = i % wide < TFM__PER_PANEL ? w0 : w1;
+        TFM__I *sum = &sums[i / wide][i % wide];
+        w += i % TFM__PER_PANEL * TFM__I_BYTES;
+        if (!large && i % wide == 0) {
+            x0 = TFM__I_X(TFM__(four)(row)), x1 = TFM__I_X(TFM__(four)(row + 4));
+            mask0 = TFM__I_X(TFM__(four)(row + masks));
+            mask1 = TFM__I_X(TFM__(four)(row + masks + 4));
+        }
+        if (large) {
+            TFM__I_DOT_ONE(*sum, row, row + masks, w);
+            TFM__I_DOT_ONE(*sum, row + 4, row + masks + 4, w + next);
+        } else if (signs) TFM__I_DOT_TWO(*sum, x0, x1, mask0, mask1, w, w + next);
+        else TFM__I_DOT_TWO_UNSIGNED(*sum, x0, x1, w, w + next);
+    }
+}
+
+/* Adds all columns of one panel or two. */
+TFM__INT8_INLINED void TFM__(columns_of)(const tfm__tile *t, TFM__(sums) * sums,
+                                         const unsigned char *w0, const unsigned char *w1, int rows,
+                                         int panels, int signs) {
+    const unsigned char *x = (const unsigned char *)t->x, *ahead = t->ahead;
+    const int64_t step = 8 * TFM__PANEL, half = step / 2, stride = t->ahead_stride;
+    uint64_t large = 0, more;
+    int64_t k;
+    int r;
+    for (k = 0; k < t->K; k += 8, x += 8, large >>= 1, w0 += step, w1 += step) {
+        if (k % 512 == 0)
+            for (r = 0; r < rows; r++, large |= more)
+                memcpy(&more, x - k + r * TFM__X_STRIDE + t->masks + TFM__X_BYTES + k / 64, 8);
+        if (rows > 1) {
+            TFM__PREFETCH(ahead), TFM__PREFETCH(ahead + half);
+            TFM__PREFETCH(ahead + stride), TFM__PREFETCH(ahead + stride + half);
+            ahead += step;
+        }
+        if (large & 1 || t->K - k <= 4)
+            TFM__(step_pairs)(sums, x, t->masks, w0, w1, t->K - k <= 4 ? 0 : half, rows, panels,
+                              1, 1);
+        else TFM__(step_pairs)(sums, x, t->masks, w0, w1, half, rows, panels, signs, 0);
+    }
+}
+TFM__INT8_INLINED void TFM__(columns)(const tfm__tile *t, TFM__(sums) * sums,
+                                      const unsigned char *w0, const unsigned char *w1, int steps,
+                                      int rows, int panels, int vectors) {
+    const unsigned char *x = (const unsigned char *)t->x + TFM__X_BYTES;
+    int32_t signs = 0;
+    int r;
+    for (r = 0; r < rows; r++) signs |= TFM__(four)(x + r * TFM__X_STRIDE);
+    if (signs) TFM__(columns_of)(t, sums, w0, w1, rows, panels, 1);
+    else TFM__(columns_of)(t, sums, w0, w1, rows, panels, 0);
+    (void)steps, (void)vectors;
+}
+#else
 /* Adds four columns at a time of one panel or two, for each of some steps, which have sums of their
    own. One loop goes over all sums, because clang leaves sums in memory if an inner loop has a
    single iteration. */
-TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x, int64_t masks,
+TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char *x,
                                         const unsigned char *w0, const unsigned char *w1, int steps,
                                         int rows, int panels, int vectors) {
     const int wide = panels * vectors;
@@ -13446,15 +13552,29 @@ TFM__INT8_INLINED void TFM__(step_int8)(TFM__(sums) * sums, const unsigned char 
     for (i = 0; i < steps * rows * wide; i++) {
         const int s = i / (rows * wide), r = i / wide % rows, v = i % wide;
         const unsigned char *four = x + r * TFM__X_STRIDE + 4 * s;
-#ifdef TFM__I_DOT_MASKED
-        TFM__I_DOT_MASKED(sums[s * rows + r][v], TFM__I_X(TFM__(four)(four)),
-                          TFM__I_X(TFM__(four)(four + masks)), w[s * wide + v]);
-#else
         TFM__I_DOT(sums[s * rows + r][v], TFM__I_X(TFM__(four)(four)), w[s * wide + v]);
-#endif
     }
-    (void)masks;
 }
+
+/* Adds all columns of one panel or two, four at a time for each of some steps. */
+TFM__INT8_INLINED void TFM__(columns)(const tfm__tile *t, TFM__(sums) * sums,
+                                      const unsigned char *w0, const unsigned char *w1, int steps,
+                                      int rows, int panels, int vectors) {
+    const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
+    const unsigned char *ahead = t->ahead;
+    for (; x_end - x >= 4 * steps; x += 4 * steps) {
+        if (rows >= TFM__INT8_SIDE) {
+            TFM__PREFETCH(ahead);
+            if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
+            ahead += 4 * TFM__PANEL;
+        }
+        TFM__(step_int8)(sums, x, w0, w1, steps, rows, panels, vectors);
+        w0 += 4 * steps * TFM__PANEL, w1 += 4 * steps * TFM__PANEL;
+    }
+    for (; steps > 1 && x != x_end; x += 4, w0 += 4 * TFM__PANEL)
+        TFM__(step_int8)(sums, x, w0, w0, 1, rows, 1, vectors);
+}
+#endif
 
 /* Computes a tile of int8. Many rows go by panels side by side. Few rows wait for w, and memory is
    fastest when it is read from end to end, so they go by one panel after the other. Each addition
@@ -13464,32 +13584,21 @@ TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels
     const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, so that sums fit registers */
     const int outputs = TFM__PER_PANEL / parts, vectors = outputs * TFM__INT8_SPLIT;
     const int side = rows >= TFM__INT8_SIDE ? panels : 1, sums_of_step = rows * vectors * side;
-    const int steps = rows <= 4 && sums_of_step < 8 ? 8 / sums_of_step : 1;
+    const int steps = !TFM__INT8_WAITS || rows > 4 || sums_of_step >= 8 ? 1 : 8 / sums_of_step;
     int part, i, s;
     for (part = 0; part < parts; part++)
         for (i = 0; i < panels; i += side) {
             const int o = part * outputs * TFM__VL;
-            const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
             const unsigned char *w0 = t->w[i] + 4 * o, *w1 = t->w[side > 1] + 4 * o;
-            const unsigned char *ahead = t->ahead;
             TFM__(sums) sums[TFM__X_ROWS]; /* [steps, rows] */
             TFM__UNROLL
             for (s = 0; s < steps * rows * side * vectors; s++)
                 sums[s / (side * vectors)][s % (side * vectors)] =
                     s < rows * side * vectors
-                        ? TFM__INT8_BEGIN(x + s / (side * vectors) * TFM__X_STRIDE)
+                        ? TFM__INT8_BEGIN((const unsigned char *)t->x +
+                                          s / (side * vectors) * TFM__X_STRIDE)
                         : (TFM__I)TFM__V_SET(0.0f);
-            for (; x_end - x >= 4 * steps; x += 4 * steps) {
-                if (rows >= TFM__INT8_SIDE) {
-                    TFM__PREFETCH(ahead);
-                    if (side > 1) TFM__PREFETCH(ahead + t->ahead_stride);
-                    ahead += 4 * TFM__PANEL;
-                }
-                TFM__(step_int8)(sums, x, t->masks, w0, w1, steps, rows, side, vectors);
-                w0 += 4 * steps * TFM__PANEL, w1 += 4 * steps * TFM__PANEL;
-            }
-            for (; steps > 1 && x != x_end; x += 4, w0 += 4 * TFM__PANEL)
-                TFM__(step_int8)(sums, x, t->masks, w0, w0, 1, rows, 1, vectors);
+            TFM__(columns)(t, sums, w0, w1, steps, rows, side, vectors);
             TFM__UNROLL
             for (s = rows * vectors; s < steps * rows * vectors; s++) {
                 TFM__I *sum = &sums[s / vectors % rows][s % vectors];
@@ -14177,11 +14286,19 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 #undef TFM__INT8_TARGET
 #undef TFM__DOTS
 #undef TFM__I_DOT
-#undef TFM__I_DOT_MASKED
+#undef TFM__I_OP
+#undef TFM__I_WIDEN
+#undef TFM__I_ONES
+#undef TFM__I_W
+#undef TFM__I_FOUR
+#undef TFM__I_DOT_ONE
+#undef TFM__I_DOT_TWO
+#undef TFM__I_DOT_TWO_UNSIGNED
 #undef TFM__I_MMLA_INT8
 #undef TFM__I_MMLA_BF16
 #undef TFM__INT8_BEGIN
 #undef TFM__INT8_SIDE
+#undef TFM__INT8_WAITS
 #undef TFM__I_FLOATS
 #ifndef TFM__SAME_VECTORS
 #undef TFM__V

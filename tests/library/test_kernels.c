@@ -645,7 +645,7 @@ static void products(const tfm__kernels *kernels, int few) {
 /* Compares each tile of each element type with the plain one: remainders after whole vectors, new sums
    and continued sums, with a bias and without. */
 static void tiles(const tfm__kernels *kernels) {
-    enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = 512, Y_STRIDE = ROWS + 8 };
+    enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = 520, Y_STRIDE = ROWS + 8 };
     static const int64_t ks[] = {1, 2, 3, 4, 5, 63, MOST_K};
     enum { FLOATS = (int)TFM__MOST_ROWS * (int)TFM__X_STRIDE / 4 };
     static float w[ROWS * MOST_K], block[2 * FLOATS], s8[FLOATS]; /* masks are behind the rows */
@@ -677,6 +677,8 @@ static void tiles(const tfm__kernels *kernels) {
                     for (k = 0; k < (K + 3) / 4 * 4;
                          k++) { /* The bytes behind K may have any value. */
                         int q = (int)(tiny_random(&seed) % 255) - 127;
+                        if (c & 1) q = q < 0 ? -q : q; /* as after ReLU */
+                        if (k % 64 < 32) q /= 4;      /* many pairs fit 16 bits */
                         ((signed char *)s8)[r * TFM__X_STRIDE + k] = (signed char)q;
                         ((unsigned char *)block)[r * TFM__X_STRIDE + k] =
                             (unsigned char)(q + kernels->zero_point);
