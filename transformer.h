@@ -7623,9 +7623,20 @@ typedef struct tfm__shortlist {
     float *bias;             /* its bias [n], or NULL */
 } tfm__shortlist;
 
+enum {
+    TFM__LOGITS_BLOCK = 256, /* logits whose largest tells whether one of them can be chosen */
+    TFM__LOGITS_COST = 16    /* operations that take as long as summing up a logit */
+};
+
+static int64_t tfm__logits_blocks(int64_t n) {
+    return (n + TFM__LOGITS_BLOCK - 1) / TFM__LOGITS_BLOCK;
+}
+
 /* The logits of one hypothesis: x[i] is that of ids[i] (ascending) or of i without ids. */
 typedef struct tfm__logits {
     float *x;
+    float *tops;     /* [n / TFM__LOGITS_BLOCK, rounded up]: the largest of each block of x */
+    double *log_sum; /* log sum_v exp(x[v]), by which logits become log-probabilities */
     const int32_t *ids;
     int64_t n;
 } tfm__logits;
@@ -7702,6 +7713,9 @@ struct tfm_session {
         int32_t *firsts;                 /* [n]: position of the last token in the cache */
         int32_t *ancestry;               /* [n, max_target]: cache rows of their positions */
         float *logits;                   /* [n, V]: see tfm__logits_get */
+        float *tops;                     /* [n, V / TFM__LOGITS_BLOCK, rounded up] */
+        double *log_sums;                /* [n] */
+        int is_summed;                   /* 1: tops and log_sums are those of logits */
         int32_t *heads;                  /* [H, 2]: room for a list */
         const int32_t *listed; /* [n_listed, 2]: the layers and heads whose attention is kept */
         int32_t n_listed;
@@ -7809,6 +7823,8 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     TFM__TRY(TFM__TAKE(arena, N, 1, &s->step.firsts, err));
     TFM__TRY(TFM__TAKE(arena, N, T, &s->step.ancestry, err));
     TFM__TRY(TFM__TAKE(arena, N, V, &s->step.logits, err));
+    TFM__TRY(TFM__TAKE(arena, N, tfm__logits_blocks(V), &s->step.tops, err));
+    TFM__TRY(TFM__TAKE(arena, N, 1, &s->step.log_sums, err));
     TFM__TRY(TFM__TAKE(arena, V, 1, &s->bans.set, err));
     TFM__TRY(TFM__TAKE(arena, V, 1, &s->bans.ids, err));
     TFM__TRY(TFM__TAKE(arena, T + 1, 1, &s->scratch.path, err));
@@ -8515,9 +8531,12 @@ static double tfm__score_normalize(const tfm_session *s, const tfm__hypothesis *
 /* Returns the logits of hypothesis k of sentence b after a step. */
 static tfm__logits tfm__logits_get(const tfm_session *s, int64_t b, int64_t k) {
     const tfm__shortlist *l = &s->shortlist;
+    int64_t row = s->search.sentences[b].first_logits + k;
     tfm__logits y;
     y.n = s->model->config.tgt_vocab_size;
-    y.x = s->step.logits + (s->search.sentences[b].first_logits + k) * y.n;
+    y.x = s->step.logits + row * y.n;
+    y.tops = s->step.tops + row * tfm__logits_blocks(y.n);
+    y.log_sum = &s->step.log_sums[row];
     y.ids = NULL;
     if (s->decode.lexical_shortlist) y.ids = l->own + b * l->max, y.n = l->n_own[b];
     else if (l->n) y.ids = l->ids, y.n = l->n;
@@ -8536,10 +8555,20 @@ static float *tfm__logits_find(const tfm__logits *y, int32_t id) {
     return low < y->n && y->ids[low] == id ? y->x + low : NULL;
 }
 
-/* Returns log sum_v exp(x[v]). x[v] minus this is a log-probability. */
-static double tfm__logits_log_sum(const tfm__kernels *kernels, const float *x, int64_t n) {
-    float max = kernels->largest(x, n);
+/* Returns log sum_v exp(x[v]), for the largest x. x[v] minus this is a log-probability. */
+static double tfm__logits_log_sum(const tfm__kernels *kernels, const float *x, float max,
+                                  int64_t n) {
     return (double)max + tfm__log(kernels->exp_sum(NULL, x, max, n));
+}
+
+/* Finds the largest logit of each block, and with_sum computes log_sum from them. */
+static void tfm__logits_sum(const tfm__kernels *kernels, const tfm__logits *y, int with_sum) {
+    enum { BLOCK = TFM__LOGITS_BLOCK };
+    int64_t i, blocks = tfm__logits_blocks(y->n);
+    for (i = 0; i < blocks; i++)
+        y->tops[i] = kernels->largest(y->x + i * BLOCK, tfm__min(BLOCK, y->n - i * BLOCK));
+    if (with_sum)
+        *y->log_sum = tfm__logits_log_sum(kernels, y->x, kernels->largest(y->tops, blocks), y->n);
 }
 
 /* ---- what may come next ---- */
@@ -8640,6 +8669,10 @@ static void tfm__logits_penalize(tfm_session *s, const tfm__logits *y, const int
     tfm__ban_drop(s, bans);
 }
 
+static int tfm__logits_are_penalized(const tfm_decode_options *o) {
+    return o->repetition_penalty != 0 && o->repetition_penalty != 1;
+}
+
 /* Moves the logits of a shortlist to their ids' places among V. The last one moves first, because
    the ids are in ascending order. */
 static void tfm__logits_spread(tfm__logits y, int64_t V) {
@@ -8648,14 +8681,12 @@ static void tfm__logits_spread(tfm__logits y, int64_t V) {
         y.x[v] = y.n && y.ids[y.n - 1] == v ? y.x[--y.n] : -INFINITY;
 }
 
-/* Prepares logits and bans for the choice of h's next token. Returns the logarithm of the sum of
-   exp(logits), by which logits become log-probabilities. */
+/* Prepares logits and bans for the choice of h's next token. Returns log_sum. */
 static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothesis *h,
                                   const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
     int32_t start = s->model->config.start, n_start = o->repetition && start >= 0 && !o->prompt;
     int after = o->repetition && s->search.beam > 1; /* penalizes log-probabilities, not logits */
-    double log_sum = 0;
     int64_t i;
     s->scratch.path[0] = start;
     tfm__path_walk(s, h, s->scratch.path + n_start, NULL);
@@ -8664,11 +8695,12 @@ static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothes
         o->edit_logits(o->edit_user, b, s->scratch.path + n_start, h->length, y->x);
         for (i = 0; y->ids && i < y->n; i++) y->x[i] = y->x[y->ids[i]];
     }
-    if (after) log_sum = tfm__logits_log_sum(s->team.kernels, y->x, y->n);
-    if (o->repetition_penalty != 0 && o->repetition_penalty != 1)
-        tfm__logits_penalize(s, y, s->scratch.path, h->length + n_start, log_sum);
+    if (after) tfm__logits_sum(s->team.kernels, y, 1);
+    if (tfm__logits_are_penalized(o))
+        tfm__logits_penalize(s, y, s->scratch.path, h->length + n_start, after ? *y->log_sum : 0);
     tfm__ban_add_forbidden(s, b, s->scratch.path + n_start, h->length, n_start);
-    return after ? log_sum : tfm__logits_log_sum(s->team.kernels, y->x, y->n);
+    if (!s->step.is_summed) tfm__logits_sum(s->team.kernels, y, !after);
+    return *y->log_sum;
 }
 
 /* ---- candidates: the best few of many tokens ---- */
@@ -8719,14 +8751,13 @@ static float tfm__candidates_floor(const tfm__candidates *c, double offset) {
 /* Offers each token that is not banned, with the total base + (logit - log_sum). */
 static void tfm__candidates_offer_all(tfm_session *s, int32_t from, const tfm__logits *y,
                                       double base, double log_sum) {
-    enum { BLOCK = 256 };
-    const tfm__kernels *kernels = s->team.kernels;
+    enum { BLOCK = TFM__LOGITS_BLOCK };
     tfm__candidates *c = &s->scratch.candidates;
     float floor = tfm__candidates_floor(c, base - log_sum);
     int64_t v;
     for (v = 0; v < y->n; v++) {
         int32_t id;
-        if (v % BLOCK == 0 && !(kernels->largest(y->x + v, tfm__min(BLOCK, y->n - v)) >= floor)) {
+        if (v % BLOCK == 0 && !(y->tops[v / BLOCK] >= floor)) {
             v += BLOCK - 1; /* no logit of this block is good enough */
             continue;
         }
@@ -9155,20 +9186,35 @@ static void tfm__shortlist_gather(tfm_session *s, const tfm_batch *src) {
     for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
 
+/* Sums up the logits of one row of the step, after it moved those of a lexical shortlist to their
+   places. */
+static void tfm__logits_sum_row(void *context, int32_t row) {
+    const tfm_session *s = (const tfm_session *)context;
+    const tfm__shortlist *l = &s->shortlist;
+    int64_t i, b = s->step.sentences[row];
+    tfm__logits y = tfm__logits_get(s, b, row - s->search.sentences[b].first_logits);
+    for (i = 0; s->decode.lexical_shortlist && i < y.n; i++)
+        y.x[i] = y.x[l->n ? l->indices[y.ids[i]] : y.ids[i]];
+    if (s->step.is_summed) tfm__logits_sum(s->team.kernels, &y, 1);
+}
+
 /* Computes the logits of the rows x and writes them where tfm__logits_get finds them. A shortlist's
-   logits have the same bits as the full projection's, except with BLAS. */
+   logits have the same bits as the full projection's, except with BLAS. Threads sum up the logits
+   now. One thread does it when a token is chosen, because not every row of a draft is needed. */
 static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
+    tfm__team hands = s->team;
     tfm__rows out = tfm__rows_make(s->step.logits, x->B, 1, s->model->config.tgt_vocab_size);
-    int64_t k, i;
     if (l->n) out.D = l->n;
     tfm__linear_run(&s->team, &out, x, l->n ? &l->linear : &s->model->generator);
     if (l->expanded) memset(l->expanded, 0, (size_t)x->B);
-    for (k = 0; s->decode.lexical_shortlist && k < x->B; k++) {
-        int64_t b = s->step.sentences[k], first = s->search.sentences[b].first_logits;
-        tfm__logits y = tfm__logits_get(s, b, k - first);
-        for (i = 0; i < y.n; i++) y.x[i] = y.x[l->n ? l->indices[y.ids[i]] : y.ids[i]];
-    }
+    s->step.is_summed = x->B > 1 && !s->decode.edit_logits &&
+                        !tfm__logits_are_penalized(&s->decode) &&
+                        tfm__team_shares(&s->team, TFM__LOGITS_COST * x->B * out.D);
+    if (!s->step.is_summed) hands.n = 1;
+    TFM_PART(SEARCH);
+    if (s->step.is_summed || s->decode.lexical_shortlist)
+        tfm__team_run(&hands, tfm__logits_sum_row, s, (int32_t)x->B);
 }
 
 /* ---- options ---- */
@@ -9500,7 +9546,6 @@ TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
         tfm__decoder_run(s, &p, s->step.sentences);
         TFM_PART(OUTPUT);
         tfm__logits_compute(s, &p.x);
-        TFM_PART(SEARCH);
         if (s->attention) tfm__step_store_attention(s);
         for (b = 0; b < s->src.B; b++) {
             if (s->search.sentences[b].first_logits < 0) continue;
@@ -9704,7 +9749,11 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
             int32_t id = l < length ? tfm__batch_ids(tgt, b)[l] : c->end;
             double *to = out + b * x->L + l;
             if (l > length || (l == 0 && length && id == s->search.forced)) *to = 0;
-            else *to = tfm__logits_log_p(row[id], tfm__logits_log_sum(s->team.kernels, row, V));
+            else {
+                float max = s->team.kernels->largest(row, V);
+                *to = tfm__logits_log_p(row[id],
+                                        tfm__logits_log_sum(s->team.kernels, row, max, V));
+            }
         }
         if (offset && (at + n) % x->L == 0) at += offset;
     }

@@ -83,14 +83,14 @@ static struct options {
     const char *model, *only, *write, *type;
     repeats how;
     int weights, json, cpu, parts, steps, neighbour, f16_cache, bf16_attention;
-    int32_t repeat, batch, vocabulary, source, target, threads, workers;
+    int32_t repeat, batch, vocabulary, layers, rows, beam, source, target, threads, workers;
     uint64_t seed;
 } opt;
 
 static option table[] = {
     {"usage: bench [options]\n"
      "       bench MODEL [options] < lines\n"
-     "       bench --write FILE [--weights TYPE] [--vocabulary N] [--seed N]\n"
+     "       bench --write FILE [--weights TYPE] [--vocabulary N] [--layers N] [--seed N]\n"
      "\n"
      "Without MODEL, bench measures the base model of Vaswani et al. 2017 with random weights:\n"
      "6 + 6 layers, 512 wide, 8 heads, feed-forward 2048, post-norm, ReLU, 32,000 tokens, one\n"
@@ -135,6 +135,10 @@ static option table[] = {
     {"--steps", NULL, OPTION_FLAG, &opt.steps, 0, 0, 0,
      "prints percentiles of the times of decoding steps, and the\n"
      "times by position"},
+    {"--rows", "N", OPTION_INTEGER, &opt.rows, 1, 4096, 0,
+     "sentences of a greedy or beam workload (default: the workload's)"},
+    {"--beam", "N", OPTION_INTEGER, &opt.beam, 1, 64, 0,
+     "beam of a greedy or beam workload (default: the workload's)"},
     {"--source", "N", OPTION_INTEGER, &opt.source, 1, 16384, 0,
      "source tokens of a sentence (default: the workload's)"},
     {"--target", "N", OPTION_INTEGER, &opt.target, 1, 16384, 0,
@@ -146,6 +150,8 @@ static option table[] = {
     {"--json", NULL, OPTION_FLAG, &opt.json, 0, 0, 0, "prints JSON instead of a table"},
     {"--vocabulary", "N", OPTION_INTEGER, &opt.vocabulary, 10, 1000000, 0,
      "tokens of the random model (default: the workload's)"},
+    {"--layers", "N", OPTION_INTEGER, &opt.layers, 1, 64, 0,
+     "layers of the random model's encoder and decoder (default 6)"},
     {"--write", "FILE", OPTION_PATH, &opt.write, 0, 0, 0,
      "writes the random model to FILE and measures nothing"},
     {"--seed", "N", OPTION_SEED, &opt.seed, 0, 0, 0, "seed of the random weights (default 1)"},
@@ -795,10 +801,16 @@ static int is_wanted(const char *name) {
     return !opt.only || strncmp(name, opt.only, strlen(opt.only)) == 0;
 }
 
-/* Applies --vocabulary, --source and --target to a workload, and gives it a name with the
-   lengths. */
+/* Applies --vocabulary, --rows, --beam, --source and --target to a workload, and gives it a name
+   with the numbers that changed. */
 static void change_workload(workload *w, char *name, size_t size) {
     if (opt.vocabulary) w->vocabulary = opt.vocabulary;
+    if (w->of == DECODE && (opt.rows || opt.beam)) {
+        if (opt.rows) w->rows = opt.rows;
+        if (opt.beam) w->beam = opt.beam;
+        snprintf(name, size, "decode-%dx%d", (int)w->rows, (int)w->beam);
+        w->name = strcpy(name + size / 2, name);
+    }
     if (w->of == LOAD || w->of == PRODUCT || (!opt.source && !opt.target)) return;
     if (opt.source) w->source = opt.source;
     if (opt.target && w->of != ENCODE) w->target = opt.target;
@@ -819,7 +831,7 @@ static int begin(void) {
 }
 
 static int run_random(void) {
-    char name[64];
+    char name[128];
     int i, ok;
     if (!opt.weights) opt.weights = TFM_WEIGHTS_F32;
     ok = begin();
@@ -1011,6 +1023,7 @@ int main(int argc, char **argv) {
     if (opt.threads * opt.workers > MOST_THREADS)
         misuse("--threads times --workers must be at most %d", (int)MOST_THREADS);
     check_only();
+    if (opt.layers) random_layers = (int)opt.layers;
     opt.how.now = opt.cpu ? cpu_clock : wall_clock, opt.how.repeat = (int)opt.repeat;
     if (opt.write)
         return !make_model(opt.write, opt.vocabulary ? opt.vocabulary : DEFAULT_VOCABULARY,

@@ -9,6 +9,7 @@
 
 enum { TOKEN_START = 1, TOKEN_END = 2 };
 enum { D = 512, F = 2048, LAYERS = 6 };
+static int random_layers = LAYERS; /* of the encoder, and of the decoder */
 
 static uint64_t mix(uint64_t x) { /* splitmix64 */
     x += UINT64_C(0x9E3779B97F4A7C15);
@@ -127,8 +128,8 @@ static int make_model(const char *path, int32_t vocabulary, uint64_t seed, tfm_d
     make(m, "src_embedding", ".weight", vocabulary, D, sqrtf(3.0f / (float)D));
     /* a tied generator would translate each word to itself */
     make(m, "generator", ".weight", vocabulary, D, sqrtf(3.0f / (float)D));
-    for (i = 0; i < LAYERS; i++) make_layer(m, "encoder", i, 0);
-    for (i = 0; i < LAYERS; i++) make_layer(m, "decoder", i, 1);
+    for (i = 0; i < random_layers; i++) make_layer(m, "encoder", i, 0);
+    for (i = 0; i < random_layers; i++) make_layer(m, "decoder", i, 1);
     if (m->failed) fault = "no memory";
     else fault = path ? st_write_file(&m->writer, path) : st_write_memory(&m->writer, data, size);
     if (fault) output_fail("bench", "the model", fault);
