@@ -26,6 +26,10 @@ that wait by spinning would slow the others down.
            start. The table has sentences and source words per second, and the share of the time of N
            cores that was used.
 
+  grow     --grow: 1 to 512 sentences, beams of 1 to 16, and vocabularies of 8,000 to 256,000 tokens
+           (GROWING), with 2 + 2 layers and CTranslate2 as the peer. The last table has the
+           milliseconds per token of both.
+
 int8: CTranslate2 uses "int8". ONNX Runtime uses quantize_dynamic (u8 x s8, one scale per column).
 PyTorch uses torch.ao.quantization.quantize_dynamic for its linear layers; attention and norms are f32.
 bf16: PyTorch computes everything in bfloat16. Its encoder is the faster of the fast path and single
@@ -74,6 +78,16 @@ WORKLOADS = {
     "beam4-16": ("decode", 16, 32, 64, 4, 32000),
     "forward-32x10-32x20": ("forward", 32, 10, 20, 1, 10000),
 }
+# Workloads of --grow. Sentences x beam, then the vocabulary in thousands if it is not 32; 16 source
+# tokens. Fewer target tokens where a run takes long.
+GROWING = {name: ("decode", rows, 16, target, beam, vocabulary)
+           for name, rows, target, beam, vocabulary in (
+               ("1x1", 1, 16, 1, 32000), ("8x1", 8, 16, 1, 32000), ("64x1", 64, 16, 1, 32000),
+               ("512x1", 512, 4, 1, 32000), ("8x4", 8, 16, 4, 32000), ("8x16", 8, 8, 16, 32000),
+               ("8x4-8k", 8, 16, 4, 8000), ("8x4-128k", 8, 8, 4, 128000),
+               ("8x4-256k", 8, 8, 4, 256000), ("64x1-256k", 64, 4, 1, 256000),
+               ("64x4-256k", 64, 4, 4, 256000), ("1x16-256k", 1, 8, 16, 256000))}
+GROWING_LAYERS = 2
 # Environment variables that make engines faster: threads spin while they wait, and glibc keeps freed
 # memory. Otherwise each step returns memory to the system and maps it again.
 TUNED = {"OMP_WAIT_POLICY": "active", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
@@ -730,6 +744,10 @@ def ours(work, group, repeat, arguments, text=None):
         command += [work["file"], "--only", f"beam {work['beam']}"]
     else:
         command += ["--only", work["name"], "--seed", str(arguments.seed)]
+    if "layers" in work:
+        command[command.index("--only") + 1] = "greedy-1"
+        for key in ("rows", "beam", "source", "target", "vocabulary", "layers"):
+            command += [f"--{key}", str(work[key])]
     answer = subprocess.run(command, check=True, capture_output=True, input=text, encoding="utf-8")
     answer = json.loads(answer.stdout)
     return answer, answer["workloads"][0]
@@ -879,17 +897,21 @@ def stored_type(file):
 def works_of(arguments, folder):
     """Returns the descriptions of all works that the command line asks for. Writes their models."""
     parts = arguments.only.split(",") if arguments.only else [""]
-    exact = set(parts) & set(WORKLOADS)
+    exact = set(parts) & set(GROWING if arguments.grow else WORKLOADS)
     found = []
-    for name, (kind, rows, source, target, beam, vocabulary) in WORKLOADS.items():
+    all_works = GROWING if arguments.grow else WORKLOADS
+    layers = ["--layers", str(GROWING_LAYERS)] if arguments.grow else []
+    for name, (kind, rows, source, target, beam, vocabulary) in all_works.items():
         if name in parts or name.startswith(tuple(set(parts) - exact)):
             file = folder / f"model-{vocabulary}.safetensors"
             found.append({"name": name, "kind": kind, "rows": rows, "source": source,
                           "target": target, "beam": beam, "vocabulary": vocabulary,
                           "file": str(file), "folder": str(folder)})
+            if arguments.grow:
+                found[-1]["layers"] = GROWING_LAYERS
             if not file.exists():
                 subprocess.run([BENCH, "--write", file, "--vocabulary", str(vocabulary), "--seed",
-                                str(arguments.seed)], check=True)
+                                str(arguments.seed), *layers], check=True)
     pairs = [(pair, arguments.sentences, "translate", beam, f"beam {beam}")
              for pair in arguments.model for beam in (1, 4)]
     pairs += [(pair, arguments.lines, "throughput", 1, f"{arguments.lines} lines")
@@ -997,7 +1019,8 @@ def print_mean(table):
     kinds = {"all": lambda name: name in WORKLOADS and name != "load",
              "encode": lambda name: name.startswith("encode"),
              "greedy and beam": lambda name: name.startswith(("greedy", "beam")),
-             "models": lambda name: name not in WORKLOADS}
+             "grow": lambda name: name in GROWING,
+             "models": lambda name: name not in WORKLOADS and name not in GROWING}
     means = []
     for kind, belongs in kinds.items():
         ratios = [fastest(row)[1] for row in table if fastest(row) and belongs(row["name"])]
@@ -1005,6 +1028,22 @@ def print_mean(table):
             means.append(f"{kind} {statistics.geometric_mean(ratios):.2f} ({len(ratios)} rows)")
     if means:
         print(f"\ngeometric means of the last column: {', '.join(means)}")
+
+
+def print_growth(rows):
+    """Prints the table of --grow: milliseconds per token, ours / the fastest peer."""
+    rows = [row for row in rows if row["name"] in GROWING]
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    if names:
+        print(f"\nmilliseconds per token, ours / fastest peer\n\n| threads | {' | '.join(names)} |")
+        print("|---" * (len(names) + 1) + "|")
+    for threads in dict.fromkeys(row["threads"] for row in rows):
+        cells = {}
+        for row in (row for row in rows if row["threads"] == threads):
+            _, sentences, _, tokens, _, _ = GROWING[row["name"]]
+            all_ms = [median(row, "ours")] + ([median(row, fastest(row)[0])] if fastest(row) else [])
+            cells[row["name"]] = " / ".join(f"{ms / sentences / tokens:.3g}" for ms in all_ms)
+        print(f"| {threads} | {' | '.join(cells.get(name, '-') for name in names)} |")
 
 
 def print_scaling(rows):
@@ -1093,6 +1132,9 @@ def main():
                         help="types of weights: f32, bf16, int8 (default f32,int8)")
     parser.add_argument("--threads", default="1,2", metavar="NUMBERS",
                         help="numbers of threads (default 1,2)")
+    parser.add_argument("--grow", action="store_true",
+                        help="measure growing batches, beams and vocabularies (64x4-256k: 64 "
+                        "sentences, beam 4, 256,000 tokens) beside CTranslate2")
     parser.add_argument("--model", action="append", default=[], metavar="FILE=TEXT",
                         help="also measure this model file on the sentences of TEXT")
     parser.add_argument("--sentences", type=int, default=1000, metavar="N",
@@ -1130,10 +1172,13 @@ def main():
             print(f"\n{machine}" if machine else "", end="")
             print_tables(results)
             print_scaling(results["rows"])
+            print_growth(results["rows"])
     else:
         if arguments.cpu and arguments.threads != [1]:
             parser.error("--cpu needs --threads 1, because it adds up the time of all threads")
         wanted = arguments.engines.split(",") if arguments.engines else list(SETTINGS)
+        if arguments.grow:  # the others have no beams, and always 6 layers
+            wanted = [name for name in wanted if SETTINGS.get(name, [name])[0] == "ctranslate2"]
         for name in wanted:
             if name not in SETTINGS:
                 parser.error(f"--engines {name}: unknown; choose from {', '.join(SETTINGS)}")
@@ -1164,6 +1209,7 @@ def main():
             print(f"\n{group[0]}, {group[1]}", end="")
             print_mean(table)
         print_scaling(results["rows"])
+        print_growth(results["rows"])
         machines = {"": results}
     if arguments.plot:
         plot(machines, arguments.plot)
