@@ -5536,8 +5536,9 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
     uint32_t character;
     size_t i = 0;
     while (i < size) {
+        const unsigned char *p = (const unsigned char *)text + i;
         uint64_t eight;
-        int n;
+        size_t n;
         if (size - i >= sizeof eight) { /* ASCII alone, mostly */
             memcpy(&eight, text + i, sizeof eight);
             if (!(eight & 0x8080808080808080u)) {
@@ -5545,9 +5546,13 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
                 continue;
             }
         }
-        n = tfm__utf8_next(text + i, size - i, &character);
+        if (p[0] < 0x80) n = 1;
+        else if (p[0] > 0xE0 && p[0] < 0xED && size - i > 2 && (p[1] & 0xC0) == 0x80 &&
+                 (p[2] & 0xC0) == 0x80)
+            n = 3; /* well-formed, as most characters that are not ASCII */
+        else n = (size_t)tfm__utf8_next(text + i, size - i, &character);
         if (n == 0) return (int64_t)i;
-        i += (size_t)n;
+        i += n;
     }
     TFM_COUNT_TEXT(size);
     return -1;
@@ -10719,7 +10724,9 @@ static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
 static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
     uint64_t tag, size;
     if (w->at == w->end) return 0;
-    if (!tfm__wire_varint(w, &tag) || tag > UINT32_MAX || tag >> 3 == 0) return -1;
+    if (*w->at < 0x80) tag = *w->at++; /* nearly always */
+    else if (!tfm__wire_varint(w, &tag)) return -1;
+    if (tag > UINT32_MAX || tag >> 3 == 0) return -1;
     f->number = tag >> 3;
     f->type = (int)(tag & 7);
     size = f->type == TFM__WIRE_8 ? 8 : 4;
@@ -10787,7 +10794,10 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
                                    tfm__wire_field *fields) {
     int rows = part == TFM__SPM_DENORMALIZER ? TFM__SPM_NORMALIZER : part, i, got;
     tfm__wire_field f;
-    memset(fields, 0, TFM__SPM_FIELDS * sizeof *fields);
+    for (i = 0; i < TFM__SPM_FIELDS; i++) {
+        fields[i].number = fields[i].value = 0;
+        fields[i].bytes = NULL;
+    }
     r->part = part;
     while ((got = tfm__wire_next(&w, &f)) != 0) {
         if (got < 0)
