@@ -1013,10 +1013,12 @@ typedef struct tfm_safetensors tfm_safetensors;
 TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
                                         const tfm_allocator *allocator, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
-/* Does the same with the file at path, which is UTF-8 on Windows. *file owns the bytes. Errors: also TFM_E_IO. */
+/* Does the same with the file at path, which is UTF-8 on Windows. *file owns the bytes. Errors: also
+   TFM_E_IO. */
 TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
                                              const tfm_allocator *allocator, tfm_error *err);
 #endif
+/* Frees a file, and the bytes if it owns them. file may be NULL. */
 TFM_DEF void tfm_safetensors_free(tfm_safetensors *file);
 
 /* Return the number of tensors, and the name and the tensor of entry i, in the order of their data.
@@ -1293,6 +1295,7 @@ typedef enum tfm_stop { TFM_STOP_TABLE(TFM_ID) TFM_STOP_COUNT } tfm_stop;
 typedef enum tfm_repetition { TFM_REPETITION_TABLE(TFM_ID) TFM_REPETITION_COUNT } tfm_repetition;
 /* clang-format on */
 
+/* Return the word that a model file has for a value, or "?" if the enum has no such value. */
 TFM_DEF const char *tfm_stop_name(tfm_stop stop);
 TFM_DEF const char *tfm_repetition_name(tfm_repetition repetition);
 
@@ -1667,7 +1670,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 #include <sys/stat.h>
 #include <unistd.h>
 #endif
-/* POSIX threads want an atomic exchange of 64 bits, which not every 32-bit CPU has. */
+/* Threads of POSIX need an atomic exchange of 64 bits, which not every 32-bit CPU has. */
 #ifndef TRANSFORMER_NO_THREADS
 #if defined(_WIN32)
 #define TFM__THREADS
@@ -2677,7 +2680,7 @@ static int tfm__team_shares(const tfm__team *team, int64_t operations) {
    rows of floats (in_place, tfm_linear, keys of attention), a product is dot products of rows.
 
    The order of every sum depends on its length alone, so a row has the same result in any batch.
-   Chapter 10 of the manual says which order. Every set has the bits of the plain loops, but for
+   Chapter 10 of the manual says which order. Every set has the bits of the plain loops, except
    those without a fused multiply-add (SSE2, WebAssembly), which round products first.
    ============================================================================================== */
 
@@ -9819,9 +9822,9 @@ TFM_DEF tfm_status tfm_score(tfm_session *s, const tfm_batch *src, const tfm_bat
 
 /* >>tokenizers ====================================================================================
    26. TOKENIZERS
-   The interface that each kind of text implements in its own section; >>text has the table of all
-   kinds. Then what several kinds use: steps along a text, normalized text and its cells, the merging
-   of byte-pair encoding, and a text that is joined from tokens.
+   First this section has the interface that each kind of text implements in a section of its own;
+   >>text has the table of all kinds. Then it has what several kinds use: steps along a text,
+   normalized text and its cells, the merging of byte-pair encoding, and joining tokens to a text.
    ============================================================================================== */
 
 typedef struct tfm__cut tfm__cut;
@@ -10235,10 +10238,10 @@ static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id)
 
 /* >>vocabulary ====================================================================================
    27. VOCABULARIES
-   Lines of a U8 tensor; a line's first spelling is the token, the others read as the same id (the
-   traditional form of a character, its full-width form ...). Look-up bisects sorted spellings: no
-   hash that a hostile file could aim at. The bytes stay in the file's buffer. The kinds of text that
-   need no other table are at the end.
+   A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others read
+   as the same id: the traditional form of a character, its full-width form. A look-up bisects the
+   sorted spellings. A hash table would be slow if a hostile file had many spellings with one hash.
+   The bytes stay in the file's buffer. The kinds of text that need no other table are at the end.
    ============================================================================================== */
 
 /* Compares by bytes, then by length: the order of the sorted spellings. */
@@ -10705,8 +10708,8 @@ typedef struct tfm__wire_field {
     const unsigned char *bytes;
 } tfm__wire_field;
 
-/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input ends before the number
-   or the number has over 64 bits. */
+/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input ends
+   before the number, or if the number has over 64 bits. */
 static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     int shift;
     *value = 0;
@@ -11539,12 +11542,13 @@ static void tfm__spm_join(tfm__joined *j, int32_t id) {
 
 /* >>bytebpe =======================================================================================
    29. BYTE-LEVEL BPE
-   GPT-2's (Radford et al. 2019): a text falls into words by a regular expression; the bytes of a
-   word are tokens, and always the pair of the first merge in the file, leftmost first, becomes one.
-   Gives the ids that the package tokenizers gives (0.23; tests/compare/compare_byte_bpe.py). Merges go on in
-   SentencePiece's heap, so a word of n bytes takes O(n log n) steps, each at most one look-up among
-   the merges of its left token.
-   Legend: V tokens of the vocabulary; a letter is the character that stands for a byte in there.
+   This is GPT-2's tokenizer (Radford et al. 2019). A regular expression cuts a text into words. At
+   first each byte of a word is a token. Then two neighbours become one token, again and again: those
+   whose merge is the first in the file, and of equal ones the leftmost. The ids are those of the
+   package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). Merges wait in SentencePiece's heap,
+   so a word of n bytes takes O(n log n) steps, each with at most one look-up among the merges of its
+   left token.
+   Legend: V tokens of the vocabulary; a letter is the character by which the vocabulary spells a byte.
    ============================================================================================== */
 
 /* The classes of characters: runs of one class, by tests/make/unicode_classes.py, which tells the encoding,
@@ -11859,10 +11863,11 @@ static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
 
 /* >>added =========================================================================================
    30. ADDED TOKENS
-   Tokens that the package tokenizers finds in a text before it is cut: first those that are found in
-   the text as it is, then, between these, those that are found in the normalized text; of several
-   the leftmost, and there the longest. What lies between tokens is normalized and cut by itself.
-   In a normalized text an added token is a mark of five bytes: 255, which UTF-8 has not, and its id.
+   Added tokens are found in a text before the text is cut, as the package tokenizers does. First come
+   the tokens that are found in the text as it is. Then come those that are found in the normalized
+   text between them. The leftmost token wins, and of several at one place the longest. The text
+   between two tokens is normalized and cut by itself. In a normalized text an added token is a mark of
+   five bytes: 255, which no UTF-8 has, and the id.
    ============================================================================================== */
 
 /* How an added token is found in a text, and whether it gives some. */
@@ -14437,7 +14442,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        translate --html and so on. Document has the sentences, and puts translations into the document.
        The server has the same formats: format=html, which had status 400.
      - Python: translate_file(model, "brief.docx", "letter.docx"), and python -m transformer_h MODEL FILE:
-       docx, pptx, odt, odp, epub, and text files. Formats are placed by alignment.
+       docx, pptx, odt, odp, epub, and text files. Formats are placed by alignment. With lang=, --lang,
+       or from the server, the new file says its language, so that spelling checkers know it.
      - translate --html also translates alt, aria-label, placeholder, title and the description in meta.
        --lang CODE is for the html element's lang; in Python lang=, and in the server the target.
      - server.py has DeepL's paths too, with glossaries: DeepL's client works with it. Two models make the
