@@ -465,8 +465,9 @@ static void numbers(void) {
     tfm_decode_options o;
     tfm_batch src = tiny_batch(three, NULL, 1, 3);
     tfm__candidate all[8];
-    float logits[V];
-    tfm__logits y = {logits, NULL, V};
+    float logits[V], top; /* one block has all of them */
+    double log_sum;
+    tfm__logits y = {logits, &top, &log_sum, NULL, V};
     tfm__hypothesis h;
     unsigned seed = 3;
     int32_t i, k, good = 1, n = 0;
