@@ -2721,7 +2721,7 @@ enum {
     TFM__X_STRIDE = 2112,       /* no power of two, so that rows do not evict each other */
     TFM__X_CHUNK = 96,          /* float rows per chunk */
     TFM__CONVERTED_CHUNK = 512, /* converted rows per chunk when w exceeds the cache */
-    TFM__SPLIT_ROWS = 32,       /* rows by which panels are multiplied before the next panels */
+    TFM__SPLIT_ROWS = 32,       /* rows of |x| for which panels stay in the first-level cache */
     TFM__W_CHUNK = 512 << 10    /* bytes of w per chunk, which stay in the second-level cache */
 };
 
@@ -2742,9 +2742,10 @@ typedef struct tfm__kernels {
     int fused;      /* 1: multiply-adds round once, as in the plain loops; 0: twice */
     int zero_point; /* added to x when it becomes int8 */
     /* Splits n int8 of a row of x, which zeros follow, into absolute values and masks of the signs,
-       -1 or 0. The sum of |x[i]| where x[i] is negative goes to TFM__X_BYTES of the row, and to that
-       place of the masks a bit for each 8 columns: 1 if columns 0, 1, 4, 5 or 2, 3, 6, 7 of them add
-       up to more than 255. NULL: the tiles read x as it is. */
+       -1 or 0. At byte TFM__X_BYTES of the row it writes the sum of |x[i]| over all negative x[i]. At
+       byte TFM__X_BYTES of the masks it writes a bit for each 8 columns: 1 if the absolute values of
+       columns 0, 1, 4, 5 or those of 2, 3, 6, 7 add up to more than 255. NULL: the tiles read x as it
+       is. */
     void (*split)(unsigned char *x, unsigned char *masks, int64_t n);
     void (*configure)(int on); /* sets up and releases tile registers; NULL: it has none */
     /* converts x to the nearest bf16 for products with bf16; NULL: the tiles read floats */
@@ -8569,7 +8570,7 @@ static double tfm__logits_log_sum(const tfm__kernels *kernels, const float *x, f
     return (double)max + tfm__log(kernels->exp_sum(NULL, x, max, n));
 }
 
-/* Finds the largest logit of each block, and with_sum computes log_sum from them. */
+/* Finds the largest logit of each block. If with_sum is 1, it also computes log_sum. */
 static void tfm__logits_sum(const tfm__kernels *kernels, const tfm__logits *y, int with_sum) {
     enum { BLOCK = TFM__LOGITS_BLOCK };
     int64_t i, blocks = tfm__logits_blocks(y->n);
@@ -9207,8 +9208,9 @@ static void tfm__logits_sum_row(void *context, int32_t row) {
 }
 
 /* Computes the logits of the rows x and writes them where tfm__logits_get finds them. A shortlist's
-   logits have the same bits as the full projection's, except with BLAS. Threads sum up the logits
-   now. One thread does it when a token is chosen, because not every row of a draft is needed. */
+   logits have the same bits as the full projection's, except with BLAS. Several threads sum up all
+   rows of logits here. A single thread sums up a row when its token is chosen, because a draft does
+   not need every row. */
 static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
     tfm__team hands = s->team;
@@ -10797,7 +10799,7 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
                                    tfm__wire_field *fields) {
     int rows = part == TFM__SPM_DENORMALIZER ? TFM__SPM_NORMALIZER : part, i, got;
     tfm__wire_field f;
-    for (i = 0; i < TFM__SPM_FIELDS; i++) {
+    for (i = 0; i < TFM__SPM_FIELDS; i++) { /* for each piece, and memset would be a call */
         fields[i].number = fields[i].value = 0;
         fields[i].bytes = NULL;
     }
@@ -13487,7 +13489,8 @@ TFM__FLOAT_TABLE(pairs, TFM__NO_TILE)
 /* ---- tiles of int8: each step adds four products to each sum ----
    INT8_SPLIT: partial sums of each output, side by side in I. I_LOAD loads four columns of w for
    VL / INT8_SPLIT outputs. I_X repeats four columns of x. I_FLOATS returns VL outputs as floats,
-   from one or two vectors of sums, less the share of the zero point. */
+   from one or two vectors of sums, less the share of the zero point. A set whose kernels split x has
+   I_DOT_ONE (four columns), I_DOT_TWO and I_DOT_TWO_UNSIGNED (eight columns) instead of I_DOT. */
 
 #ifdef TFM__INT8_TILES
 TFM__INT8_INLINED int32_t TFM__(four)(const unsigned char *p) {
@@ -13535,8 +13538,8 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
 }
 
 #ifdef TFM__I_DOT_TWO
-/* Adds eight columns of one panel or two. The last four are `next` bytes behind the first in w.
-   signs: x may be negative. large: two pairs may overflow. */
+/* Adds eight columns of one panel or two. In w the last four are `next` bytes behind the first four;
+   0 if they are behind K, where x is zero. signs: x may be negative. large: two pairs may overflow. */
 TFM__INT8_INLINED void TFM__(step_pairs)(TFM__(sums) * sums, const unsigned char *x, int64_t masks,
                                          const unsigned char *w0, const unsigned char *w1,
                                          int64_t next, int rows, int panels, int signs,
