@@ -33,7 +33,8 @@ that wait by spinning would slow the others down.
 int8: CTranslate2 uses "int8". ONNX Runtime uses quantize_dynamic (u8 x s8, one scale per column).
 PyTorch uses torch.ao.quantization.quantize_dynamic for its linear layers; attention and norms are f32.
 bf16: PyTorch computes everything in bfloat16. Its encoder is the faster of the fast path and single
-layers. CTranslate2 uses bfloat16 if it supports the type on this CPU. ONNX Runtime does not have it.
+layers. transformer.h also has the encoder's attention in bfloat16 (encoder_attention). CTranslate2
+uses bfloat16 if it supports the type on this CPU. ONNX Runtime does not have it.
 
 Each peer runs at its best: CTranslate2 runs both with its defaults and tuned by environment variables
 (SETTINGS). With --isa avx2, all engines use AVX2 and neither AVX-512 nor VNNI, as on an older CPU
@@ -740,6 +741,8 @@ def ours(work, group, repeat, arguments, text=None):
     threads, weights = group
     command = [BENCH, "--repeat", str(repeat), "--json", "--threads", str(threads),
                "--weights", weights] + ["--cpu"] * arguments.cpu
+    if weights == "bf16":
+        command.append("--bf16-attention")
     if work["kind"] == "translate":
         command += [work["file"], "--only", f"beam {work['beam']}"]
     else:
