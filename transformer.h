@@ -3895,7 +3895,8 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
         end = tfm__min(M, first + end);
         if (tiling->configured && !configured) kernels->configure(configured = 1);
         for (r = 0; r < tiling->rows && !p->converted && M > 1; r++)
-            memcpy(block + r * (TFM__X_STRIDE / 4), tfm__row(&p->x, 0, first + r) + k,
+            memcpy(block + r * (TFM__X_STRIDE / 4),
+                   tfm__row(&p->x, 0, tfm__min(first + r, M - 1)) + k,
                    (size_t)t.K * sizeof *block);
         for (n = 0; n < N; n = next)
             for (next = n + tiling->panels * TFM__PANEL, m = first; m < end; m += t.rows) {
@@ -13361,7 +13362,10 @@ static const tfm__kernels *tfm__kernel_set(int i) {
 #define TFM__PASTED(a, b) TFM__PASTE(a, b)
 #define TFM__(name) TFM__PASTED(TFM__ISA, name)
 #define TFM__PER_PANEL (TFM__PANEL / TFM__VL) /* vectors of a panel's width */
-#define TFM__TILING(type, rows, panels) {rows, rows, panels, TFM__(tile_##type##_##rows), 0},
+/* A tile with up to three rows too many is faster than two smaller tiles, which read w twice. */
+#define TFM__LEAST(rows) ((rows) - ((rows) > 2) - 2 * ((rows) > 6))
+#define TFM__TILING(type, rows, panels)                                                            \
+    {rows, TFM__LEAST(rows), panels, TFM__(tile_##type##_##rows), 0},
 #define TFM__INLINED TFM__TARGET static TFM__INLINE
 #define TFM__INT8_INLINED TFM__INT8_TARGET static TFM__INLINE
 
@@ -13438,12 +13442,15 @@ TFM__INLINED void TFM__(tile)(const tfm__tile *t, int type, int rows, int panels
     TFM__UNROLL
     for (i = 0; i < TFM__MOST_PANELS; i++) w[i] = t->w[i];
     TFM__UNROLL
-    for (i = 0; i < rows * wide; i++)
-        acc[i] = t->begins ? TFM__V_SET(0.0f)
-                           : TFM__V_LOAD(t->y + i / wide * t->y_stride + i % wide * TFM__VL);
+    for (i = 0; i < rows * wide; i++) {
+        const int is_row = i / wide < TFM__LEAST(rows) || i / wide < t->rows;
+        acc[i] = t->begins || !is_row
+                     ? TFM__V_SET(0.0f)
+                     : TFM__V_LOAD(t->y + i / wide * t->y_stride + i % wide * TFM__VL);
+    }
     for (k = step; k <= K; k += step, x += step) {
-        /* With few rows the loop is bound by memory bandwidth already. */
-        if (rows > 4) {
+        /* Few rows of several panels are bound by memory bandwidth already. */
+        if (rows > 4 || panels == 1) {
             TFM__PREFETCH(ahead);
             if (bytes > 64) TFM__PREFETCH(ahead + 64);
             if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
@@ -13462,7 +13469,9 @@ TFM__INLINED void TFM__(tile)(const tfm__tile *t, int type, int rows, int panels
         bias[i] = t->bias ? TFM__V_LOAD(t->bias + i * TFM__VL) : TFM__V_SET(-0.0f);
     TFM__UNROLL
     for (i = 0; i < rows * wide; i++)
-        TFM__V_STORE(t->y + i / wide * t->y_stride + i % wide * TFM__VL, acc[i] + bias[i % wide]);
+        if (i / wide < TFM__LEAST(rows) || i / wide < t->rows)
+            TFM__V_STORE(t->y + i / wide * t->y_stride + i % wide * TFM__VL,
+                         acc[i] + bias[i % wide]);
 }
 
 /* Defines the functions for tiles of floats, and a table of them. */
@@ -13527,6 +13536,7 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
             float *y = t->y + (first + r) * t->y_stride + o;
             TFM__I *sum = sums[r] + i * TFM__INT8_SPLIT;
             TFM__V v;
+            if (r >= TFM__LEAST(rows) && first + r >= t->rows) continue;
             if (type == TFM_WEIGHTS_I8) {
                 v = TFM__I_FLOATS(sum[0], sum[TFM__INT8_SPLIT - 1], t->block_sums + o);
                 v = v * (TFM__V_SET(t->x_scales[first + r]) * scale);
