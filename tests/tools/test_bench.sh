@@ -41,4 +41,9 @@ check "a workload that there is not" 2 "$(status build/bench --only nothing)"
 check "an unknown type" 2 "$(status build/bench --weights int4)"
 check "CPU time of threads" 2 "$(status build/bench --cpu --threads 2)"
 check "no lines: exit status 1" 1 "$(status build/bench examples/models/zh-en.safetensors < /dev/null)"
+german="build/bench_drafts examples/models/de-en.safetensors --rounds 1"
+check "drafts of edited lines" 0 "$(printf 'Tom wohnt in Boston.\nMaria hat 3 Katzen.\nja\n' | status $german --batch 2)"
+check "  a batch of the two lines that have a word to replace" "1 1" \
+    "$(grep -c ', 2 sentences$' $dir/out) $(grep -c '^ *2 *[0-9.]* (\( *[0-9.]*)  *[0-9.]* (\)\{3\} *[0-9.]*)$' $dir/out)"
+check "  no such line: exit status 1" 1 "$(echo ja | status $german)"
 counts test_bench

@@ -17,7 +17,7 @@ static double wall_clock(void) {
 #endif
     return (double)clock() / CLOCKS_PER_SEC;
 }
-static double cpu_clock(void) { return (double)clock() / CLOCKS_PER_SEC; }
+static inline double cpu_clock(void) { return (double)clock() / CLOCKS_PER_SEC; }
 
 /* How many runs to time. */
 typedef struct repeats {
@@ -42,13 +42,13 @@ static void sort_times(times *t) { qsort(t->seconds, (size_t)t->n, sizeof *t->se
 static double percentile(const double *sorted, int64_t n, double share) {
     return sorted[(int64_t)(share * (double)(n - 1) + 0.5)];
 }
-static double median(const times *t) { return percentile(t->seconds, t->n, 0.5); }
+static inline double median(const times *t) { return percentile(t->seconds, t->n, 0.5); }
 
 /* Calls run(what) repeatedly and stores its times, sorted, in t. Calls after(what) after each run
    unless after is NULL; its time does not count. Returns 0 as soon as one of them returns 0, else
    1. */
-static int time_runs(times *t, const repeats *how, int least, int (*run)(void *),
-                     int (*after)(void *), void *what) {
+static inline int time_runs(times *t, const repeats *how, int least, int (*run)(void *),
+                            int (*after)(void *), void *what) {
     double began = how->now(), start;
     for (t->n = 0; t->n < MOST_REPEATS; t->n++) {
         if (how->repeat ? t->n >= how->repeat : t->n >= least && how->now() - began >= how->seconds)
