@@ -5,8 +5,8 @@
        bench_drafts MODEL < lines     your model on your text
 
    The usage text below defines what is measured. Each batch is decoded without a draft and with
-   each of the drafts, one after the other, so compare only the ratios of one run. If a draft changes
-   a token or a score, bench_drafts fails. */
+   each of the drafts, one after the other, so compare only the ratios of one run. If a draft
+   changes a token or a score, bench_drafts fails. */
 #include "output.h"
 
 #define TRANSFORMER_IMPLEMENTATION
@@ -36,13 +36,13 @@ static option table[] = {
     {"usage: bench_drafts [options]\n"
      "       bench_drafts MODEL [options] < lines\n"
      "\n"
-     "Measures greedy decoding with a draft against decoding without one, with batches of 1, 2 and\n"
-     "4 sentences and one thread. Without MODEL, the model is that of bench, and a sentence has 24\n"
-     "tokens in and 24 out.\n"
+     "Measures greedy decoding with a draft against decoding without one, with batches of 1, 2\n"
+     "and 4 sentences and one thread. Without MODEL, the model is that of bench, and a sentence\n"
+     "has 24 tokens in and 24 out.\n"
      "\n"
-     "  edited   With MODEL: the translation of the line before one word was replaced. The word is\n"
-     "           a number or begins with a capital letter, but is not the line's first, and the new\n"
-     "           word is such a word of another line. Lines without such a word are left out.\n"
+     "  edited   With MODEL: the translation of the line before one word was replaced. The word\n"
+     "           is a number or begins with a capital letter, but is not the line's first, and\n"
+     "           the new word is such a word of another line. Lines without one are left out.\n"
      "           Without MODEL: the right translation with one token replaced.\n"
      "  useless  the translation of another line\n"
      "  right    the right translation\n",
@@ -109,7 +109,8 @@ static tfm_batch batch_of(const rows *r, int32_t first, int32_t n, int32_t *ids)
 }
 
 /* Decodes n rows step by step and counts the steps. */
-static int decode(tfm_session *s, int32_t first, int32_t n, kind k, double *seconds, int64_t *steps) {
+static int decode(tfm_session *s, int32_t first, int32_t n, kind k, double *seconds,
+                  int64_t *steps) {
     static int32_t in[MOST_BATCH * WIDTH], draft[MOST_BATCH * WIDTH];
     static const int32_t end = TOKEN_END;
     tfm_decode_options o;
@@ -145,7 +146,9 @@ static int translate_into(tfm_session *s, rows *to) {
 
 /* ---- the random model's sentences ---- */
 
-static int32_t word(uint64_t i) { return FIRST_WORD + (int32_t)(mix(i) % (VOCABULARY - FIRST_WORD)); }
+static int32_t word(uint64_t i) {
+    return FIRST_WORD + (int32_t)(mix(i) % (VOCABULARY - FIRST_WORD));
+}
 
 static int make_random(tfm_session *s) {
     int32_t i, k;
