@@ -13848,26 +13848,33 @@ TFM__INT8_INLINED void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type, i
 }
 
 /* Computes a tile. Sums of int8 are integers and start at zero; those of bf16 are floats and go on
-   from y. */
+   from y. Whole tiles of bf16 without a bias need no change, so the registers read and write y. */
 TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int rows, int panels) {
     TFM__(sums) sums[TFM__MOST_ROWS]; /* of two panels; with 16 rows the other two follow */
-    const int stride = 2 * TFM__PANEL * 4;
+    int is_y = type == TFM_WEIGHTS_BF16 && !t->bias && t->rows == rows, r, p;
+    int64_t stride = 2 * TFM__PANEL * 4, half = 16 * stride; /* half: to registers 2 and 3 */
     unsigned char *at = (unsigned char *)sums;
-    int r, p;
+#ifdef TFM__UNSEEN_STORES
+    is_y = 0;
+#endif
+    if (is_y) {
+        at = (unsigned char *)t->y, stride = 4 * t->y_stride;
+        half = rows == 32 ? 16 * stride : 2 * TFM__PANEL * 4;
+    }
     if (type == TFM_WEIGHTS_I8 || t->begins) {
         TFM__TILE_ZERO(0);
         TFM__TILE_ZERO(1);
         TFM__TILE_ZERO(2);
         TFM__TILE_ZERO(3);
     } else {
-        memset(sums, 0, sizeof sums);
-        for (p = 0; p < panels; p += 2)
+        if (!is_y) memset(sums, 0, sizeof sums);
+        for (p = 0; p < panels && !is_y; p += 2)
             for (r = 0; r < t->rows; r++)
                 memcpy(sums[8 * p + r], t->y + r * t->y_stride + p * TFM__PANEL, sizeof *sums);
         TFM__TILE_LOAD(0, at, stride);
         TFM__TILE_LOAD(1, at + 64, stride);
-        TFM__TILE_LOAD(2, at + 16 * stride, stride);
-        TFM__TILE_LOAD(3, at + 16 * stride + 64, stride);
+        TFM__TILE_LOAD(2, at + half, stride);
+        TFM__TILE_LOAD(3, at + half + 64, stride);
     }
     TFM__(sum_up)(t, type, rows, panels);
 #ifdef TFM__UNSEEN_STORES
@@ -13875,9 +13882,9 @@ TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int 
 #endif
     TFM__TILE_STORE(0, at, stride);
     TFM__TILE_STORE(1, at + 64, stride);
-    TFM__TILE_STORE(2, at + 16 * stride, stride);
-    TFM__TILE_STORE(3, at + 16 * stride + 64, stride);
-    for (p = 0; p < panels; p += 2)
+    TFM__TILE_STORE(2, at + half, stride);
+    TFM__TILE_STORE(3, at + half + 64, stride);
+    for (p = 0; p < panels && !is_y; p += 2)
         for (r = 0; r < t->rows; r++)
             TFM__(write)(t, (int)type, sums + 8 * p + r, r, 1, p * TFM__PANEL, 2 * TFM__PER_PANEL);
 }
