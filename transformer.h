@@ -5518,46 +5518,39 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
 
 /* Sets *character to the character at text, and returns its bytes (1 to 4). Returns 0 if it is not
    well-formed: overlong, a surrogate, beyond U+10FFFF, or cut short. */
-static int tfm__utf8_next(const char *text, size_t size, uint32_t *character) {
+static TFM__INLINE int tfm__utf8_next(const char *text, size_t size, uint32_t *character) {
     const unsigned char *p = (const unsigned char *)text;
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    uint32_t c;
-    int n, i;
-    if (size == 0) return 0;
-    n = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 0;
-    if (n == 0 || (size_t)n > size) return 0;
-    c = n == 1 ? p[0] : p[0] & (0xFFu >> (n + 1));
-    for (i = 1; i < n; i++) {
-        if ((p[i] & 0xC0) != 0x80) return 0;
-        c = c << 6 | (p[i] & 0x3Fu);
-    }
-    if (c < least[n] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return 0;
-    *character = c;
-    return n;
+    uint32_t c, next[3]; /* of a byte that continues: below 64 */
+    if (size == 0 || (p[0] >= 0x80 && (p[0] < 0xC2 || size == 1))) return 0;
+    *character = c = p[0];
+    if (c < 0x80) return 1;
+    next[0] = p[1] ^ 0x80u;
+    if (next[0] > 63) return 0;
+    *character = (c & 31) << 6 | next[0];
+    if (c < 0xE0) return 2;
+    if (size < 3 || (next[1] = p[2] ^ 0x80u) > 63) return 0;
+    *character = c = (c & 31) << 12 | next[0] << 6 | next[1];
+    if (c < 0x10000) return c >= 0x800 && (c < 0xD800 || c >= 0xE000) ? 3 : 0;
+    if (size < 4 || (next[2] = p[3] ^ 0x80u) > 63) return 0;
+    *character = c = (c & 0x7FFF) << 6 | next[2];
+    return p[0] < 0xF5 && c >= 0x10000 && c <= 0x10FFFF ? 4 : 0;
 }
 
 /* Returns the offset of the first byte that is not UTF-8, or -1. */
 static int64_t tfm__utf8_fault(const char *text, size_t size) {
     uint32_t character;
-    size_t i = 0;
-    while (i < size) {
-        const unsigned char *p = (const unsigned char *)text + i;
-        uint64_t eight;
-        size_t n;
-        if (size - i >= sizeof eight) { /* ASCII alone, mostly */
+    uint64_t eight;
+    size_t i = 0, n;
+    for (; i < size; i += n) {
+        n = 1;
+        if ((unsigned char)text[i] < 0x80) {
+            if (size - i < sizeof eight) continue;
             memcpy(&eight, text + i, sizeof eight);
-            if (!(eight & 0x8080808080808080u)) {
-                i += sizeof eight;
-                continue;
-            }
+            if (!(eight & 0x8080808080808080u)) n = sizeof eight; /* ASCII alone, mostly */
+            continue;
         }
-        if (p[0] < 0x80) n = 1;
-        else if (p[0] > 0xE0 && p[0] < 0xED && size - i > 2 && (p[1] & 0xC0) == 0x80 &&
-                 (p[2] & 0xC0) == 0x80)
-            n = 3; /* well-formed, as most characters that are not ASCII */
-        else n = (size_t)tfm__utf8_next(text + i, size - i, &character);
+        n = (size_t)tfm__utf8_next(text + i, size - i, &character);
         if (n == 0) return (int64_t)i;
-        i += n;
     }
     TFM_COUNT_TEXT(size);
     return -1;
@@ -5621,7 +5614,11 @@ static int tfm__json_string(tfm__json *j, char *out) {
         const char *begin = to;
         if ((unsigned char)*j->at < 0x20) return 0;
         if (*j->at != '\\') { /* the whole text was checked to be UTF-8 */
-            *to++ = *j->at++;
+            const char *end = j->at + 1;
+            while (end < j->end && (unsigned char)*end >= 0x20 && *end != '"' && *end != '\\')
+                end++;
+            if (out) memcpy(out, j->at, (size_t)(end - j->at)), out += end - j->at;
+            j->at = end;
         } else {
             static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
             const char *e;
@@ -8180,14 +8177,14 @@ static tfm_status tfm__session_read_batch(const tfm_session *s, const tfm__side 
     return TFM_OK;
 }
 
-/* Computes the encodings of the first n positions, 32 at a time: most sentences need few. */
+/* Computes the encodings of the first n positions, 8 at a time: most sentences need few. */
 static void tfm__session_extend_positions(tfm_session *s, int64_t n) {
     const int64_t D = s->model->config.d_model, most = tfm__session_longest(s);
     const tfm_config *c = &s->model->config;
     tfm_position_options o;
     tfm__rows rows;
     if (!s->positions.rows || n <= s->positions.n) return;
-    n = tfm__min(most, n + (32 - n % 32) % 32);
+    n = tfm__min(most, n + (8 - n % 8) % 8);
     rows = tfm__rows_make(s->positions.rows + s->positions.n * D, 1, n - s->positions.n, D);
     memset(&o, 0, sizeof o);
     o.kind = c->positions;
@@ -10281,6 +10278,26 @@ static int tfm__compare_lines(const void *a, const void *b) {
     return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
 }
 
+/* Returns the first 8 bytes of an item as a number that orders as they do. Zeros follow a shorter
+   item. */
+typedef uint64_t (*tfm__sort_key)(const void *item);
+static uint64_t tfm__key_of_spelling(const void *item) {
+    const tfm__spelling *s = (const tfm__spelling *)item;
+    uint64_t key = 0;
+    int i;
+    for (i = 0; i < 8 && i < s->size; i++)
+        key |= (uint64_t)(unsigned char)s->text[i] << (56 - 8 * i);
+    return key;
+}
+static uint64_t tfm__key_of_line(const void *item) {
+    const char *text = (const char *)item;
+    uint64_t key = 0;
+    int i;
+    for (i = 0; i < 8 && !tfm__is_line_end(text[i]); i++)
+        key |= (uint64_t)(unsigned char)text[i] << (56 - 8 * i);
+    return key;
+}
+
 /* Returns the line, from 0, in which a byte of the text is, while v->tokens has the offsets of lines. */
 static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
     int64_t line = 0;
@@ -10300,15 +10317,52 @@ typedef struct tfm__text_reader {
     tfm_error *err;
 } tfm__text_reader;
 
+/* Sorts n items by their first 8 bytes, a byte at a time from the last to the first, and then those
+   whose 8 bytes are the same by comparison. Most spellings differ within 8 bytes. */
+static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64_t n,
+                                  tfm__compare compare, tfm__sort_key key_of) {
+    uint64_t *keys, *keys_to, *keys_swap;
+    void **from = items, **to, **swap;
+    int64_t counts[8][256], i, end;
+    int byte, k;
+    if (n < 2) return TFM_OK;
+    TFM__TRY(TFM__NEW(r->temporary, n, &keys, r->err));
+    TFM__TRY(TFM__NEW(r->temporary, n, &keys_to, r->err));
+    TFM__TRY(TFM__NEW(r->temporary, n, &to, r->err));
+    memset(counts, 0, sizeof counts);
+    for (i = 0; i < n; i++) {
+        keys[i] = key_of(items[i]);
+        for (byte = 0; byte < 8; byte++) counts[byte][keys[i] >> 8 * byte & 255]++;
+    }
+    for (byte = 0; byte < 8; byte++) {
+        int64_t *place = counts[byte], sum = 0, count;
+        if (place[keys[0] >> 8 * byte & 255] == n) continue; /* all have the same */
+        for (k = 0; k < 256; k++) count = place[k], place[k] = sum, sum += count;
+        for (i = 0; i < n; i++) {
+            int64_t at = place[keys[i] >> 8 * byte & 255]++;
+            keys_to[at] = keys[i], to[at] = from[i];
+        }
+        keys_swap = keys, keys = keys_to, keys_to = keys_swap;
+        swap = from, from = to, to = swap;
+    }
+    if (from != items) memcpy(items, from, (size_t)n * sizeof *items);
+    TFM_COUNT_TEXT(16 * n);
+    for (i = 0; i < n; i = end) {
+        for (end = i + 1; end < n && keys[end] == keys[i];) end++;
+        if (end > i + 1) tfm__sort(items + i, end - i, compare);
+    }
+    return TFM_OK;
+}
+
 /* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same is
    the place of the first item that is equal to the one before, or 0. */
 static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
-                                 tfm__compare compare, int64_t *same) {
+                                 tfm__compare compare, tfm__sort_key key_of, int64_t *same) {
     const unsigned char *at = (const unsigned char *)r->order.data;
     void **unsorted;
     int64_t i;
     if (!at) {
-        tfm__sort(items, n, compare);
+        TFM__TRY(tfm__sort_keyed(r, items, n, compare, key_of));
     } else if (r->order.dims[0] != n) {
         return TFM__FAIL_TENSOR(r, "tensor '%s_sorted' is %t, expected [%i]", r->name, &r->order,
                                 n);
@@ -10365,7 +10419,8 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
-    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, &same));
+    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, tfm__key_of_line,
+                           &same));
     v->text = text;
     v->n = (int32_t)lines;
     v->n_spellings = spellings;
@@ -10667,6 +10722,7 @@ typedef struct tfm__trie {
         *nodes;   /* [n_nodes + 1]: node 0 is the root; the last one only ends the children */
     char *labels; /* [n_nodes]: the byte that leads to a node from its parent */
     int64_t n_nodes;
+    int32_t *levels, longest; /* [longest + 2]: nodes of each depth */
     int32_t root[256]; /* the root's child by each byte, or -1. The root has too many children to
                           search them one by one. */
 } tfm__trie;
@@ -10785,22 +10841,24 @@ static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, co
     X(TRIM, NORMALIZER, VARINT, 4, "remove_extra_whitespaces")                                     \
     X(ESCAPE, NORMALIZER, VARINT, 5, "escape_whitespaces")
 #define TFM__SPM_ID(id, part, type, number, name) TFM__SPM_##id,
-#define TFM__SPM_ROW(id, part, type, number, name)                                                 \
-    {TFM__SPM_##part, TFM__WIRE_##type, number, name},
+#define TFM__SPM_ROW(id, part, type, number, name) {TFM__WIRE_##type, number, name},
 enum { TFM__SPM_TABLE(TFM__SPM_ID) TFM__SPM_FIELDS };
 static const struct {
-    int part, type;
+    int type;
     uint64_t number;
     const char *name;
 } tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
 
 /* Reads the known fields of a part of the file, each at most once, and skips others. An absent field
-   has number 0. */
+   has number 0. Fields of other parts are not touched. */
 static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
                                    tfm__wire_field *fields) {
+    static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
+                                 TFM__SPM_FIELDS};
     int rows = part == TFM__SPM_DENORMALIZER ? TFM__SPM_NORMALIZER : part, i, got;
+    int first = begins[rows - 1], end = begins[rows];
     tfm__wire_field f;
-    for (i = 0; i < TFM__SPM_FIELDS; i++) { /* for each piece, and memset would be a call */
+    for (i = first; i < end; i++) { /* for each piece, and memset would be a call */
         fields[i].number = fields[i].value = 0;
         fields[i].bytes = NULL;
     }
@@ -10809,9 +10867,8 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
         if (got < 0)
             return TFM__FAIL_TENSOR(r, "%s, byte %i: malformed field of %s", r->name,
                                     (int64_t)(w.at - r->begin), tfm__spm_parts[part]);
-        for (i = 0; i < TFM__SPM_FIELDS; i++)
-            if (tfm__spm_fields[i].part == rows && tfm__spm_fields[i].number == f.number) break;
-        if (i == TFM__SPM_FIELDS) continue;
+        for (i = first; i < end && tfm__spm_fields[i].number != f.number;) i++;
+        if (i == end) continue;
         if (fields[i].number) return tfm__spm_fault(r, "duplicate ", tfm__spm_fields[i].name);
         if (f.type != tfm__spm_fields[i].type)
             return tfm__spm_fault(r, tfm__spm_fields[i].name, " has the wrong wire type");
@@ -10848,13 +10905,14 @@ static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_f
     static const char *const name = "precompiled_charsmap: ";
     int64_t at, length;
     uint64_t bytes;
-    uint32_t i;
+    uint32_t i, n_units;
     if (f->value == 0) return TFM_OK;
     bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
     if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
         return tfm__spm_fault(r, name, "its size does not fit its trie");
     m->units = f->bytes + 4;
     m->n_units = (int64_t)bytes / 4;
+    n_units = (uint32_t)bytes / 4;
     m->strings = (const char *)f->bytes + 4 + bytes;
     m->n_strings = (int64_t)(f->value - 4 - bytes);
     if (m->strings[m->n_strings - 1] != 0)
@@ -10866,12 +10924,12 @@ static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_f
         if (length > TFM__LONGEST_RULE)
             return tfm__spm_fault(r, name, "a string has over 1024 bytes");
     }
+    if (tfm__charsmap_unit(m, 0) >> 31) return tfm__spm_fault(r, name, "its trie points outside");
     for (i = 0; i < m->n_units; i++) {
         uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
-        if (unit >> 31 && i) continue; /* a value, not a node */
-        if (unit >> 31 || child >= m->n_units)
-            return tfm__spm_fault(r, name, "its trie points outside");
-        if (!(unit >> 8 & 1)) continue;
+        if ((int32_t)unit < 0) continue; /* a value, not a node */
+        if (child >= n_units) return tfm__spm_fault(r, name, "its trie points outside");
+        if (!(unit & 256)) continue;
         leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
         if (leaf >= m->n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
             return tfm__spm_fault(r, name, "its trie points outside its strings");
@@ -10896,38 +10954,31 @@ static int32_t tfm__shared_bytes(const tfm__vocabulary *v, int64_t i) {
     return n;
 }
 
-/* Builds the trie breadth first. A node that is not yet visited holds the range of the sorted pieces
-   that begin with its bytes: the first one in children, the end in id. A visited node makes a child
-   of each byte that follows in its range. */
+/* Builds the trie. The sorted pieces have the nodes of each depth in order, so a piece appends a
+   node to each depth beyond the bytes that it shares with the piece before. levels has the next
+   node of each depth. */
 static void tfm__trie_build(tfm__sentencepiece *p) {
     const tfm__vocabulary *v = &p->vocabulary;
     tfm__trie_node *nodes = p->trie.nodes;
     char *labels = p->trie.labels;
-    int32_t at, n = 1, depth = 0, level_end = 1;
-    nodes[0].children = 0;
-    nodes[0].id = v->n;
-    for (at = 0; at < n; at++) {
-        int32_t i = nodes[at].children, end = nodes[at].id;
-        const tfm__spelling *shortest = tfm__sorted(v, i);
-        if (at == level_end) {
-            depth++;
-            level_end = n;
+    int32_t *next = p->trie.levels, at, depth, n = 0;
+    int64_t i;
+    for (depth = 0; depth < p->trie.longest + 2; depth++) {
+        at = next[depth];
+        next[depth] = n, n += at;
+    }
+    nodes[0].children = 1;
+    nodes[0].id = -1;
+    for (i = 0; i < v->n; i++) {
+        const tfm__spelling *s = tfm__sorted(v, i);
+        for (at = 0, depth = tfm__shared_bytes(v, i); depth < s->size; depth++) {
+            at = next[depth + 1]++;
+            labels[at] = s->text[depth];
+            nodes[at].children = next[depth + 2];
+            nodes[at].id = -1;
         }
-        nodes[at].children = n;
-        nodes[at].id = -1;
-        if (shortest->size == depth) {
-            if (tfm__is_text_piece(p, shortest->id)) nodes[at].id = shortest->id;
-            i++;
-        }
-        TFM_COUNT_TEXT(end - i);
-        for (; i < end; i++) {
-            char label = tfm__sorted(v, i)->text[depth];
-            if (n == nodes[at].children || labels[n - 1] != label) {
-                nodes[n].children = i;
-                labels[n++] = label;
-            }
-            nodes[n - 1].id = i + 1;
-        }
+        TFM_COUNT_TEXT(s->size);
+        if (tfm__is_text_piece(p, s->id)) nodes[at].id = s->id;
     }
     nodes[n].children = n;
     memset(p->trie.root, -1, sizeof p->trie.root);
@@ -10978,6 +11029,7 @@ static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm
     if (f[TFM__SPM_TEXT].value >= 8000) return tfm__spm_fault(r, "it has over 7999 bytes", "");
     s->size = (int32_t)f[TFM__SPM_TEXT].value;
     s->id = id;
+    if (p->trie.longest < s->size) p->trie.longest = s->size;
     p->vocabulary.tokens[id] = id;
     p->vocabulary.sorted[id] = s;
     type = tfm__spm_value(&f[TFM__SPM_TYPE], TFM__PIECE_NORMAL);
@@ -11096,7 +11148,7 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     for (i = 0; i < 256 && p->byte_fallback; i++)
         if (p->bytes[i] < 0)
             return TFM__FAIL_TENSOR(r, "%s, pieces: the piece of byte %i is missing", r->name, i);
-    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, tfm__compare_spellings, &i));
+    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, tfm__compare_spellings, tfm__key_of_spelling, &i));
     if (i)
         return TFM__FAIL_TENSOR(r, "%s: pieces %i and %i are the same", r->name,
                                 (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
@@ -11107,7 +11159,14 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     while (first < v->n && !tfm__is_text_piece(p, first)) first++;
     if (first == v->n) return tfm__spm_fault(r, "normal pieces are missing", "");
     p->trie.n_nodes = 1; /* a byte of the file makes one node at most, so an int32_t counts them */
-    for (i = 0; i < v->n; i++) p->trie.n_nodes += tfm__sorted(v, i)->size - tfm__shared_bytes(v, i);
+    TFM__TRY(TFM__NEW(r->pool, p->trie.longest + 3, &p->trie.levels, r->err));
+    memset(p->trie.levels, 0, (size_t)(p->trie.longest + 3) * sizeof *p->trie.levels);
+    p->trie.levels[0] = 1;
+    for (i = 0; i < v->n; i++) {
+        int32_t size = tfm__sorted(v, i)->size, depth = tfm__shared_bytes(v, i);
+        p->trie.n_nodes += size - depth;
+        while (depth < size) p->trie.levels[++depth]++;
+    }
     return TFM_OK;
 }
 
