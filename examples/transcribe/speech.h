@@ -34,33 +34,29 @@ typedef struct speech {
     float *filters;               /* [mels, 201] */
     float *weight[2], *bias[2];   /* [width, 3 * mels] and [width, 3 * width]; [width] each */
     float *spectrum;              /* [SPEECH_FRAMES, 402]: scratch */
-    float *padded;                /* [SPEECH_FRAMES + 2, mels]: scratch, zeros at both ends */
-    float *middle;                /* [SPEECH_FRAMES + 2, width]: the same */
+    float *padded, *middle;       /* [SPEECH_FRAMES + 2, mels or width]: scratch, zeros around */
     const tfm_parallel *parallel; /* NULL: the calling thread computes all */
     int32_t threads;
 } speech;
 
-/* Reads tensor extra.NAME as floats into new memory. sizes [rank] has -1 for sizes that are found
-   and stored there. */
+/* Reads a tensor as floats into new memory. sizes [rank] has -1 for sizes that are found and stored
+   there. */
 static tfm_status speech_read(const tfm_safetensors *file, const char *name, int rank,
                               int32_t *sizes, float **out, tfm_error *err) {
     int64_t i = tfm_safetensors_find(file, name), n = 1;
-    tfm_tensor t;
+    tfm_tensor t = tfm_safetensors_tensor(file, i);
     int d;
-    memset(&t, 0, sizeof t);
-    if (i >= 0) t = tfm_safetensors_tensor(file, i);
     for (d = 0; d < t.rank && t.rank == rank; d++) {
         if (t.dims[d] < 1 || t.dims[d] > 65536) break;
         if (sizes[d] < 0) sizes[d] = (int32_t)t.dims[d];
         if (sizes[d] != t.dims[d]) break;
         n *= t.dims[d];
     }
-    if (i < 0 || d != rank || n > 65536 * 4096) {
-        snprintf(err->text, sizeof err->text,
-                 i < 0 ? "tensor '%s' is missing: this is no Whisper "
-                         "model that tools/convert.py has written"
-                       : "tensor '%s' has another shape",
-                 name);
+    if (d != rank || n > 65536 * 4096) {
+        snprintf(err->text, sizeof err->text, "tensor '%s' %s", name,
+                 i >= 0 ? "has another shape"
+                        : "is missing: this is no Whisper model that "
+                          "tools/convert.py has written");
         return err->status = TFM_E_TENSOR;
     }
     *out = (float *)malloc((size_t)n * sizeof **out);
@@ -87,9 +83,8 @@ static void speech_make_tables(speech *s) {
         }
         for (k = 0; k < SPEECH_BINS; k++) {
             double f = 8000.0 * k / (SPEECH_BINS - 1), rise = (f - edge[0]) / (edge[1] - edge[0]);
-            double fall = (edge[2] - f) / (edge[2] - edge[1]), least = rise < fall ? rise : fall;
-            s->filters[m * SPEECH_BINS + k] = least > 0 ? (float)(least * 2 / (edge[2] - edge[0]))
-                                                        : 0;
+            double height = fmax(0, fmin(rise, (edge[2] - f) / (edge[2] - edge[1])));
+            s->filters[m * SPEECH_BINS + k] = (float)(height * 2 / (edge[2] - edge[0]));
         }
     }
 }
@@ -135,8 +130,8 @@ static tfm_status speech_load(speech *s, const tfm_safetensors *file, tfm_error 
    begins at x + i * stride. */
 static tfm_status speech_linear(float *out, int64_t rows, int64_t n, float *x, int64_t stride,
                                 int64_t columns, float *weight, float *bias, tfm_error *err) {
-    tfm_tensor y = tfm_tensor_2d(out, TFM_F32, rows, n),
-               in = tfm_tensor_2d(x, TFM_F32, rows, columns);
+    tfm_tensor y = tfm_tensor_2d(out, TFM_F32, rows, n);
+    tfm_tensor in = tfm_tensor_2d(x, TFM_F32, rows, columns);
     tfm_linear_weights w;
     tfm_status status;
     memset(&w, 0, sizeof w);
@@ -164,17 +159,15 @@ static void speech_part(void *context, int32_t part) {
     speech *s = t->s;
     int64_t at = t->rows * part / t->parts, rows = t->rows * (part + 1) / t->parts - at, i, k;
     int64_t M = s->mels, D = s->width, bins = SPEECH_BINS, wide = t->kind == SPEECH_CONV1 ? M : D;
-    int64_t step = t->kind == SPEECH_MEL ? (int64_t)SPEECH_HOP : (t->kind + 1) * wide;
-    float *x = t->x + at * step, *out = t->out + at * (t->kind == SPEECH_MEL ? M : D);
-    float *power = s->spectrum + at * 2 * bins;
+    float *power = s->spectrum + at * 2 * bins, *out = t->out + at * (t->kind < SPEECH_MEL ? D : M);
     tfm_error err;
     tfm_status status;
-    if (t->kind == SPEECH_MEL)
-        status = speech_linear(power, rows, 2 * bins, x, step, SPEECH_SPAN, s->waves, NULL, &err);
-    else
-        status = speech_linear(out, rows, D, x, step, 3 * wide, s->weight[t->kind],
+    if (t->kind != SPEECH_MEL) {
+        float *x = t->x + at * (t->kind + 1) * wide; /* conv2 moves on by two frames */
+        status = speech_linear(out, rows, D, x, (t->kind + 1) * wide, 3 * wide, s->weight[t->kind],
                                s->bias[t->kind], &err);
-    if (t->kind == SPEECH_MEL && status == TFM_OK) {
+    } else if ((status = speech_linear(power, rows, 2 * bins, t->x + at * SPEECH_HOP, SPEECH_HOP,
+                                       SPEECH_SPAN, s->waves, NULL, &err)) == TFM_OK) {
         for (i = 0; i < rows; i++)
             for (k = 0; k < bins; k++) {
                 float *re = power + i * 2 * bins + k, im = re[bins];
