@@ -84,17 +84,21 @@ static void hearing_free(hearing *h) {
     memset(h, 0, sizeof *h);
 }
 
-/* Loads from the model file what hears. beam is the most hypotheses and samples of any sound. fast
-   makes the encoder's attention BF16 and the KV cache F16. On failure there is nothing to free. */
+/* Loads from the model file what hears. beam is the most hypotheses and samples of any sound. The KV
+   cache is F16 if the file's weights are int8, because a step then reads half as much and F16
+   rounds much less than int8. fast makes it F16 always, and the encoder's attention BF16. On failure
+   there is nothing to free. */
 static tfm_status hearing_load(hearing *h, const tfm_model *model, const tfm_safetensors *file,
                                int32_t threads, int32_t beam, int fast, tfm_error *err) {
     const tfm_config *c = tfm_model_config(model);
+    int64_t i = tfm_safetensors_find(file, "decoder.layers.0.linear1.weight");
     tfm_session_options limits;
     tfm_status status;
     memset(h, 0, sizeof *h), memset(&limits, 0, sizeof limits);
     limits.max_source = SPEECH_POSITIONS, limits.max_target = WHISPER_TOKENS;
     limits.max_beam = beam, limits.threads = threads;
-    if (fast) limits.encoder_attention = TFM_BF16, limits.cache = TFM_F16;
+    if (fast) limits.encoder_attention = TFM_BF16;
+    if (fast || (i >= 0 && tfm_safetensors_tensor(file, i).dtype == TFM_I8)) limits.cache = TFM_F16;
     status = speech_load(&h->s, file, err);
     if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
     if (status == TFM_OK &&
