@@ -2694,7 +2694,7 @@ enum {
 enum { TFM__MOST_ROWS = 32, TFM__MOST_PANELS = 4 };
 typedef struct tfm__tile {
     const void *x; /* rows of floats or int8, TFM__X_STRIDE bytes apart */
-    int64_t masks; /* bytes from x to the masks of its signs, where split made them */
+    int64_t order; /* bytes from x to what split wrote about it */
     const unsigned char *w[TFM__MOST_PANELS];
     const unsigned char *ahead; /* the panels of the next tile, to prefetch */
     int64_t ahead_stride;       /* bytes from one of them to the next */
@@ -2721,7 +2721,6 @@ enum {
     TFM__X_STRIDE = 2112,       /* no power of two, so that rows do not evict each other */
     TFM__X_CHUNK = 96,          /* float rows per chunk */
     TFM__CONVERTED_CHUNK = 512, /* converted rows per chunk when w exceeds the cache */
-    TFM__SPLIT_ROWS = 32,       /* rows of |x| for which panels stay in the first-level cache */
     TFM__W_CHUNK = 512 << 10    /* bytes of w per chunk, which stay in the second-level cache */
 };
 
@@ -2741,12 +2740,9 @@ typedef struct tfm__kernels {
     const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
     int fused;      /* 1: multiply-adds round once, as in the plain loops; 0: twice */
     int zero_point; /* added to x when it becomes int8 */
-    /* Splits n int8 of a row of x, which zeros follow, into absolute values and masks of the signs,
-       -1 or 0. At byte TFM__X_BYTES of the row it writes the sum of |x[i]| over all negative x[i]. At
-       byte TFM__X_BYTES of the masks it writes a bit for each 8 columns: 1 if the absolute values of
-       columns 0, 1, 4, 5 or those of 2, 3, 6, 7 add up to more than 255. NULL: the tiles read x as it
-       is. */
-    void (*split)(unsigned char *x, unsigned char *masks, int64_t n);
+    /* Writes which columns of x the tiles of int8 take in which order and way. x is a row of n int8,
+       which zeros follow to a multiple of 32. NULL: the tiles read x alone. */
+    void (*split)(const unsigned char *x, unsigned char *order, int64_t n);
     void (*configure)(int on); /* sets up and releases tile registers; NULL: it has none */
     /* converts x to the nearest bf16 for products with bf16; NULL: the tiles read floats */
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
@@ -3718,7 +3714,7 @@ typedef struct tfm__product {
     int activation;           /* a tfm_activation, TFM__SIGMOID, or -1 for none */
     int64_t gate;             /* floats from y to the factors of y; 0: no gate */
     unsigned char *converted; /* x as int8 or bf16, block by block; NULL: tiles read floats */
-    int64_t converted_block;  /* bytes from one block of columns to the next; masks are halfway */
+    int64_t converted_block;  /* bytes from one block of columns to the next; orders are halfway */
     float *scales;            /* [rows of x]: scales of int8; NULL: none */
 } tfm__product;
 
@@ -3735,7 +3731,7 @@ static int64_t tfm__product_x_size(const tfm__kernels *kernels, const tfm__matri
     return w->scales ? 1 : w->type == TFM_WEIGHTS_BF16 && kernels->narrow ? 2 : 0;
 }
 
-/* Returns the bytes of a block of a converted row of x, with its masks. */
+/* Returns the bytes of a block of a converted row of x, with its order. */
 static int64_t tfm__product_x_stride(const tfm__kernels *kernels, const tfm__matrix *w) {
     return w->scales && kernels->split ? 2 * TFM__X_STRIDE : TFM__X_STRIDE;
 }
@@ -3888,11 +3884,10 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
     memset(&t, 0, sizeof t);
     t.y_stride = p->y.sl, t.x = M == 1 ? p->x.data + k : block; /* a single row is read in place */
     t.ahead_stride = tfm__packed_panel_bytes(p->w->w.type, K);
-    t.K = tfm__min(step, K - k), t.begins = k == 0, t.masks = p->converted_block / 2;
+    t.K = tfm__min(step, K - k), t.begins = k == 0, t.order = p->converted_block / 2;
     for (first = 0; first < M; first = end) {
         while (tiling->least > M - first) tiling++;
-        end = kernels->split && p->w->w.scales ? TFM__SPLIT_ROWS : tiling->rows;
-        end = tfm__min(M, first + end);
+        end = tfm__min(M, first + tiling->rows);
         if (tiling->configured && !configured) kernels->configure(configured = 1);
         for (r = 0; r < tiling->rows && !p->converted && M > 1; r++)
             memcpy(block + r * (TFM__X_STRIDE / 4),
@@ -3978,9 +3973,10 @@ static void tfm__product_part(void *context, int32_t part) {
     for (; which < end; which++) {
         const tfm__product *whole = &job->all[which];
         int64_t n = job->by_rows ? whole->x.L : whole->y.D;
-        int64_t lot = job->by_rows && whole->w->w.type
-                          ? tfm__product_tiling(job->kernels, whole->w->w.type)->rows
-                          : (int)TFM__PANEL;
+        const tfm__tiling *tiling = job->by_rows && whole->w->w.type
+                                        ? tfm__product_tiling(job->kernels, whole->w->w.type)
+                                        : NULL;
+        int64_t lot = !tiling ? (int)TFM__PANEL : tiling->least > 1 ? tiling->rows : 1;
         int64_t first = tfm__part_begin(i, job->parts, n, lot);
         int64_t some = tfm__part_begin(i + 1, job->parts, n, lot) - first;
         tfm__product p = job->by_rows ? tfm__product_share(whole, first, some, 0, whole->y.D)
@@ -12976,53 +12972,11 @@ static TFM__INLINE __m128 tfm__sse2_pairs(__m128i a, __m128i b) {
 #define TFM__V_IF_LESS(a, b, x, y) _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ))
 #define TFM__V_ROUND(v) _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define TFM__INT8_TARGET TFM__AVX2
-/* AVX2 multiplies u8 by s8 and adds pairs in 16 bits, so x gives its absolute value and w takes the
-   sign of x. Where x is negative, w ^ -1 = -w - 1 stands for -w, since every unit computes an exclusive
-   or, and two compute a change of sign. What is missing is the sum of |x| there, where sums begin. x is
-   -127 to 127, so a pair is at most 2 * 128 * 127 and cannot overflow. Where four |x| add up to 255 at
-   most, even two pairs cannot, and are added before they are widened to 32 bits. This is assembly
-   because gcc 12 writes sums to memory around intrinsics, and clang 14 widens pairs too early. */
-#define TFM__INT8_TILES(X, type) X(type, 2, 2) X(type, 1, 2)
-#define TFM__INT8_BEGIN(x) _mm256_set1_epi32(tfm__avx2_four((x) + TFM__X_BYTES))
-#define TFM__INT8_SIDE 2
-#define TFM__INT8_WAITS 0
+#define TFM__INT8_TILES /* tfm__avx2_tile_int8 below */
 #define TFM__INT8_SPLIT 1
 #define TFM__I __m256i
 #define TFM__I_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define TFM__I_X(four) _mm256_set1_epi32(four)
-#define TFM__I_OP(op, to, a, b)                                                                    \
-    "{" op " %" #b ", %" #a ", %" #to "|" op " %" #to ", %" #a ", %" #b "}\n\t"
-#define TFM__I_WIDEN TFM__I_OP("vpmaddwd", 1, 1, 3) TFM__I_OP("vpaddd", 0, 0, 1)
-#define TFM__I_ONES "x"(_mm256_set1_epi16(1))
-#define TFM__I_W(w) "m"(*(const unsigned char(*)[32])(w))
-#define TFM__I_FOUR(p) "m"(*(const unsigned char(*)[4])(p))
-#define TFM__I_DOT_ONE(sum, x, mask, w) /* four columns */                                         \
-    do { /* It reads x itself, or else gcc would read x for all rows at once. */                   \
-        __m256i pairs, xs;                                                                         \
-        __asm__("{vpbroadcastd %4, %2|vpbroadcastd %2, %4}\n\t"                                    \
-                "{vpbroadcastd %5, %1|vpbroadcastd %1, %5}\n\t"                                    \
-                TFM__I_OP("vpxor", 1, 1, 6) TFM__I_OP("vpmaddubsw", 1, 2, 1) TFM__I_WIDEN          \
-                : "+x"(sum), "=&x"(pairs), "=&x"(xs)                                               \
-                : TFM__I_ONES, TFM__I_FOUR(x), TFM__I_FOUR(mask), TFM__I_W(w));                    \
-    } while (0)
-#define TFM__I_DOT_TWO(sum, x0, x1, mask0, mask1, w0, w1) /* eight columns */                      \
-    do {                                                                                           \
-        __m256i pairs, more;                                                                       \
-        __asm__(TFM__I_OP("vpxor", 1, 6, 8) TFM__I_OP("vpmaddubsw", 1, 4, 1)                       \
-                TFM__I_OP("vpxor", 2, 7, 9) TFM__I_OP("vpmaddubsw", 2, 5, 2)                       \
-                TFM__I_OP("vpaddw", 1, 1, 2) TFM__I_WIDEN                                          \
-                : "+x"(sum), "=&x"(pairs), "=&x"(more)                                             \
-                : TFM__I_ONES, "x"(x0), "x"(x1), "x"(mask0), "x"(mask1), TFM__I_W(w0),             \
-                  TFM__I_W(w1));                                                                   \
-    } while (0)
-#define TFM__I_DOT_TWO_UNSIGNED(sum, x0, x1, w0, w1) /* the same, where no x is negative */        \
-    do {                                                                                           \
-        __m256i pairs, more;                                                                       \
-        __asm__(TFM__I_OP("vpmaddubsw", 1, 4, 6) TFM__I_OP("vpmaddubsw", 2, 5, 7)                  \
-                TFM__I_OP("vpaddw", 1, 1, 2) TFM__I_WIDEN                                          \
-                : "+x"(sum), "=&x"(pairs), "=&x"(more)                                             \
-                : TFM__I_ONES, "x"(x0), "x"(x1), TFM__I_W(w0), TFM__I_W(w1));                      \
-    } while (0)
 #define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(a)
 
 /* Adds the lanes of four accumulators by halves. Each accumulator is two registers. */
@@ -13042,28 +12996,6 @@ TFM__AVX2 static TFM__INLINE __m256 tfm__avx2_load_some(const float *p, int64_t 
 TFM__AVX2 static TFM__INLINE void tfm__avx2_store_some(float *p, __m256 v, int64_t n) {
     if (n == 8) _mm256_storeu_ps(p, v);
     else _mm256_maskstore_ps(p, tfm__avx2_mask(n), v);
-}
-TFM__AVX2 static void tfm__avx2_split(unsigned char *x, unsigned char *masks, int64_t n) {
-    const __m256i zero = _mm256_setzero_si256();
-    __m256i sum = zero;
-    uint64_t large[TFM__X_BYTES / 512] = {0};
-    int64_t i, sums[4];
-    int32_t all;
-    for (i = 0; i < n; i += 32) {
-        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
-        __m256i mask = _mm256_cmpgt_epi8(zero, v), size = _mm256_abs_epi8(v);
-        _mm256_storeu_si256((__m256i *)(void *)(x + i), size);
-        _mm256_storeu_si256((__m256i *)(void *)(masks + i), mask);
-        sum = _mm256_add_epi64(sum, _mm256_sad_epu8(_mm256_and_si256(size, mask), zero));
-        v = _mm256_maddubs_epi16(size, _mm256_set1_epi8(1));
-        v = _mm256_cmpgt_epi16(_mm256_add_epi16(v, _mm256_srli_epi64(v, 32)), _mm256_set1_epi16(255));
-        v = _mm256_xor_si256(_mm256_cmpeq_epi64(v, zero), _mm256_set1_epi8(-1));
-        large[i / 512] |= (uint64_t)_mm256_movemask_pd(_mm256_castsi256_pd(v)) << (i / 8 % 64);
-    }
-    memcpy(masks + TFM__X_BYTES, large, sizeof large);
-    _mm256_storeu_si256((__m256i *)(void *)sums, sum);
-    all = (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]);
-    memcpy(x + TFM__X_BYTES, &all, sizeof all);
 }
 TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256 v, int bias) {
     __m256i i = _mm256_add_epi32(_mm256_cvtps_epi32(v), _mm256_set1_epi32(bias));
@@ -13089,6 +13021,283 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #define TFM__I_FLOATS(a, b, sums) _mm256_cvtepi32_ps(_mm256_sub_epi32(a, TFM__I_LOAD(sums)))
 #endif
 #include TRANSFORMER_FILE
+
+/* ---- x86-64: the tile of int8 by AVX2 ----
+   AVX2 multiplies u8 by s8 and adds pairs of products in 16 bits, where they may not fit. With many
+   rows, the tile gives w + 128 as u8 and x as s8. As w + 128 is at most 255, the sum of a pair fits if
+   its positive x add up to 128 at most, and its negative x to -128 at least. Then each pair can be
+   widened to 32 bits (TWOS). If the same holds for the four x of two pairs, the pairs are added first
+   (FOURS). Otherwise |x| is the u8, and w takes the sign of x (SIGNED): where x is negative,
+   w ^ -1 = -w - 1 stands for -w. Rows without a negative x are the u8 themselves. Then all pairs fit,
+   and two pairs if their x add up to 255 at most. split sorts the steps of eight columns by these
+   ways and drops steps whose x are zero. Few rows wait for w, so they read it in order, as u8 |x|. */
+
+enum { TFM__FOURS, TFM__TWOS, TFM__SIGNED, TFM__WAYS };
+enum {
+    TFM__BLOCK = 512, /* columns of two panels that fit the first-level cache */
+    TFM__BLOCKS = TFM__X_BYTES / TFM__BLOCK,
+    TFM__VECTORS = 2 * TFM__PANEL / 8, /* of outputs */
+    TFM__WORTH_COPYING = 6             /* rows from which a copy of the panels pays */
+};
+/* The steps of a block that a row of x takes. */
+typedef struct tfm__avx2_block {
+    uint16_t steps[TFM__WAYS];
+    uint16_t list[TFM__BLOCK / 8]; /* the first columns of steps, way by way */
+} tfm__avx2_block;
+/* What split writes about a row of x. */
+typedef struct tfm__avx2_order {
+    int32_t signs;               /* the sum of |x| over negative x */
+    int32_t begin;               /* less the products by 128, and |x| for each w ^ -1 */
+    uint64_t large[TFM__BLOCKS]; /* a bit for each step: four |x| add up to more than 255 */
+    tfm__avx2_block blocks[TFM__BLOCKS];
+} tfm__avx2_order;
+
+/* Returns four bits: which halves of 16 bits, by 64 bits, are at most `most`. */
+TFM__AVX2 static TFM__INLINE uint64_t tfm__avx2_fit(__m256i sums, int most) {
+    __m256i over = _mm256_cmpgt_epi16(sums, _mm256_set1_epi16((short)most));
+    over = _mm256_cmpeq_epi64(over, _mm256_setzero_si256());
+    return (uint64_t)_mm256_movemask_pd(_mm256_castsi256_pd(over));
+}
+
+TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to, int64_t n) {
+    const __m256i zero = _mm256_setzero_si256(), ones = _mm256_set1_epi8(1);
+    const __m256i high = _mm256_set1_epi8(-128);
+    uint64_t some[TFM__BLOCKS] = {0}, fours[TFM__BLOCKS] = {0}, is_signed[TFM__BLOCKS] = {0};
+    tfm__avx2_order *order = (tfm__avx2_order *)(void *)to;
+    __m256i begin = zero, signs = zero;
+    int64_t i, sums[4];
+    int way, b;
+    memset(order->large, 0, sizeof order->large);
+    for (i = 0; i < n; i += 32) { /* four steps */
+        const int at = (int)(i % TFM__BLOCK / 8);
+        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
+        __m256i negative = _mm256_max_epi8(_mm256_sub_epi8(zero, v), zero), sum, pairs;
+        __m256i p = _mm256_maddubs_epi16(_mm256_max_epi8(v, zero), ones);
+        __m256i q = _mm256_maddubs_epi16(negative, ones);
+        b = (int)(i / TFM__BLOCK);
+        pairs = _mm256_cmpgt_epi16(_mm256_max_epi16(p, q), _mm256_set1_epi16(128));
+        pairs = _mm256_cmpeq_epi64(pairs, zero); /* -1: all pairs fit */
+        is_signed[b] |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(pairs))) << at;
+        sum = _mm256_slli_epi64(_mm256_sad_epu8(_mm256_xor_si256(v, high), zero), 7);
+        sum = _mm256_sub_epi64(_mm256_set1_epi64x(8 * 128 * 128), sum); /* -128 times that of x */
+        negative = _mm256_sad_epu8(negative, zero);
+        begin = _mm256_add_epi64(begin, _mm256_blendv_epi8(negative, sum, pairs));
+        signs = _mm256_add_epi64(signs, negative);
+        p = _mm256_add_epi16(p, _mm256_srli_epi64(p, 32));
+        q = _mm256_add_epi16(q, _mm256_srli_epi64(q, 32));
+        fours[b] |= tfm__avx2_fit(_mm256_max_epi16(p, q), 128) << at;
+        order->large[b] |= (15 ^ tfm__avx2_fit(_mm256_add_epi16(p, q), 255)) << at;
+        v = _mm256_cmpeq_epi64(v, zero);
+        some[b] |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(v))) << at;
+    }
+    _mm256_storeu_si256((__m256i *)(void *)sums, signs);
+    order->signs = (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]);
+    _mm256_storeu_si256((__m256i *)(void *)sums, begin);
+    order->begin = order->signs ? (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]) : 0;
+    for (b = 0; b < TFM__BLOCKS; b++) {
+        uint64_t ways[TFM__WAYS];
+        uint16_t *list = order->blocks[b].list;
+        if (!order->signs) fours[b] = ~order->large[b], is_signed[b] = 0;
+        ways[TFM__FOURS] = some[b] & fours[b] & ~is_signed[b];
+        ways[TFM__TWOS] = some[b] & ~fours[b] & ~is_signed[b];
+        ways[TFM__SIGNED] = is_signed[b];
+        for (way = 0; way < TFM__WAYS; way++) {
+            const uint16_t *first = list;
+            for (; ways[way]; ways[way] &= ways[way] - 1)
+                *list++ = (uint16_t)(8 * __builtin_ctzll(ways[way]));
+            order->blocks[b].steps[way] = (uint16_t)(list - first);
+        }
+    }
+}
+
+/* Adds eight columns to a vector of sums. This is assembly because gcc 12 writes sums to memory around
+   intrinsics, and clang 14 widens pairs too early. */
+#define TFM__AVX2_OP(op, to, a, b)                                                                 \
+    "{" op " %" #b ", %" #a ", %" #to "|" op " %" #to ", %" #a ", %" #b "}\n\t"
+#define TFM__AVX2_LOAD "{vmovdqu %8, %1|vmovdqu %1, %8}\n\t{vmovdqu %9, %2|vmovdqu %2, %9}\n\t"
+#define TFM__AVX2_XOR TFM__AVX2_OP("vpxor", 1, 6, 8) TFM__AVX2_OP("vpxor", 2, 7, 9)
+#define TFM__AVX2_TIMES_S8 TFM__AVX2_OP("vpmaddubsw", 1, 1, 4) TFM__AVX2_OP("vpmaddubsw", 2, 2, 5)
+#define TFM__AVX2_TIMES_U8 TFM__AVX2_OP("vpmaddubsw", 1, 4, 1) TFM__AVX2_OP("vpmaddubsw", 2, 5, 2)
+#define TFM__AVX2_ADD TFM__AVX2_OP("vpmaddwd", 1, 1, 3) TFM__AVX2_OP("vpaddd", 0, 0, 1)
+#define TFM__AVX2_ADD_TWOS                                                                         \
+    TFM__AVX2_OP("vpmaddwd", 2, 2, 3) TFM__AVX2_OP("vpaddd", 0, 0, 2) TFM__AVX2_ADD
+#define TFM__AVX2_ADD_FOURS TFM__AVX2_OP("vpaddw", 1, 1, 2) TFM__AVX2_ADD
+#define TFM__AVX2_STEP(sum, w0, w1, text)                                                          \
+    do {                                                                                           \
+        __m256i pairs0, pairs1;                                                                    \
+        __asm__(text : "+x"(sum), "=&x"(pairs0), "=&x"(pairs1)                                     \
+                : "x"(ones), "x"(x0), "x"(x1), "x"(mask0), "x"(mask1),                             \
+                  "m"(*(const unsigned char(*)[32])(w0)),                                          \
+                  "m"(*(const unsigned char(*)[32])(w1)));                                         \
+    } while (0)
+
+/* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's copy:
+   step by step for each vector of outputs. u8: x is the u8 without SIGNED. */
+TFM__AVX2 static TFM__INLINE const uint16_t *tfm__avx2_run(__m256i *sums, const unsigned char *x,
+                                                           const unsigned char *copy,
+                                                           const uint16_t *list, int steps, int way,
+                                                           int u8) {
+    const __m256i zero = _mm256_setzero_si256(), high = _mm256_set1_epi8(-128);
+    const __m256i ones = _mm256_set1_epi16(1);
+    const uint16_t *end = list + steps;
+    int i;
+    for (; list != end; list++) {
+        const unsigned char *w = copy + 8 * (size_t)*list;
+        __m256i x0 = _mm256_set1_epi32(tfm__avx2_four(x + *list)), mask0 = x0;
+        __m256i x1 = _mm256_set1_epi32(tfm__avx2_four(x + *list + 4)), mask1 = x1;
+        if (way == TFM__SIGNED) { /* the exclusive or takes 128 back, too */
+            mask0 = _mm256_xor_si256(_mm256_cmpgt_epi8(zero, x0), high), x0 = _mm256_abs_epi8(x0);
+            mask1 = _mm256_xor_si256(_mm256_cmpgt_epi8(zero, x1), high), x1 = _mm256_abs_epi8(x1);
+        }
+        TFM__UNROLL
+        for (i = 0; i < TFM__VECTORS; i++, w += 8 * TFM__BLOCK)
+            if (way == TFM__SIGNED)
+                TFM__AVX2_STEP(sums[i], w, w + 32,
+                               TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
+            else if (way == TFM__FOURS && u8)
+                TFM__AVX2_STEP(sums[i], w, w + 32,
+                               TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
+            else if (way == TFM__FOURS)
+                TFM__AVX2_STEP(sums[i], w, w + 32,
+                               TFM__AVX2_LOAD TFM__AVX2_TIMES_S8 TFM__AVX2_ADD_FOURS);
+            else if (u8)
+                TFM__AVX2_STEP(sums[i], w, w + 32,
+                               TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
+            else
+                TFM__AVX2_STEP(sums[i], w, w + 32,
+                               TFM__AVX2_LOAD TFM__AVX2_TIMES_S8 TFM__AVX2_ADD_TWOS);
+    }
+    return list;
+}
+
+/* Copies up to 512 columns of two panels, and adds 128 unless u8. */
+TFM__AVX2 static TFM__INLINE void tfm__avx2_copy(__m256i *to, const tfm__tile *t, int64_t k,
+                                                 int u8) {
+    const __m256i mask = _mm256_set1_epi8(u8 ? 0 : -128);
+    const int64_t groups = (tfm__min(t->K - k, TFM__BLOCK) + 3) / 4;
+    int64_t g;
+    int i;
+    for (i = 0; i < TFM__VECTORS; i++, to += TFM__BLOCK / 4) {
+        const unsigned char *from = t->w[i / 2] + k * TFM__PANEL + i % 2 * 32;
+        for (g = 0; g < groups; g++, from += 4 * TFM__PANEL) {
+            __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)from);
+            _mm256_storeu_si256(to + g, _mm256_xor_si256(v, mask));
+        }
+        if (groups % 2) _mm256_storeu_si256(to + groups, mask);
+    }
+}
+
+/* Returns what split wrote about row r. */
+static const tfm__avx2_order *tfm__avx2_order_of(const tfm__tile *t, int r) {
+    const unsigned char *x = (const unsigned char *)t->x + r * TFM__X_STRIDE;
+    return (const tfm__avx2_order *)(const void *)(x + t->order);
+}
+
+/* Computes many rows by two panels, block by block, each block of all rows. */
+TFM__AVX2 static TFM__INLINE void tfm__avx2_by_lists(const tfm__tile *t, int u8) {
+    __m256i copy[TFM__VECTORS * TFM__BLOCK / 4];
+    tfm__avx2_sums kept[TFM__MOST_ROWS];
+    int64_t k = 0, line, lines;
+    int r, i, ends;
+    do {
+        const int b = (int)(k / TFM__BLOCK);
+        const unsigned char *ahead = t->ahead;
+        int64_t stride = t->ahead_stride;
+        tfm__avx2_copy(copy, t, k, u8);
+        k += TFM__BLOCK, ends = k >= t->K;
+        if (!ends) ahead = t->w[0] + k * TFM__PANEL, stride = t->w[1] - t->w[0];
+        lines = (tfm__min(ends ? t->K : t->K - k, TFM__BLOCK) * TFM__PANEL / 64 + t->rows - 1) /
+                t->rows;
+        for (r = 0; r < t->rows; r++) {
+            const unsigned char *x = (const unsigned char *)t->x + r * TFM__X_STRIDE;
+            const tfm__avx2_order *order = tfm__avx2_order_of(t, r);
+            const tfm__avx2_block *block = &order->blocks[b];
+            const unsigned char *w = (const unsigned char *)copy;
+            const uint16_t *list = block->list;
+            tfm__avx2_sums sums[1];
+            for (line = 0; line < lines; line++, ahead += 64)
+                TFM__PREFETCH(ahead), TFM__PREFETCH(ahead + stride);
+            TFM__UNROLL
+            for (i = 0; i < TFM__VECTORS; i++)
+                sums[0][i] = b ? kept[r][i] : _mm256_set1_epi32(order->begin);
+            x += b * TFM__BLOCK;
+            __asm__("" : "+r"(x)); /* otherwise clang computes x in each step */
+            list = tfm__avx2_run(sums[0], x, w, list, block->steps[0], TFM__FOURS, u8);
+            list = tfm__avx2_run(sums[0], x, w, list, block->steps[1], TFM__TWOS, u8);
+            if (!u8) tfm__avx2_run(sums[0], x, w, list, block->steps[2], TFM__SIGNED, u8);
+            if (ends) tfm__avx2_write(t, TFM_WEIGHTS_I8, sums, r, 1, 0, TFM__VECTORS);
+            TFM__UNROLL
+            for (i = 0; i < TFM__VECTORS; i++) kept[r][i] = sums[0][i];
+        }
+    } while (!ends);
+}
+
+/* Computes one or two rows, column by column. u8: no x is negative. */
+TFM__AVX2 static TFM__INLINE void tfm__avx2_in_order(const tfm__tile *t, int first, int rows,
+                                                     int u8) {
+    const __m256i zero = _mm256_setzero_si256(), ones = _mm256_set1_epi16(1);
+    const unsigned char *x = (const unsigned char *)t->x + first * TFM__X_STRIDE;
+    const unsigned char *w0 = t->w[0], *w1 = t->w[1], *ahead = t->ahead;
+    const int64_t stride = t->ahead_stride;
+    tfm__avx2_sums sums[2];
+    uint64_t large = 0;
+    int64_t k;
+    int r, i;
+    TFM__UNROLL
+    for (i = 0; i < rows * TFM__VECTORS; i++)
+        sums[i / TFM__VECTORS][i % TFM__VECTORS] =
+            _mm256_set1_epi32(tfm__avx2_order_of(t, first + i / TFM__VECTORS)->signs);
+    for (k = 0; k < t->K; k += 8, x += 8, w0 += 128, w1 += 128, ahead += 128, large >>= 1) {
+        const int next = t->K - k > 4 ? 64 : 0; /* x is zero there */
+        for (r = 0; r < rows && k % TFM__BLOCK == 0; r++)
+            large |= tfm__avx2_order_of(t, first + r)->large[k / TFM__BLOCK];
+        if (rows > 1) {
+            TFM__PREFETCH(ahead), TFM__PREFETCH(ahead + 64);
+            TFM__PREFETCH(ahead + stride), TFM__PREFETCH(ahead + stride + 64);
+        }
+        TFM__UNROLL
+        for (r = 0; r < rows; r++) {
+            const unsigned char *row = x + r * TFM__X_STRIDE;
+            __m256i x0 = _mm256_set1_epi32(tfm__avx2_four(row)), mask0 = x0;
+            __m256i x1 = _mm256_set1_epi32(tfm__avx2_four(row + 4)), mask1 = x1;
+            if (!u8) {
+                mask0 = _mm256_cmpgt_epi8(zero, x0), x0 = _mm256_abs_epi8(x0);
+                mask1 = _mm256_cmpgt_epi8(zero, x1), x1 = _mm256_abs_epi8(x1);
+            }
+            TFM__UNROLL
+            for (i = 0; i < TFM__VECTORS; i++) {
+                const unsigned char *w = (i < 2 ? w0 : w1) + i % 2 * 32;
+                if (large & 1 && u8)
+                    TFM__AVX2_STEP(sums[r][i], w, w + next,
+                                   TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
+                else if (large & 1)
+                    TFM__AVX2_STEP(sums[r][i], w, w + next,
+                                   TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
+                else if (u8)
+                    TFM__AVX2_STEP(sums[r][i], w, w + next,
+                                   TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
+                else
+                    TFM__AVX2_STEP(sums[r][i], w, w + next,
+                                   TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
+            }
+        }
+    }
+    tfm__avx2_write(t, TFM_WEIGHTS_I8, sums, first, rows, 0, TFM__VECTORS);
+}
+
+TFM__AVX2 static void tfm__avx2_tile_int8(const tfm__tile *t) {
+    int with_signs = 0, r;
+    for (r = 0; r < t->rows; r++) with_signs += tfm__avx2_order_of(t, r)->signs != 0;
+    if (t->rows >= TFM__WORTH_COPYING && with_signs == t->rows) tfm__avx2_by_lists(t, 0);
+    else if (t->rows >= TFM__WORTH_COPYING && !with_signs) tfm__avx2_by_lists(t, 1);
+    else
+        for (r = 0; r < t->rows; r += 2)
+            if (t->rows - r == 1 && !with_signs) tfm__avx2_in_order(t, r, 1, 1);
+            else if (t->rows - r == 1) tfm__avx2_in_order(t, r, 1, 0);
+            else if (!with_signs) tfm__avx2_in_order(t, r, 2, 1);
+            else tfm__avx2_in_order(t, r, 2, 0);
+}
+static const tfm__tiling tfm__avx2_int8[] = {{TFM__MOST_ROWS, 1, 2, tfm__avx2_tile_int8, 0}};
 
 #define TFM__V __m512
 #define TFM__VL 16
@@ -13557,8 +13766,8 @@ TFM__FLOAT_TABLE(pairs, TFM__NO_TILE)
 /* ---- tiles of int8: each step adds four products to each sum ----
    INT8_SPLIT: partial sums of each output, side by side in I. I_LOAD loads four columns of w for
    VL / INT8_SPLIT outputs. I_X repeats four columns of x. I_FLOATS returns VL outputs as floats,
-   from one or two vectors of sums, less the share of the zero point. A set whose kernels split x has
-   I_DOT_ONE (four columns), I_DOT_TWO and I_DOT_TWO_UNSIGNED (eight columns) instead of I_DOT. */
+   from one or two vectors of sums, less the share of the zero point. A set without I_DOT has a tile of
+   its own. */
 
 #ifdef TFM__INT8_TILES
 TFM__INT8_INLINED int32_t TFM__(four)(const unsigned char *p) {
@@ -13569,15 +13778,6 @@ TFM__INT8_INLINED int32_t TFM__(four)(const unsigned char *p) {
 
 /* I_BYTES: bytes of w in a vector. */
 #define TFM__I_BYTES (4 * TFM__VL / TFM__INT8_SPLIT)
-#ifndef TFM__INT8_SIDE
-#define TFM__INT8_SIDE 5 /* rows from which a tile has its panels side by side */
-#endif
-#ifndef TFM__INT8_WAITS
-#define TFM__INT8_WAITS 1 /* 0: sums wait little for the additions before */
-#endif
-#ifndef TFM__INT8_BEGIN
-#define TFM__INT8_BEGIN(x) ((TFM__I)TFM__V_SET(0.0f)) /* where the sums of a row of x begin */
-#endif
 typedef TFM__I TFM__(sums)[2 * TFM__PER_PANEL * TFM__INT8_SPLIT]; /* of a row */
 
 /* Writes y from the sums of some rows, the first of which is row `first` of the tile, for some
@@ -13606,71 +13806,7 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
     }
 }
 
-#ifdef TFM__I_DOT_TWO
-/* Adds eight columns of one panel or two. In w the last four are `next` bytes behind the first four;
-   0 if they are behind K, where x is zero. signs: x may be negative. large: two pairs may overflow. */
-TFM__INT8_INLINED void TFM__(step_pairs)(TFM__(sums) * sums, const unsigned char *x, int64_t masks,
-                                         const unsigned char *w0, const unsigned char *w1,
-                                         int64_t next, int rows, int panels, int signs,
-                                         int large) {
-    const int wide = panels * TFM__PER_PANEL;
-    TFM__I x0 = sums[0][0], x1 = x0, mask0 = x0, mask1 = x0;
-    int i;
-    TFM__UNROLL
-    for (i = 0; i < rows * wide; i++) {
-        const unsigned char *row = x + i / wide * TFM__X_STRIDE;
-        const unsigned char *w = i % wide < TFM__PER_PANEL ? w0 : w1;
-        TFM__I *sum = &sums[i / wide][i % wide];
-        w += i % TFM__PER_PANEL * TFM__I_BYTES;
-        if (!large && i % wide == 0) {
-            x0 = TFM__I_X(TFM__(four)(row)), x1 = TFM__I_X(TFM__(four)(row + 4));
-            mask0 = TFM__I_X(TFM__(four)(row + masks));
-            mask1 = TFM__I_X(TFM__(four)(row + masks + 4));
-        }
-        if (large) {
-            TFM__I_DOT_ONE(*sum, row, row + masks, w);
-            TFM__I_DOT_ONE(*sum, row + 4, row + masks + 4, w + next);
-        } else if (signs) TFM__I_DOT_TWO(*sum, x0, x1, mask0, mask1, w, w + next);
-        else TFM__I_DOT_TWO_UNSIGNED(*sum, x0, x1, w, w + next);
-    }
-}
-
-/* Adds all columns of one panel or two. */
-TFM__INT8_INLINED void TFM__(columns_of)(const tfm__tile *t, TFM__(sums) * sums,
-                                         const unsigned char *w0, const unsigned char *w1, int rows,
-                                         int panels, int signs) {
-    const unsigned char *x = (const unsigned char *)t->x, *ahead = t->ahead;
-    const int64_t step = 8 * TFM__PANEL, half = step / 2, stride = t->ahead_stride;
-    uint64_t large = 0, more;
-    int64_t k;
-    int r;
-    for (k = 0; k < t->K; k += 8, x += 8, large >>= 1, w0 += step, w1 += step) {
-        if (k % 512 == 0)
-            for (r = 0; r < rows; r++, large |= more)
-                memcpy(&more, x - k + r * TFM__X_STRIDE + t->masks + TFM__X_BYTES + k / 64, 8);
-        if (rows > 1) {
-            TFM__PREFETCH(ahead), TFM__PREFETCH(ahead + half);
-            TFM__PREFETCH(ahead + stride), TFM__PREFETCH(ahead + stride + half);
-            ahead += step;
-        }
-        if (large & 1 || t->K - k <= 4)
-            TFM__(step_pairs)(sums, x, t->masks, w0, w1, t->K - k <= 4 ? 0 : half, rows, panels,
-                              1, 1);
-        else TFM__(step_pairs)(sums, x, t->masks, w0, w1, half, rows, panels, signs, 0);
-    }
-}
-TFM__INT8_INLINED void TFM__(columns)(const tfm__tile *t, TFM__(sums) * sums,
-                                      const unsigned char *w0, const unsigned char *w1, int steps,
-                                      int rows, int panels, int vectors) {
-    const unsigned char *x = (const unsigned char *)t->x + TFM__X_BYTES;
-    int32_t signs = 0;
-    int r;
-    for (r = 0; r < rows; r++) signs |= TFM__(four)(x + r * TFM__X_STRIDE);
-    if (signs) TFM__(columns_of)(t, sums, w0, w1, rows, panels, 1);
-    else TFM__(columns_of)(t, sums, w0, w1, rows, panels, 0);
-    (void)steps, (void)vectors;
-}
-#else
+#ifdef TFM__I_DOT
 /* Adds four columns at a time of one panel or two, for each of some steps, which have sums of their
    own. One loop goes over all sums, because clang leaves sums in memory if an inner loop has a
    single iteration. */
@@ -13699,7 +13835,7 @@ TFM__INT8_INLINED void TFM__(columns)(const tfm__tile *t, TFM__(sums) * sums,
     const unsigned char *x = (const unsigned char *)t->x, *x_end = x + (t->K + 3) / 4 * 4;
     const unsigned char *ahead = t->ahead;
     for (; x_end - x >= 4 * steps; x += 4 * steps) {
-        if (rows >= TFM__INT8_SIDE) {
+        if (rows > 4) {
             TFM__PREFETCH(ahead);
             if (panels > 1) TFM__PREFETCH(ahead + t->ahead_stride);
             ahead += 4 * TFM__PANEL;
@@ -13710,7 +13846,6 @@ TFM__INT8_INLINED void TFM__(columns)(const tfm__tile *t, TFM__(sums) * sums,
     for (; steps > 1 && x != x_end; x += 4, w0 += 4 * TFM__PANEL)
         TFM__(step_int8)(sums, x, w0, w0, 1, rows, 1, vectors);
 }
-#endif
 
 /* Computes a tile of int8. Many rows go by panels side by side. Few rows wait for w, and memory is
    fastest when it is read from end to end, so they go by one panel after the other. Each addition
@@ -13719,8 +13854,8 @@ TFM__INT8_INLINED void TFM__(columns)(const tfm__tile *t, TFM__(sums) * sums,
 TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels) {
     const int parts = rows > 1 ? TFM__INT8_SPLIT : 1; /* of a panel, so that sums fit registers */
     const int outputs = TFM__PER_PANEL / parts, vectors = outputs * TFM__INT8_SPLIT;
-    const int side = rows >= TFM__INT8_SIDE ? panels : 1, sums_of_step = rows * vectors * side;
-    const int steps = !TFM__INT8_WAITS || rows > 4 || sums_of_step >= 8 ? 1 : 8 / sums_of_step;
+    const int side = rows > 4 ? panels : 1, sums_of_step = rows * vectors * side;
+    const int steps = rows > 4 || sums_of_step >= 8 ? 1 : 8 / sums_of_step;
     int part, i, s;
     for (part = 0; part < parts; part++)
         for (i = 0; i < panels; i += side) {
@@ -13729,11 +13864,7 @@ TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels
             TFM__(sums) sums[TFM__X_ROWS]; /* [steps, rows] */
             TFM__UNROLL
             for (s = 0; s < steps * rows * side * vectors; s++)
-                sums[s / (side * vectors)][s % (side * vectors)] =
-                    s < rows * side * vectors
-                        ? TFM__INT8_BEGIN((const unsigned char *)t->x +
-                                          s / (side * vectors) * TFM__X_STRIDE)
-                        : (TFM__I)TFM__V_SET(0.0f);
+                sums[s / (side * vectors)][s % (side * vectors)] = (TFM__I)TFM__V_SET(0.0f);
             TFM__(columns)(t, sums, w0, w1, steps, rows, side, vectors);
             TFM__UNROLL
             for (s = rows * vectors; s < steps * rows * vectors; s++) {
@@ -13751,6 +13882,7 @@ TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels
     }
 TFM__INT8_TILES(TFM__INT8_TILE, int8)
 static const tfm__tiling TFM__(int8)[] = {TFM__INT8_TILES(TFM__TILING, int8)};
+#endif /* TFM__I_DOT */
 #endif /* TFM__INT8_TILES */
 
 /* ---- tiles of 2 by 2: an instruction multiplies two rows of x by two outputs ----
@@ -14429,19 +14561,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 #undef TFM__INT8_TARGET
 #undef TFM__DOTS
 #undef TFM__I_DOT
-#undef TFM__I_OP
-#undef TFM__I_WIDEN
-#undef TFM__I_ONES
-#undef TFM__I_W
-#undef TFM__I_FOUR
-#undef TFM__I_DOT_ONE
-#undef TFM__I_DOT_TWO
-#undef TFM__I_DOT_TWO_UNSIGNED
 #undef TFM__I_MMLA_INT8
 #undef TFM__I_MMLA_BF16
-#undef TFM__INT8_BEGIN
-#undef TFM__INT8_SIDE
-#undef TFM__INT8_WAITS
 #undef TFM__I_FLOATS
 #ifndef TFM__SAME_VECTORS
 #undef TFM__V

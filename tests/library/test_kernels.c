@@ -646,9 +646,9 @@ static void products(const tfm__kernels *kernels, int few) {
    and continued sums, with a bias and without. */
 static void tiles(const tfm__kernels *kernels) {
     enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = 520, Y_STRIDE = ROWS + 8 };
-    static const int64_t ks[] = {1, 2, 3, 4, 5, 63, MOST_K};
+    static const int64_t ks[] = {1, 2, 3, 4, 5, 63, MOST_K, MOST_K};
     enum { FLOATS = (int)TFM__MOST_ROWS * (int)TFM__X_STRIDE / 4 };
-    static float w[ROWS * MOST_K], block[2 * FLOATS], s8[FLOATS]; /* masks are behind the rows */
+    static float w[ROWS * MOST_K], block[2 * FLOATS], s8[FLOATS]; /* orders are behind the rows */
     static float y[(int)TFM__MOST_ROWS * Y_STRIDE], expected[(int)TFM__MOST_ROWS * Y_STRIDE];
     float bias[ROWS], scales[TFM__MOST_ROWS];
     int type, c, form, i, r;
@@ -658,7 +658,7 @@ static void tiles(const tfm__kernels *kernels) {
         int same = 1, clean = 1, n = 0, numbers = 0;
         unsigned seed = 7;
         for (; tiling; tiling = tiling->least > 1 ? tiling + 1 : NULL)
-            for (c = 0; c < 7; c++) {
+            for (c = 0; c < 8; c++) {
                 int64_t K = ks[c], k;
                 held h;
                 tfm__tile t;
@@ -677,7 +677,8 @@ static void tiles(const tfm__kernels *kernels) {
                     for (k = 0; k < (K + 3) / 4 * 4;
                          k++) { /* The bytes behind K may have any value. */
                         int q = (int)(tiny_random(&seed) % 255) - 127;
-                        if (c & 1) q = q < 0 ? -q : q; /* as after ReLU */
+                        if (c & 1 || (c == 2 && r % 2)) q = q < 0 ? -q : q; /* as after ReLU */
+                        if (k / 8 % 3 == 2 && c > 5) q = 0;
                         if (k % 64 < 32) q /= 4;      /* many pairs fit 16 bits */
                         ((signed char *)s8)[r * TFM__X_STRIDE + k] = (signed char)q;
                         ((unsigned char *)block)[r * TFM__X_STRIDE + k] =
@@ -701,10 +702,12 @@ static void tiles(const tfm__kernels *kernels) {
                     t.bias = form & 2 ? bias : NULL;
                     t.x_scales = scales, t.w_scales = h.linear.w.scales;
                     t.ahead = t.w[0], t.block_sums = h.linear.w.block_sums;
-                    t.rows = form & 1 ? tiling->rows : tiling->least;
+                    t.rows = form < 2 ? tiling->least + 2 * form : tiling->rows + form - 3;
+                    t.rows = t.rows < tiling->least ? tiling->least : t.rows;
+                    t.rows = t.rows > tiling->rows ? tiling->rows : t.rows;
                     if (type == TFM_WEIGHTS_I8) tfm__plain_tile_int8(&t, t.rows, tiling->panels);
                     else tfm__plain_tile(&t, (tfm_weight_type)type, t.rows, tiling->panels);
-                    t.x = block, t.y = y, t.masks = 4 * FLOATS;
+                    t.x = block, t.y = y, t.order = 4 * FLOATS;
                     if (tiling->configured) kernels->configure(1);
                     tiling->run(&t);
                     if (tiling->configured) kernels->configure(0);
