@@ -88,7 +88,7 @@ static option table[] = {
     {"--weights", "TYPE", OPTION_PATH, &weights, 0, 0, 0,
      "stored (default), f32, f16, bf16 or int8"},
     {"--fast", NULL, OPTION_FLAG, &fast, 0, 0, 0,
-     "encoder attention in BF16 and a KV cache in F16"},
+     "encoder attention in BF16 and a KV cache in F16, as int8\nmodel files always have it"},
     {"--threads", "N", OPTION_INTEGER, &threads, 1, 64, 0,
      "threads that share the work on a window (default 1)"},
     {"--workers", "N", OPTION_INTEGER, &n_workers, 1, CUE_LANES, 0,

@@ -845,7 +845,7 @@ class Model:
         next one is tried if the text is more repetitive than compression (2.4; 0: no limit) or its log-probability
         of a token is on average below log_prob (-1; 0: no limit). no_speech (0.6; 1: never) skips such a window if
         the probability that nobody speaks is larger. Stretches of 3 seconds below silence (-60 dB; 0: none) are not
-        heard. fast makes the encoder's attention BF16 and the KV cache F16.
+        heard. fast makes the encoder's attention BF16 and the KV cache F16, which it always is for int8 model files.
         """
         from .transcribing import transcribe
         return transcribe(self, sound, rate, language, task, timestamps, words, threads, fast, progress, {
