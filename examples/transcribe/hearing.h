@@ -238,17 +238,14 @@ static tfm_status hearing_spell(hearing *h, int32_t k, tfm_error *err) {
 
 /* Encodes the window of size frames at h->seek. */
 static tfm_status hearing_encode(hearing *h, int64_t size, tfm_error *err) {
-    int64_t M = h->s.mels;
     float loudest = h->loudest;
     tfm_tensor input =
         tfm_tensor_3d(h->embeddings, TFM_F32, 1, SPEECH_POSITIONS, (int64_t)h->s.width);
     tfm_batch src = {NULL, NULL, 1, SPEECH_POSITIONS, NULL, NULL};
     tfm_status status =
         speech_mel(&h->s, h->t.x + h->seek * SPEECH_HOP - h->t.first, size, h->mel, &loudest, err);
-    if (status != TFM_OK) return status;
-    speech_scale(h->mel, size * M, loudest);
-    memset(h->mel + size * M, 0, (size_t)((SPEECH_FRAMES - size) * M) * sizeof *h->mel);
-    status = speech_convolve(&h->s, h->mel, h->embeddings, err);
+    if (status == TFM_OK)
+        status = speech_convolve(&h->s, h->mel, size, loudest, h->embeddings, err);
     src.embeddings = &input;
     return status == TFM_OK ? tfm_encode(h->w.session, &src, err) : status;
 }
