@@ -3783,7 +3783,7 @@ static void tfm__product_rows(const tfm__kernels *kernels, const tfm__product *p
     const tfm__matrix *w = &p->w->w;
     const float *first = w->floats + p->first * w->stride;
     const float *bias = p->w->bias ? p->w->bias + p->first : NULL;
-    int64_t M = p->x.L, N = p->y.D, K = w->columns, m, n;
+    int64_t M = p->x.L, N = p->y.D, K = w->columns, m, n, block, end;
     int i;
 #ifdef TRANSFORMER_BLAS
     if (K > 0 && M <= INT32_MAX && N <= INT32_MAX && K <= INT32_MAX) {
@@ -3795,19 +3795,25 @@ static void tfm__product_rows(const tfm__kernels *kernels, const tfm__product *p
 #endif
     for (m = 0; M < 4 && m < M; m++)
         kernels->dots(tfm__row(&p->y, 0, m), tfm__row(&p->x, 0, m), first, w->stride, N, K, 0);
-    for (n = 0; M >= 4 && n < N; n += 4)
-        for (m = 0; m < M; m += 4) {
-            const float *xs[4], *ws[4];
-            float sums[16];
-            for (i = 0; i < 4; i++) {
-                xs[i] = tfm__row(&p->x, 0, tfm__min(m + i, M - 1));
-                ws[i] = first + tfm__min(n + i, N - 1) * w->stride;
+    /* Rows of x that fit the second-level cache meet all of w before the next rows do. */
+    block = tfm__max(4, 65536 / tfm__max(K, 1) / 4 * 4);
+    for (end = 0; M >= 4 && end < M;) {
+        const int64_t begin = end;
+        end = tfm__min(M, begin + block);
+        for (n = 0; n < N; n += 4)
+            for (m = begin; m < end; m += 4) {
+                const float *xs[4], *ws[4];
+                float sums[16];
+                for (i = 0; i < 4; i++) {
+                    xs[i] = tfm__row(&p->x, 0, tfm__min(m + i, M - 1));
+                    ws[i] = first + tfm__min(n + i, N - 1) * w->stride;
+                }
+                kernels->dots_4x4(xs, ws, K, sums);
+                for (i = 0; i < tfm__min(4, M - m); i++)
+                    memcpy(tfm__row(&p->y, 0, m + i) + n, sums + 4 * i,
+                           (size_t)tfm__min(4, N - n) * sizeof(float));
             }
-            kernels->dots_4x4(xs, ws, K, sums);
-            for (i = 0; i < tfm__min(4, M - m); i++)
-                memcpy(tfm__row(&p->y, 0, m + i) + n, sums + 4 * i,
-                       (size_t)tfm__min(4, N - n) * sizeof(float));
-        }
+    }
     for (m = 0; m < p->x.L; m++) {
         if (bias) kernels->add(tfm__row(&p->y, 0, m), bias, N);
         tfm__product_finish(kernels, p, tfm__row(&p->y, 0, m), N);
@@ -14659,6 +14665,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Faster
      - int8 with AVX2 alone (no VNNI), the same bits: a product takes 0.7 to 0.8 of the time.
      - Products of 3, 5, 6, 7, 9, 10 or 11 rows with AVX-512 read the weights once.
+     - tfm_linear with many rows: 1500x1536x512 takes 0.77 of the time.
      - A SentencePiece model loads with 0.85 of the instructions.
      - transcribe stores keys and values as F16 if the model file is int8.
      - ARM with I8MM (Apple M2, Graviton 3): an int8 product takes 0.6 of the time by llvm-mca's
