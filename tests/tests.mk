@@ -83,6 +83,12 @@ SEED = 0
 FUZZ_CC = clang -std=c99 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 FUZZ_LESS = -DTRANSFORMER_NO_SIMD
 build/fuzz_model: FUZZ_LESS = -fno-sanitize=alignment,null,pointer-overflow
+# Targets that use no private functions share an implementation.
+FUZZ_SHARING = $(patsubst %,build/fuzz_%,byte_bpe container markup sound text)
+$(FUZZ_SHARING): FUZZ_LESS = -DTFM__IMPLEMENTED build/fuzz_transformer.o
+$(FUZZ_SHARING): build/fuzz_transformer.o
+build/fuzz_transformer.o: tools/packaging/transformer.c transformer.h | build
+	$(FUZZ_CC) -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
 FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 ## make fuzz           libFuzzer on each target of tests/fuzz (clang; SECONDS=30, SEED=0)
 fuzz: $(FUZZ:%=build/fuzz_%)

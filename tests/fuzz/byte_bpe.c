@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         TFM_OK) {
         for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < t.vs);
         need(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &length, &err) == TFM_OK);
-        need(out[length] == 0 && tfm__utf8_fault(out, length) < 0);
+        need(out[length] == 0 && fuzz_is_utf8(out, length));
     }
     tfm_model_free(m);
     return 0;

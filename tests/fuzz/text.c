@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (tfm_tokenize(m, text, size - 1, form, ids, 1024, &n, &arena, &err) == TFM_OK) {
         for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < tfm_model_config(m)->src_vocab_size);
         need(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &length, &err) == TFM_OK);
-        need(out[length] == 0 && tfm__utf8_fault(out, length) < 0);
+        need(out[length] == 0 && fuzz_is_utf8(out, length));
     }
     memset(&options, 0, sizeof options);
     options.faults = &fault;
@@ -36,10 +36,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         TFM_OK) {
         need(fault.status == TFM_OK || (fault.text[0] && !translated.size));
         need(translated.size + 1 == tfm_translation_size(sessions[kind]));
-        need(tfm__utf8_fault(translated.data, translated.size) < 0);
+        need(fuzz_is_utf8(translated.data, translated.size));
     }
     if (tfm_tokenize_target(m, text, size - 1, form, ids, 1024, &n, &arena, &err) == TFM_OK)
         need(tfm_detokenize(m, ids, n, form, out, sizeof out, &length, &err) == TFM_OK &&
-             tfm__utf8_fault(out, length) < 0);
+             fuzz_is_utf8(out, length));
     return 0;
 }

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             if ((seen == 2 || data[seen - 1] == 0xFF) && data[seen + n] == 0xFF &&
                 memcmp(data + seen, data + begin, n) == 0)
                 break;
-        if (n && n < 100 && seen == begin && tfm__utf8_fault(bytes + begin, n) < 0)
+        if (n && n < 100 && seen == begin && fuzz_is_utf8(bytes + begin, n))
             lines_piece(bytes + begin, n, 1), pieces++;
         begin = i + 1;
     }
