@@ -14214,13 +14214,20 @@ TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, in
     return sum;
 }
 
+/* Four vectors of maxima, because each waits for the one before it in its chain. */
 TFM__TARGET static float TFM__(largest)(const float *x, int64_t n) {
-    TFM__V max = TFM__V_SET(-INFINITY);
-    int64_t i;
+    TFM__V max[4];
+    int64_t i, l;
     if (n < TFM__VL) return tfm__plain_largest(x, n);
-    for (i = 0; i + TFM__VL <= n; i += TFM__VL) max = TFM__V_MAX(TFM__V_LOAD(x + i), max);
-    max = TFM__V_MAX(TFM__V_LOAD(x + n - TFM__VL), max); /* the last vector overlaps */
-    return TFM__V_MOST(max);
+    TFM__UNROLL
+    for (l = 0; l < 4; l++) max[l] = TFM__V_SET(-INFINITY);
+    for (i = 0; i + 4 * TFM__VL <= n; i += 4 * TFM__VL)
+        TFM__UNROLL
+        for (l = 0; l < 4; l++) max[l] = TFM__V_MAX(TFM__V_LOAD(x + i + l * TFM__VL), max[l]);
+    for (; i + TFM__VL <= n; i += TFM__VL) max[0] = TFM__V_MAX(TFM__V_LOAD(x + i), max[0]);
+    max[1] = TFM__V_MAX(TFM__V_LOAD(x + n - TFM__VL), max[1]); /* overlaps */
+    max[0] = TFM__V_MAX(TFM__V_MAX(max[0], max[1]), TFM__V_MAX(max[2], max[3]));
+    return TFM__V_MOST(max[0]);
 }
 
 TFM__TARGET static float TFM__(absmax)(const float *x, int64_t n) {
