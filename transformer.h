@@ -1,4 +1,4 @@
-/* transformer.h - v0.5.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
+/* transformer.h - v0.6.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
 
    Runs trained encoder-decoder Transformers (Vaswani et al. 2017, arXiv:1706.03762, and their
    descendants) inside any C or C++ program: translation, transliteration, any text or id sequence
@@ -616,11 +616,11 @@ extern "C" {
    ============================================================================================== */
 
 #define TFM_VERSION_MAJOR 0
-#define TFM_VERSION_MINOR 5
+#define TFM_VERSION_MINOR 6
 #define TFM_VERSION_PATCH 0
-#define TFM_VERSION "0.5.0"
+#define TFM_VERSION "0.6.0"
 
-/* Returns the version of the implementation, for instance "0.5.0". */
+/* Returns the version of the implementation, for instance "0.6.0". */
 TFM_DEF const char *tfm_version(void);
 
 /* Returns the kernel set that this machine runs: "AVX-512 with VNNI and AMX", "AVX-512 with VNNI
@@ -14609,7 +14609,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 
    REVISION HISTORY
 
-   0.6.0 (unreleased)
+   0.6.0 (2026-11-26)
      Breaking
      - On Windows the file functions and the programs take file names in UTF-8. The functions still
        read a path that is not UTF-8 in the system's code page.
