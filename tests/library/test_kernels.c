@@ -96,17 +96,18 @@ static const tfm__kernels *avx_vnni_set(void) {
 #endif
 }
 
-/* Returns set i of the library, or one of the emulated sets here. (Nothing is emulated where floats
-   are computed in wider registers, since each loop rounds differently there, nor on big-endian
-   machines, since the instructions read pairs and fours in little-endian order. None has AMX.) */
+/* Returns set i of the library, or one of the emulated sets here. (They are those of x86, so they are
+   emulated there alone: in an emulator of another machine they would take minutes. They are not where
+   floats are computed in wider registers, because each loop rounds differently there.) */
 static const tfm__kernels *kernel_set(int i) {
     static tfm__kernels emulated[SETS - EMULATED_BF16], *k;
-    uint16_t one = 1;
-    unsigned char first;
+    int is_x86 = 0;
+#if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
+    is_x86 = 1;
+#endif
     if (i < TFM__KERNEL_SETS) return tfm__kernel_set(i);
     if (i == AVX_VNNI) return avx_vnni_set();
-    memcpy(&first, &one, 1);
-    if (FLT_EVAL_METHOD || !first) return NULL;
+    if (FLT_EVAL_METHOD || !is_x86) return NULL;
     k = &emulated[i - EMULATED_BF16], *k = *tfm__kernel_set(0);
     k->narrow = emulated_narrow, k->tiles[TFM_WEIGHTS_F32] = tfm__emulated_f32;
     if (i == EMULATED_BF16) {
