@@ -49,7 +49,7 @@ static tfm_status speech_read(const tfm_safetensors *file, const char *name, int
     }
     if (d != rank || n < 1 || n > 65536 * 4096) {
         snprintf(err->text, sizeof err->text,
-                 i < 0 ? "tensor '%s' is missing: this is no Whisper model by tools/convert.py"
+                 i < 0 ? "tensor '%s' is missing: this is not a Whisper model from tools/convert.py"
                        : "tensor '%s' has another shape",
                  name);
         return err->status = TFM_E_TENSOR;

@@ -19,7 +19,7 @@ static void TEST_UNUSED need(int condition) {
     if (!condition) abort();
 }
 
-/* Whether n bytes are UTF-8. The library's own check is not used, because it may be what is wrong. */
+/* Returns whether n bytes are UTF-8. This does not call the library's check, which may be wrong. */
 static int TEST_UNUSED fuzz_is_utf8(const char *text, size_t n) {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
     const uint8_t *p = (const uint8_t *)text, *end = p + n;

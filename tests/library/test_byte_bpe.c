@@ -1,9 +1,6 @@
 /* Byte-level BPE: compares ids, spans and texts with the package tokenizers on small tokenizers (made
    by make_byte_bpe.py), and tests how model files use them and which files are refused.
    compare_byte_bpe.py compares large vocabularies and many scripts. */
-#ifndef TRANSFORMER_NO_SIMD
-#define TRANSFORMER_NO_SIMD /* only text is tested, and this compiles in half the time */
-#endif
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"

@@ -96,9 +96,9 @@ static const tfm__kernels *avx_vnni_set(void) {
 #endif
 }
 
-/* Returns set i of the library, or one of the emulated sets here. (They are those of x86, so they are
-   emulated there alone: in an emulator of another machine they would take minutes. They are not where
-   floats are computed in wider registers, because each loop rounds differently there.) */
+/* Returns set i of the library, or one of the emulated sets here, or NULL. The emulated sets are sets
+   of x86, and take minutes where qemu runs the test, so they exist on x86 alone. They do not exist
+   with x87 either, which computes floats in wider registers and rounds differently in each loop. */
 static const tfm__kernels *kernel_set(int i) {
     static tfm__kernels emulated[SETS - EMULATED_BF16], *k;
     int is_x86 = 0;

@@ -1,9 +1,6 @@
 /* SentencePiece: compares ids and texts with the package on small models of each kind (made by
    make_sentencepiece.py), and tests how model files use them and which files are refused.
    compare_sentencepiece.py compares large models and many scripts. */
-#ifndef TRANSFORMER_NO_SIMD
-#define TRANSFORMER_NO_SIMD /* only text is tested, and this compiles in half the time */
-#endif
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "spm_file.h"

@@ -3,9 +3,6 @@
    in proportion to the text, at worst times the longest piece. */
 static unsigned long long counted;
 #define TFM_COUNT_TEXT(n) (counted += (unsigned long long)(n))
-#ifndef TRANSFORMER_NO_SIMD
-#define TRANSFORMER_NO_SIMD /* only text is tested, and this compiles in half the time */
-#endif
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"

@@ -674,7 +674,8 @@ static int run_product(const workload *w) {
     memset(&p, 0, sizeof p);
     p.x = tfm__rows_make(x, 1, M, K), p.y = tfm__rows_make(rows + most * K, 1, M, N);
     fill(rows, most * K, 1.0f, 7);
-    /* Normal numbers, as after a norm: with AVX2, large ones slow int8 down. */
+    /* The sum of twelve uniform numbers is nearly normal, as activations are. In uniform numbers too
+       many pairs are large, and AVX2's int8 tile would take its slow way for most steps. */
     for (i = 0; i < M * K; i++) {
         float parts[12];
         fill(parts, 12, 1.0f, 8 + 6 * (uint64_t)i);

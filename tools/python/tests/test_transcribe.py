@@ -183,7 +183,7 @@ def test_errors(model, sound, options, status, message):
 
 def test_a_model_that_cannot_hear(tmp_path):
     with Model(ROOT / "examples/models/de-en.safetensors") as other:
-        with pytest.raises(Error, match="this is no Whisper model by tools/convert.py"):
+        with pytest.raises(Error, match="this is not a Whisper model from tools/convert.py"):
             other.transcribe(GOOD)
 
 
