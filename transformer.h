@@ -1161,7 +1161,7 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
                                   const tfm_model_options *options, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
 /* Loads a model from the file at path, which is read as a whole, or mapped if options.map is set.
-   On Windows path is UTF-8. Errors: also TFM_E_IO. */
+   On Windows path is UTF-8. A message begins with path. Errors: also TFM_E_IO. */
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err);
 #endif

@@ -6,6 +6,7 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
+import { brotliCompressSync, gzipSync } from "node:zlib";
 
 const cheap = process.argv.includes("--cheap");
 const folder = process.argv.slice(2).find((a) => !a.startsWith("-")) ?? "build/web";
@@ -418,6 +419,16 @@ for (const [name, m] of [["closed", model], ["closed, through the port", remote]
     same(`${name}: ${error?.message}`, ["TranslationError", "CLOSED", "the model is closed: load it again"], [error?.name, error?.status, error?.message]);
   }
 port1.close();
+
+// ---- the sizes in the README, of clang 14 ----
+
+{
+  const rows = readFileSync("examples/web/README.md", "utf8"), files = ["transformer-simd", "transformer"].map((name) => readFileSync(`${folder}/${name}.wasm`));
+  const said = (row) => [...rows.match(new RegExp(`^\\| ${row}.*$`, "m"))[0].matchAll(/(\d+) kB/g)].map((one) => 1000 * one[1]);
+  const near = (what, all, sizes) => check(`${what}: ${sizes}`, all.length === sizes.length && all.every((one, i) => Math.abs(one / sizes[i] - 1) < 0.03), all);
+  near("WebAssembly files", said("WebAssembly file"), files.map((file) => file.length));
+  near("compressed", said("compressed"), files.flatMap((file) => [gzipSync(file, { level: 9 }).length, brotliCompressSync(file).length]));
+}
 
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed ? 1 : 0;
