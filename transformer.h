@@ -12453,8 +12453,7 @@ static tfm_status tfm__find_language(const tfm_config *c, const char *code, size
             return TFM_OK;
         }
     if (!c->n_languages)
-        return tfm__fail(err, TFM_E_TOKEN,
-                         "the model has no languages, so not '%s': leave the language out", wanted);
+        return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
     for (alike = TFM__CODE; alike >= 0; alike--)
         for (i = 0; i < c->n_languages && n_nearest < 3; i++)
             if (strncmp(wanted, c->languages[i].code, (size_t)alike) == 0 &&
