@@ -408,7 +408,7 @@ def test_download(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(Exception, match="no model of firefox is in the cache"):
         transformer_h.download("de", "en", offline=True)
-    done = subprocess.run([sys.executable, "-c", "from transformer_h._command import main; raise SystemExit(main())", "get", "de-en",
+    done = subprocess.run([sys.executable, "-c", "from transformer_h.commands import transformer_model; raise SystemExit(transformer_model())", "get", "de-en",
                            "--offline"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert "transformer-model: de-en: no model of firefox is in the cache" in done.stderr

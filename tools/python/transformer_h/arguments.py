@@ -19,7 +19,7 @@ def did_you_mean(word: Any, known: Iterable[str]) -> str:
     lower = {each.lower(): each for each in reversed(words)}
     if not isinstance(word, str) or len(word) > 40:  # its comparison takes time in proportion to the square of its length
         return ""
-    found = difflib.get_close_matches(word.lower(), lower, 1)
+    found = difflib.get_close_matches(word.lower(), lower, 1, 0.6 if len(word) > 5 else 0.5)
     return f"; did you mean {lower[found[0]]!r}?" if found and lower[found[0]] != word else ""
 
 

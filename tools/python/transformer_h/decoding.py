@@ -100,7 +100,21 @@ def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, th
             raise
     if broken:
         raise broken[0]
+    if not any(results) and not stop.is_set():
+        _check_options(sessions, job)
     return results
+
+
+def _check_options(sessions: SessionPool, job: DecodeJob) -> None:
+    """Raises what the library says of the options of a call that had nothing to translate, by a source of one token."""
+    worker, options = sessions.take(), ffi.new("tfm_decode_options *", job.options[0])
+    source, empty = IdBatch("text", [[int(worker.config.src_pad == 0)]]), IdBatch("prefix", [[]])
+    options.prefix = ffi.NULL if job.prefixes is None else empty.c
+    session = worker.fit(1, 1, options.max_length or 64, job.beam, (None, None), *job.session)
+    status = lib.tfm_start(session, source.c, options, worker.err)
+    if status in (lib.TFM_E_ARGUMENT, lib.TFM_E_CONFIG):
+        raise error_of(worker.err)
+    sessions.give(worker)
 
 
 def _translate_batch(worker: Worker, data: list[bytes], rows: list[int], job: DecodeJob,

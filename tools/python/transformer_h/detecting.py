@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any, Iterable
 
-from .arguments import check_list, check_text, did_you_mean
+from .arguments import check_list, check_text
 from .extras import missing_package
 
 LONGEST = 1000  # characters of a text that are examined
@@ -57,11 +57,12 @@ def detect_language(text: str, languages: Iterable[str] | None = None) -> list[t
         languages = check_list("languages", languages, "a list of str")
         for i, code in enumerate(languages):
             check_text(f"languages[{i}]", code)
+        if not languages:
+            raise ValueError("languages is an empty list")
     labels = ["nb" if label == "no" else label for label in _full().labels if label != "zxx"]  # zxx: no language
     given = {base_language(code): code for code in reversed(labels if languages is None else languages)}
     known = [base for base in labels if base in given]
     if not known:
-        raise ValueError(f"none of these languages can be detected: {' '.join(given.values())}"
-                         f"{did_you_mean(next(iter(given), ''), [*labels, *_SHORT])}")
+        raise ValueError(f"none of these languages can be detected: {' '.join(given.values())}")
     ranked = _among(tuple("no" if base == "nb" else base for base in known)).rank(text[:LONGEST])
     return [(given["nb" if base == "no" else base], float(p)) for base, p in ranked]

@@ -18,7 +18,7 @@ from .options import (OF_THE_LAST_MODEL, DecodeJob, DocumentOptions, Ids, Option
                       with_options)
 from .results import Hypothesis, Segment
 from .sessions import IdBatch, SessionPool, SharedTensor
-from .transcribing import transcribe
+from .transcribing import is_whisper, transcribe
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,6 +99,12 @@ class Model:
     def arithmetic(self) -> str:
         """What computes the model: two machines where this is "fused" compute the same bits."""
         return self._arithmetic
+
+    def _check_reads_text(self) -> None:
+        if not self._config["src_vocab_size"]:
+            is_speech = is_whisper(self._sessions, self._path if self._data is None else self._data)
+            raise Error(lib.TFM_E_NO_TEXT, f"{self._name}: " + (
+                "a speech model: use transcribe" if is_speech else "the model reads vectors, not text"))
 
     def _languages(self, source_language: Any, target_language: Any) -> tuple[bytes | None, bytes | None]:
         """Checks the codes of two languages, and returns them as the library takes them."""
@@ -230,6 +236,7 @@ class Model:
 
     def _job(self, method: str, n_best: Any, options: dict[str, Any], prefixes: list[bytes] | None = None,
              drafts: list[bytes] | None = None, prompts: list[list[int]] | None = None) -> DecodeJob:
+        self._check_reads_text()
         pair = self._languages(options.pop("source_language", None), options.pop("target_language", None))
         return decode_job(method, self._defaults, self._config["tgt_vocab_size"], pair, n_best, options, prefixes, drafts, prompts)
 
@@ -354,6 +361,7 @@ class Model:
         if len(sources) != len(targets):
             raise ValueError(f"{len(sources)} sources for {len(targets)} targets")
         results: list[Any] = [None] * len(sources)
+        self._check_reads_text()
         form, pair = text_form(tokens), self._languages(source_language, target_language)
         per_token, batch = check_flag("per_token", per_token), check_integer("batch", batch, 1)
         most = 2 ** 20
@@ -380,7 +388,9 @@ class Model:
         """Returns the ids that translate gives the model for a text; with target, the ids of a translation
         without start and end token."""
         data, pair, form = check_text("text", text), self._languages(source_language, target_language), text_form(tokens)
-        target, worker = check_flag("target", target), self._sessions.take()
+        if not check_flag("target", target):
+            self._check_reads_text()
+        worker = self._sessions.take()
         try:
             return worker.ids([data], form, pair, 2 ** 20, target, [None])[0]
         finally:

@@ -83,6 +83,10 @@ NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed": 
           "prefix_bias": "prefix", "min_alternative_prob": "alternatives", "keep_end": "tokens"}
 APART = [("sample", other) for other in ("beam", "patience", "stop", "alternatives", "prefix_bias")] + [
     ("n_best", "alternatives"), ("prefix_bias", "alternatives"), ("terms", "tokens"), ("aligned", "tokens")]
+# what other programs call an option, where that is too unlike its name here to suggest it
+OF_OTHER_PROGRAMS = {"num_beams": "beam", "beam_size": "beam", "num_return_sequences": "n_best", "num_hypotheses": "n_best",
+                     "do_sample": "sample", "max_new_tokens": "max_length", "max_decoding_length": "max_length",
+                     "src_lang": "source_language", "tgt_lang": "target_language", "inter_threads": "threads"}
 # of two models, only the second has these options
 OF_THE_LAST_MODEL = {"target_language", "n_best", "prefix", "draft", "prompt", "edit_logits", "alternatives", "min_alternative_prob",
                      "prefix_bias"}
@@ -103,7 +107,8 @@ def with_options(*without: str) -> Callable[[Any], Any]:
 
 
 def unknown_option(method: str, name: str, known: Iterable[str] = ("n_best", *Options.__annotations__)) -> TypeError:
-    return TypeError(f"{name} is no option of {method}{did_you_mean(name, known)}")
+    ours = OF_OTHER_PROGRAMS.get(name)
+    return TypeError(f"{name} is no option of {method}" + (f"; it is called {ours!r}" if ours in known else did_you_mean(name, known)))
 
 
 def text_form(tokens: Any) -> int:

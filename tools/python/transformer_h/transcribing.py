@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterator
 from ._transformer import ffi, lib
 from .arguments import (check_call, check_choice, check_flag, check_integer, check_list, check_no_nul, check_number, check_path,
                         check_text, wrong_type)
-from .errors import error_of, raise_error, raise_file_error
+from .errors import Error, error_of, raise_error, raise_file_error
 from .results import Segment, Word
 from .sessions import SessionPool
 
@@ -118,6 +118,14 @@ def _hearing(sessions: SessionPool, file: Any, key: tuple[int, int, bool]) -> An
     if not found:
         raise error_of(err)
     return ffi.gc(found, lambda hearing, model=model: lib.th_hearing_free(hearing))
+
+
+def is_whisper(sessions: SessionPool, file: Any) -> bool:
+    """Returns whether a model file can be transcribed with."""
+    try:
+        return bool(_hearing(sessions, file, (1, 1, False)))
+    except Error:
+        return False
 
 
 def _segments(sessions: SessionPool, key: Any, hearing: Any, words: bool, progress: Any, caught: list[BaseException],
