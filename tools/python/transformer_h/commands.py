@@ -32,7 +32,7 @@ class _Output:
         self.error: OSError | None = None
 
     def write(self, text: str) -> int:
-        return self._done(lambda: self.stream.write(text))
+        return int(self._done(lambda: self.stream.write(text)))
 
     def flush(self) -> None:
         if self.stream is not None:

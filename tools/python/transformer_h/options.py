@@ -108,7 +108,7 @@ def with_options(*without: str) -> Callable[[Any], Any]:
 
 def unknown_option(method: str, name: str, known: Iterable[str] = ("n_best", *Options.__annotations__)) -> TypeError:
     ours = OF_OTHER_PROGRAMS.get(name)
-    return TypeError(f"{name} is no option of {method}" + (f"; it is called {ours!r}" if ours in known else did_you_mean(name, known)))
+    return TypeError(f"{name} is no option of {method}" + (f"; it is called {ours!r}" if ours and ours in known else did_you_mean(name, known)))
 
 
 def text_form(tokens: Any) -> int:
