@@ -13,7 +13,7 @@ from .sentences import join_sentences, split_sentences
 
 class Aligned(str):
     """A translation that knows for each of its tokens which part of the source it comes from, for Document.join.
-    tokens is an array of markup_token of examples/translate/text/pieces.h: positions are in bytes of UTF-8."""
+    tokens is an array of markup_token of examples/translate/text/markup_pieces.h: positions are in bytes of UTF-8."""
 
     tokens: bytes
 
