@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 import speed_plot  # noqa: E402
 
 
