@@ -59,8 +59,8 @@ build/model.inc: tests/data/models/toy.safetensors | build
 build:
 	mkdir -p $@
 
-## make demo           translates sentences with the two models in examples/models
-demo: build/translate
+## make demo           translates sentences with the two models in examples/models, and builds transcribe
+demo: build/translate build/transcribe
 	@build/translate $(MODEL) < $(DEMO) > build/demo-zh.out && paste $(DEMO) build/demo-zh.out
 	@build/translate $(GERMAN_MODEL) < $(DEMO_GERMAN) > build/demo-de.out && paste $(DEMO_GERMAN) build/demo-de.out
 	sed -n 9p $(DEMO) | build/translate $(MODEL) --beam 5 --n-best 3 --scores

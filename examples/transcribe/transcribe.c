@@ -231,10 +231,13 @@ static void read_temperatures(whisper_options *o) {
 }
 
 static int choose(const char *name, const char *value, const char *const *values) {
+    char all[64] = "";
     int i;
-    for (i = 0; values[i]; i++)
+    for (i = 0; values[i]; i++) {
         if (strcmp(value, values[i]) == 0) return i;
-    fail("%s: '%s' is unknown (--help has the values)", name, value);
+        snprintf(all + strlen(all), sizeof all - strlen(all), i ? ", %s" : "%s", values[i]);
+    }
+    fail("%s takes one of %s, not '%s'", name, all, value);
     return 0;
 }
 

@@ -734,6 +734,15 @@ static void hold_while_busy(int busy) {
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
+/* Returns whether the model file at path is of Whisper, whose rules tools/convert.py writes. */
+static int is_speech(const char *path) {
+    tfm_safetensors *file = NULL;
+    int is_one = tfm_safetensors_open_file(&file, path, NULL, NULL) == TFM_OK &&
+                 tfm_safetensors_metadata(file, "extra.transcribe") != NULL;
+    tfm_safetensors_free(file);
+    return is_one;
+}
+
 /* Loads a model, checks the options that depend on the model, and creates the first reader. */
 static void open_model(const char *path, int is_last) {
     stage *s = &t.stages[t.n_stages++];
@@ -746,11 +755,15 @@ static void open_model(const char *path, int is_last) {
     o.map = opt.map, o.exact = opt.exact;
     errno = 0;
     if (tfm_model_load_file(&s->model, path, &o, &me->err) != TFM_OK) {
-        const char *reason = errno ? strerror(errno) : "";
-        if (me->err.status == TFM_E_IO) fail("%s%s%s", me->err.text, *reason ? ": " : "", reason);
-        fail("%s: %s", path, me->err.text);
+        const char *reason = me->err.status == TFM_E_IO && errno ? strerror(errno) : "";
+        fail("%s%s%s", me->err.text, *reason ? ": " : "", reason);
     }
     s->config = tfm_model_config(s->model);
+    if (!s->config->src_vocab_size)
+        fail("%s: %s", path,
+             !s->config->d_input ? "its source is not text, but the output of another encoder"
+             : is_speech(path)   ? "a speech model: use transcribe"
+                                 : "its source is not text: a program must compute its input");
     most = s->config->max_positions;
     s->decode = take_defaults(s->model, is_last, opt.second ? path : "the model");
     if (most && s->decode.max_length > most)
