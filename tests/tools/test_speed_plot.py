@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools" / "bench"
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 import speed_plot  # noqa: E402
 
 

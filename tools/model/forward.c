@@ -232,13 +232,14 @@ int main(int argc, char **argv) {
     static const char *paths[3];
     static int32_t repeat;
     static int attention, not_causal;
-    static option table[] = {{"MODEL", NULL, OPTION_OPERAND, &paths[0], 0, 0, 0, NULL},
-                             {"IN", NULL, OPTION_OPERAND, &paths[1], 0, 0, 0, NULL},
-                             {"OUT", NULL, OPTION_OPERAND, &paths[2], 0, 0, 0, NULL},
-                             {"--attention", NULL, OPTION_FLAG, &attention, 0, 0, 0, NULL},
-                             {"--not-causal", NULL, OPTION_FLAG, &not_causal, 0, 0, 0, NULL},
-                             {"--repeat", "N", OPTION_INTEGER, &repeat, 1, MOST_REPEATS, 0, NULL},
-                             {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
+    static option_entry table[] = {
+        {"MODEL", NULL, OPTION_OPERAND, &paths[0], 0, 0, 0, NULL},
+        {"IN", NULL, OPTION_OPERAND, &paths[1], 0, 0, 0, NULL},
+        {"OUT", NULL, OPTION_OPERAND, &paths[2], 0, 0, 0, NULL},
+        {"--attention", NULL, OPTION_FLAG, &attention, 0, 0, 0, NULL},
+        {"--not-causal", NULL, OPTION_FLAG, &not_causal, 0, 0, 0, NULL},
+        {"--repeat", "N", OPTION_INTEGER, &repeat, 1, MOST_REPEATS, 0, NULL},
+        {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
     task t;
     int done;
     memset(&t, 0, sizeof t);

@@ -581,11 +581,11 @@ int main(int argc, char **argv) {
     static const tfm_dtype types[] = {TFM_I8, TFM_BF16, TFM_F16, TFM_F32};
     static const char *words[3]; /* IN, OUT, type */
     static int is_packed;
-    static option table[] = {{"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},
-                             {"OUT", NULL, OPTION_OPERAND, &words[1], 0, 0, 0, NULL},
-                             {"type", NULL, OPTION_OPERAND, &words[2], 0, 0, 0, NULL},
-                             {"--packed", NULL, OPTION_FLAG, &is_packed, 0, 0, 0, NULL},
-                             {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
+    static option_entry table[] = {{"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},
+                                   {"OUT", NULL, OPTION_OPERAND, &words[1], 0, 0, 0, NULL},
+                                   {"type", NULL, OPTION_OPERAND, &words[2], 0, 0, 0, NULL},
+                                   {"--packed", NULL, OPTION_FLAG, &is_packed, 0, 0, 0, NULL},
+                                   {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
     job j;
     int i, ok, type = -1;
     memset(&j, 0, sizeof j);
