@@ -470,7 +470,9 @@ def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str],
     """Translates a document into the file `out`, which is written whole or not at all, and may be `path` itself. Its
     suffix says what the file is: docx, pptx, odt, odp, epub, html, txt, md, srt, vtt. A list of models translates with one
     after the other. Options are those of Model.translate_document. lang, by default target_language, is the language that
-    the new file says it is in: "en" or "en-GB". Returns what stays as it is, a line for each thing.
+    the new file says it is in: "en" or "en-GB". Returns what stays as it is, a line for each thing. A sentence that is too
+    long for the model stays as it is and is counted there; other errors end the translation. With on_error="copy" all such
+    sentences stay, and with "raise" none.
 
     Raises transformer_h.documents.FileError, a ValueError, for a file that cannot be read or has more than `most`
     bytes, unpacked or not; then nothing is written. Archives need lxml: pip install "transformer-h[documents]"."""
@@ -971,16 +973,17 @@ class Model:
     @overload
     def translate_document(  # type: ignore[overload-overlap]
         self, text: str, format: str = "text", *, lang: str | None = None,
-        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[DocumentOptions]) -> str: ...
+        on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise", **options: Unpack[DocumentOptions]) -> str: ...
     @overload
     def translate_document(
         self, text: Iterable[str], format: str = "text", *, lang: str | None = None,
-        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[DocumentOptions]) -> list[str]: ...
+        on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise",
+        **options: Unpack[DocumentOptions]) -> list[str]: ...
 
     @_with_options("aligned", "on_error", "prefix", "draft", "prompt", "alternatives", "min_alternative_prob", "prefix_bias",
                    "tokens", "keep_end")
     def translate_document(self, text: str | Iterable[str], format: str = "text", *, lang: str | None = None,
-                           on_error: Literal["raise", "copy"] = "raise", **options: Any) -> Any:
+                           on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise", **options: Any) -> Any:
         """Translates a document, or each one of a list, sentence by sentence, and returns it with its lines and tags.
         format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
         (plain text in wrapped lines). The result has the bytes of `translate --document`, `--html` and so on. A
@@ -990,13 +993,15 @@ class Model:
         sentence; progress counts sentences.
 
         Raises Error for the first sentence that fails; its message has the number of the line, or in documents
-        with tags of the sentence. With on_error="copy", such a sentence stays as it is.
+        with tags of the sentence. With on_error="copy", such a sentence stays as it is, also with a function, which is
+        called with each Error and may raise it.
         """
         allowed = inspect.signature(Model.translate_document).parameters
         for name in options:
             if name not in allowed or name == "text":
                 raise TypeError(f"{name} is no option of translate_document")
-        _choice("on_error", on_error, {"raise": 0, "copy": 0})
+        if not callable(on_error):
+            _choice("on_error", on_error, {"raise": 0, "copy": 0})
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
             first, last = self._of_two(options)  # each model places the tags
             between = self.translate_document(text, format, lang="", on_error=on_error, **first)
@@ -1010,8 +1015,11 @@ class Model:
         for index, document in enumerate(documents):
             results = [next(found) for _ in document.sentences]
             for i, result in enumerate(results):
-                if on_error == "raise" and isinstance(result, Error):
-                    raise Error(result.status, f"{document.where(i)}: {result.message}", None if one else index)
+                if on_error != "copy" and isinstance(result, Error):
+                    error = Error(result.status, f"{document.where(i)}: {result.message}", None if one else index)
+                    if not callable(on_error):
+                        raise error
+                    on_error(error)
             made.append(document.join(results, options.get("target_language") if lang is None else lang))
         return made[0] if one else made
 
