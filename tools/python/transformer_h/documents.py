@@ -482,6 +482,8 @@ class _Xml:
                                      remove_comments=True, remove_pis=True)
             self.tree = etree.fromstring(data, parser).getroottree()
         except etree.XMLSyntaxError as e:
+            if e.code == etree.ErrorTypes.ERR_NO_MEMORY:
+                raise MemoryError(f"{where}: no memory for the part") from None
             raise FileError(f"{where}: not XML that can be read: {e}") from None
         root = self.tree.getroot()
         self.paragraphs: list[_Paragraph] = []
