@@ -47,6 +47,8 @@ class Queue:
     def close(self):
         with self.changed:
             self.closed = True
+            self.works.clear()  # of documents for which no client waits; requests are answered by now
+            self.batches.clear()
             self.changed.notify_all()
         for thread in self.threads:
             thread.join()

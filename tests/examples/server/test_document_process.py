@@ -191,6 +191,23 @@ def test_deepls_jobs_end(tmp_path):
         gone(children(run.pid))
 
 
+def test_sigterm_drops_documents_that_nobody_waits_for(tmp_path):
+    """Sentences of a document that a DeepL client sent do not keep the server from ending."""
+    many = "".join(f"Heute ist der {i}. Tag, an dem es in der Stadt geregnet hat.\n\n" for i in range(20000)).encode()
+    with server("--threads", 1, "--queue", 100000) as (run, port):
+        body = b'--line\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+        form = (body % (b"target_lang", b"EN-US") + b'--line\r\nContent-Disposition: form-data; name="file"; '
+                b'filename="a.txt"\r\n\r\n' + many + b"\r\n--line--\r\n")
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/v2/document", form, {
+                "Content-Type": "multipart/form-data; boundary=line", "Authorization": "DeepL-Auth-Key x"})) as response:
+            assert response.status == 200
+        wait_for(lambda: b"sentences_waiting 0.0" not in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read())
+        found = children(run.pid)
+        run.send_signal(signal.SIGTERM)
+        run.wait(timeout=20)
+        gone(found)
+
+
 @pytest.mark.skipif(not ATTACKS.is_dir(), reason="the attacks are not here")
 def test_attacks():
     with server() as (run, port):
