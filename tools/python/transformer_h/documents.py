@@ -16,7 +16,7 @@ import re
 import stat
 import zipfile
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
@@ -154,7 +154,7 @@ class _Piece:
     head: Sequence[_Piece] = ()  # elements that stand before the pieces inside
     tail: Sequence[_Piece] = ()  # elements that stand behind them
     tag: str = "g"  # or x, br: nothing is inside
-    inside: Sequence[_Piece] = ()
+    inside: list[_Piece] = field(default_factory=list)
 
 
 def _tag_name(name: Any) -> str:
@@ -248,7 +248,6 @@ class _Paragraph:
             before = found[-1] if found else None
             if (before and piece.into is not None and before.into is not None and before.element.tag == piece.element.tag
                     and self.is_bare(before) and self.is_bare(piece) and before.element.attrib == piece.element.attrib):
-                before.inside = before.inside if isinstance(before.inside, list) else [*before.inside]
                 before.inside += piece.inside  # two spans with one style
             elif piece.text != "" or piece.text is None:
                 found.append(piece)
@@ -707,7 +706,7 @@ class File:
         at, data = info.header_offset, self._data
         begin = at + 30 + int.from_bytes(data[at + 26:at + 28], "little") + int.from_bytes(data[at + 28:at + 30], "little")
         packed = data[begin:begin + info.compress_size]
-        if data[at:at + 4] != b"PK\3\4" or len(packed) != info.compress_size:
+        if bytes(data[at:at + 4]) != b"PK\3\4" or len(packed) != info.compress_size:
             raise FileError(f"{self.name}: part {info.filename!r}: damaged")
         same.CRC, same.compress_size, same.file_size = info.CRC, info.compress_size, info.file_size
         same.header_offset = out.tell()
