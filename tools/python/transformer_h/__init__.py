@@ -61,7 +61,9 @@ def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str],
     """Translates a document into the file `out`, which is written whole or not at all, and may be `path` itself. Its
     suffix says what the file is: docx, pptx, odt, odp, epub, html, txt, md, srt, vtt. A list of models translates with one
     after the other. Options are those of Model.translate_document. lang, by default target_language, is the language that
-    the new file says it is in: "en" or "en-GB". Returns what stays as it is, a line for each thing.
+    the new file says it is in: "en" or "en-GB". Returns what stays as it is, a line for each thing. A sentence that is too
+    long for the model stays as it is and is counted there; other errors end the translation. With on_error="copy" all such
+    sentences stay, and with "raise" none.
 
     Raises transformer_h.documents.FileError, a ValueError, for a file that cannot be read or has more than `most`
     bytes, unpacked or not; then nothing is written. Archives need lxml: pip install "transformer-h[documents]"."""
