@@ -8,6 +8,7 @@ tools/requirements-oracles.txt lists. A test that needs files outside this check
 where they are missing. test_convert_torch.py has the other tests.
 """
 
+import ast
 import contextlib
 import io
 import json
@@ -210,6 +211,38 @@ class Words(unittest.TestCase):
             with self.subTest(key):
                 self.assertGreater(len(words), 1)
                 self.assertEqual(words, {**CONFIG_KEYS, **DECODING_KEYS}[key].values)
+
+
+class Modules(unittest.TestCase):
+    """Tests how the modules of tools/convert depend on each other."""
+
+    FOLDER = ROOT / "tools" / "convert"
+
+    def imports(self, path):
+        """Returns the modules of the package that a module imports, also those within functions."""
+        names = {one.stem for one in self.FOLDER.glob("*.py")}
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                found |= {one.name for one in node.names} if not node.module else {node.module.split(".")[-1]}
+            elif isinstance(node, ast.Import):
+                found |= {one.name.split(".")[-1] for one in node.names if one.name.startswith("convert.")}
+        return found & names
+
+    def test_no_module_imports_itself_through_others(self):
+        imports = {one.stem: self.imports(one) for one in self.FOLDER.glob("*.py")}
+        self.assertIn("modelfile", imports["main"])
+        while True:  # without the modules that import no module which is left
+            ends = {name for name, others in imports.items() if not others & imports.keys()}
+            if not ends:
+                break
+            imports = {name: others for name, others in imports.items() if name not in ends}
+        self.assertEqual(imports, {}, "each of these imports another one of these")
+
+    def test_no_module_is_too_long(self):
+        for path in self.FOLDER.glob("*.py"):
+            with self.subTest(path.name):
+                self.assertLessEqual(len(path.read_text().splitlines()), 1000)
 
 
 class Writing(ConvertTest):

@@ -159,8 +159,8 @@ from . import checkpoints_torch
 from . import decoding
 from . import hub
 from . import marian_bin
-from . import published
 from . import refusals
+from . import releases
 from .modelfile import (ACTIVATIONS, F32, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
                        ConvertError, Forward, Model, NoComparison, Tensors, U8, U32, build_config,
                        check_config, check_values, describe, is_floating, is_position_table, measure, missing_tensors,
@@ -325,12 +325,12 @@ def convert(options: argparse.Namespace) -> None:
         options.input = Path(name)
         if options.revision and not hub.is_name(name):
             raise ConvertError(f"--revision: {name} is not a name of the hub")
-        if (options.architecture or options.offline) and not published.is_name(name):
+        if (options.architecture or options.offline) and not releases.is_name(name):
             raise ConvertError(f"--architecture and --offline: {name} is not a name such as firefox:de-en")
         if hub.is_name(name):
             options.input = hub.fetch(name, options.revision)
-        elif published.is_name(name):
-            options.input, about = published.fetch(name, options.architecture, options.offline)
+        elif releases.is_name(name):
+            options.input, about = releases.fetch(name, options.architecture, options.offline)
             options.set = [f"{key}={text}" for key, text in about.items()] + options.set
         if options.packed and not QUANTIZE.is_file():
             raise ConvertError(f"--packed needs {QUANTIZE}: run make")
