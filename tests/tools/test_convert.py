@@ -14,6 +14,7 @@ import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -129,8 +130,9 @@ class ConvertTest(unittest.TestCase):
 class Own(ConvertTest):
     """Tests what a person meets who saved a module under names of their own."""
 
-    ANSWERS = ("--heads=2", "--set=norm=post", "--set=activation=relu", "--set=positions=none",
-               "--set=embedding_scale=1", "--set=src_pad=0", "--set=tgt_pad=0", "--set=start=1", "--set=end=2")
+    ANSWERS = ("--heads=2", "--set=norm=post", "--set=activation=relu", "--set=positions=none", "--set=embedding_scale=1",
+               "--set=src_pad=0", "--set=tgt_pad=0", "--set=start=1", "--set=end=2", "--set=src_start=none",
+               "--set=src_end=none", "--src-vocab=none")
 
     def whole(self, rows=9):
         """Returns a whole model; the generator has that many rows, and the target embedding has nine."""
@@ -164,10 +166,18 @@ class Own(ConvertTest):
     def test_the_command_with_blanks(self):
         source = self.saved(lambda made: made, {**self.whole(), "odd.weight": np.zeros((3, 5), "f4")})
         said = self.refuse(source, "--set", "norm=pre", "--set", "source=my own")
-        line = next(each for each in said.split("\n") if each.startswith("  python "))
+        line = said.strip().split("\n")[-1]
         self.assertTrue(line.endswith(
             f" {source} {self.out} --no-check --set norm=pre --set 'source=my own' --heads ... "
-            "--set activation=... --set positions=... --set embedding_scale=... --map odd.weight=..."), line)
+            "--set activation=... --set positions=... --set embedding_scale=... --set src_start=... --set src_end=... "
+            "--set src_pad=... --set start=... --set end=... --set tgt_pad=... --src-vocab ... --map odd.weight=..."), line)
+        self.assertIn(shlex.split(line)[0], ("python", sys.executable))
+
+    def test_a_command_is_never_cut(self):
+        """Lines of messages have a limit, which must not take tensors out of a command."""
+        odd = {f"odd.{'x' * 40}{i}.weight": np.zeros((3, 5), "f4") for i in range(60)}
+        said = self.refuse(self.saved(lambda made: made, {**self.whole(), **odd}), *self.ANSWERS)
+        self.assertEqual(re.findall(r"--map (\S+)=\.\.\.", said.strip().split("\n")[-1]), list(odd))
 
     def test_a_generator_of_other_rows(self):
         said = self.refuse(self.saved(lambda made: made, self.whole(7)), *self.ANSWERS)

@@ -16,6 +16,7 @@ import math
 import os
 import pickle
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -134,7 +135,9 @@ def sentences(vs=31, vt=37, pad=1):
     return src, tgt
 
 
-STATED = ["--heads=4", "--set=norm=post", "--set=activation=relu", "--set=embedding_scale=1"]
+# The ids and vocabularies of a model whose program makes the ids.
+NO_TEXT = ["--src-vocab=none", *(f"--set={key}=none" for key in ("src_start", "src_end", "src_pad", "tgt_pad", "start", "end"))]
+STATED = ["--heads=4", "--set=norm=post", "--set=activation=relu", "--set=embedding_scale=1", *NO_TEXT]
 SET = [*STATED, *(f"--set={one}" for one in ("embedding_scale=sqrt_d", "src_pad=1", "tgt_pad=1",
                                              "start=2", "end=3"))]
 
@@ -214,9 +217,9 @@ class Layouts(ConvertTest):
         del state["generator.weight"]
         reasons = self.refuse(state, *STATED)
         self.assertIn("generator.weight", reasons)
-        hint = [word for word in reasons.split() if "=" in word]
-        maps = [argument for rule in hint for argument in ("--map", rule)]
-        model = self.convert(state, *STATED, *maps)
+        hint = re.search(r"is the generator tied\? (.*)", reasons)[1]
+        self.assertTrue(reasons.strip().endswith(hint))  # the command has it
+        model = self.convert(state, *STATED, *hint.split())
         self.assertIs(model.t["generator.weight"], model.t["tgt_embedding.weight"])
 
     def test_separate_projections(self):
@@ -363,15 +366,21 @@ class Errors(ConvertTest):
         del state["positional_encoding.pe"]
         questions = {"--heads N": "--heads=4", "norm": "--set=norm=post",
                      "activation": "--set=activation=relu", "positions": "--set=positions=sinusoidal",
-                     "embedding_scale": "--set=embedding_scale=1"}
+                     "embedding_scale": "--set=embedding_scale=1", "src_end": "--set=src_end=3",
+                     "src_pad": "--set=src_pad=none", "start": "--set=start=2", "end": "--set=end=3",
+                     "tgt_pad": "--set=tgt_pad=1", "--src-vocab FILE": "--src-vocab=none"}
+        given = ["--set=src_start=none"]
         for key in questions:
-            reasons, _, command = self.refuse(state, *(
-                one for name, one in questions.items() if name != key)).partition("\n")
-            self.assertIn("--heads ..." if key == "--heads N" else f"--set {key}=...", command)
+            reasons, _, command = self.refuse(state, *given, *(
+                one for name, one in questions.items() if name != key)).partition("\nthe command again")
+            self.assertIn(f"{key.split()[0]} ..." if key[0] == "-" else f"--set {key}=...", command)
             for other in questions:
                 self.assertEqual(f"{other if other[0] == '-' else '--set ' + other + '='}" in reasons,
                                  other == key, reasons)
-        self.assertEqual(self.refuse(state).splitlines()[0].count("--set"), 4)
+        self.assertEqual(self.refuse(state).count("  --set "), 10)
+        self.convert(state, *questions.values())
+        self.assertRegex(self.done.stderr, "src_start is not stated.*--set src_start=ID")
+        questions["src_start"] = given[0]
         self.convert(state, *questions.values())
         self.assertEqual(self.done.stderr, "")
 
@@ -438,6 +447,213 @@ class Errors(ConvertTest):
         self.assertEqual(self.out.read_bytes(), b"precious")
 
 
+class OwnModule(nn.Module):
+    """A module as somebody writes it: names of its own, positions as [1, n, D]."""
+
+    def __init__(self, rows=11, d=16):
+        super().__init__()
+        self.words_in, self.words_out = nn.Embedding(rows, d, padding_idx=0), nn.Embedding(rows, d, padding_idx=0)
+        self.register_buffer("table", PositionalEncoding(d, 40).pe.transpose(0, 1).clone())
+        self.net = nn.Transformer(d, 4, 2, 2, 24, dropout=0.0, activation="gelu", norm_first=True, batch_first=True)
+        self.to_digits = nn.Linear(d, rows)
+        for p in self.parameters():
+            p.copy_(torch.randn_like(p) * (0.7 if p.dim() > 1 else 0.5))
+        for layer in self.net.decoder.layers:  # so that targets depend on sources and on the tokens around them
+            layer.multihead_attn.out_proj.weight.mul_(9)
+        self.words_in.weight[1:3].mul_(6)
+        self.to_digits.bias.zero_()
+
+    def embed(self, embedding, ids):
+        return embedding(ids) * embedding.embedding_dim ** 0.5 + self.table[:, : ids.shape[1]]
+
+    def forward(self, src, tgt):
+        mask = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1])
+        y = self.net(self.embed(self.words_in, src), self.embed(self.words_out, tgt), tgt_mask=mask,
+                     src_key_padding_mask=src == 0, memory_key_padding_mask=src == 0)
+        return self.to_digits(y)
+
+    def greedy(self, src, start, end, most):
+        tgt = [start]
+        while len(tgt) <= most and (len(tgt) == 1 or tgt[-1] != end):
+            tgt.append(int(self.eval()(torch.tensor([src]), torch.tensor([tgt]))[0, -1].argmax()))
+        return tgt[1:]
+
+
+class OwnNames(ConvertTest):
+    """Somebody's own module: the converter's messages alone must lead to a file with the module's translations."""
+
+    WORDS = ["<pad>", "<s>", "</s>", *"abcdefgh"]
+    MAPS = {"words_in.weight": "src_embedding.weight", "words_out.weight": "tgt_embedding.weight",
+            "to_digits.weight": "generator.weight", "to_digits.bias": "generator.bias", "table": "src_positions.weight"}
+
+    def setUp(self):
+        super().setUp()
+        torch.manual_seed(0)
+        self.module = OwnModule()
+        self.vocabulary = self.folder / "words.txt"
+        self.vocabulary.write_text("".join(f"{word}\n" for word in self.WORDS))
+        self.answers = {"n_heads": 4, "norm": "pre", "activation": "gelu", "embedding_scale": "sqrt_d", "src_start": "none",
+                        "src_end": 2, "src_pad": 0, "start": 1, "end": 2, "tgt_pad": 0, "positions": "sinusoidal"}
+
+    def paste(self, said):
+        """Returns the arguments of the command that a message ends with. Its blanks are filled in."""
+        line = said.strip().split("\n")[-1]
+        words = shlex.split(line)
+        words = words[words.index(str(self.out)) + 1:]
+        filled = []
+        for before, word in zip([""] + words, words):
+            if before == "--heads" and word == "...":
+                word = str(self.answers["n_heads"])
+            elif before == "--src-vocab" and word == "...":
+                word = str(self.vocabulary)
+            elif word.endswith("=..."):
+                key = word.removesuffix("=...")
+                word = f"{key}={self.MAPS[key] if before == '--map' else self.answers[key]}"
+            filled.append(word)
+        self.assertNotIn("...", " ".join(filled), said)
+        return filled
+
+    def follow(self, *arguments):
+        """Converts with the command of each message, and returns how many commands it took."""
+        source = self.save({"epoch": 3, "net": self.module.state_dict()})
+        for tries in range(1, 5):
+            done = self.run_convert(source, *arguments)
+            if not done.returncode:
+                self.done = done
+                return tries
+            arguments = self.paste(done.stderr)
+        self.fail(done.stderr)
+
+    def check_translations(self, before, after, *options):
+        """before and after: the ids around each source. Returns how many of the translations are the module's."""
+        random, lines, expected = Random(5), [], []
+        for _ in range(12):
+            ids = [random.randint(3, 10) for _ in range(random.randint(2, 6))]
+            lines.append(" ".join(self.WORDS[i] for i in ids))
+            out = self.module.greedy([*before, *ids, *after], 1, 2, 9)
+            expected.append(" ".join(self.WORDS[i] for i in out if i > 2))
+        done = subprocess.run([TRANSLATE, self.out, "--max-length", "9", *options], input="\n".join(lines) + "\n",
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return sum(a == b for a, b in zip(done.stdout.split("\n"), expected))
+
+    def test_messages_lead_to_the_right_translations(self):
+        for start, end in ((None, 2), (1, 2), (None, None), (1, None)):
+            with self.subTest(start=start, end=end):
+                self.answers.update(src_start=start or "none", src_end=end or "none")
+                self.assertEqual(self.follow(), 2)
+                around = [start] * bool(start), [end] * bool(end)
+                self.assertEqual(self.check_translations(*around), 12)
+                self.assertLess(self.check_translations(around[0], [] if end else [2]), 12)  # what a wrong answer gives
+                self.out.unlink()
+
+    def test_ids_may_be_tokens_of_the_vocabulary(self):
+        self.answers.update(src_end="</s>", src_pad="<pad>", start="<s>", end="</s>", tgt_pad="<pad>")
+        self.follow()
+        self.assertEqual(self.check_translations([], [2]), 12)
+
+    def test_what_vocabulary_and_embeddings_show(self):
+        self.module.words_in.weight[0], self.module.words_out.weight[0] = 0, 0
+        maps = [f"--map={old}={new}" for old, new in self.MAPS.items() if old != "table"]
+        said = self.refuse({"net": self.module.state_dict()}, *maps, f"--src-vocab={self.vocabulary}")
+        self.assertIn("in the vocabulary of sources: <pad> is 0, <s> is 1, </s> is 2", said)
+        self.assertIn("row 0 of words_in.weight is zero, as nn.Embedding's padding_idx=0 makes it", said)
+
+    def test_an_embedding_is_not_taken_for_the_generator(self):
+        """Nothing tells that words_out is not an output, before the target's embedding is known."""
+        said = self.refuse({"net": self.module.state_dict()})
+        for name in ("words_in", "words_out", "to_digits"):
+            self.assertIn(f"{name}.weight [11, 16]", said)
+        self.assertIn("--map words_out.weight=...", said)
+
+    def test_positions_are_compared_in_every_form(self):
+        """[1, n, D], [n, 1, D] and [n, D]; under a name that says nothing, and under the name of --map."""
+        right = self.module.table.clone()
+        for form in ((1, 40, 16), (40, 1, 16), (40, 16)):
+            for name in ("table", "pe"):
+                for stated in ([], ["--set", "positions=sinusoidal"]):
+                    for mapped in ([], ["--map", f"{name}=src_positions.weight"]):
+                        with self.subTest(form=form, name=name, stated=stated, mapped=mapped):
+                            del self.module.table
+                            self.module.embed = None
+                            self.module.register_buffer("table", right.reshape(form))
+                            state = {one if one != "table" else name: tensor for one, tensor in self.module.state_dict().items()}
+                            self.convert({"net": state}, *self.plain(), *stated, *mapped)
+                            self.assertIn(f"{name}: the sinusoidal formula gives it", self.done.stdout)
+                            self.assertEqual(self.done.stderr, "")
+
+    def plain(self, *without):
+        answers = {**self.answers, "n_heads": 4}
+        del answers["positions"]
+        return [f"--set={key}={value}" for key, value in answers.items() if key not in without] + [
+            "--src-vocab=none"] + [f"--map={old}={new}" for old, new in self.MAPS.items() if old != "table"]
+
+    def test_a_table_that_no_formula_gives(self):
+        """A wrong formula must be refused with the difference, and its command must convert. Without the table, there
+        must be a warning."""
+        table = self.module.table
+        table[0, 7, 3] += 0.25
+        state = {"net": self.module.state_dict()}
+        for mapped in (["--map", "table=src_positions.weight"], ["--map", "table=tgt_positions.weight",
+                                                                "--map", "table=src_positions.weight"]):
+            said = self.refuse(state, *self.plain(), "--set", "positions=sinusoidal", *mapped)
+            self.assertIn("positions=sinusoidal gives other numbers than the table table [40, 16] float32: row 7 differs by "
+                          "0.25", said)
+            model = self.convert(state, *self.paste(said))
+            self.assertEqual((model.config["positions"], list(model.t["src_positions.weight"].shape)), ("learned", [40, 16]))
+            self.out.unlink()
+        for arguments in (["--set=positions=sinusoidal"], ["--set=positions=none"]):
+            self.convert(state, *self.plain(), *arguments, "--drop=table")
+            self.assertRegex(self.done.stderr, r"table \[1, 40, 16\] float32 is dropped, and positions=\w+"
+                             r".*--map table=src_positions.weight")
+        table[0, 7, 3] -= 0.25
+        self.convert({"net": self.module.state_dict()}, *self.plain(), "--set=positions=sinusoidal", "--drop=table")
+        self.assertEqual(self.done.stderr, "")
+        said = self.refuse_again({"net": self.module.state_dict()}, *self.plain(), "--set=positions=sinusoidal_halves")
+        self.assertIn("To keep its numbers: --set positions=sinusoidal.", said)
+        self.assertEqual(self.convert({"net": self.module.state_dict()}, *self.paste(said)).config["positions"], "sinusoidal")
+
+    def refuse_again(self, state, *arguments):
+        self.out.unlink()
+        return self.refuse(state, *arguments)
+
+    def test_printed_commands_work(self):
+        """Every command that a message prints converts, when its blanks are filled in: with settings missing, tensors
+        without a place, tied tensors, and a table that the stated formula does not give."""
+        self.module.table[0, 3, 3] += 0.5
+        for given in ([], ["--heads=4"], ["--map", "table=src_positions.weight"],
+                      ["--map=words_in.weight=src_embedding.weight"], ["--set=positions=sinusoidal_per_index"],
+                      ["--set=positions=sinusoidal", "--map", "table=src_positions.weight"]):
+            with self.subTest(given):
+                self.answers["positions"] = "learned"
+                self.assertLessEqual(self.follow(*given), 3)
+                self.assertEqual(self.check_translations([], [2]), 12)
+                self.out.unlink()
+        del self.module.to_digits.weight  # tied to the target's embedding
+        self.module.to_digits.register_buffer("weight", self.module.words_out.weight, persistent=False)
+        self.assertLessEqual(self.follow("--map=words_in.weight=src_embedding.weight",
+                                         "--map=words_out.weight=tgt_embedding.weight"), 3)
+        self.assertEqual(self.check_translations([], [2]), 12)
+
+    def test_wrappers_are_left_out(self):
+        """DataParallel and torch.compile put words before names; so do FSDP and averaged models."""
+        state = self.module.state_dict()
+        for rename in (lambda name: f"module.{name}", lambda name: f"_orig_mod.{name}", lambda name: f"module._orig_mod.{name}",
+                       lambda name: name.replace("net.", "net._orig_mod."),
+                       lambda name: f"_fsdp_wrapped_module.{name}".replace("layers.0", "layers.0._fsdp_wrapped_module")):
+            with self.subTest(rename("net.x")):
+                wrapped = {rename(name): tensor for name, tensor in state.items()}
+                self.convert({"net": {**wrapped, "n_averaged": torch.tensor(5)}}, *self.plain())
+                self.assertIn("wrappers of the module", self.done.stdout)
+                self.assertEqual(self.done.stderr, "")
+
+    def test_quantized_weights_of_somebody_are_named(self):
+        state = self.module.state_dict()
+        state["net.encoder.layers.0.linear1.weight"] = torch.zeros(24, 16, dtype=torch.int8)
+        self.assertIn("net.encoder.layers.0.linear1.weight [24, 16] int8: weights that another program quantized",
+                      self.refuse({"net": state}, *self.plain()))
+
+
 class OtherFamilies(ConvertTest):
     """The two families with modules of their own, built from the reference models."""
 
@@ -464,7 +680,7 @@ class OtherFamilies(ConvertTest):
 
     def test_plain_norms(self):
         source = self.seeds.Seed3Transformer(31, 37, 24, 3, 10, 7, 50, 2, 1, 1)
-        model = self.convert(source.state_dict(), "--heads=3", "--set=src_pad=1",
+        model = self.convert(source.state_dict(), "--heads=3", *NO_TEXT, "--set=src_pad=1",
                              "--set=tgt_pad=1")
         self.assertEqual(model.config["positions"], "sinusoidal_per_index")
         self.assertFalse([name for name in model.t if "norm" in name or "bias" in name])

@@ -46,9 +46,9 @@ from . import refusals
 from . import tokenizer_files
 from . import whisper
 from .checkpoints_torch import read_pickle
-from .modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
+from .modelfile import (Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison, Part,
                        Tensors, describe, is_floating, name_positions, position_table, same, shape_of,
-                       to_f32)
+                       strip_wrappers, to_f32)
 from .untrusted import brief, check_kinds, file_in, has_file, read_object, read_safetensors, visible
 
 SINES = {"positions": "sinusoidal_halves", "position_precision": "double"}
@@ -532,7 +532,7 @@ def decoding_facts(hf: dict[str, Any], stated: Config, model: Model) -> Config:
 # ---------------------------------------------------------------------------------- the directory
 def read_checkpoint(folder: Path, ignored: set[str] = frozenset()) -> Checkpoint:
     hf, notes = read_configs(folder, ignored)
-    tensors = read_weights(folder)
+    tensors, wrapped = strip_wrappers(read_weights(folder))
     if not tensors:
         raise ConvertError(f"{folder} holds no weights")
 
@@ -560,10 +560,10 @@ def read_checkpoint(folder: Path, ignored: set[str] = frozenset()) -> Checkpoint
             model.facts.update(tokenizer_files.read_texts(folder, hf, sizes, model))
         return rest
 
-    return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, hf, forward))
+    return Checkpoint(tensors, place_all, notes=wrapped, compare=lambda forward: compare(folder, hf, forward))
 
 
-def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, float]:
+def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> Comparison:
     """Random sentences through both."""
     if takes_memory(hf) or hf["model_type"] in CONVOLVED:
         raise NoComparison("its sources are vectors, not ids")
@@ -599,15 +599,25 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, fl
     tgt = torch.randint(target_size, (3, 8), generator=generator)
     tgt = torch.where(tgt == pad, end, tgt)
     tgt[:, 0] = config.decoder_start_token_id or 0
-    with torch.no_grad():
-        expected = model(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt,
-                         use_cache=False)  # with one, FSMT has no causal mask
+
+    def run(in_type: Any) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            out = model.to(in_type)(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt,
+                                    use_cache=False)  # with one, FSMT has no causal mask
+        inside = (torch.arange(9) < lengths[:, None]).numpy()
+        return {"memory": out.encoder_last_hidden_state.numpy()[inside], "logits": out.logits.numpy()}
+
+    expected = run(torch.float32)
     found = forward(src.numpy(), lengths.numpy(), tgt.numpy())
-    inside = (torch.arange(9) < lengths[:, None]).numpy()
-    memory = np.abs(found["memory"] - expected.encoder_last_hidden_state.numpy())[inside].max()
-    logits = np.abs(found["logits"] - expected.logits.numpy()).max()
-    return (f"3 random sentences through transformers: memory differs by at most {memory:.2g}, "
-            f"logits by {logits:.2g}"), float(max(memory, logits))
+    found["memory"] = found["memory"][(torch.arange(9) < lengths[:, None]).numpy()]
+
+    def parts(exact: dict[str, np.ndarray]) -> list[Part]:
+        return [Part(name, float(np.abs(found[name] - one).max()), float(np.abs(one).max()),
+                     float(np.abs(expected[name] - one).max())) for name, one in exact.items()]
+
+    memory, logits = parts(expected)
+    return Comparison(f"3 random sentences through transformers: memory differs by at most {memory.worst:.2g}, "
+                      f"logits by {logits.worst:.2g}", [memory, logits], lambda: parts(run(torch.float64)))
 
 
 def check_norms(hf: dict[str, Any], model: Model) -> None:
