@@ -25,6 +25,7 @@ import unittest
 import zipfile
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import ctranslate2
 import numpy as np
@@ -35,7 +36,7 @@ from safetensors.torch import save_file
 
 import test_convert
 from file_model import Model, log_softmax
-from convert import pickles
+from convert import checkpoints_huggingface, pickles, refusals
 from test_convert import BF16, FORWARD, REAL, ROOT, SHARED, TRANSLATE, convert
 from test_hostile_python import HostileCase
 
@@ -635,6 +636,73 @@ class OwnNames(ConvertTest):
                                          "--map=words_out.weight=tgt_embedding.weight"), 3)
         self.assertEqual(self.check_translations([], [2]), 12)
 
+    def given(self, name="given.npz", **changes):
+        """Writes a file for --check of the module's own logits."""
+        src = torch.tensor([[3, 4, 5, 2], [6, 7, 2, 0], [8, 2, 0, 0]])
+        tgt = torch.tensor([[1, 5, 4, 3], [1, 7, 6, 2], [1, 8, 2, 0]])
+        arrays = {"src": src.numpy(), "tgt": tgt.numpy(), "logits": self.module.eval()(src, tgt).numpy(), **changes}
+        path = self.folder / name
+        arrays = {key: one for key, one in arrays.items() if one is not None}
+        if path.suffix == ".npz":
+            np.savez(path, **arrays)
+        else:
+            test_convert.write_safetensors(path, arrays)
+        return f"--check={path}"
+
+    def test_check_of_given_logits(self):
+        if not FORWARD.exists():
+            self.skipTest(f"no {FORWARD}: make it first")
+        state = {"net": self.module.state_dict()}
+        for name in ("given.npz", "given.safetensors"):
+            for form in ([], ["--dtype=bf16"]):
+                self.convert(state, *self.plain(), self.given(name), *form)
+                self.assertRegex(self.done.stdout, f"check: .*{name}: logits of 3 rows differ by at most")
+                self.out.unlink()
+        logits = np.load(self.folder / "given.npz")["logits"]
+        logits[1, 3, 4] += 0.01
+        for wrong, given in ((["--set=activation=relu"], self.given()), (["--set=src_pad=none"], self.given()),
+                             ([], self.given(logits=logits))):
+            said = self.refuse(state, *self.plain(), given, *wrong)
+            self.assertIn("more than rounding makes", said)
+        self.assertIn("row 1, position 3, token 4", said)
+        self.convert(state, *self.plain(), given, "--force")
+        self.assertIn("warning: the check failed", self.done.stderr)
+        self.out.unlink()
+        logits[1, 3, 4] -= 0.01
+        logits[2, 3] = 99  # of a pad: a module may give what it likes
+        self.convert(state, *self.plain(), self.given(logits=logits))
+        self.out.unlink()
+        lengths = np.array([4, 3, 2])
+        self.convert(state, *self.plain(), self.given(src_lengths=lengths), "--set=src_pad=none")
+
+    def test_files_for_check_that_do_not_fit(self):
+        src, logits = np.full((3, 4), 3), np.zeros((3, 4, 11), "f4")
+        bad, far = logits.copy(), src.copy()
+        bad[1, 2, 3], far[2, 1] = np.nan, 11
+        for changes, says in (
+                ({"src": None}, "src is missing"), ({"logits": None}, "logits is missing"),
+                ({"sorce": src}, "'sorce' is none of src, tgt, logits"), ({"logit": logits}, "did you mean logits?"),
+                ({"src": src[0]}, "src is [4] int64; it must be [B, length]"),
+                ({"src": src.astype("f4")}, "src is [3, 4] float32; it must be of integers"),
+                ({"logits": logits[0]}, "logits is [4, 11] float32; it must be [B, T, V]"),
+                ({"logits": logits.astype("f2")}, "it must be float32 or float64"),
+                ({"logits": logits[:2]}, "logits has 2 rows, and src has 3"),
+                ({"logits": logits[:, :3]}, "logits has 3 positions, and tgt has 4"),
+                ({"logits": logits[:, :, :9]}, "logits are of 9 tokens; tgt_vocab_size is 11"),
+                ({"logits": bad}, "logits[1, 2, 3] is nan"), ({"src": far}, "src[2, 1] is 11; ids are from 0 to 10"),
+                ({"tgt": -far}, "tgt[0, 0] is -3; ids are from 0 to 10"), ({"tgt": src[:, :0]}, "not empty"),
+                ({"src_lengths": np.array([4, 5, 0])}, "src_lengths[1] is 5; it must be from 1 to 4")):
+            with self.subTest(says):
+                said = self.refuse({"net": self.module.state_dict()}, *self.plain(), self.given(**changes))
+                self.assertIn(says, said)
+                self.assertIn("given.npz", said)
+        plain = {"net": self.module.state_dict()}, *self.plain()
+        self.assertIn("nothing.npz: No such file", self.refuse(*plain, "--check=nothing.npz"))
+        (self.folder / "x.npz").write_bytes(b"PK\3\4 cut")
+        self.assertIn("x.npz: not an .npz", self.refuse(*plain, f"--check={self.folder / 'x.npz'}"))
+        (self.folder / "x.pt").write_bytes(b"anything at all")
+        self.assertIn("the file is .npz (numpy.savez) or .safetensors", self.refuse(*plain, f"--check={self.folder / 'x.pt'}"))
+
     def test_wrappers_are_left_out(self):
         """DataParallel and torch.compile put words before names; so do FSDP and averaged models."""
         state = self.module.state_dict()
@@ -984,6 +1052,49 @@ class HuggingFace(ConvertTest):
             self.assertIn("log-probabilities differ by at most", self.done.stdout)
             self.assertEqual(self.done.stderr, "")
 
+    def large_t5(self, seed, size, logits):
+        """Saves a random T5 whose weights are size times the usual, with logits up to about that."""
+        torch.manual_seed(seed)
+        config = transformers.T5Config(vocab_size=60, d_model=32, d_kv=8, d_ff=64, num_layers=3, num_heads=4,
+                                       decoder_start_token_id=0, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+        model = transformers.T5ForConditionalGeneration(config).eval()
+        for name, p in model.named_parameters():
+            p.copy_(torch.randn_like(p) * size if p.dim() > 1 else 1 + 0.3 * torch.randn_like(p))
+        src, tgt = torch.randint(3, 60, (3, 9)), torch.randint(3, 60, (3, 8))
+        model.lm_head.weight.mul_(logits / model(input_ids=src, decoder_input_ids=tgt).logits.abs().max())
+        folder = self.folder / "hf"
+        shutil.rmtree(folder, ignore_errors=True)
+        model.save_pretrained(folder)
+        self.out.unlink(missing_ok=True)
+        return folder
+
+    def test_check_of_large_logits(self):
+        """The rounding of sums grows with the numbers, in transformers too: a right model must pass, and a model with a
+        small fault must not."""
+        if not FORWARD.exists():
+            self.skipTest(f"no {FORWARD}: make it first")
+        self.check = True
+        plain = convert.omit_tied
+
+        def faulty(model):
+            model.tensors["decoder.layers.1.norm1.weight"] = model.tensors["decoder.layers.1.norm1.weight"].copy()
+            model.tensors["decoder.layers.1.norm1.weight"][5] *= 1.1
+            plain(model)
+
+        seed = int.from_bytes(os.urandom(2), "little")
+        largest = 0.0
+        for i, (size, logits) in enumerate(((0.3, 5), (0.5, 90), (1, 90), (2, 90), (1, 1000))):
+            with self.subTest(seed=seed + i, size=size, logits=logits):
+                folder = self.large_t5(seed + i, size, logits)
+                self.convert(folder)
+                self.assertIn("check: 3 random sentences", self.done.stdout)
+                largest = max(largest, float(re.search(r"logits by (\S+)", self.done.stdout)[1]))
+                self.out.unlink()
+                with mock.patch.object(convert, "omit_tied", faulty):
+                    self.assertIn("more than rounding makes", self.refuse(folder))
+        print(f"test_check_of_large_logits: seed {seed}, largest difference {largest:.2g}")
+        self.assertGreater(largest, 1e-3)  # or the test has shown nothing
+
     def test_shards_and_pickles(self):
         folder = self.directory()
         state = self.state(folder)
@@ -1324,6 +1435,27 @@ class OpenNMT(ConvertTest):
         checkpoint["model"]["decoder.copy.weight"] = torch.zeros(2, 3)
         self.assertIn("decoder.copy.weight [2, 3]", self.refuse(checkpoint))
         self.assertIn("no list of tokens", self.refuse({**self.checkpoint(), "vocab": [1, 2]}))
+
+
+@needs_transformers
+class Registry(unittest.TestCase):
+    """Each model of transformers that has an encoder and a decoder must convert, or be refused with a reason."""
+
+    def test_every_encoder_decoder(self):
+        from transformers.models.auto import configuration_auto, modeling_auto
+        found = set(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES)
+        found |= set(modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES)
+        for kind, name in configuration_auto.CONFIG_MAPPING_NAMES.items():
+            try:
+                config = getattr(transformers, name)()
+            except Exception:  # a config that needs arguments
+                continue
+            if getattr(config, "is_encoder_decoder", False):
+                found.add(kind)
+        self.assertGreater(len(found), 60)
+        reads = {*checkpoints_huggingface.FAMILIES, *checkpoints_huggingface.PARTS}
+        self.assertEqual([kind for kind in sorted(found) if kind not in reads and not refusals.reason(kind)], [])
+        self.assertEqual([kind for kind in sorted(reads - {"trocr"}) if refusals.reason(kind)], [])
 
 
 @needs_transformers

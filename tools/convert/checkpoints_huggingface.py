@@ -127,24 +127,6 @@ KINDS = {
     "suppress_tokens": "list of integers", "bad_words_ids": "list of lists of integers",
 }
 
-# What other families have that transformer.h has not.
-ALONE = "an encoder or a decoder alone, and transformer.h runs models of both"
-REASONS = {
-    "longt5": "an encoder whose attention is local or to summaries of blocks",
-    "switch_transformers": "a mixture of experts",
-    **dict.fromkeys(("t5gemma", "t5gemma2", "moonshine"), "rotary positions"),
-    **dict.fromkeys(("pop2piano", "speecht5", "seamless_m4t", "seamless_m4t_v2",
-                     "speech-encoder-decoder"), "its encoder reads audio, not text"),
-    **dict.fromkeys(("trocr", "donut-swin", "pix2struct"),
-                    "its encoder reads images, not text"),
-    **dict.fromkeys(("prophetnet", "xlm-prophetnet"), "a decoder of several tokens at once"),
-    "bigbird_pegasus": "sparse attention in its encoder", "nllb-moe": "a mixture of experts",
-    "encoder-decoder": "two models of other families joined",
-    **dict.fromkeys(("gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
-                     "gemma3", "opt", "bloom", "xglm", "phi3", "bert", "roberta", "xlm-roberta",
-                     "distilbert", "electra", "deberta-v2"), ALONE),
-}
-
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                 "pytorch_model.bin.index.json")
 
@@ -407,9 +389,9 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
         outer, found, kind = found, inner, inner["model_type"].replace("florence2_language", "bart")
         files.append(found)
     elif kind == "trocr":
-        raise ConvertError(f"{folder}: model_type trocr: {REASONS['trocr']}")
+        raise ConvertError(f"{folder}: model_type trocr: {refusals.REASONS['trocr']}")
     if kind not in FAMILIES:
-        reason = REASONS.get(kind)
+        reason = refusals.reason(kind)
         raise ConvertError(f"{folder}: model_type {visible(kind)}"
                            + (f": {reason}" if reason else "") + "; what transformer.h runs is "
                            + ", ".join(FAMILIES))
