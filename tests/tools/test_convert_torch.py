@@ -317,7 +317,16 @@ class Errors(ConvertTest):
         self.assertIn("--dtype", done.stdout)
         done = subprocess.run(command + ["nothing.pt", str(self.out)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stderr, "convert.py: nothing.pt: No such file or directory\n")
+        self.assertIn("convert.py: nothing.pt: No such file or directory; IN is a checkpoint, its folder", done.stderr)
+        (self.folder / "model.pt").write_bytes(b"")
+        done = subprocess.run(command + [self.folder / "modle.pt", self.out], capture_output=True, text=True)
+        self.assertIn(f"did you mean {self.folder / 'model.pt'}?", done.stderr)
+        for argument, says in (("--haeds=8", "did you mean --heads?"), ("--src-vocap=x", "did you mean --src-vocab?")):
+            done = subprocess.run(command + ["in.pt", self.out, argument], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(says, done.stderr)
+        self.assertIn("--set acitvation=relu: no such key; did you mean activation?",
+                      self.refuse(Translator().state_dict(), "--set=acitvation=relu"))
 
     def test_unknown_names_are_listed(self):
         state = {**Translator().state_dict(), "criterion.margin": torch.zeros(2, 3),

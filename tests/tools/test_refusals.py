@@ -8,6 +8,7 @@ advise. Nothing may be written, and no other package is needed.
 import contextlib
 import io
 import json
+import os
 import sys
 import tempfile
 import unittest
@@ -114,6 +115,10 @@ FILES = [
     ("a pointer", file("model.pt", POINTER), "model.pt: a pointer of Git LFS", "git lfs pull"),
     ("a pointer, safetensors", file("model.safetensors", POINTER), "model.safetensors: a pointer of Git LFS"),
     ("a pointer of Marian's", file("model.npz", POINTER), "model.npz: a pointer of Git LFS"),
+    ("a file that is cut short", file("model.safetensors", (120).to_bytes(8, "little") + b"{" + b" " * 50), "the file is cut short"),
+    ("data that is cut short", lambda folder: [write_safetensors(folder / "a.safetensors", {"a": np.zeros(99, "f4")}),
+                                               os.truncate(folder / "a.safetensors", 300), folder / "a.safetensors"][2],
+     "the file is cut short"),
     ("TensorFlow", file("tf_model.h5", b"\x89HDF\r\n"), "tf_model.h5: TensorFlow"),
     ("an adapter", weights(lambda path: pickled.write_zip(path, {
         "base_model.model.encoder.layers.0.fc1.lora_B.weight": tensor()})), "lora_B", "merge"),

@@ -6,6 +6,7 @@ Do this, once, where the model was trained:
     python convert.py model.pt model.safetensors --heads 8 --set norm=post \\
         --set activation=relu --set embedding_scale=sqrt_d \\
         --set src_pad=1 --set tgt_pad=1 --set start=2 --set end=3 \\
+        --set src_start=none --set src_end=3 \\
         --src-vocab source.txt --tgt-vocab target.txt
 
 or convert a directory. Its files show the settings:
@@ -67,11 +68,14 @@ converter refuses it and names the setting.
 If the checkpoint's engine (transformers or ctranslate2) is installed and build/forward exists, the
 converter runs random sentences through both before it writes OUT. If they differ by more than
 rounding, it writes nothing and the exit status is 1; with --force it writes OUT and prints a warning.
---no-check skips the comparison. With --dtype and --packed, it compares before it rounds to the lower
+"More" follows the rounding of the engine itself in f32 and f64, or the largest logit.
+--no-check skips the comparison. --check FILE compares with numbers that you give: FILE is an .npz or
+.safetensors with src [B, S] and tgt [B, T] of integers (tgt begins with start) and the module's logits
+[B, T, V] for them; pads at the end of a row, or src_lengths and tgt_lengths [B], are optional. With --dtype and --packed, it compares before it rounds to the lower
 precision.
 
 PyTorch checkpoints have no standard names. The converter recognizes these, after any prefix
-("module.", "model.transformer." ...):
+("model.transformer." ...), and leaves out what DataParallel, torch.compile and FSDP add to names:
 
     nn.Transformer     X.layers.N.self_attn.in_proj_weight and its family. The stack whose layers
                        have multihead_attn is the decoder, the other one is the encoder.
@@ -86,7 +90,8 @@ PyTorch checkpoints have no standard names. The converter recognizes these, afte
                        many rows as the target embedding.
     positions          pe, pos_encoding.pe, pos_embedding.weight ...: if a known formula gives the
                        table, the config gets the formula instead; any other table is written as
-                       learned positions.
+                       learned positions. A table that a formula gives is found under any
+                       name.
 
 It guesses nothing else. If a tensor has no place, the converter lists it and writes nothing until
 you map or drop it. Use the names that the list shows:
@@ -121,9 +126,11 @@ tokenizer_config.json, special_tokens_map.json and tokenizer.json (tokenizer_fie
 tokenizer gives the ids and texts of the AutoTokenizer of transformers 5.
 
 State with --set what the weights do not show: the number of heads, and for nn.Transformer norm,
-activation, embedding_scale, and positions if there is no table. Until then nothing is written, and
-the message lists what is missing. You can write an id as a token of its vocabulary. --heads N is
-short for --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, and further spellings of it
+activation, embedding_scale, and positions if there is no table; the ids start and end of targets,
+src_start and src_end of sources, and the pads src_pad and tgt_pad; and with --src-vocab the
+vocabulary. Until then nothing is written, and the message lists what is missing. You can write an id
+as a token of its vocabulary, and none if the model has no such token, or no vocabulary (a token or file
+of that name: give its id, or ./none). --heads N is short for --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, and further spellings of it
 follow after tabs. Without --tgt-vocab the source's vocabulary serves both sides. Every tensor keeps
 its type unless you give --dtype, also int8 with its scales; float64 becomes f32.
 
@@ -140,13 +147,16 @@ OUT is untouched.
 from __future__ import annotations
 
 import argparse
+import difflib
 import fnmatch
 import json
+import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable, NoReturn
 
 import numpy as np
 
@@ -164,7 +174,7 @@ from . import refusals
 from . import releases
 from .modelfile import (F32, I8, NO_TOKEN, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config, ConvertError,
                         Model, Tensors, U8, U32, build_config, check_config, check_dropped, check_values, describe,
-                        is_floating, measure, missing_tensors, omit_tied, parse_settings, read_about, read_vocabulary,
+                        is_floating, measure, missing_tensors, nearest, omit_tied, parse_settings, read_about, read_vocabulary,
                         settle_bytes, shape_of, to_type, write_model)
 from .tokenizer_files import FORM_ERRORS
 from .untrusted import MEGABYTE, brief, visible
@@ -175,8 +185,23 @@ LARGEST_GROWTH = 20
 LONGEST_COMMAND = 1 << 16  # characters of a command in a message, which must be whole
 
 
+def check_exists(path: Path) -> None:
+    """Says what IN may be, if there is no such file, and which name beside it resembles it."""
+    try:
+        there = os.path.lexists(path)
+    except ValueError:  # a NUL in the name; reading says so
+        return
+    if there:
+        return
+    names = refusals.files(path.parent)
+    near = difflib.get_close_matches(path.name, names, 1)
+    raise ConvertError(f"{path}: No such file or directory" + (f"; did you mean {path.parent / near[0]}?" if near else "")
+                       + "; IN is a checkpoint, its folder, a name on the hub (OWNER/NAME) or firefox:de-en")
+
+
 def read_checkpoint(path: Path, ignored: set[str]) -> Checkpoint:
     """By what the path is: a directory says itself which program wrote it. ignored: --ignore-key."""
+    check_exists(path)
     refusals.check(path, ignored)
     if ignored and not checkpoints_huggingface.is_huggingface(path):
         raise ConvertError(f"--ignore-key: {path} is not a Hugging Face directory; the option leaves out keys "
@@ -493,8 +518,17 @@ def warn(model: Model, stated: Config, core: bool) -> None:
         print(f"convert.py: warning: {visible(line)}", file=sys.stderr)
 
 
+class Parser(argparse.ArgumentParser):
+    """Says which option a mistyped one resembles."""
+
+    def error(self, message: str) -> NoReturn:
+        options = [one for action in self._actions for one in action.option_strings]
+        found = re.search(r"unrecognized arguments: .*?(--?[\w-]+)", message)
+        super().error(message + (nearest(found[1], options) if found else ""))
+
+
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     option = parser.add_argument
     option("input", metavar="IN", help="the checkpoint: a directory, a file, a name on the hub, or firefox:de-en")
