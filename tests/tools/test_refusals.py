@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert import main as convert  # noqa: E402
 import pickled  # noqa: E402
 from convert.modelfile import write_safetensors  # noqa: E402
@@ -84,17 +84,17 @@ FOLDERS = [
     ("an encoder of T5's", config(architectures=["T5EncoderModel"]), (), "'T5EncoderModel': an encoder alone"),
     ("BERT", config(architectures=["BertForMaskedLM"], model_type="bert"), (), "'BertForMaskedLM': an encoder alone"),
     ("SeamlessM4T", config(model_type="seamless_m4t_v2", architectures=["SeamlessM4Tv2ForTextToText"]), (),
-     "'seamless_m4t_v2'", "several models", "NLLB"),
+     "model_type seamless_m4t_v2: ", "several models", "NLLB"),
     ("IndicTrans2", config(model_type="IndicTrans", architectures=["IndicTransForConditionalGeneration"]), (),
-     "'IndicTrans'", "IndicTransToolkit"),
-    ("UDOP", config(model_type="udop"), (), "'udop'", "places of words on a page"),
-    ("Dia", config(model_type="dia"), (), "'dia'", "gives sound"),
-    ("Kosmos", config(model_type="kosmos-2.5"), (), "'kosmos-2.5'", "a decoder alone", "images"),
-    ("Canary", config(model_type="canary"), (), "'canary'", "FastConformer"),
-    ("Cohere", config(model_type="cohere_asr"), (), "'cohere_asr'", "FastConformer"),
-    ("Moonshine streaming", config(model_type="moonshine_streaming"), (), "'moonshine_streaming'", "windowed attention",
+     "model_type IndicTrans: ", "IndicTransToolkit"),
+    ("UDOP", config(model_type="udop"), (), "model_type udop: ", "places of words on a page"),
+    ("Dia", config(model_type="dia"), (), "model_type dia: ", "gives sound"),
+    ("Kosmos", config(model_type="kosmos-2.5"), (), "model_type kosmos-2.5: ", "a decoder alone", "images"),
+    ("Canary", config(model_type="canary"), (), "model_type canary: ", "FastConformer"),
+    ("Cohere", config(model_type="cohere_asr"), (), "model_type cohere_asr: ", "FastConformer"),
+    ("Moonshine streaming", config(model_type="moonshine_streaming"), (), "model_type moonshine_streaming: ", "windowed attention",
      "rotary"),
-    ("PEGASUS-X", config(model_type="pegasus_x"), (), "'pegasus_x'", "local attention in blocks"),
+    ("PEGASUS-X", config(model_type="pegasus_x"), (), "model_type pegasus_x: ", "local attention in blocks"),
     ("a reason without weights", config(model_type="canary"), (NONE,), "FastConformer"),
     ("a classifier", config(architectures=["BartForSequenceClassification"]), (), "a classifier"),
 ]

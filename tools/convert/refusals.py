@@ -179,7 +179,7 @@ def check_config(path: Path, ignored: set[str]) -> None:
     name = architectures[0] if isinstance(architectures, list) and architectures else ""
     what = next((what for rule, what in BY_ARCHITECTURE if isinstance(name, str) and re.fullmatch(rule, name)), None)
     if not what and isinstance(kind, str) and reason(kind):
-        raise ConvertError(f"{path}: model_type {brief(kind)} cannot be converted: {reason(kind)}")
+        raise ConvertError(f"{path}: model_type {kind}: {reason(kind)}")
     if what:
         raise ConvertError(f"{path}: architectures is {brief(name)}: {what}; transformer.h runs an encoder and a "
                            f"decoder that give a text; --ignore-key architectures leaves the key out")
