@@ -36,7 +36,7 @@ import test_convert
 from marian_student import Student
 from test_convert import ROOT, TRANSLATE
 from test_marian import LINES, learn_pieces
-from convert import download, main as converter, published
+from convert import download, main as converter, published, releases
 from convert.untrusted import ConvertError, read_safetensors
 
 try:
@@ -349,14 +349,14 @@ class Get(DownloadTest):
     def test_other_servers(self):
         """The base address of the files is the server's; without it Mozilla's."""
         records = self.student()
-        base = published.Firefox().releases()[0].files[0].url
+        base = releases.Firefox().releases()[0].files[0].url
         self.assertEqual(base, self.server.url + self.path(records["model"]))
         for root in (None, b"<html>", b"[]", b'{"capabilities": {"attachments": {}}}', b'{"capabilities": 1}'):
             self.server.files["/v1/"] = root
-            self.assertTrue(published.Firefox().releases()[0].files[0].url.startswith(
+            self.assertTrue(releases.Firefox().releases()[0].files[0].url.startswith(
                 "https://firefox-settings-attachments.cdn.mozilla.net/main-workspace/"), root)
         self.server.files["/list"] = self.server.files[COLLECTION]
-        self.assertTrue(published.Firefox(self.server.url + "/list").releases())
+        self.assertTrue(releases.Firefox(self.server.url + "/list").releases())
         for url, reason in ((self.server.url + "/none", "404"), ("http://127.0.0.1:1/", "refused"), ("file:///etc/passwd",
                             "not an http"), ("http://no.such.host.invalid/", "--offline"), ("nonsense", "not an http")):
             self.assertIn(reason, self.refused("list", "--records-url", url))
@@ -678,12 +678,12 @@ class Manners(DownloadTest):
             Path("file").write_text("")
             self.assertIn("Not a directory", self.refused("get", "de-en"))
             with self.assertRaisesRegex(ConvertError, "Not a directory"):
-                published.fetch("firefox:de-en", None, None)
+                releases.fetch("firefox:de-en", None, None)
 
     def test_a_name_on_the_hub(self):
         self.student()
         self.run_command("get", "de-en")
-        folder = published.cached_releases("firefox")[0].folder
+        folder = releases.cached_releases("firefox")[0].folder
         with mock.patch.object(published.hub, "fetch", lambda name, revision: folder):
             self.assertEqual(self.run_command("get", "Some-body/opus-de-en"), "opus-de-en.safetensors\n")
         self.assertEqual(read_safetensors(Path("opus-de-en.safetensors"))[0].keys(), read_safetensors(Path("de-en.safetensors"))[0].keys())
@@ -915,7 +915,7 @@ class Mozilla(DownloadTest):
         self.assertEqual(discovery.catalog(body, "en"), {"bidirectional": ["en"], "sourceOnly": ["de"], "targetOnly": ["zh-Hans"]})
         self.run_command("get", "de-en")
         self.run_command("get", "en-zh-Hans")
-        for release in published.Firefox().releases():
+        for release in releases.Firefox().releases():
             for one in release.files:
                 with urllib.request.urlopen(one.url) as answer:
                     data = discovery.verify_and_decompress(answer.read(), one.unpacked_sha256)
@@ -925,7 +925,7 @@ class Mozilla(DownloadTest):
         """The engine, with the files of the cache, against the model file; test_marian.py has many students."""
         self.student()
         self.run_command("get", "de-en")
-        folder = published.cached_releases("firefox")[0].folder
+        folder = releases.cached_releases("firefox")[0].folder
         model, vocab = ((folder / name).read_bytes() for name in ("model.deen.bin", "vocab.deen.spm"))
         engine = fxtranslate.Translator(model, vocab, vocab)
         clear = 0
@@ -964,7 +964,7 @@ class Mozilla(DownloadTest):
             self.records.clear()
             self.publish(files)
             body = self.server.files[COLLECTION].decode()
-            pairs = {one.pair for one in published.Firefox().releases()}
+            pairs = {one.pair for one in releases.Firefox().releases()}
             self.assertEqual(sorted(pairs), [tuple(one) for one in fxtranslate.discovery.model_pairs(body)])
             for a in codes:
                 for b in codes:
@@ -977,7 +977,7 @@ class Mozilla(DownloadTest):
                     except ValueError:
                         expected = []
                         counts["none"] += 1
-                    self.assertEqual(published.route(pairs, a, b), expected)
+                    self.assertEqual(releases.route(pairs, a, b), expected)
         print(f"test_routes: {counts}")
         self.assertGreater(min(counts.values()), 40)
 
@@ -993,14 +993,14 @@ class Mozilla(DownloadTest):
         generator = random.Random(seeds.SEED)
         _, files = self.draw(generator, ties=False)
         self.publish(files)
-        releases = published.Firefox().releases()
-        pairs = sorted({one.pair for one in releases})[:8]
+        there = releases.Firefox().releases()
+        pairs = sorted({one.pair for one in there})[:8]
         program = "import sys, fxtranslate; fxtranslate.discovery.add_models(sys.argv[1], sys.argv[2], sys.argv[3])"
         runs = {pair: subprocess.Popen([sys.executable, "-c", program, *pair, str(self.folder / name)], text=True,
                                        stderr=subprocess.PIPE) for name, pair in enumerate(pairs) for name in [str(name)]}
         for pair, run in runs.items():
             asked = re.search(rf"GET https://{host}/(\S+\.zst)", run.communicate(timeout=60)[1])[1]
-            chosen = published.choose(releases, pair, None)
+            chosen = releases.choose(there, pair, None)
             self.assertTrue(chosen.files[0].url.endswith("/" + asked), f"{chosen.files[0].url}: fxtranslate takes {asked}")
         self.assertGreater(len(pairs), 3)
 

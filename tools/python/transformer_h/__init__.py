@@ -121,7 +121,10 @@ def export(module: torch.nn.Module, path: str | os.PathLike[str], example_src: t
     as module(example_src, example_tgt) takes them. Give several rows of several tokens, without pads
     if the module's masks are arguments. If the module is called in another way, pass a function
     call(module, example_src, example_tgt). start and end are the ids that targets begin and end with.
-    src_pad and tgt_pad are by default the padding_idx of the embeddings. A vocabulary is a list of
+    src_pad and tgt_pad are by default the padding_idx of the embeddings. Give sources as the module was
+    trained with them: if every example source ends with the id end (before pads), the file's src_end is end,
+    and if every one begins with start, its src_start is start. config={"src_end": ID} states another id, and
+    None states that there is none. A vocabulary is a list of
     tokens; NAME_sentencepiece is the path of a SentencePiece model. config has further keys of the
     model file's config (src_text ...). dtype is "f32", "f16" or "bf16".
 
