@@ -14,7 +14,11 @@
 static inline int output_decode(const char *text, unsigned long *c) {
     static const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *b = (const unsigned char *)text;
-    int n = b[0] < 0x80 ? 1 : b[0] < 0xC0 ? 0 : b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : 4, i;
+    int n = b[0] < 0x80                  ? 1
+            : b[0] < 0xC0 || b[0] > 0xF4 ? 0
+            : b[0] < 0xE0                ? 2
+                                         : 3 + (b[0] > 0xEF),
+        i;
     *c = n < 2 ? b[0] : b[0] & (0x7Fu >> n);
     for (i = 1; i < n; i++) {
         if ((b[i] & 0xC0) != 0x80) return 0; /* also stops at the terminator */
