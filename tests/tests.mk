@@ -94,8 +94,8 @@ $(FUZZ_SHARING): FUZZ_LESS = -DTFM__IMPLEMENTED build/fuzz_transformer.o
 $(FUZZ_SHARING): build/fuzz_transformer.o
 build/fuzz_transformer.o: tools/packaging/transformer.c transformer.h | build
 	$(FUZZ_CC) -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
-# Targets of speech compute too much for a library that counts its branches. Other targets are for the library.
-FUZZ_HEARING = $(patsubst %,build/fuzz_%,cues transcribe whisper)
+# Targets that are not for the library itself: speech would take too long in one that counts its branches.
+FUZZ_HEARING = $(patsubst %,build/fuzz_%,cues options terms transcribe whisper)
 $(FUZZ_HEARING): FUZZ_LESS = -DTFM__IMPLEMENTED build/fuzz_library.o
 $(FUZZ_HEARING): build/fuzz_library.o
 build/fuzz_library.o: tools/packaging/transformer.c transformer.h | build

@@ -368,7 +368,7 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     status = tfm_result_text(s, row, rank, opt.form, text, size + 1, &size, &me->err);
     if (status != TFM_OK) return status;
     if (opt.form == TFM_FORM_TEXT)
-        size = buffer_flatten(text, size, is_last ? fields : opt.column != 0);
+        size = buffer_flatten(text, size, FLATTEN_CONTROLS | (is_last ? fields : opt.column != 0));
     l->out.size += size;
     (void)terms_find(&t.list, l->text[SOURCE].data, l->text[SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");

@@ -50,10 +50,24 @@ CUES = {
     "stamps": b"\x011:2:3,4 5:6:7.8 9:10:11,12",
     "blank": b"\2 \t\n\0\3\0\1",
 }
+TERMS = {
+    "plain": b"\2\5dog\tHund\n!A\tB\n# x\n\0The dog saw A. Dr. Who! \"Yes?\" he said.",
+    "protected": b"\0\11a\tb\n\0See https://example.org/a?b=c or x@y.org, 12 kg `code` \xf0\x9f\x98\x80. NEXT ONE.",
+    "capitals": b"\1\2big dog\tgro\xc3\x9fer Hund\n\0THE BIG DOG AND A BIG DOG. \xc3\x84RGER!",
+    "unspaced": b"\3\7\xe5\xad\xa6\xe7\x94\x9f\tstudent\n\0\xe6\x88\x91\xe6\x98\xaf\xe5\xad\xa6\xe7\x94\x9f\xe3\x80\x82\xe5\xa5\xbd\xef\xbc\x81",
+    "faulty": b"\2\2a\tb\na\tc\n\0a",
+}
+OPTIONS = {
+    "plain": b"in\0-n5\0--share=0.5\0--flag=more\0a\0b\0--\0-x",
+    "help": b"-h",
+    "near": b"--cuont\x003\0",
+    "values": b"--seed\x0018446744073709551615\0-p\0x\0--count\x00101\0",
+    "control": b"--\x1b[31m\xc2\x9b=\0",
+}
 
 
 def main(folder):
-    for name, inputs in (("whisper", WHISPER), ("cues", CUES)):
+    for name, inputs in (("whisper", WHISPER), ("cues", CUES), ("terms", TERMS), ("options", OPTIONS)):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for title, data in inputs.items():
             (folder / name / title).write_bytes(data)

@@ -166,6 +166,7 @@ from .modelfile import (ACTIVATIONS, F32, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TY
                        check_config, check_values, describe, is_floating, is_position_table, measure, missing_tensors,
                        omit_tied, parse_settings, read_about, read_vocabulary, settle_bytes, shape_of,
                        to_type, write_model, write_safetensors)
+from .printing import Parser, finish
 from .tokenizer_files import FORM_ERRORS
 from .untrusted import MEGABYTE, brief, read_safetensors, visible
 from .writer import check_target, stoppable
@@ -595,7 +596,7 @@ def warn(model: Model, stated: Config, core: bool) -> None:
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     option = parser.add_argument
     option("input", metavar="IN", help="the checkpoint: a directory, a file, a name on the hub, or firefox:de-en")
@@ -636,7 +637,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("convert.py: interrupted", file=sys.stderr)
         return 130
-    return 0
+    return finish("convert.py", 0)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ from typing import Any, Iterable, Sequence, Tuple
 from . import hub
 from .download import (DownloadError, Progress, RemoteFile, cache_folder, disk_errors, get_bytes, get_file, locked,
                        megabytes, sha256, write_whole)
+from .printing import Parser, finish
 from .untrusted import ConvertError, brief, check_zip, parse_json, read_object, visible
 
 Pair = Tuple[str, str]  # two languages
@@ -547,8 +548,8 @@ def run_remove(options: argparse.Namespace) -> None:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="transformer-model", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="transformer-model", description=__doc__,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, run: Any, text: str, network: bool = True) -> argparse.ArgumentParser:
@@ -588,7 +589,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("transformer-model: interrupted; the next run continues the download", file=sys.stderr)
         return 130
-    return 0
+    return finish("transformer-model", 0)
 
 
 if __name__ == "__main__":
