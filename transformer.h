@@ -511,7 +511,8 @@
 
    Tested: each attack that a section of tests/library/test_hostile.c names, a failure of each
    allocation and of each read (tests/library/test_faults.c), and fuzzing of every parser and of the
-   programs (tests/fuzz), under the address, undefined-behaviour and memory sanitizers and valgrind.
+   programs (tests/fuzz/parsers.tsv lists them), under the address and undefined-behaviour
+   sanitizers. Tests and kept inputs also run under the memory sanitizer and valgrind.
 
    If an input makes the library crash, hang, leak or read past an end, that is a bug. Please report
    it as .github/SECURITY.md says.

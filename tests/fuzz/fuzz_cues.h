@@ -26,8 +26,9 @@ static const char *fuzz_json(const char *p) {
     if (*p == '"') {
         for (p++; *p != '"'; p++) {
             if ((unsigned char)*p < 32) return NULL;
-            if (*p == '\\' && !strchr("\"\\u", *++p)) return NULL;
-            if (p[-1] == '\\' && *p == 'u' && strspn(p + 1, "0123456789abcdef") < 4) return NULL;
+            if (*p != '\\') continue;
+            if (!strchr("\"\\u", *++p)) return NULL;
+            if (*p == 'u' && strspn(p + 1, "0123456789abcdef") < 4) return NULL;
         }
         return p + 1;
     }

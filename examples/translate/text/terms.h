@@ -394,6 +394,10 @@ static void terms_place_found(terms_found *f, terms_match *m, const char *text, 
             own += (size_t)terms_is_own(&f->words[k], m, begins, source_ends);
         }
         if (k < f->n_words && f->words[k].begin < at + n) continue; /* it is taken */
+        for (k = 0; k < f->n; k++) /* a target without letters takes no words */
+            if (f->matches[k].is_placed && f->matches[k].from < at + n && f->matches[k].to > at)
+                break;
+        if (k < f->n) continue;
         off = (double)at / (double)size - share;
         if (off < 0) off = -off;
         if (best_n && (own < most || (own == most && off >= nearest))) continue;
@@ -444,10 +448,10 @@ static void terms_place_gap(terms_found *f, terms_match *m, const char *text, si
     size_t i, to = protect_place(f->size, m->begin, text, size, n, ends, begins);
     if (to == size) /* before the stop at the end */
         while (to && protect_in(".!?", (unsigned char)text[to - 1])) to--;
-    for (i = 0; i < f->n; i++)
+    if (to && to < size && text[to - 1] == ' ') to--;
+    for (i = 0; i < f->n; i++) /* last, because a match may end with a space */
         if (f->matches[i].is_placed && f->matches[i].from < to && to < f->matches[i].to)
             to = f->matches[i].to;
-    if (to && to < size && text[to - 1] == ' ') to--;
     m->from = m->to = to, m->is_placed = 1;
 }
 
