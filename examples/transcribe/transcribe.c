@@ -107,6 +107,9 @@ typedef struct job {
 
 static job jobs[CUE_LANES];
 static int n_jobs = 1;
+static tfm_model *model;
+static tfm_safetensors *file;
+static track_source source;
 
 static void check(job *j, tfm_status status) {
     if (status != TFM_OK) fail("%s", j->err.text[0] ? j->err.text : tfm_status_text(status));
@@ -257,10 +260,7 @@ int main(int argc, char **argv) {
     static const char *const forms[] = {"text", "srt", "vtt", "json", NULL};
     static const char *const types[] = {"stored", "f32", "f16", "bf16", "int8", NULL};
     tfm_model_options how;
-    track_source source = {NULL, NULL, NULL, 0};
     tfm_error err;
-    tfm_model *model = NULL;
-    tfm_safetensors *file = NULL;
     hearing *all[CUE_LANES];
     const char *why;
     int k;
@@ -299,7 +299,7 @@ int main(int argc, char **argv) {
         j->h.s.parallel = &helpers, j->h.s.threads = threads;
         check(j, hearing_begin(&j->h, &asked, &source, &j->err));
     }
-    tfm_safetensors_free(file);
+    tfm_safetensors_free(file), file = NULL;
     loaded = seconds();
     hold_interrupts(1);
     if (cue_output.form == CUE_VTT) fputs("WEBVTT\n\n", stdout);
@@ -314,8 +314,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "\nloaded in %.3f s; first text %.3f s later; all in %.3f s\n",
                 loaded - began, first_text > 0 ? first_text - loaded : 0, seconds() - loaded);
     for (k = 0; k < n_jobs; k++) hearing_free(&jobs[k].h);
-    tfm_model_free(model);
-    free((void *)(uintptr_t)source.data);
+    tfm_model_free(model), model = NULL;
+    free((void *)(uintptr_t)source.data), source.data = NULL;
     hold_interrupts(0);
     if (stopped()) end_by_signal();
     return 0;
