@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static uint64_t seed;
     static const char *path, *file;
     static option_rest rest;
-    static option table[] = {{"a text\n", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
+    static option_entry table[] = {{"a text\n", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
                              {"file", NULL, OPTION_OPERAND, &file, 0, 0, 0, NULL},
                              {"files", NULL, OPTION_REST, &rest, 0, 0, 0, NULL},
                              {"--flag", "more", OPTION_FLAG, &flag, 0, 0, 0, "a\nb"},

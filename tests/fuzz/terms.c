@@ -9,10 +9,10 @@
 enum { TOKENS = 40 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static terms list;
+    static terms_list list;
     static terms_found found;
     static protect_text safe;
-    static buffer out, text;
+    static text_buffer out, text;
     char message[160] = "";
     const uint8_t *end;
     const char *sentence, *whole;
@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         (void)terms_find(&list, sentence, n, &found);
         text.size = 0;
         for (i = 0; i < step; i++) /* words in another order */
-            buffer_append(&text, sentence + n * i / step, n * (i + 1) / step - n * i / step);
+            text_buffer_append(&text, sentence + n * i / step, n * (i + 1) / step - n * i / step);
         for (i = 0; i < tokens; i++) {
             ends[i] = text.size * (i + 1) / tokens;
             ends[tokens + i] = n * ((i * step) % tokens) / tokens;
@@ -47,6 +47,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         protect_put(&safe, out.data, out.size, tokens, ends, ends + tokens, &text);
         need(!text.broken);
     }
-    (void)buffer_flatten, (void)buffer_format;
+    (void)text_buffer_flatten, (void)text_buffer_format;
     return 0;
 }

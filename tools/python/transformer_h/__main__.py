@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from . import Error, Model, translate_file
-from .convert.printing import Parser
+from .commands import Parser, run
 from .documents import SUFFIXES
 
 
@@ -38,4 +38,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("transformer_h", main))
