@@ -511,7 +511,8 @@
 
    Tested: each attack that a section of tests/library/test_hostile.c names, a failure of each
    allocation and of each read (tests/library/test_faults.c), and fuzzing of every parser and of the
-   programs (tests/fuzz), under the address, undefined-behaviour and memory sanitizers and valgrind.
+   programs (tests/fuzz/parsers.tsv lists them), under the address and undefined-behaviour
+   sanitizers. Tests and kept inputs also run under the memory sanitizer and valgrind.
 
    If an input makes the library crash, hang, leak or read past an end, that is a bug. Please report
    it as .github/SECURITY.md says.
@@ -10287,7 +10288,7 @@ static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
         const char *plain;
         n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
         plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
-        if (!c || (!plain && tfm__is_space(c))) {
+        if (!c || (!plain && (c < 0x20 || (c - 0x7F) < 0x21 || tfm__is_space(c)))) {
             escape[1] = 'u';
             for (i = 0; i < 4; i++) escape[2 + i] = "0123456789ABCDEF"[c >> (12 - 4 * i) & 15];
             tfm__join_bytes(j, escape, 6);

@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -35,6 +36,20 @@ from test_convert import MarianCase, ct2_bytes, ct2_random, hf_write, stacks  # 
 LISTING = "tensors that "  # the begin of the lists of names that --map and --drop take
 MEMORY = 200 << 20  # memory in addition to what the process has when it begins
 SECONDS = 20
+
+
+class FullDisk(unittest.TestCase):
+    @unittest.skipUnless(Path("/dev/full").exists(), "no /dev/full")
+    def test_help(self):
+        """Tests that --help ends with status 1 and a message where standard output takes nothing."""
+        tools = Path(__file__).resolve().parents[2] / "tools"
+        for command, name in (([tools / "convert.py"], "convert.py"),
+                              (["-m", "convert.published"], "transformer-model"),
+                              (["-m", "convert.published", "get"], "transformer-model")):
+            with self.subTest(name), open("/dev/full", "w", encoding="utf-8") as full:
+                run = subprocess.run([sys.executable, *map(str, command), "--help"], stdout=full, stderr=subprocess.PIPE,
+                                     text=True, cwd=tools)
+                self.assertEqual((run.returncode, run.stderr), (1, f"{name}: standard output: No space left on device\n"))
 
 
 class HostileCase(unittest.TestCase):

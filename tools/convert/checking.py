@@ -19,7 +19,7 @@ from typing import Callable
 
 import numpy as np
 
-from .modelfile import (F32, F64, Comparison, Config, ConvertError, Forward, NoComparison, Part, Tensors, describe, nearest,
+from .modelfile import (F32, F64, Comparison, Config, ConvertError, Forward, NoComparison, Part, Tensors, describe,
                         write_safetensors)
 from .untrusted import brief, read_npz, read_safetensors, visible
 

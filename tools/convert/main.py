@@ -156,7 +156,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable
 
 import numpy as np
 
@@ -174,8 +174,9 @@ from . import refusals
 from . import releases
 from .modelfile import (F32, I8, NO_TOKEN, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config, ConvertError,
                         Model, Tensors, U8, U32, build_config, check_config, check_dropped, check_values, describe,
-                        is_floating, measure, missing_tensors, nearest, omit_tied, parse_settings, read_about, read_vocabulary,
+                        is_floating, measure, missing_tensors, omit_tied, parse_settings, read_about, read_vocabulary,
                         settle_bytes, shape_of, to_type, write_model)
+from .printing import Parser, run
 from .tokenizer_files import FORM_ERRORS
 from .untrusted import MEGABYTE, brief, visible
 from .writer import check_target, stoppable
@@ -518,15 +519,6 @@ def warn(model: Model, stated: Config, core: bool) -> None:
         print(f"convert.py: warning: {visible(line)}", file=sys.stderr)
 
 
-class Parser(argparse.ArgumentParser):
-    """Says which option a mistyped one resembles."""
-
-    def error(self, message: str) -> NoReturn:
-        options = [one for action in self._actions for one in action.option_strings]
-        found = re.search(r"unrecognized arguments: .*?(--?[\w-]+)", message)
-        super().error(message + (nearest(found[1], options) if found else ""))
-
-
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser = Parser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -576,4 +568,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("convert.py", main))

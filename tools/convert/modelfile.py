@@ -8,7 +8,6 @@ structured type BF16.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import mmap
@@ -21,6 +20,7 @@ from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
+from .printing import nearest
 from .untrusted import BF16, TYPES, ConvertError, brief, check_utf8, read_bytes, read_json
 from .writer import write_file
 
@@ -205,12 +205,6 @@ ABOUT_KEYS = ("license", "source", "revision")
 # What no weight shows. The file always says these, so that it can be read without the spec.
 ASSUMED_IN_STACK: Config = {"norm": "post", "layer_norm": "variance", "activation": "relu"}
 ASSUMED_AROUND_STACK: Config = {"positions": "sinusoidal", "embedding_scale": 1}
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """Returns what a message adds if a word was mistyped: the word that it resembles."""
-    found = difflib.get_close_matches(word, list(words), 1, 0.6)
-    return f"; did you mean {found[0]}?" if found else ""
 
 
 def parse_settings(settings: list[str]) -> tuple[Config, dict[str, str]]:

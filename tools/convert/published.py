@@ -41,6 +41,7 @@ from . import main as converter
 from .download import DownloadError, Progress, cache_folder, disk_errors, locked, megabytes
 from .releases import (SOURCES, Release, cached_releases, choose, find, get_release, is_cached, is_offline,
                        name_of, pair_folder, read_note)
+from .printing import Parser, run
 from .untrusted import ConvertError, visible
 
 
@@ -186,8 +187,8 @@ def run_remove(options: argparse.Namespace) -> None:
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="transformer-model", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog="transformer-model", description=__doc__,
+                    formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name: str, run: Any, text: str, network: bool = True) -> argparse.ArgumentParser:
@@ -231,4 +232,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("transformer-model", main))
