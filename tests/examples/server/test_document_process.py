@@ -88,9 +88,11 @@ def in_time(port, seconds=2):
         assert time.monotonic() - began < seconds
 
 
-def test_documents_that_take_all_time_or_memory(tmp_path):
+def test_documents_that_take_all_time_or_memory(tmp_path, monkeypatch):
     """Each gets a message that names the limit. Others are answered meanwhile, and the places for documents are free again."""
-    temporary = set(Path("/tmp").iterdir())
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     with open(tmp_path / "log", "wb") as log, planted(tmp_path, "--file-seconds", 6, "--file-memory", 400000000, log=log) as (run, port):
         in_time(port, 10)  # the first document reads the files of Python's modules
         for kinds, status, message in (
@@ -117,7 +119,7 @@ def test_documents_that_take_all_time_or_memory(tmp_path):
         assert 'transformer_documents_stopped_total{limit="seconds"} 4.0' in counts
         assert 'transformer_documents_stopped_total{limit="memory"} 2.0' in counts
     assert "planted" in (tmp_path / "log").read_text()
-    assert {one.name for one in set(Path("/tmp").iterdir()) - temporary if one.name.startswith("tmp")} == set()
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_client_that_leaves_ends_the_process(tmp_path):
