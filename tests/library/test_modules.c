@@ -9,7 +9,7 @@ static tfm_arena scratch;
 static tfm_error err;
 
 static void must(tfm_status status) {
-    if (status != TFM_OK) CHECK(0, "%s", err.text);
+    CHECK_OK(status, &err);
 }
 
 #define MODULE_LIMIT 1e-5
@@ -792,13 +792,16 @@ static tfm_status call_decoder_layer(void) {
 static void refused(function call, tfm_status expected, const char *says) {
     tfm_status status;
     size_t used = given.scratch ? given.scratch->used : 0;
+    int as_wanted;
     err.text[0] = 0, err.status = TFM_OK;
     status = call();
-    if (status == expected && err.status == expected && strstr(err.text, says) && is_untouched() &&
-        (!given.scratch || given.scratch->used == used))
+    as_wanted = status == expected && err.status == expected && strstr(err.text, says) &&
+                is_untouched() && (!given.scratch || given.scratch->used == used);
+    if (as_wanted)
         test_passed++, n_refused++;
     else
-        CHECK(0, "'%s' expected, got %s: %s%s", says, tfm_status_text(status), err.text,
+        CHECK(as_wanted, "wanted status \"%s\" and a message with '%s', got \"%s\": %s%s",
+              tfm_status_text(expected), says, tfm_status_text(status), err.text,
               is_untouched() ? "" : "; an output was written");
 }
 static void accepted(function call) {

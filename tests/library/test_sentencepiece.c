@@ -75,7 +75,7 @@ static tfm_status tokenize(const tfm_model *m, const char *text, size_t size, in
     return status;
 }
 
-/* Returns whether the ids decode to that text, in a buffer of exactly its size. */
+/* Returns whether the ids decode to that text, in a buffer of exactly its size, and fails a check if not. */
 static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const char *text,
                    size_t size) {
     char *out = (char *)malloc(size + 1);
@@ -85,7 +85,13 @@ static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const char
     if (!out) exit(2);
     status = tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, size + 1, &got, &err);
     same = status == TFM_OK && got == size && memcmp(out, text, size) == 0 && out[size] == 0;
-    if (status != TFM_OK) printf("    %s\n", err.text);
+    if (!same) {
+        char some[600];
+        CHECK(same, "ids %s: wanted text '%.*s', got status \"%s\"%s%s, text '%.*s' of %d bytes",
+              test_ids(some, sizeof some, ids, n), (int)size, text, tfm_status_text(status),
+              status == TFM_OK ? "" : ": ", status == TFM_OK ? "" : err.text,
+              status == TFM_OK ? (int)(got < size ? got : size) : 0, out, status == TFM_OK ? (int)got : 0);
+    }
     free(out);
     return same;
 }
@@ -114,27 +120,35 @@ static void golden(void) {
         m = load(
             plain_file(t[0].data, (size_t)t[0].dims[0], strstr(cases[i], "bytes") ? 420 : 260));
         if (!m) {
-            CHECK(0, "%s: %s", cases[i], err.text);
+            CHECK(m != NULL, "%s: wanted a model, got \"%s\"", cases[i], err.text);
             continue;
         }
         for (line = 0; line < n_lines; line++) {
             const char *text = (const char *)lines.data + end_of(&line_ends, line - 1);
             int32_t begin = end_of(&t[2], line - 1), n = end_of(&t[2], line) - begin;
             int32_t *ids = (int32_t *)t[1].data + begin, at = end_of(&t[7], line - 1);
-            int ok = tokenize(m, text,
-                              (size_t)(end_of(&line_ends, line) - end_of(&line_ends, line - 1)),
-                              got, 512, &count) == TFM_OK &&
-                     count == n && memcmp(got, ids, (size_t)n * 4) == 0;
+            tfm_status status =
+                tokenize(m, text, (size_t)(end_of(&line_ends, line) - end_of(&line_ends, line - 1)),
+                         got, 512, &count);
+            int ok = status == TFM_OK && count == n && memcmp(got, ids, (size_t)n * 4) == 0;
             all += n;
+            if (!ok) {
+                char wanted_ids[600], got_ids[600];
+                CHECK(ok, "%s, line %d: wanted ids %s; got status \"%s\", ids %s", cases[i],
+                      (int)line, test_ids(wanted_ids, sizeof wanted_ids, ids, n),
+                      tfm_status_text(status),
+                      test_ids(got_ids, sizeof got_ids, got, status == TFM_OK ? count : 0));
+            }
             ok &= decodes(m, ids, n, (char *)t[3].data + at, (size_t)(end_of(&t[7], line) - at));
-            if (!ok) printf("    line %d of %s\n", (int)line, cases[i]);
             wrong += !ok;
+            if (!ok && test_enough()) break;
         }
         CHECK(wrong == 0, "%s: %d lines, %d ids", cases[i], (int)n_lines, (int)all);
         for (wrong = 0, line = 0; line < t[4].dims[0]; line++) {
             int32_t at = end_of(&t[6], line - 1), n = (int32_t)t[4].dims[1];
             wrong += !decodes(m, (int32_t *)t[4].data + line * n, n, (char *)t[5].data + at,
                               (size_t)(end_of(&t[6], line) - at));
+            if (wrong && test_enough()) break;
         }
         CHECK(wrong == 0, "  %d rows of ids that no text gives", (int)line);
         tfm_model_free(m);

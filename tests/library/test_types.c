@@ -14,9 +14,8 @@ static float read_16(uint16_t bits, tfm_dtype type) {
     st_init(&w);
     st_add(&w, "x", tfm_tensor_1d(&bits, type, 1));
     data = tiny_bytes(&w, &size);
-    if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK ||
-        tfm_safetensors_read(file, 0, TFM_F32, &x, &err) != TFM_OK)
-        CHECK(0, "%s", err.text);
+    if (CHECK_OK(tfm_safetensors_open(&file, data, size, NULL, &err), &err))
+        CHECK_OK(tfm_safetensors_read(file, 0, TFM_F32, &x, &err), &err);
     tfm_safetensors_free(file);
     return x;
 }
@@ -241,10 +240,7 @@ static void order(void) {
     for (i = 0; i < 7; i++)
         st_add(&w, tensors[i].name, tfm_tensor_1d(zeros, tensors[i].dtype, tensors[i].n));
     data = (const char *)tiny_bytes(&w, &size);
-    if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK) {
-        CHECK(0, "%s", err.text);
-        return;
-    }
+    if (!CHECK_OK(tfm_safetensors_open(&file, data, size, NULL, &err), &err)) return;
     for (i = 0; i < 7; i++) {
         tfm_tensor t = tfm_safetensors_tensor(file, (int64_t)i);
         int64_t at = (const char *)t.data - data;
