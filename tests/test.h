@@ -28,7 +28,7 @@
 #endif
 
 static int test_passed, test_failed, test_skipped;
-enum { TEST_PRINTED = 10 };                    /* failures that one line of a test prints in a row */
+enum { TEST_PRINTED = 10 }; /* failures that one line of a test prints in a row */
 static int test_line_failures, test_last_line; /* failures of that line since another one failed */
 
 #define SECTION(name) test_begin(name)
@@ -60,8 +60,8 @@ static void TEST_UNUSED test_check(int ok, const char *condition, const char *fi
         if (line != test_last_line) test_last_line = line, test_line_failures = 0;
         if (++test_line_failures > TEST_PRINTED) {
             if (test_line_failures == TEST_PRINTED + 1)
-                printf("    FAIL [%s:%d] failed again: only its first %d failures are printed\n", file, line,
-                       (int)TEST_PRINTED);
+                printf("    FAIL [%s:%d] failed again: only its first %d failures are printed\n",
+                       file, line, (int)TEST_PRINTED);
             return;
         }
     }
@@ -76,9 +76,7 @@ static void TEST_UNUSED test_check(int ok, const char *condition, const char *fi
 
 /* Returns whether the check that failed last has printed all failures that it prints, so that its loop can
    end. */
-static int TEST_UNUSED test_enough(void) {
-    return test_line_failures >= TEST_PRINTED;
-}
+static int TEST_UNUSED test_enough(void) { return test_line_failures >= TEST_PRINTED; }
 
 /* Checks that a count is the wanted one. */
 #define CHECK_COUNT(got, wanted, what)                                                             \

@@ -151,7 +151,11 @@ static tfm_status speech_linear(speech *s, float *out, int64_t rows, float *x, i
                                 const tfm_linear_weights *w, tfm_error *err) {
     const int64_t *sizes = w->weight.dims;
     speech_task t = {tfm_tensor_2d(out, TFM_F32, rows, sizes[0]),
-                     tfm_tensor_2d(x, TFM_F32, rows, sizes[1]), w, 1, TFM_OK, {TFM_OK, ""}};
+                     tfm_tensor_2d(x, TFM_F32, rows, sizes[1]),
+                     w,
+                     1,
+                     TFM_OK,
+                     {TFM_OK, ""}};
     t.x.strides[0] = stride;
     if (s->parallel && s->threads > 1 && rows >= s->threads) t.parts = s->threads;
     if (t.parts > 1) s->parallel->run(s->parallel->user, speech_part, &t, t.parts);

@@ -98,7 +98,8 @@ static option table[] = {
      "A line break inside a translation is written as a space, and so is a tab if tabs separate\n"
      "fields of the output.\n\n"
      "If the FILE right after MODEL ends in .safetensors, it is a second model, and it translates\n"
-     "the output of the first. Search and sampling options apply to both models. --prefix, --drafts,\n"
+     "the output of the first. Search and sampling options apply to both models. --prefix, "
+     "--drafts,\n"
      "--alternatives, --n-best, --scores and --to apply to the second only, --from to the first.\n"
      "Tags and copied text are placed by the alignment: for each word of the translation, the\n"
      "source word to which the model attended most.",

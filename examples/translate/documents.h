@@ -45,7 +45,8 @@ static void document_open(input *in) {
     in->fault = r->fault, in->next = document_next;
     page.m.protects = opt.protect, page.m.wrap = (size_t)opt.width;
     page.m.lang = opt.lang ? opt.lang : opt.to;
-    if (opt.lang && !markup_is_language(opt.lang)) fail("--lang %s: no code, such as en or zh-Hans", opt.lang);
+    if (opt.lang && !markup_is_language(opt.lang))
+        fail("--lang %s: no code, such as en or zh-Hans", opt.lang);
     if (page.text.broken || !markup_read(&page.m,
                                          opt.srt        ? MARKUP_SRT
                                          : opt.markdown ? MARKUP_MARKDOWN

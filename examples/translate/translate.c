@@ -271,7 +271,8 @@ static void tokenize(worker *me, line *l) {
                me->of->most_source < opt.max_source ? "the model's positions" : "--max-source",
                length_advice(l));
     else if (status == TFM_E_TOKEN && me->of->config->src_text == TFM_TEXT_WORDS && !opt.tokens)
-        report(me, l, 1, "%s. If the vocabulary has characters, convert with --set src_text=characters",
+        report(me, l, 1,
+               "%s. If the vocabulary has characters, convert with --set src_text=characters",
                me->err.text);
     else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
     else if (opt.beside && me->of->is_last) check_target(me, l);

@@ -306,7 +306,8 @@ static void shapes(void) {
             if (status == TFM_OK) good++;
             else named &= status == TFM_E_TENSOR && strstr(err.text, names[i]) != NULL;
         }
-    CHECK(good == 9 && named, "weights may be F32, F16 and BF16; the message names every other type");
+    CHECK(good == 9 && named,
+          "weights may be F32, F16 and BF16; the message names every other type");
     tiny_write(&w, t);
     st_add(&w, "encoder.layers.0.linear1.weight_scale", tfm_tensor_1d(zeros, TFM_F32, 24));
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "linear1.weight_scale' is not part of a model");
@@ -456,7 +457,8 @@ static void deep(void) {
             CHECK(open_header(big, n_big, 0) == TFM_E_FORMAT, "a million '%s' behind '%s': %.60s",
                   brackets[k], begins[i], err.text);
         }
-    for (i = 0; i < 2; i++) { /* brackets that are closed again, at the limit of 64 and just beyond it */
+    for (i = 0; i < 2;
+         i++) { /* brackets that are closed again, at the limit of 64 and just beyond it */
         n_big = 0;
         put("{\"a\":{\"x\":"), put_many("[", i ? 64 : 62), put_many("]", i ? 64 : 62);
         put(",\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}");
@@ -593,7 +595,8 @@ static int numbers(void) {
     {
         tfm__json j;
         j.begin = j.at = j.end = "";
-        CHECK(!tfm__json_int64(&j, &whole) && tfm__json_value(&j, 0) < 0, "an empty text is not a number");
+        CHECK(!tfm__json_int64(&j, &whole) && tfm__json_value(&j, 0) < 0,
+              "an empty text is not a number");
     }
     CHECK(number_of("-0.0", &value) && value == 0 && 1 / value < 0, "-0.0");
     for (i = 0; i < (int)(sizeof none / sizeof *none); i++)
@@ -1121,7 +1124,9 @@ static void scales_of_bytes(void) {
             o.weights = as[i];
             good &= searches_end(tiny_load(&w, &o), &runs);
         }
-    CHECK(good, "scales of 0, infinity, negative numbers or NaN: %d searches end, with ids in range", runs);
+    CHECK(good,
+          "scales of 0, infinity, negative numbers or NaN: %d searches end, with ids in range",
+          runs);
     for (i = 0; i < 2; i++) {
         tfm_model_options o = tiny_options();
         tfm_model *model;
@@ -1303,7 +1308,12 @@ static void packed_files(void) {
          2,
          {1, 95},
          "is [1, 95], expected [1, 96]"},
-        {1, "encoder.layers.0.linear1.weight_sums", TFM_I32, 2, {2, 96}, "is [2, 96], expected [1, 96]"},
+        {1,
+         "encoder.layers.0.linear1.weight_sums",
+         TFM_I32,
+         2,
+         {2, 96},
+         "is [2, 96], expected [1, 96]"},
         {1, "encoder.layers.0.linear1.weight_sums", TFM_I32, 1, {96}, "is [96], expected rank 2"},
         {1, "encoder.layers.0.linear1.weight_sums", TFM_F32, 2, {1, 96}, "is F32 [1, 96]"},
         {1, "encoder.layers.0.linear1.weight_sums", TFM_I64, 2, {1, 96}, "is I64 [1, 96]"},

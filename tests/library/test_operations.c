@@ -202,8 +202,9 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
             if (!c->t.vs) expected -= ops_linear(longest - l, m->D_input, m->D);
             here--;
         }
-    CHECK(counted == expected, "encode %lld tokens of %d sentences: %lld operations, by formula %lld",
-          (long long)tokens, (int)c->B, (long long)counted, (long long)expected);
+    CHECK(counted == expected,
+          "encode %lld tokens of %d sentences: %lld operations, by formula %lld", (long long)tokens,
+          (int)c->B, (long long)counted, (long long)expected);
 }
 
 static void check_steps(const model_case *c, const model_shape *m, tfm_session *session) {
@@ -255,7 +256,8 @@ static void models(void) {
     model_case c;
     tiny *t = &c.t;
 
-    c = make_case("the Transformer paper's: post-norm, all biases, packed, one embedding for all", 2, 7, 5);
+    c = make_case("the Transformer paper's: post-norm, all biases, packed, one embedding for all",
+                  2, 7, 5);
     t->d = 32, t->heads = 4, t->key = t->value = 8, t->ff = 64, t->vs = t->vt = 23;
     t->encoder = t->decoder = 1;
     t->packed = 1;
@@ -303,7 +305,8 @@ static void models(void) {
     t->config = ", \"start_embedding\": \"zero\"";
     check_model(&c);
 
-    c = make_case("T5: relative positions, gates, heads with widths of their own, no biases", 2, 7, 5);
+    c = make_case("T5: relative positions, gates, heads with widths of their own, no biases", 2, 7,
+                  5);
     t->t5 = 1, t->without = "bias", t->ff_decoder = 17;
     t->config = ", \"start\": 1, \"layer_norm\": \"rms\", \"positions\": \"none\"";
     check_model(&c);
@@ -329,7 +332,8 @@ int main(void) {
     unsigned seed = 1;
     size_t i;
     for (i = 0; i < POOL; i++) pool[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
-    for (i = 0; i < IDS; i++) ids[i] = (int32_t)(tiny_random(&seed) % 9); /* a token in every vocabulary */
+    for (i = 0; i < IDS; i++)
+        ids[i] = (int32_t)(tiny_random(&seed) % 9); /* a token in every vocabulary */
     self_attention();
     models();
     return test_done("test_operations");

@@ -148,7 +148,8 @@ static void plain_next(plain *p, const int32_t *ids, int32_t n, double *log_p) {
     int32_t at = n - (first >= 0), v, longer[MOST + 1], seen = 0;
     float logits[V];
     double sum = 0, scaled[V], factors[V];
-    int late = o->repetition && o->beam > 1; /* In this case Hugging Face penalizes log-probabilities. */
+    int late = o->repetition &&
+               o->beam > 1; /* In this case Hugging Face penalizes log-probabilities. */
     plain_pass(p, ids, n, logits, NULL);
     for (v = 0; v < V; v++) {
         int penalized = o->repetition_penalty > 0 &&
@@ -293,7 +294,9 @@ static int agree(tfm_session *s, int32_t row, const hypotheses *expected, int32_
             r.finish == (e->ended ? TFM_ENDED : TFM_HIT_LENGTH);
         if (!i) {
             char wanted[200], got[200];
-            CHECK(i, "%s, hypothesis %d: wanted ids %s, %s, score %.9g; got ids %s, finish %d, score %.9g",
+            CHECK(i,
+                  "%s, hypothesis %d: wanted ids %s, %s, score %.9g; got ids %s, finish %d, score "
+                  "%.9g",
                   what, (int)k, test_ids(wanted, sizeof wanted, e->ids, e->length),
                   e->ended ? "ended" : "cut", e->score, test_ids(got, sizeof got, r.ids, r.length),
                   (int)r.finish, r.score);
@@ -782,7 +785,8 @@ static void alternatives(void) {
                 fabs(a.score - (b.score + first)) < 1e-5 && a.finish == b.finish;
     }
     CHECK(same, "each begins with the prefix and continues greedily, best first");
-    CHECK(used == ((1 << V) - 1 - (1 << END)), "each token of the vocabulary once, without the end token");
+    CHECK(used == ((1 << V) - 1 - (1 << END)),
+          "each token of the vocabulary once, without the end token");
     o.alternatives = 8;
     must(tfm_decode(s, &src, &o, &err));
     CHECK(tfm_result_count(s, 0) == 5, "8 of a vocabulary of 6 are 5");
@@ -1006,7 +1010,8 @@ static void attention(void) {
             must(tfm_result_alignment(s, 0, k, pairs, &err));
             plain_pass(&p, r.ids, r.length, logits, expected);
             for (i = 0; i < r.length; i++) {
-                int32_t best = 1; /* The first and the last source tokens are the start and the end token. */
+                int32_t best =
+                    1; /* The first and the last source tokens are the start and the end token. */
                 for (x = 0; x < 6; x++) {
                     double d = fabs((double)weights[i * 6 + x] - expected[i * 6 + x]);
                     if (!(d <= most)) most = d;
@@ -1081,7 +1086,8 @@ static void ends_and_cuts(void) {
     o.min_length = o.max_length = 4;
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &a, &err));
-    CHECK(a.length == 4 && a.finish == TFM_HIT_LENGTH, "min_length = max_length: exactly that length");
+    CHECK(a.length == 4 && a.finish == TFM_HIT_LENGTH,
+          "min_length = max_length: exactly that length");
     /* sources that are too long */
     tfm_session_free(s);
     s = wide_session(model, 2, 1, 40);
@@ -1229,7 +1235,8 @@ static void stuck(void) {
     o.forbidden = everything, o.n_forbidden = 6;
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(r.finish == TFM_STUCK && r.length == 0, "everything forbidden: the decode is stuck at once");
+    CHECK(r.finish == TFM_STUCK && r.length == 0,
+          "everything forbidden: the decode is stuck at once");
     o.samples = 3;
     must(tfm_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 2, &r, &err));
@@ -1341,7 +1348,8 @@ static void arguments(void) {
     prefix = tiny_batch(beyond, NULL, 2, 1);
     REFUSED(prefix = &prefix, TFM_E_TOKEN, "prefix: row 1, position 0: id 6");
     prefix = tiny_batch(&ends_too_long[0][0], NULL, 2, 8);
-    REFUSED(prefix = &prefix, TFM_E_TOO_LONG, "row 0: 8 tokens are forced, but max_target leaves room for 8");
+    REFUSED(prefix = &prefix, TFM_E_TOO_LONG,
+            "row 0: 8 tokens are forced, but max_target leaves room for 8");
     REFUSED(beam = 2; o.n_best = 4;
             o.patience = 2, TFM_E_TOO_LONG, "n_best is 4, the session's max_beam 3");
     REFUSED(beam = 2; o.alternatives = 2, TFM_E_TOO_LONG, "alternatives * beam is 4");

@@ -90,7 +90,8 @@ static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const char
         CHECK(same, "ids %s: wanted text '%.*s', got status \"%s\"%s%s, text '%.*s' of %d bytes",
               test_ids(some, sizeof some, ids, n), (int)size, text, tfm_status_text(status),
               status == TFM_OK ? "" : ": ", status == TFM_OK ? "" : err.text,
-              status == TFM_OK ? (int)(got < size ? got : size) : 0, out, status == TFM_OK ? (int)got : 0);
+              status == TFM_OK ? (int)(got < size ? got : size) : 0, out,
+              status == TFM_OK ? (int)got : 0);
     }
     free(out);
     return same;
@@ -377,8 +378,8 @@ static void added_tokens(void) {
     static const struct {
         uint32_t flags;
         const char *text, *ids;
-    } rows[] = {{0, "bb", "8"},          {0, "aa", "6 4 4"},    {16, "aa", "8"},
-                {16, "ab", "8"},         {24, "aa", "8"},       {24, "aab", "6 4 4 4"},
+    } rows[] = {{0, "bb", "8"},        {0, "aa", "6 4 4"},    {16, "aa", "8"},
+                {16, "ab", "8"},       {24, "aa", "8"},       {24, "aab", "6 4 4 4"},
                 {24, "b aa", "6 4 8"}, {24, "baa", "6 4 4 4"}};
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -410,8 +411,7 @@ static void charsmaps(void) {
     for (i = 0; i < 3; i++) {
         static const char *const texts[] = {"abb", "bba", "aabbaa"};
         CHECK(strcmp(added_ids(24, texts[i]), "8") == 0,
-              "the rules drop a, so '%s' is an added token: %s", texts[i],
-              added_ids(24, texts[i]));
+              "the rules drop a, so '%s' is an added token: %s", texts[i], added_ids(24, texts[i]));
     }
     begin_file(), put_charsmap(ring, 2, "", 1);
     ACCEPTED("a trie with a cycle");
@@ -741,8 +741,8 @@ static void files(void) {
     tfm_model_free(m);
     f.tgt = bpe, f.tgt_size = n_bpe, f.tgt_words = words;
     f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"words\"";
-    CHECK(!load(f) && strstr(err.text, "'tgt_text' is words, but tensor 'tgt_sentencepiece'"),
-          "%s", err.text);
+    CHECK(!load(f) && strstr(err.text, "'tgt_text' is words, but tensor 'tgt_sentencepiece'"), "%s",
+          err.text);
     f.tgt = NULL;
     m = load(f);
     CHECK(m && strcmp(text_of(m, all + 3, 2, TFM_FORM_TEXT), "b a") == 0, "SentencePiece to words");
@@ -766,8 +766,7 @@ static void files(void) {
     f.vt = 8, f.config = ", \"src_text\": \"sentencepiece\"";
     CHECK(!load(f) && strstr(err.text, "'tgt_vocabulary' is missing"), "%s", err.text);
     f.config = "";
-    CHECK(!load(f) && strstr(err.text, "'src_text' is words, but tensor"), "%s",
-          err.text);
+    CHECK(!load(f) && strstr(err.text, "'src_text' is words, but tensor"), "%s", err.text);
     f.config = ", \"src_text\": \"pieces\"";
     CHECK(!load(f) && strstr(err.text, "'src_text' is pieces, which only tgt_text"), "%s",
           err.text);
@@ -901,7 +900,8 @@ static void languages(void) {
     s = tiny_session(m, 2, 8, 12);
     CHECK_FAILS(tfm_translate(s, "ab", out, sizeof out, &err), TFM_E_STATE,
                 "tfm_languages_set comes first");
-    CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out, "blank text stays blank");
+    CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out,
+          "blank text stays blank");
     CHECK(tfm_translate(s, ">>fra<<ab", first, sizeof first, &err) == TFM_OK, "%s", err.text);
     CHECK_FAILS(tfm_languages_set(s, NULL, "frankish and more than thirty-one bytes", &err),
                 TFM_E_TOKEN, "near it");
@@ -1154,22 +1154,10 @@ static void layouts(void) {
         int at;
         uint32_t link, id;
     } used[] = {{0, 131328, 0}, /* an id and 1 */
-                {300, 136239, 0},
-                {309, 62, 0},
-                {310, 62, 0},
-                {311, 62, 0},
-                {316, 132668, 0},
-                {353, 133729, 4},
-                {354, 98, 5},
-                {357, 97, 8},
-                {359, 98, 6},
-                {360, 134766, 0},
-                {364, 135275, 0},
-                {368, 135795, 0},
-                {374, 134261, 0},
-                {377, 136819, 0},
-                {387, 133249, 7},
-                {407, 132246, 0},
+                {300, 136239, 0}, {309, 62, 0},     {310, 62, 0},     {311, 62, 0},
+                {316, 132668, 0}, {353, 133729, 4}, {354, 98, 5},     {357, 97, 8},
+                {359, 98, 6},     {360, 134766, 0}, {364, 135275, 0}, {368, 135795, 0},
+                {374, 134261, 0}, {377, 136819, 0}, {387, 133249, 7}, {407, 132246, 0},
                 {482, 131810, 0}};
     static const char text[] = "ab aab xb a";
     static uint32_t units[2 * 512];

@@ -202,8 +202,9 @@ static void pads(void) {
     got = outcome_of(m, &src);
     for (i = 0; i < ROWS; i++)
         if (got.best[i] != expected.best[i])
-            CHECK(got.best[i] == expected.best[i], "row %d without lengths: wanted score %.17g, got %.17g",
-                  (int)i, expected.best[i], got.best[i]);
+            CHECK(got.best[i] == expected.best[i],
+                  "row %d without lengths: wanted score %.17g, got %.17g", (int)i, expected.best[i],
+                  got.best[i]);
     memcpy(lengths, kept, sizeof kept);
     tfm_model_free(m);
 }

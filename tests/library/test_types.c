@@ -52,9 +52,10 @@ static void sixteen_bits(void) {
     CHECK(bf16 == n, "BF16: %d of %d", bf16, n);
     CHECK(st_f16(65519.0f) == 0x7BFF && st_f16(65520.0f) == 0x7C00 && st_f16(-1e9f) == 0xFC00,
           "F16: 65519 is the last, then infinite");
-    CHECK(st_f16((float)ldexp(1, -25)) == 0 && st_f16((float)ldexp(1.5, -25)) == 1 &&
-              st_f16((float)ldexp(1023.5, -24)) == 0x400,
-          "  half of the smallest becomes 0, more becomes the smallest; the last denormal rounds up");
+    CHECK(
+        st_f16((float)ldexp(1, -25)) == 0 && st_f16((float)ldexp(1.5, -25)) == 1 &&
+            st_f16((float)ldexp(1023.5, -24)) == 0x400,
+        "  half of the smallest becomes 0, more becomes the smallest; the last denormal rounds up");
     CHECK((st_f16((float)NAN) & 0x7FFF) == 0x7E00 && (st_bf16((float)NAN) & 0x7FFF) > 0x7F80,
           "NaN stays NaN");
     CHECK(st_bf16((float)INFINITY) == 0x7F80 && st_f16(-(float)INFINITY) == 0xFC00,

@@ -69,7 +69,8 @@ static void test_kinds(void) {
             const char *why = sound_open(&s, f, SOUND_WAV);
             int32_t n = why ? 0 : sound_read(&s, out, N);
             for (i = 0; i < n; i++)
-                worst = fmax(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 440) / channels));
+                worst = fmax(worst,
+                             fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 440) / channels));
             snprintf(name, sizeof name, "%d bits, %d channels: %d samples, differ by %.1e", bits[k],
                      channels, (int)n, worst);
             CHECK(!why && n == N && worst <= allowed && sound_read(&s, out, N) == 0, "%s", name);

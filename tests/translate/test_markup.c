@@ -74,27 +74,40 @@ static void html(void) {
         {"word<sup>1</sup> here", "word here|", NULL, NULL},
         /* attributes: before the paragraph, wherever their tags go */
         {"<p title=\"A dog\">Two <img alt='b c'> cats", "A dog|b c|Two cats|",
-         "<p title=\"A dog\">Two <img alt='b c'>cats", "<p title=\"dog A\"><img alt='c b'>cats Two"},
+         "<p title=\"A dog\">Two <img alt='b c'>cats",
+         "<p title=\"dog A\"><img alt='c b'>cats Two"},
         {"<p>x <a TITLE = \"d e\" href=\"f g\">h</a> i<br><input placeholder='j k' value='l m'>",
          "d e|x h i|j k|", NULL,
          "<p>i <a TITLE = \"e d\" href=\"f g\">h</a> x<br><input placeholder='k j' value='l m'>"},
-        {"<img alt=\"One. Two three.  &quot;Four&quot; &amp; &bogus; {x} <y>\">", "One.|Two three.|\"Four\" & <y>|",
+        {"<img alt=\"One. Two three.  &quot;Four&quot; &amp; &bogus; {x} <y>\">",
+         "One.|Two three.|\"Four\" & <y>|",
          "<img alt=\"One. Two three.  &quot;Four&quot; &amp; &bogus; {x} &lt;y&gt;\">", NULL},
         {"<img alt='a \"b\"&#39;s'>", "a \"b\"'s|", NULL, "<img alt='\"b\"&#39;s a'>"},
-        {"<img alt=ab><img alt=a=b><img alt=a/b><img alt=\"\"><img alt><img alt=12>",
-         "ab|a/b|", "<img alt=ab><img alt=a=b><img alt=a&#47;b><img alt=\"\"><img alt><img alt=12>", NULL},
-        {"<img alt=&#97;&nbsp;b>", "a\xC2\xA0" "b|", "<img alt=a\xC2\xA0" "b>", NULL},
+        {"<img alt=ab><img alt=a=b><img alt=a/b><img alt=\"\"><img alt><img alt=12>", "ab|a/b|",
+         "<img alt=ab><img alt=a=b><img alt=a&#47;b><img alt=\"\"><img alt><img alt=12>", NULL},
+        {"<img alt=&#97;&nbsp;b>",
+         "a\xC2\xA0"
+         "b|",
+         "<img alt=a\xC2\xA0"
+         "b>",
+         NULL},
         {"<img alt=a&#32;b>", "a b|", NULL, "<img alt=b&#32;a>"},
-        {"<meta name=\"Description\" content=\"a b\"><meta name=x content=\"c d\"><p content='e f'>",
-         "a b|", NULL, "<meta name=\"Description\" content=\"b a\"><meta name=x content=\"c d\"><p content='e f'>"},
-        {"<meta content='a b' name=description />x", "a b|x|", NULL, "<meta content='b a' name=description />x"},
-        {"<textarea placeholder='a b' title=c>d e</textarea><style title='f g'></style>", "a b|c|", NULL,
-         "<textarea placeholder='b a' title=c>d e</textarea><style title='f g'></style>"},
+        {"<meta name=\"Description\" content=\"a b\"><meta name=x content=\"c d\"><p content='e "
+         "f'>",
+         "a b|", NULL,
+         "<meta name=\"Description\" content=\"b a\"><meta name=x content=\"c d\"><p content='e "
+         "f'>"},
+        {"<meta content='a b' name=description />x", "a b|x|", NULL,
+         "<meta content='b a' name=description />x"},
+        {"<textarea placeholder='a b' title=c>d e</textarea><style title='f g'></style>", "a b|c|",
+         NULL, "<textarea placeholder='b a' title=c>d e</textarea><style title='f g'></style>"},
         {"<div translate=NO title='a b'><i title='c d'>e</i></div><img alt='f g' translate=no>"
-         "<code title='h i'>j</code><textarea class=notranslate title='k l'></textarea>", "", NULL, NULL},
+         "<code title='h i'>j</code><textarea class=notranslate title='k l'></textarea>",
+         "", NULL, NULL},
         {"<b title='a b'><i aria-label='c d'></i></b> e", "a b|c d|e|", NULL,
          "<b title='b a'><i aria-label='d c'></i></b> e"},
-        {"<!-- <img alt='a b'> --><p <i title='c d'>e", "c d|e|", NULL, "<!-- <img alt='a b'> --><p <i title='d c'>e"},
+        {"<!-- <img alt='a b'> --><p <i title='c d'>e", "c d|e|", NULL,
+         "<!-- <img alt='a b'> --><p <i title='d c'>e"},
         {"a <b title='c d", "a|", NULL, NULL}};
     fake f;
     buffer out;
@@ -110,8 +123,10 @@ static void html(void) {
 
 static void languages(void) {
     static const char *const cases[][2] = {
-        {"<!doctype html><HTML title='b a' xml:lang=\"de\" Lang=de-AT><p lang=de title='d c'>f e<html lang=fr>",
-         "<!doctype html><HTML title='a b' xml:lang=\"xx-y\" Lang=xx-y><p lang=de title='c d'>e f<html lang=fr>"},
+        {"<!doctype html><HTML title='b a' xml:lang=\"de\" Lang=de-AT><p lang=de title='d c'>f "
+         "e<html lang=fr>",
+         "<!doctype html><HTML title='a b' xml:lang=\"xx-y\" Lang=xx-y><p lang=de title='c d'>e "
+         "f<html lang=fr>"},
         {"<html lang=>b a", "<html lang=xx-y>a b"},
         {"<html lang=''", "<html lang=''"},
         {"<p title=b lang=de><html lang=de>", "<p title=b lang=de><html lang=xx-y>"},

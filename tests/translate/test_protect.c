@@ -257,8 +257,8 @@ static void anything(void) {
                 broken = "the bytes of clean text and spans",
                 snprintf(detail, sizeof detail, "%d of byte %d more", counts[i], (int)i);
         if (broken) {
-            CHECK(!broken, "round %d, text '%s': wanted %s, got %s in '%s'", round, text.data, broken,
-                  detail, out.data);
+            CHECK(!broken, "round %d, text '%s': wanted %s, got %s in '%s'", round, text.data,
+                  broken, detail, out.data);
             break;
         }
     }

@@ -177,7 +177,8 @@ static void places(void) {
     put("leid\tsad", "Tut mir leid", "It's me", article + 1, "It's sad");
     put("leid\tsad", "Tut leid", "I \xE2\x80\x99m", straight, "I \xE2\x80\x99sad");
     put("hund\thound", "der Hund rennt", "the dog's running", straight, "the hound's running");
-    put("mann\ttype", "der Mann", "l'homme l\xE2\x80\x99homme", straight, "l'homme l\xE2\x80\x99type");
+    put("mann\ttype", "der Mann", "l'homme l\xE2\x80\x99homme", straight,
+        "l'homme l\xE2\x80\x99type");
     put(".net\t.NET", "in .NET", "in .net", straight, "in .NET");
 }
 
@@ -246,8 +247,11 @@ static void anything(void) {
             for (i = 0; i < 20; i++) good &= ends[i] <= out.size;
         }
         if (!good)
-            CHECK(good, "round %d, source '%s', translation '%s': wanted %s; got '%s' (match %d of %d, byte %d)",
-                  round, text[0].data, text[1].data, wanted, out.data, (int)matched, (int)f.n, (int)made);
+            CHECK(good,
+                  "round %d, source '%s', translation '%s': wanted %s; got '%s' (match %d of %d, "
+                  "byte %d)",
+                  round, text[0].data, text[1].data, wanted, out.data, (int)matched, (int)f.n,
+                  (int)made);
     }
     CHECK(good && total > 1000, "%d terms in 20,000 sentences", (int)total);
     terms_found_free(&f), terms_free(&list);

@@ -120,7 +120,8 @@ static option table[] = {
     {"--weights", "TYPE", OPTION_PATH, &opt.type, 0, 0, 0,
      "f32, f16, bf16 or int8: the type of packed matrices\n"
      "(default: as stored; f32 for the random model)"},
-    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0, "stores keys and values as F16 (default: F32)"},
+    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
+     "stores keys and values as F16 (default: F32)"},
     {"--bf16-attention", NULL, OPTION_FLAG, &opt.bf16_attention, 0, 0, 0,
      "multiplies bf16 in the encoder's attention, if the CPU can\n"
      "(default: F32)"},

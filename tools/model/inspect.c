@@ -27,7 +27,8 @@ static option table[] = {
     {"usage: inspect MODEL [options]\n"
      "\n"
      "Prints the config of MODEL, the types of its weights, its parameters by part, and the\n"
-     "operations and bytes of three kinds of work: encoding a sentence, a teacher-forced pass (the\n"
+     "operations and bytes of three kinds of work: encoding a sentence, a teacher-forced pass "
+     "(the\n"
      "decoder reads a given target), and one decoding step.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"MODEL", NULL, OPTION_OPERAND, &opt.path, 0, 0, 0, NULL},
@@ -40,7 +41,8 @@ static option table[] = {
     {"--tgt", "N", OPTION_INTEGER, &opt.T, 1, MAX_TOKENS, 0,
      "target tokens of the sentence (default 32)"},
     {"\nHow many workers (sessions with a thread each) can a machine keep busy? With --cores and\n"
-     "--bandwidth, which need each other, a table shows the sentences per second of one worker and\n"
+     "--bandwidth, which need each other, a table shows the sentences per second of one worker "
+     "and\n"
      "of all cores, by batch size.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--cores", "N", OPTION_INTEGER, &opt.cores, 1, 4096, 0, "number of cores of the machine"},

@@ -667,7 +667,8 @@ static void markup_keep_value(markup *m, const markup_sentence *s, size_t at) {
     memset(&whole, 0, sizeof whole);
     for (i = at; i < m->values.size; i++) {
         unsigned char c = (unsigned char)m->values.data[i];
-        if (s->quote == ' ' ? !protect_in(" \t\n\r\f\"'`=/", c) : c != (unsigned char)s->quote) continue;
+        if (s->quote == ' ' ? !protect_in(" \t\n\r\f\"'`=/", c) : c != (unsigned char)s->quote)
+            continue;
         buffer_append(&whole, m->values.data + from, i - from);
         buffer_format(&whole, c == '"' ? "&quot;" : "&#%d;", (int)c);
         from = i + 1;

@@ -41,7 +41,8 @@ typedef struct markup_item {
     size_t match;                   /* for OPEN and CLOSE: the partner's index */
     int space_before, space_behind; /* whether the document has a space there */
     int is_line;                    /* for CUT: it is between two lines or cues */
-    char c; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
+    char
+        c; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
     size_t label, n_label; /* for [text] links: the text, which is the label, in the document */
 } markup_item;
 
@@ -119,7 +120,8 @@ typedef struct markup {
     /* options, set before markup_read */
     int protects; /* copy all that protect.h protects; 0: only placeholders */
     size_t wrap;  /* width of wrapped lines; 0: the document's */
-    const char *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
+    const char
+        *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
     markup_value langs[2]; /* where lang and xml:lang of the html element are */
     size_t n_langs;
     /* writing */
@@ -392,7 +394,8 @@ static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
     tag->name[tag->n] = 0;
     tag->attributes = at;
     while (markup_next_attribute(m, &at, &a)) {
-        if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no")) tag->copied |= 1;
+        if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no"))
+            tag->copied |= 1;
         if (strcmp(a.name, "name") == 0)
             tag->is_description |= markup_is(m, a.value, a.end, "description");
         if (strcmp(a.name, "class") == 0)
@@ -536,9 +539,9 @@ static int markup_add_values(markup *m, const markup_tag *tag) {
         if (strcmp(tag->name, "html") == 0 && m->n_langs < 2 &&
             (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
             m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
-        if (a.n >= MARKUP_NAME ||
-            !(sentence_in_table(markup_texts, a.name, a.n) ||
-              (tag->is_description && strcmp(a.name, "content") == 0 && strcmp(tag->name, "meta") == 0)))
+        if (a.n >= MARKUP_NAME || !(sentence_in_table(markup_texts, a.name, a.n) ||
+                                    (tag->is_description && strcmp(a.name, "content") == 0 &&
+                                     strcmp(tag->name, "meta") == 0)))
             continue;
         for (i = a.value; i < a.end; i++) {
             unsigned char c = (unsigned char)m->text[i];
@@ -555,8 +558,8 @@ static int markup_add_values(markup *m, const markup_tag *tag) {
 /* Adds the attributes of the tags from `from` to the next one that is a block, and of the block that
    ends before tag `from`, if it is not NULL. Tags inside a sentence move with its words, so the
    translations of their attributes are needed before the sentence is written. */
-static void markup_add_ahead(markup *m, const markup_tag *block, const markup_tag *tags, size_t from,
-                             size_t n) {
+static void markup_add_ahead(markup *m, const markup_tag *block, const markup_tag *tags,
+                             size_t from, size_t n) {
     size_t i, last, at = block ? block->end : 0;
     markup_kind kind = MARKUP_POINT;
     int any = block ? markup_add_values(m, block) : 0;
