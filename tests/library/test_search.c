@@ -294,12 +294,13 @@ static int agree(tfm_session *s, int32_t row, const hypotheses *expected, int32_
             r.finish == (e->ended ? TFM_ENDED : TFM_HIT_LENGTH);
         if (!i) {
             char wanted[200], got[200];
-            CHECK(i,
-                  "%s, hypothesis %d: wanted ids %s, %s, score %.9g; got ids %s, finish %d, score "
-                  "%.9g",
+            CHECK(i, "%s, hypothesis %d: wanted ids %s, %s, score %.9g; got ids %s, %s, score %.9g",
                   what, (int)k, test_ids(wanted, sizeof wanted, e->ids, e->length),
                   e->ended ? "ended" : "cut", e->score, test_ids(got, sizeof got, r.ids, r.length),
-                  (int)r.finish, r.score);
+                  r.finish == TFM_ENDED        ? "ended"
+                  : r.finish == TFM_HIT_LENGTH ? "cut"
+                                               : "stuck",
+                  r.score);
             return 0;
         }
         if (!(fabs(r.score - e->score) <= *most)) *most = fabs(r.score - e->score);
@@ -375,10 +376,10 @@ static int make_settings(setting *settings) {
 
 static void exhaustive(void) {
     setting settings[26];
-    int n = make_settings(settings), i;
+    int n = make_settings(settings), i, different = 0;
     unsigned seed;
     SECTION("a beam as wide as the tree finds the ten best of all hypotheses");
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && different < TEST_PRINTED; i++) {
         double most = 0;
         int equal = 0;
         int64_t trees = 0;
@@ -403,6 +404,7 @@ static void exhaustive(void) {
             trees += all.n;
             tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
         }
+        different += 3 - equal;
         CHECK(equal == 3 && most < 1e-5,
               "%-28s %d of 3 trees of %lld hypotheses, scores within %.1g", settings[i].name, equal,
               (long long)trees, most);
