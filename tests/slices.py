@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Shows that the slices of any seven seeds in a row have every case of the sliced tests once, and that a run
-without a slice, as .ci/run --all does it, has them all: python tests/slices.py MODULE ... [build/test_x ...]
+without a slice, as .ci/run --all does it, has them all: python tests/slices.py MODULE[+MODULE ...] ... [build/test_x ...]
 
 Each program and each module lists the cases that it would run, once for each slice (TEST_LIST=1). Needs the
 programs, and the Python of the modules."""
@@ -31,7 +31,7 @@ def slices_of(name: str) -> tuple[list[str], list[list[str]]]:
     seeds = range(SEED, SEED + run.SLICES)
     if name.startswith("build/"):
         return cases_of_program(name, None), [cases_of_program(name, seed) for seed in seeds]
-    tests = unittest.defaultTestLoader.loadTestsFromNames([name])
+    tests = unittest.defaultTestLoader.loadTestsFromNames(name.split("+"))
     return ([test.id() for test in run.in_slice(tests, None)],
             [[test.id() for test in run.in_slice(tests, str(seed))] for seed in seeds])
 
