@@ -4,11 +4,9 @@
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <sqlite3ext.h>
-SQLITE_EXTENSION_INIT1
-enum {
-    OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY, /* indexes may use PURE: all then load one model */
-    PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS
-};
+SQLITE_EXTENSION_INIT1 /* clang-format off */
+enum { OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY, /* indexes may use PURE: all then load one model */
+       PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
 typedef struct host { /* state of a connection; SQLite runs its functions one at a time */
     int functions;    /* number of functions that use it; the last one frees it */
     tfm_model *model;
@@ -25,9 +23,8 @@ static void let_go(void *user) {
 }
 static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
     host *h = sqlite3_user_data(sql);
-    int loaded = !h->model &&
-                 !tfm_model_load_file(&h->model, (const char *)sqlite3_value_text(path[n - 1]),
-                                      NULL, &h->err);
+    int loaded = !h->model && !tfm_model_load_file(
+        &h->model, (const char *)sqlite3_value_text(path[n - 1]), NULL, &h->err);
     if (loaded) tfm_decode_defaults(h->model, &h->options);
     h->limits.max_beam = h->options.beam, h->limits.max_target = h->options.max_length;
     if (!loaded || tfm_session_create(&h->session, h->model, &h->limits, &h->err))
@@ -40,12 +37,11 @@ static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: s
     tfm_text in[2] = {{NULL, 0}, {NULL, 0}}, out;
     for (; n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
         if (!(in[n].data = (const char *)sqlite3_value_text(values[n]))) return;
-    if (!in[1].data && !tfm_translate_batch(h->session, in, &out, 1, &h->options, (char *)h->memory,
-                                            sizeof h->memory, &h->err))
+    if (!in[1].data && !tfm_translate_batch(h->session, in, &out, 1, &h->options,
+                                            (char *)h->memory, sizeof h->memory, &h->err))
         sqlite3_result_text(sql, out.data, (int)out.size, SQLITE_TRANSIENT);
-    else if (in[1].data &&
-             !tfm_session_tokenize(h->session, in, TFM_FORM_TEXT, h->src, NULL, 512, &src.width,
-                                   NULL, &h->err) &&
+    else if (in[1].data && !tfm_session_tokenize(h->session, in, TFM_FORM_TEXT, h->src, NULL, 512,
+                                                 &src.width, NULL, &h->err) &&
              !tfm_tokenize_target(h->model, in[1].data, in[1].size, TFM_FORM_TEXT, h->tgt, 1040,
                                   &tgt.width, &scratch, &h->err) &&
              !tfm_score(h->session, &src, &tgt, h->scores, &h->err)) {
@@ -57,8 +53,7 @@ int sqlite3_translate_init(sqlite3 *db, char **message, const sqlite3_api_routin
     SQLITE_EXTENSION_INIT2(api)
     host *h = sqlite3_malloc(sizeof *h);
     if (!h) return SQLITE_NOMEM;
-    (void)message, memset(h, 0, sizeof *h),
-        h->functions = 3; /* SQLite calls let_go even on failure */
+    (void)message, memset(h, 0, sizeof *h), h->functions = 3; /* SQLite calls let_go even on failure */
     return sqlite3_create_function_v2(db, "translate_model", 1, OPEN, h, load, 0, 0, let_go) |
            sqlite3_create_function_v2(db, "translate", 1, PURE, h, run, 0, 0, let_go) |
            sqlite3_create_function_v2(db, "translate_score", 2, PURE, h, run, 0, 0, let_go);
