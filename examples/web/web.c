@@ -247,16 +247,16 @@ EXPORT(const char *, web_source_label)(int32_t i, size_t size) {
     const int32_t *ids = (const int32_t *)web.ids.data;
     const tfm_span *spans = (const tfm_span *)web.spans.data;
     char *label;
-    (void)draw_attention; /* attention.h defines it; avoids the warning that it is unused */
+    (void)attention_draw; /* attention.h defines it; avoids the warning that it is unused */
     text.data = (const char *)web.text.data, text.size = size;
-    label = (char *)fit(&web.out, label_source(NULL, c, &text, ids, spans, web.n, i));
-    if (label) label_source(label, c, &text, ids, spans, web.n, i);
+    label = (char *)fit(&web.out, attention_label_source(NULL, c, &text, ids, spans, web.n, i));
+    if (label) attention_label_source(label, c, &text, ids, spans, web.n, i);
     return label;
 }
 EXPORT(const char *, web_target_label)(int32_t id) {
-    size_t size = label_target(NULL, 0, web.model, id);
+    size_t size = attention_label_target(NULL, 0, web.model, id);
     char *label = (char *)fit(&web.out, size);
-    if (label) *label = 0, label_target(label, size, web.model, id);
+    if (label) *label = 0, attention_label_target(label, size, web.model, id);
     return label;
 }
 
@@ -414,7 +414,7 @@ static tfm_status spell(void) {
         status = tfm_detokenize(web.model, h->ids, h->length, TFM_FORM_TEXT, (char *)web.out.data,
                                 h->size + 1, &h->size, &web.err);
     if (status == TFM_OK)
-        status = find_target_ends(web.model, h->ids, h->length, TFM_FORM_TEXT, found, &web.err);
+        status = target_ends_find(web.model, h->ids, h->length, TFM_FORM_TEXT, found, &web.err);
     for (i = 0; status == TFM_OK && i < h->length; i++) {
         uint32_t end = (uint32_t)found[i];
         memcpy(&ends[i], &end, sizeof end);

@@ -32,7 +32,7 @@ static struct {
 
 static const char *const types[] = {"stored", "f32", "f16", "bf16", "int8"};
 
-static option table[] = {
+static option_entry table[] = {
     {"usage: bench_drafts [options]\n"
      "       bench_drafts MODEL [options] < lines\n"
      "\n"

@@ -107,14 +107,14 @@ static tfm_status th_results(tfm_session *session, int32_t rows, int form, th_hy
 
 /* Returns a list of terms, or NULL and a message of at most 160 bytes. th_terms_free frees it. */
 static void *th_terms_read(const char *text, size_t size, char *message) {
-    terms *list = (terms *)calloc(1, sizeof *list);
+    terms_list *list = (terms_list *)calloc(1, sizeof *list);
     if (list && terms_read(list, text, size, message, 160)) return list;
     if (!list) strcpy(message, "no memory for the terms");
     free(list);
     return NULL;
 }
 static void th_terms_free(void *list) {
-    terms_free((terms *)list);
+    terms_free((terms_list *)list);
     free(list);
 }
 static void th_free(void *memory) { free(memory); }
@@ -129,7 +129,7 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
                              size_t size, char **out, size_t *n_out, char **tokens,
                              size_t *n_tokens, tfm_error *err) {
     terms_found found;
-    buffer made, origins;
+    text_buffer made, origins;
     tfm_text from;
     int32_t n = 0, length = 0;
     tfm_span *spans = NULL;
@@ -139,19 +139,19 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
     memset(&found, 0, sizeof found), memset(&made, 0, sizeof made),
         memset(&origins, 0, sizeof origins);
     from.data = source, from.size = n_source;
-    if (list) (void)terms_find((const terms *)list, source, n_source, &found);
+    if (list) (void)terms_find((const terms_list *)list, source, n_source, &found);
     if (is_aligned || found.n || found.broken) {
-        buffer_append(&made, text, size);
-        if (is_aligned && !made.broken) made.size = buffer_flatten(made.data, size, 0);
+        text_buffer_append(&made, text, size);
+        if (is_aligned && !made.broken) made.size = text_buffer_flatten(made.data, size, 0);
         spans = (tfm_span *)malloc((size_t)most * sizeof *spans + (size_t)most * sizeof n);
         if (spans)
             status = tfm_session_tokenize(reader, &from, TFM_FORM_TEXT,
                                           (int32_t *)(void *)(spans + most), spans, most, &n, NULL,
                                           err);
         if (spans && status == TFM_OK)
-            status = align_text(model, session, row, rank, TFM_FORM_TEXT, spans, n, &found, &made,
-                                &at, &length, err);
-        if (status == TFM_OK && is_aligned) align_tokens(at, length, &origins);
+            status = aligned_text(model, session, row, rank, TFM_FORM_TEXT, spans, n, &found, &made,
+                                  &at, &length, err);
+        if (status == TFM_OK && is_aligned) aligned_tokens(at, length, &origins);
         if (!spans || made.broken || origins.broken) {
             status = TFM_E_MEMORY;
             strcpy(err->text, "no memory for the alignment"), err->status = status;
@@ -162,32 +162,32 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
         }
     }
     free(spans), free(at);
-    buffer_free(&made), buffer_free(&origins), terms_found_free(&found);
+    text_buffer_free(&made), text_buffer_free(&origins), terms_found_free(&found);
     return status;
 }
 
 /* Reads a document, which must stay in memory. Returns NULL if there is no memory.
    th_document_free frees it. */
 static void *th_document_read(markup_form form, const char *text, size_t size) {
-    markup *m = (markup *)calloc(1, sizeof *m);
+    markup_document *m = (markup_document *)calloc(1, sizeof *m);
     if (m && markup_read(m, form, text, size)) return m;
     if (m) markup_free(m);
     free(m);
     return NULL;
 }
 static void th_document_free(void *document) {
-    markup_free((markup *)document);
+    markup_free((markup_document *)document);
     free(document);
 }
 
 /* Returns the number of sentences. */
 static size_t th_document_count(const void *document) {
-    return ((const markup *)document)->n_sentences;
+    return ((const markup_document *)document)->n_sentences;
 }
 
 /* Returns sentence i, which has *size bytes. */
 static const char *th_document_sentence(const void *document, size_t i, size_t *size) {
-    const markup_sentence *s = &((const markup *)document)->sentences[i];
+    const markup_sentence *s = &((const markup_document *)document)->sentences[i];
     *size = s->size;
     return s->text;
 }
@@ -197,10 +197,10 @@ static const char *th_document_sentence(const void *document, size_t i, size_t *
    ends[2 * i + 1] of tokens. A sentence whose translation is empty is copied. */
 static char *th_document_join(void *document, const char *lang, const char *text,
                               const char *tokens, const size_t *ends, size_t *size) {
-    markup *m = (markup *)document;
+    markup_document *m = (markup_document *)document;
     size_t i, begin = 0, token = 0;
     int ok = 1;
-    buffer out;
+    text_buffer out;
     memset(&out, 0, sizeof out);
     m->lang = lang;
     markup_begin(m);
@@ -214,7 +214,7 @@ static char *th_document_join(void *document, const char *lang, const char *text
     ok = ok && markup_end(m, &out);
     *size = out.size;
     if (ok) return out.data;
-    buffer_free(&out), m->broken = 0;
+    text_buffer_free(&out), m->broken = 0;
     return NULL;
 }
 
