@@ -3917,8 +3917,7 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
         if (tiling->configured && !configured) kernels->configure(configured = 1);
         for (r = 0; r < tiling->rows && !p->converted && M > 1; r++)
             memcpy(block + r * (TFM__X_STRIDE / 4),
-                   tfm__row(&p->x, 0, tfm__min(first + r, M - 1)) + k,
-                   (size_t)t.K * sizeof *block);
+                   tfm__row(&p->x, 0, tfm__min(first + r, M - 1)) + k, (size_t)t.K * sizeof *block);
         for (n = 0; n < N; n = next)
             for (next = n + tiling->panels * TFM__PANEL, m = first; m < end; m += t.rows) {
                 const tfm__tiling *tile = tiling;
@@ -3928,7 +3927,9 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
                     t.x = p->converted + k / step * p->converted_block + m * TFM__X_STRIDE;
                 if (p->scales) t.x_scales = p->scales + m;
                 tfm__product_aim(&t, p, m, n, k,
-                                 m + t.rows < end ? n : next >= N && end < M ? 0 : next);
+                                 m + t.rows < end       ? n
+                                 : next >= N && end < M ? 0
+                                                        : next);
                 if (next <= N) tile->run(&t);
                 else tfm__product_edge(tile, &t, N - n);
             }
@@ -5350,8 +5351,7 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
             tfm__add_norm_run(team, &p->x, &p->x, &out,
                               l->order == TFM_POST_NORM ? &l->norms[part] : NULL);
         }
-    if (tfm__norm_exists(&stack->norm))
-        tfm__add_norm_run(team, &p->x, &p->x, NULL, &stack->norm);
+    if (tfm__norm_exists(&stack->norm)) tfm__add_norm_run(team, &p->x, &p->x, NULL, &stack->norm);
 }
 
 /* Widens sizes to what a layer needs. */
@@ -9884,8 +9884,7 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
             if (l > length || (l == 0 && length && id == s->search.forced)) *to = 0;
             else {
                 float max = s->team.kernels->largest(row, V);
-                *to = tfm__logits_log_p(row[id],
-                                        tfm__logits_log_sum(s->team.kernels, row, max, V));
+                *to = tfm__logits_log_p(row[id], tfm__logits_log_sum(s->team.kernels, row, max, V));
             }
         }
         if (offset && (at + n) % x->L == 0) at += offset;
@@ -10547,8 +10546,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
-    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, tfm__key_of_line,
-                           &same));
+    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, tfm__key_of_line, &same));
     v->text = text;
     v->n = (int32_t)lines;
     v->n_spellings = spellings;
@@ -12479,11 +12477,11 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     if (source) TFM__TRY(tfm__find_language(c, source, strlen(source), &from, err));
     if (target) TFM__TRY(tfm__find_language(c, target, strlen(target), &into, err));
     if (!source && c->src_language == TFM_LANGUAGE_SOURCE)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "source: the model needs its language, such as %s", c->languages[0].code);
+        return tfm__fail(err, TFM_E_ARGUMENT, "source: the model needs its language, such as %s",
+                         c->languages[0].code);
     if (!target && (c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "target: the model needs its language, such as %s", c->languages[0].code);
+        return tfm__fail(err, TFM_E_ARGUMENT, "target: the model needs its language, such as %s",
+                         c->languages[0].code);
     if (c->src_language)
         session->text.language = c->src_language == TFM_LANGUAGE_SOURCE ? from : into;
     if (c->tgt_language_forced) session->search.forced = into;
@@ -13266,10 +13264,10 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
 #define TFM__AVX2_STEP(sum, w0, w1, text)                                                          \
     do {                                                                                           \
         __m256i pairs0, pairs1;                                                                    \
-        __asm__(text : "+x"(sum), "=&x"(pairs0), "=&x"(pairs1)                                     \
+        __asm__(text                                                                               \
+                : "+x"(sum), "=&x"(pairs0), "=&x"(pairs1)                                          \
                 : "x"(ones), "x"(x0), "x"(x1), "x"(mask0), "x"(mask1),                             \
-                  "m"(*(const unsigned char(*)[32])(w0)),                                          \
-                  "m"(*(const unsigned char(*)[32])(w1)));                                         \
+                  "m"(*(const unsigned char(*)[32])(w0)), "m"(*(const unsigned char(*)[32])(w1))); \
     } while (0)
 
 /* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's copy:
@@ -14356,9 +14354,8 @@ TFM__TARGET static float TFM__(largest)(const float *x, int64_t n) {
     if (n < TFM__VL) return tfm__plain_largest(x, n);
     TFM__UNROLL
     for (l = 0; l < 4; l++) max[l] = TFM__V_SET(-INFINITY);
-    for (i = 0; i + 4 * TFM__VL <= n; i += 4 * TFM__VL)
-        TFM__UNROLL
-        for (l = 0; l < 4; l++) max[l] = TFM__V_MAX(TFM__V_LOAD(x + i + l * TFM__VL), max[l]);
+    for (i = 0; i + 4 * TFM__VL <= n; i += 4 * TFM__VL) TFM__UNROLL
+    for (l = 0; l < 4; l++) max[l] = TFM__V_MAX(TFM__V_LOAD(x + i + l * TFM__VL), max[l]);
     for (; i + TFM__VL <= n; i += TFM__VL) max[0] = TFM__V_MAX(TFM__V_LOAD(x + i), max[0]);
     max[1] = TFM__V_MAX(TFM__V_LOAD(x + n - TFM__VL), max[1]); /* the last vector overlaps */
     max[0] = TFM__V_MAX(TFM__V_MAX(max[0], max[1]), TFM__V_MAX(max[2], max[3]));

@@ -4,7 +4,7 @@
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <sqlite3ext.h>
-SQLITE_EXTENSION_INIT1
+SQLITE_EXTENSION_INIT1 /* clang-format off */
 enum { OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY, /* indexes may use PURE: all then load one model */
        PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
 typedef struct host { /* state of a connection; SQLite runs its functions one at a time */

@@ -98,7 +98,8 @@ static void layouts(void) {
         int wrong = 0, tried = 0;
         tiny t = tiny_default();
         t.config = ", \"positions\": \"learned\"", t.src_positions = 40;
-        if (kind == 4) { /* a shortlist and a text of bytes: every feature that a session can have */
+        if (kind ==
+            4) { /* a shortlist and a text of bytes: every feature that a session can have */
             tfm_model_options mo = tiny_options();
             st_writer w;
             memset(&mo, 0, sizeof mo);
@@ -185,7 +186,8 @@ static void sessions(void) {
     memset(&o, 0, sizeof o), memset(&parallel, 0, sizeof parallel);
     o.parallel = &parallel, o.threads = 2;
     CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "parallel has no run");
-    parallel.run = serial, o.threads = 0; /* The session cannot know how many threads a host's run has. */
+    parallel.run = serial,
+    o.threads = 0; /* The session cannot know how many threads a host's run has. */
     CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "set threads to how many");
     memset(&half, 0, sizeof half), memset(&o, 0, sizeof o);
     half.release = test_release, o.allocator = &half;
@@ -311,9 +313,12 @@ static void decoding(void) {
     CHECK(tfm_result_count(NULL, 0) == 0 && tfm_result_count(s, 0) == 0 &&
               !tfm_step_logits(NULL, 0) && !tfm_step_logits(s, 0),
           "nothing before tfm_start");
-    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "call tfm_start or tfm_decode first");
-    CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_STATE, "call tfm_start or tfm_decode first");
-    CHECK_FAILS(tfm_result_alignment(s, 0, 0, sources, &err), TFM_E_STATE, "call tfm_start or tfm_decode first");
+    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE,
+                "call tfm_start or tfm_decode first");
+    CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_STATE,
+                "call tfm_start or tfm_decode first");
+    CHECK_FAILS(tfm_result_alignment(s, 0, 0, sources, &err), TFM_E_STATE,
+                "call tfm_start or tfm_decode first");
     CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "");
     ARGUMENT(tfm_start(NULL, &src, NULL, &err));
     ARGUMENT(tfm_start(s, NULL, NULL, &err));
@@ -474,7 +479,8 @@ static void numbers(void) {
     SECTION("rounding in sums and scores");
     t.vt = V;
     m = tiny_model(t), s = session_of(m, 1, 0);
-    for (k = 0; k < 4; k++) { /* all tokens, the best 20, a nucleus of nearly all tokens, both limits */
+    for (k = 0; k < 4;
+         k++) { /* all tokens, the best 20, a nucleus of nearly all tokens, both limits */
         memset(&o, 0, sizeof o);
         o.samples = 1;
         if (k & 1) o.top_k = 20;
@@ -625,7 +631,8 @@ static void tensors(void) {
 #define TFM_X(name, text) good &= strcmp(tfm_status_text(name), text) == 0;
     TFM_STATUS_TABLE(TFM_X)
 #undef TFM_X
-    CHECK(good && strcmp(tfm_version(), TFM_VERSION) == 0, "the name of every status, and the version");
+    CHECK(good && strcmp(tfm_version(), TFM_VERSION) == 0,
+          "the name of every status, and the version");
 #ifndef __cplusplus
     CHECK(strcmp(tfm_status_text((tfm_status)-5), "unknown status") == 0 &&
               strcmp(tfm_status_text((tfm_status)1000), "unknown status") == 0,
@@ -725,8 +732,10 @@ static void files(void) {
         mo.weights = (tfm_weight_type)-1;
         CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "weights is -1");
         mo.weights = (tfm_weight_type)(TFM_WEIGHTS_I8 + 1);
-        CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "weights is 5, expected TFM_WEIGHTS_AS_STORED");
-        CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT, "weights is 5, expected TFM_WEIGHTS_AS_STORED");
+        CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT,
+                    "weights is 5, expected TFM_WEIGHTS_AS_STORED");
+        CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
+                    "weights is 5, expected TFM_WEIGHTS_AS_STORED");
 #endif
         memset(&mo, 0, sizeof mo), mo.map = 1;
         CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
@@ -845,7 +854,9 @@ static void defaults(void) {
         CHECK(strcmp(text[0], text[1]) == 0, "as tfm_decode_defaults: %.40s", text[0]);
         must(tfm_translate(greedy, in.data, text[2], 256, &err));
         if (i < 2) CHECK((strcmp(text[0], text[2]) == 0) == (i == 0), "greedy: %.40s", text[2]);
-        else CHECK(s->max_target == 2000 && greedy->max_target == 1040, "there is room for max_length");
+        else
+            CHECK(s->max_target == 2000 && greedy->max_target == 1040,
+                  "there is room for max_length");
         memset(&decode, 0, sizeof decode);
         must(tfm_translate_batch(s, &in, &out, 1, &decode, text[1], 256, &err));
         CHECK(strcmp(text[1], text[2]) == 0, "all-zero options are greedy there too");
@@ -872,7 +883,7 @@ static void words(void) {
     SECTION("words of the config");
 #define NAMED(type, n, choices)                                                                    \
     for (v = 0; v < (int)(n); v++)                                                                 \
-        CHECK(tfm__config_choice(choices, type##_name((type)v)) == v, "%s", type##_name((type)v));        \
+        CHECK(tfm__config_choice(choices, type##_name((type)v)) == v, "%s", type##_name((type)v)); \
     CHECK(strcmp(type##_name((type)(n)), "?") == 0, "")
     NAMED(tfm_norm_order, TFM_NORM_ORDER_COUNT, field_words("norm"));
     NAMED(tfm_norm_kind, TFM_NORM_KIND_COUNT, field_words("layer_norm"));
@@ -891,7 +902,8 @@ static void weights(void) {
         {"", "encoder.layers.0.self_attn.in_proj_bias", TFM_F32, 5, 0, "in_proj_bias' is [5]"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 11, 20, "of query, "},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 10, 20, "of query, "},
-        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20, "has 42 rows, not 12 of query"},
+        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20,
+         "has 42 rows, not 12 of query"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 32, 20, "do not divide"},
         {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 13, 20, "of query, "},
         {"", "tgt_embedding.weight", TFM_F32, 13, 19, "is [13, 19], expected [13, 20]"},
@@ -912,12 +924,14 @@ static void weights(void) {
         {", \"src_text\": \"sentencepiece\"", "src_sentencepiece", TFM_I8, 4, 0, "expected U8"},
         {", \"tgt_text\": \"sentencepiece\"", "tgt_sentencepiece", TFM_U8, 4, 2, "expected rank 1"},
         {", \"tgt_text\": \"sentencepiece\"", "", TFM_U8, 0, 0, "tgt_sentencepiece' is missing"},
-        {"", "src_sentencepiece", TFM_U8, 4, 0, "'src_text' is words, but tensor 'src_sentencepiece' is there"},
+        {"", "src_sentencepiece", TFM_U8, 4, 0,
+         "'src_text' is words, but tensor 'src_sentencepiece' is there"},
         {", \"languages\": {\"a\": 11}, \"src_language\": \"source\"", "", TFM_U8, 0, 0,
          "'languages' has 11 for a"},
         {", \"languages\": {\"a\": 13}, \"tgt_language\": \"forced\"", "", TFM_U8, 0, 0,
          "'languages' has 13 for a"},
-        {", \"alignment_heads\": [[0, 1], [9, 1]]", "", TFM_U8, 0, 0, "'alignment_heads' has [9, 1] of"},
+        {", \"alignment_heads\": [[0, 1], [9, 1]]", "", TFM_U8, 0, 0,
+         "'alignment_heads' has [9, 1] of"},
         {many, "", TFM_U8, 0, 0, "'alignment_heads' has 1025 heads, at most 1024 can be listed"},
         {", \"alignment_heads\": [[0, 1], [0, 0], [0, 1]]", "", TFM_U8, 0, 0,
          "'alignment_heads' has [0, 1] twice"},
@@ -1118,7 +1132,8 @@ static void texts(void) {
     ARGUMENT(tfm_translate_batch(s, &in, &translated, -1, NULL, out, sizeof out, &err));
     ARGUMENT(tfm_translate_batch(s, &bad, &translated, 1, NULL, out, sizeof out, &err));
     must(tfm_tokenize_target(m, "hello b", 7, TFM_FORM_TEXT, ids, 16, &count, &arena, &err));
-    CHECK(count == 2 && ids[0] == 4 && ids[1] == 7, "words accept a scratch arena, but do not need one");
+    CHECK(count == 2 && ids[0] == 4 && ids[1] == 7,
+          "words accept a scratch arena, but do not need one");
     must(tfm_tokenize(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
     CHECK(count == 0, "no text");
     must(tfm_tokenize_target(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
@@ -1163,7 +1178,8 @@ static void texts(void) {
     }
     must(tfm_tokenize_target(other, "<pad><s></s><unk>a", 18, TFM_FORM_TEXT, ids, 16, &count,
                              &arena, &err));
-    CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6, "special tokens are not parsed in text");
+    CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6,
+          "special tokens are not parsed in text");
     tfm_model_free(other);
     other = pieces_model("unigram_symbols.model", both);
     ARGUMENT(tfm_tokenize(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));

@@ -347,7 +347,8 @@ static void faults_and_sizes(void) {
           "each text has its own status");
     CHECK(strstr(faults[1].text, "not UTF-8 at byte 2") && strstr(faults[3].text, "9 tokens"),
           "'%s', '%s'", faults[1].text, faults[3].text);
-    CHECK(out[1].size == 0 && out[2].size == 0 && out[3].size == 0, "texts with an error are empty");
+    CHECK(out[1].size == 0 && out[2].size == 0 && out[3].size == 0,
+          "texts with an error are empty");
     for (i = 0; i < 5; i++) needed += out[i].size + 1;
     CHECK(tfm_translation_size(s) == needed, "%d bytes", (int)needed);
     exact = (char *)malloc(needed);
@@ -367,7 +368,8 @@ static void faults_and_sizes(void) {
     CHECK(same, "the other texts are as each alone");
     in[0].data = "\xff", in[0].size = 1, in[4] = in[0];
     must(tfm_translate_batch(s, in, out, 5, &o, buffer, sizeof buffer, &err));
-    CHECK(tfm_translation_size(s) == 5 && faults[0].status == TFM_E_UTF8, "all texts refused or blank");
+    CHECK(tfm_translation_size(s) == 5 && faults[0].status == TFM_E_UTF8,
+          "all texts refused or blank");
     SECTION("an output that grows");
     single[0] = 'q';
     CHECK_FAILS(tfm_translate(s, "hello world", single, 1, &err), TFM_E_TOO_SMALL, "takes ");
@@ -461,8 +463,7 @@ static void escaped(void) {
     for (i = 0; i < 9; i++) all[i] = i + 4;
     CHECK(strcmp(text_of(m, all, 9, TFM_FORM_ESCAPED), line) == 0, "written: %s",
           text_of(m, all, 9, TFM_FORM_ESCAPED));
-    CHECK(strcmp(text_of(m, all, 2, TFM_FORM_TOKENS), "a b  ") == 0,
-          "other forms are unchanged");
+    CHECK(strcmp(text_of(m, all, 2, TFM_FORM_TOKENS), "a b  ") == 0, "other forms are unchanged");
     IDS(m, "a\\sb \\s \\r \\v\\f \\u0085 \\u3000x \\\\ \\\\n \\\\\\\\s", TFM_FORM_ESCAPED,
         "4 5 6 7 8 9 10 11 12");
     must(tfm_tokenize_target(m, line, sizeof line - 1, TFM_FORM_ESCAPED, ids, 16, &n, NULL, &err));
@@ -505,7 +506,8 @@ static void bytes(void) {
     tfm_session *s;
     tfm_model *m;
     static const char *const lines[] = {"a\nb\tc\rd\ve\ff", "\\n \\\\ \\u2028 x",
-                                        "\xe2\x80\xa8 \xc2\x85\xe4\xbd\xa0\xf0\x9f\x98\x80\n", NULL};
+                                        "\xe2\x80\xa8 \xc2\x85\xe4\xbd\xa0\xf0\x9f\x98\x80\n",
+                                        NULL};
     int32_t read[40], n_read;
     SECTION("bytes");
     t.config = ", \"start\": 0, \"end\": 1, \"src_end\": 1, \"src_text\": \"bytes\", "
@@ -522,7 +524,8 @@ static void bytes(void) {
         must(tfm_detokenize(m, ids, n, TFM_FORM_ESCAPED, out, sizeof out, &size, &err));
         CHECK(!strpbrk(out, "\n\r\t\v\f"), "one line, no TAB: %s", out);
         must(tfm_tokenize_target(m, out, size, TFM_FORM_ESCAPED, read, 40, &n_read, NULL, &err));
-        CHECK(n_read == n && memcmp(read, ids, (size_t)n * sizeof *ids) == 0, "  the same ids again");
+        CHECK(n_read == n && memcmp(read, ids, (size_t)n * sizeof *ids) == 0,
+              "  the same ids again");
     }
     ids[0] = 3; /* byte 0 */
     must(tfm_detokenize(m, ids, 1, TFM_FORM_ESCAPED, out, sizeof out, &size, &err));
