@@ -91,14 +91,16 @@ def saved(family, folder, change=lambda tokenizer: None, **settings):
     return folder / "saved"
 
 
-def converted(folder, out, rows=ROWS):
-    """Makes a model around the texts that the converter reads from the directory, with zeros for weights. Returns its notes."""
+def converted(folder, out, rows=ROWS, **more):
+    """Makes a model around the texts that the converter reads from the directory, with zeros for weights, and more keys of the config.
+    Returns its notes."""
     hf = json.loads((folder / "config.json").read_text())
     model = Model()
     facts = tokenizer_files.read_texts(folder, hf, {"src": rows, "tgt": rows}, model)
     config = {"n_heads": 1, **facts}
     for key in ("src_start", "src_end", "languages", "src_language", "tgt_language"):
         config.pop(key, None)  # Other tests compare the tokens around a text.
+    config.update(more)
     tensors = {"src_embedding.weight": np.zeros((rows, 2), np.float32), **model.tables,
                **{name: np.frombuffer(data, np.uint8) for name, data in model.texts.items()}}
     for stack, attentions in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "multihead_attn"])):
@@ -265,6 +267,83 @@ class Added(EachFamily):
                     converted(folder, at / "model.safetensors")
                     got = [ids for ids, _, _ in run(self.program, at / "model.safetensors", lines)[0]]
                     self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+
+class ByT5(Case):
+    """Compares ids and decoded texts of ByT5Tokenizer, which has no vocabulary: special tokens, extra ids and added tokens that its files
+    list in each way, with random flags."""
+    NAMES = ["<de>", "<sep>", "foo", "ab", "été", "<x>", "x_y", "::", "<extra_id_7>", "ж", "</", "bc"]
+    PARTS = [" ", "  ", "\u3000", "x", "foo", "é", "e", "ab", "ж", "€", "</s>", "<", "\t", "a", "<unk>", "<extra_id_0>", "<extra_id_4>"]
+
+    def token(self, name):
+        return {"content": name, "single_word": False,
+                **{flag: self.random.random() < 0.5 for flag in ("lstrip", "rstrip", "normalized", "special")}}
+
+    def folder_of(self, number):
+        r, folder = self.random, self.at / str(number)
+        folder.mkdir(parents=True)
+        chance = lambda part, value: value if r.random() < part else None  # noqa: E731
+        settings = {"tokenizer_class": "ByT5Tokenizer", "extra_ids": chance(0.5, r.choice([0, 1, 5, 125])),
+                    "mask_token": chance(0.4, r.choice(["<m>", {**self.token("<m>"), "__type": "AddedToken"}])), "bos_token": chance(0.3, "<b>"),
+                    "eos_token": chance(0.2, {**self.token("</s>"), "__type": "AddedToken"}), "language_token": chance(0.2, "<lang>"),
+                    "extra_special_tokens": chance(0.3, r.sample(["<sep>", "<x>", "<q>"], r.randint(0, 3)))}
+        if number % 3 == 0:
+            names = r.sample(self.NAMES, 4)
+            settings["added_tokens_decoder"] = {str(at): self.token(name) for at, name in zip((390, 391, 392, 397), names)}
+        (folder / "tokenizer_config.json").write_text(json.dumps({key: one for key, one in settings.items() if one is not None}))
+        (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
+        if number % 3 == 1:
+            (folder / "added_tokens.json").write_text(json.dumps({"<de>": 259}))
+        if number % 3 == 2:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            tokenizer.add_tokens([transformers.AddedToken(**self.token(name)) for name in r.sample(self.NAMES, 3)])
+            tokenizer.save_pretrained(folder)
+        return folder
+
+    def test_random(self):
+        found = 0
+        for number in range(12):
+            with self.subTest(number=number, seed=self.seed):
+                folder, r = self.folder_of(number), self.random
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                converted(folder, folder / "model.safetensors")
+                names = [name for name in tokenizer.added_tokens_encoder if "extra_id" not in name]
+                lines = ["".join(r.choice(names if r.random() < 0.5 else self.PARTS) for _ in range(r.randint(1, 9))) for _ in range(60)]
+                results, _ = run(self.program, folder / "model.safetensors", lines)
+                expected = tokenizer(lines, add_special_tokens=False).input_ids
+                for line, (ids, spans, _), wanted in zip(lines, results, expected):
+                    self.assertEqual(ids, wanted, line)
+                    ends = [len(line[:k].encode()) for k in range(len(line) + 1)]
+                    self.assertTrue(all(a <= b <= ends[-1] for a, b in spans), (line, spans))
+                    found += sum(one < 3 or one > 258 for one in ids)
+                some = list(tokenizer.added_tokens_decoder)
+                rows = [[r.choice([r.choice(some), r.randrange(3, 259), r.choice([3 + byte for byte in "é€жa".encode()])])
+                         for _ in range(r.randint(1, 10))] for _ in range(80)]
+                self.assertEqual(self.decoded(folder / "model.safetensors", rows),
+                                 [tokenizer.decode(ids, skip_special_tokens=True) for ids in rows])
+        self.assertGreater(found, 1000)
+
+    def test_end_token(self):
+        """A source that ends with </s> gets no second one, and one that is cut off ends with one."""
+        folder = self.folder_of(1)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        end = tokenizer.eos_token_id
+        converted(folder, folder / "model.safetensors", src_end=end)
+        lines = ["a</s>", "</s>", "</s>a", "a</s></s>", "ab", "a</s> "]
+        results, _ = run(self.program, folder / "model.safetensors", lines)
+        self.assertEqual([ids for ids, _, _ in results], tokenizer(lines).input_ids)
+
+    def test_refused(self):
+        for at, name, reason in ((395, "é", "name of a byte"), (100, "foo", "id of a byte"), (395, "</s>", "also has the id 1"),
+                                 (395, " a", "whitespace at its ends"), (384, "<de>", "<extra_id_124>' the id 384, which '<de>'")):
+            with self.subTest(reason):
+                folder = self.at / f"{at}{name.strip('</>')}"
+                folder.mkdir(parents=True)
+                (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
+                (folder / "tokenizer_config.json").write_text(json.dumps({
+                    "tokenizer_class": "ByT5Tokenizer", "added_tokens_decoder": {str(at): {"content": name}}}))
+                with self.assertRaisesRegex(ConvertError, f"{reason}"):
+                    converted(folder, folder / "model.safetensors")
 
 
 GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}

@@ -424,6 +424,9 @@ BYTE_LEVEL = (*LIKE_ROBERTA, "blenderbot")
 # Their special tokens, where the files do not say others.
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>",
            "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
+# The order in which transformers adds them.
+SPECIAL_ORDER = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token",
+                 "mask_token")
 # PLBart's, by language_codes of its settings.
 PLBART_LANGUAGES = {"base": ["__java__", "__python__", "__en_XX__"],
                     "multi": ["__java__", "__python__", "__en_XX__", "__javascript__", "__php__",
@@ -593,6 +596,49 @@ class Files:
             if at is not None:
                 found.setdefault(at, {**one, "id": at, "special": is_special})
         return list(found.values())
+
+    def byt5_added(self) -> list[dict[str, Any]]:
+        """The added tokens of a ByT5Tokenizer, whose files have no vocabulary: the ids that the files
+        list, and for each other special token, in the class's order, 256 and the number of those
+        before it."""
+        def token(value: Any, **flags: bool) -> dict[str, Any]:
+            return value if isinstance(value, dict) else {"content": value, **flags}
+
+        found: dict[int, dict[str, Any]] = {}
+        for at, (key, name) in enumerate((("pad_token", "<pad>"), ("eos_token", "</s>"),
+                                          ("unk_token", "<unk>"))):
+            found[at] = token(self.settings.get(key, self.special_map.get(key)) or name, lstrip=True,
+                              rstrip=True)
+        decoder = self.settings.get("added_tokens_decoder") or {}
+        found.update({int(at): one for at, one in decoder.items() if at.isdecimal()})
+        if not decoder:
+            found.update({at: {"content": one} for at, one in self.ids("added_tokens.json").items()})
+        keys = [*SPECIAL_ORDER, *(key for key in self.settings if key.endswith("_token")
+                                  and key not in SPECIAL_ORDER)]
+        special = [token(value) for value in (
+            self.settings.get(key, self.special_map.get(key)) for key in keys) if value]
+        places = [self.settings] if decoder else [self.settings, self.special_map]
+        lists = [one[key] for one in places for key in ("extra_special_tokens",
+                                                        "additional_special_tokens") if key in one]
+        extra = next(filter(None, lists), [] if lists else [
+            f"<extra_id_{i}>" for i in range(self.settings.get("extra_ids", 125))])
+        special += [token(one) for one in (extra if isinstance(extra, list) else extra.values())]
+        names = {one["content"] for one in found.values()}
+        for one in special:
+            if one["content"] in names:
+                continue
+            at = 256 + len(found)
+            if at in found:
+                raise ConvertError(f"{self.folder}: transformers gives the special token "
+                                   f"{brief(one['content'])} the id {at}, which "
+                                   f"{brief(found[at]['content'])} has: give it another one in "
+                                   f"added_tokens_decoder of tokenizer_config.json")
+            found[at] = {"content": one["content"]}  # transformers forgets its flags
+            names.add(one["content"])
+        silent = {one["content"] for one in (*special, *(found[at] for at in range(3)))}
+        for at, one in found.items():
+            check_utf8(one["content"], f"{self.folder}: id {at}")
+        return [{**one, "id": at, "special": one["content"] in silent} for at, one in found.items()]
 
     def is_slow(self) -> bool:
         """Whether transformers 5 cuts these texts by a tokenizer in Python, not by tokenizers."""
@@ -792,7 +838,8 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
         if min(sizes.values()) < 259:
             raise ConvertError(f"{folder}: the bytes of a ByT5Tokenizer are ids 3 to 258, but the "
                                f"embedding has {min(sizes.values())} rows")
-        model.notes.append("texts: the bytes of UTF-8 from id 3 on")
+        put_byt5_added(files, sizes, model)
+        model.notes.append("texts: the bytes of UTF-8 from id 3 on, and added tokens")
         return {"src_text": "bytes", "tgt_text": "bytes", "byte_offset": 3, "src_unk": 2,
                 "tgt_unk": 2, **files.clean_up(model),
                 **({"src_end": end} if isinstance(end, int) else {})}
@@ -922,6 +969,29 @@ def note_expansions(ids: dict[int, str], added: np.ndarray, source: bytes, model
                            "end inside a character that the normalizer spells with several, such as "
                            "\ufb01 or \u00bd. With \"normalized\": false transformers does not find "
                            "them there either")
+
+
+def put_byt5_added(files: Files, sizes: dict[str, int], model: Model) -> None:
+    """The added tokens of a ByT5Tokenizer, and a vocabulary that spells them."""
+    added = files.byt5_added()
+    ids: dict[str, int] = {}
+    for one in added:
+        at, content = one["id"], one["content"]
+        wrong = ("it is also the name of a byte" if len(content) == 1 and ord(content) < 0x100 else
+                 "this is the id of a byte" if 3 <= at < 259 else
+                 f"it also has the id {ids[content]}" if content in ids else "")
+        ids[content] = at
+        if wrong:
+            raise ConvertError(f"the added token {brief(content)} of id {at}: {wrong}, so "
+                               f"transformer.h would not find it as transformers does. Take it out "
+                               f"of the tokenizer's files if no text has it")
+    lines = lines_of({one["id"]: one["content"] for one in added}, max(sizes.values()))
+    lines = [line or f"<byte {at}>" for at, line in enumerate(lines)]
+    for side, rows in sizes.items():
+        if side == "src" or rows != sizes["src"]:
+            model.texts[f"{side}_vocabulary"] = vocabulary_text(lines[:rows], f"{side}_vocabulary",
+                                                                model)
+            model.tables[f"{side}_added"] = added_table(added, rows, is_slow=True)
 
 
 def put_byte_level(files: Files, ids: dict[int, str], sizes: dict[str, int],
