@@ -318,11 +318,12 @@
                            transformers). While a hypothesis runs, its text ends before a space
                            that the next token may remove
        byte_offset         0: for "bytes", the id of byte 0
-       prefix_space        "none" | "add": byte_bpe puts a space before a text, and after an added
-                           token, if there is none | "first": sentencepiece puts its space before
-                           a text, but not directly after an added token
+       prefix_space        "none" | "add": byte_bpe and sentencepiece put their space before a
+                           text, and after an added token, if there is none | "first": sentencepiece
+                           does so, but not directly after an added token
        trailing_space      "none" | "keep": for sentencepiece, whitespace at the end of a text, or
-                           before an added token, is a piece
+                           before an added token, is a piece; and at its beginning if the model has
+                           no add_dummy_prefix
        packed              none | 1 | 2: the layout of a packed file, see below
        decoding            {} what tfm_decode_defaults returns, under the names of
                            tfm_decode_options: the numbers beam length_penalty patience max_length
@@ -11318,9 +11319,23 @@ static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, in
     return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
 }
 
+/* Returns whether bytes i to size of a text begin with a space or its mark after the rules, which may
+   take characters away. */
+static int tfm__spm_has_prefix(const tfm__sentencepiece *p, const char *text, int64_t i,
+                               int64_t size) {
+    const char *part = text;
+    int64_t n = 0;
+    while (i < size && !n) {
+        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
+        for (; p->trim && n && *part == ' '; n--) part++;
+    }
+    return n && (*part == ' ' || tfm__begins_with_mark(part, n));
+}
+
 /* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
    words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
-   each that is left, and one more before or behind the whole, or before the text's first part alone. */
+   each that is left, and one more before or behind the whole, or before the text's first part alone.
+   With the config's prefix_space there is no second mark before a text. */
 static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
                                tfm__normal *o) {
     const tfm__sentencepiece *p = side->spm;
@@ -11336,7 +11351,9 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
     if (i == size && i > begin && side->keep_trailing) /* whitespace between added tokens */
         tfm__normal_put(o, space, space_size, begin);
     if (i == size) return;
-    if (p->dummy_prefix && !p->suffix && (side->prefix_space != 2 || !begin || i > begin))
+    if (p->dummy_prefix ? !p->suffix && (side->prefix_space != 2 || !begin || i > begin) &&
+                              !(side->prefix_space && tfm__spm_has_prefix(p, text, i, size))
+                        : i > begin && side->keep_trailing)
         tfm__normal_put(o, space, space_size, i);
     while (i < size) {
         unsigned char c = (unsigned char)text[i];
