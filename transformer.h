@@ -11319,23 +11319,29 @@ static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, in
     return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
 }
 
-/* Returns whether bytes i to size of a text begin with a space or its mark after the rules, which may
-   take characters away. */
-static int tfm__spm_has_prefix(const tfm__sentencepiece *p, const char *text, int64_t i,
+/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from begin
+   to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
+   Metaspace) there is none where a text begins with one; and with "first" only where the text's first
+   character becomes the first one. */
+static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
                                int64_t size) {
+    const tfm__sentencepiece *p = side->spm;
     const char *part = text;
     int64_t n = 0;
-    while (i < size && !n) {
+    if (p->suffix && p->dummy_prefix) return 0;
+    if (i > begin && side->keep_trailing) return 1;
+    if (!p->dummy_prefix || (side->prefix_space == 2 && i > 0)) return 0;
+    if (!side->prefix_space) return 1;
+    while (i < size && !n && (i == 0 || side->prefix_space != 2)) {
         i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
         for (; p->trim && n && *part == ' '; n--) part++;
     }
-    return n && (*part == ' ' || tfm__begins_with_mark(part, n));
+    return n && *part != ' ' && !tfm__begins_with_mark(part, n);
 }
 
 /* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
    words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
-   each that is left, and one more before or behind the whole, or before the text's first part alone.
-   With the config's prefix_space there is no second mark before a text. */
+   each that is left, and one more before or behind the whole (tfm__spm_wants_mark). */
 static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
                                tfm__normal *o) {
     const tfm__sentencepiece *p = side->spm;
@@ -11351,9 +11357,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
     if (i == size && i > begin && side->keep_trailing) /* whitespace between added tokens */
         tfm__normal_put(o, space, space_size, begin);
     if (i == size) return;
-    if (p->dummy_prefix ? !p->suffix && (side->prefix_space != 2 || !begin || i > begin) &&
-                              !(side->prefix_space && tfm__spm_has_prefix(p, text, i, size))
-                        : i > begin && side->keep_trailing)
+    if (tfm__spm_wants_mark(side, text, begin, i, size))
         tfm__normal_put(o, space, space_size, i);
     while (i < size) {
         unsigned char c = (unsigned char)text[i];

@@ -24,6 +24,7 @@ import sentencepiece  # noqa: E402
 import transformers  # noqa: E402
 
 import rooms  # noqa: E402, F401
+from convert import charsmap  # noqa: E402
 from convert import tokenizer_fields  # noqa: E402
 from convert import tokenizer_files  # noqa: E402
 from compare_sentencepiece import compile_program, run  # noqa: E402
@@ -52,8 +53,9 @@ def pieces_of(data):
     return [package.id_to_piece(at) for at in range(package.get_piece_size())]
 
 
-def directory(family, folder):
-    """Writes the tokenizer files of a family in the form that its own code reads. Returns the tokenizer."""
+def directory(family, folder, **options):
+    """Writes the tokenizer files of a family in the form that its own code reads, with options of SentencePiece's trainer. Returns the
+    tokenizer."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"model_type": MODEL_TYPES.get(family, family)}))
     if family == "bart":
@@ -64,7 +66,7 @@ def directory(family, folder):
         trained.save_model(str(folder))
         return transformers.BartTokenizer(vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt"))
     ours = dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1) if family in ("t5", "pegasus") else {}
-    data = train("bpe" if family == "nllb" else "unigram", **ours)
+    data = train("bpe" if family == "nllb" else "unigram", **ours, **options)
     pieces = pieces_of(data)
     if family == "marian":
         (folder / "source.spm").write_bytes(data)
@@ -391,6 +393,112 @@ class Decoded(Case):
                     self.same(folder)
                 else:
                     self.assertIn("'<pad>': decoded texts are without them", "\n".join(converted(folder, folder / "model.safetensors").notes))
+
+
+class Spaces(Case):
+    """Compares what is done with whitespace and with the characters that normalizers change."""
+    PARTS = [" ", "  ", "\u3000", "\u00a0", "\t", "\u2028", "\u200d", "\u200c", "\x01", "\x0c", "▁", "the", "ship", "a", "Bonjour", ".", "é",
+             "ﬁ", "½", "ж", "<tok>", "\ufeff"]
+
+    def lines(self, n, tokens=()):
+        r = self.random
+        fixed = ["Bonjour !", " Bonjour", "\u3000Bonjour", "\u00a0Bonjour", "  a", "a  b", "a ", "a\u200db", "a\u200cb", "\x01 a", "<tok> a <tok>a"]
+        return fixed + [line for line in ("".join(r.choice(self.PARTS) for _ in range(r.randint(1, 8))) for _ in range(n)) if line.strip("▁").strip()]
+
+    def tokenizer_json(self, folder, normalizers, scheme, split, white_space=False, bpe=False):
+        """Writes a folder whose tokenizer was trained by tokenizers. Returns its tokenizer."""
+        from tokenizers import Tokenizer, decoders, models, normalizers as forms, pre_tokenizers, trainers
+        special = ["<s>", "<pad>", "</s>", "<unk>"]
+        own = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True) if bpe else models.Unigram())
+        own.normalizer = forms.Sequence(normalizers) if normalizers else None
+        before = [pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)]
+        own.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit()] * white_space + before)
+        own.decoder = decoders.Metaspace(prepend_scheme="always")
+        trainer = (trainers.BpeTrainer(vocab_size=300, special_tokens=special, show_progress=False) if bpe else
+                   trainers.UnigramTrainer(vocab_size=300, special_tokens=special, unk_token="<unk>", show_progress=False))
+        own.train_from_iterator([*SENTENCES, ALPHABET, "▁ a  b"] * 20, trainer)
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=own, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
+        tokenizer.add_tokens([transformers.AddedToken("<tok>", normalized=False)])
+        folder.mkdir(parents=True)
+        tokenizer.save_pretrained(folder)
+        (folder / "config.json").write_text(json.dumps({"model_type": "bart"}))
+        return tokenizer
+
+    def same(self, folder, lines, rows=ROWS):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        model = converted(folder, folder / "model.safetensors", rows)
+        if "texts are tokens" in str(model.warnings):
+            raise ConvertError(str(model.warnings))
+        results, _ = run(self.program, folder / "model.safetensors", lines)
+        expected = tokenizer(lines, add_special_tokens=False).input_ids
+        wrong = [(line, tokenizer.convert_ids_to_tokens(wanted), tokenizer.convert_ids_to_tokens(ids))
+                 for line, (ids, _, _), wanted in zip(lines, results, expected) if ids != wanted]
+        self.assertEqual(wrong[:3], [], f"{len(wrong)} of {len(lines)}")
+
+    def test_metaspace(self):
+        """A Metaspace puts no space before a text that begins with one."""
+        from tokenizers import Regex, normalizers as n
+        squeeze = n.Replace(Regex(" {2,}"), " ")
+        charsmap = sentencepiece.SentencePieceNormalizer(rule_name=self.random.choice(["nmt_nfkc", "nfkc", "nmt_nfkc_cf"]))
+        model = tokenizer_files.parse_model(charsmap.serialized_model_proto(), "").normalizer_spec.precompiled_charsmap
+        chains = [[], [n.NFKC()], [n.Nmt()], [n.Nmt(), n.NFKC()], [n.NFKC(), n.Nmt(), squeeze], [n.Precompiled(model)], [n.Nmt(), n.NFKC(), squeeze],
+                  [n.Precompiled(model), n.Strip(), squeeze], [n.NFKC(), n.Strip(left=True, right=False), squeeze], [n.Nmt(), n.Precompiled(model)]]
+        outcomes = Counter()
+        for number, chain in enumerate(chains):
+            for scheme in ("always", "first", "never"):
+                split, bpe, white_space = self.random.random() < 0.7, self.random.random() < 0.3, self.random.random() < 0.2
+                folder = self.at / f"{number}-{scheme}"
+                with self.subTest(chain=[str(one) for one in chain], scheme=scheme, split=split, bpe=bpe, white_space=white_space, seed=self.seed):
+                    self.tokenizer_json(folder, chain, scheme, split, white_space, bpe)
+                    try:
+                        self.same(folder, self.lines(150))
+                        outcomes["equal"] += 1
+                    except ConvertError as error:
+                        outcomes[str(error)[-90:]] += 1
+        print(outcomes)
+        self.assertGreater(outcomes["equal"], 20)
+
+    def test_normalizers_of_each_character(self):
+        """Compares NFKC, Nmt and their chains with tokenizers on every character."""
+        from tokenizers import normalizers as n
+        characters = [chr(c) for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
+        for chain in ([n.Nmt()], [n.NFKC()], [n.Nmt(), n.NFKC()], [n.NFKC(), n.Nmt()]):
+            described = json.loads(json.dumps([json.loads(one.__getstate__()) for one in chain]))
+            rules = charsmap.read(tokenizer_files.read_normalizer({
+                "normalizer": {"type": "Sequence", "normalizers": described}, "pre_tokenizer": {"type": "Metaspace"}}).charsmap)
+            form = n.Sequence(chain)
+            wrong = [c for c in characters if rules.get(c, c) != form.normalize_str(c)]
+            self.assertEqual(wrong[:9], [], described)
+
+    def test_rules_of_sentencepiece(self):
+        """Compares folders whose SentencePiece model has each rule, with every whitespace."""
+        white = [*charsmap.WHITE_SPACE.replace("\x85", ""), "\u200b", "\x1f", "\x7f"]
+        for family in ("t5", "pegasus", "mbart", "mbart50", "nllb"):
+            for rule in ("nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"):
+                if family == "nllb" and "nmt" not in rule:
+                    continue
+                folder = self.at / f"{family}-{rule}"
+                with self.subTest(family=family, rule=rule, seed=self.seed):
+                    directory(family, folder, normalization_rule_name=rule)
+                    if family == "nllb":
+                        getattr(transformers, "NllbTokenizer").from_pretrained(folder).save_pretrained(folder)
+                    lines = [f"{a}the{one}ship{b}" for one in white for a in ("", one) for b in ("", one, "\u0131")]
+                    self.same(folder, lines + [line for line in self.lines(60) if rule != "identity" and "\u200d" not in line])
+
+    def test_pieces_that_cross_spaces(self):
+        for family in ("t5", "pegasus", "mbart50", "nllb"):
+            with self.subTest(family=family, seed=self.seed):
+                folder = self.at / family
+                directory(family, folder, split_by_whitespace=False, vocab_size=600, max_sentencepiece_length=30)
+                if family == "nllb":
+                    getattr(transformers, "NllbTokenizer").from_pretrained(folder).save_pretrained(folder)
+                lines = [" ".join(self.random.choices(" ".join(SENTENCES).split(), k=6)) for _ in range(200)] + SENTENCES
+                self.same(folder, lines, 900)
+                self.assertIn("pieces go on after a space", "\n".join(converted(folder, folder / "model.safetensors", 900).notes))
+        folder = self.at / "suffix"
+        directory("t5", folder, treat_whitespace_as_suffix=True)
+        with self.assertRaisesRegex(ConvertError, "treat_whitespace_as_suffix"):
+            converted(folder, folder / "model.safetensors")
 
 
 class Keys(Case):

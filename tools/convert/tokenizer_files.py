@@ -605,7 +605,7 @@ class Files:
             if one.type == UNUSED:
                 one.type = NORMAL  # transformers has no such type
         normalizer.precompiled_charsmap = rules.charsmap
-        model.denormalizer_spec.Clear()
+        model.ClearField("denormalizer_spec")
         if not (normalizer.add_dummy_prefix and normalizer.escape_whitespaces
                 and normalizer.remove_extra_whitespaces == rules.squeeze):
             normalizer.add_dummy_prefix = normalizer.escape_whitespaces = True
