@@ -6,6 +6,7 @@ a NUL at its end. A text is read from left to right, and at each place the longe
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from pathlib import Path
 
@@ -27,8 +28,9 @@ NEWER = (range(0x32FF, 0x3300), range(0xA7F1, 0xA7F5), range(0xAB69, 0xAB6A),
          range(0x1F16C, 0x1F16D), range(0x1FBF0, 0x1FBFA))
 
 
+@functools.lru_cache(maxsize=4)
 def read(charsmap: bytes) -> Rules:
-    """The rules of a charsmap."""
+    """The rules of a charsmap, which nobody changes."""
     rules: Rules = {}
     if not charsmap:
         return rules
@@ -43,12 +45,15 @@ def read(charsmap: bytes) -> Rules:
         for at in np.flatnonzero(unit >> 8 & 1):
             begin = int(units[bases[at]]) & 0x7FFFFFFF
             rules[keys[at].decode()] = texts[begin:texts.index(b"\0", begin)].decode()
-        children = bases[:, None] ^ letters
-        labels = units[np.minimum(children, len(units) - 1)] & 0x800000FF
-        rows, columns = np.nonzero((labels == letters) & (children < len(units)))
-        keys = [keys[row] + bytes([column + 1])
-                for row, column in zip(rows.tolist(), columns.tolist())]
-        nodes = children[rows, columns]
+        found, spelled = [], []
+        for begin in range(0, len(nodes), 1024):  # bounds the memory
+            children = bases[begin:begin + 1024, None] ^ letters
+            labels = units[np.minimum(children, len(units) - 1)] & 0x800000FF
+            rows, columns = np.nonzero((labels == letters) & (children < len(units)))
+            spelled += [keys[begin + row] + bytes([column + 1])
+                        for row, column in zip(rows.tolist(), columns.tolist())]
+            found.append(children[rows, columns])
+        nodes, keys = np.concatenate(found), spelled
     return rules
 
 

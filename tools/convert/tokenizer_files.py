@@ -129,8 +129,8 @@ def read_normalizer(tokenizer: dict[str, Any]) -> Rules:
             steps.append(maps.nfkc() if kind == "NFKC" else maps.NMT)
         elif kind == "Replace" and pattern.get("Regex") == " {2,}" and step.get("content") == " ":
             found.squeeze = True
-        elif kind == "Strip" and step.get("strip_left", True):
-            found.trim = bool(step.get("strip_right", True))
+        elif kind == "Strip" and step.get("strip_left", True) and step.get("strip_right", True):
+            found.trim = True
         elif kind == "Replace" and (pattern.get("Regex") or pattern.get("String")) == "\n":
             pass  # a line is translated at a time
         elif kind == "Replace" and pattern.get("String") == " " and step.get("content") == SPACE:
