@@ -479,7 +479,7 @@ class Spaces(Case):
                     if family == "nllb":
                         getattr(transformers, "NllbTokenizer").from_pretrained(folder).save_pretrained(folder)
                     lines = [f"{a}the{one}ship{b}" for one in white for a in ("", one) for b in ("", one, "\u0131")]
-                    self.same(folder, lines + self.lines(60))
+                    self.same(folder, lines + [line for line in self.lines(60) if not {"\u200c", "\u200d"} & set(line)])
 
     def test_pieces_that_cross_spaces(self):
         for family in ("t5", "pegasus", "mbart50", "nllb"):
