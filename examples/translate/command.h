@@ -91,14 +91,15 @@ enum {
     OF_HTML = 16384
 };
 
-static option table[] = {
+static option_entry table[] = {
     {"usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out\n\n"
      "Translates files or standard input, one sentence per line, to standard output, one line\n"
      "for each. Output is flushed whenever the input pauses, at the latest when a batch is full.\n"
      "A line break inside a translation is written as a space, and so is a tab if tabs separate\n"
      "fields of the output.\n\n"
      "If the FILE right after MODEL ends in .safetensors, it is a second model, and it translates\n"
-     "the output of the first. Search and sampling options apply to both models. --prefix, --drafts,\n"
+     "the output of the first. Search and sampling options apply to both models. --prefix, "
+     "--drafts,\n"
      "--alternatives, --n-best, --scores and --to apply to the second only, --from to the first.\n"
      "Tags and copied text are placed by the alignment: for each word of the translation, the\n"
      "source word to which the model attended most.",
@@ -398,7 +399,7 @@ static void print_usage(FILE *f) {
 
 /* Reads and checks the command line, and sets the defaults in `opt`. */
 static void read_options(int argc, char **argv) {
-    const option *stop = options_read(table, N_OPTIONS, argc, argv, fail);
+    const option_entry *stop = options_read(table, N_OPTIONS, argc, argv, fail);
     if (stop) {
         if (strcmp(stop->name, "--help") == 0) options_print(table, N_OPTIONS, stdout);
         else printf("translate %s\n", tfm_version());

@@ -311,9 +311,9 @@ static void decoding(void) {
     CHECK(tfm_result_count(NULL, 0) == 0 && tfm_result_count(s, 0) == 0 &&
               !tfm_step_logits(NULL, 0) && !tfm_step_logits(s, 0),
           "nothing before tfm_start");
-    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
-    CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_STATE, "tfm_start comes first");
-    CHECK_FAILS(tfm_result_alignment(s, 0, 0, sources, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "call tfm_start or tfm_decode first");
+    CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_STATE, "call tfm_start or tfm_decode first");
+    CHECK_FAILS(tfm_result_alignment(s, 0, 0, sources, &err), TFM_E_STATE, "call tfm_start or tfm_decode first");
     CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "");
     ARGUMENT(tfm_start(NULL, &src, NULL, &err));
     ARGUMENT(tfm_start(s, NULL, NULL, &err));
@@ -725,12 +725,12 @@ static void files(void) {
         mo.weights = (tfm_weight_type)-1;
         CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "weights is -1");
         mo.weights = (tfm_weight_type)(TFM_WEIGHTS_I8 + 1);
-        CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "no type of");
-        CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT, "no type of");
+        CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "weights is 5, expected TFM_WEIGHTS_AS_STORED");
+        CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT, "weights is 5, expected TFM_WEIGHTS_AS_STORED");
 #endif
         memset(&mo, 0, sizeof mo), mo.map = 1;
         CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
-                    "map: this build does without TRANSFORMER_MMAP");
+                    "map: this build cannot map files: compile with TRANSFORMER_MMAP");
         memset(&mo, 0, sizeof mo);
     }
     half.allocate = test_allocate, mo.allocator = &half;
@@ -859,9 +859,11 @@ static void defaults(void) {
 }
 
 static const char *field_words(const char *name) {
-    int k = 0;
-    while (strcmp(tfm__config_fields[k].name, name) != 0) k++;
-    return tfm__config_fields[k].words;
+    const tfm__config_field *field = tfm__config_fields, *end = field + TFM__N_CONFIG_FIELDS;
+    while (field < end && strcmp(field->name, name) != 0) field++;
+    if (field == end)
+        for (field = tfm__decode_fields; strcmp(field->name, name) != 0;) field++;
+    return field->words;
 }
 
 /* Each value of an enum of the config has a word, and the config's reader maps the word to that value. */
@@ -878,8 +880,8 @@ static void words(void) {
     NAMED(tfm_position_kind, TFM_POSITIONS_COUNT, field_words("positions"));
     NAMED(tfm_text_kind, TFM_TEXT_COUNT, field_words("tgt_text"));
     NAMED(tfm_language_use, TFM_LANGUAGE_COUNT, field_words("src_language"));
-    NAMED(tfm_stop, TFM_STOP_COUNT, "enough|sure|full|likely");
-    NAMED(tfm_repetition, TFM_REPETITION_COUNT, "target|hugging_face");
+    NAMED(tfm_stop, TFM_STOP_COUNT, field_words("stop"));
+    NAMED(tfm_repetition, TFM_REPETITION_COUNT, field_words("repetition"));
 #undef NAMED
 }
 
@@ -1044,7 +1046,7 @@ static void weights(void) {
         tiny_write(&w, t);
         data = tiny_bytes(&w, &size);
         CHECK_FAILS(tfm_model_load(&model, data, size, NULL, &err), TFM_E_CONFIG,
-                    "which a d_model of 1 does not have");
+                    "d_model must be at least 2");
     }
 }
 
@@ -1193,7 +1195,7 @@ static void languages(void) {
     CHECK_FAILS(tfm_language_find(m, "0123456789012345678901234567890123456789", &id, &err),
                 TFM_E_TOKEN, "'0123456789012345678901234567890'");
     CHECK_FAILS(tfm_translate(s, "hello", out, sizeof out, &err), TFM_E_STATE,
-                "tfm_languages_set comes first");
+                "call tfm_languages_set first");
     must(tfm_translate(s, ">>deu<<hello", out, sizeof out, &err));
     must(tfm_translate(s, "  \t", out, sizeof out, &err));
     CHECK(!*out, "a blank text needs no language");

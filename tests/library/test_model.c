@@ -202,7 +202,7 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
     must(tfm_forward(f, src, &tgt_batch, NULL, &logits, &err));
     for (row = 0; row < src->rows; row++)
         for (i = 0; i < lengths[row] * V; i++)
-            most = fmax(most, fabs((double)steps[row * width * V + i] -
+            most = test_max(most, fabs((double)steps[row * width * V + i] -
                                    (double)((float *)logits.data)[row * width * V + i]));
     tfm_session_free(s), tfm_session_free(f);
     return most;
@@ -491,8 +491,8 @@ static void limits(void) {
     t.config = ", \"start\": 1, \"src_pad\": 0, \"suppressed\": [2, 5, 12], \"forced\": 4";
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
-    CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "tfm_start comes first");
-    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_start comes first");
+    CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "call tfm_start before tfm_step");
+    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "call tfm_start or tfm_decode first");
     CHECK(tfm_step_logits(s, 0) == NULL && tfm_encoder_output(s).data == NULL,
           "there is no hypothesis before the first call");
     must(tfm_start(s, &src, NULL, &err));
@@ -508,7 +508,7 @@ static void limits(void) {
     }
     must(tfm_step(s, &running, &err));
     CHECK(running == 0, "a step after the end changes nothing");
-    CHECK_FAILS(tfm_result_get(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "row 1 of a batch of 1");
+    CHECK_FAILS(tfm_result_get(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "row is 1, expected 0 to 0");
     memset(&d, 0, sizeof d);
     d.max_length = 3;
     must(tfm_start(s, &src, &d, &err));

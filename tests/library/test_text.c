@@ -270,7 +270,7 @@ static void session_tokens(void) {
                    "\"src_language\": \"target\"");
     s = tiny_session(m, 1, 8, 8);
     SPANS(s, "x y", TFM_FORM_TEXT,
-          "the model knows several languages: tfm_languages_set comes first");
+          "the model knows several languages: call tfm_languages_set first");
     SPANS(s, " >>bb<< x y", TFM_FORM_TEXT, "7:7-7 9:8-9 10:10-11 2:11-11");
     SPANS(s, "b x", TFM_FORM_TOKENS, "7:0-1 9:2-3 2:3-3");
     must(tfm_languages_set(s, NULL, "aa", &err));

@@ -37,7 +37,7 @@ import tokenizers  # noqa: E402
 from file_model import Model, log_softmax  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert import main as convert  # noqa: E402
 import pickled  # noqa: E402
 from convert.modelfile import (BF16, CONFIG_KEYS, DECODING_KEYS, position_table, to_bf16,  # noqa: E402
