@@ -132,7 +132,8 @@ def read_normalizer(tokenizer: dict[str, Any]) -> Rules:
         elif kind == "Strip" and step.get("strip_left", True) and step.get("strip_right", True):
             found.trim = True
         elif kind == "Replace" and (pattern.get("Regex") or pattern.get("String")) == "\n":
-            pass  # a line is translated at a time
+            if step.get("content") == " ":  # others: a line is translated at a time
+                steps.append({"\n": " "})
         elif kind == "Replace" and pattern.get("String") == " " and step.get("content") == SPACE:
             has_marks = True
         elif kind == "Prepend" and step.get("prepend") == SPACE:
@@ -179,6 +180,8 @@ def class_steps(kind: str, charsmap: bytes) -> dict[str, Any]:
     if charsmap and kind != "MBart":
         steps.append({"type": "Precompiled",
                       "precompiled_charsmap": base64.b64encode(charsmap).decode()})
+    elif kind == "Pegasus":
+        steps.append({"type": "Replace", "pattern": {"String": "\n"}, "content": " "})
     if kind in ("Pegasus", "MBart50") or kind == "Nllb" and charsmap:
         steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
     before = [{"type": "WhitespaceSplit"}] if kind in ("T5", "MBart") else []
