@@ -259,8 +259,9 @@
        src_merges, tgt_merges [n, 3]       U32, for byte_bpe. Two tokens and the token that they
                                            become, in order of rank. Without tgt_merges and
                                            tgt_vocabulary: the source's
-       src_added, tgt_added [n, 2]         U32, for byte_bpe and sentencepiece. The id of a token
-                                           that is found in the text as it is spelled, and a sum of
+       src_added, tgt_added [n, 2]         U32, for byte_bpe, sentencepiece and bytes (which need a
+                                           vocabulary for them alone). The id of a token that is
+                                           found in the text as it is spelled, and a sum of
                                            flags. 1: it takes the whitespace before it, 2: that
                                            after it, 4: it produces no text, 8: it is found only if
                                            no letter or digit touches it, 16: it is found in the
@@ -317,11 +318,12 @@
                            transformers). While a hypothesis runs, its text ends before a space
                            that the next token may remove
        byte_offset         0: for "bytes", the id of byte 0
-       prefix_space        "none" | "add": byte_bpe puts a space before a text, and after an added
-                           token, if there is none | "first": sentencepiece puts its space before
-                           a text, but not directly after an added token
+       prefix_space        "none" | "add": byte_bpe and sentencepiece put their space before a
+                           text, and after an added token, if there is none | "first": sentencepiece
+                           does so, but not directly after an added token
        trailing_space      "none" | "keep": for sentencepiece, whitespace at the end of a text, or
-                           before an added token, is a piece
+                           before an added token, is a piece; and at its beginning if the model has
+                           no add_dummy_prefix
        packed              none | 1 | 2: the layout of a packed file, see below
        decoding            {} what tfm_decode_defaults returns, under the names of
                            tfm_decode_options: the numbers beam length_penalty patience max_length
@@ -1058,7 +1060,7 @@ typedef struct tfm_model tfm_model;
     X(TFM_TEXT_PIECES, "pieces") /* targets only: tokens are joined, and U+2581 becomes a space */ \
     /* the SentencePiece model in the file decides */                                              \
     X(TFM_TEXT_SENTENCEPIECE, "sentencepiece")                                                     \
-    X(TFM_TEXT_BYTES, "bytes") /* each byte of UTF-8 is a token, without a vocabulary: ByT5 */     \
+    X(TFM_TEXT_BYTES, "bytes") /* each byte of UTF-8 is a token: ByT5 */                           \
     X(TFM_TEXT_BYTE_BPE, "byte_bpe") /* GPT-2's byte-level BPE with the merges in the file */
 typedef enum tfm_text_kind { TFM_TEXT_TABLE(TFM_ID) TFM_TEXT_COUNT } tfm_text_kind;
 /* clang-format on */
@@ -1542,10 +1544,11 @@ typedef enum tfm_text_form {
 /* Turns a text of size bytes into at most capacity source ids, with the start and end id that the
    config names. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
    pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte of normalized text. A
-   call with a measuring arena tells the exact size. For words and characters scratch may be NULL. A
-   language token is added only for ">>code<<" before the text (tfm_languages_set). Errors:
-   TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no
-   src_unk), TFM_E_ARENA, TFM_E_NO_TEXT. */
+   call with a measuring arena tells the exact size. For words, characters, and bytes without added
+   tokens scratch may be NULL. A language token is added only for ">>code<<" before the text
+   (tfm_languages_set). Bytes that end with a spelled end token get no second one. Errors: TFM_E_UTF8
+   (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no src_unk),
+   TFM_E_ARENA, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
                                 tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
                                 tfm_arena *scratch, tfm_error *err);
@@ -10776,18 +10779,18 @@ static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
     return at > begin;
 }
 
-/* Loads a side whose tokens are the bytes of UTF-8: it has no vocabulary. */
+/* Loads a side whose tokens are the bytes of UTF-8. A vocabulary spells its added tokens alone. */
 static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     int32_t rows = (int32_t)side->embedding->rows;
-    (void)shared;
     side->first_byte = l->model->config.byte_offset;
     side->has_bytes = 1;
     side->unk = -1;
-    if (side->first_byte <= (int64_t)rows - 256) return TFM_OK;
-    return TFM__FAIL_CONFIG(l->err,
-                            "'%s_text' is bytes from id %d on, the vocabulary has %d "
-                            "tokens",
-                            side->name, side->first_byte, rows);
+    if (side->first_byte > (int64_t)rows - 256)
+        return TFM__FAIL_CONFIG(l->err,
+                                "'%s_text' is bytes from id %d on, the vocabulary has %d "
+                                "tokens",
+                                side->name, side->first_byte, rows);
+    return tfm__vocabulary_load(l, side, shared && shared->has_bytes ? shared : NULL);
 }
 
 /* Cuts a byte. An escape may stand for several bytes, which have its span together. */
@@ -10810,9 +10813,17 @@ static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
     return 1;
 }
 
+/* Writes a byte, or an added token that gives text. */
 static void tfm__bytes_join(tfm__joined *j, int32_t id) {
-    id -= j->side->first_byte;
-    if (id >= 0 && id < 256) tfm__join_byte(j, id);
+    const tfm__side *side = j->side;
+    int64_t byte = (int64_t)id - side->first_byte;
+    if (byte >= 0 && byte < 256) {
+        tfm__join_byte(j, (int)byte);
+    } else if (side->pieces && side->pieces[id] != TFM__ID_DROPPED) {
+        const tfm__spelling *s = tfm__join_spelling(j, id);
+        tfm__join_broken(j);
+        tfm__join_text(j, s->text, s->size);
+    }
 }
 
 /* >>sentencepiece =================================================================================
@@ -11431,9 +11442,29 @@ static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, in
     return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
 }
 
+/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from begin
+   to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
+   Metaspace) there is none where a text begins with one; and with "first" only where the text's first
+   character becomes the first one. */
+static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
+                               int64_t size) {
+    const tfm__sentencepiece *p = side->spm;
+    const char *part = text;
+    int64_t n = 0;
+    if (p->suffix && p->dummy_prefix) return 0;
+    if (i > begin && side->keep_trailing) return 1;
+    if (!p->dummy_prefix || (side->prefix_space == 2 && i > 0)) return 0;
+    if (!side->prefix_space) return 1;
+    while (i < size && !n && (i == 0 || side->prefix_space != 2)) {
+        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
+        for (; p->trim && n && *part == ' '; n--) part++;
+    }
+    return n && *part != ' ' && !tfm__begins_with_mark(part, n);
+}
+
 /* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
    words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
-   each that is left, and one more before or behind the whole, or before the text's first part alone. */
+   each that is left, and one more before or behind the whole (tfm__spm_wants_mark). */
 static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
                                tfm__normal *o) {
     const tfm__sentencepiece *p = side->spm;
@@ -11449,7 +11480,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
     if (i == size && i > begin && side->keep_trailing) /* whitespace between added tokens */
         tfm__normal_put(o, space, space_size, begin);
     if (i == size) return;
-    if (p->dummy_prefix && !p->suffix && (side->prefix_space != 2 || !begin || i > begin))
+    if (tfm__spm_wants_mark(side, text, begin, i, size))
         tfm__normal_put(o, space, space_size, i);
     while (i < size) {
         unsigned char c = (unsigned char)text[i];
@@ -12013,7 +12044,7 @@ static void tfm__byte_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
 /* Takes the text as it is, with a space before it if the config says so. */
 static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i,
                                     int64_t size, tfm__normal *o) {
-    if (side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
+    if (side->bpe && side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
     if (!o->n_cells) tfm__normal_put(o, text + i, size - i, i);
     for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
 }
@@ -12249,7 +12280,7 @@ static void tfm__encode(tfm__cells *b, int has_marks) {
         const char *mark = NULL;
         if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
         end = mark ? (int32_t)(mark - b->text) : b->n;
-        if (end > at) b->side->tokenizer->encode(b, at, end);
+        if (end > at && !b->side->has_bytes) b->side->tokenizer->encode(b, at, end);
         if (!mark) break;
         b->cells[end].id = -1;
         b->cells[end].next = end + TFM__ADDED_MARK;
@@ -12257,6 +12288,11 @@ static void tfm__encode(tfm__cells *b, int has_marks) {
 }
 
 /* ---- a text to cells ---- */
+
+/* Returns whether a side's texts need cells: bytes do to find added tokens. */
+static int tfm__has_cells(const tfm__side *side) {
+    return side->tokenizer->normalize && (!side->has_bytes || side->added);
+}
 
 /* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from; and
    that of the last cell. */
@@ -12278,7 +12314,7 @@ static void tfm__cells_origins(tfm__cut *c) {
 /* Takes scratch for n bytes of normalized text. */
 static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t n,
                                    tfm_arena *scratch, tfm_error *err) {
-    const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE */
+    const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
     if (n > INT32_MAX / 2)
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
                          n, (int64_t)(INT32_MAX / 2));
@@ -12287,7 +12323,7 @@ static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t
     b->n = (int32_t)n;
     TFM__TRY(TFM__TAKE(scratch, n, 1, &b->text, err));
     TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &b->cells, err));
-    if (!p || p->bpe) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
+    if (p ? p->bpe : !side->has_bytes) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
     if (!p || !p->bpe || !p->has_unused) return TFM_OK;
     b->n_splits = p->vocabulary.n;
     return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
@@ -12331,7 +12367,8 @@ static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_COUNT] = {
      INT32_MAX, 0},
     {tfm__spm_load, tfm__spm_build_side, tfm__cells_begin, tfm__spm_next, tfm__spm_normalize,
      tfm__spm_encode, tfm__spm_join, 1, 1},
-    {tfm__bytes_load, NULL, NULL, tfm__bytes_next, NULL, NULL, tfm__bytes_join, 0, -1},
+    {tfm__bytes_load, NULL, tfm__cells_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
+     tfm__bytes_join, 0, -1},
     {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__cells_begin, tfm__byte_bpe_next,
      tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0}};
 
@@ -12369,7 +12406,7 @@ static tfm_status tfm__map_target(tfm__loader *l) {
         int flags = i < v->n && side->added ? side->added->flags[i] : 0;
         const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
         if (!s || i == c->start || i == c->end || i == c->tgt_pad || i == c->forced ||
-            flags & TFM__ADDED_SILENT)
+            flags & TFM__ADDED_SILENT || (side->has_bytes && !flags))
             *piece = TFM__ID_DROPPED;
         else if (flags || !pieces) *piece = TFM__ID_PLAIN;
         else if (v->spellings == pieces->spellings) *piece = i; /* pieces are the tokens */
@@ -12421,7 +12458,7 @@ static tfm_status tfm__build_text(tfm__loader *l) {
 
 /* Lays out what the text calls need. Only kinds that normalize need scratch. */
 static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    if (s->model->source.tokenizer->normalize) {
+    if (tfm__has_cells(&s->model->source)) {
         tfm_arena need = tfm_arena_measuring();
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
         tfm__cells b;
@@ -12538,7 +12575,7 @@ static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
     token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
     token->begin = c->at + 1;
     token->end = c->at + TFM__ADDED_MARK - 1;
-    c->at = c->last = c->at + TFM__ADDED_MARK;
+    c->at = c->first = c->last = c->at + TFM__ADDED_MARK;
     return 1;
 }
 
@@ -12556,7 +12593,8 @@ static tfm_status tfm__cut_begin(tfm__cut *c, const tfm_config *config, const tf
         TFM__TRY(tfm__take_language(config, &c->source, language, err));
     c->offset = text->size - c->source.size;
     c->text = c->source;
-    if (!c->kind->begin) return TFM_OK;
+    if (!c->kind->begin || (side->has_bytes && (form != TFM_FORM_TEXT || !tfm__has_cells(side))))
+        return TFM_OK;
     if (scratch) return c->kind->begin(c, scratch, err);
     return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
 }
@@ -12632,6 +12670,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     tfm__token token;
     tfm__cut cut;
     int64_t n, total;
+    int32_t last = -1;
     int is_source, end, leading;
     if (!m || !out->count || (!out->ids && out->capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
@@ -12648,6 +12687,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
         if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, &token, err);
         if (n == 0 && form != TFM_FORM_TEXT && tfm__is_language(&m->config, token.id))
             out->language = -1;
+        last = token.id;
     }
     if (n == 0) { /* blank */
         *out->count = 0;
@@ -12655,8 +12695,10 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
         return TFM_OK;
     }
     if (out->language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
-    end = is_source && side->end >= 0;
     leading = (is_source && side->start >= 0) + (out->language >= 0);
+    /* ByT5 adds no end token to a whole text that ends with one */
+    end = is_source && side->end >= 0 &&
+          !(side->has_bytes && last == side->end && n + leading <= out->capacity);
     total = n + end + leading;
     if (total > out->capacity && (!out->left_out || out->capacity <= end + leading))
         return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
