@@ -775,7 +775,8 @@ static void open_model(const char *path, int is_last) {
              (int)most);
     if (s->decode.lexical_shortlist && !s->config->has_shortlist) {
         if (is_last && (t.n_stages == 1 || !t.stages[0].decode.lexical_shortlist))
-            fail("--shortlist: %s has no lexicon. Leave the option out, or convert a model of Firefox "
+            fail("--shortlist: %s has no lexicon. Leave the option out, or convert a model of "
+                 "Firefox "
                  "or Bergamot together with its lexicon (lex.*.bin)",
                  path);
         s->decode.lexical_shortlist = 0;
