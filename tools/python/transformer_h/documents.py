@@ -36,11 +36,14 @@ if TYPE_CHECKING:
 MOST = 1 << 29  # bytes of a file, and of all parts of an archive when they are unpacked
 MOST_TEXT = 1 << 26  # bytes of the parts that have texts: in memory, XML is up to 100 times as large as in a file
 MOST_PARTS, MOST_SPACES, MOST_NAMESPACES, MOST_PAIRS = 20000, 64, 300, 50
-MOST_NAME = 2000  # characters of a namespace, which lxml repeats with the name of each element
+MOST_NAMES = 20000  # characters of all namespaces that one element can use, because lxml searches them for each element
+MOST_ATTRIBUTES = 300  # of one element: lxml's time for their values grows with the square
 MOST_INSIDE, MOST_NESTED = 300, 20  # elements of a paragraph, and paragraphs, inside each other
 MOST_COPIES = 4  # formats are repeated in at most as many times the bytes of their part of the archive
 # The parts with texts unpack to at most as many times their bytes in the archive. Fewer bytes than FEW are always read.
 MOST_RATIO, FEW = 200, 1 << 22
+# They have at most as many tags for each of these bytes: each needs up to a kilobyte of memory. Fewer tags are always read.
+MOST_TAGS, FEW_TAGS = 2, 400000
 # Encodings of web pages. Python knows others, some of which need a time that grows with the square of the size.
 _ENCODINGS = re.compile(r"utf-(8|16)(-sig|-[bl]e)?|ascii|iso8859-\d+|cp(125\d|866|874|932|949)|koi8-[ru]|mac-(roman|cyrillic)|"
                         r"gb2312|gbk|gb18030|big5|euc_(jp|kr)|shift_jis|iso2022_jp")
@@ -109,6 +112,7 @@ _LEFT_PARTS = {r"(word|ppt)/embeddings/.*": "an embedded file", r".*\bvbaProject
                r"_xmlsignatures/.*\.xml|META-INF/documentsignatures\.xml": "a digital signature, which is now invalid",
                r".*\.svg": "text in a drawing (SVG)"}
 _IGNORED = _names("w:lang w:noProof")  # properties of a run that nobody sees
+_IGNORED_ATTRIBUTES = ("lang", "altLang", "dirty", "err", "noProof")
 _NO_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF])
 _TAG = re.compile(r'<(/?)(g|x|br)(?: id="(\d+)")?/?>')
 
@@ -126,21 +130,25 @@ class _Format:
         self.is_shared = is_shared  # the run has several pieces, so what is written may have several too
 
     @cached_property
-    def key(self) -> bytes:
-        """What the properties mean. Equal formats have equal keys."""
+    def key(self) -> str:
+        """What the properties mean. Equal formats have equal keys. The characters \\0 to \\3 divide names and values, because
+        XML has none of them."""
         if not self.properties:
-            return b""
-        style = copy.deepcopy(self.properties[0])
-        for each in [one for one in style if one.tag in _IGNORED]:
-            style.remove(each)
-        for name in ("lang", "altLang", "dirty", "err", "noProof"):
-            style.attrib.pop(name, None)
-        return b"" if not len(style) and not style.attrib else etree.tostring(style, method="c14n", exclusive=True, with_tail=False)
+            return ""
+        style = self.properties[0]
+        found = ["\0".join(one) for one in sorted(style.items()) if one[0] not in _IGNORED_ATTRIBUTES]
+        for child in style:
+            if child.tag not in _IGNORED:
+                for event, one in etree.iterwalk(child, events=("start", "end")):
+                    found.append("\3" if event == "end" else "\2".join(
+                        (one.tag, one.text or "", *("\0".join(each) for each in sorted(one.items())))))
+        return "\1".join((style.tag, *found)) if found else ""
 
     @cached_property
     def size(self) -> int:
-        """Bytes of the properties."""
-        return sum(len(etree.tostring(one, with_tail=False)) for one in self.properties)
+        """About as many bytes as the properties have in the file."""
+        return sum(9 + len(one.text or "") + len(_tag_name(one.tag)) + sum(5 + len(_tag_name(name)) + len(value) for name, value in one.items())
+                   for each in self.properties for one in each.iter())
 
 
 @dataclass
@@ -300,14 +308,14 @@ class _Paragraph:
         """Appends the pieces inside a piece as text with tags. The format that most of the text has needs none."""
         if depth > MOST_INSIDE:
             raise FileError(f"a paragraph has too many elements inside each other: more than {MOST_INSIDE}")
-        letters: Counter[bytes] = Counter()
-        styles: dict[bytes, _Format | None] = {}
-        keys = [b"" if piece.style is None or piece.text is None else piece.style.key for piece in parent.inside]
+        letters: Counter[str] = Counter()
+        styles: dict[str, _Format | None] = {}
+        keys = ["" if piece.style is None or piece.text is None else piece.style.key for piece in parent.inside]
         for piece, key in zip(parent.inside, keys):
             if piece.text is not None:
                 letters[key] += sum(map(str.isalnum, piece.text))
                 styles.setdefault(key, piece.style)
-        base = letters.most_common(1)[0][0] if letters else b""
+        base = letters.most_common(1)[0][0] if letters else ""
         parent.style = styles.get(base)
         current = base
         for piece, own in zip(parent.inside, keys):
@@ -488,7 +496,7 @@ class _Xml:
         self.paragraphs: list[_Paragraph] = []
         self.attributes: list[tuple[Any, str]] = []
         try:
-            self.check_namespaces(root)
+            self.check_names(root)
             self.read(root, self.plain_styles(root), _Copies(MOST_COPIES * len(data) + (1 << 14), left), left)
         except FileError as e:
             raise FileError(f"{where}: {e}") from None
@@ -517,15 +525,22 @@ class _Xml:
             raise FileError(f"{where}: not XML that can be read: {e}") from None
 
     @staticmethod
-    def check_namespaces(root: Any) -> None:
+    def check_names(root: Any) -> None:
         """Refuses names that make each look at an element take long."""
-        n = 0
+        if root.xpath(f"boolean(//*[count(@*) > {MOST_ATTRIBUTES}])"):
+            raise FileError(f"an element with more than {MOST_ATTRIBUTES} attributes")
+        names: list[int] = []  # characters of the namespaces around an element
+        length = 0
         for event, one in etree.iterwalk(root, events=("start-ns", "end-ns")):
-            n += 1 if event == "start-ns" else -1
-            if n > MOST_NAMESPACES:
+            if event == "end-ns":
+                length -= names.pop()
+                continue
+            names.append(len(one[0]) + len(one[1]))
+            length += names[-1]
+            if len(names) > MOST_NAMESPACES:
                 raise FileError(f"more than {MOST_NAMESPACES} namespaces")
-            if one and len(one[1]) > MOST_NAME:
-                raise FileError(f"a namespace has more than {MOST_NAME} characters")
+            if length > MOST_NAMES:
+                raise FileError(f"namespaces with more than {MOST_NAMES} characters")
 
     def read(self, root: Any, plain: frozenset[str], copies: _Copies, left: Counter[str]) -> None:
         nested = 0  # paragraphs around the element
@@ -653,7 +668,9 @@ class File:
             raise FileError(f"{self.name}: no zip archive, which {self.suffix[1:]} files are: {e}") from None
         parts = self._archive.infolist()
         seen: set[str] = set()
-        size = text_size = packed = 0
+        size = text_size = packed = tags = 0
+        if sum(part.compress_size for part in parts) > len(data):
+            raise FileError(f"{self.name}: the parts have more bytes than the archive, because some lie over others")
         for part in parts:
             where, size = f"{self.name}: part {part.filename[:200]!r}", size + part.file_size
             if re.fullmatch(ARCHIVES[self.suffix], part.filename, re.I) or part.filename.startswith("META-INF/"):
@@ -685,7 +702,10 @@ class File:
                     self._found[what] += 1
             if not re.fullmatch(ARCHIVES[self.suffix], part.filename, re.I):
                 continue
-            where, content = f"{self.name}: part {part.filename!r}", self._read(part.filename)
+            where, content = f"{self.name}: part {part.filename[:200]!r}", self._read(part.filename)
+            tags += content.count(b"<")
+            if tags > max(FEW_TAGS, MOST_TAGS * packed):
+                raise FileError(f"{where}: the parts with text up to this one have more than {max(FEW_TAGS, MOST_TAGS * packed)} tags")
             self._parts[part.filename] = (
                 _Text(content, where, True) if self.suffix == ".epub" and not re.search(r"\.(ncx|opf)$", part.filename, re.I)
                 else _Xml(content, where, self._found))
@@ -699,7 +719,7 @@ class File:
         except KeyError:
             return b""
         except Exception as e:  # what zipfile and zlib raise for damaged data differs between versions
-            raise FileError(f"{self.name}: part {part!r}: damaged: {e}") from None
+            raise FileError(f"{self.name}: part {part[:200]!r}: damaged: {e}") from None
 
     def _copy(self, info: zipfile.ZipInfo, same: zipfile.ZipInfo, archive: zipfile.ZipFile, out: io.BytesIO) -> None:
         """Copies a part as it is packed, because unpacking may take a thousand times as long."""
@@ -707,7 +727,7 @@ class File:
         begin = at + 30 + int.from_bytes(data[at + 26:at + 28], "little") + int.from_bytes(data[at + 28:at + 30], "little")
         packed = data[begin:begin + info.compress_size]
         if bytes(data[at:at + 4]) != b"PK\3\4" or len(packed) != info.compress_size:
-            raise FileError(f"{self.name}: part {info.filename!r}: damaged")
+            raise FileError(f"{self.name}: part {info.filename[:200]!r}: damaged")
         same.CRC, same.compress_size, same.file_size = info.CRC, info.compress_size, info.file_size
         same.header_offset = out.tell()
         out.write(same.FileHeader())
