@@ -76,9 +76,9 @@ class DeepL:
     # ---- documents: the client sends one, asks how it is until it is done, and fetches it ----------------------
 
     async def send(self, request):
+        given, name, data = await self.files.received(request)
         counted = self.files.start()
         with counted:
-            given, name, data = await self.files.received(request)
             for parameter in (*REFUSED, "output_format"):
                 if given.get(parameter):
                     raise Refused(400, f"{parameter} is not supported")

@@ -58,8 +58,8 @@ class LibreTranslate:
         return answer({key: each[0] for key, each in content.items()} if one else content)
 
     async def translate_file(self, request):
+        given, name, data = await self.files.received(request)
         with self.files.start():
-            given, name, data = await self.files.received(request)
             source, target = word(given, "source"), self.languages.code(word(given, "target"))
             data, source, _, left = await self.files.translated(
                 request, name, data, None if source == "auto" else self.languages.code(source), target)

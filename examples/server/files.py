@@ -21,7 +21,7 @@ from transformer_h import Error
 from transformer_h.documents import SUFFIXES, TEXTS, etree
 
 FORMATS = SUFFIXES if etree else tuple(TEXTS)  # without lxml only files of text
-AT_ONCE = 4  # documents that are received or translated at a time
+AT_ONCE = 4  # documents that are translated at a time, and largest ones whose bytes may be received at a time
 KEPT = 600  # seconds for which a translation is kept
 PROGRAM = str(Path(__file__).resolve().with_name("document_process.py"))
 # signals that end a process which has used its time
@@ -32,7 +32,8 @@ SLICE = 1 << 20  # bytes of a document, for each of which a client has --read-ti
 class Files:
     def __init__(self, server):
         self.server, self.options, self.languages = server, server.options, server.languages
-        self.at_once, self.kept = 0, {}  # id: (owner, name, data, when it is forgotten)
+        self.at_once = self.arriving = 0  # documents that are translated; bytes of those that are being received
+        self.kept = {}  # id: (owner, name, data, when it is forgotten)
 
     def start(self):
         """Refuses a document if there are AT_ONCE. Returns what counts the document, to be used in a with statement."""
@@ -48,8 +49,23 @@ class Files:
         most = self.options.file_limit + 65536  # the form is a little larger than the file
         length = request.headers.get("content-length", "")
         size = min(int(length[:18]), most) if length.isdecimal() else most
-        body = await self.server.body(request, most, self.options.read_timeout * (1 + size // SLICE))
+        self.start()  # refuses the document before it is sent
+        held = 0
 
+        def arrived(n):  # a client that sends nothing keeps no place from others
+            nonlocal held
+            if self.arriving + n > AT_ONCE * most:
+                raise Refused(503, "the server receives too many documents", 10)
+            self.arriving, held = self.arriving + n, held + n
+
+        try:
+            body = await self.server.body(request, most, self.options.read_timeout * (1 + size // SLICE), arrived)
+            return await self.parsed(request, body, most)
+        finally:
+            self.arriving -= held
+
+    async def parsed(self, request, body, most):
+        """Returns the parameters, the name and the bytes of a form that has been received."""
         async def pieces():
             yield body
 

@@ -122,10 +122,12 @@ class Server:
 
     # ---- reading a request ---------------------------------------------------------------------------
 
-    async def body(self, request, most, seconds):
+    async def body(self, request, most, seconds, arrived=lambda n: None):
+        """Returns the body of a request. arrived is called with the number of bytes of each piece."""
         async def read():
             body = bytearray()
             async for chunk in request.stream():
+                arrived(len(chunk))
                 body += chunk
                 if len(body) > most:
                     raise Refused(413, f"the body is larger than {most} bytes")

@@ -147,8 +147,8 @@ class _Format:
     @cached_property
     def size(self) -> int:
         """About as many bytes as the properties have in the file."""
-        return sum(9 + len(one.text or "") + len(_tag_name(one.tag)) + sum(5 + len(_tag_name(name)) + len(value) for name, value in one.items())
-                   for each in self.properties for one in each.iter())
+        return sum(9 + len(one.text or "") + len(_tag_name(one.tag)) + sum(
+            5 + len(_tag_name(name)) + len(value) for name, value in one.items()) for each in self.properties for one in each.iter())
 
 
 @dataclass
@@ -704,8 +704,9 @@ class File:
                 continue
             where, content = f"{self.name}: part {part.filename[:200]!r}", self._read(part.filename)
             tags += content.count(b"<")
-            if tags > max(FEW_TAGS, MOST_TAGS * packed):
-                raise FileError(f"{where}: the parts with text up to this one have more than {max(FEW_TAGS, MOST_TAGS * packed)} tags")
+            most_tags = max(FEW_TAGS, MOST_TAGS * packed)
+            if tags > most_tags:
+                raise FileError(f"{where}: the parts with text up to this one have more than {most_tags} tags")
             self._parts[part.filename] = (
                 _Text(content, where, True) if self.suffix == ".epub" and not re.search(r"\.(ncx|opf)$", part.filename, re.I)
                 else _Xml(content, where, self._found))
