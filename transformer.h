@@ -101,7 +101,7 @@
        modules   tfm_multi_head_attention, tfm_encoder ...: plain functions over your tensors.
 
    To translate several sentences at a time, create the session with max_batch and call
-   tfm_translate_batch. By default one bad text fails the whole call. If you set options.faults,
+   tfm_translate_batch. By default one bad text fails the whole call. If you set options.errors,
    each text gets its own status instead. If your buffer was too small, tfm_translation_size says
    how many bytes you need, and tfm_translation_get writes the translations again without a second
    decode.
@@ -131,7 +131,7 @@
        limits.max_batch = 16;                  options.beam = 4;
        limits.max_beam = 4;                    options.n_best = 2;
                                                options.length_penalty = 1;
-       tfm_decode(session, &src, &options, &err);
+       tfm_session_decode(session, &src, &options, &err);
        for (rank = 0; rank < tfm_result_count(session, row); rank++)
            tfm_result_get(session, row, rank, &result, &err);
 
@@ -180,24 +180,24 @@
 
    4. DECODE STEP BY STEP
    ----------------------
-   Call tfm_start once and tfm_step until no row runs. Your program drives the loop, so streaming,
-   progress, time limits and cancelling need no callback:
+   Call tfm_session_start once and tfm_session_step until no row runs. Your program drives the loop,
+   so streaming, progress, time limits and cancelling need no callback:
 
        tfm_batch src = {ids, lengths, rows, width, NULL, NULL};
        int32_t running = 1;
-       if (tfm_start(session, &src, NULL, &err) != TFM_OK) ...
+       if (tfm_session_start(session, &src, NULL, &err) != TFM_OK) ...
        while (running && !the_user_has_had_enough)
-           if (tfm_step(session, &running, &err) != TFM_OK) ...
+           if (tfm_session_step(session, &running, &err) != TFM_OK) ...
        for (row = 0; row < rows; row++)
            tfm_result_get(session, row, 0, &result, &err);     ids, length, score, finish
 
-   tfm_decode does all of this in one call. While a row still runs, its results are the hypotheses
-   so far. A program can show them while it translates.
+   tfm_session_decode does all of this in one call. While a row still runs, its results are the
+   hypotheses so far. A program can show them while it translates.
 
    Prompts. The decoder of some models, such as Whisper, reads more than a start token: earlier text,
-   a language, a task. Give these ids as options.prompt. tfm_start computes prompts and forced tokens
-   in one pass. That takes less time than a step for each token and gives the same bits. Only if the
-   session keeps attention (attention = 1), forced tokens take a step each.
+   a language, a task. Give these ids as options.prompt. tfm_session_start computes prompts and
+   forced tokens in one pass. That takes less time than a step for each token and gives the same
+   bits. Only if the session keeps attention (attention = 1), forced tokens take a step each.
 
    Sources that are not ids. If your program computes the encoder's input, pass it as
    src.embeddings; if it computes the encoder's output, as src.memory (tfm_batch).
@@ -207,7 +207,7 @@
    multiply by embedding_scale.
 
    The same source once more. To decode the source of the session's last call with other options,
-   pass src NULL to tfm_start: the session still has its encoding.
+   pass src NULL to tfm_session_start: the session still has its encoding.
 
 
    5. CHOOSE A LANGUAGE
@@ -285,8 +285,9 @@
        n_heads  d_model d_ff d_ff_decoder d_key d_value n_encoder_layers n_decoder_layers
        src_vocab_size tgt_vocab_size  d_input (D_in)  d_memory (D_memory)
        norm                "post" | "pre"
-       layer_norm          "variance" | "deviation" (unbiased, eps outside) | "rms" (no mean)
-       layer_norm_eps      1e-5 | 1e-6 for "deviation" and "rms"
+       layer_norm          "layer_norm" | "layer_norm_unbiased" (eps outside) | "rms_norm" (no
+                           mean)
+       layer_norm_eps      1e-5 | 1e-6 for "layer_norm_unbiased" and "rms_norm"
        activation          "relu" | "gelu" | "gelu_tanh" | "swish" | "gelu_sigmoid"
        positions           "sinusoidal" | "sinusoidal_halves" | "sinusoidal_per_index" | "learned" |
                            "none"
@@ -326,8 +327,9 @@
        decoding            {} what tfm_decode_defaults returns, under the names of
                            tfm_decode_options: the numbers beam length_penalty patience max_length
                            min_length no_repeat_ngram no_source_ngram repetition_penalty no_unknown
-                           force_end; "stop": "enough" | "sure" | "full" | "likely"; "repetition":
-                           "target" | "hugging_face"; "forbidden": [ids]; "forbidden_sequences":
+                           force_end; "stop": "ctranslate2" | "early_never" | "early_true" |
+                           "early_false"; "repetition":
+                           "target" | "hugging_face"; "suppressed": [ids]; "suppressed_sequences":
                            [[ids], ...]
        shortlist_first     0: ids 0 to shortlist_first - 1 are candidates of every sentence
 
@@ -379,7 +381,7 @@
    -------------------------
    tfm_session_bytes returns the exact size of a session's only allocation. Most of it is the KV
    cache, which grows with max_batch * (max_source + max_beam * max_target). Lower max_target first:
-   many programs set it too high. cache = TFM_F16 halves the cache.
+   many programs set it too high. cache = TFM_DTYPE_F16 halves the cache.
 
    tfm_model_load_file reads the file into one buffer and rearranges the matrices within it. So a
    loaded model takes the memory of its file. If tfm_model_options.weights asks for another type,
@@ -398,7 +400,7 @@
    A tensor is a view of your memory with strides. This computes multi-head attention
    (examples/modules.c is the whole program):
 
-       tfm_tensor x = tfm_tensor_3d(data, TFM_F32, B, L, D), out = ..., weights = ...;
+       tfm_tensor x = tfm_tensor_3d(data, TFM_DTYPE_F32, B, L, D), out = ..., weights = ...;
        tfm_attention_weights w = {0};
        tfm_arena scratch = tfm_arena_make(memory, bytes);
        w.n_heads = 8;
@@ -444,9 +446,10 @@
                                -mfpmath=sse), s390x with
                                gcc -std=c99
 
-   With encoder_attention = TFM_BF16, "fused" promises nothing between machines. With "BLAS", and with
-   x87 compiled as C++ or by gcc without -std=c99 or another ISO mode, the bits of a sentence may
-   change with its batch. tests/data/bits.txt has checksums that every "fused" machine must reproduce.
+   With encoder_attention = TFM_DTYPE_BF16, "fused" promises nothing between machines. With "BLAS",
+   and with x87 compiled as C++ or by gcc without -std=c99 or another ISO mode, the bits of a
+   sentence may change with its batch. tests/data/bits.txt has checksums that every "fused" machine
+   must reproduce.
 
    Close to PyTorch. Arithmetic is f32. With F32 weights, modules differ from PyTorch by at most
    1e-5 and logits of whole models by 1e-4, absolute. These options round more:
@@ -457,9 +460,10 @@
          with BF16 on ARM
        I8 weights                   activations are quantized with one scale per token, or by
                                     NAME_input_factor; the int32 sums are exact
-       cache = TFM_F16              keys and values of the decoder are rounded once, when they are
+       cache = TFM_DTYPE_F16        keys and values of the decoder are rounded once, when they are
                                     stored
-       encoder_attention = TFM_BF16 queries, keys, values and attention weights of the encoder are
+       encoder_attention = TFM_DTYPE_BF16 queries, keys, values and attention weights of the encoder
+       are
                                     rounded to bf16; sums are f32
 
    tools/bench/SPEED.md has what each of these costs in logits and in BLEU.
@@ -527,8 +531,8 @@
    of the last. build/forward writes all of them.
 
    The output repeats or never ends. The limit of 2 * source + 16 tokens ends it, and finish is
-   TFM_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token of the
-   training (src_end), and text that is unlike the training text. no_repeat_ngram and
+   TFM_FINISH_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token of
+   the training (src_end), and text that is unlike the training text. no_repeat_ngram and
    repetition_penalty treat the symptom.
 
 
@@ -580,13 +584,6 @@
        TRANSFORMER_NO_THREADS   no threads of its own, without <pthread.h> and <windows.h>. Your
                                 program's parallel-for still works. (Before glibc 2.34, threads
                                 need -pthread.)
-       TFM_COUNT(operations)    is called with the number of multiplications and additions of each
-                                product, in any thread. Default: nothing
-       TFM_COUNT_TEXT(steps)    is called with the number of bytes, comparisons and moves of work on
-                                texts. Default: nothing
-       TFM_PART(part)           is called when the session's thread begins another kind of work:
-                                OTHER, EMBEDDING, PROJECTIONS, ATTENTION, FFN, OUTPUT, NORM or
-                                SEARCH (TFM_PART_OTHER ... are an enum). Default: nothing
 ------------------------------------------------------------------------------------------------- */
 
 #ifndef TRANSFORMER_H
@@ -629,9 +626,7 @@ TFM_DEF const char *tfm_version(void);
    "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
-/* A table of an enum has each value's identifier and its text. It makes the enum and the names. In
-   this table the text is what a status means; in later ones it is the word in a model file. */
-#define TFM_ID(id, text) id,
+/* What a call returns, and what it means (tfm_status_text). */
 /* clang-format off */
 #define TFM_STATUS_TABLE(X)                                                        \
     X(TFM_OK, "success")                                                           \
@@ -652,7 +647,9 @@ TFM_DEF const char *tfm_cpu_string(void);
     X(TFM_E_STATE, "the session is not at the point that this call needs")         \
     X(TFM_E_NO_TEXT, "the model has no vocabulary")
 
-typedef enum tfm_status { TFM_STATUS_TABLE(TFM_ID) TFM_STATUS_COUNT } tfm_status;
+#define TFM_X(id, text) id,
+typedef enum tfm_status { TFM_STATUS_TABLE(TFM_X) TFM_STATUS_COUNT } tfm_status;
+#undef TFM_X
 /* clang-format on */
 
 /* A failed call fills this in. text is terminated. Control characters in names become '?'. */
@@ -702,24 +699,37 @@ TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, 
    dimensions have strides, in elements, so a transposed batch needs no copy.
    ============================================================================================== */
 
-/* The element types of the safetensors format: name, bits of an element */
-/* clang-format off */
-#define TFM_DTYPE_TABLE(X)                                                                     \
-    X(F32, 32) X(F16, 16) X(BF16, 16) X(F64, 64) X(BOOL, 8) X(U8, 8) X(I8, 8) X(I16, 16)       \
-    X(U16, 16) X(I32, 32) X(U32, 32) X(I64, 64) X(U64, 64) X(C64, 64) X(F8_E5M2, 8)            \
-    X(F8_E4M3, 8) X(F8_E8M0, 8) X(F8_E4M3FNUZ, 8) X(F8_E5M2FNUZ, 8) X(F6_E2M3, 6) X(F6_E3M2, 6) \
-    X(F4, 4)
-
+/* The element types of the safetensors format. The library computes with F32, F16, BF16 and I8. */
 typedef enum tfm_dtype {
-#define TFM_X(name, bits) TFM_##name,
-    TFM_DTYPE_TABLE(TFM_X)
-#undef TFM_X
+    TFM_DTYPE_F32,         /* float: 1 sign, 8 exponent, 23 mantissa bits */
+    TFM_DTYPE_F16,         /* IEEE half: 1, 5, 10 */
+    TFM_DTYPE_BF16,        /* bfloat16: 1, 8, 7, the upper half of a float */
+    TFM_DTYPE_F64,         /* double */
+    TFM_DTYPE_BOOL,        /* a byte: 0 or 1 */
+    TFM_DTYPE_U8,          /* uint8_t */
+    TFM_DTYPE_I8,          /* int8_t */
+    TFM_DTYPE_I16,         /* int16_t */
+    TFM_DTYPE_U16,         /* uint16_t */
+    TFM_DTYPE_I32,         /* int32_t */
+    TFM_DTYPE_U32,         /* uint32_t */
+    TFM_DTYPE_I64,         /* int64_t */
+    TFM_DTYPE_U64,         /* uint64_t */
+    TFM_DTYPE_C64,         /* two floats: real and imaginary part */
+    TFM_DTYPE_F8_E5M2,     /* floats of 8 bits: 5 of exponent, 2 of mantissa */
+    TFM_DTYPE_F8_E4M3,     /* 4 and 3 */
+    TFM_DTYPE_F8_E8M0,     /* 8 and 0: a power of two */
+    TFM_DTYPE_F8_E4M3FNUZ, /* 4 and 3, without infinity and negative zero */
+    TFM_DTYPE_F8_E5M2FNUZ, /* 5 and 2, without infinity and negative zero */
+    TFM_DTYPE_F6_E2M3,     /* floats of 6 bits: 2 and 3 */
+    TFM_DTYPE_F6_E3M2,     /* 3 and 2 */
+    TFM_DTYPE_F4,          /* floats of 4 bits */
     TFM_DTYPE_COUNT
 } tfm_dtype;
-/* clang-format on */
 
 /* Returns "F32", "BF16" ..., or "?" for a number that is no type. */
 TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype);
+/* Returns the number of bits of an element, or 0 for a number that is no type. */
+TFM_DEF int tfm_dtype_bits(tfm_dtype dtype);
 
 #define TFM_MAX_RANK 8
 
@@ -775,18 +785,18 @@ TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err);
 
 /* ---- positions ---- */
 
-/* clang-format off */
-#define TFM_POSITION_TABLE(X)                                                                      \
-    /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the same; arXiv:1706.03762, 3.5 */   \
-    X(TFM_POSITIONS_SINUSOIDAL, "sinusoidal")                                                      \
-    /* sines in the first half, cosines in the second (tensor2tensor, fairseq, Marian) */          \
-    X(TFM_POSITIONS_HALVES, "sinusoidal_halves")                                                   \
-    /* column j has its own exponent, sin or cos of p / base^(2j/D), and row 0 is zero */          \
-    X(TFM_POSITIONS_PER_INDEX, "sinusoidal_per_index")                                             \
-    X(TFM_POSITIONS_LEARNED, "learned") /* row p of a table (BERT, BART) */                        \
-    X(TFM_POSITIONS_NONE, "none")       /* zero */
-typedef enum tfm_position_kind { TFM_POSITION_TABLE(TFM_ID) TFM_POSITIONS_COUNT } tfm_position_kind;
-/* clang-format on */
+/* How a model adds the position p of a token to its embedding of D numbers. */
+typedef enum tfm_position_kind {
+    TFM_POSITION_KIND_SINUSOIDAL, /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the
+                                     same; arXiv:1706.03762 section 3.5 */
+    TFM_POSITION_KIND_HALVES,     /* sines in the first half of the columns, cosines in the second
+                                     (tensor2tensor, fairseq, Marian) */
+    TFM_POSITION_KIND_PER_INDEX,  /* column j has its own exponent, sin or cos of p / base^(2j/D),
+                                     and row 0 is zero */
+    TFM_POSITION_KIND_LEARNED,    /* row p of a table (BERT, BART) */
+    TFM_POSITION_KIND_NONE,       /* nothing */
+    TFM_POSITION_KIND_COUNT
+} tfm_position_kind;
 
 typedef struct tfm_position_options {
     tfm_position_kind kind;
@@ -805,22 +815,20 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 
 /* ---- norm, linear, softmax, feed-forward ---- */
 
-/* clang-format off */
-#define TFM_NORM_KIND_TABLE(X)                                                                     \
-    /* y = (x - mean) / sqrt(var + eps) * weight + bias; biased variance (torch.nn.LayerNorm, */   \
-    /* arXiv:1607.06450) */                                                                        \
-    X(TFM_NORM_VARIANCE, "variance")                                                               \
-    /* y = (x - mean) / (std + eps) * weight + bias; unbiased std (Annotated Transformer) */       \
-    X(TFM_NORM_DEVIATION, "deviation")                                                             \
-    /* y = x / sqrt(mean of x^2 + eps) * weight + bias (arXiv:1910.07467, T5) */                   \
-    X(TFM_NORM_RMS, "rms")
-typedef enum tfm_norm_kind { TFM_NORM_KIND_TABLE(TFM_ID) TFM_NORM_KIND_COUNT } tfm_norm_kind;
-/* clang-format on */
+/* What a norm computes of x: y = ... * weight + bias. */
+typedef enum tfm_norm_kind {
+    TFM_NORM_KIND_LAYER_NORM,          /* (x - mean) / sqrt(var + eps), biased variance:
+                                          torch.nn.LayerNorm, arXiv:1607.06450 */
+    TFM_NORM_KIND_LAYER_NORM_UNBIASED, /* (x - mean) / (std + eps), unbiased std: Annotated
+                                          Transformer */
+    TFM_NORM_KIND_RMS_NORM,            /* x / sqrt(mean of x^2 + eps): arXiv:1910.07467, T5 */
+    TFM_NORM_KIND_COUNT
+} tfm_norm_kind;
 
 typedef struct tfm_norm_weights {
     tfm_tensor weight, bias; /* [D] each; each may be absent */
     tfm_norm_kind kind;
-    double eps; /* 0 means 1e-5 for TFM_NORM_VARIANCE, else 1e-6 */
+    double eps; /* 0 means 1e-5 for TFM_NORM_KIND_LAYER_NORM, else 1e-6 */
 } tfm_norm_weights;
 
 /* Normalizes over the last dimension. out, x: [..., D]. weights may be NULL, like all zero. */
@@ -839,22 +847,15 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
 /* Computes out = exp(x - max) / sum exp(x - max) over the last dimension. */
 TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err);
 
-/* An activation: its name here and in a model file, and what it computes of x.
-   .github/CONTRIBUTING.md shows how to add one. */
-/* clang-format off */
-#define TFM_ACTIVATION_TABLE(X)                                                                    \
-    X(TFM_RELU, "relu", x < 0.0f ? 0.0f : x)                                                       \
-    X(TFM_GELU, "gelu", 0.5f * x * (1.0f + tfm__erf_of(x * 0.70710678f))) /* arXiv:1606.08415 */   \
-    X(TFM_GELU_TANH, "gelu_tanh", /* 0.5 x (1 + tanh(0.79788456 (x + 0.044715 x^3))) */            \
-      tfm__gate(x, 1.59576912f * tfm__fma(0.044715f, x * x * x, x)))                               \
-    X(TFM_SWISH, "swish", tfm__gate(x, x)) /* x / (1 + exp(-x)): arXiv:1710.05941, torch's SiLU */ \
-    X(TFM_GELU_SIGMOID, "gelu_sigmoid", /* arXiv:1606.08415, Marian's gelu, "quick_gelu" */        \
-      tfm__gate(x, 1.702f * x))
-#define TFM_FORMULA_ID(id, word, formula) id,
+/* What a feed-forward computes of each x between its two products. */
 typedef enum tfm_activation {
-    TFM_ACTIVATION_TABLE(TFM_FORMULA_ID) TFM_ACTIVATION_COUNT
+    TFM_ACTIVATION_RELU,         /* max(0, x) */
+    TFM_ACTIVATION_GELU,         /* x/2 * (1 + erf(x / sqrt(2))): arXiv:1606.08415 */
+    TFM_ACTIVATION_GELU_TANH,    /* x/2 * (1 + tanh(0.79788456 (x + 0.044715 x^3))) */
+    TFM_ACTIVATION_SWISH,        /* x / (1 + exp(-x)): arXiv:1710.05941, torch's SiLU */
+    TFM_ACTIVATION_GELU_SIGMOID, /* x / (1 + exp(-1.702 x)): Marian's gelu, "quick_gelu" */
+    TFM_ACTIVATION_COUNT
 } tfm_activation;
-/* clang-format on */
 
 /* Computes out = activation(x), element by element. */
 TFM_DEF tfm_status tfm_activate(tfm_tensor *out, const tfm_tensor *x, tfm_activation activation,
@@ -937,12 +938,12 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
 
 /* ---- layers and stacks ---- */
 
-/* clang-format off */
-#define TFM_NORM_ORDER_TABLE(X)                                                                    \
-    X(TFM_POST_NORM, "post") /* x = norm(x + sublayer(x)); arXiv:1706.03762 */                     \
-    X(TFM_PRE_NORM, "pre")   /* x = x + sublayer(norm(x)); arXiv:2002.04745, PyTorch's norm_first */
-typedef enum tfm_norm_order { TFM_NORM_ORDER_TABLE(TFM_ID) TFM_NORM_ORDER_COUNT } tfm_norm_order;
-/* clang-format on */
+/* Where the norm of a sublayer stands. */
+typedef enum tfm_norm_order {
+    TFM_NORM_ORDER_POST, /* x = norm(x + sublayer(x)): arXiv:1706.03762 */
+    TFM_NORM_ORDER_PRE,  /* x = x + sublayer(norm(x)): arXiv:2002.04745, PyTorch's norm_first */
+    TFM_NORM_ORDER_COUNT
+} tfm_norm_order;
 
 typedef struct tfm_encoder_layer_weights {
     tfm_attention_weights self_attn;
@@ -1037,8 +1038,9 @@ TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const 
 TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, int64_t i);
 
 /* Copies entry i into out, an array of as many elements of type want. F32, F16 and BF16 can be read
-   as TFM_F32, BOOL and integers as TFM_I32 or TFM_I64 if each value fits, and any type as itself.
-   Numbers come in the byte order of the host. Errors: TFM_E_DTYPE, TFM_E_OVERFLOW. */
+   as TFM_DTYPE_F32, BOOL and integers as TFM_DTYPE_I32 or TFM_DTYPE_I64 if each value fits, and any
+   type as itself. Numbers come in the byte order of the host. Errors: TFM_E_DTYPE, TFM_E_OVERFLOW.
+   */
 TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
                                         void *out, tfm_error *err);
 
@@ -1049,18 +1051,16 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 
 typedef struct tfm_model tfm_model;
 
-/* clang-format off */
-#define TFM_TEXT_TABLE(X)                                                                          \
-    X(TFM_TEXT_WORDS, "words") /* whitespace separates tokens */                                   \
-    /* each Unicode character is a token; whitespace is U+2581 */                                  \
-    X(TFM_TEXT_CHARACTERS, "characters")                                                           \
-    X(TFM_TEXT_PIECES, "pieces") /* targets only: tokens are joined, and U+2581 becomes a space */ \
-    /* the SentencePiece model in the file decides */                                              \
-    X(TFM_TEXT_SENTENCEPIECE, "sentencepiece")                                                     \
-    X(TFM_TEXT_BYTES, "bytes") /* each byte of UTF-8 is a token, without a vocabulary: ByT5 */     \
-    X(TFM_TEXT_BYTE_BPE, "byte_bpe") /* GPT-2's byte-level BPE with the merges in the file */
-typedef enum tfm_text_kind { TFM_TEXT_TABLE(TFM_ID) TFM_TEXT_COUNT } tfm_text_kind;
-/* clang-format on */
+/* How a text becomes tokens. */
+typedef enum tfm_text_kind {
+    TFM_TEXT_KIND_WORDS,         /* whitespace separates tokens */
+    TFM_TEXT_KIND_CHARACTERS,    /* each Unicode character is a token; whitespace is U+2581 */
+    TFM_TEXT_KIND_PIECES,        /* targets only: tokens are joined; U+2581 becomes a space */
+    TFM_TEXT_KIND_SENTENCEPIECE, /* the SentencePiece model in the file decides */
+    TFM_TEXT_KIND_BYTES,         /* each byte of UTF-8 is a token, without a vocabulary: ByT5 */
+    TFM_TEXT_KIND_BYTE_BPE,      /* GPT-2's byte-level BPE with the merges in the file */
+    TFM_TEXT_KIND_COUNT
+} tfm_text_kind;
 
 /* A language of the model: its code in the file and the id of its token. */
 typedef struct tfm_language {
@@ -1069,16 +1069,15 @@ typedef struct tfm_language {
 } tfm_language;
 
 /* Which language token begins the source. */
-/* clang-format off */
-#define TFM_LANGUAGE_TABLE(X)                                                                      \
-    X(TFM_LANGUAGE_NONE, "none")                                                                   \
-    X(TFM_LANGUAGE_SOURCE, "source") /* that of the source's language */                           \
-    X(TFM_LANGUAGE_TARGET, "target") /* that of the language to translate into */
-typedef enum tfm_language_use { TFM_LANGUAGE_TABLE(TFM_ID) TFM_LANGUAGE_COUNT } tfm_language_use;
-/* clang-format on */
+typedef enum tfm_language_use {
+    TFM_LANGUAGE_USE_NONE,
+    TFM_LANGUAGE_USE_SOURCE, /* that of the source's language */
+    TFM_LANGUAGE_USE_TARGET, /* that of the language to translate into */
+    TFM_LANGUAGE_USE_COUNT
+} tfm_language_use;
 
-/* Return the word that a model file has for a value: "post", "rms", "relu" ... They return "?" if
-   the enum has no such value. */
+/* Return the word that a model file has for a value: "post", "rms_norm", "relu" ... They return "?"
+   if the enum has no such value. */
 TFM_DEF const char *tfm_norm_order_name(tfm_norm_order order);
 TFM_DEF const char *tfm_norm_kind_name(tfm_norm_kind kind);
 TFM_DEF const char *tfm_activation_name(tfm_activation activation);
@@ -1121,7 +1120,7 @@ typedef struct tfm_config {
     int32_t relative_buckets;       /* of relative positions; 0: none */
     int32_t relative_max_distance;
     int32_t has_gate;     /* 1: feed-forwards are gated */
-    int32_t byte_offset;  /* TFM_TEXT_BYTES: the id of byte 0 */
+    int32_t byte_offset;  /* TFM_TEXT_KIND_BYTES: the id of byte 0 */
     int32_t prefix_space; /* byte_bpe: 1: a text that begins without a space gets one;
                              sentencepiece: 2: what follows an added token gets none */
     int32_t d_input;      /* columns of a source's embeddings; 0: there is no encoder */
@@ -1133,13 +1132,13 @@ typedef struct tfm_config {
 
 /* The type in which a loaded model keeps its matrices. */
 typedef enum tfm_weight_type {
-    TFM_WEIGHTS_AS_STORED, /* the type that the file has */
-    TFM_WEIGHTS_F32,
-    TFM_WEIGHTS_F16,
-    TFM_WEIGHTS_BF16,
-    TFM_WEIGHTS_I8 /* bytes with one scale per output, max|w| / 127. Inputs are quantized too, with
-                      one scale per token or the file's factor (chapter 6), and the sums of the
-                      products are exact */
+    TFM_WEIGHT_TYPE_AS_STORED, /* the type that the file has */
+    TFM_WEIGHT_TYPE_F32,
+    TFM_WEIGHT_TYPE_F16,
+    TFM_WEIGHT_TYPE_BF16,
+    TFM_WEIGHT_TYPE_I8 /* bytes with one scale per output, max|w| / 127. Inputs are quantized too,
+                          with one scale per token or the file's factor (chapter 6), and the sums
+                          of the products are exact */
 } tfm_weight_type;
 
 /* All zero: defaults. */
@@ -1206,9 +1205,10 @@ typedef struct tfm_session_options {
     /* Ids of a shortlist, at most tgt_vocab_size; 0: none. If the lexical shortlists of a batch
        have more ids together, the session computes the full projection. */
     int32_t max_shortlist;
-    tfm_dtype cache;             /* of the KV cache: TFM_F32 or TFM_F16 (chapter 10) */
-    tfm_dtype encoder_attention; /* what the encoder's attention multiplies: TFM_F32, or TFM_BF16,
-                                    which needs AMX or BF16 to have an effect (chapter 10) */
+    tfm_dtype cache; /* of the KV cache: TFM_DTYPE_F32 or TFM_DTYPE_F16 (chapter 10) */
+    /* What the encoder's attention multiplies: TFM_DTYPE_F32, or TFM_DTYPE_BF16, which needs AMX or
+       BF16 to have an effect (chapter 10) */
+    tfm_dtype encoder_attention;
     int32_t decode_defaults;     /* 1: calls without tfm_decode_options decode as the model file
                                     says (tfm_decode_defaults), and a max_beam and max_target of 0
                                     are large enough for it. 0: such calls are greedy */
@@ -1240,14 +1240,14 @@ typedef struct tfm_batch {
     const tfm_tensor *memory;     /* NULL: none. Otherwise the encoder does not run */
 } tfm_batch;
 
-/* Runs the encoder alone. tfm_encoder_output then returns its output [B, S, d_memory], or the
-   memory that was given. The session owns it until its next call. Positions after a sentence's
+/* Runs the encoder alone. tfm_session_encoder_output then returns its output [B, S, d_memory], or
+   the memory that was given. The session owns it until its next call. Positions after a sentence's
    length have undefined values. Errors: TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG,
    TFM_E_ARGUMENT (no rows, or a row that is empty or only pads), each with row and position;
    TFM_E_SHAPE and TFM_E_DTYPE for embeddings or memory; TFM_E_ARGUMENT if the model takes no such
    source. */
-TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
-TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session);
+TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
+TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session);
 
 /* All zero: defaults. You own the attention tensors. data NULL: none. */
 typedef struct tfm_forward_options {
@@ -1261,46 +1261,45 @@ typedef struct tfm_forward_options {
 /* Computes the teacher-forced pass: the encoder on src, the decoder on tgt, and logits [B, T, V]
    into your tensor, which may have row strides. This is torch.nn.Transformer.forward with
    embeddings and generator. Every position is computed, pads too, as in PyTorch. src may be NULL, as
-   in tfm_start, but not with encoder_attention. Errors: as tfm_encode; TFM_E_SHAPE for logits and
-   attention tensors that do not fit; TFM_E_ARGUMENT for decoder_attention and not_causal if a layer
-   is an SSRU, and for alignment_heads if the model has none. */
-TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
-                               const tfm_forward_options *options, tfm_tensor *logits,
-                               tfm_error *err);
+   in tfm_session_start, but not with encoder_attention. Errors: as tfm_session_encode; TFM_E_SHAPE
+   for logits and attention tensors that do not fit; TFM_E_ARGUMENT for decoder_attention and
+   not_causal if a layer is an SSRU, and for alignment_heads if the model has none. */
+TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *src,
+                                       const tfm_batch *tgt, const tfm_forward_options *options,
+                                       tfm_tensor *logits, tfm_error *err);
 
 /* ---- decoding: beam search, sampling, alternatives ---- */
 
-/* When the search of a sentence ends, if it does not reach max_length. */
-/* clang-format off */
-#define TFM_STOP_TABLE(X)                                                                          \
-    /* CTranslate2's: round(beam * patience) hypotheses have ended (arXiv:2204.05424). Without */  \
-    /* length and coverage penalty: n_best have ended, and one was the best of its step. */        \
-    X(TFM_STOP_ENOUGH, "enough")                                                                   \
-    /* No running hypothesis can still get among the n best (early_stopping="never") */            \
-    X(TFM_STOP_SURE, "sure")                                                                       \
-    /* round(beam * patience) have ended, with any penalties (early_stopping=True) */              \
-    X(TFM_STOP_FULL, "full")                                                                       \
-    /* `beam` finished hypotheses score at least as high as the best running one would if it */    \
-    /* ended at its present length. Hugging Face's early_stopping=False, its default */            \
-    X(TFM_STOP_LIKELY, "likely")
-typedef enum tfm_stop { TFM_STOP_TABLE(TFM_ID) TFM_STOP_COUNT } tfm_stop;
+/* When the beam search of a sentence ends, if it does not reach max_length. */
+typedef enum tfm_stop {
+    TFM_STOP_CTRANSLATE2, /* CTranslate2's rule: round(beam * patience) hypotheses have ended
+                             (arXiv:2204.05424). Without length and coverage penalty: n_best have
+                             ended, and one was the best of its step */
+    TFM_STOP_EARLY_NEVER, /* Hugging Face's early_stopping="never": no running hypothesis can still
+                             get among the n best */
+    TFM_STOP_EARLY_TRUE,  /* early_stopping=True: round(beam * patience) hypotheses have ended, with
+                             any penalties */
+    TFM_STOP_EARLY_FALSE, /* early_stopping=False, Hugging Face's default: `beam` finished
+                             hypotheses score at least as high as the best running one would if it
+                             ended at its present length */
+    TFM_STOP_COUNT
+} tfm_stop;
 
 /* Which earlier tokens the rules against repetition look at. */
-#define TFM_REPETITION_TABLE(X)                                                                    \
-    /* those of the target; the penalty changes logits */                                          \
-    X(TFM_REPETITION_TARGET, "target")                                                             \
-    /* those of the target and the start token. With a beam, the penalty multiplies */             \
-    /* log-probabilities, which are not normalized again */                                        \
-    X(TFM_REPETITION_HUGGING_FACE, "hugging_face")
-typedef enum tfm_repetition { TFM_REPETITION_TABLE(TFM_ID) TFM_REPETITION_COUNT } tfm_repetition;
-/* clang-format on */
+typedef enum tfm_repetition {
+    TFM_REPETITION_TARGET,       /* those of the target; the penalty changes logits */
+    TFM_REPETITION_HUGGING_FACE, /* those of the target and the start token. With a beam, the
+                                    penalty multiplies log-probabilities, which are not normalized
+                                    again */
+    TFM_REPETITION_COUNT
+} tfm_repetition;
 
 /* Return the word that a model file has for a value, or "?" if the enum has no such value. */
 TFM_DEF const char *tfm_stop_name(tfm_stop stop);
 TFM_DEF const char *tfm_repetition_name(tfm_repetition repetition);
 
 /* All zero: greedy decoding with the model's own end token; only the ids that its config names are
-   forbidden. You own the arrays and keep them until the last step. Probabilities are the model's
+   suppressed. You own the arrays and keep them until the last step. Probabilities are the model's
    softmax over all V logits. Only repetition penalty, prefix bias, shortlist and edit_logits change
    them. */
 typedef struct tfm_decode_options {
@@ -1309,7 +1308,8 @@ typedef struct tfm_decode_options {
                            2 * source length + prefix length + 16, but at least min_length + 1 and
                            at most the session's max_target, and a prefix without room there is
                            TFM_E_TOO_LONG */
-    int32_t min_length; /* the end token is forbidden before this many others; at most max_length */
+    int32_t
+        min_length; /* the end token is suppressed before this many others; at most max_length */
 
     /* Beam search. */
     int32_t beam;            /* hypotheses that go on at each step; 0 means 1: greedy */
@@ -1338,7 +1338,8 @@ typedef struct tfm_decode_options {
     int32_t alternatives;
 
     /* What the target begins with. */
-    const int32_t *first;    /* [rows]: the first token of each row, such as a language. -1 or NULL:
+    const int32_t
+        *first_token;        /* [rows]: the first token of each row, such as a language. -1 or NULL:
                                 that of the model, if it has one. It scores 0. */
     const tfm_batch *prefix; /* tokens that follow the first one; rows may have length 0. They are
                                 forced and score 0. */
@@ -1347,9 +1348,9 @@ typedef struct tfm_decode_options {
                                 arXiv:1912.03393 section 4.2. 0: the prefix is forced */
 
     /* What the target may not contain. Forced tokens are allowed. */
-    const int32_t *forbidden;
-    int32_t n_forbidden;
-    const tfm_batch *forbidden_sequences; /* one sequence per row */
+    const int32_t *suppressed;
+    int32_t n_suppressed;
+    const tfm_batch *suppressed_sequences; /* one sequence per row */
     int32_t no_unknown;                   /* 1: forbids the model's tgt_unk */
     int32_t no_repeat_ngram;              /* n: no sequence of n tokens occurs twice; 0: off */
     double repetition_penalty; /* r: the logit of an earlier token is divided by r if it is positive
@@ -1357,13 +1358,13 @@ typedef struct tfm_decode_options {
 
     /* Only these ids can be emitted, and probabilities are relative to them. Give each id once,
        with the end token (otherwise only the lengths end a sentence) and all forced tokens. All
-       rows share the list, which tfm_start reads. NULL and 0: the whole vocabulary. */
+       rows share the list, which tfm_session_start reads. NULL and 0: the whole vocabulary. */
     const int32_t *shortlist;
     int32_t n_shortlist; /* at most the session's max_shortlist */
 
     /* Tokens that end the target, instead of the model's end token. */
-    const int32_t *ends;
-    int32_t n_ends;
+    const int32_t *end_ids;
+    int32_t n_end_ids;
 
     /* Which attention a session with attention keeps. Layers and heads count from 1. Both 0: the
        mean over the model's alignment_heads, if its config has some. */
@@ -1372,7 +1373,7 @@ typedef struct tfm_decode_options {
 
     /* Only for tfm_translate_batch: your array [n], which receives a status and message for each
        text. A text with an error has an empty translation. NULL: one such text fails the call. */
-    tfm_error *faults;
+    tfm_error *errors;
 
     /* Rules of Hugging Face. */
     tfm_repetition repetition; /* which tokens no_repeat_ngram and repetition_penalty look at */
@@ -1420,11 +1421,11 @@ typedef struct tfm_decode_options {
 TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *options);
 
 typedef enum tfm_finish {
-    TFM_RUNNING,    /* it has not ended */
-    TFM_ENDED,      /* by an end token */
-    TFM_HIT_LENGTH, /* by max_length */
-    TFM_STUCK,      /* every token was forbidden, or no logit was a number */
-    TFM_STOPPED     /* by tfm_row_stop */
+    TFM_FINISH_RUNNING,    /* it has not ended */
+    TFM_FINISH_ENDED,      /* by an end token */
+    TFM_FINISH_HIT_LENGTH, /* by max_length */
+    TFM_FINISH_STUCK,      /* every token was suppressed, or no logit was a number */
+    TFM_FINISH_STOPPED     /* by tfm_session_stop */
 } tfm_finish;
 
 typedef struct tfm_result {
@@ -1437,23 +1438,24 @@ typedef struct tfm_result {
     int32_t left_out; /* source tokens that were not read (truncate) */
 } tfm_result;
 
-/* Start a decode and advance it by one step (chapter 4). tfm_start encodes the source. Each
-   tfm_step decodes one position of every running hypothesis and sets *running to the number of
-   sentences that still run. src NULL: the source of the session's last call, which is not encoded
-   again. With a draft, a step may decode several positions of a row. options may be NULL. If
-   tfm_start fails, a decode in progress is unchanged. Errors: as tfm_encode; TFM_E_CONFIG without
-   start token and prompt; TFM_E_ARGUMENT, TFM_E_TOO_LONG or TFM_E_TOKEN with the name of the
-   option; TFM_E_STATE for a step or result without a start. */
-TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
-                             const tfm_decode_options *options, tfm_error *err);
-TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err);
+/* Start a decode and advance it by one step (chapter 4). tfm_session_start encodes the source. Each
+   tfm_session_step decodes one position of every running hypothesis and sets *running to the number
+   of sentences that still run. src NULL: the source of the session's last call, which is not
+   encoded again. With a draft, a step may decode several positions of a row. options may be NULL.
+   If tfm_session_start fails, a decode in progress is unchanged. Errors: as tfm_session_encode;
+   TFM_E_CONFIG without start token and prompt; TFM_E_ARGUMENT, TFM_E_TOO_LONG or TFM_E_TOKEN with
+   the name of the option; TFM_E_STATE for a step or result without a start. */
+TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
+                                     const tfm_decode_options *options, tfm_error *err);
+TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_error *err);
 /* Starts a decode and steps until no row runs. */
-TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
-                              const tfm_decode_options *options, tfm_error *err);
+TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_batch *src,
+                                      const tfm_decode_options *options, tfm_error *err);
 
-/* Ends one row of a running batch with TFM_STOPPED, as if it had reached max_length. A row that has
-   ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a row that does not exist. */
-TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err);
+/* Ends one row of a running batch with TFM_FINISH_STOPPED, as if it had reached max_length. A row
+   that has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a row that does not exist.
+   */
+TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t row, tfm_error *err);
 
 /* Returns the number of results of a row: at most n_best if it has ended, the running hypotheses if
    it runs, the samples or alternatives in either case, and 0 if there is no such row. */
@@ -1486,14 +1488,15 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
 TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
 
 /* Returns the logits [V] that gave a hypothesis its last token or its end in the last step, or NULL
-   if it got no token there. For all tokens of a hypothesis, tfm_forward returns the logits. */
+   if it got no token there. For all tokens of a hypothesis, tfm_session_forward returns the logits.
+   */
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank);
 
 /* Computes the log-probabilities of given targets, with the bits of a search: out is row-major,
    [rows, width + 1]. Entry l of a row is that of its token l, and the entry after its last token is
    that of the end token. Later entries are 0, and so is a first token that the model forces. Rows
    of tgt have neither start nor end token and may have length 0. tfm_score_from begins at token
-   offset; entries before are 0. Errors: as tfm_start; TFM_E_CONFIG without an end token. */
+   offset; entries before are 0. Errors: as tfm_session_start; TFM_E_CONFIG without an end token. */
 TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
                              double *out, tfm_error *err);
 TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
@@ -1528,9 +1531,9 @@ TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t s
 #ifndef TRANSFORMER_NO_TEXT
 
 typedef enum tfm_text_form {
-    TFM_FORM_TEXT,   /* text as people write it; the config says how it becomes tokens */
-    TFM_FORM_TOKENS, /* tokens of the vocabulary, with spaces between them */
-    TFM_FORM_ESCAPED /* tokens on one line, which tokenizing turns back into the same ids.
+    TFM_TEXT_FORM_TEXT,   /* text as people write it; the config says how it becomes tokens */
+    TFM_TEXT_FORM_TOKENS, /* tokens of the vocabulary, with spaces between them */
+    TFM_TEXT_FORM_ESCAPED /* tokens on one line, which tokenizing turns back into the same ids.
                         Whitespace in a token is written \s \t \n \v \f \r or, beyond ASCII, \u and
                         four hexadecimal digits, and a backslash is \\. When such text is read,
                         \u0000 to \uFFFF are accepted, and a backslash without an escape means
@@ -1545,9 +1548,9 @@ typedef enum tfm_text_form {
    language token is added only for ">>code<<" before the text (tfm_languages_set). Errors:
    TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no
    src_unk), TFM_E_ARENA, TFM_E_NO_TEXT. */
-TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
-                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
-                                tfm_arena *scratch, tfm_error *err);
+TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, const char *text, size_t size,
+                                      tfm_text_form form, int32_t *ids, int32_t capacity,
+                                      int32_t *count, tfm_arena *scratch, tfm_error *err);
 
 /* The bytes of a text that a token comes from: begin to end - 1. */
 typedef struct tfm_span {
@@ -1567,30 +1570,31 @@ typedef struct tfm_text {
    which the piece was normalized, as the package reports it; if an unknown character becomes
    several bytes, the last byte has the span. If left_out is not NULL and there are more tokens than
    capacity, the first of them and the end token are written, and *left_out is the number of tokens
-   that were not. If left_out is NULL, this is TFM_E_TOO_LONG. Errors: as tfm_tokenize; TFM_E_STATE
-   if the language is not known. */
+   that were not. If left_out is NULL, this is TFM_E_TOO_LONG. Errors: as tfm_model_tokenize;
+   TFM_E_STATE if the language is not known. */
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
                                         tfm_text_form form, int32_t *ids, tfm_span *spans,
                                         int32_t capacity, int32_t *count, int32_t *left_out,
                                         tfm_error *err);
 
 /* Turns a target text into target ids without start and end token, for a prefix or for tfm_score.
-   It works as tfm_tokenize, and an unknown token becomes tgt_unk. A vocabulary of pieces without
-   SentencePiece has no rules, so at each position the longest piece is used; that needs scratch. */
-TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text, size_t size,
-                                       tfm_text_form form, int32_t *ids, int32_t capacity,
-                                       int32_t *count, tfm_arena *scratch, tfm_error *err);
+   It works as tfm_model_tokenize, and an unknown token becomes tgt_unk. A vocabulary of pieces
+   without SentencePiece has no rules, so at each position the longest piece is used; that needs
+   scratch. */
+TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, const char *text, size_t size,
+                                             tfm_text_form form, int32_t *ids, int32_t capacity,
+                                             int32_t *count, tfm_arena *scratch, tfm_error *err);
 
 /* Turns target ids into a terminated text. *size is its length without the terminator. With text
    NULL and capacity 0, the call only sets *size. With SentencePiece, control pieces and the start,
    end, pad and forced id produce no text. Errors: TFM_E_TOO_SMALL (with the number of bytes),
    TFM_E_TOKEN, TFM_E_NO_TEXT. */
-TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
-                                  tfm_text_form form, char *text, size_t capacity, size_t *size,
-                                  tfm_error *err);
+TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
+                                        tfm_text_form form, char *text, size_t capacity,
+                                        size_t *size, tfm_error *err);
 
 /* Translates one terminated text into out, which is terminated too. A blank text gives an empty
-   translation. Errors: as tfm_tokenize and tfm_start; TFM_E_TOO_SMALL, after which
+   translation. Errors: as tfm_model_tokenize and tfm_session_start; TFM_E_TOO_SMALL, after which
    tfm_translation_size returns the number of bytes, and tfm_translation_get writes the translation
    without a second decode. */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
@@ -1605,13 +1609,13 @@ TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, i
    languages). Codes are those of the model file; give NULL for a side for which the model has no
    language token. If the target's token begins the source, a text can choose for itself with
    ">>code<<" at its beginning. If the model needs languages, tfm_translate returns TFM_E_STATE
-   until this call. tfm_start forces the target's token and does not change sources. Errors:
+   until this call. tfm_session_start forces the target's token and does not change sources. Errors:
    TFM_E_TOKEN if there is no such code (with the nearest); TFM_E_ARGUMENT if a code is missing. */
 TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err);
 
 /* Translates up to max_batch texts at once. options may be NULL. Each out[i] points to a terminated
-   text in buffer. An error in one text fails the call and names the text, unless options.faults is
+   text in buffer. An error in one text fails the call and names the text, unless options.errors is
    set. Then a text with an error is skipped. The rows of options.seeds, first, prefix, prompt,
    draft and edit_logits belong to the texts that are neither blank nor skipped;
    tfm_session_tokenize sets *count to 0 for a blank text. Errors: as tfm_translate. */
@@ -1632,7 +1636,7 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
 /* Writes result number rank of a row as a terminated text. *size is its length without the
    terminator. With text NULL and capacity 0, the call only sets *size. The rows of
    tfm_translate_batch are its texts that are neither blank nor skipped. Errors: as tfm_result_get
-   and tfm_detokenize. */
+   and tfm_model_detokenize. */
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
                                    tfm_text_form form, char *text, size_t capacity, size_t *size,
                                    tfm_error *err);
@@ -1707,24 +1711,27 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 extern long syscall(long number, ...); /* unistd.h has it for those who ask for all of GNU's */
 #endif
 #endif
-#ifndef TFM_COUNT
-#define TFM_COUNT(operations) ((void)0)
+/* Hooks of the tests and of tools/bench: the multiplications and additions of each product, in any
+   thread; the bytes, comparisons and moves of work on texts; the work that the session's thread
+   begins. */
+#ifndef TFM__COUNT
+#define TFM__COUNT(operations) ((void)0)
 #endif
-#ifndef TFM_COUNT_TEXT
-#define TFM_COUNT_TEXT(steps) ((void)0)
+#ifndef TFM__COUNT_TEXT
+#define TFM__COUNT_TEXT(steps) ((void)0)
 #endif
-enum tfm_part {
-    TFM_PART_OTHER,
-    TFM_PART_EMBEDDING,
-    TFM_PART_PROJECTIONS, /* of attention */
-    TFM_PART_ATTENTION,
-    TFM_PART_FFN,
-    TFM_PART_OUTPUT, /* logits */
-    TFM_PART_NORM,   /* and residuals */
-    TFM_PART_SEARCH
+enum tfm__part {
+    TFM__PART_OTHER,
+    TFM__PART_EMBEDDING,
+    TFM__PART_PROJECTIONS, /* of attention */
+    TFM__PART_ATTENTION,
+    TFM__PART_FFN,
+    TFM__PART_OUTPUT, /* logits */
+    TFM__PART_NORM,   /* and residuals */
+    TFM__PART_SEARCH
 };
-#ifndef TFM_PART
-#define TFM_PART(part) ((void)0)
+#ifndef TFM__PART
+#define TFM__PART(part) ((void)0)
 #endif
 #ifndef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS 6
@@ -1758,6 +1765,11 @@ enum tfm_part {
         tfm_status tfm__s = (call);                                                                \
         if (tfm__s != TFM_OK) return tfm__s;                                                       \
     } while (0)
+
+/* Does not compile if an array has another number of elements than the enum that it stands beside.
+   */
+#define TFM__LENGTH_IS(array, n)                                                                   \
+    typedef char array##_length[sizeof(array) / sizeof *(array) == (size_t)(n) ? 1 : -1]
 
 /* All sizes are int64_t, so one pair of functions is enough. */
 static int64_t tfm__min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -1920,7 +1932,7 @@ static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
 #define TFM__BISECT(low, high, middle, is_before)                                                  \
     for (int64_t tfm__high = (high), middle; low < tfm__high;) {                                   \
         middle = low + (tfm__high - low) / 2;                                                      \
-        TFM_COUNT_TEXT(1);                                                                         \
+        TFM__COUNT_TEXT(1);                                                                        \
         if (is_before) low = middle + 1;                                                           \
         else tfm__high = middle;                                                                   \
     }
@@ -2122,15 +2134,23 @@ static tfm_status tfm__take(tfm_arena *arena, int64_t rows, int64_t columns, siz
    them safe: after tfm__view or tfm__check_shape nobody looks at a tensor's header again.
    ============================================================================================== */
 
-#define TFM_X(name, bits) {#name, bits},
+/* clang-format off */
 static const struct {
     const char *name;
     int bits;
-} tfm__dtypes[] = {TFM_DTYPE_TABLE(TFM_X)};
-#undef TFM_X
+} tfm__dtypes[] = {
+    {"F32", 32}, {"F16", 16}, {"BF16", 16}, {"F64", 64}, {"BOOL", 8}, {"U8", 8}, {"I8", 8},
+    {"I16", 16}, {"U16", 16}, {"I32", 32}, {"U32", 32}, {"I64", 64}, {"U64", 64}, {"C64", 64},
+    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
+/* clang-format on */
+TFM__LENGTH_IS(tfm__dtypes, TFM_DTYPE_COUNT);
 
 TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype) {
     return (int)dtype >= 0 && dtype < TFM_DTYPE_COUNT ? tfm__dtypes[dtype].name : "?";
+}
+TFM_DEF int tfm_dtype_bits(tfm_dtype dtype) {
+    return (int)dtype >= 0 && dtype < TFM_DTYPE_COUNT ? tfm__dtypes[dtype].bits : 0;
 }
 
 /* Each stride is the product of the later dimensions. */
@@ -2233,7 +2253,7 @@ static tfm_status tfm__check_optional(const tfm_tensor *t, const char *name, tfm
 static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank, int max_rank,
                             tfm__rows *rows, tfm_error *err) {
     int last, i;
-    TFM__TRY(tfm__check_tensor(t, name, TFM_F32, min_rank, max_rank, err));
+    TFM__TRY(tfm__check_tensor(t, name, TFM_DTYPE_F32, min_rank, max_rank, err));
     last = t->rank - 1;
     rows->data = (float *)t->data;
     rows->D = t->dims[last];
@@ -2318,9 +2338,9 @@ static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, 
     int64_t i;
     for (i = 0; i < n; i++) {
         uint32_t bits = (uint32_t)tfm__little_endian(bytes + width * i, width);
-        if (dtype == TFM_F16) out[i] = tfm__float_from_half(bits);
-        else if (dtype == TFM_I8) out[i] = (float)(signed char)bits;
-        else out[i] = tfm__float_from_bits(dtype == TFM_BF16 ? bits << 16 : bits);
+        if (dtype == TFM_DTYPE_F16) out[i] = tfm__float_from_half(bits);
+        else if (dtype == TFM_DTYPE_I8) out[i] = (float)(signed char)bits;
+        else out[i] = tfm__float_from_bits(dtype == TFM_DTYPE_BF16 ? bits << 16 : bits);
     }
 }
 
@@ -2343,12 +2363,12 @@ static uint32_t tfm__half_from_float(float value) {
 /* Converts n floats to F32, F16 or BF16. */
 static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, int64_t n) {
     int64_t i;
-    if (dtype == TFM_F32) memcpy(bytes, x, (size_t)n * sizeof *x);
-    for (i = 0; dtype != TFM_F32 && i < n; i++) {
+    if (dtype == TFM_DTYPE_F32) memcpy(bytes, x, (size_t)n * sizeof *x);
+    for (i = 0; dtype != TFM_DTYPE_F32 && i < n; i++) {
         uint32_t bits;
         uint16_t narrow;
         memcpy(&bits, x + i, sizeof bits);
-        if (dtype == TFM_F16) bits = tfm__half_from_float(x[i]);
+        if (dtype == TFM_DTYPE_F16) bits = tfm__half_from_float(x[i]);
         else if ((bits & 0x7FFFFFFFu) > 0x7F800000u) bits = bits >> 16 | 0x40u; /* NaN */
         else bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
         narrow = (uint16_t)bits;
@@ -2725,19 +2745,19 @@ enum {
 };
 
 enum { TFM__SIGMOID = TFM_ACTIVATION_COUNT }; /* after tfm_activation: for the gate of an SSRU */
-enum { TFM__PAIRS = TFM_WEIGHTS_I8 + 1 };     /* after tfm_weight_type: BF16 times BF16 */
+enum { TFM__PAIRS = TFM_WEIGHT_TYPE_I8 + 1 }; /* after tfm_weight_type: BF16 times BF16 */
 /* Weight types by the names of the kernels' tables. */
 enum {
-    TFM__TYPE_f32 = TFM_WEIGHTS_F32,
-    TFM__TYPE_f16 = TFM_WEIGHTS_F16,
-    TFM__TYPE_bf16 = TFM_WEIGHTS_BF16,
+    TFM__TYPE_f32 = TFM_WEIGHT_TYPE_F32,
+    TFM__TYPE_f16 = TFM_WEIGHT_TYPE_F16,
+    TFM__TYPE_bf16 = TFM_WEIGHT_TYPE_BF16,
     TFM__TYPE_pairs = TFM__PAIRS
 };
 
 typedef struct tfm__kernels {
     const char *name;
     /* by tfm_weight_type, each list from many rows to one; NULL: w is packed as F32 instead */
-    const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
+    const tfm__tiling *tiles[TFM_WEIGHT_TYPE_I8 + 1];
     int fused;      /* 1: multiply-adds round once, as in the plain loops; 0: twice */
     int zero_point; /* added to x when it becomes int8 */
     /* Writes which columns of x the tiles of int8 take in which order and way. x is a row of n int8,
@@ -3106,8 +3126,8 @@ static TFM__INLINE float tfm__float_at(const unsigned char *w, tfm_weight_type t
                                        int l) {
     const uint16_t *halves = (const uint16_t *)(const void *)w;
     int64_t at = k * TFM__PANEL + l;
-    if (type == TFM_WEIGHTS_F32) return ((const float *)(const void *)w)[at];
-    if (type == TFM_WEIGHTS_F16) return tfm__float_from_half(halves[at]);
+    if (type == TFM_WEIGHT_TYPE_F32) return ((const float *)(const void *)w)[at];
+    if (type == TFM_WEIGHT_TYPE_F16) return tfm__float_from_half(halves[at]);
     return tfm__float_from_bits((uint32_t)halves[(k / 2 * TFM__PANEL + l) * 2 + k % 2] << 16);
 }
 
@@ -3150,7 +3170,9 @@ static TFM__INLINE void tfm__plain_tile_int8(const tfm__tile *t, int rows, int p
         }
 }
 
-static void tfm__plain_tile_f32_1(const tfm__tile *t) { tfm__plain_tile(t, TFM_WEIGHTS_F32, 1, 1); }
+static void tfm__plain_tile_f32_1(const tfm__tile *t) {
+    tfm__plain_tile(t, TFM_WEIGHT_TYPE_F32, 1, 1);
+}
 static void tfm__plain_tile_int8_1(const tfm__tile *t) { tfm__plain_tile_int8(t, 1, 1); }
 static const tfm__tiling tfm__plain_f32[] = {{1, 1, 1, tfm__plain_tile_f32_1, 0}};
 static const tfm__tiling tfm__plain_int8[] = {{1, 1, 1, tfm__plain_tile_int8_1, 0}};
@@ -3158,13 +3180,14 @@ static const tfm__tiling tfm__plain_int8[] = {{1, 1, 1, tfm__plain_tile_int8_1, 
 /* ---- norm, activations ---- */
 
 static double tfm__norm_default_eps(tfm_norm_kind kind) {
-    return kind == TFM_NORM_VARIANCE ? 1e-5 : 1e-6;
+    return kind == TFM_NORM_KIND_LAYER_NORM ? 1e-5 : 1e-6;
 }
 
 /* Returns the factor for the deviations from the mean, whose squares have the sum square. */
 static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *w) {
     double eps = w->eps != 0 ? w->eps : tfm__norm_default_eps(w->kind);
-    if (w->kind == TFM_NORM_DEVIATION) return 1 / (sqrt(square / (double)(n - 1)) + eps);
+    if (w->kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED)
+        return 1 / (sqrt(square / (double)(n - 1)) + eps);
     return 1 / sqrt(square / (double)n + eps);
 }
 
@@ -3185,7 +3208,7 @@ static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t 
         double sum = 0, square = 0;
         float mean, scale;
         int64_t i, k, end;
-        for (i = w->kind == TFM_NORM_RMS ? n : 0; i < n; i = end) {
+        for (i = w->kind == TFM_NORM_KIND_RMS_NORM ? n : 0; i < n; i = end) {
             float lanes[TFM__SUMS] = {0};
             end = tfm__min(n, i + TFM__RUN);
             for (k = i; k < end; k++) lanes[k % TFM__SUMS] += x[k];
@@ -3216,17 +3239,24 @@ static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t 
     }
 }
 
-/* Applies an activation in place, by its formula in TFM_ACTIVATION_TABLE. NaN stays NaN. */
+/* Returns an activation of x (tfm_activation), or TFM__SIGMOID. .github/CONTRIBUTING.md shows how
+   to add one. */
+static float tfm__activation_of(int activation, float x) {
+    switch (activation) {
+    case TFM_ACTIVATION_RELU: return x < 0.0f ? 0.0f : x;
+    case TFM_ACTIVATION_GELU: return 0.5f * x * (1.0f + tfm__erf_of(x * 0.70710678f));
+    case TFM_ACTIVATION_GELU_TANH: /* 0.79788456 = sqrt(2 / pi) */
+        return tfm__gate(x, 1.59576912f * tfm__fma(0.044715f, x * x * x, x));
+    case TFM_ACTIVATION_SWISH: return tfm__gate(x, x);
+    case TFM_ACTIVATION_GELU_SIGMOID: return tfm__gate(x, 1.702f * x);
+    default: return tfm__gate(1.0f, x); /* TFM__SIGMOID */
+    }
+}
+
+/* Applies an activation in place. NaN stays NaN. */
 static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) {
     int64_t i;
-#define TFM_X(id, word, formula)                                                                   \
-    for (i = 0; activation == id && i < n; i++) {                                                  \
-        float x = y[i];                                                                            \
-        y[i] = formula;                                                                            \
-    }
-    TFM_ACTIVATION_TABLE(TFM_X)
-#undef TFM_X
-    for (i = 0; (int)activation == TFM__SIGMOID && i < n; i++) y[i] = tfm__gate(1.0f, y[i]);
+    for (i = 0; i < n; i++) y[i] = tfm__activation_of((int)activation, y[i]);
 }
 
 /* Returns kernel set i, from the plainest to the fastest, or NULL if this machine or this build
@@ -3281,14 +3311,15 @@ static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64
 /* The element types by tfm_weight_type, like the tiles of a kernel set. A new type needs a row here,
    cases in tfm__widen and tfm__narrow or a quantization, and tiles in some kernel set. Types of 16
    bits are for little-endian machines, because others have no tiles for them. */
-enum { TFM__TYPES = TFM_WEIGHTS_I8 + 1 };
+enum { TFM__TYPES = TFM_WEIGHT_TYPE_I8 + 1 };
 static const struct tfm__type {
     const char *name;
     tfm_dtype dtype;
     int k_group; /* columns that lie side by side */
 } tfm__types[TFM__TYPES] = {
-    {"none", TFM_F32, 0}, /* TFM_WEIGHTS_AS_STORED: not packed */
-    {"f32", TFM_F32, 1},  {"f16", TFM_F16, 1}, {"bf16", TFM_BF16, 2}, {"int8", TFM_I8, 4},
+    {"none", TFM_DTYPE_F32, 0}, /* TFM_WEIGHT_TYPE_AS_STORED: not packed */
+    {"f32", TFM_DTYPE_F32, 1},   {"f16", TFM_DTYPE_F16, 1},
+    {"bf16", TFM_DTYPE_BF16, 2}, {"int8", TFM_DTYPE_I8, 4},
 };
 
 /* Returns the bytes of n elements, which are whole bytes. */
@@ -3299,7 +3330,7 @@ static int64_t tfm__dtype_bytes(tfm_dtype dtype, int64_t n) {
 /* A matrix [rows, columns] of a model. */
 typedef struct tfm__matrix {
     int64_t rows, columns;
-    tfm_weight_type type; /* of packed weights; TFM_WEIGHTS_AS_STORED: not packed */
+    tfm_weight_type type; /* of packed weights; TFM_WEIGHT_TYPE_AS_STORED: not packed */
     tfm_dtype dtype;      /* of weights as stored */
     int k_group;          /* of panels as stored; 0: rows */
     unsigned char *data;  /* packed, or as stored (little-endian, any alignment) */
@@ -3431,8 +3462,8 @@ static void tfm__packed_set_panel(const tfm__matrix *w, int64_t i, const unsigne
 
 /* Returns the weight type with elements of this dtype. */
 static tfm_weight_type tfm__type_of_dtype(tfm_dtype dtype) {
-    int type = TFM_WEIGHTS_F32;
-    while (type < TFM_WEIGHTS_I8 && tfm__types[type].dtype != dtype) type++;
+    int type = TFM_WEIGHT_TYPE_F32;
+    while (type < TFM_WEIGHT_TYPE_I8 && tfm__types[type].dtype != dtype) type++;
     return (tfm_weight_type)type;
 }
 
@@ -3453,7 +3484,7 @@ static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
             n = tfm__min(256 / tfm__dtype_bytes(dtype, 1), w->columns - k);
             for (g = 0; g < (n + k_group - 1) / k_group; g++, from += TFM__PANEL * bytes)
                 memcpy(some + g * bytes, from, (size_t)bytes);
-            if (w->type == TFM_WEIGHTS_F32) memcpy(row + k, some, (size_t)n * sizeof *row);
+            if (w->type == TFM_WEIGHT_TYPE_F32) memcpy(row + k, some, (size_t)n * sizeof *row);
             else tfm__widen(row + k, some, dtype, n);
         }
     }
@@ -3473,7 +3504,7 @@ static void tfm__packed_set_keys(tfm__matrix *w, const float *keys, int64_t stri
         for (r = 0; r < TFM__PANEL && i + r < w->rows; r++) {
             const float *row = keys + (i + r) * stride;
             panel[r] = (const unsigned char *)row;
-            if (w->type == TFM_WEIGHTS_F32) continue;
+            if (w->type == TFM_WEIGHT_TYPE_F32) continue;
             memcpy(scratch, row, (size_t)w->columns * sizeof *row);
             kernels->scale(scratch, scale, w->columns);
             kernels->narrow(bf16, scratch, w->columns);
@@ -3482,7 +3513,7 @@ static void tfm__packed_set_keys(tfm__matrix *w, const float *keys, int64_t stri
         }
         tfm__packed_set_panel(w, i / TFM__PANEL, panel, 4);
     }
-    if (w->type == TFM_WEIGHTS_F32)
+    if (w->type == TFM_WEIGHT_TYPE_F32)
         kernels->scale((float *)(void *)w->data, scale,
                        tfm__packed_bytes(w->type, w->rows, w->columns) / 4);
 }
@@ -3495,13 +3526,13 @@ static void tfm__packed_set_values(tfm__matrix *w, const float *values, int64_t 
     uint16_t *first = (uint16_t *)(void *)scratch, *second = first + w->rows + 32, *pairs;
     int64_t i, s;
     int l;
-    for (i = 0; w->type == TFM_WEIGHTS_F32 && i < w->rows; i += TFM__PANEL)
+    for (i = 0; w->type == TFM_WEIGHT_TYPE_F32 && i < w->rows; i += TFM__PANEL)
         for (s = 0; s < w->columns; s++, to += TFM__PANEL) {
             size_t some = (size_t)tfm__min(TFM__PANEL, w->rows - i);
             if (some < TFM__PANEL) memset(to, 0, TFM__PANEL * sizeof *to);
             memcpy(to, values + s * stride + i, some * sizeof *to);
         }
-    if (w->type == TFM_WEIGHTS_F32) return;
+    if (w->type == TFM_WEIGHT_TYPE_F32) return;
     memset(first, 0, (size_t)(2 * w->rows + 64) * sizeof *first);
     for (s = 0; s < w->columns; s += 2) {
         kernels->narrow((unsigned char *)first, values + s * stride, w->rows);
@@ -3531,7 +3562,8 @@ typedef struct tfm__packer {
 
 /* Returns whether a file's bytes can be read as floats where they are. */
 static int tfm__are_floats(const void *data, tfm_dtype dtype) {
-    return dtype == TFM_F32 && (uintptr_t)data % sizeof(float) == 0 && tfm__is_little_endian();
+    return dtype == TFM_DTYPE_F32 && (uintptr_t)data % sizeof(float) == 0 &&
+           tfm__is_little_endian();
 }
 
 /* Makes rows of floats of a matrix. They stay in place if the file's bytes are floats here. */
@@ -3552,7 +3584,7 @@ static tfm_status tfm__matrix_set_rows(tfm__packer *p, tfm__matrix *w) {
 static void tfm__packed_set_block_sums(const tfm__kernels *kernels, const tfm__matrix *w,
                                        int64_t i) {
     enum { WIDTH = (int)TFM__MOST_PANELS * TFM__PANEL };
-    const tfm__tiling *tiling = kernels->tiles[TFM_WEIGHTS_I8];
+    const tfm__tiling *tiling = kernels->tiles[TFM_WEIGHT_TYPE_I8];
     unsigned char x[TFM__X_BYTES];
     int32_t none[WIDTH] = {0}, *sums = w->block_sums + i * TFM__PANEL;
     float y[WIDTH], ones[WIDTH];
@@ -3600,13 +3632,14 @@ static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     in_place = 1;
 #endif
     w->type = p->weights ? p->weights : tfm__type_of_dtype(w->dtype);
-    if (!p->kernels->tiles[w->type]) w->type = TFM_WEIGHTS_F32;
-    if (w->type == TFM_WEIGHTS_F32 && in_place) {
-        w->type = TFM_WEIGHTS_AS_STORED;
+    if (!p->kernels->tiles[w->type]) w->type = TFM_WEIGHT_TYPE_F32;
+    if (w->type == TFM_WEIGHT_TYPE_F32 && in_place) {
+        w->type = TFM_WEIGHT_TYPE_AS_STORED;
         return tfm__matrix_set_rows(p, w);
     }
     type = &tfm__types[w->type];
-    same = type->dtype == w->dtype && (type->dtype != TFM_F32 || tfm__are_floats(w->data, TFM_F32));
+    same = type->dtype == w->dtype &&
+           (type->dtype != TFM_DTYPE_F32 || tfm__are_floats(w->data, TFM_DTYPE_F32));
     if (same && w->k_group == type->k_group) {
         if (!p->kernels->zero_point) w->block_sums = NULL;
         return TFM_OK;
@@ -3622,7 +3655,7 @@ static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
         else w->data = memory;
     }
     w->scales = NULL, w->block_sums = NULL;
-    if (w->type == TFM_WEIGHTS_I8)
+    if (w->type == TFM_WEIGHT_TYPE_I8)
         TFM__TRY(tfm__packed_alloc_scales(&p->arena, w, p->kernels->zero_point, p->err));
     if (p->arena.measuring) return TFM_OK;
     bytes = tfm__dtype_bytes(type->dtype, w->columns);
@@ -3635,7 +3668,7 @@ static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
             if (same) memcpy(to, from.data + row * bytes, (size_t)bytes);
             else {
                 tfm__matrix_read_row(&from, row, floats);
-                if (w->type != TFM_WEIGHTS_I8) tfm__narrow(to, floats, type->dtype, w->columns);
+                if (w->type != TFM_WEIGHT_TYPE_I8) tfm__narrow(to, floats, type->dtype, w->columns);
                 else
                     p->kernels->quantize(to, floats,
                                          tfm__int8_factor(p->kernels, floats, w->columns, &scale),
@@ -3728,7 +3761,7 @@ static tfm__product tfm__product_make(const tfm__rows *y, const tfm__rows *x,
 
 /* Returns the bytes of an element of x after conversion, or 0 if the tiles for w read floats. */
 static int64_t tfm__product_x_size(const tfm__kernels *kernels, const tfm__matrix *w) {
-    return w->scales ? 1 : w->type == TFM_WEIGHTS_BF16 && kernels->narrow ? 2 : 0;
+    return w->scales ? 1 : w->type == TFM_WEIGHT_TYPE_BF16 && kernels->narrow ? 2 : 0;
 }
 
 /* Returns the bytes of a block of a converted row of x, with its order. */
@@ -3990,7 +4023,7 @@ static void tfm__product_part(void *context, int32_t part) {
                                       : tfm__product_share(whole, 0, whole->x.L, first, some);
         if (some < 1) continue;
         if (job->by_rows && !which && p.converted) tfm__product_convert(job->kernels, &p, 0, some);
-        TFM_COUNT(2 * p.x.B * p.x.L * p.y.D * p.x.D);
+        TFM__COUNT(2 * p.x.B * p.x.L * p.y.D * p.x.D);
         for (b = 0; b < p.x.B; b++, p.x.data += p.x.sb, p.y.data += p.y.sb) {
             if (p.w->w.type) tfm__product_packed(job->kernels, &p);
             else tfm__product_rows(job->kernels, &p);
@@ -4076,13 +4109,13 @@ static int tfm__position_wave(const tfm_position_options *o, int64_t column, int
     int64_t i = column / 2, half = o->divisor_half ? D / 2 : (D + 1) / 2;
     int wave = (int)(column & 1);
     if (o->divisor_half) step = half > 1 ? tfm__log(base) / (double)(half - 1) : 0;
-    if (o->kind == TFM_POSITIONS_HALVES) {
+    if (o->kind == TFM_POSITION_KIND_HALVES) {
         wave = column >= half;
         i = column - wave * half;
         if (i >= half) wave = 2; /* D is odd and the divisor D/2 - 1 */
     }
-    if (o->kind == TFM_POSITIONS_PER_INDEX || (o->double_angles && !o->divisor_half)) {
-        if (o->kind == TFM_POSITIONS_PER_INDEX) i = column;
+    if (o->kind == TFM_POSITION_KIND_PER_INDEX || (o->double_angles && !o->divisor_half)) {
+        if (o->kind == TFM_POSITION_KIND_PER_INDEX) i = column;
         *frequency = 1 / tfm__pow(base, 2.0 * (double)i / (double)D);
     } else if (o->double_angles) *frequency = tfm__exp((double)i * -step);
     else { /* torch.exp(arange(0, D, 2) * -(log(base) / D)), rounded where PyTorch rounds */
@@ -4100,15 +4133,15 @@ static void tfm__position_rows(const tfm__rows *out, const tfm_position_options 
     for (j = 0; j < D; j++) {
         double frequency;
         int wave = tfm__position_wave(o, j, D, &frequency);
-        int per_index = o->kind == TFM_POSITIONS_PER_INDEX;
+        int per_index = o->kind == TFM_POSITION_KIND_PER_INDEX;
         for (b = 0; b < out->B; b++)
             for (l = 0; l < out->L; l++) {
                 int64_t p = o->first + l;
                 double angle = (double)p * frequency, value = 0;
                 if (!o->double_angles && !per_index) angle = (double)((float)p * (float)frequency);
-                if (o->kind == TFM_POSITIONS_LEARNED)
+                if (o->kind == TFM_POSITION_KIND_LEARNED)
                     value = (double)table[p * o->table.strides[0] + j];
-                else if (o->kind != TFM_POSITIONS_NONE && wave < 2 && !(per_index && p == 0))
+                else if (o->kind != TFM_POSITION_KIND_NONE && wave < 2 && !(per_index && p == 0))
                     value = tfm__sine(angle, wave);
                 tfm__row(out, b, l)[j] = lengths && l >= lengths[b] ? 0.0f : (float)value;
             }
@@ -4121,14 +4154,14 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
     int64_t end;
     if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options is NULL");
     TFM__TRY(tfm__view(out, "out", 2, 3, &rows, err));
-    if ((int)options->kind < 0 || options->kind > TFM_POSITIONS_NONE)
+    if ((int)options->kind < 0 || options->kind > TFM_POSITION_KIND_NONE)
         return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %d, no kind of positions",
                          (int32_t)options->kind);
     if (options->first < 0 || !tfm__add(options->first, rows.L, &end))
         return tfm__fail(err, TFM_E_ARGUMENT, "options.first is %i, out of range", options->first);
-    if (options->kind == TFM_POSITIONS_LEARNED) {
+    if (options->kind == TFM_POSITION_KIND_LEARNED) {
         const tfm_tensor *table = &options->table;
-        TFM__TRY(tfm__check_tensor(table, "options.table", TFM_F32, 2, 2, err));
+        TFM__TRY(tfm__check_tensor(table, "options.table", TFM_DTYPE_F32, 2, 2, err));
         if (table->dims[1] != rows.D)
             return tfm__fail(err, TFM_E_SHAPE, "options.table is %t, expected %i columns", table,
                              rows.D);
@@ -4151,7 +4184,7 @@ static void tfm__norm_run(const tfm__kernels *kernels, const tfm__rows *out, con
                           const tfm_norm_weights *w) {
     int even = x->sb == x->L * x->sl && out->sb == x->L * out->sl;
     int64_t B = even ? 1 : x->B, L = even ? x->B * x->L : x->L, b;
-    TFM_PART(NORM);
+    TFM__PART(NORM);
     for (b = 0; b < B; b++)
         kernels->norm(tfm__row(out, b, 0), out->sl, tfm__row(x, b, 0), x->sl, L, x->D, w);
 }
@@ -4161,7 +4194,7 @@ static tfm_status tfm__check_vector(const tfm_tensor *t, const char *name, const
                                     int64_t n, tfm_error *err) {
     char all[64];
     tfm__format(all, sizeof all, "%s%s", name, part);
-    return tfm__check_optional(t, all, tfm_tensor_1d(NULL, TFM_F32, n), err);
+    return tfm__check_optional(t, all, tfm_tensor_1d(NULL, TFM_DTYPE_F32, n), err);
 }
 
 /* Checks a layer norm over D columns, which messages call name. */
@@ -4169,9 +4202,9 @@ static tfm_status tfm__norm_check(const tfm_norm_weights *w, const char *name, i
                                   tfm_error *err) {
     TFM__TRY(tfm__check_vector(&w->weight, name, ".weight", D, err));
     TFM__TRY(tfm__check_vector(&w->bias, name, ".bias", D, err));
-    if ((int)w->kind < 0 || w->kind > TFM_NORM_RMS)
+    if ((int)w->kind < 0 || w->kind > TFM_NORM_KIND_RMS_NORM)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s.kind is %d, no kind", name, (int32_t)w->kind);
-    if (D < 1 || (D < 2 && w->kind == TFM_NORM_DEVIATION))
+    if (D < 1 || (D < 2 && w->kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED))
         return tfm__fail(err, TFM_E_SHAPE, "%s: %i columns cannot be normalized", name, D);
     if (!(w->eps >= 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s.eps is negative or no number", name);
@@ -4215,7 +4248,7 @@ static tfm_status tfm__linear_view(const tfm_linear_weights *w, const char *name
     char all[64];
     memset(view, 0, sizeof *view);
     tfm__format(all, sizeof all, "%s%s.weight", name, part);
-    TFM__TRY(tfm__check_tensor(&w->weight, all, TFM_F32, 2, 2, err));
+    TFM__TRY(tfm__check_tensor(&w->weight, all, TFM_DTYPE_F32, 2, 2, err));
     if (w->weight.dims[1] != columns)
         return tfm__fail(err, TFM_E_SHAPE, "%s is %t, its input has %i columns", all, &w->weight,
                          columns);
@@ -4293,7 +4326,7 @@ static void tfm__ffn_run(const tfm__team *team, const tfm__rows *out, const tfm_
                          const tfm__ffn *w, float *hidden) {
     tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.w.rows), g = h;
     tfm__product first = tfm__product_make(&h, x, &w->linear1), gate;
-    TFM_PART(FFN);
+    TFM__PART(FFN);
     if (w->gate.w.rows) { /* first, because the other product multiplies its results by the gate */
         first.gate = x->B * x->L * h.D;
         g.data += first.gate;
@@ -4350,7 +4383,7 @@ static void tfm__ssru_products(const tfm__team *team, const tfm__rows *c, const 
     products[0] = tfm__product_make(c, x, &w->input);
     products[1] = tfm__product_make(gates, x, &w->gate);
     products[1].activation = TFM__SIGMOID;
-    TFM_PART(PROJECTIONS);
+    TFM__PART(PROJECTIONS);
     tfm__product_run(team, products, 2);
 }
 
@@ -4372,7 +4405,7 @@ static void tfm__ssru_scan(const tfm__rows *rows, const tfm__rows *gates, int64_
 static void tfm__ssru_out(const tfm__kernels *kernels, const tfm__rows *c) {
     int64_t b, l;
     for (b = 0; b < c->B; b++)
-        for (l = 0; l < c->L; l++) kernels->activate(tfm__row(c, b, l), c->D, TFM_RELU);
+        for (l = 0; l < c->L; l++) kernels->activate(tfm__row(c, b, l), c->D, TFM_ACTIVATION_RELU);
 }
 
 /* Views an SSRU [rows, D]; rows is -1 if any number fits. */
@@ -4393,10 +4426,11 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__ssru_view(weights, -1, from.D, &w, err));
     W = w.input.w.rows;
-    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_F32, from.B, from.L, W), &to, err));
+    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_DTYPE_F32, from.B, from.L, W), &to,
+                            err));
     if (state)
-        TFM__TRY(
-            tfm__view_like(state, "state", tfm_tensor_2d(NULL, TFM_F32, from.B, W), &states, err));
+        TFM__TRY(tfm__view_like(state, "state", tfm_tensor_2d(NULL, TFM_DTYPE_F32, from.B, W),
+                                &states, err));
     gates = tfm__rows_make(NULL, from.B, from.L, W);
     all = tfm__scratch_begin(scratch);
     TFM__TRY(TFM__TAKE(&all, from.B * from.L, W, &gates.data, err));
@@ -4425,7 +4459,7 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 static tfm_status tfm__mask_fill(tfm_tensor *mask, const int32_t *ids, int32_t pad,
                                  const int32_t *lengths, tfm_error *err) {
     int64_t i, j;
-    TFM__TRY(tfm__check_tensor(mask, "mask", TFM_BOOL, 2, 2, err));
+    TFM__TRY(tfm__check_tensor(mask, "mask", TFM_DTYPE_BOOL, 2, 2, err));
     for (i = 0; i < mask->dims[0]; i++)
         for (j = 0; j < mask->dims[1]; j++) {
             int64_t seen = lengths ? lengths[i] : i + 1;
@@ -4456,10 +4490,10 @@ static tfm_status tfm__masks_check(const tfm_masks *m, int64_t B, int64_t H, int
     int64_t b;
     if (!m) return TFM_OK;
     TFM__TRY(tfm__check_optional(&m->key_padding, "key_padding",
-                                 tfm_tensor_2d(NULL, TFM_BOOL, B, S), err));
+                                 tfm_tensor_2d(NULL, TFM_DTYPE_BOOL, B, S), err));
     if (m->attention.data) {
         const tfm_tensor *a = &m->attention;
-        TFM__TRY(tfm__check_tensor(a, "attention mask", TFM_BOOL, 2, 3, err));
+        TFM__TRY(tfm__check_tensor(a, "attention mask", TFM_DTYPE_BOOL, 2, 3, err));
         if (a->dims[a->rank - 2] != T || a->dims[a->rank - 1] != S ||
             (a->rank == 3 && a->dims[0] != B && a->dims[0] != B * H))
             return tfm__fail(err, TFM_E_SHAPE,
@@ -4532,9 +4566,10 @@ static tfm_status tfm__relative_view(const tfm_relative_positions *w, const char
     memset(view, 0, sizeof *view);
     if (!w->table.data) return TFM_OK;
     tfm__format(all, sizeof all, "%s relative.table", name);
-    TFM__TRY(tfm__check_tensor(&w->table, all, TFM_F32, 2, 2, err));
+    TFM__TRY(tfm__check_tensor(&w->table, all, TFM_DTYPE_F32, 2, 2, err));
     view->buckets = w->table.dims[0];
-    TFM__TRY(tfm__check_shape(&w->table, all, tfm_tensor_2d(NULL, TFM_F32, view->buckets, H), err));
+    TFM__TRY(tfm__check_shape(&w->table, all, tfm_tensor_2d(NULL, TFM_DTYPE_F32, view->buckets, H),
+                              err));
     view->table = (const float *)w->table.data;
     view->stride = w->table.strides[0];
     view->max_distance = w->max_distance ? w->max_distance : TFM__MAX_DISTANCE;
@@ -4708,7 +4743,7 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int6
         }
         for (i = 0; i < n; i++) {
             float *x = scores + i * a->S;
-            TFM_COUNT(2 * counts[i] * (a->K + a->W));
+            TFM__COUNT(2 * counts[i] * (a->K + a->W));
             kernels->scale(x, a->scale, counts[i]);
             tfm__attend_mask(a, rows[i], h, positions[i], x, 0, counts[i]);
             tfm__softmax_row(kernels, x, x, counts[i]);
@@ -4739,7 +4774,7 @@ static int64_t tfm__attend_tile_scratch(tfm_weight_type type, int64_t S, int64_t
     /* A size that fits no arena, but does fit integers, stands in for all larger ones. */
     if (!tfm__mul(S + TFM__PANEL, K + W + TFM__PANEL, &n) || n > INT64_MAX / 128)
         return INT64_MAX / 128;
-    if (type == TFM_WEIGHTS_BF16)
+    if (type == TFM_WEIGHT_TYPE_BF16)
         rows += TFM__MOST_ROWS * (1 + tfm__packed_blocks(2 * tfm__max(K, W)));
     n = tfm__packed_bytes(type, S, K) + tfm__packed_bytes(type, W, S);
     return (n + rows * TFM__X_STRIDE) / 4;
@@ -4783,7 +4818,7 @@ static void tfm__attend_block(const tfm__attention *a, int64_t b, int64_t h, int
    bits. */
 static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, float *scratch) {
     const tfm__kernels *kernels = a->kernels;
-    const int is_bf16 = a->tiles == TFM_WEIGHTS_BF16;
+    const int is_bf16 = a->tiles == TFM_WEIGHT_TYPE_BF16;
     int64_t n = tfm__attend_count_keys(a, b, 0), most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
     int64_t t, s, i, M;
     float *room = scratch + (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS], factor;
@@ -4825,7 +4860,7 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
             memset(tfm__head_row(&a->weights, b, h, t + i) + n, 0,
                    (size_t)(a->S - n) * sizeof factor);
         }
-        TFM_COUNT(2 * M * n * (a->K + a->W));
+        TFM__COUNT(2 * M * n * (a->K + a->W));
     }
 }
 
@@ -4879,9 +4914,9 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     int r;
     memset(&a, 0, sizeof a);
     if (!scratch) return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL");
-    TFM__TRY(tfm__check_tensor(query, "query", TFM_F32, 3, 4, err));
+    TFM__TRY(tfm__check_tensor(query, "query", TFM_DTYPE_F32, 3, 4, err));
     r = query->rank;
-    TFM__TRY(tfm__check_tensor(key, "key", TFM_F32, r, r, err));
+    TFM__TRY(tfm__check_tensor(key, "key", TFM_DTYPE_F32, r, r, err));
     a.B = query->dims[0];
     a.H = r == 4 ? query->dims[1] : 1;
     a.T = query->dims[r - 2];
@@ -4889,7 +4924,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     expected = *query;
     a.S = expected.dims[r - 2] = key->dims[r - 2];
     TFM__TRY(tfm__check_shape(key, "key", expected, err));
-    TFM__TRY(tfm__check_tensor(value, "value", TFM_F32, r, r, err));
+    TFM__TRY(tfm__check_tensor(value, "value", TFM_DTYPE_F32, r, r, err));
     a.W = expected.dims[r - 1] = value->dims[r - 1];
     TFM__TRY(tfm__check_shape(value, "value", expected, err));
     expected.dims[r - 2] = a.T;
@@ -4921,7 +4956,7 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
     int64_t E;
     int i;
     if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
-    TFM__TRY(tfm__check_tensor(in_proj_weight, "in_proj_weight", TFM_F32, 2, 2, err));
+    TFM__TRY(tfm__check_tensor(in_proj_weight, "in_proj_weight", TFM_DTYPE_F32, 2, 2, err));
     E = in_proj_weight->dims[0] / 3;
     if (in_proj_weight->dims[0] % 3)
         return tfm__fail(err, TFM_E_SHAPE,
@@ -4933,7 +4968,7 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
         parts[i]->weight = *in_proj_weight;
         parts[i]->weight.dims[0] = E;
         parts[i]->weight.data = (float *)in_proj_weight->data + i * E * in_proj_weight->strides[0];
-        parts[i]->bias = tfm_tensor_1d(NULL, TFM_F32, E);
+        parts[i]->bias = tfm_tensor_1d(NULL, TFM_DTYPE_F32, E);
         if (in_proj_bias && in_proj_bias->data)
             parts[i]->bias.data = (float *)in_proj_bias->data + i * E;
     }
@@ -5069,7 +5104,7 @@ static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int
     tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows);
     tfm__rows context = tfm__rows_beside(p, p->work.context, w->value.w.rows);
     tfm__attention a;
-    TFM_PART(ATTENTION);
+    TFM__PART(ATTENTION);
     if (!w->has_out) context = *out; /* the contexts are the output */
     memset(&a, 0, sizeof a);
     a.B = p->x.B, a.H = w->n_heads, a.T = p->x.L, a.K = w->K, a.W = w->W;
@@ -5090,7 +5125,7 @@ static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int
     }
     a.tiles = p->work.tiles, a.scratch = p->work.scores, a.scratch_size = p->work.scores_size;
     tfm__attend_run(p->work.team, &a);
-    TFM_PART(PROJECTIONS);
+    TFM__PART(PROJECTIONS);
     if (w->has_out) tfm__linear_run(p->work.team, out, &context, &w->out);
 }
 
@@ -5114,16 +5149,17 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
-    TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, k.D), err));
+    TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, k.L, k.D), err));
     TFM__TRY(tfm__view(value, "value", 3, 3, &v, err));
-    TFM__TRY(tfm__check_shape(value, "value", tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, v.D), err));
+    TFM__TRY(
+        tfm__check_shape(value, "value", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, k.L, v.D), err));
     TFM__TRY(tfm__projections_view(weights, "attention", q.D, k.D, v.D, -1, &w, err));
     z.HK = w.query.w.rows, z.HW = w.value.w.rows;
     D = w.has_out ? w.out.w.rows : z.HW;
-    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_F32, q.B, q.L, D), &y, err));
+    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, q.L, D), &y, err));
     TFM__TRY(tfm__masks_check(masks, q.B, w.n_heads, q.L, k.L, err));
-    TFM__TRY(tfm__check_optional(attention, "attention",
-                                 tfm_tensor_4d(NULL, TFM_F32, q.B, w.n_heads, q.L, k.L), err));
+    TFM__TRY(tfm__check_optional(
+        attention, "attention", tfm_tensor_4d(NULL, TFM_DTYPE_F32, q.B, w.n_heads, q.L, k.L), err));
     z.M = q.B * q.L, z.key_rows = q.B * k.L, z.scores = k.L;
     p.reach = w.relative.table && q.L && k.L ? tfm__max(q.L, k.L) : 0;
     all = tfm__scratch_begin(scratch);
@@ -5203,7 +5239,7 @@ static void tfm__add_norm_run(const tfm__team *team, const tfm__rows *out, const
                               const tfm__rows *y, const tfm_norm_weights *w) {
     tfm__add_norm a;
     memset(&a, 0, sizeof a);
-    TFM_PART(NORM);
+    TFM__PART(NORM);
     a.out = *out, a.x = *x, a.w = w, a.kernels = team->kernels, a.parts = 1;
     if (y) a.y = *y;
     if (tfm__team_shares(team, TFM__NORM_COST * x->B * x->L * x->D)) a.parts = 2 * team->n;
@@ -5228,7 +5264,7 @@ static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__pr
         if (!kv->by_heads) y.data = tfm__head_row(&to[i], 0, 0, 0), y.sb = to[i].b;
         products[i] = tfm__product_make(&y, x, map);
     }
-    TFM_PART(PROJECTIONS);
+    TFM__PART(PROJECTIONS);
     tfm__product_run(p->work.team, products, with_queries ? 3 : 2);
     for (i = 0; kv->by_heads && i < 2; i++)
         for (b = 0; b < x->B; b++)
@@ -5260,7 +5296,7 @@ static void tfm__ssru_run(const tfm__pass *p, const tfm__layer *l, const tfm__kv
     const int32_t *rows = p->kv_rows[TFM__SELF];
     int64_t b;
     tfm__ssru_products(p->work.team, c, &gates, in, &l->ssru);
-    TFM_PART(ATTENTION);
+    TFM__PART(ATTENTION);
     for (b = 0; b < c->B; b++) {
         const float *before = NULL;
         int64_t first = tfm__first_of(p->firsts, b);
@@ -5307,7 +5343,7 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
             tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows), in = p->x;
             if (p->only_caches && part == TFM__CROSS && i + 1 == stack->n) return;
             if (part == TFM__CROSS && !w->n_heads) continue;
-            if (l->order == TFM_PRE_NORM) {
+            if (l->order == TFM_NORM_ORDER_PRE) {
                 in = tfm__rows_beside(p, p->work.n, p->x.D);
                 tfm__add_norm_run(team, &in, &p->x, NULL, &l->norms[part]);
             }
@@ -5320,7 +5356,7 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
                 tfm__attend_layer(p, w, i, part, kv, &out, tfm__pass_weights(p, part, i));
             }
             tfm__add_norm_run(team, &p->x, &p->x, &out,
-                              l->order == TFM_POST_NORM ? &l->norms[part] : NULL);
+                              l->order == TFM_NORM_ORDER_POST ? &l->norms[part] : NULL);
         }
     if (tfm__norm_exists(&stack->norm))
         tfm__add_norm_run(team, &p->x, &p->x, NULL, &stack->norm);
@@ -5374,7 +5410,7 @@ static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
     TFM__TRY(tfm__norm_check(&l->norms[TFM__SELF], "norm1", D, err));
     TFM__TRY(tfm__norm_check(&l->norms[TFM__CROSS], "norm2", D, err));
     if (d) TFM__TRY(tfm__norm_check(&l->norms[TFM__FFN], "norm3", D, err));
-    if (l->order != TFM_POST_NORM && l->order != TFM_PRE_NORM)
+    if (l->order != TFM_NORM_ORDER_POST && l->order != TFM_NORM_ORDER_PRE)
         return tfm__fail(err, TFM_E_ARGUMENT, "order is %d, no order", (int32_t)l->order);
     return TFM_OK;
 }
@@ -5416,7 +5452,7 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
     B = from.B, L = from.L;
     if (d) {
         TFM__TRY(tfm__view(memory, "memory", 3, 3, &p->memory, err));
-        shape = tfm_tensor_3d(NULL, TFM_F32, B, p->memory.L, p->memory.D);
+        shape = tfm_tensor_3d(NULL, TFM_DTYPE_F32, B, p->memory.L, p->memory.D);
         TFM__TRY(tfm__check_shape(memory, "memory", shape, err));
     }
     S = p->memory.L;
@@ -5435,17 +5471,17 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
         else if (p->attention[TFM__SELF] && p->attention[TFM__SELF]->data)
             return tfm__fail(err, TFM_E_ARGUMENT, "self_attention: layers[%d] is an SSRU", i);
         TFM__TRY(tfm__masks_check(p->masks[TFM__CROSS], B, layer.cross.n_heads, L, S, err));
-        shape = tfm_tensor_4d(NULL, TFM_F32, B, layer.self.n_heads, L, L);
+        shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, B, layer.self.n_heads, L, L);
         TFM__TRY(tfm__check_optional(p->attention[TFM__SELF], d ? "self_attention" : "attention",
                                      tfm__tensor_stacked(&shape, stack.n), err));
-        shape = tfm_tensor_4d(NULL, TFM_F32, B, layer.cross.n_heads, L, S);
+        shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, B, layer.cross.n_heads, L, S);
         TFM__TRY(tfm__check_optional(p->attention[TFM__CROSS], "cross_attention",
                                      tfm__tensor_stacked(&shape, stack.n), err));
     }
     if (norm) TFM__TRY(tfm__norm_check(norm, "norm", from.D, err));
     z.D = from.D;
     z.M = B * L, z.key_rows = B * tfm__max(L, S);
-    z.scores = d ? tfm__max(L, S) : tfm__attend_tile_scratch(TFM_WEIGHTS_F32, L, z.K, z.W);
+    z.scores = d ? tfm__max(L, S) : tfm__attend_tile_scratch(TFM_WEIGHT_TYPE_F32, L, z.K, z.W);
     TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
     TFM__TRY(tfm__work_alloc(&all, &z, &p->work, err));
     TFM__TRY(TFM__TAKE(&all, stack.relative_heads, tfm__max(0, 2 * L - 1), &bias, err));
@@ -5455,7 +5491,7 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
     p->x = tfm__rows_make(data, B, L, from.D);
     p->bias = bias, p->reach = p->end = L, p->S = S;
     p->work.team = &team;
-    p->work.tiles = d ? TFM_WEIGHTS_AS_STORED : TFM_WEIGHTS_F32;
+    p->work.tiles = d ? TFM_WEIGHT_TYPE_AS_STORED : TFM_WEIGHT_TYPE_F32;
     tfm__copy_rows(&p->x, &from);
     tfm__stack_run(p, &stack);
     if (norm) tfm__norm_run(team.kernels, &p->x, &p->x, norm);
@@ -5555,7 +5591,7 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
         n = (size_t)tfm__utf8_next(text + i, size - i, &character);
         if (n == 0) return (int64_t)i;
     }
-    TFM_COUNT_TEXT(size);
+    TFM__COUNT_TEXT(size);
     return -1;
 }
 
@@ -6187,15 +6223,17 @@ TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, in
 }
 
 /* Returns whether weights may have that type. */
-static int tfm__is_float(tfm_dtype d) { return d == TFM_F32 || d == TFM_F16 || d == TFM_BF16; }
+static int tfm__is_float(tfm_dtype d) {
+    return d == TFM_DTYPE_F32 || d == TFM_DTYPE_F16 || d == TFM_DTYPE_BF16;
+}
 
 /* Returns whether ids, lengths and masks may have that type. */
 static int tfm__is_signed(tfm_dtype d) {
-    return d == TFM_I8 || d == TFM_I16 || d == TFM_I32 || d == TFM_I64;
+    return d == TFM_DTYPE_I8 || d == TFM_DTYPE_I16 || d == TFM_DTYPE_I32 || d == TFM_DTYPE_I64;
 }
 static int tfm__is_integer(tfm_dtype d) {
-    return tfm__is_signed(d) || d == TFM_BOOL || d == TFM_U8 || d == TFM_U16 || d == TFM_U32 ||
-           d == TFM_U64;
+    return tfm__is_signed(d) || d == TFM_DTYPE_BOOL || d == TFM_DTYPE_U8 || d == TFM_DTYPE_U16 ||
+           d == TFM_DTYPE_U32 || d == TFM_DTYPE_U64;
 }
 
 /* Converts n elements of any integer type to I32 or I64. It is an error if one does not fit. */
@@ -6210,11 +6248,11 @@ static tfm_status tfm__file_read_integers(const tfm__file_entry *e, const unsign
             int negative = tfm__is_signed(e->dtype) && (raw & sign);
             int64_t value = negative ? -(int64_t)(~(raw | (0 - sign))) - 1 : (int64_t)raw;
             if ((!negative && raw > (uint64_t)INT64_MAX) ||
-                (want == TFM_I32 && (value < INT32_MIN || value > INT32_MAX)))
+                (want == TFM_DTYPE_I32 && (value < INT32_MIN || value > INT32_MAX)))
                 return tfm__fail(err, TFM_E_OVERFLOW, "tensor '%s': element %i does not fit %s",
                                  e->name, i, tfm_dtype_name(want));
-            if (pass && want == TFM_I32) ((int32_t *)out)[i] = (int32_t)value;
-            if (pass && want == TFM_I64) ((int64_t *)out)[i] = value;
+            if (pass && want == TFM_DTYPE_I32) ((int32_t *)out)[i] = (int32_t)value;
+            if (pass && want == TFM_DTYPE_I64) ((int64_t *)out)[i] = value;
         }
     return TFM_OK;
 }
@@ -6230,17 +6268,18 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
         return tfm__fail(err, TFM_E_ARGUMENT, "no entry %i: the file has %i", i, file->n_entries);
     bytes = file->data + e->begin;
     n = (e->end - e->begin) * 8 / tfm__dtypes[e->dtype].bits;
-    if (want == TFM_F32 && tfm__is_float(e->dtype)) {
+    if (want == TFM_DTYPE_F32 && tfm__is_float(e->dtype)) {
         tfm__widen((float *)out, bytes, e->dtype, n);
         return TFM_OK;
     }
-    if ((want == TFM_I32 || want == TFM_I64) && tfm__is_integer(e->dtype))
+    if ((want == TFM_DTYPE_I32 || want == TFM_DTYPE_I64) && tfm__is_integer(e->dtype))
         return tfm__file_read_integers(e, bytes, n, want, out, err);
     if (want != e->dtype)
         return tfm__fail(err, TFM_E_DTYPE, "tensor '%s' is %s, which is not read as %s", e->name,
                          tfm_dtype_name(e->dtype), tfm_dtype_name(want));
     memcpy(out, bytes, (size_t)(e->end - e->begin));
-    tfm__to_host(out, e->end - e->begin, e->dtype == TFM_C64 ? 4 : tfm__dtypes[e->dtype].bits / 8);
+    tfm__to_host(out, e->end - e->begin,
+                 e->dtype == TFM_DTYPE_C64 ? 4 : tfm__dtypes[e->dtype].bits / 8);
     return TFM_OK;
 }
 
@@ -6295,13 +6334,45 @@ typedef struct tfm__config_field {
     int kind, rule;
     double otherwise;    /* the default of a scalar */
     int32_t least, most; /* the range of a decode option */
-    const char *words;   /* of a choice, in the order of their enum: "post|pre" */
+    const struct tfm__words *words; /* of a choice; NULL: none */
 } tfm__config_field;
 
-/* The words of an enum's table: "|post|pre" without the first character. */
-#define TFM__WORD(id, word) "|" word
-#define TFM__FORMULA_WORD(id, word, formula) "|" word
-#define TFM__WORDS(TABLE) &(TABLE(TFM__WORD))[1]
+/* The words of a choice in model files, in the order of its enum. Old spellings follow, in the same
+   order, which files of earlier versions have. */
+typedef struct tfm__words {
+    const char *const *words;
+    int n, n_spellings;
+} tfm__words;
+#define TFM__WORDS(name, n, ...)                                                                   \
+    static const char *const name##_list[] = {__VA_ARGS__};                                        \
+    typedef char name##_length[sizeof name##_list / sizeof *name##_list % (n) == 0 ? 1 : -1];      \
+    static const tfm__words name = {name##_list, n, sizeof name##_list / sizeof *name##_list};
+
+/* clang-format off */
+TFM__WORDS(tfm__norm_order_words, TFM_NORM_ORDER_COUNT, "post", "pre")
+TFM__WORDS(tfm__norm_kind_words, TFM_NORM_KIND_COUNT, "layer_norm", "layer_norm_unbiased",
+           "rms_norm", /* to 0.6.0 */ "variance", "deviation", "rms")
+TFM__WORDS(tfm__activation_words, TFM_ACTIVATION_COUNT, "relu", "gelu", "gelu_tanh", "swish",
+           "gelu_sigmoid")
+TFM__WORDS(tfm__position_words, TFM_POSITION_KIND_COUNT, "sinusoidal", "sinusoidal_halves",
+           "sinusoidal_per_index", "learned", "none")
+TFM__WORDS(tfm__text_words, TFM_TEXT_KIND_COUNT, "words", "characters", "pieces", "sentencepiece",
+           "bytes", "byte_bpe")
+TFM__WORDS(tfm__language_words, TFM_LANGUAGE_USE_COUNT, "none", "source", "target")
+TFM__WORDS(tfm__stop_words, TFM_STOP_COUNT, "ctranslate2", "early_never", "early_true",
+           "early_false", /* to 0.6.0 */ "enough", "sure", "full", "likely")
+TFM__WORDS(tfm__repetition_words, TFM_REPETITION_COUNT, "target", "hugging_face")
+TFM__WORDS(tfm__divisor_words, 2, "d", "d/2-1")
+TFM__WORDS(tfm__precision_words, 2, "float", "double")
+TFM__WORDS(tfm__pad_words, 2, "plain", "zero")
+TFM__WORDS(tfm__scale_words, 1, "sqrt_d")
+TFM__WORDS(tfm__start_words, 2, "token", "zero")
+TFM__WORDS(tfm__forced_words, 2, "none", "forced")
+TFM__WORDS(tfm__space_words, 3, "none", "add", "first")
+TFM__WORDS(tfm__trailing_words, 2, "none", "keep")
+TFM__WORDS(tfm__clean_words, 2, "none", "spaces")
+TFM__WORDS(tfm__metadata_words, 5, "transformer.config", "format", "license", "source", "revision")
+/* clang-format on */
 
 /* clang-format off */
 #define TFM__FIELD(name, type, member, kind, rule, otherwise, least, most, words)                  \
@@ -6309,7 +6380,7 @@ typedef struct tfm__config_field {
      TFM__RULE_##rule, otherwise, least, most, words}
 #define TFM__CONFIG(name, member, kind, rule, otherwise, words)                                    \
     TFM__FIELD(#name, tfm__config_stated, config.member, kind, rule, otherwise, 0, 0, words)
-#define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, "")
+#define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, NULL)
 static const tfm__config_field tfm__config_fields[] = {
     TFM__SAME(n_heads, INT, NOT_0, 0),
     TFM__SAME(n_encoder_layers, INT, SHAPE, -1), TFM__SAME(n_decoder_layers, INT, SHAPE, -1),
@@ -6318,17 +6389,16 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__SAME(d_value, INT, STATED, -1), TFM__SAME(d_input, INT, PADDED, -1),
     TFM__SAME(d_memory, INT, PADDED, -1), TFM__SAME(src_vocab_size, INT, STATED, -1),
     TFM__SAME(tgt_vocab_size, INT, STATED, -1), TFM__SAME(relative_buckets, INT, SHAPE, -1),
-    TFM__CONFIG(norm, norm, CHOICE, NONE, 0, TFM__WORDS(TFM_NORM_ORDER_TABLE)),
-    TFM__CONFIG(layer_norm, layer_norm, CHOICE, NONE, 0, TFM__WORDS(TFM_NORM_KIND_TABLE)),
+    TFM__CONFIG(norm, norm, CHOICE, NONE, 0, &tfm__norm_order_words),
+    TFM__CONFIG(layer_norm, layer_norm, CHOICE, NONE, 0, &tfm__norm_kind_words),
     TFM__SAME(layer_norm_eps, NUMBER, POSITIVE, 0), /* 0: that of the kind of norm */
-    TFM__CONFIG(activation, activation, CHOICE, NONE, 0,
-                &(TFM_ACTIVATION_TABLE(TFM__FORMULA_WORD))[1]),
-    TFM__CONFIG(positions, positions, CHOICE, NONE, 0, TFM__WORDS(TFM_POSITION_TABLE)),
+    TFM__CONFIG(activation, activation, CHOICE, NONE, 0, &tfm__activation_words),
+    TFM__CONFIG(positions, positions, CHOICE, NONE, 0, &tfm__position_words),
     TFM__SAME(position_offset, INT, NONE, 0), TFM__SAME(position_base, NUMBER, POSITIVE, 10000),
-    TFM__CONFIG(position_divisor, position_divisor_half, CHOICE, NONE, 0, "d|d/2-1"),
-    TFM__CONFIG(position_precision, position_double, CHOICE, NONE, 0, "float|double"),
-    TFM__CONFIG(pad_position, pad_position_zero, CHOICE, NONE, 0, "plain|zero"),
-    TFM__CONFIG(embedding_scale, embedding_scale, SCALE, NONE, 1, "sqrt_d"),
+    TFM__CONFIG(position_divisor, position_divisor_half, CHOICE, NONE, 0, &tfm__divisor_words),
+    TFM__CONFIG(position_precision, position_double, CHOICE, NONE, 0, &tfm__precision_words),
+    TFM__CONFIG(pad_position, pad_position_zero, CHOICE, NONE, 0, &tfm__pad_words),
+    TFM__CONFIG(embedding_scale, embedding_scale, SCALE, NONE, 1, &tfm__scale_words),
     TFM__SAME(attention_scale, NUMBER, NOT_0, 0),
     TFM__SAME(relative_max_distance, INT, NONE, TFM__MAX_DISTANCE),
     TFM__SAME(src_pad, INT, SRC_ID, -1), TFM__SAME(tgt_pad, INT, TGT_ID, -1),
@@ -6336,46 +6406,53 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__SAME(src_start, INT, SRC_ID, -1), TFM__SAME(src_end, INT, SRC_ID, -1),
     TFM__SAME(start, INT, TGT_ID, -1), TFM__SAME(end, INT, TGT_ID, -1),
     TFM__SAME(forced, INT, TGT_ID, -1),
-    TFM__CONFIG(start_embedding, start_embedding_zero, CHOICE, NONE, 0, "token|zero"),
+    TFM__CONFIG(start_embedding, start_embedding_zero, CHOICE, NONE, 0, &tfm__start_words),
     {"suppressed", offsetof(tfm__config_stated, config.suppressed), 0,
      offsetof(tfm__config_stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0,
-     ""},
+     NULL},
     TFM__SAME(languages, LANGUAGES, NONE, 0),
-    TFM__CONFIG(src_language, src_language, CHOICE, NONE, 0, TFM__WORDS(TFM_LANGUAGE_TABLE)),
-    TFM__CONFIG(tgt_language, tgt_language_forced, CHOICE, NONE, 0, "none|forced"),
-    TFM__CONFIG(src_text, src_text, CHOICE, NONE, 0, TFM__WORDS(TFM_TEXT_TABLE)),
-    TFM__CONFIG(tgt_text, tgt_text, CHOICE, NONE, 0, TFM__WORDS(TFM_TEXT_TABLE)),
+    TFM__CONFIG(src_language, src_language, CHOICE, NONE, 0, &tfm__language_words),
+    TFM__CONFIG(tgt_language, tgt_language_forced, CHOICE, NONE, 0, &tfm__forced_words),
+    TFM__CONFIG(src_text, src_text, CHOICE, NONE, 0, &tfm__text_words),
+    TFM__CONFIG(tgt_text, tgt_text, CHOICE, NONE, 0, &tfm__text_words),
     TFM__SAME(byte_offset, INT, NONE, 0),
-    TFM__CONFIG(prefix_space, prefix_space, CHOICE, NONE, 0, "none|add|first"),
-    TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, "none|keep"),
-    TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, "none|spaces"),
+    TFM__CONFIG(prefix_space, prefix_space, CHOICE, NONE, 0, &tfm__space_words),
+    TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, &tfm__trailing_words),
+    TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, &tfm__clean_words),
     TFM__SAME(shortlist_first, INT, NONE, 0), TFM__SAME(alignment_heads, HEADS, NONE, 0),
-    TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, ""),
-    TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, "")};
+    TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, NULL),
+    TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, NULL)};
 
 #define TFM__DECODE(member, kind, least, most, words)                                              \
     TFM__FIELD(#member, tfm_decode_options, member, kind, NONE, 0, least, most, words)
 static const tfm__config_field tfm__decode_fields[] = {
-    TFM__DECODE(beam, INT, 0, INT32_MAX, ""), TFM__DECODE(length_penalty, NUMBER, -100, 100, ""),
-    TFM__DECODE(patience, NUMBER, 0, 1000000, ""), TFM__DECODE(no_unknown, INT, 0, 1, ""),
-    TFM__DECODE(stop, CHOICE, 0, TFM_STOP_COUNT - 1, TFM__WORDS(TFM_STOP_TABLE)),
-    TFM__DECODE(max_length, INT, 0, INT32_MAX, ""), TFM__DECODE(min_length, INT, 0, INT32_MAX, ""),
-    TFM__DECODE(no_repeat_ngram, INT, 0, INT32_MAX, ""),
-    TFM__DECODE(repetition_penalty, NUMBER, 0, 1000000, ""),
-    TFM__DECODE(repetition, CHOICE, 0, TFM_REPETITION_COUNT - 1, TFM__WORDS(TFM_REPETITION_TABLE)),
-    TFM__DECODE(force_end, INT, 0, 1, ""), TFM__DECODE(no_source_ngram, INT, 0, INT32_MAX, ""),
-    {"forbidden", offsetof(tfm_decode_options, forbidden), 0,
-     offsetof(tfm_decode_options, n_forbidden), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, ""},
-    TFM__DECODE(forbidden_sequences, SEQUENCES, 0, 0, ""),
-    TFM__DECODE(coverage_penalty, CALL, 0, 1000000, ""),
-    TFM__DECODE(samples, CALL, 0, INT32_MAX, ""), TFM__DECODE(temperature, CALL, 0, 1000000, ""),
-    TFM__DECODE(top_k, CALL, 0, INT32_MAX, ""), TFM__DECODE(top_p, CALL, 0, 1, ""),
-    TFM__DECODE(alternatives, CALL, 0, INT32_MAX, ""), TFM__DECODE(prefix_bias, CALL, 0, 1, ""),
-    TFM__DECODE(lexical_shortlist, CALL, 0, 1, ""),
-    TFM__DECODE(min_alternative_prob, CALL, 0, 1, ""), TFM__DECODE(keep_end, CALL, 0, 1, ""),
-    TFM__DECODE(truncate, CALL, 0, INT32_MAX, "")};
+    TFM__DECODE(beam, INT, 0, INT32_MAX, NULL),
+    TFM__DECODE(length_penalty, NUMBER, -100, 100, NULL),
+    TFM__DECODE(patience, NUMBER, 0, 1000000, NULL), TFM__DECODE(no_unknown, INT, 0, 1, NULL),
+    TFM__DECODE(stop, CHOICE, 0, TFM_STOP_COUNT - 1, &tfm__stop_words),
+    TFM__DECODE(max_length, INT, 0, INT32_MAX, NULL),
+    TFM__DECODE(min_length, INT, 0, INT32_MAX, NULL),
+    TFM__DECODE(no_repeat_ngram, INT, 0, INT32_MAX, NULL),
+    TFM__DECODE(repetition_penalty, NUMBER, 0, 1000000, NULL),
+    TFM__DECODE(repetition, CHOICE, 0, TFM_REPETITION_COUNT - 1, &tfm__repetition_words),
+    TFM__DECODE(force_end, INT, 0, 1, NULL), TFM__DECODE(no_source_ngram, INT, 0, INT32_MAX, NULL),
+    {"suppressed", offsetof(tfm_decode_options, suppressed), 0,
+     offsetof(tfm_decode_options, n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
+    TFM__DECODE(suppressed_sequences, SEQUENCES, 0, 0, NULL),
+    TFM__DECODE(coverage_penalty, CALL, 0, 1000000, NULL),
+    TFM__DECODE(samples, CALL, 0, INT32_MAX, NULL),
+    TFM__DECODE(temperature, CALL, 0, 1000000, NULL),
+    TFM__DECODE(top_k, CALL, 0, INT32_MAX, NULL), TFM__DECODE(top_p, CALL, 0, 1, NULL),
+    TFM__DECODE(alternatives, CALL, 0, INT32_MAX, NULL), TFM__DECODE(prefix_bias, CALL, 0, 1, NULL),
+    TFM__DECODE(lexical_shortlist, CALL, 0, 1, NULL),
+    TFM__DECODE(min_alternative_prob, CALL, 0, 1, NULL), TFM__DECODE(keep_end, CALL, 0, 1, NULL),
+    TFM__DECODE(truncate, CALL, 0, INT32_MAX, NULL)};
 /* clang-format on */
+/* Keys of decoding in files of versions up to 0.6.0, and what they are now. */
+static const char *const tfm__decode_old_keys[][2] = {
+    {"forbidden", "suppressed"}, {"forbidden_sequences", "suppressed_sequences"}};
 enum {
+    TFM__N_OLD_KEYS = sizeof tfm__decode_old_keys / sizeof *tfm__decode_old_keys,
     TFM__N_CONFIG_FIELDS = sizeof tfm__config_fields / sizeof *tfm__config_fields,
     TFM__N_DECODE_FIELDS = sizeof tfm__decode_fields / sizeof *tfm__decode_fields
 };
@@ -6384,21 +6461,18 @@ enum {
 #undef TFM__SAME
 #undef TFM__DECODE
 
-#define TFM__QUOTED(id, word) word,
-#define TFM__FORMULA_QUOTED(id, word, formula) word,
 #define TFM__NAMES_OF(type, list)                                                                  \
     TFM_DEF const char *type##_name(type value) {                                                  \
-        static const char *const names[] = {list};                                                 \
-        return (size_t)value < sizeof names / sizeof *names ? names[value] : "?";                  \
+        return (size_t)value < (size_t)list.n ? list.words[value] : "?";                           \
     }
-TFM__NAMES_OF(tfm_norm_order, TFM_NORM_ORDER_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_norm_kind, TFM_NORM_KIND_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_activation, TFM_ACTIVATION_TABLE(TFM__FORMULA_QUOTED))
-TFM__NAMES_OF(tfm_position_kind, TFM_POSITION_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_text_kind, TFM_TEXT_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_language_use, TFM_LANGUAGE_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_stop, TFM_STOP_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_repetition, TFM_REPETITION_TABLE(TFM__QUOTED))
+TFM__NAMES_OF(tfm_norm_order, tfm__norm_order_words)
+TFM__NAMES_OF(tfm_norm_kind, tfm__norm_kind_words)
+TFM__NAMES_OF(tfm_activation, tfm__activation_words)
+TFM__NAMES_OF(tfm_position_kind, tfm__position_words)
+TFM__NAMES_OF(tfm_text_kind, tfm__text_words)
+TFM__NAMES_OF(tfm_language_use, tfm__language_words)
+TFM__NAMES_OF(tfm_stop, tfm__stop_words)
+TFM__NAMES_OF(tfm_repetition, tfm__repetition_words)
 
 /* Returns the value that a scalar has in the struct at base. Its member is a double, an int32_t, or
    an enum, which some compilers store in a byte. */
@@ -6450,17 +6524,26 @@ typedef struct tfm__config_reader {
     tfm_error *err;
 } tfm__config_reader;
 
-/* Returns the index of word in "a|b|c", or -1. */
-static int tfm__config_choice(const char *words, const char *word) {
-    size_t n = strlen(word);
-    int index = 0;
-    for (;;) {
-        size_t length = strcspn(words, "|");
-        if (length == n && memcmp(words, word, n) == 0) return index;
-        if (!words[length]) return -1;
-        words += length + 1;
-        index++;
+/* Returns the value that a word stands for, or -1. */
+static int tfm__config_choice(const tfm__words *words, const char *word) {
+    int i;
+    for (i = 0; words && i < words->n_spellings; i++)
+        if (strcmp(words->words[i], word) == 0) return i % words->n;
+    return -1;
+}
+
+/* Says that a value is none of a field's words: "'norm' is 'both', expected post|pre". word: NULL
+   if it is no text. */
+static tfm_status tfm__config_no_word(const tfm__config_field *f, const char *word,
+                                      tfm_error *err) {
+    char all[120];
+    int i;
+    for (i = 0, *all = 0; f->words && i < f->words->n; i++) {
+        size_t n = strlen(all);
+        tfm__format(all + n, sizeof all - n, i ? "|%s" : "%s", f->words->words[i]);
     }
+    if (!word) return TFM__FAIL_CONFIG(err, "'%s' is not one of %s", f->name, all);
+    return TFM__FAIL_CONFIG(err, "'%s' is '%s', expected %s", f->name, word, all);
 }
 
 /* Reads an integer of at least 0 that fits an int32_t: every id and size. */
@@ -6548,12 +6631,10 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__config_fi
         int choice;
         (void)tfm__json_string(&r->json, r->spare);
         choice = tfm__config_choice(f->words, r->spare);
-        if (choice < 0)
-            return TFM__FAIL_CONFIG(r->err, "'%s' is '%s', expected %s", f->name, r->spare,
-                                    f->words);
+        if (choice < 0) return tfm__config_no_word(f, r->spare, r->err);
         value = f->kind == TFM__FIELD_SCALE ? TFM__BEYOND : choice;
     } else if (f->kind == TFM__FIELD_CHOICE) {
-        return TFM__FAIL_CONFIG(r->err, "'%s' is not one of %s", f->name, f->words);
+        return tfm__config_no_word(f, NULL, r->err);
     } else {
         tfm__json_decimal n;
         if (!tfm__json_number(&r->json, &n))
@@ -6622,8 +6703,11 @@ static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_fi
     unsigned char seen[TFM__N_CONFIG_FIELDS] = {0}; /* the longer of the two tables */
     int k;
     while (tfm__json_member(&r->json, r->spare)) {
+        const char *key = r->spare;
+        for (k = 0; *inside && k < TFM__N_OLD_KEYS; k++)
+            if (strcmp(key, tfm__decode_old_keys[k][0]) == 0) key = tfm__decode_old_keys[k][1];
         for (k = 0; k < n; k++)
-            if (fields[k].kind != TFM__FIELD_CALL && strcmp(fields[k].name, r->spare) == 0) break;
+            if (fields[k].kind != TFM__FIELD_CALL && strcmp(fields[k].name, key) == 0) break;
         if (k == n || seen[k]++)
             return TFM__FAIL_CONFIG(r->err, "%s'%s' is %s", inside, r->spare,
                                     k == n ? "not a known field" : "a duplicate key");
@@ -6638,7 +6722,7 @@ static tfm_status tfm__config_complete(tfm_config *c, tfm_error *err) {
     if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
     if (!c->n_languages && (c->src_language || c->tgt_language_forced))
         return TFM__FAIL_CONFIG(err, "'languages' is missing");
-    if (c->src_text == TFM_TEXT_PIECES)
+    if (c->src_text == TFM_TEXT_KIND_PIECES)
         return TFM__FAIL_CONFIG(err, "'src_text' is pieces, which only tgt_text can be");
     return TFM_OK;
 }
@@ -6829,7 +6913,7 @@ static tfm_status tfm__load_check_panels(const tfm__loader *l, const tfm_tensor 
                                          int64_t columns) {
     int64_t k_group = t->dims[3], dims[4];
     /* floats may have another k_group and are rearranged; int8 cannot, because of its scales */
-    if (t->dtype == TFM_I8 || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
+    if (t->dtype == TFM_DTYPE_I8 || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
         k_group = tfm__types[tfm__type_of_dtype(t->dtype)].k_group;
     dims[0] = tfm__packed_panels(rows);
     dims[1] = (columns + k_group - 1) / k_group;
@@ -6851,7 +6935,7 @@ static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const cha
     memset(out, 0, sizeof *out);
     if (!e) return flags & TFM__REQUIRED ? tfm__load_missing(l) : TFM_OK;
     t = tfm__file_tensor(l->file, e);
-    if (!tfm__is_float(t.dtype) && !(int8_too && t.dtype == TFM_I8))
+    if (!tfm__is_float(t.dtype) && !(int8_too && t.dtype == TFM_DTYPE_I8))
         return TFM__FAIL_TENSOR(l, "tensor '%s' is %s, expected F32, F16%s BF16%s", l->name,
                                 tfm_dtype_name(t.dtype), int8_too ? "," : " or",
                                 int8_too ? " or I8" : "");
@@ -6891,7 +6975,7 @@ static tfm_status tfm__load_float_tensor(tfm__loader *l, const char *prefix, con
     float *data;
     TFM__TRY(tfm__load_weight(l, prefix, suffix, flags, rows, columns, &t));
     *out = t;
-    out->dtype = TFM_F32;
+    out->dtype = TFM_DTYPE_F32;
     if (!t.data) return TFM_OK;
     TFM__TRY(tfm__load_floats(l, &t, 0, t.dims[0] * t.strides[0], &data));
     out->data = data;
@@ -6921,13 +7005,13 @@ static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const cha
     found->w.k_group = t.rank == 4 ? (int)t.dims[3] : 0;
     found->w.rows = n_scales = *rows;
     found->w.columns = *columns;
-    if (t.dtype != TFM_I8) return TFM_OK;
+    if (t.dtype != TFM_DTYPE_I8) return TFM_OK;
     if (found->w.k_group) {
         dims[0] = tfm__packed_blocks(*columns);
         dims[1] = tfm__packed_padded_rows(*rows);
         n_scales = (int32_t)tfm__min(INT32_MAX, dims[1]);
         tfm__format(name, sizeof name, "%s_sums", suffix);
-        TFM__TRY(tfm__load_array(l, prefix, name, TFM_I32, 2, dims, &found->sums));
+        TFM__TRY(tfm__load_array(l, prefix, name, TFM_DTYPE_I32, 2, dims, &found->sums));
         if (!found->sums.data) return tfm__load_missing(l);
     }
     tfm__format(name, sizeof name, "%s_scale", suffix);
@@ -6960,7 +7044,7 @@ static tfm_status tfm__load_rows(tfm__loader *l, const tfm__load_found *found, i
     w->data += begin * w->columns * tfm__dtypes[w->dtype].bits / 8;
     if (!found->scales.data) return TFM_OK;
     if (!w->k_group) return tfm__load_floats(l, &found->scales, begin, n, &w->scales);
-    sums.dtype = TFM_F32; /* reinterprets the 32-bit integers; their bits stay unchanged */
+    sums.dtype = TFM_DTYPE_F32; /* reinterprets the 32-bit integers; their bits stay unchanged */
     TFM__TRY(tfm__load_floats(l, &sums, 0, sums.dims[0] * sums.dims[1], &bits));
     w->block_sums = (int32_t *)(void *)bits;
     return tfm__load_floats(l, &found->scales, 0, found->scales.dims[0], &w->scales);
@@ -7156,7 +7240,7 @@ static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encode
     tfm_config *c = &m->config;
     int32_t most[2] = {0, 0};
     int i;
-    if (c->positions != TFM_POSITIONS_LEARNED) return TFM_OK;
+    if (c->positions != TFM_POSITION_KIND_LEARNED) return TFM_OK;
     for (i = has_encoder ? 0 : 1; i < 2; i++) {
         const char *name = i ? "tgt_positions" : "src_positions";
         tfm_tensor *table = i ? &m->target.positions : &m->source.positions;
@@ -7231,7 +7315,7 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
     int64_t n[2], i, k, last = 0;
     n[0] = c->src_vocab_size + (int64_t)1;
     for (k = 0; k < 2; k++) {
-        TFM__TRY(tfm__load_array(l, names[k], "", TFM_U32, 1, k ? NULL : n, &t));
+        TFM__TRY(tfm__load_array(l, names[k], "", TFM_DTYPE_U32, 1, k ? NULL : n, &t));
         data[k] = (const unsigned char *)t.data, n[k] = t.dims[0];
     }
     c->has_shortlist = data[0] || data[1];
@@ -7388,7 +7472,7 @@ TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model) {
     const tfm__linear *w = model ? model->linears : NULL;
     if (!model) return NULL;
     for (; w && model->kernels->narrow; w = w->next)
-        if (w->w.type == TFM_WEIGHTS_BF16) return "fused, pairs of bf16";
+        if (w->w.type == TFM_WEIGHT_TYPE_BF16) return "fused, pairs of bf16";
     return model->kernels->fused ? "fused" : "separate";
 #endif
 }
@@ -7410,8 +7494,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
                          "(tools/convert.py makes one from a checkpoint)");
     for (i = 0; i < l->file->n_metadata; i++) {
         const char *key = l->file->metadata[2 * i];
-        if (!tfm__load_is_extra(key) &&
-            tfm__config_choice("transformer.config|format|license|source|revision", key) < 0)
+        if (!tfm__load_is_extra(key) && tfm__config_choice(&tfm__metadata_words, key) < 0)
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
     /* the config comes first: how many heads, which positions */
@@ -7428,9 +7511,9 @@ static tfm_status tfm__load_all(tfm__loader *l) {
         TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
     if (!c->d_input) c->d_ff = c->d_ff_decoder;
-    if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
+    if (c->layer_norm == TFM_NORM_KIND_LAYER_NORM_UNBIASED && c->d_model < 2)
         return TFM__FAIL_CONFIG(l->err,
-                                "'layer_norm' is deviation, which a d_model of 1 does not have");
+                                "'layer_norm' is layer_norm_unbiased: d_model must be at least 2");
     TFM__TRY(tfm__load_text(l));
     /* tensors that are not part of a model */
     for (i = 0; i < l->file->n_entries; i++)
@@ -7474,7 +7557,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
 static tfm_status tfm__load_begin(tfm__pool *pool, tfm_model **model, const tfm_model_options *o,
                                   tfm_error *err) {
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
-    if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHTS_I8))
+    if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHT_TYPE_I8))
         return tfm__fail(err, TFM_E_ARGUMENT, "weights is %d, no type of weights",
                          (int32_t)o->weights);
     pool->blocks = NULL;
@@ -7566,7 +7649,7 @@ typedef struct tfm__hypothesis {
     int32_t row;       /* row of its last token in the paths, and of its next step in the cache */
     int32_t length;    /* tokens without the end token */
     int32_t on_prefix; /* 1 while every token follows the prefix */
-    int32_t end;       /* the end token, if finish is TFM_ENDED */
+    int32_t end;       /* the end token, if finish is TFM_FINISH_ENDED */
     tfm_finish finish;
     double sum, score;
     /* sum and length after an alternative's first token: its score counts only what follows */
@@ -7702,10 +7785,10 @@ struct tfm_session {
         int32_t *left_out;     /* [B]: tokens of the source that were truncated */
         float *memory;         /* [B, S, D]: the output */
     } encoder;
-    tfm_decode_options decode;             /* of the last tfm_start */
+    tfm_decode_options decode;             /* of the last tfm_session_start */
     const tfm_decode_options *decoding_of; /* the model's, for calls without options; or NULL */
     struct {
-        int started;          /* tfm_start was called, and no other pass since */
+        int started;          /* tfm_session_start was called, and no other pass since */
         int32_t forced;       /* first target token of every sentence, -1, TFM__LANGUAGE_UNSET */
         int32_t beam, n_best; /* as in the options, with their defaults */
         int32_t max_ended;    /* ended hypotheses to keep in each beam */
@@ -7804,7 +7887,7 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     int64_t N = s->max_step;
     int64_t D = c->d_model, V = c->tgt_vocab_size, group = tfm__session_group_rows(s);
     int64_t candidates = tfm__session_max_candidates(s);
-    if (c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE)
+    if (c->positions != TFM_POSITION_KIND_LEARNED && c->positions != TFM_POSITION_KIND_NONE)
         TFM__TRY(TFM__TAKE(arena, tfm__session_longest(s), D, &s->positions.rows, err));
     TFM__TRY(TFM__TAKE(arena, m->encoder.relative_heads, 2 * S - 1, &s->positions.bias[0], err));
     TFM__TRY(TFM__TAKE(arena, m->decoder.relative_heads, 2 * T - 1, &s->positions.bias[1], err));
@@ -7955,15 +8038,16 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "max_shortlist is %d, expected 0 to the target vocabulary's %d tokens",
                          o.max_shortlist, c->tgt_vocab_size);
-    if (o.cache != TFM_F32 && o.cache != TFM_F16)
+    if (o.cache != TFM_DTYPE_F32 && o.cache != TFM_DTYPE_F16)
         return tfm__fail(err, TFM_E_ARGUMENT, "cache is %s, expected F32 or F16",
                          tfm_dtype_name(o.cache));
-    s->cache.is_f16 = o.cache == TFM_F16;
-    if (o.encoder_attention != TFM_F32 && o.encoder_attention != TFM_BF16)
+    s->cache.is_f16 = o.cache == TFM_DTYPE_F16;
+    if (o.encoder_attention != TFM_DTYPE_F32 && o.encoder_attention != TFM_DTYPE_BF16)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention is %s, expected F32 or BF16",
                          tfm_dtype_name(o.encoder_attention));
-    s->encoder.tiles = o.encoder_attention == TFM_BF16 && model->kernels->narrow ? TFM_WEIGHTS_BF16
-                                                                                 : TFM_WEIGHTS_F32;
+    s->encoder.tiles = o.encoder_attention == TFM_DTYPE_BF16 && model->kernels->narrow
+                           ? TFM_WEIGHT_TYPE_BF16
+                           : TFM_WEIGHT_TYPE_F32;
     s->shortlist.max = o.max_shortlist;
     s->text.language = c->src_language ? TFM__LANGUAGE_UNSET : -1;
     s->search.forced = c->tgt_language_forced ? TFM__LANGUAGE_UNSET : c->forced;
@@ -8139,7 +8223,8 @@ static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side
         const tfm_tensor *t = batch->memory ? batch->memory : batch->embeddings;
         int64_t D = batch->memory ? c->d_memory : c->d_input;
         TFM__TRY(tfm__check_shape(t, batch->memory ? "src.memory" : "src.embeddings",
-                                  tfm_tensor_3d(NULL, TFM_F32, batch->rows, batch->width, D), err));
+                                  tfm_tensor_3d(NULL, TFM_DTYPE_F32, batch->rows, batch->width, D),
+                                  err));
         plain.embeddings = plain.memory = NULL;
     }
     TFM__TRY(tfm__batch_check_ids(&plain, name, -1, 1,
@@ -8231,7 +8316,7 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     p.bias = s->positions.bias[side != &s->model->source];
     p.reach = tfm__session_max_length(s, side);
     p.work = s->scratch.work;
-    TFM_PART(EMBEDDING);
+    TFM__PART(EMBEDDING);
     for (b = 0; in->given && b < in->B; b++)
         tfm__encoder_copy_row(s, in->given[b], in->lengths[b],
                               tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
@@ -8246,7 +8331,7 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
             if (side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
             else if (!in->given) tfm__matrix_read_row(side->embedding, in->ids[at], row);
             if (scale != 1 && !in->given) kernels->scale(row, scale, D);
-            if (c->positions == TFM_POSITIONS_LEARNED && P->data)
+            if (c->positions == TFM_POSITION_KIND_LEARNED && P->data)
                 added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
             else if (s->positions.rows) added = s->positions.rows + position * D;
             if (added && !(in->pads && in->pads[at] && c->pad_position_zero))
@@ -8261,7 +8346,8 @@ static tfm_masks tfm__id_rows_masks(const tfm__id_rows *keys) {
     tfm_masks masks;
     memset(&masks, 0, sizeof masks);
     masks.key_lengths = keys->lengths;
-    if (keys->has_holes) masks.key_padding = tfm_tensor_2d(keys->pads, TFM_BOOL, keys->B, keys->L);
+    if (keys->has_holes)
+        masks.key_padding = tfm_tensor_2d(keys->pads, TFM_DTYPE_BOOL, keys->B, keys->L);
     return masks;
 }
 
@@ -8356,14 +8442,14 @@ static tfm_status tfm__session_last_source(const tfm_session *s, const tfm_batch
 }
 
 /* Encodes a source for decoding. The last one only lacks keys and values, if it came by
-   tfm_encode. */
+   tfm_session_encode. */
 static tfm_status tfm__session_encode(tfm_session *s, const tfm_batch *src, const tfm_batch *last,
                                       int32_t truncate, const tfm_tensor *attention,
                                       tfm_error *err) {
     if (src != last) TFM__TRY(tfm__session_set_source(s, src, truncate, err));
     else if (s->encoder.has_keys) return TFM_OK;
     else {
-        tfm_tensor memory = tfm_encoder_output(s);
+        tfm_tensor memory = tfm_session_encoder_output(s);
         (void)tfm__view(&memory, "src", 3, 3, &s->encoder.given, NULL);
         s->encoder.is_memory = 1;
     }
@@ -8371,15 +8457,15 @@ static tfm_status tfm__session_encode(tfm_session *s, const tfm_batch *src, cons
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_encode(tfm_session *s, const tfm_batch *src, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_encode(tfm_session *s, const tfm_batch *src, tfm_error *err) {
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     TFM__TRY(tfm__session_set_source(s, src, 0, err));
     tfm__encoder_run(s, 0, NULL);
     return TFM_OK;
 }
 
-TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *s) {
-    return tfm_tensor_3d(s->src.B ? s->encoder.memory : NULL, TFM_F32, s->src.B, s->src.L,
+TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *s) {
+    return tfm_tensor_3d(s->src.B ? s->encoder.memory : NULL, TFM_DTYPE_F32, s->src.B, s->src.L,
                          s->model->config.d_memory);
 }
 
@@ -8416,9 +8502,9 @@ static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, const tfm_fo
     return p.x;
 }
 
-TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
-                               const tfm_forward_options *options, tfm_tensor *logits,
-                               tfm_error *err) {
+TFM_DEF tfm_status tfm_session_forward(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
+                                       const tfm_forward_options *options, tfm_tensor *logits,
+                                       tfm_error *err) {
     const tfm_model *m;
     const tfm_config *c;
     tfm_forward_options o;
@@ -8445,9 +8531,9 @@ TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_b
             return tfm__fail(err, TFM_E_ARGUMENT, "%s: decoder.layers.%d is an SSRU",
                              o.not_causal ? "not_causal" : "decoder_attention", i);
     /* outputs are checked first, because a wrong shape must not change the session */
-    shape = tfm_tensor_3d(NULL, TFM_F32, src->rows, tgt->width, c->tgt_vocab_size);
+    shape = tfm_tensor_3d(NULL, TFM_DTYPE_F32, src->rows, tgt->width, c->tgt_vocab_size);
     TFM__TRY(tfm__view_like(logits, "logits", shape, &out, err));
-    shape = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, src->width, src->width);
+    shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, src->rows, c->n_heads, src->width, src->width);
     TFM__TRY(tfm__check_optional(&o.encoder_attention, "encoder_attention",
                                  tfm__tensor_stacked(&shape, c->n_encoder_layers), err));
     shape.dims[2] = shape.dims[3] = tgt->width;
@@ -8456,8 +8542,8 @@ TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_b
     shape.dims[3] = src->width;
     shape = tfm__tensor_stacked(&shape, c->n_decoder_layers);
     if (o.alignment_heads)
-        shape =
-            tfm_tensor_4d(NULL, TFM_F32, c->n_alignment_heads, src->rows, tgt->width, src->width);
+        shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, c->n_alignment_heads, src->rows, tgt->width,
+                              src->width);
     TFM__TRY(tfm__check_optional(&o.cross_attention, "cross_attention", shape, err));
     TFM__TRY(tfm__session_read_batch(s, &m->target, 0, tgt, &s->tgt, err));
     TFM__TRY(tfm__session_encode(s, src, &last, 0, &o.encoder_attention, err));
@@ -8468,7 +8554,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_b
         /* the product writes to the caller's tensor, without a copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0);
         y.B = x.B;
-        TFM_PART(OUTPUT);
+        TFM__PART(OUTPUT);
         tfm__linear_run(&s->team, &y, &x, &m->generator);
     }
     return TFM_OK;
@@ -8514,7 +8600,7 @@ static void tfm__path_walk(const tfm_session *s, const tfm__hypothesis *h, int32
 
 /* Returns c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens without pads. */
 static double tfm__score_coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
-    int32_t i, t, steps = h->length + (h->finish == TFM_ENDED);
+    int32_t i, t, steps = h->length + (h->finish == TFM_FINISH_ENDED);
     double sum = 0;
     tfm__path_walk(s, h, NULL, s->scratch.path);
     for (i = 0; i < s->src.lengths[b]; i++) {
@@ -8585,15 +8671,15 @@ static void tfm__logits_sum(const tfm__kernels *kernels, const tfm__logits *y, i
 
 static int tfm__search_is_end(const tfm_session *s, int32_t id) {
     int32_t i = 0;
-    while (i < s->decode.n_ends && s->decode.ends[i] != id) i++;
-    return i < s->decode.n_ends;
+    while (i < s->decode.n_end_ids && s->decode.end_ids[i] != id) i++;
+    return i < s->decode.n_end_ids;
 }
 
 /* Returns the end token if this step must choose it, as the last one that the cap allows, or -1. */
 static int32_t tfm__sentence_forced_end(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
     int is_last = s->decode.force_end && sentence->position + 1 >= sentence->cap;
-    return is_last && s->decode.n_ends ? s->decode.ends[0] : -1;
+    return is_last && s->decode.n_end_ids ? s->decode.end_ids[0] : -1;
 }
 
 /* Returns an id that the caller or the model gives a row: those of the prompt (or the start token),
@@ -8628,7 +8714,7 @@ static void tfm__ban_drop(tfm_session *s, int32_t n) {
 
 static void tfm__ban_add_ends(tfm_session *s) {
     int32_t i;
-    for (i = 0; i < s->decode.n_ends; i++) tfm__ban_add(s, s->decode.ends[i]);
+    for (i = 0; i < s->decode.n_end_ids; i++) tfm__ban_add(s, s->decode.end_ids[i]);
 }
 
 /* Returns whether the last n_tail ids are those of tail. */
@@ -8638,10 +8724,10 @@ static int tfm__ids_end_in(const int32_t *ids, int32_t n, const int32_t *tail, i
 
 /* Bans what must not follow the tokens ids [n]. Before them are n_start (0 or 1) start tokens,
    which count for n-grams. */
-static void tfm__ban_add_forbidden(tfm_session *s, int32_t b, const int32_t *ids, int32_t n,
-                                   int32_t n_start) {
+static void tfm__ban_add_suppressed(tfm_session *s, int32_t b, const int32_t *ids, int32_t n,
+                                    int32_t n_start) {
     const tfm_decode_options *o = &s->decode;
-    const tfm_batch *sequences = o->forbidden_sequences;
+    const tfm_batch *sequences = o->suppressed_sequences;
     int32_t i, gram = o->no_repeat_ngram;
     if (n < o->min_length) tfm__ban_add_ends(s);
     for (i = 0; sequences && i < sequences->rows; i++) {
@@ -8708,7 +8794,7 @@ static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothes
     if (after) tfm__logits_sum(s->team.kernels, y, 1);
     if (tfm__logits_are_penalized(o))
         tfm__logits_penalize(s, y, s->scratch.path, h->length + n_start, after ? *y->log_sum : 0);
-    tfm__ban_add_forbidden(s, b, s->scratch.path + n_start, h->length, n_start);
+    tfm__ban_add_suppressed(s, b, s->scratch.path + n_start, h->length, n_start);
     if (!s->step.is_summed) tfm__logits_sum(s->team.kernels, y, !after);
     return *y->log_sum;
 }
@@ -8910,7 +8996,7 @@ static void tfm__beam_finish(tfm_session *s, tfm__beam *beam, const tfm__hypothe
     tfm__hypothesis *ended = beam->ended, last = *h;
     int32_t at, max = s->search.max_ended;
     last.finish = finish;
-    last.score = tfm__score_normalize(s, h, h->length + (finish == TFM_ENDED));
+    last.score = tfm__score_normalize(s, h, h->length + (finish == TFM_FINISH_ENDED));
     if (s->decode.coverage_penalty > 0) last.score += tfm__score_coverage(s, beam->sentence, &last);
     beam->n_ended++;
     for (at = beam->n_kept; at > 0 && ended[at - 1].score < last.score; at--)
@@ -8932,11 +9018,11 @@ static int tfm__beam_is_done(const tfm_session *s, const tfm__beam *beam) {
     if (o->length_penalty > 0) length = s->search.sentences[beam->sentence].cap;
     if (full && ended[s->search.n_best - 1].score >= tfm__score_normalize(s, live, length))
         return 1;
-    if (o->stop == TFM_STOP_SURE) return 0;
-    if (o->stop == TFM_STOP_LIKELY)
+    if (o->stop == TFM_STOP_EARLY_NEVER) return 0;
+    if (o->stop == TFM_STOP_EARLY_FALSE)
         return beam->n_kept == s->search.max_ended &&
                ended[s->search.max_ended - 1].score >= tfm__score_normalize(s, live, live->length);
-    if (o->stop == TFM_STOP_ENOUGH && o->length_penalty == 0 && o->coverage_penalty == 0)
+    if (o->stop == TFM_STOP_CTRANSLATE2 && o->length_penalty == 0 && o->coverage_penalty == 0)
         return full && beam->best_ended;
     return beam->n_ended >= tfm__max(1, (int64_t)floor(s->search.beam * patience + 0.5));
 }
@@ -8964,11 +9050,12 @@ static void tfm__beam_advance(tfm_session *s, tfm__beam *beam, const tfm__hypoth
             h.row = beam->first_row + n_next;
         }
         h.on_prefix = h.on_prefix && candidate->id == wanted;
-        if (is_end || last) tfm__beam_finish(s, beam, &h, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
+        if (is_end || last)
+            tfm__beam_finish(s, beam, &h, is_end ? TFM_FINISH_ENDED : TFM_FINISH_HIT_LENGTH);
         if (is_end && i == 0) beam->best_ended = 1;
         if (!is_end) next[n_next++] = h;
     }
-    for (k = 0; !n && k < n_from; k++) tfm__beam_finish(s, beam, &from[k], TFM_STUCK);
+    for (k = 0; !n && k < n_from; k++) tfm__beam_finish(s, beam, &from[k], TFM_FINISH_STUCK);
     beam->n_live = last ? 0 : n_next;
     memcpy(beam->live, next, (size_t)beam->n_live * sizeof *next);
     if (tfm__beam_is_done(s, beam)) beam->n_live = 0;
@@ -9027,7 +9114,7 @@ static void tfm__sentence_step(tfm_session *s, int32_t b) {
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->scratch.candidates;
     tfm__beam *beam = tfm__beam_at(s, b, 0);
-    int64_t most = tfm__min((1 + tfm__max(1, o->n_ends)) * (int64_t)s->search.beam,
+    int64_t most = tfm__min((1 + tfm__max(1, o->n_end_ids)) * (int64_t)s->search.beam,
                             tfm__session_max_candidates(s));
     int32_t g, n, at = 0, forced;
     int splits = (o->samples || o->alternatives) && !sentence->is_split &&
@@ -9148,7 +9235,7 @@ static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_option
         for (k = tfm__u32_at(lexicon->offsets, id); k < tfm__u32_at(lexicon->offsets, id + 1); k++)
             listed[tfm__u32_at(lexicon->ids, k)] = 1;
     }
-    for (i = 0; i < o->n_ends; i++) listed[o->ends[i]] = 1;
+    for (i = 0; i < o->n_end_ids; i++) listed[o->end_ids[i]] = 1;
     if (sentence->first >= 0) listed[sentence->first] = 1;
     for (i = 0; i < sentence->n_prefix; i++) listed[tfm__batch_ids(o->prefix, b)[i]] = 1;
     for (i = 0; i < V; i++) n += listed[i];
@@ -9191,7 +9278,7 @@ static void tfm__shortlist_gather(tfm_session *s, const tfm_batch *src) {
     if (s->decode.n_shortlist) l->n = tfm__shortlist_list(s, l->ids);
     if (s->decode.lexical_shortlist) tfm__shortlist_unite(s, src);
     if (!l->n) return;
-    TFM_PART(OUTPUT);
+    TFM__PART(OUTPUT);
     tfm__matrix_gather_rows(&l->linear.w, &generator->w, l->ids, l->n);
     for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
@@ -9223,7 +9310,7 @@ static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
                         !tfm__logits_are_penalized(&s->decode) &&
                         tfm__team_shares(&s->team, TFM__LOGITS_COST * x->B * out.D);
     if (!s->step.is_summed) hands.n = 1;
-    TFM_PART(SEARCH);
+    TFM__PART(SEARCH);
     if (s->step.is_summed || s->decode.lexical_shortlist)
         tfm__team_run(&hands, tfm__logits_sum_row, s, (int32_t)x->B);
 }
@@ -9300,13 +9387,14 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "coverage_penalty, attention_layer and attention_head need a session with "
                          "attention");
-    TFM__TRY(tfm__ids_check(o->forbidden, o->n_forbidden, V, "forbidden", -1, err));
-    TFM__TRY(tfm__ids_check(o->ends, o->n_ends, V, "ends", -1, err));
-    if (o->forbidden_sequences)
+    TFM__TRY(tfm__ids_check(o->suppressed, o->n_suppressed, V, "suppressed", -1, err));
+    TFM__TRY(tfm__ids_check(o->end_ids, o->n_end_ids, V, "end_ids", -1, err));
+    if (o->suppressed_sequences)
         TFM__TRY(
-            tfm__batch_check_ids(o->forbidden_sequences, "forbidden_sequences", -1, 1, V, err));
-    for (i = 0; o->first && i < rows; i++)
-        if (o->first[i] != -1) TFM__TRY(tfm__ids_check(&o->first[i], 1, V, "first", i, err));
+            tfm__batch_check_ids(o->suppressed_sequences, "suppressed_sequences", -1, 1, V, err));
+    for (i = 0; o->first_token && i < rows; i++)
+        if (o->first_token[i] != -1)
+            TFM__TRY(tfm__ids_check(&o->first_token[i], 1, V, "first_token", i, err));
     TFM__TRY(tfm__shortlist_check(s, o, err));
     if (o->prompt) TFM__TRY(tfm__batch_check_ids(o->prompt, "prompt", rows, 1, V, err));
     if (o->draft) TFM__TRY(tfm__batch_check_ids(o->draft, "draft", rows, 0, V, err));
@@ -9343,7 +9431,7 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
     sentence->first_logits = -1;
     sentence->n_prompt = o->prompt ? tfm__batch_row_length(o->prompt, b) : 1;
     sentence->first = s->search.forced; /* below 0: none */
-    if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
+    if (o->first_token && o->first_token[b] >= 0) sentence->first = o->first_token[b];
     sentence->n_prefix = o->prefix ? tfm__batch_row_length(o->prefix, b) : 0;
     forced = sentence->n_prefix + (sentence->first >= 0);
     if (sentence->n_prompt > s->max_target)
@@ -9434,8 +9522,8 @@ static void tfm__step_list_heads(tfm_session *s) {
 
 /* ---- the calls ---- */
 
-TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
-                             const tfm_decode_options *options, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_start(tfm_session *s, const tfm_batch *src,
+                                     const tfm_decode_options *options, tfm_error *err) {
     const tfm_config *c;
     tfm_decode_options o;
     tfm__sentence plan;
@@ -9449,7 +9537,7 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
     c = &s->model->config;
     if (c->start < 0 && !c->start_embedding_zero && !o.prompt)
         return TFM__FAIL_CONFIG(err, "'start' is missing, so only a prompt can begin a target");
-    if (!o.n_ends && c->end >= 0) o.ends = &c->end, o.n_ends = 1;
+    if (!o.n_end_ids && c->end >= 0) o.end_ids = &c->end, o.n_end_ids = 1;
     TFM__TRY(tfm__session_check_rows(s, "src", src, err));
     TFM__TRY(tfm__search_check_options(s, &o, src->rows, err));
     if (!src->ids && (o.lexical_shortlist || o.no_source_ngram))
@@ -9469,12 +9557,12 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
     tfm__step_list_heads(s);
     s->search.beam = o.beam ? o.beam : 1;
     s->search.n_best = o.n_best ? o.n_best : 1;
-    s->search.max_ended = o.stop == TFM_STOP_LIKELY ? s->search.beam : s->search.n_best;
+    s->search.max_ended = o.stop == TFM_STOP_EARLY_FALSE ? s->search.beam : s->search.n_best;
     s->search.n_running = s->src.B;
     memset(s->bans.set, 0, (size_t)c->tgt_vocab_size);
     s->bans.n = 0; /* the bans of the whole decode come first */
     for (i = 0; i < c->n_suppressed; i++) tfm__ban_add(s, c->suppressed[i]);
-    for (i = 0; i < o.n_forbidden; i++) tfm__ban_add(s, o.forbidden[i]);
+    for (i = 0; i < o.n_suppressed; i++) tfm__ban_add(s, o.suppressed[i]);
     if (o.no_unknown && c->tgt_unk >= 0) tfm__ban_add(s, c->tgt_unk);
     for (b = 0; b < s->src.B; b++) {
         (void)tfm__sentence_plan(s, &o, b, s->src.lengths[b], &s->search.sentences[b], NULL);
@@ -9539,9 +9627,9 @@ static void tfm__step_store_attention(tfm_session *s) {
     }
 }
 
-TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_step(tfm_session *s, int32_t *running, tfm_error *err) {
     if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running is NULL");
-    if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
+    if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_session_start comes first");
     if (s->search.n_running) {
         tfm__id_rows last = {s->step.ids, NULL, NULL, 0, 1, 0, NULL}; /* last tokens */
         tfm_tensor attention;
@@ -9552,10 +9640,11 @@ TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
         p = tfm__pass_begin(s, &s->model->target, &last, s->step.firsts);
         p.ancestry = s->step.ancestry;
         p.listed = s->step.listed, p.n_listed = s->step.n_listed;
-        attention = tfm_tensor_4d(s->step.attention, TFM_F32, p.n_listed, last.B, 1, s->src.L);
+        attention =
+            tfm_tensor_4d(s->step.attention, TFM_DTYPE_F32, p.n_listed, last.B, 1, s->src.L);
         if (s->attention) p.attention[TFM__CROSS] = &attention;
         tfm__decoder_run(s, &p, s->step.sentences);
-        TFM_PART(OUTPUT);
+        TFM__PART(OUTPUT);
         tfm__logits_compute(s, &p.x);
         if (s->attention) tfm__step_store_attention(s);
         for (b = 0; b < s->src.B; b++) {
@@ -9567,16 +9656,16 @@ TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
             s->search.n_running -= !s->search.sentences[b].n_live;
         }
     }
-    TFM_PART(OTHER);
+    TFM__PART(OTHER);
     *running = s->search.n_running;
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_decode(tfm_session *s, const tfm_batch *src,
-                              const tfm_decode_options *options, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_decode(tfm_session *s, const tfm_batch *src,
+                                      const tfm_decode_options *options, tfm_error *err) {
     int32_t running = 0;
-    TFM__TRY(tfm_start(s, src, options, err));
-    do TFM__TRY(tfm_step(s, &running, err));
+    TFM__TRY(tfm_session_start(s, src, options, err));
+    do TFM__TRY(tfm_session_step(s, &running, err));
     while (running);
     return TFM_OK;
 }
@@ -9584,7 +9673,7 @@ TFM_DEF tfm_status tfm_decode(tfm_session *s, const tfm_batch *src,
 /* Checks that the session is decoding and has this row. */
 static tfm_status tfm__result_check_row(const tfm_session *s, int32_t row, tfm_error *err) {
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_start comes first");
+    if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_session_start comes first");
     if (row < 0 || row >= s->src.B)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
     return TFM_OK;
@@ -9600,7 +9689,7 @@ TFM_DEF int32_t tfm_result_count(const tfm_session *s, int32_t row) {
 
 /* Returns how many tokens of a hypothesis its result has. */
 static int32_t tfm__result_length(const tfm_session *s, const tfm__hypothesis *h) {
-    return h->length + (s->decode.keep_end && h->finish == TFM_ENDED);
+    return h->length + (s->decode.keep_end && h->finish == TFM_FINISH_ENDED);
 }
 
 /* Finds the result of a rank of a row, 0 for the best. */
@@ -9615,7 +9704,7 @@ static tfm_status tfm__result_find(tfm_session *s, int32_t row, int32_t rank, tf
     g = s->decode.samples || s->decode.alternatives ? rank : 0;
     beam = tfm__beam_at(s, row, g);
     *h = (beam->n_live ? beam->live : beam->ended)[rank - g];
-    if (h->finish == TFM_RUNNING) h->score = tfm__score_normalize(s, h, h->length);
+    if (h->finish == TFM_FINISH_RUNNING) h->score = tfm__score_normalize(s, h, h->length);
     return TFM_OK;
 }
 
@@ -9668,7 +9757,7 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *s, int32_t row, int32_t ran
     tfm_tensor expected;
     int32_t t;
     TFM__TRY(tfm__result_find_attention(s, row, rank, &h, err));
-    expected = tfm_tensor_2d(NULL, TFM_F32, tfm__result_length(s, &h), s->src.lengths[row]);
+    expected = tfm_tensor_2d(NULL, TFM_DTYPE_F32, tfm__result_length(s, &h), s->src.lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", expected, &rows, err));
     for (t = 0; t < expected.dims[0]; t++)
         memcpy(tfm__row(&rows, 0, t), tfm__path_attention(s, t, s->scratch.path[t]),
@@ -9725,7 +9814,7 @@ TFM_DEF const float *tfm_result_logits(tfm_session *s, int32_t row, int32_t rank
                          : NULL;
 }
 
-TFM_DEF tfm_status tfm_row_stop(tfm_session *s, int32_t row, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_stop(tfm_session *s, int32_t row, tfm_error *err) {
     tfm__sentence *sentence;
     int32_t g, k;
     TFM__TRY(tfm__result_check_row(s, row, err));
@@ -9733,7 +9822,8 @@ TFM_DEF tfm_status tfm_row_stop(tfm_session *s, int32_t row, tfm_error *err) {
     s->search.n_running -= sentence->n_live > 0;
     for (g = 0; g < sentence->n_beams; g++) {
         tfm__beam *beam = tfm__beam_at(s, row, g);
-        for (k = 0; k < beam->n_live; k++) tfm__beam_finish(s, beam, &beam->live[k], TFM_STOPPED);
+        for (k = 0; k < beam->n_live; k++)
+            tfm__beam_finish(s, beam, &beam->live[k], TFM_FINISH_STOPPED);
         beam->n_live = 0;
     }
     sentence->n_live = 0;
@@ -9751,7 +9841,7 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
         tfm__rows some = tfm__rows_make(x->data + at * x->D, 1, 1, x->D), logits;
         n = some.B = tfm__min(s->max_rows, offset ? x->L - at % x->L : x->B * x->L - at);
         logits = tfm__rows_make(s->step.logits, n, 1, V);
-        TFM_PART(OUTPUT);
+        TFM__PART(OUTPUT);
         tfm__linear_run(&s->team, &logits, &some, &s->model->generator);
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / x->L, l = (at + i) % x->L;
@@ -9894,7 +9984,7 @@ static size_t tfm__run(const tfm_text *text, size_t at, int space) {
         n = tfm__utf8_next(text->data + i, text->size - i, &c);
         if (tfm__is_space(c) != space) break;
     }
-    TFM_COUNT_TEXT(i - at + 1);
+    TFM__COUNT_TEXT(i - at + 1);
     return i - at;
 }
 
@@ -9945,7 +10035,7 @@ static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t
     else o->capacity = 0; /* so that later bytes do not follow a gap */
     for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
     o->n += n;
-    TFM_COUNT_TEXT(n);
+    TFM__COUNT_TEXT(n);
 }
 
 /* Two neighbours that would make one symbol. */
@@ -10016,7 +10106,7 @@ static void tfm__bpe_push(tfm__cells *b, int32_t left) {
     pair.size = l->next + r->next;
     for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         b->heap[i] = b->heap[(i - 1) / 2];
-        TFM_COUNT_TEXT(1);
+        TFM__COUNT_TEXT(1);
     }
     b->heap[i] = pair;
 }
@@ -10037,7 +10127,7 @@ static tfm__pair tfm__bpe_pop(tfm__cells *b) {
         if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
         if (!tfm__pair_first(&b->heap[child], &last)) break;
         b->heap[i] = b->heap[child];
-        TFM_COUNT_TEXT(1);
+        TFM__COUNT_TEXT(1);
     }
     b->heap[i] = last;
     return top;
@@ -10069,7 +10159,7 @@ static void tfm__bpe_merge(tfm__cells *b) {
 /* Of an id of the target: it is not a piece; it has no text. */
 enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
 
-/* In TFM_FORM_ESCAPED a backslash and letter i stand for character i. */
+/* In TFM_TEXT_FORM_ESCAPED a backslash and letter i stand for character i. */
 static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
 
 /* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are soon
@@ -10120,7 +10210,7 @@ static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
 
 static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
     int64_t k;
-    TFM_COUNT_TEXT(n);
+    TFM__COUNT_TEXT(n);
     for (k = 0; k < n && j->clean_up; k++) tfm__join_clean(j, 0, bytes[k]);
     if (j->clean_up) return;
     if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
@@ -10154,7 +10244,7 @@ static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
     char escape[6] = "\\u";
     int64_t k;
     int n, i;
-    if (j->form != TFM_FORM_ESCAPED) {
+    if (j->form != TFM_TEXT_FORM_ESCAPED) {
         tfm__join_bytes(j, token, size);
         return;
     }
@@ -10235,7 +10325,8 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
    vocabulary. */
 static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
     const tfm__vocabulary *v = &j->side->vocabulary;
-    if (j->form == TFM_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n) return NULL;
+    if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
+        return NULL;
     return &v->spellings[v->tokens[id]];
 }
 
@@ -10251,7 +10342,7 @@ static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id)
 static int tfm__compare_spellings(const void *a, const void *b) {
     const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
     int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
-    TFM_COUNT_TEXT(1 + tfm__min(x->size, y->size));
+    TFM__COUNT_TEXT(1 + tfm__min(x->size, y->size));
     return order ? order : x->size < y->size ? -1 : x->size > y->size;
 }
 
@@ -10276,7 +10367,7 @@ static int tfm__is_line_end(int c) { return c == '\n' || c == '\t'; }
 static int tfm__compare_lines(const void *a, const void *b) {
     const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
     for (; *x == *y && !tfm__is_line_end(*x); x++) y++;
-    TFM_COUNT_TEXT(1 + (x - (const unsigned char *)a));
+    TFM__COUNT_TEXT(1 + (x - (const unsigned char *)a));
     if (tfm__is_line_end(*x)) return tfm__is_line_end(*y) - 1;
     return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
 }
@@ -10349,7 +10440,7 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
         swap = from, from = to, to = swap;
     }
     if (from != items) memcpy(items, from, (size_t)n * sizeof *items);
-    TFM_COUNT_TEXT(16 * n);
+    TFM__COUNT_TEXT(16 * n);
     for (i = 0; i < n; i = end) {
         for (end = i + 1; end < n && keys[end] == keys[i];) end++;
         if (end > i + 1) tfm__sort(items + i, end - i, compare);
@@ -10532,7 +10623,7 @@ static int tfm__compare_escaped(const void *a, const void *b) {
 
 /* Returns the id of a token as a text of that form writes it, or -1. */
 static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
-    if (form == TFM_FORM_ESCAPED && memchr(token->data, '\\', token->size))
+    if (form == TFM_TEXT_FORM_ESCAPED && memchr(token->data, '\\', token->size))
         return tfm__find_like(v, token, tfm__compare_escaped);
     return tfm__find_token(v, token->data, (int64_t)token->size);
 }
@@ -10548,9 +10639,9 @@ static tfm_status tfm__text_open(tfm__loader *l, const tfm__side *side, const ch
     r->pool = &l->model->pool;
     r->temporary = &l->file->pool;
     tfm__format(r->own_name, sizeof r->own_name, "%s_%s", side->name, suffix);
-    TFM__TRY(tfm__load_array(l, r->name, "", TFM_U8, 1, NULL, t));
+    TFM__TRY(tfm__load_array(l, r->name, "", TFM_DTYPE_U8, 1, NULL, t));
     if (!t->data || !l->packed) return TFM_OK;
-    return tfm__load_array(l, r->name, "_sorted", TFM_I32, 1, NULL, &r->order);
+    return tfm__load_array(l, r->name, "_sorted", TFM_DTYPE_I32, 1, NULL, &r->order);
 }
 
 static tfm_status tfm__text_missing(tfm__loader *l, const tfm__side *side, const char *suffix) {
@@ -10676,14 +10767,14 @@ static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
         if (c->at >= c->text.size) return 0;
         taken = 1;
         c->bytes[0] = *at;
-        if (c->form == TFM_FORM_ESCAPED)
+        if (c->form == TFM_TEXT_FORM_ESCAPED)
             taken = tfm__unescape(at, (int64_t)(c->text.size - c->at), c->bytes, &n);
         c->first = 0;
         c->last = (size_t)n;
     }
     tfm__cut_take(c, token, c->at, c->at + (size_t)taken);
     token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
-    TFM_COUNT_TEXT(1);
+    TFM__COUNT_TEXT(1);
     return 1;
 }
 
@@ -10953,7 +11044,7 @@ static int32_t tfm__shared_bytes(const tfm__vocabulary *v, int64_t i) {
     const tfm__spelling *s = tfm__sorted(v, i), *last = i ? tfm__sorted(v, i - 1) : s;
     int32_t n = 0;
     while (i && n < last->size && s->text[n] == last->text[n]) n++;
-    TFM_COUNT_TEXT(n);
+    TFM__COUNT_TEXT(n);
     return n;
 }
 
@@ -10980,7 +11071,7 @@ static void tfm__trie_build(tfm__sentencepiece *p) {
             nodes[at].children = next[depth + 2];
             nodes[at].id = -1;
         }
-        TFM_COUNT_TEXT(s->size);
+        TFM__COUNT_TEXT(s->size);
         if (tfm__is_text_piece(p, s->id)) nodes[at].id = s->id;
     }
     nodes[n].children = n;
@@ -11000,7 +11091,7 @@ static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
 static int32_t tfm__trie_walk(const tfm__trie *t, int32_t node, const char *text, int32_t size) {
     int32_t i;
     for (i = 0; i < size && node >= 0; i++) node = tfm__trie_step(t, node, text[i]);
-    TFM_COUNT_TEXT(i);
+    TFM__COUNT_TEXT(i);
     return node;
 }
 /* Returns the piece that ends at a node, or -1. */
@@ -11260,7 +11351,7 @@ static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int
         length = i + 1;
         found++;
     }
-    TFM_COUNT_TEXT(i + 1);
+    TFM__COUNT_TEXT(i + 1);
     return length;
 }
 
@@ -11280,7 +11371,7 @@ static int64_t tfm__spm_match_user(const tfm__sentencepiece *p, const char *text
         length = i + 1;
         found++;
     }
-    TFM_COUNT_TEXT(i + 1);
+    TFM__COUNT_TEXT(i + 1);
     return length;
 }
 
@@ -11335,7 +11426,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
             (p->plain[c] == 2 && (i + 1 == size || (unsigned char)text[i + 1] < 0x80))) {
             if (o->n < o->capacity) o->text[o->n++] = text[i]; /* nobody asks for origins */
             else tfm__normal_put(o, text + i, 1, at);
-            TFM_COUNT_TEXT(1);
+            TFM__COUNT_TEXT(1);
             i++;
             after_space = 0;
             continue;
@@ -11395,7 +11486,7 @@ static void tfm__unigram_encode(tfm__cells *b, int32_t from, int32_t to) {
             for (end = start; end <= frontier; end++)
                 if (end == start || cells[end].prev >= 0) cells[end].score -= here;
             here = 0;
-            TFM_COUNT_TEXT(frontier - start);
+            TFM__COUNT_TEXT(frontier - start);
         }
         size = tfm__utf8_size((unsigned char)text[start]);
         for (end = start; end < n;) {
@@ -11407,7 +11498,7 @@ static void tfm__unigram_encode(tfm__cells *b, int32_t from, int32_t to) {
             tfm__unigram_offer(cells, &frontier, start, end, piece, p->scores[piece] + here);
             if (end - start == size) single = 1;
         }
-        TFM_COUNT_TEXT(end - start + 1);
+        TFM__COUNT_TEXT(end - start + 1);
         if (!single)
             tfm__unigram_offer(cells, &frontier, start, start + size, p->unk, p->unk_score + here);
     }
@@ -11585,7 +11676,7 @@ static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
         return 1;
     }
     token->id = c->side->ids ? c->side->ids[piece] : piece;
-    TFM_COUNT_TEXT(1);
+    TFM__COUNT_TEXT(1);
     return 1;
 }
 
@@ -11740,7 +11831,7 @@ static int tfm__is_join(const char *left, const char *right, const char *whole) 
     for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
     if (!tfm__is_line_end(*left)) return 0;
     for (; !tfm__is_line_end(*right) && *right == *whole && whole < end; right++) whole++;
-    TFM_COUNT_TEXT(TFM__MOST_MERGED - (end - whole) + 1);
+    TFM__COUNT_TEXT(TFM__MOST_MERGED - (end - whole) + 1);
     return tfm__is_line_end(*right) && tfm__is_line_end(*whole);
 }
 
@@ -11751,7 +11842,7 @@ static uint64_t tfm__merge_pair(const void *row) {
 }
 static int tfm__compare_merges(const void *a, const void *b) {
     uint64_t x = tfm__merge_pair(a), y = tfm__merge_pair(b);
-    TFM_COUNT_TEXT(1);
+    TFM__COUNT_TEXT(1);
     return x < y ? -1 : x > y;
 }
 
@@ -11808,7 +11899,7 @@ static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm_
     TFM__TRY(tfm__vocabulary_load(l, side, shared));
     has_vocabulary = side->vocabulary.text &&
                      (!shared || side->vocabulary.text != shared->vocabulary.text);
-    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_U32, 2, NULL, &merges));
+    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_DTYPE_U32, 2, NULL, &merges));
     side->bpe = shared ? shared->bpe : NULL;
     if (!has_vocabulary && !merges.rank && side->bpe) return TFM_OK;
     if (!has_vocabulary || !merges.rank)
@@ -11863,7 +11954,7 @@ static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t siz
         if (next != TFM__CLASS_SPACE) kind = next;
     }
     for (; i < size && tfm__class_at(p, text, size, i, &n) == kind; i += (size_t)n) last = i;
-    TFM_COUNT_TEXT(i - at + 1);
+    TFM__COUNT_TEXT(i - at + 1);
     /* of whitespace before a word its last character is left, for that word if it is a space */
     return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
 }
@@ -11906,7 +11997,7 @@ static int tfm__byte_bpe_next(tfm__cut *c, tfm__token *token) {
     token->end = token->begin + token->text.size;
     while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
     while (token->begin < token->end && text[token->end - 1] == ' ') token->end--;
-    TFM_COUNT_TEXT(c->at - at + 1);
+    TFM__COUNT_TEXT(c->at - at + 1);
     return 1;
 }
 
@@ -11963,7 +12054,7 @@ static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__si
     tfm_tensor rows;
     int64_t i, id, flags;
     if (!side->tokenizer->normalize) return TFM_OK;
-    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_U32, 2, NULL, &rows));
+    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_DTYPE_U32, 2, NULL, &rows));
     if (!rows.rank && shared && shared->vocabulary.text == v->text &&
         shared->vocabulary.spellings == v->spellings)
         side->added = shared->added;
@@ -12072,7 +12163,7 @@ static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *t
         a.id = -1; /* what is inside it is not looked for */
         step = n;
     }
-    TFM_COUNT_TEXT(at - from + 1);
+    TFM__COUNT_TEXT(at - from + 1);
     a.first = a.begin = a.id < 0 ? size : at;
     a.end = a.last = a.id < 0 ? size : at + n;
     if (a.id < 0) return a;
@@ -12199,8 +12290,8 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
 
 /* ---- the texts of a model file and of a session ---- */
 
-/* In the order of TFM_TEXT_TABLE; a new kind has a row in both. */
-static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_COUNT] = {
+/* In the order of tfm_text_kind. */
+static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_KIND_COUNT] = {
     {tfm__vocabulary_load, NULL, NULL, tfm__words_next, NULL, NULL, tfm__words_join, 0, 0},
     {tfm__vocabulary_load, NULL, NULL, tfm__characters_next, NULL, NULL, tfm__pieces_join,
      INT32_MAX, 0},
@@ -12353,12 +12444,12 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     c = &session->model->config;
     if (source) TFM__TRY(tfm__find_language(c, source, strlen(source), &from, err));
     if (target) TFM__TRY(tfm__find_language(c, target, strlen(target), &into, err));
-    if (!source && c->src_language == TFM_LANGUAGE_SOURCE)
+    if (!source && c->src_language == TFM_LANGUAGE_USE_SOURCE)
         return tfm__fail(err, TFM_E_ARGUMENT, "source: the model needs its language");
-    if (!target && (c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced))
+    if (!target && (c->src_language == TFM_LANGUAGE_USE_TARGET || c->tgt_language_forced))
         return tfm__fail(err, TFM_E_ARGUMENT, "target: the model needs its language");
     if (c->src_language)
-        session->text.language = c->src_language == TFM_LANGUAGE_SOURCE ? from : into;
+        session->text.language = c->src_language == TFM_LANGUAGE_USE_SOURCE ? from : into;
     if (c->tgt_language_forced) session->search.forced = into;
     return TFM_OK;
 }
@@ -12368,13 +12459,13 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
 static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
                                      tfm_error *err) {
     const char *at = text->data, *end, *code;
-    if (c->src_language != TFM_LANGUAGE_TARGET || !text->size) return TFM_OK; /* may be NULL */
+    if (c->src_language != TFM_LANGUAGE_USE_TARGET || !text->size) return TFM_OK; /* may be NULL */
     end = at + text->size;
     at += tfm__run(text, 0, 1);
     if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
     for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
         if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
-    TFM_COUNT_TEXT(at - text->data);
+    TFM__COUNT_TEXT(at - text->data);
     if (end - at < 2) return TFM_OK;
     TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
     *text = tfm__text(at + 2, (size_t)(end - at - 2));
@@ -12402,8 +12493,8 @@ static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_er
 
 /* Returns the side's kind of text. The forms with tokens are read as words, except bytes. */
 static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_form form) {
-    return form == TFM_FORM_TEXT || side->has_bytes ? side->tokenizer
-                                                    : &tfm__tokenizers[TFM_TEXT_WORDS];
+    return form == TFM_TEXT_FORM_TEXT || side->has_bytes ? side->tokenizer
+                                                         : &tfm__tokenizers[TFM_TEXT_KIND_WORDS];
 }
 
 /* Sets the next token and returns 1, at the end 0. */
@@ -12427,7 +12518,7 @@ static tfm_status tfm__cut_begin(tfm__cut *c, const tfm_config *config, const tf
     c->kind = tfm__tokenizer_of(side, form);
     c->form = form;
     c->source = *text;
-    if (config && form == TFM_FORM_TEXT)
+    if (config && form == TFM_TEXT_FORM_TEXT)
         TFM__TRY(tfm__take_language(config, &c->source, language, err));
     c->offset = text->size - c->source.size;
     c->text = c->source;
@@ -12448,7 +12539,7 @@ typedef struct tfm__ids {
 /* Returns whether a token at the front of a source chooses the language to translate into. */
 static int tfm__is_language(const tfm_config *c, int32_t id) {
     int32_t i;
-    for (i = 0; c->src_language == TFM_LANGUAGE_TARGET && i < c->n_languages; i++)
+    for (i = 0; c->src_language == TFM_LANGUAGE_USE_TARGET && i < c->n_languages; i++)
         if (c->languages[i].id == id) return 1;
     return 0;
 }
@@ -12519,7 +12610,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     if (scratch && scratch->measuring) return TFM_OK;
     for (n = 0; tfm__cut_next(&cut, &token); n++) {
         if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, &token, err);
-        if (n == 0 && form != TFM_FORM_TEXT && tfm__is_language(&m->config, token.id))
+        if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
             out->language = -1;
     }
     if (n == 0) { /* blank */
@@ -12553,17 +12644,17 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
-                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
-                                tfm_arena *scratch, tfm_error *err) {
+TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, const char *text, size_t size,
+                                      tfm_text_form form, int32_t *ids, int32_t capacity,
+                                      int32_t *count, tfm_arena *scratch, tfm_error *err) {
     tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
     tfm_text source = tfm__text(text, size);
     return tfm__tokenize(model, model ? &model->source : NULL, &source, form, &out, scratch, err);
 }
 
-TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text, size_t size,
-                                       tfm_text_form form, int32_t *ids, int32_t capacity,
-                                       int32_t *count, tfm_arena *scratch, tfm_error *err) {
+TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, const char *text, size_t size,
+                                             tfm_text_form form, int32_t *ids, int32_t capacity,
+                                             int32_t *count, tfm_arena *scratch, tfm_error *err) {
     tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
     tfm_text target = tfm__text(text, size);
     return tfm__tokenize(model, model ? &model->target : NULL, &target, form, &out, scratch, err);
@@ -12616,11 +12707,11 @@ static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *ou
     j.side = side;
     j.form = said->form;
     j.out = out;
-    j.clean_up = said->form == TFM_FORM_TEXT && side->clean_up;
-    if (said->form == TFM_FORM_TEXT && side->spm && side->spm->unmap.units)
+    j.clean_up = said->form == TFM_TEXT_FORM_TEXT && side->clean_up;
+    if (said->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
         j.rules = &side->spm->unmap;
     for (i = 0; i < said->n; i++) kind->join(&j, said->ids[i]);
-    TFM_COUNT_TEXT(said->n);
+    TFM__COUNT_TEXT(said->n);
     tfm__join_broken(&j);
     if (j.rules) tfm__join_held(&j, 0);
     for (pass = 0; pass < 3 && !said->runs; pass++)
@@ -12643,9 +12734,9 @@ static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *sa
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
-                                  tfm_text_form form, char *text, size_t capacity, size_t *size,
-                                  tfm_error *err) {
+TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
+                                        tfm_text_form form, char *text, size_t capacity,
+                                        size_t *size, tfm_error *err) {
     tfm__spoken said = {ids, count, form, 0};
     int32_t i;
     if (!model || (!ids && count > 0) || !size || (!text && capacity))
@@ -12667,9 +12758,9 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
     said.ids = result.ids;
     said.n = result.length;
     said.form = form;
-    if (form == TFM_FORM_TEXT && session->decode.keep_end && result.finish == TFM_ENDED)
+    if (form == TFM_TEXT_FORM_TEXT && session->decode.keep_end && result.finish == TFM_FINISH_ENDED)
         said.n--; /* an end token that was kept gives no text, whatever its spelling */
-    said.runs = result.finish == TFM_RUNNING;
+    said.runs = result.finish == TFM_FINISH_RUNNING;
     return tfm__join_text_of(&session->model->target, &said, text, capacity, size, err);
 }
 
@@ -12677,7 +12768,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int32_t n,
                                       const tfm_decode_options *o, tfm_batch *batch,
                                       tfm_error *err) {
-    tfm_error inner, *faults = o ? o->faults : NULL;
+    tfm_error inner, *errors = o ? o->errors : NULL;
     int32_t i, row, count, most = s->max_source, truncate = o ? o->truncate : 0;
     if (truncate > 0) most = (int32_t)tfm__min(most, truncate);
     batch->ids = s->text.ids;
@@ -12687,13 +12778,13 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
         int32_t *ids = s->text.ids + (int64_t)batch->rows * s->max_source;
         int32_t *left_out = truncate > 0 ? &s->text.left_out[batch->rows] : NULL;
         tfm__ids to = {ids, NULL, most, &count, -1, left_out};
-        tfm_status status = tfm__session_tokenize(s, &texts[i], TFM_FORM_TEXT, &to, &inner);
-        if (faults) memset(&faults[i], 0, sizeof *faults);
-        if (status != TFM_OK && !faults)
+        tfm_status status = tfm__session_tokenize(s, &texts[i], TFM_TEXT_FORM_TEXT, &to, &inner);
+        if (errors) memset(&errors[i], 0, sizeof *errors);
+        if (status != TFM_OK && !errors)
             return n > 1 ? tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text)
                          : tfm__fail(err, status, "%s", inner.text);
         if (status != TFM_OK) {
-            faults[i] = inner;
+            errors[i] = inner;
             count = 0;
         }
         s->text.rows[i] = count ? batch->rows : -1;
@@ -12716,7 +12807,7 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session) {
         needed = tfm__more(needed, 1);
         row = session->text.rows[i];
         if (row < 0) continue;
-        if (tfm_result_text(session, row, 0, TFM_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
+        if (tfm_result_text(session, row, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
         needed = tfm__more(needed, size);
     }
     return needed;
@@ -12735,8 +12826,8 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
     for (i = 0; i < session->text.n; i++) {
         size_t size = 0;
         if (session->text.rows[i] >= 0)
-            TFM__TRY(tfm_result_text(session, session->text.rows[i], 0, TFM_FORM_TEXT, buffer + at,
-                                     capacity - at, &size, err));
+            TFM__TRY(tfm_result_text(session, session->text.rows[i], 0, TFM_TEXT_FORM_TEXT,
+                                     buffer + at, capacity - at, &size, err));
         buffer[at + size] = 0;
         if (out) out[i] = tfm__text(buffer + at, size);
         at += size + 1;
@@ -12761,7 +12852,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
     s->text.n = 0; /* text_rows change */
     TFM__TRY(tfm__tokenize_batch(s, texts, n, options, &batch, err));
-    if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
+    if (batch.rows) TFM__TRY(tfm_session_decode(s, &batch, options, err));
     if (batch.rows && options && options->truncate)
         memcpy(s->encoder.left_out, s->text.left_out,
                (size_t)batch.rows * sizeof *s->encoder.left_out);
@@ -13232,7 +13323,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_by_lists(const tfm__tile *t, int u8)
             list = tfm__avx2_run(sums[0], x, w, list, block->steps[0], TFM__FOURS, u8);
             list = tfm__avx2_run(sums[0], x, w, list, block->steps[1], TFM__TWOS, u8);
             if (!u8) tfm__avx2_run(sums[0], x, w, list, block->steps[2], TFM__SIGNED, u8);
-            if (ends) tfm__avx2_write(t, TFM_WEIGHTS_I8, sums, r, 1, 0, TFM__VECTORS);
+            if (ends) tfm__avx2_write(t, TFM_WEIGHT_TYPE_I8, sums, r, 1, 0, TFM__VECTORS);
             TFM__UNROLL
             for (i = 0; i < TFM__VECTORS; i++) kept[r][i] = sums[0][i];
         }
@@ -13289,7 +13380,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_in_order(const tfm__tile *t, int fir
             }
         }
     }
-    tfm__avx2_write(t, TFM_WEIGHTS_I8, sums, first, rows, 0, TFM__VECTORS);
+    tfm__avx2_write(t, TFM_WEIGHT_TYPE_I8, sums, first, rows, 0, TFM__VECTORS);
 }
 
 TFM__AVX2 static void tfm__avx2_tile_int8(const tfm__tile *t) {
@@ -13667,10 +13758,10 @@ TFM__INLINED TFM__V TFM__(load_w)(const unsigned char *w, int i, int type, int o
     const int at = odd * TFM__PANEL + i * TFM__VL;
     TFM__(bits) pairs;
     TFM__V v;
-    if (type == TFM_WEIGHTS_F32 || type == TFM__PAIRS)
+    if (type == TFM_WEIGHT_TYPE_F32 || type == TFM__PAIRS)
         return TFM__V_LOAD((const float *)(const void *)w + at);
 #ifdef TFM__V_F16
-    if (type == TFM_WEIGHTS_F16) return TFM__V_F16((const uint16_t *)(const void *)w + at);
+    if (type == TFM_WEIGHT_TYPE_F16) return TFM__V_F16((const uint16_t *)(const void *)w + at);
 #endif
     memcpy(&pairs, w + 4 * i * TFM__VL, sizeof pairs);
     pairs = odd ? pairs & 0xFFFF0000u : pairs << 16;
@@ -13706,8 +13797,8 @@ TFM__INLINED void TFM__(tile)(const tfm__tile *t, int type, int rows, int panels
     TFM__V acc[(int)TFM__X_ROWS * TFM__MOST_PANELS * TFM__PER_PANEL];
     TFM__V bias[TFM__MOST_PANELS * TFM__PER_PANEL];
     const int wide = panels * TFM__PER_PANEL;
-    const int step = type == TFM_WEIGHTS_BF16 || rows == TFM__TALL ? 2 : 1;
-    const int size = type == TFM_WEIGHTS_F16 || type == TFM_WEIGHTS_BF16 ? 2 : 4;
+    const int step = type == TFM_WEIGHT_TYPE_BF16 || rows == TFM__TALL ? 2 : 1;
+    const int size = type == TFM_WEIGHT_TYPE_F16 || type == TFM_WEIGHT_TYPE_BF16 ? 2 : 4;
     const int bytes = size * TFM__PANEL * step; /* of a step, at most two lines */
     const int64_t K = type == TFM__PAIRS ? (t->K + 1) / 2 : t->K;
     const float *x = (const float *)t->x;
@@ -13795,7 +13886,7 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
     TFM__UNROLL
     for (i = 0; i < outputs; i++, o += TFM__VL) {
         TFM__V scale = TFM__V_SET(1.0f), bias = TFM__V_SET(-0.0f);
-        if (type == TFM_WEIGHTS_I8) scale = TFM__V_LOAD(t->w_scales + o);
+        if (type == TFM_WEIGHT_TYPE_I8) scale = TFM__V_LOAD(t->w_scales + o);
         if (t->bias) bias = TFM__V_LOAD(t->bias + o);
         TFM__UNROLL
         for (r = 0; r < rows; r++) {
@@ -13803,7 +13894,7 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
             TFM__I *sum = sums[r] + i * TFM__INT8_SPLIT;
             TFM__V v;
             if (r >= TFM__LEAST(rows) && first + r >= t->rows) continue;
-            if (type == TFM_WEIGHTS_I8) {
+            if (type == TFM_WEIGHT_TYPE_I8) {
                 v = TFM__I_FLOATS(sum[0], sum[TFM__INT8_SPLIT - 1], t->block_sums + o);
                 v = v * (TFM__V_SET(t->x_scales[first + r]) * scale);
                 if (!t->begins) v = TFM__V_LOAD(y) + v;
@@ -13879,7 +13970,7 @@ TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels
                 TFM__(bits) more = (TFM__(bits))sums[s / vectors][s % vectors];
                 *sum = (TFM__I)(more + (TFM__(bits))sum[0]);
             }
-            TFM__(write)(t, TFM_WEIGHTS_I8, sums, 0, rows, i * TFM__PANEL + o, side * outputs);
+            TFM__(write)(t, TFM_WEIGHT_TYPE_I8, sums, 0, rows, i * TFM__PANEL + o, side * outputs);
         }
 }
 
@@ -13916,7 +14007,7 @@ TFM__INT8_INLINED void TFM__(mmla_step)(TFM__(sums) * acc, const unsigned char *
         const unsigned char *row = x + i / vectors * 2 * TFM__X_STRIDE;
         if (i % vectors == 0)
             pair = TFM__FOUR_LANES(TFM__I_LOAD(row), TFM__I_LOAD(row + TFM__X_STRIDE), 0, 1, 4, 5);
-        if (type == TFM_WEIGHTS_I8) TFM__I_MMLA_INT8(*sum, pair, v[i % vectors]);
+        if (type == TFM_WEIGHT_TYPE_I8) TFM__I_MMLA_INT8(*sum, pair, v[i % vectors]);
         else TFM__I_MMLA_BF16(*sum, pair, v[i % vectors]);
     }
 }
@@ -13938,7 +14029,7 @@ TFM__INT8_INLINED void TFM__(mmla_turn)(TFM__(sums) * to, TFM__(sums) * from, in
 /* Computes a tile of one panel. Sums of int8 start at zero; those of bf16 go on from y. */
 TFM__INT8_INLINED void TFM__(mmla)(const tfm__tile *t, int type, int rows) {
     const int vectors = rows > 4 ? TFM__PER_PANEL : 2 * TFM__PER_PANEL; /* sums fit registers */
-    const int64_t bytes = (t->K * (type == TFM_WEIGHTS_I8 ? 1 : 2) + 3) / 4 * 4;
+    const int64_t bytes = (t->K * (type == TFM_WEIGHT_TYPE_I8 ? 1 : 2) + 3) / 4 * 4;
     const unsigned char *ahead = t->ahead;
     int o, r;
     for (o = 0; o < TFM__PANEL; o += 2 * vectors) {
@@ -13946,7 +14037,7 @@ TFM__INT8_INLINED void TFM__(mmla)(const tfm__tile *t, int type, int rows) {
         TFM__(sums) sums[8], acc[4];
         int64_t k;
         memset(sums, 0, sizeof sums);
-        for (r = 0; type != TFM_WEIGHTS_I8 && !t->begins && r < t->rows; r++)
+        for (r = 0; type != TFM_WEIGHT_TYPE_I8 && !t->begins && r < t->rows; r++)
             memcpy(sums[r], t->y + r * t->y_stride + o, (size_t)(8 * vectors));
         TFM__(mmla_turn)(acc, sums, rows, vectors, 1);
         for (k = 8; k <= bytes; k += 8, x += 8, w += 8 * TFM__PANEL) {
@@ -13964,11 +14055,11 @@ TFM__INT8_INLINED void TFM__(mmla)(const tfm__tile *t, int type, int rows) {
     TFM__INT8_TARGET static void TFM__(mmla_##type##_##rows)(const tfm__tile *t) {                 \
         TFM__(mmla)(t, TYPE, rows);                                                                \
     }
-TFM__MMLA_TILE(int8, TFM_WEIGHTS_I8, 8)
-TFM__MMLA_TILE(int8, TFM_WEIGHTS_I8, 4)
-TFM__MMLA_TILE(bf16, TFM_WEIGHTS_BF16, 8)
-TFM__MMLA_TILE(bf16, TFM_WEIGHTS_BF16, 4)
-TFM__MMLA_TILE(bf16, TFM_WEIGHTS_BF16, 2)
+TFM__MMLA_TILE(int8, TFM_WEIGHT_TYPE_I8, 8)
+TFM__MMLA_TILE(int8, TFM_WEIGHT_TYPE_I8, 4)
+TFM__MMLA_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 8)
+TFM__MMLA_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 4)
+TFM__MMLA_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 2)
 static const tfm__tiling TFM__(int8s)[] = {{8, 5, 1, TFM__(mmla_int8_8), 0},
                                            {4, 3, 1, TFM__(mmla_int8_4), 0},
                                            TFM__INT8_TILES(TFM__TILING, int8)};
@@ -13995,7 +14086,7 @@ static void TFM__(configure)(int on) {
 /* Multiplies int8 or bf16, as the function's argument type says. */
 #define TFM__TILE_DOT(c, a, b)                                                                     \
     do {                                                                                           \
-        if (type == TFM_WEIGHTS_I8) TFM__TILE_DOT_INT8(c, a, b);                                   \
+        if (type == TFM_WEIGHT_TYPE_I8) TFM__TILE_DOT_INT8(c, a, b);                               \
         else TFM__TILE_DOT_BF16(c, a, b);                                                          \
     } while (0)
 
@@ -14031,7 +14122,7 @@ TFM__INT8_INLINED void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type, i
                                      int panels) {
     const unsigned char *x = (const unsigned char *)t->x, *w[TFM__MOST_PANELS];
     unsigned char last[TFM__MOST_PANELS][16 * 64];
-    int64_t bytes = (type == TFM_WEIGHTS_I8 ? t->K + 3 : 2 * t->K + 3) / 4 * 4, k;
+    int64_t bytes = (type == TFM_WEIGHT_TYPE_I8 ? t->K + 3 : 2 * t->K + 3) / 4 * 4, k;
     int i;
     for (k = 0; k + 64 <= bytes; k += 64)
         if (rows == 32) TFM__(step_32)(x + k, t->w, 16 * k, type);
@@ -14049,7 +14140,7 @@ TFM__INT8_INLINED void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type, i
    from y. Whole tiles of bf16 without a bias need no change, so the registers read and write y. */
 TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int rows, int panels) {
     TFM__(sums) sums[TFM__MOST_ROWS]; /* of two panels; with 16 rows the other two follow */
-    int is_y = type == TFM_WEIGHTS_BF16 && !t->bias && t->rows == rows, r, p;
+    int is_y = type == TFM_WEIGHT_TYPE_BF16 && !t->bias && t->rows == rows, r, p;
     int64_t stride = 2 * TFM__PANEL * 4, half = 16 * stride; /* half: to registers 2 and 3 */
     unsigned char *at = (unsigned char *)sums;
 #ifdef TFM__UNSEEN_STORES
@@ -14059,7 +14150,7 @@ TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int 
         at = (unsigned char *)t->y, stride = 4 * t->y_stride;
         half = rows == 32 ? 16 * stride : 2 * TFM__PANEL * 4;
     }
-    if (type == TFM_WEIGHTS_I8 || t->begins) {
+    if (type == TFM_WEIGHT_TYPE_I8 || t->begins) {
         TFM__TILE_ZERO(0);
         TFM__TILE_ZERO(1);
         TFM__TILE_ZERO(2);
@@ -14091,10 +14182,10 @@ TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int 
     TFM__INT8_TARGET static void TFM__(amx_##type##_##rows)(const tfm__tile *t) {                  \
         TFM__(amx)(t, TYPE, rows, panels);                                                         \
     }
-TFM__AMX_TILE(int8, TFM_WEIGHTS_I8, 32, 2)
-TFM__AMX_TILE(int8, TFM_WEIGHTS_I8, 16, 4)
-TFM__AMX_TILE(bf16, TFM_WEIGHTS_BF16, 32, 2)
-TFM__AMX_TILE(bf16, TFM_WEIGHTS_BF16, 16, 4)
+TFM__AMX_TILE(int8, TFM_WEIGHT_TYPE_I8, 32, 2)
+TFM__AMX_TILE(int8, TFM_WEIGHT_TYPE_I8, 16, 4)
+TFM__AMX_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 32, 2)
+TFM__AMX_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 16, 4)
 /* Few rows of int8 are as fast with AVX-512, which gives the same sums. bf16 has different sums
    there, so its tiles run for all numbers of rows. */
 static const tfm__tiling TFM__(amx_int8)[] = {{32, 21, 2, TFM__(amx_int8_32), 1},
@@ -14340,7 +14431,7 @@ TFM__INLINED void TFM__(moments_of)(const float *x, int64_t stride, int rows, in
     int64_t i;
     int r, v;
     for (r = 0; r < rows; r++) sum[r] = square[r] = 0;
-    for (i = w->kind == TFM_NORM_RMS ? n : 0; i < n;) {
+    for (i = w->kind == TFM_NORM_KIND_RMS_NORM ? n : 0; i < n;) {
         int64_t end = tfm__min(n, i + TFM__RUN);
         TFM__UNROLL
         for (v = 0; v < rows * MORE; v++) totals[v] = TFM__V_SET(0.0f);
@@ -14425,14 +14516,14 @@ TFM__INLINED TFM__V TFM__(active)(TFM__V x, tfm_activation activation) {
     float lanes[TFM__VL];
     switch ((int)activation) {
     case TFM__SIGMOID: return TFM__(gate)(TFM__V_SET(1.0f), x);
-    case TFM_RELU: return TFM__V_MAX(TFM__V_SET(0.0f), x);
-    case TFM_GELU:
+    case TFM_ACTIVATION_RELU: return TFM__V_MAX(TFM__V_SET(0.0f), x);
+    case TFM_ACTIVATION_GELU:
         return x * TFM__V_SET(0.5f) * (TFM__V_SET(1.0f) + TFM__(erf)(x * TFM__V_SET(0.70710678f)));
-    case TFM_GELU_TANH: /* 1 + tanh(u) = 2 / (1 + exp(-2u)) */
+    case TFM_ACTIVATION_GELU_TANH: /* 1 + tanh(u) = 2 / (1 + exp(-2u)) */
         return TFM__(gate)(x, TFM__V_SET(1.59576912f) *
                                   TFM__V_FMA(TFM__V_SET(0.044715f), x * x * x, x));
-    case TFM_SWISH: return TFM__(gate)(x, x);
-    case TFM_GELU_SIGMOID: return TFM__(gate)(x, x * TFM__V_SET(1.702f));
+    case TFM_ACTIVATION_SWISH: return TFM__(gate)(x, x);
+    case TFM_ACTIVATION_GELU_SIGMOID: return TFM__(gate)(x, x * TFM__V_SET(1.702f));
     default: /* the formula, lane by lane */
         TFM__V_STORE(lanes, x);
         tfm__plain_activate(lanes, TFM__VL, activation);
@@ -14609,6 +14700,34 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 /* >>history ---------------------------------------------------------------------------------------
 
    REVISION HISTORY
+
+   0.7.0
+     Breaking
+     - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
+         0.6.0                                              0.7.0
+         tfm_encode, tfm_encoder_output, tfm_forward        tfm_session_encode, _encoder_output, _forward
+         tfm_start, tfm_step, tfm_decode, tfm_row_stop      tfm_session_start, _step, _decode, _stop
+         tfm_tokenize, tfm_tokenize_target, tfm_detokenize  tfm_model_tokenize, _tokenize_target, _detokenize
+         TFM_F32, TFM_I8 ...                                TFM_DTYPE_F32, TFM_DTYPE_I8 ...
+         TFM_WEIGHTS_F32 ..., TFM_FORM_TEXT ...             TFM_WEIGHT_TYPE_F32 ..., TFM_TEXT_FORM_TEXT ...
+         TFM_TEXT_WORDS ..., TFM_LANGUAGE_NONE ...          TFM_TEXT_KIND_WORDS ..., TFM_LANGUAGE_USE_NONE ...
+         TFM_POSITIONS_HALVES ...                           TFM_POSITION_KIND_HALVES ...
+         TFM_RELU, TFM_GELU ...                             TFM_ACTIVATION_RELU, TFM_ACTIVATION_GELU ...
+         TFM_POST_NORM, TFM_PRE_NORM                        TFM_NORM_ORDER_POST, TFM_NORM_ORDER_PRE
+         TFM_NORM_VARIANCE    "variance"                    TFM_NORM_KIND_LAYER_NORM           "layer_norm"
+         TFM_NORM_DEVIATION   "deviation"                   TFM_NORM_KIND_LAYER_NORM_UNBIASED  "layer_norm_unbiased"
+         TFM_NORM_RMS         "rms"                         TFM_NORM_KIND_RMS_NORM             "rms_norm"
+         TFM_STOP_ENOUGH      "enough"                      TFM_STOP_CTRANSLATE2               "ctranslate2"
+         TFM_STOP_SURE        "sure"                        TFM_STOP_EARLY_NEVER               "early_never"
+         TFM_STOP_FULL        "full"                        TFM_STOP_EARLY_TRUE                "early_true"
+         TFM_STOP_LIKELY      "likely"                      TFM_STOP_EARLY_FALSE               "early_false"
+         TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...         TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
+         options.first, ends, n_ends, faults                first_token, end_ids, n_end_ids, errors
+         options.forbidden, forbidden_sequences             suppressed, suppressed_sequences, in files too
+         TFM_DTYPE_TABLE (bits)                             tfm_dtype_bits
+         TFM_ACTIVATION_TABLE and the other tables of words tfm_activation_name and the others
+         TFM_COUNT, TFM_COUNT_TEXT, TFM_PART                private
+     - Python: model.config has the new words for norms. stop takes the old words too.
 
    0.6.0 (2026-11-26)
      Breaking

@@ -44,14 +44,14 @@ static tfm_status translate(job *j, tfm_session *session, const tfm_text *senten
     tfm_batch batch = {ids, NULL, 1, 0, NULL, NULL}; /* one row; the tokenizer sets its width */
     char text[8192];
     size_t size;
-    tfm_status status = tfm_session_tokenize(session, sentence, TFM_FORM_TEXT, ids, NULL, 512,
+    tfm_status status = tfm_session_tokenize(session, sentence, TFM_TEXT_FORM_TEXT, ids, NULL, 512,
                                              &batch.width, NULL, &j->err);
-    if (status == TFM_OK) status = tfm_start(session, &batch, NULL, &j->err);
+    if (status == TFM_OK) status = tfm_session_start(session, &batch, NULL, &j->err);
     while (status == TFM_OK && running && *go_on) {
-        status = tfm_step(session, &running, &j->err);
+        status = tfm_session_step(session, &running, &j->err);
         if (status == TFM_OK)
-            status =
-                tfm_result_text(session, 0, 0, TFM_FORM_TEXT, text, sizeof text, &size, &j->err);
+            status = tfm_result_text(session, 0, 0, TFM_TEXT_FORM_TEXT, text, sizeof text, &size,
+                                     &j->err);
         if (status == TFM_OK) *go_on = show(j, text, !running);
     }
     return status;

@@ -21,10 +21,11 @@ static void fill(float *data, int n, float range, unsigned seed) {
 
 int main(void) {
     static const int32_t lengths[B] = {10, 7, 3, 1};
-    tfm_tensor x = tfm_tensor_3d(x_data, TFM_F32, B, L, D);
-    tfm_tensor out = tfm_tensor_3d(out_data, TFM_F32, B, L, D);
-    tfm_tensor weights = tfm_tensor_4d(weights_data, TFM_F32, B, H, L, L);
-    tfm_tensor packed = tfm_tensor_2d(in_proj, TFM_F32, 3 * D, D); /* PyTorch's in_proj_weight */
+    tfm_tensor x = tfm_tensor_3d(x_data, TFM_DTYPE_F32, B, L, D);
+    tfm_tensor out = tfm_tensor_3d(out_data, TFM_DTYPE_F32, B, L, D);
+    tfm_tensor weights = tfm_tensor_4d(weights_data, TFM_DTYPE_F32, B, H, L, L);
+    tfm_tensor packed =
+        tfm_tensor_2d(in_proj, TFM_DTYPE_F32, 3 * D, D); /* PyTorch's in_proj_weight */
     tfm_attention_weights attention;
     tfm_masks masks;
     tfm_arena scratch = tfm_arena_measuring(); /* pass 0 only measures the memory that is needed */
@@ -37,7 +38,7 @@ int main(void) {
     fill(x_data, B * L * D, 3, 1);
     fill(in_proj, 3 * D * D, 1 / sqrtf((float)D), 2), fill(out_proj, D * D, 1 / sqrtf((float)D), 3);
     attention.n_heads = H;
-    attention.out.weight = tfm_tensor_2d(out_proj, TFM_F32, D, D);
+    attention.out.weight = tfm_tensor_2d(out_proj, TFM_DTYPE_F32, D, D);
     masks.key_lengths = lengths; /* keys beyond a sequence's length are padding */
     if (tfm_attention_unpack(&attention, &packed, NULL, &err) != TFM_OK) return 1;
     for (pass = 0; pass < 2 && status == TFM_OK; pass++) {

@@ -23,14 +23,15 @@ int main(void) {
     status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, NULL, &err);
     if (status == TFM_OK)
-        status = tfm_session_tokenize(session, &source, TFM_FORM_TEXT, ids, NULL, 64, &batch.width,
-                                      NULL, &err);
-    if (status == TFM_OK) status = tfm_start(session, &batch, NULL, &err);
+        status = tfm_session_tokenize(session, &source, TFM_TEXT_FORM_TEXT, ids, NULL, 64,
+                                      &batch.width, NULL, &err);
+    if (status == TFM_OK) status = tfm_session_start(session, &batch, NULL, &err);
     while (status == TFM_OK && running && difftime(time(NULL), start) < 10) {
-        status = tfm_step(session, &running, &err);
+        status = tfm_session_step(session, &running, &err);
         /* the text so far; with greedy search, later steps only add to it */
         if (status == TFM_OK)
-            status = tfm_result_text(session, 0, 0, TFM_FORM_TEXT, text, sizeof text, &size, &err);
+            status =
+                tfm_result_text(session, 0, 0, TFM_TEXT_FORM_TEXT, text, sizeof text, &size, &err);
         if (status != TFM_OK || size == shown) continue;
         printf("%s|", text + shown);
         fflush(stdout);

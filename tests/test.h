@@ -204,7 +204,7 @@ static tfm_tensor TEST_UNUSED test_get(const tfm_safetensors *file, const char *
     memset(&none, 0, sizeof none);
     if (i < 0) return none;
     t = tfm_safetensors_tensor(file, i);
-    want = t.dtype == TFM_I64 ? TFM_I32 : t.dtype;
+    want = t.dtype == TFM_DTYPE_I64 ? TFM_DTYPE_I32 : t.dtype;
     t = tfm_tensor_make(test_memory((size_t)test_count(&t) * 4), want, t.rank, t.dims);
     if (tfm_safetensors_read(file, i, want, t.data, &err) != TFM_OK) {
         printf("%s: %s\n", name, err.text);
@@ -216,7 +216,7 @@ static tfm_tensor TEST_UNUSED test_get(const tfm_safetensors *file, const char *
 /* Makes a tensor of the same shape to compute into, full of NaN. */
 static tfm_tensor TEST_UNUSED test_like(tfm_tensor t) {
     int64_t i, n = test_count(&t);
-    t = tfm_tensor_make(test_memory((size_t)n * sizeof(float)), TFM_F32, t.rank, t.dims);
+    t = tfm_tensor_make(test_memory((size_t)n * sizeof(float)), TFM_DTYPE_F32, t.rank, t.dims);
     for (i = 0; i < n; i++) ((float *)t.data)[i] = (float)NAN;
     return t;
 }
@@ -238,11 +238,11 @@ static double TEST_UNUSED test_difference(const tfm_tensor *a, const tfm_tensor 
    one. */
 static double TEST_UNUSED test_activation(tfm_activation kind, double x) {
     double cubic = x + 0.044715 * x * x * x;
-    if (kind == TFM_RELU) return x < 0 ? 0 : x;
-    if (kind == TFM_GELU) return x / 2 * (1 + erf(x * sqrt(0.5)));
-    if (kind == TFM_GELU_TANH) return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * cubic));
-    if (kind == TFM_SWISH) return x / (1 + exp(-x));
-    if (kind == TFM_GELU_SIGMOID) return x / (1 + exp(-1.702 * x));
+    if (kind == TFM_ACTIVATION_RELU) return x < 0 ? 0 : x;
+    if (kind == TFM_ACTIVATION_GELU) return x / 2 * (1 + erf(x * sqrt(0.5)));
+    if (kind == TFM_ACTIVATION_GELU_TANH) return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * cubic));
+    if (kind == TFM_ACTIVATION_SWISH) return x / (1 + exp(-x));
+    if (kind == TFM_ACTIVATION_GELU_SIGMOID) return x / (1 + exp(-1.702 * x));
     return (double)NAN;
 }
 

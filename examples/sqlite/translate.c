@@ -40,10 +40,11 @@ static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: s
     if (!in[1].data && !tfm_translate_batch(h->session, in, &out, 1, &h->options,
                                             (char *)h->memory, sizeof h->memory, &h->err))
         sqlite3_result_text(sql, out.data, (int)out.size, SQLITE_TRANSIENT);
-    else if (in[1].data && !tfm_session_tokenize(h->session, in, TFM_FORM_TEXT, h->src, NULL, 512,
-                                                 &src.width, NULL, &h->err) &&
-             !tfm_tokenize_target(h->model, in[1].data, in[1].size, TFM_FORM_TEXT, h->tgt, 1040,
-                                  &tgt.width, &scratch, &h->err) &&
+    else if (in[1].data &&
+             !tfm_session_tokenize(h->session, in, TFM_TEXT_FORM_TEXT, h->src, NULL, 512,
+                                   &src.width, NULL, &h->err) &&
+             !tfm_model_tokenize_target(h->model, in[1].data, in[1].size, TFM_TEXT_FORM_TEXT,
+                                        h->tgt, 1040, &tgt.width, &scratch, &h->err) &&
              !tfm_score(h->session, &src, &tgt, h->scores, &h->err)) {
         for (n = 1; n <= tgt.width; n++) h->scores[0] += h->scores[n];
         sqlite3_result_double(sql, h->scores[0]);

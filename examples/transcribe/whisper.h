@@ -1,7 +1,7 @@
 /* whisper.h: Whisper's decoding rules: prompt, times, forbidden tokens, fallback to temperatures,
    language and silence. Needs transformer.h before it, and the model file of tools/convert.py.
 
-   The window is encoded once, by tfm_encode. Each attempt reads the session's last source, or
+   The window is encoded once, by tfm_session_encode. Each attempt reads the session's last source, or
    another encoder's output [1, 1500, D] if memory is not NULL. The functions give the texts that
    faster-whisper gives (make test-whisper). */
 #ifndef WHISPER_H
@@ -166,7 +166,8 @@ static tfm_status whisper_spell(whisper *w, const int32_t *ids, int32_t n, tfm_e
     for (k = 0; k < n; k++)
         if (ids[k] < w->end) plain[m++] = ids[k];
     w->text[0] = 0;
-    return tfm_detokenize(w->model, plain, m, TFM_FORM_TEXT, w->text, WHISPER_TEXT, &size, err);
+    return tfm_model_detokenize(w->model, plain, m, TFM_TEXT_FORM_TEXT, w->text, WHISPER_TEXT,
+                                &size, err);
 }
 
 /* Estimates a text's size in bytes divided by its size after zlib's compression: matches as
@@ -223,9 +224,9 @@ static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int
     } else if (!w->is_probe && w->options.beam > 1) {
         o.beam = o.n_best = w->options.beam, o.length_penalty = 1;
     }
-    status = tfm_start(w->session, memory ? &src : NULL, &o, err);
+    status = tfm_session_start(w->session, memory ? &src : NULL, &o, err);
     while (status == TFM_OK && running && !whisper_is_stopped(w))
-        status = tfm_step(w->session, &running, err);
+        status = tfm_session_step(w->session, &running, err);
     return status;
 }
 

@@ -126,10 +126,11 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
         dims[0] = N, dims[1] = 1, dims[2] = c->n_heads, dims[3] = T, dims[4] = S;
         memset(&o, 0, sizeof o);
         o.alignment_heads = c->n_alignment_heads > 0;
-        o.cross_attention = o.alignment_heads ? tfm_tensor_4d(attention, TFM_F32, n_heads, 1, T, S)
-                                              : tfm_tensor_make(attention, TFM_F32, 5, dims);
-        logits = tfm_tensor_3d(y, TFM_F32, 1, T, w->V);
-        status = tfm_forward(w->session, memory ? &src : NULL, &tgt, &o, &logits, err);
+        o.cross_attention = o.alignment_heads
+                                ? tfm_tensor_4d(attention, TFM_DTYPE_F32, n_heads, 1, T, S)
+                                : tfm_tensor_make(attention, TFM_DTYPE_F32, 5, dims);
+        logits = tfm_tensor_3d(y, TFM_DTYPE_F32, 1, T, w->V);
+        status = tfm_session_forward(w->session, memory ? &src : NULL, &tgt, &o, &logits, err);
     } else {
         snprintf(err->text, sizeof err->text, "no memory for the times of words");
     }

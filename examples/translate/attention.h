@@ -23,7 +23,7 @@ static size_t label_source(char *out, const tfm_config *c, const tfm_text *sourc
     uint32_t first = 0;
     int32_t k;
     if (size) (void)sentence_char(text, size, &first);
-    if (c->src_text == TFM_TEXT_CHARACTERS && sentence_is_space(first))
+    if (c->src_text == TFM_TEXT_KIND_CHARACTERS && sentence_is_space(first))
         text = "\xE2\x96\x81", size = 3;
     if (!size) {
         for (text = "", k = 0; k < c->n_languages; k++)
@@ -40,7 +40,7 @@ static size_t label_source(char *out, const tfm_config *c, const tfm_text *sourc
    bytes. */
 static size_t label_target(char *out, size_t room, const tfm_model *model, int32_t id) {
     size_t size = 0;
-    (void)tfm_detokenize(model, &id, 1, TFM_FORM_TOKENS, out, room, &size, NULL);
+    (void)tfm_model_detokenize(model, &id, 1, TFM_TEXT_FORM_TOKENS, out, room, &size, NULL);
     return size + 1;
 }
 
@@ -64,7 +64,7 @@ static tfm_status draw_attention(FILE *f, tfm_session *session, const tfm_model 
         size += label_target(NULL, 0, model, result.ids[i]);
     weights = (float *)malloc(((size_t)n * (size_t)result.length + 1) * sizeof *weights);
     at = labels = (char *)malloc(size + 1);
-    tensor = tfm_tensor_2d(weights, TFM_F32, result.length, n);
+    tensor = tfm_tensor_2d(weights, TFM_DTYPE_F32, result.length, n);
     if (!weights || !labels) status = TFM_E_MEMORY;
     else status = tfm_result_attention(session, row, 0, &tensor, err);
     if (status == TFM_OK) {

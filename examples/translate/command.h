@@ -348,7 +348,7 @@ static tfm_decode_options take_defaults(const tfm_model *model, int is_last, con
                 "n-gram %d, repetition penalty %g (0: not set; inspect shows all)\n",
                 opt.greedy ? "--greedy" : name, (int)d.beam, d.length_penalty, (int)d.max_length,
                 (int)d.min_length, (int)d.no_repeat_ngram, d.repetition_penalty);
-    if (opt.sample) d.beam = 0, d.length_penalty = d.patience = 0, d.stop = TFM_STOP_ENOUGH;
+    if (opt.sample) d.beam = 0, d.length_penalty = d.patience = 0, d.stop = TFM_STOP_CTRANSLATE2;
     for (i = 0; i < N_OPTIONS; i++) {
         const char *from = (const char *)table[i].to, *begin = (const char *)&opt.decode;
         option_kind kind = table[i].kind;
@@ -409,7 +409,7 @@ static void read_options(int argc, char **argv) {
     check_together();
     if (!is_open(0) && !opt.files.n) fail("standard input is closed");
     if (!is_open(1) && !opt.output) fail("standard output is closed");
-    opt.form = opt.tokens ? TFM_FORM_ESCAPED : TFM_FORM_TEXT;
+    opt.form = opt.tokens ? TFM_TEXT_FORM_ESCAPED : TFM_TEXT_FORM_TEXT;
     opt.beside = opt.prefix ? opt.prefix : opt.drafts ? opt.drafts : opt.score;
     opt.per_token |= opt.scores == 2;
     if (!opt.batch) opt.batch = PAUSES || !isatty(0) ? 64 : 1;

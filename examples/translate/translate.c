@@ -173,8 +173,8 @@ static tfm_status tokenize_target(worker *me, line *l) {
     const tfm_text *text = &l->text[TARGET];
     tfm_arena need = tfm_arena_measuring(), scratch;
     int32_t n = 0;
-    tfm_status status = tfm_tokenize_target(me->of->model, text->data, text->size, opt.form, NULL,
-                                            0, &n, &need, &me->err);
+    tfm_status status = tfm_model_tokenize_target(me->of->model, text->data, text->size, opt.form,
+                                                  NULL, 0, &n, &need, &me->err);
     /* an upper bound on the tokens: each one takes bytes of the text or of the scratch memory */
     size_t most = 2 * text->size + need.peak / 17 + 3;
     if (status != TFM_OK) return status;
@@ -184,8 +184,9 @@ static tfm_status tokenize_target(worker *me, line *l) {
         !buffer_reserve(&me->scratch, need.peak + 64))
         return no_memory(me, "too long for --max-source, or for memory");
     scratch = tfm_arena_make(me->scratch.data, need.peak + 64);
-    status = tfm_tokenize_target(me->of->model, text->data, text->size, opt.form,
-                                 ids_of(me, me->ids.size), (int32_t)most, &n, &scratch, &me->err);
+    status = tfm_model_tokenize_target(me->of->model, text->data, text->size, opt.form,
+                                       ids_of(me, me->ids.size), (int32_t)most, &n, &scratch,
+                                       &me->err);
     if (status == TFM_OK) keep_ids(me, l, TARGET, n);
     return status;
 }
@@ -270,7 +271,8 @@ static void tokenize(worker *me, line *l) {
         report(me, l, 1, "%s (%s)%s", me->err.text,
                me->of->most_source < opt.max_source ? "the model's positions" : "--max-source",
                length_advice(l));
-    else if (status == TFM_E_TOKEN && me->of->config->src_text == TFM_TEXT_WORDS && !opt.tokens)
+    else if (status == TFM_E_TOKEN && me->of->config->src_text == TFM_TEXT_KIND_WORDS &&
+             !opt.tokens)
         report(me, l, 1, "%s. If the vocabulary has characters, convert with --set src_text=characters",
                me->err.text);
     else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
@@ -352,7 +354,7 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     char *text;
     if (rank) buffer_append(&l->out, "\n", 1);
     if (opt.scores == 2 && is_last) {
-        int32_t n = result->length + !(opt.decode.keep_end && result->finish == TFM_ENDED);
+        int32_t n = result->length + !(opt.decode.keep_end && result->finish == TFM_FINISH_ENDED);
         double *each = (double *)malloc(((size_t)result->length + 1) * sizeof *each);
         status = no_memory(me, "too little memory");
         if (each) status = tfm_result_log_probabilities(s, row, rank, each, &me->err);
@@ -367,7 +369,7 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
     text = l->out.data + l->out.size;
     status = tfm_result_text(s, row, rank, opt.form, text, size + 1, &size, &me->err);
     if (status != TFM_OK) return status;
-    if (opt.form == TFM_FORM_TEXT)
+    if (opt.form == TFM_TEXT_FORM_TEXT)
         size = buffer_flatten(text, size, is_last ? fields : opt.column != 0);
     l->out.size += size;
     (void)terms_find(&t.list, l->text[SOURCE].data, l->text[SOURCE].size, &me->found);
@@ -411,10 +413,10 @@ static void append_row(worker *me, line *l, int32_t row) {
             report(me, l, 1, "%s", me->err.text);
             return;
         }
-        if (result.finish == TFM_HIT_LENGTH)
+        if (result.finish == TFM_FINISH_HIT_LENGTH)
             report(me, l, 0, "stopped at its limit of %d tokens%s", (int)result.length,
                    length_advice(l));
-        else if (result.finish == TFM_STUCK)
+        else if (result.finish == TFM_FINISH_STUCK)
             report(me, l, 0, "no token was left to choose after %d", (int)result.length);
         if (rank == 0 && me->keep_attention && t.picture) draw_line(me, l, result.length);
     }
@@ -468,7 +470,7 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     memset(&o, 0, sizeof o);
     o.max_batch = me->rows;
     o.max_source = me->length[SOURCE];
-    if (opt.f16_cache) o.cache = TFM_F16;
+    if (opt.f16_cache) o.cache = TFM_DTYPE_F16;
     o.max_beam = beam_of(decode);
     if (opt.score) o.max_target = me->length[TARGET] + 1;
     else if (decode->max_length) o.max_target = decode->max_length;
@@ -537,9 +539,9 @@ static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *
     decode.seeds = seeds;
     if (opt.prefix && me->of->is_last) decode.prefix = &sides[TARGET];
     if (opt.drafts && me->of->is_last) decode.draft = &sides[TARGET];
-    if (seeds) status = tfm_start(me->session, &sides[SOURCE], &decode, &me->err);
+    if (seeds) status = tfm_session_start(me->session, &sides[SOURCE], &decode, &me->err);
     while (status == TFM_OK && running && !stopped())
-        status = tfm_step(me->session, &running, &me->err);
+        status = tfm_session_step(me->session, &running, &me->err);
     for (row = 0; status == TFM_OK && !running && row < sides->rows; row++) {
         append_row(me, lines[row], row);
         lines[row]->done = 1;

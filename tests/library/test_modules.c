@@ -61,17 +61,17 @@ static void positions(void) {
     int64_t i;
     double most = 0;
     SECTION("positions");
-    golden_positions("pe_interleaved_20.safetensors", TFM_POSITIONS_SINUSOIDAL);
-    golden_positions("pe_interleaved_36.safetensors", TFM_POSITIONS_SINUSOIDAL);
-    golden_positions("pe_per_index_20.safetensors", TFM_POSITIONS_PER_INDEX);
-    golden_positions("pe_per_index_36.safetensors", TFM_POSITIONS_PER_INDEX);
+    golden_positions("pe_interleaved_20.safetensors", TFM_POSITION_KIND_SINUSOIDAL);
+    golden_positions("pe_interleaved_36.safetensors", TFM_POSITION_KIND_SINUSOIDAL);
+    golden_positions("pe_per_index_20.safetensors", TFM_POSITION_KIND_PER_INDEX);
+    golden_positions("pe_per_index_36.safetensors", TFM_POSITION_KIND_PER_INDEX);
     pad_rows();
 
     /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula */
     memset(&o, 0, sizeof o);
-    o.kind = TFM_POSITIONS_HALVES;
+    o.kind = TFM_POSITION_KIND_HALVES;
     o.first = 41;
-    out = tfm_tensor_2d(row, TFM_F32, 1, 6);
+    out = tfm_tensor_2d(row, TFM_DTYPE_F32, 1, 6);
     CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK, "");
     for (i = 0; i < 3; i++) {
         double angle = 41 / pow(10000, 2.0 * (double)i / 6);
@@ -89,7 +89,7 @@ static void positions(void) {
     }
     CHECK(most < 1e-6, "halves, divisor D/2 - 1, by the formula        largest difference %.2g",
           most);
-    out = tfm_tensor_2d(row, TFM_F32, 1, 5);
+    out = tfm_tensor_2d(row, TFM_DTYPE_F32, 1, 5);
     CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK && row[4] == 0.0f,
           "halves, odd width: the last column is zero");
 
@@ -97,16 +97,16 @@ static void positions(void) {
     memset(&o, 0, sizeof o);
     o.first = 123456789;
     o.double_angles = 1;
-    out = tfm_tensor_2d(row, TFM_F32, 1, 6);
+    out = tfm_tensor_2d(row, TFM_DTYPE_F32, 1, 6);
     CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK &&
               fabs((double)row[0] - sin(123456789.0)) < 1e-6 &&
               fabs((double)row[3] - cos(123456789 / pow(10000, 2.0 / 6))) < 1e-6,
           "position 123,456,789");
 
-    table = test_like(tfm_tensor_2d(NULL, TFM_F32, 10, 6));
+    table = test_like(tfm_tensor_2d(NULL, TFM_DTYPE_F32, 10, 6));
     for (i = 0; i < 60; i++) ((float *)table.data)[i] = (float)i;
     memset(&o, 0, sizeof o);
-    o.kind = TFM_POSITIONS_LEARNED, o.table = table, o.first = 9;
+    o.kind = TFM_POSITION_KIND_LEARNED, o.table = table, o.first = 9;
     CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK && row[0] == 54.0f && row[5] == 59.0f,
           "learned, the last row");
     o.first = 10;
@@ -139,7 +139,7 @@ static void norms(void) {
     tfm_safetensors_free(file);
     file = test_open("layer_norm_std.safetensors");
     expected = test_get(file, "expect.y");
-    w.kind = TFM_NORM_DEVIATION;
+    w.kind = TFM_NORM_KIND_LAYER_NORM_UNBIASED;
     compare("unbiased deviation, eps outside", tfm_layer_norm(&out, &x, &w, &err), &out, &expected);
     compare("  in place", tfm_layer_norm(&x, &x, &w, &err), &x, &expected);
     w.weight.dims[0] = 47;
@@ -155,7 +155,7 @@ static tfm_tensor pattern(int rank, int64_t d0, int64_t d1, int64_t d2, unsigned
     int64_t dims[3], i;
     tfm_tensor t;
     dims[0] = d0, dims[1] = d1, dims[2] = d2;
-    t = test_like(tfm_tensor_make(NULL, TFM_F32, rank, dims));
+    t = test_like(tfm_tensor_make(NULL, TFM_DTYPE_F32, rank, dims));
     for (i = 0; i < test_count(&t); i++) {
         seed = seed * 1664525u + 1013904223u;
         ((float *)t.data)[i] = (float)(seed >> 8) / 8388608.0f - 1.0f;
@@ -176,7 +176,7 @@ static void linears(void) {
             int64_t K = sizes[a], N = sizes[b];
             x = pattern(2, M, K, 0, 1), w.weight = pattern(2, N, K, 0, 2);
             w.bias = pattern(1, N, 0, 0, 3);
-            out = test_like(tfm_tensor_2d(NULL, TFM_F32, M, N));
+            out = test_like(tfm_tensor_2d(NULL, TFM_DTYPE_F32, M, N));
             if (tfm_linear(&out, &x, &w, &err) != TFM_OK) worst = INFINITY;
             for (m = 0; m < M; m++)
                 for (n = 0; n < N; n++) {
@@ -192,7 +192,7 @@ static void linears(void) {
     CHECK(tfm_linear(&out, &x, &w, &err) == TFM_OK, "");
     w.weight.dims[1]--;
     CHECK_FAILS(tfm_linear(&out, &x, &w, &err), TFM_E_SHAPE, "linear.weight is [67, 66]");
-    x.dtype = TFM_F16;
+    x.dtype = TFM_DTYPE_F16;
     CHECK_FAILS(tfm_linear(&out, &x, &w, &err), TFM_E_DTYPE, "x is F16, expected F32");
 
     x = pattern(2, 3, 67, 0, 9), out = test_like(x), y = x;
@@ -304,19 +304,20 @@ static void heads_by_strides(void) {
     enum { B = 2, H = 3, T = 4, S = 6, K = 5 };
     tfm_tensor q = pattern(3, B, T, H * K, 21), k = pattern(3, B, S, H * K, 22);
     tfm_tensor v = pattern(3, B, S, H * K, 23), context = test_like(q), context4;
-    tfm_tensor weights = test_like(tfm_tensor_4d(NULL, TFM_F32, B, H, T, S));
-    tfm_tensor one = test_like(tfm_tensor_3d(NULL, TFM_F32, B, T, K));
-    tfm_tensor one_weights = test_like(tfm_tensor_3d(NULL, TFM_F32, B, T, S));
+    tfm_tensor weights = test_like(tfm_tensor_4d(NULL, TFM_DTYPE_F32, B, H, T, S));
+    tfm_tensor one = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, B, T, K));
+    tfm_tensor one_weights = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, B, T, S));
     tfm_tensor in[3], part[3];
     tfm_masks masks, part_masks;
     int i, h, b, t, same = 1;
     memset(&masks, 0, sizeof masks);
-    masks.attention = tfm_tensor_3d(test_memory(B * H * T * S), TFM_BOOL, B * H, T, S);
+    masks.attention = tfm_tensor_3d(test_memory(B * H * T * S), TFM_DTYPE_BOOL, B * H, T, S);
     for (i = 0; i < B * H * T * S; i += 3) ((unsigned char *)masks.attention.data)[i] = 1;
     in[0] = q, in[1] = k, in[2] = v;
-    context4 = tfm_tensor_swap(tfm_tensor_4d(context.data, TFM_F32, B, T, H, K), 1, 2);
+    context4 = tfm_tensor_swap(tfm_tensor_4d(context.data, TFM_DTYPE_F32, B, T, H, K), 1, 2);
     for (i = 0; i < 3; i++)
-        part[i] = tfm_tensor_swap(tfm_tensor_4d(in[i].data, TFM_F32, B, in[i].dims[1], H, K), 1, 2);
+        part[i] =
+            tfm_tensor_swap(tfm_tensor_4d(in[i].data, TFM_DTYPE_F32, B, in[i].dims[1], H, K), 1, 2);
     CHECK(tfm_scaled_dot_product_attention(&context4, &weights, &part[0], &part[1], &part[2], 0,
                                            &masks, &scratch, &err) == TFM_OK,
           "%s", err.text);
@@ -412,7 +413,7 @@ static void seed4_attention(void) {
     tfm_tensor x = test_get(file, "input.x"), tokens = test_get(file, "input.tokens");
     tfm_tensor expected = test_get(file, "expect.output"), out = test_like(expected);
     tfm_tensor weights = test_get(file, "expect.weights"), got_weights = test_like(weights);
-    tfm_tensor pads = tfm_tensor_2d(test_memory(4 * 9), TFM_BOOL, 4, 9);
+    tfm_tensor pads = tfm_tensor_2d(test_memory(4 * 9), TFM_DTYPE_BOOL, 4, 9);
     tfm_attention_weights w;
     tfm_masks masks;
     tfm_status status;
@@ -450,8 +451,8 @@ static void masks_agree(void) {
     w.query.weight = pattern(2, 16, 16, 0, 12), w.key.weight = pattern(2, 16, 16, 0, 13);
     w.value.weight = pattern(2, 16, 16, 0, 14), w.out.weight = pattern(2, 16, 16, 0, 15);
     flags.key_lengths = lengths, flags.causal = 1;
-    tensors.key_padding = tfm_tensor_2d(test_memory(15), TFM_BOOL, 3, 5);
-    tensors.attention = tfm_tensor_2d(test_memory(25), TFM_BOOL, 5, 5);
+    tensors.key_padding = tfm_tensor_2d(test_memory(15), TFM_DTYPE_BOOL, 3, 5);
+    tensors.attention = tfm_tensor_2d(test_memory(25), TFM_DTYPE_BOOL, 5, 5);
     CHECK(tfm_mask_from_lengths(&tensors.key_padding, lengths, &err) == TFM_OK, "");
     CHECK(tfm_mask_causal(&tensors.attention, &err) == TFM_OK, "");
     CHECK(tfm_multi_head_attention(&a, NULL, &w, &x, &x, &x, &flags, &scratch, &err) == TFM_OK, "");
@@ -566,7 +567,8 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
 
     /* The layers one by one, in place, without the final norm, must equal the stack. */
     if (!encoder.norm) {
-        tfm_tensor stream = test_like(tfm_tensor_3d(NULL, TFM_F32, src.dims[0], src.dims[1], 48)),
+        tfm_tensor stream =
+                       test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, src.dims[0], src.dims[1], 48)),
                    back;
         int64_t b, l;
         for (b = 0; b < src.dims[0]; b++)
@@ -629,9 +631,10 @@ static void ssrus(void) {
     enum { B = 3, T = 7, D = 20, W = 33 };
     tfm_ssru_weights w = ssru_of(W, D, 11);
     tfm_tensor bias = w.input.bias;
-    tfm_tensor x = pattern(3, B, T, D, 14), out = test_like(tfm_tensor_3d(NULL, TFM_F32, B, T, W));
+    tfm_tensor x = pattern(3, B, T, D, 14),
+               out = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, B, T, W));
     tfm_tensor first = pattern(2, B, W, 0, 15), state = test_like(first), again = test_like(out);
-    tfm_tensor turned = test_like(tfm_tensor_3d(NULL, TFM_F32, T, B, D)), swapped, ends;
+    tfm_tensor turned = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, T, B, D)), swapped, ends;
     tfm_arena measure = tfm_arena_measuring();
     int64_t b, t, n, cut;
     int with, same = 1;
@@ -678,7 +681,7 @@ static void ssrus(void) {
                    D * sizeof(float));
     memcpy(state.data, first.data, (size_t)(B * W) * sizeof(float));
     turned = tfm_tensor_swap(turned, 0, 1);
-    again = test_like(tfm_tensor_3d(NULL, TFM_F32, T, B, W)),
+    again = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, T, B, W)),
     swapped = tfm_tensor_swap(again, 0, 1);
     CHECK(tfm_ssru(&swapped, &state, &w, &turned, &scratch, &err) == TFM_OK, "");
     for (b = 0, same = 1; b < B; b++)
@@ -728,8 +731,8 @@ static void start_giving(void) {
 static void give_outputs(void) { memset(output_memory, 0xA5, sizeof output_memory); }
 
 static tfm_tensor dims4(void *data, int rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3) {
-    tfm_tensor t = tfm_tensor_4d(data, TFM_F32, d0, d1, d2, d3);
-    return tfm_tensor_make(data, TFM_F32, rank, t.dims);
+    tfm_tensor t = tfm_tensor_4d(data, TFM_DTYPE_F32, d0, d1, d2, d3);
+    return tfm_tensor_make(data, TFM_DTYPE_F32, rank, t.dims);
 }
 
 static tfm_status call_positions(void) {
@@ -743,7 +746,9 @@ static tfm_status call_linear(void) {
     return tfm_linear(given.out, given.x, (const tfm_linear_weights *)given.weights, &err);
 }
 static tfm_status call_softmax(void) { return tfm_softmax(given.out, given.x, &err); }
-static tfm_status call_activate(void) { return tfm_activate(given.out, given.x, TFM_GELU, &err); }
+static tfm_status call_activate(void) {
+    return tfm_activate(given.out, given.x, TFM_ACTIVATION_GELU, &err);
+}
 static tfm_status call_ffn(void) {
     return tfm_feed_forward(given.out, given.x, (const tfm_ffn_weights *)given.weights,
                             given.scratch, &err);
@@ -815,8 +820,9 @@ static void wrong_tensor(function call, tfm_tensor *t, const char *name, int how
     tfm_tensor kept = *t;
     char says[96];
     int i;
-    snprintf(says, sizeof says, "%s is %s, expected", name, kept.dtype == TFM_F32 ? "I32" : "F64");
-    t->dtype = kept.dtype == TFM_F32 ? TFM_I32 : TFM_F64;
+    snprintf(says, sizeof says, "%s is %s, expected", name,
+             kept.dtype == TFM_DTYPE_F32 ? "I32" : "F64");
+    t->dtype = kept.dtype == TFM_DTYPE_F32 ? TFM_DTYPE_I32 : TFM_DTYPE_F64;
     refused(call, TFM_E_DTYPE, says), *t = kept;
     snprintf(says, sizeof says, "%s has rank 0, expected", name), t->rank = 0;
     refused(call, TFM_E_SHAPE, says), *t = kept;
@@ -903,7 +909,7 @@ static tfm_ffn_weights ffn_of(unsigned seed) {
     tfm_ffn_weights w;
     memset(&w, 0, sizeof w);
     w.linear1 = linear_of(7, 8, seed), w.linear2 = linear_of(8, 7, seed + 2);
-    w.activation = TFM_RELU;
+    w.activation = TFM_ACTIVATION_RELU;
     return w;
 }
 
@@ -928,7 +934,7 @@ static void wrong_norm(function call, tfm_norm_weights *w, const char *name) {
     refused(call, TFM_E_ARGUMENT, part), *w = kept;
 #ifndef __cplusplus
     snprintf(part, sizeof part, "%s.kind is 3, no kind", name);
-    w->kind = (tfm_norm_kind)(TFM_NORM_RMS + 1);
+    w->kind = (tfm_norm_kind)(TFM_NORM_KIND_RMS_NORM + 1);
     refused(call, TFM_E_ARGUMENT, part), *w = kept;
 #endif
 }
@@ -1011,14 +1017,14 @@ static void wrong_masks(function call, const tfm_masks **which, int64_t T, int64
     memset(&masks, 0, sizeof masks), memset(hidden, 0, sizeof hidden);
     *which = &masks;
     accepted(call);
-    masks.key_padding = tfm_tensor_2d(hidden, TFM_BOOL, 2, S);
+    masks.key_padding = tfm_tensor_2d(hidden, TFM_DTYPE_BOOL, 2, S);
     accepted(call), wrong_tensor(call, &masks.key_padding, "key_padding", SHAPED | OPTIONAL);
     memset(&masks, 0, sizeof masks);
-    masks.attention = tfm_tensor_2d(hidden, TFM_BOOL, T, S);
+    masks.attention = tfm_tensor_2d(hidden, TFM_DTYPE_BOOL, T, S);
     accepted(call), wrong_tensor(call, &masks.attention, "attention mask", SHAPED | OPTIONAL);
-    masks.attention = tfm_tensor_3d(hidden, TFM_BOOL, 2, T, S);
+    masks.attention = tfm_tensor_3d(hidden, TFM_DTYPE_BOOL, 2, T, S);
     accepted(call), wrong_tensor(call, &masks.attention, "attention mask", SHAPED | OPTIONAL);
-    masks.attention = tfm_tensor_3d(hidden, TFM_BOOL, 4, T, S);
+    masks.attention = tfm_tensor_3d(hidden, TFM_DTYPE_BOOL, 4, T, S);
     accepted(call), wrong_tensor(call, &masks.attention, "attention mask", SHAPED | OPTIONAL);
     memset(&masks, 0, sizeof masks);
     masks.key_lengths = lengths;
@@ -1049,10 +1055,10 @@ static void wrong_positions(void) {
 #ifndef __cplusplus
     o.kind = (tfm_position_kind)-1;
     refused(call_positions, TFM_E_ARGUMENT, "options.kind is -1");
-    o.kind = (tfm_position_kind)(TFM_POSITIONS_NONE + 1);
+    o.kind = (tfm_position_kind)(TFM_POSITION_KIND_NONE + 1);
     refused(call_positions, TFM_E_ARGUMENT, "no kind of positions");
 #endif
-    o.kind = TFM_POSITIONS_LEARNED, o.table = table;
+    o.kind = TFM_POSITION_KIND_LEARNED, o.table = table;
     accepted(call_positions), wrong_tensor(call_positions, &o.table, "options.table", WIDE);
     o.first = 2;
     refused(call_positions, TFM_E_TOO_LONG, "5 positions needed, options.table has 4");
@@ -1061,7 +1067,7 @@ static void wrong_positions(void) {
     o.first = INT64_MAX - 2;
     refused(call_positions, TFM_E_ARGUMENT, "options.first is 9223372036854775805, out");
     CHECK(n_refused > 10, "positions: %d times refused", n_refused);
-    o.kind = TFM_POSITIONS_NONE, o.first = 0;
+    o.kind = TFM_POSITION_KIND_NONE, o.first = 0;
     CHECK(call_positions() == TFM_OK, "");
     for (i = 0; i < 48; i++) same &= output_memory[0][i] == 0.0f;
     CHECK(same, "no positions: zeros");
@@ -1070,7 +1076,7 @@ static void wrong_positions(void) {
         for (both = 0; both < 2; both++) {
             memset(&o, 0, sizeof o);
             o.divisor_half = 1, o.double_angles = both, o.first = 2;
-            row = tfm_tensor_2d(output_memory[0], TFM_F32, 1, D);
+            row = tfm_tensor_2d(output_memory[0], TFM_DTYPE_F32, 1, D);
             CHECK(tfm_positions(&row, &o, NULL, &err) == TFM_OK &&
                       fabs((double)output_memory[0][0] - sin(2.0)) < 1e-6 &&
                       fabs((double)output_memory[0][1] - cos(2.0)) < 1e-6,
@@ -1115,17 +1121,17 @@ static void wrong_modules(void) {
         four.strides[0] = four_out.strides[0] = 24;
         accepted(calls[kind]), given.x = &x, given.out = &out;
     }
-    norm = norm_of(1, 49), norm.kind = TFM_NORM_DEVIATION;
-    x = pattern(2, 3, 1, 0, 51), out = tfm_tensor_2d(output_memory[0], TFM_F32, 3, 1);
+    norm = norm_of(1, 49), norm.kind = TFM_NORM_KIND_LAYER_NORM_UNBIASED;
+    x = pattern(2, 3, 1, 0, 51), out = tfm_tensor_2d(output_memory[0], TFM_DTYPE_F32, 3, 1);
     given.weights = &norm;
     refused(call_norm, TFM_E_SHAPE, "norm: 1 columns cannot be normalized");
-    norm.kind = TFM_NORM_VARIANCE;
+    norm.kind = TFM_NORM_KIND_LAYER_NORM;
     accepted(call_norm);
     given.weights = NULL, x.dims[1] = out.dims[1] = 0;
     refused(call_norm, TFM_E_SHAPE, "norm: 0 columns cannot be normalized");
-    x = tfm_tensor_3d(NULL, TFM_F32, 2, 0, 8), out = x, given.weights = &linear;
+    x = tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 0, 8), out = x, given.weights = &linear;
     CHECK(call_linear() == TFM_OK && is_untouched(), "no rows: the call succeeds and does nothing");
-    x = tfm_tensor_3d(output_memory[1], TFM_F32, 1, INT64_MAX / 8, 8), out = x;
+    x = tfm_tensor_3d(output_memory[1], TFM_DTYPE_F32, 1, INT64_MAX / 8, 8), out = x;
     given.weights = &ffn, given.scratch = &measure;
     refused(call_ffn, TFM_E_OVERFLOW, "overflow");
     CHECK(n_refused > 100, "norm, linear, softmax, feed-forward: %d times refused", n_refused);
@@ -1161,7 +1167,7 @@ static void wrong_ssru(void) {
 static void wrong_mask_helpers(void) {
     static const function calls[] = {call_mask_ids, call_mask_lengths, call_mask_causal};
     static const int32_t numbers[6] = {1, 2, 0, 3, 0, 0};
-    tfm_tensor mask = tfm_tensor_2d(output_memory[0], TFM_BOOL, 2, 3);
+    tfm_tensor mask = tfm_tensor_2d(output_memory[0], TFM_DTYPE_BOOL, 2, 3);
     int i;
     start_giving();
     given.out = &mask;
@@ -1296,7 +1302,7 @@ static void stack_attention(function call, tfm_tensor *t, const char *name) {
 static void wrong_encoders(void) {
     tfm_tensor x = pattern(3, 2, 3, 8, 70), out = dims4(output_memory[0], 3, 2, 3, 8, 0);
     int64_t dims[5] = {2, 2, 2, 3, 3};
-    tfm_tensor attention = tfm_tensor_make(output_memory[1], TFM_F32, 5, dims), expected;
+    tfm_tensor attention = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 5, dims), expected;
     tfm_encoder_layer_weights layers[2], kept;
     tfm_encoder_weights w;
     tfm_norm_weights norm = norm_of(8, 71);
@@ -1313,7 +1319,7 @@ static void wrong_encoders(void) {
     for (one = 0; one < 2; one++) {
         call = one ? call_encoder_layer : call_encoder;
         given.weights = one ? (const void *)&layers[1] : (const void *)&w;
-        if (one) attention = tfm_tensor_make(output_memory[1], TFM_F32, 4, dims + 1);
+        if (one) attention = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 4, dims + 1);
         accepted(call);
         wrong_argument(call, &given.x, "x", 0);
         wrong_output(call, &out, "out", SHAPED);
@@ -1349,10 +1355,10 @@ static void wrong_encoders(void) {
     w.norm = NULL, given.scratch = &measure, w.n_layers = 2, w.layers = layers;
     /* sizes beyond any memory */
     layers[0] = kept;
-    x = tfm_tensor_3d(output_memory[1], TFM_F32, 1, (int64_t)1 << 53, 8), out = x;
+    x = tfm_tensor_3d(output_memory[1], TFM_DTYPE_F32, 1, (int64_t)1 << 53, 8), out = x;
     CHECK(call_encoder() == (sizeof(size_t) > 4 ? TFM_OK : TFM_E_OVERFLOW), "2^53 positions: %s",
           err.text);
-    x = tfm_tensor_3d(output_memory[1], TFM_F32, 1, (int64_t)1 << 58, 8), out = x;
+    x = tfm_tensor_3d(output_memory[1], TFM_DTYPE_F32, 1, (int64_t)1 << 58, 8), out = x;
     refused(call_encoder, TFM_E_OVERFLOW, "");
     CHECK(n_refused > 200, "encoders: %d times refused", n_refused);
 }
@@ -1377,7 +1383,7 @@ static void ssru_layers(void) {
     for (pre = 0; pre < 2; pre++) {
         tfm_tensor stream = sum_of(&x, NULL), in;
         tfm_status status;
-        w.order = pre ? TFM_PRE_NORM : TFM_POST_NORM;
+        w.order = pre ? TFM_NORM_ORDER_PRE : TFM_NORM_ORDER_POST;
         for (part = 0; part < 3; part++) {
             const tfm_norm_weights *norm = part == 0 ? &w.norm1 : part == 1 ? &w.norm2 : &w.norm3;
             in = sum_of(&stream, NULL);
@@ -1416,16 +1422,18 @@ static void t5_modules(void) {
     enum { T = 150, S = 140, H = 2 };
     tfm_tensor x = pattern(3, 1, T, 8, 160), memory = pattern(3, 1, S, 6, 161);
     tfm_tensor out = test_like(x), expected = test_like(x), stream;
-    tfm_tensor got = test_like(tfm_tensor_4d(NULL, TFM_F32, 1, H, T, S)), want = test_like(got);
-    tfm_tensor itself = test_like(tfm_tensor_4d(NULL, TFM_F32, 1, H, T, T));
+    tfm_tensor got = test_like(tfm_tensor_4d(NULL, TFM_DTYPE_F32, 1, H, T, S)),
+               want = test_like(got);
+    tfm_tensor itself = test_like(tfm_tensor_4d(NULL, TFM_DTYPE_F32, 1, H, T, T));
     tfm_norm_weights norm = norm_of(8, 162);
     tfm_ffn_weights ffn = ffn_of(164);
     tfm_attention_weights w = attention_of(6, 170);
-    static const tfm_activation kinds[] = {TFM_RELU, TFM_GELU_TANH, TFM_SWISH};
+    static const tfm_activation kinds[] = {TFM_ACTIVATION_RELU, TFM_ACTIVATION_GELU_TANH,
+                                           TFM_ACTIVATION_SWISH};
     int64_t t, s, n, k, h;
     int i, causal;
     SECTION("T5");
-    norm.kind = TFM_NORM_RMS;
+    norm.kind = TFM_NORM_KIND_RMS_NORM;
     for (t = 0; t < T; t++) {
         double square = 0;
         for (n = 0; n < 8; n++) square += (double)at(&x, t * 8 + n) * (double)at(&x, t * 8 + n);
@@ -1488,13 +1496,13 @@ static void t5_modules(void) {
         for (i = 0; i < 2; i++) {
             tfm_decoder_layer_weights *l = &layers[i];
             tfm_attention_weights *self = &l->self_attn;
-            l->order = TFM_PRE_NORM, l->norm1 = l->norm2 = l->norm3 = norm, l->ffn = ffn;
+            l->order = TFM_NORM_ORDER_PRE, l->norm1 = l->norm2 = l->norm3 = norm, l->ffn = ffn;
             *self = attention_of(8, 190 + 20 * (unsigned)i), l->cross_attn = attention_of(6, 230);
             self->relative = w.relative, self->relative.causal = causal, self->scale = 1;
             if (i) self->relative.table = pattern(2, 32, H, 0, 181);
             encoder_layers[i].self_attn = *self, encoder_layers[i].ffn = ffn;
             encoder_layers[i].norm1 = encoder_layers[i].norm2 = norm;
-            encoder_layers[i].order = TFM_PRE_NORM;
+            encoder_layers[i].order = TFM_NORM_ORDER_PRE;
             must(tfm_layer_norm(&in, &stream, &norm, &err));
             must(
                 tfm_multi_head_attention(&y, &itself, self, &in, &in, &in, &masks, &scratch, &err));
@@ -1522,8 +1530,8 @@ static void wrong_decoders(void) {
     tfm_tensor x = pattern(3, 2, 3, 8, 90), memory = pattern(3, 2, 4, 6, 91);
     tfm_tensor out = dims4(output_memory[0], 3, 2, 3, 8, 0);
     int64_t dims[5] = {2, 2, 2, 3, 3}, cross_dims[5] = {2, 2, 2, 3, 4};
-    tfm_tensor self = tfm_tensor_make(output_memory[1], TFM_F32, 5, dims);
-    tfm_tensor cross = tfm_tensor_make(output_memory[2], TFM_F32, 5, cross_dims);
+    tfm_tensor self = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 5, dims);
+    tfm_tensor cross = tfm_tensor_make(output_memory[2], TFM_DTYPE_F32, 5, cross_dims);
     tfm_decoder_layer_weights layers[2], kept;
     tfm_decoder_weights w;
     tfm_norm_weights norm = norm_of(8, 92);
@@ -1543,8 +1551,8 @@ static void wrong_decoders(void) {
         call = one ? call_decoder_layer : call_decoder;
         given.weights = one ? (const void *)&layers[1] : (const void *)&w;
         if (one) {
-            self = tfm_tensor_make(output_memory[1], TFM_F32, 4, dims + 1);
-            cross = tfm_tensor_make(output_memory[2], TFM_F32, 4, cross_dims + 1);
+            self = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 4, dims + 1);
+            cross = tfm_tensor_make(output_memory[2], TFM_DTYPE_F32, 4, cross_dims + 1);
         }
         accepted(call);
         wrong_argument(call, &given.x, "x", 0);
@@ -1611,10 +1619,10 @@ static void drawn_cases(void) {
     seed2_attention("seed2_mha_3d.safetensors");
     seed4_attention();
     SECTION("stacks");
-    stacks("seed2_relu_post.safetensors", TFM_RELU, TFM_POST_NORM);
-    stacks("seed2_relu_pre.safetensors", TFM_RELU, TFM_PRE_NORM);
-    stacks("seed2_gelu_post.safetensors", TFM_GELU, TFM_POST_NORM);
-    stacks("seed2_gelu_pre.safetensors", TFM_GELU, TFM_PRE_NORM);
+    stacks("seed2_relu_post.safetensors", TFM_ACTIVATION_RELU, TFM_NORM_ORDER_POST);
+    stacks("seed2_relu_pre.safetensors", TFM_ACTIVATION_RELU, TFM_NORM_ORDER_PRE);
+    stacks("seed2_gelu_post.safetensors", TFM_ACTIVATION_GELU, TFM_NORM_ORDER_POST);
+    stacks("seed2_gelu_pre.safetensors", TFM_ACTIVATION_GELU, TFM_NORM_ORDER_PRE);
 }
 
 /* With arguments the program compares only the cases in these folders (test_drawn.py). */

@@ -26,7 +26,8 @@ static const char *ids_of(const tfm_model *m, const char *text, size_t size, tfm
     int32_t ids[64], count = -1, i;
     size_t at = 0;
     shown[0] = 0;
-    if (tfm_tokenize(m, text, size, form, ids, 64, &count, NULL, &err) != TFM_OK) return err.text;
+    if (tfm_model_tokenize(m, text, size, form, ids, 64, &count, NULL, &err) != TFM_OK)
+        return err.text;
     for (i = 0; i < count; i++)
         at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d" : "%d", (int)ids[i]);
     return shown;
@@ -42,64 +43,66 @@ static void tokenizing(void) {
     int32_t ids[4] = {-1, -1, -1, -1}, count = 77;
     SECTION("words");
     m = text_model(words, ", \"src_unk\": 3");
-    IDS(m, "hello world", TFM_FORM_TEXT, "4 5");
-    IDS(m, "  hello\t\r\n world  ", TFM_FORM_TEXT, "4 5");
+    IDS(m, "hello world", TFM_TEXT_FORM_TEXT, "4 5");
+    IDS(m, "  hello\t\r\n world  ", TFM_TEXT_FORM_TEXT, "4 5");
     IDS(m,
         "hello\xe3\x80\x80world\xc2\xa0"
         "a",
-        TFM_FORM_TEXT, "4 5 6");
-    IDS(m, "hello there na\xc3\xafve", TFM_FORM_TEXT, "4 3 8");
-    IDS(m, "", TFM_FORM_TEXT, "");
-    IDS(m, " \t\xe3\x80\x80 ", TFM_FORM_TEXT, "");
-    IDS(m, "hello\0world", TFM_FORM_TEXT, "3");
-    IDS(m, "hello \xff", TFM_FORM_TEXT, "text is not UTF-8 at byte 6");
-    IDS(m, "hello \xe5\xad", TFM_FORM_TEXT, "text is not UTF-8 at byte 6");
-    IDS(m, "ab\xc0\x80", TFM_FORM_TEXT, "text is not UTF-8 at byte 2");
-    IDS(m, "\xed\xbf\xbf", TFM_FORM_TEXT, "text is not UTF-8 at byte 0");
-    CHECK_FAILS(tfm_tokenize(m, "a b a b a", 9, TFM_FORM_TEXT, ids, 4, &count, NULL, &err),
-                TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
+        TFM_TEXT_FORM_TEXT, "4 5 6");
+    IDS(m, "hello there na\xc3\xafve", TFM_TEXT_FORM_TEXT, "4 3 8");
+    IDS(m, "", TFM_TEXT_FORM_TEXT, "");
+    IDS(m, " \t\xe3\x80\x80 ", TFM_TEXT_FORM_TEXT, "");
+    IDS(m, "hello\0world", TFM_TEXT_FORM_TEXT, "3");
+    IDS(m, "hello \xff", TFM_TEXT_FORM_TEXT, "text is not UTF-8 at byte 6");
+    IDS(m, "hello \xe5\xad", TFM_TEXT_FORM_TEXT, "text is not UTF-8 at byte 6");
+    IDS(m, "ab\xc0\x80", TFM_TEXT_FORM_TEXT, "text is not UTF-8 at byte 2");
+    IDS(m, "\xed\xbf\xbf", TFM_TEXT_FORM_TEXT, "text is not UTF-8 at byte 0");
+    CHECK_FAILS(
+        tfm_model_tokenize(m, "a b a b a", 9, TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL, &err),
+        TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
     CHECK(ids[0] == -1 && count == 77, "outputs untouched");
     tfm_model_free(m);
     m = text_model(words, "");
-    IDS(m, "hello there", TFM_FORM_TEXT,
+    IDS(m, "hello there", TFM_TEXT_FORM_TEXT,
         "\"there\" at byte 6 is not in src_vocabulary. Change the text, or set src_unk in the "
         "model's config: the id of unknown tokens");
-    IDS(m, "hello \xe5\xad\xa6\x1b[m hello", TFM_FORM_TEXT, "\"\xe5\xad\xa6?[m\" at byte 6");
+    IDS(m, "hello \xe5\xad\xa6\x1b[m hello", TFM_TEXT_FORM_TEXT, "\"\xe5\xad\xa6?[m\" at byte 6");
     { /* of a long token the whole characters in its first 60 bytes */
         char text[128] = "hello x", expected[256] = "\"x", *at = text + 7, *to = expected + 2;
         int i;
         for (i = 0; i < 60; i++, at += 2) memcpy(at, "\xc3\xa9", 3);
         for (i = 0; i < 29; i++, to += 2) memcpy(to, "\xc3\xa9", 3);
         strcpy(to, "...\" at byte 6");
-        IDS(m, text, TFM_FORM_TEXT, expected);
+        IDS(m, text, TFM_TEXT_FORM_TEXT, expected);
     }
     tfm_model_free(m);
     m = text_model(words, ", \"src_unk\": 3, \"src_start\": 1, \"src_end\": 2");
-    IDS(m, "hello b", TFM_FORM_TEXT, "1 4 7 2");
-    IDS(m, " ", TFM_FORM_TEXT, "");
+    IDS(m, "hello b", TFM_TEXT_FORM_TEXT, "1 4 7 2");
+    IDS(m, " ", TFM_TEXT_FORM_TEXT, "");
     tfm_model_free(m);
     SECTION("characters");
     m = text_model(characters, ", \"src_unk\": 3, \"src_text\": \"characters\"");
     IDS(m,
         "\xe5\xad\xa6"
         "ab",
-        TFM_FORM_TEXT, "5 6 7");
-    IDS(m, "\xe5\xad\xb8\xf0\xa4\x8b\xae\xe5\xad\xa6", TFM_FORM_TEXT,
+        TFM_TEXT_FORM_TEXT, "5 6 7");
+    IDS(m, "\xe5\xad\xb8\xf0\xa4\x8b\xae\xe5\xad\xa6", TFM_TEXT_FORM_TEXT,
         "5 5 5"); /* three spellings */
-    IDS(m, " a  b ", TFM_FORM_TEXT, "6 4 7");
-    IDS(m, "aQ\xf0\x9f\x98\x80!BC", TFM_FORM_TEXT, "6 3 3 8 8 8");
-    IDS(m, "a b", TFM_FORM_TOKENS, "6 7");
-    IDS(m, "<s> " SPACE " \xe5\xad\xa6", TFM_FORM_TOKENS, "1 4 5");
+    IDS(m, " a  b ", TFM_TEXT_FORM_TEXT, "6 4 7");
+    IDS(m, "aQ\xf0\x9f\x98\x80!BC", TFM_TEXT_FORM_TEXT, "6 3 3 8 8 8");
+    IDS(m, "a b", TFM_TEXT_FORM_TOKENS, "6 7");
+    IDS(m, "<s> " SPACE " \xe5\xad\xa6", TFM_TEXT_FORM_TOKENS, "1 4 5");
     tfm_model_free(m);
     m = text_model(words, ", \"src_unk\": 3, \"src_text\": \"characters\"");
-    IDS(m, "a b", TFM_FORM_TEXT, "6 7");
+    IDS(m, "a b", TFM_TEXT_FORM_TEXT, "6 7");
     tfm_model_free(m);
 }
 
 static const char *text_of(const tfm_model *m, const int32_t *ids, int32_t n, tfm_text_form form) {
     static char text[256];
     size_t size = 0;
-    if (tfm_detokenize(m, ids, n, form, text, sizeof text, &size, &err) != TFM_OK) return err.text;
+    if (tfm_model_detokenize(m, ids, n, form, text, sizeof text, &size, &err) != TFM_OK)
+        return err.text;
     if (strlen(text) != size) return "size is not the length";
     return text;
 }
@@ -109,14 +112,14 @@ static void cleaning(void) {
     static const int32_t stop[] = {4, 5, 9, 8, 9, 9, 8, 9}, quote[] = {4, 9, 11, 9, 12};
     tfm_model *m = text_model(words, ", \"tgt_text\": \"pieces\", \"clean_up\": \"spaces\"");
     SECTION("clean_up");
-    CHECK(strcmp(text_of(m, stop, 8, TFM_FORM_TEXT), "hello. . ") == 0, "stops: '%s'",
-          text_of(m, stop, 8, TFM_FORM_TEXT));
-    CHECK(strcmp(text_of(m, quote, 5, TFM_FORM_TEXT), "hel'z") == 0, "a quote: '%s'",
-          text_of(m, quote, 5, TFM_FORM_TEXT));
-    CHECK(strcmp(text_of(m, quote, 3, TFM_FORM_TEXT), "hel '") == 0, "its begin: '%s'",
-          text_of(m, quote, 3, TFM_FORM_TEXT));
-    CHECK(strcmp(text_of(m, stop, 4, TFM_FORM_TOKENS), SPACE "hel lo " SPACE " .") == 0,
-          "as tokens the text is unchanged: '%s'", text_of(m, stop, 4, TFM_FORM_TOKENS));
+    CHECK(strcmp(text_of(m, stop, 8, TFM_TEXT_FORM_TEXT), "hello. . ") == 0, "stops: '%s'",
+          text_of(m, stop, 8, TFM_TEXT_FORM_TEXT));
+    CHECK(strcmp(text_of(m, quote, 5, TFM_TEXT_FORM_TEXT), "hel'z") == 0, "a quote: '%s'",
+          text_of(m, quote, 5, TFM_TEXT_FORM_TEXT));
+    CHECK(strcmp(text_of(m, quote, 3, TFM_TEXT_FORM_TEXT), "hel '") == 0, "its begin: '%s'",
+          text_of(m, quote, 3, TFM_TEXT_FORM_TEXT));
+    CHECK(strcmp(text_of(m, stop, 4, TFM_TEXT_FORM_TOKENS), SPACE "hel lo " SPACE " .") == 0,
+          "as tokens the text is unchanged: '%s'", text_of(m, stop, 4, TFM_TEXT_FORM_TOKENS));
     tfm_model_free(m);
 }
 
@@ -127,23 +130,24 @@ static void detokenizing(void) {
     size_t size = 99;
     tfm_model *m = text_model(words, ", \"tgt_text\": \"pieces\"");
     SECTION("joining");
-    CHECK(strcmp(text_of(m, ids, 7, TFM_FORM_TEXT), "hello world. x y") == 0, "pieces: '%s'",
-          text_of(m, ids, 7, TFM_FORM_TEXT));
-    CHECK(strcmp(text_of(m, ids + 5, 1, TFM_FORM_TEXT), "") == 0, "a lone space is dropped");
-    CHECK(strcmp(text_of(m, ids, 0, TFM_FORM_TEXT), "") == 0, "no ids give an empty text");
-    CHECK(strcmp(text_of(m, ids, 3, TFM_FORM_TOKENS), SPACE "hel lo " SPACE "wor") == 0,
-          "tokens: '%s'", text_of(m, ids, 3, TFM_FORM_TOKENS));
-    CHECK_FAILS(tfm_detokenize(m, bad, 2, TFM_FORM_TEXT, buffer, 8, &size, &err), TFM_E_TOKEN,
-                "position 1: id 13, the vocabulary has 13 tokens");
-    CHECK_FAILS(tfm_detokenize(m, ids, 4, TFM_FORM_TEXT, buffer, 8, &size, &err), TFM_E_TOO_SMALL,
-                "takes 12 bytes, the buffer has 8");
+    CHECK(strcmp(text_of(m, ids, 7, TFM_TEXT_FORM_TEXT), "hello world. x y") == 0, "pieces: '%s'",
+          text_of(m, ids, 7, TFM_TEXT_FORM_TEXT));
+    CHECK(strcmp(text_of(m, ids + 5, 1, TFM_TEXT_FORM_TEXT), "") == 0, "a lone space is dropped");
+    CHECK(strcmp(text_of(m, ids, 0, TFM_TEXT_FORM_TEXT), "") == 0, "no ids give an empty text");
+    CHECK(strcmp(text_of(m, ids, 3, TFM_TEXT_FORM_TOKENS), SPACE "hel lo " SPACE "wor") == 0,
+          "tokens: '%s'", text_of(m, ids, 3, TFM_TEXT_FORM_TOKENS));
+    CHECK_FAILS(tfm_model_detokenize(m, bad, 2, TFM_TEXT_FORM_TEXT, buffer, 8, &size, &err),
+                TFM_E_TOKEN, "position 1: id 13, the vocabulary has 13 tokens");
+    CHECK_FAILS(tfm_model_detokenize(m, ids, 4, TFM_TEXT_FORM_TEXT, buffer, 8, &size, &err),
+                TFM_E_TOO_SMALL, "takes 12 bytes, the buffer has 8");
     CHECK(strcmp(buffer, "before") == 0 && size == 99, "outputs untouched");
-    CHECK(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, buffer, 6, &size, &err) == TFM_OK && size == 5,
+    CHECK(tfm_model_detokenize(m, ids, 2, TFM_TEXT_FORM_TEXT, buffer, 6, &size, &err) == TFM_OK &&
+              size == 5,
           "exactly enough: '%s'", buffer);
     tfm_model_free(m);
     m = text_model(words, ", \"tgt_text\": \"words\"");
-    CHECK(strcmp(text_of(m, ids + 7 - 3, 2, TFM_FORM_TEXT), ". " SPACE) == 0, "words: '%s'",
-          text_of(m, ids + 4, 2, TFM_FORM_TEXT));
+    CHECK(strcmp(text_of(m, ids + 7 - 3, 2, TFM_TEXT_FORM_TEXT), ". " SPACE) == 0, "words: '%s'",
+          text_of(m, ids + 4, 2, TFM_TEXT_FORM_TEXT));
     tfm_model_free(m);
 }
 
@@ -167,16 +171,16 @@ static void translating(void) {
         CHECK(tfm_translate(one, lines[i], single, sizeof single, &err) == TFM_OK, "");
         same &= strcmp(single, out[i].data) == 0 && strlen(single) == out[i].size;
         /* the same with the single calls */
-        CHECK(tfm_tokenize(m, lines[i], strlen(lines[i]), TFM_FORM_TEXT, ids, 8, &count, NULL,
-                           &err) == TFM_OK,
+        CHECK(tfm_model_tokenize(m, lines[i], strlen(lines[i]), TFM_TEXT_FORM_TEXT, ids, 8, &count,
+                                 NULL, &err) == TFM_OK,
               "");
         src = tiny_batch(ids, NULL, 1, count);
         if (count) {
-            CHECK(tfm_start(one, &src, NULL, &err) == TFM_OK, "");
-            while (running) CHECK(tfm_step(one, &running, &err) == TFM_OK, "");
+            CHECK(tfm_session_start(one, &src, NULL, &err) == TFM_OK, "");
+            while (running) CHECK(tfm_session_step(one, &running, &err) == TFM_OK, "");
             CHECK(tfm_result_get(one, 0, 0, &r, &err) == TFM_OK, "");
-            CHECK(tfm_detokenize(m, r.ids, r.length, TFM_FORM_TEXT, expected, sizeof expected,
-                                 &size, &err) == TFM_OK,
+            CHECK(tfm_model_detokenize(m, r.ids, r.length, TFM_TEXT_FORM_TEXT, expected,
+                                       sizeof expected, &size, &err) == TFM_OK,
                   "");
         }
         same &= strcmp(single, expected) == 0;
@@ -229,57 +233,61 @@ static void session_tokens(void) {
     tfm_span spans[4];
     int32_t ids[4] = {-1, -1, -1, -1}, count = 77, left = 88;
     SECTION("tfm_session_tokenize");
-    SPANS(s, " hello  na\xc3\xafve zz\n", TFM_FORM_TEXT, "1:0-0 4:1-6 8:8-14 3:15-17 2:18-18");
-    SPANS(s, "  ", TFM_FORM_TEXT, "");
-    SPANS(s, "", TFM_FORM_TEXT, "");
-    SPANS(s, "</s> a", TFM_FORM_TOKENS, "1:0-0 2:0-4 6:5-6 2:6-6");
+    SPANS(s, " hello  na\xc3\xafve zz\n", TFM_TEXT_FORM_TEXT, "1:0-0 4:1-6 8:8-14 3:15-17 2:18-18");
+    SPANS(s, "  ", TFM_TEXT_FORM_TEXT, "");
+    SPANS(s, "", TFM_TEXT_FORM_TEXT, "");
+    SPANS(s, "</s> a", TFM_TEXT_FORM_TOKENS, "1:0-0 2:0-4 6:5-6 2:6-6");
     spans[0].end = 99;
-    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-                TFM_E_TOO_LONG, "text has 7 tokens, there is room for 4");
-    CHECK_FAILS(tfm_session_tokenize(s, &bad, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-                TFM_E_UTF8, "text is not UTF-8 at byte 1");
-    CHECK(count == 77 && ids[0] == -1 && spans[0].end == 99, "outputs untouched");
-    CHECK_FAILS(tfm_session_tokenize(s, &none, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-                TFM_E_ARGUMENT, "text.data is NULL");
     CHECK_FAILS(
-        tfm_session_tokenize(NULL, &source, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+        tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+        TFM_E_TOO_LONG, "text has 7 tokens, there is room for 4");
+    CHECK_FAILS(
+        tfm_session_tokenize(s, &bad, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+        TFM_E_UTF8, "text is not UTF-8 at byte 1");
+    CHECK(count == 77 && ids[0] == -1 && spans[0].end == 99, "outputs untouched");
+    CHECK_FAILS(
+        tfm_session_tokenize(s, &none, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+        TFM_E_ARGUMENT, "text.data is NULL");
+    CHECK_FAILS(
+        tfm_session_tokenize(NULL, &source, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
         TFM_E_ARGUMENT, "session or text is NULL");
-    CHECK_FAILS(tfm_session_tokenize(s, NULL, TFM_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-                TFM_E_ARGUMENT, "session or text is NULL");
+    CHECK_FAILS(
+        tfm_session_tokenize(s, NULL, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+        TFM_E_ARGUMENT, "session or text is NULL");
     source.size = 1;
-    CHECK(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, NULL, 4, &count, NULL, &err) ==
+    CHECK(tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, NULL, 4, &count, NULL, &err) ==
                   TFM_OK &&
               count == 3 && ids[1] == 6,
           "without spans");
     source.size = 9;
-    CHECK(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 4, &count, &left, &err) ==
-                  TFM_OK &&
+    CHECK(tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, &left,
+                               &err) == TFM_OK &&
               count == 4 && left == 3 && ids[2] == 7 && ids[3] == 2 && spans[2].begin == 2,
           "cut on request");
-    CHECK(tfm_session_tokenize(s, &blank, TFM_FORM_TEXT, ids, spans, 4, &count, &left, &err) ==
+    CHECK(tfm_session_tokenize(s, &blank, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, &left, &err) ==
                   TFM_OK &&
               count == 0 && left == 0,
           "an empty text is not cut");
     tfm_session_free(s), tfm_model_free(m);
     m = text_model(characters, ", \"src_unk\": 3, \"src_text\": \"characters\"");
     s = tiny_session(m, 1, 4, 8);
-    SPANS(s, " a \t\xf0\xa4\x8b\xae!", TFM_FORM_TEXT, "6:1-2 4:2-4 5:4-8 8:8-9");
+    SPANS(s, " a \t\xf0\xa4\x8b\xae!", TFM_TEXT_FORM_TEXT, "6:1-2 4:2-4 5:4-8 8:8-9");
     tfm_session_free(s), tfm_model_free(m);
     m = text_model(words,
                    ", \"src_unk\": 3, \"src_end\": 2, \"languages\": {\"aa\": 6, \"bb\": 7}, "
                    "\"src_language\": \"target\"");
     s = tiny_session(m, 1, 8, 8);
-    SPANS(s, "x y", TFM_FORM_TEXT,
+    SPANS(s, "x y", TFM_TEXT_FORM_TEXT,
           "the model knows several languages: tfm_languages_set comes first");
-    SPANS(s, " >>bb<< x y", TFM_FORM_TEXT, "7:7-7 9:8-9 10:10-11 2:11-11");
-    SPANS(s, "b x", TFM_FORM_TOKENS, "7:0-1 9:2-3 2:3-3");
+    SPANS(s, " >>bb<< x y", TFM_TEXT_FORM_TEXT, "7:7-7 9:8-9 10:10-11 2:11-11");
+    SPANS(s, "b x", TFM_TEXT_FORM_TOKENS, "7:0-1 9:2-3 2:3-3");
     must(tfm_languages_set(s, NULL, "aa", &err));
-    SPANS(s, "x", TFM_FORM_TEXT, "6:0-0 9:0-1 2:1-1");
-    SPANS(s, ">>bb<<x", TFM_FORM_TEXT, "7:6-6 9:6-7 2:7-7");
-    SPANS(s, "x", TFM_FORM_TOKENS, "6:0-0 9:0-1 2:1-1");
-    SPANS(s, "b x", TFM_FORM_TOKENS, "7:0-1 9:2-3 2:3-3");
-    SPANS(s, ">>bb<< ", TFM_FORM_TEXT, "");
-    SPANS(s, ">>bb x", TFM_FORM_TEXT, "6:0-0 3:0-4 9:5-6 2:6-6");
+    SPANS(s, "x", TFM_TEXT_FORM_TEXT, "6:0-0 9:0-1 2:1-1");
+    SPANS(s, ">>bb<<x", TFM_TEXT_FORM_TEXT, "7:6-6 9:6-7 2:7-7");
+    SPANS(s, "x", TFM_TEXT_FORM_TOKENS, "6:0-0 9:0-1 2:1-1");
+    SPANS(s, "b x", TFM_TEXT_FORM_TOKENS, "7:0-1 9:2-3 2:3-3");
+    SPANS(s, ">>bb<< ", TFM_TEXT_FORM_TEXT, "");
+    SPANS(s, ">>bb x", TFM_TEXT_FORM_TEXT, "6:0-0 3:0-4 9:5-6 2:6-6");
     tfm_session_free(s), tfm_model_free(m);
 }
 
@@ -335,7 +343,7 @@ static void faults_and_sizes(void) {
     int same = 1;
     SECTION("a status for each text");
     memset(&o, 0, sizeof o), memset(faults, 7, sizeof faults);
-    o.faults = faults;
+    o.errors = faults;
     for (i = 0; i < 5; i++) in[i].data = lines[i], in[i].size = strlen(lines[i]);
     CHECK(tfm_translation_size(s) == 0, "no translation has no size");
     CHECK_FAILS(tfm_translation_get(s, out, buffer, sizeof buffer, &err), TFM_E_STATE,
@@ -376,15 +384,15 @@ static void faults_and_sizes(void) {
     must(tfm_translation_get(s, NULL, single, needed, &err));
     must(tfm_translate(s, "hello world", buffer, sizeof buffer, &err));
     CHECK(strlen(single) + 1 == needed && strcmp(single, buffer) == 0, "%s", single);
-    must(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, NULL, 0, &size, &err));
+    must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, &err));
     CHECK(size + 1 == needed, "the size of a hypothesis");
-    must(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, NULL, 0, &size, &err));
+    must(tfm_model_detokenize(m, ids, 2, TFM_TEXT_FORM_TEXT, NULL, 0, &size, &err));
     CHECK(size == 5, "the size of tokens");
-    CHECK_FAILS(tfm_detokenize(m, ids, 2, TFM_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_model_detokenize(m, ids, 2, TFM_TEXT_FORM_TEXT, NULL, 9, &size, &err),
+                TFM_E_ARGUMENT, "NULL");
+    CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
                 "NULL");
-    CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
-                "NULL");
-    must(tfm_start(s, &src, NULL, &err)), must(tfm_step(s, &running, &err));
+    must(tfm_session_start(s, &src, NULL, &err)), must(tfm_session_step(s, &running, &err));
     CHECK(tfm_translation_size(s) == 0, "the session has other work now");
     CHECK_FAILS(tfm_translation_get(s, NULL, single, sizeof single, &err), TFM_E_STATE,
                 "has no translations");
@@ -399,13 +407,16 @@ static void target_text(void) {
         const char *kinds, *text, *expected;
         tfm_text_form form;
     } cases[] = {
-        {", \"tgt_unk\": 3, \"tgt_text\": \"pieces\"", "hello world.", "4 5 6 7 8", TFM_FORM_TEXT},
-        {", \"tgt_unk\": 3, \"tgt_text\": \"pieces\"", "  world  hello ", "6 7 4 5", TFM_FORM_TEXT},
-        {", \"tgt_unk\": 3, \"tgt_text\": \"pieces\"", "hello qqq.", "4 5 9 3 8", TFM_FORM_TEXT},
-        {", \"tgt_unk\": 3", "lo ld <unk>", "5 7 3", TFM_FORM_TOKENS},
-        {", \"tgt_unk\": 3", "", "", TFM_FORM_TEXT},
-        {", \"tgt_unk\": 3, \"tgt_text\": \"words\"", "lo . nothing", "5 8 3", TFM_FORM_TEXT},
-        {", \"tgt_unk\": 3, \"tgt_text\": \"characters\"", ".'z", "8 11 12", TFM_FORM_TEXT},
+        {", \"tgt_unk\": 3, \"tgt_text\": \"pieces\"", "hello world.", "4 5 6 7 8",
+         TFM_TEXT_FORM_TEXT},
+        {", \"tgt_unk\": 3, \"tgt_text\": \"pieces\"", "  world  hello ", "6 7 4 5",
+         TFM_TEXT_FORM_TEXT},
+        {", \"tgt_unk\": 3, \"tgt_text\": \"pieces\"", "hello qqq.", "4 5 9 3 8",
+         TFM_TEXT_FORM_TEXT},
+        {", \"tgt_unk\": 3", "lo ld <unk>", "5 7 3", TFM_TEXT_FORM_TOKENS},
+        {", \"tgt_unk\": 3", "", "", TFM_TEXT_FORM_TEXT},
+        {", \"tgt_unk\": 3, \"tgt_text\": \"words\"", "lo . nothing", "5 8 3", TFM_TEXT_FORM_TEXT},
+        {", \"tgt_unk\": 3, \"tgt_text\": \"characters\"", ".'z", "8 11 12", TFM_TEXT_FORM_TEXT},
     };
     char memory[512], shown[128];
     int32_t ids[16], n = 0, i;
@@ -416,15 +427,15 @@ static void target_text(void) {
         tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
         const char *text = cases[c].text;
         shown[at = 0] = 0;
-        must(
-            tfm_tokenize_target(m, text, strlen(text), cases[c].form, ids, 16, &n, &scratch, &err));
+        must(tfm_model_tokenize_target(m, text, strlen(text), cases[c].form, ids, 16, &n, &scratch,
+                                       &err));
         for (i = 0; i < n; i++)
             at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d" : "%d", (int)ids[i]);
         CHECK(strcmp(shown, cases[c].expected) == 0, "'%s': %s", text, shown);
         if (n > 1) {
             n = 77;
-            CHECK_FAILS(tfm_tokenize_target(m, text, strlen(text), cases[c].form, ids, 1, &n,
-                                            &scratch, &err),
+            CHECK_FAILS(tfm_model_tokenize_target(m, text, strlen(text), cases[c].form, ids, 1, &n,
+                                                  &scratch, &err),
                         TFM_E_TOO_LONG, "there is room for 1");
             CHECK(n == 77, "outputs untouched");
         }
@@ -433,20 +444,23 @@ static void target_text(void) {
     {
         tfm_model *m = text_model(words, ", \"tgt_text\": \"pieces\"");
         tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
-        CHECK_FAILS(tfm_tokenize_target(m, "qq", 2, TFM_FORM_TEXT, ids, 16, &n, &scratch, &err),
-                    TFM_E_TOKEN, "\"qq\" at byte 0 is not in tgt_vocabulary. Change the");
-        CHECK_FAILS(tfm_tokenize_target(m, " hello  q\xc3\xa9.", 12, TFM_FORM_TEXT, ids, 16, &n,
-                                        &scratch, &err),
+        CHECK_FAILS(
+            tfm_model_tokenize_target(m, "qq", 2, TFM_TEXT_FORM_TEXT, ids, 16, &n, &scratch, &err),
+            TFM_E_TOKEN, "\"qq\" at byte 0 is not in tgt_vocabulary. Change the");
+        CHECK_FAILS(tfm_model_tokenize_target(m, " hello  q\xc3\xa9.", 12, TFM_TEXT_FORM_TEXT, ids,
+                                              16, &n, &scratch, &err),
                     TFM_E_TOKEN, "\"q\xc3\xa9\" at byte 8 is not in tgt_vocabulary");
-        CHECK_FAILS(tfm_tokenize_target(m, "\xff", 1, TFM_FORM_TEXT, ids, 16, &n, &scratch, &err),
+        CHECK_FAILS(tfm_model_tokenize_target(m, "\xff", 1, TFM_TEXT_FORM_TEXT, ids, 16, &n,
+                                              &scratch, &err),
                     TFM_E_UTF8, "text is not UTF-8 at byte 0");
-        CHECK_FAILS(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, ids, 16, &n, NULL, &err),
-                    TFM_E_ARGUMENT, "need a scratch arena");
+        CHECK_FAILS(
+            tfm_model_tokenize_target(m, "a", 1, TFM_TEXT_FORM_TEXT, ids, 16, &n, NULL, &err),
+            TFM_E_ARGUMENT, "need a scratch arena");
         tfm_model_free(m);
     }
 }
 
-/* TFM_FORM_ESCAPED writes any tokens on one line, and reads the same ids back. */
+/* TFM_TEXT_FORM_ESCAPED writes any tokens on one line, and reads the same ids back. */
 static void escaped(void) {
     static const char vocabulary[] = "<pad>\n<s>\n</s>\n<unk>\na b\n \n\r\n\v\f\n\xc2\x85\n"
                                      "\xe3\x80\x80x\n\\\n\\n\n\\\\s\n";
@@ -459,17 +473,18 @@ static void escaped(void) {
     t.src = t.tgt = vocabulary, t.vs = t.vt = 13;
     m = tiny_model(t);
     for (i = 0; i < 9; i++) all[i] = i + 4;
-    CHECK(strcmp(text_of(m, all, 9, TFM_FORM_ESCAPED), line) == 0, "written: %s",
-          text_of(m, all, 9, TFM_FORM_ESCAPED));
-    CHECK(strcmp(text_of(m, all, 2, TFM_FORM_TOKENS), "a b  ") == 0,
+    CHECK(strcmp(text_of(m, all, 9, TFM_TEXT_FORM_ESCAPED), line) == 0, "written: %s",
+          text_of(m, all, 9, TFM_TEXT_FORM_ESCAPED));
+    CHECK(strcmp(text_of(m, all, 2, TFM_TEXT_FORM_TOKENS), "a b  ") == 0,
           "other forms are unchanged");
-    IDS(m, "a\\sb \\s \\r \\v\\f \\u0085 \\u3000x \\\\ \\\\n \\\\\\\\s", TFM_FORM_ESCAPED,
+    IDS(m, "a\\sb \\s \\r \\v\\f \\u0085 \\u3000x \\\\ \\\\n \\\\\\\\s", TFM_TEXT_FORM_ESCAPED,
         "4 5 6 7 8 9 10 11 12");
-    must(tfm_tokenize_target(m, line, sizeof line - 1, TFM_FORM_ESCAPED, ids, 16, &n, NULL, &err));
+    must(tfm_model_tokenize_target(m, line, sizeof line - 1, TFM_TEXT_FORM_ESCAPED, ids, 16, &n,
+                                   NULL, &err));
     CHECK(n == 9 && memcmp(ids, all, sizeof all) == 0, "target tokens too");
-    IDS(m, "\\ \\q \\u12 \\ud800 \\uzzzz \\u0000 <s>\\", TFM_FORM_ESCAPED, "10 3 3 3 3 3 3");
-    IDS(m, "\\u005c \\u005Cn \\x0a", TFM_FORM_ESCAPED, "10 11 3");
-    IDS(m, "\\n \\\\s", TFM_FORM_TOKENS, "11 12");
+    IDS(m, "\\ \\q \\u12 \\ud800 \\uzzzz \\u0000 <s>\\", TFM_TEXT_FORM_ESCAPED, "10 3 3 3 3 3 3");
+    IDS(m, "\\u005c \\u005Cn \\x0a", TFM_TEXT_FORM_ESCAPED, "10 11 3");
+    IDS(m, "\\n \\\\s", TFM_TEXT_FORM_TOKENS, "11 12");
     tfm_model_free(m);
 }
 
@@ -512,47 +527,49 @@ static void bytes(void) {
                "\"tgt_text\": \"bytes\", \"byte_offset\": 3";
     t.vs = t.vt = 264;
     m = tiny_model(t);
-    must(tfm_tokenize(m, text, sizeof text - 1, TFM_FORM_TEXT, ids, 40, &n, NULL, &err));
+    must(tfm_model_tokenize(m, text, sizeof text - 1, TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL, &err));
     for (i = 0; i < n - 1 && ids[i] == 3 + (unsigned char)text[i];) i++;
     CHECK(n == (int32_t)sizeof text && i == n - 1 && ids[i] == 1, "ids are bytes, and the end");
-    must(tfm_detokenize(m, ids, n, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
+    must(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TOKENS, out, sizeof out, &size, &err));
     CHECK(size == sizeof text - 1 && strcmp(out, text) == 0, "the bytes come back in any form");
     for (i = 0; lines[i]; i++) {
         for (n = 0; lines[i][n]; n++) ids[n] = 3 + (unsigned char)lines[i][n];
-        must(tfm_detokenize(m, ids, n, TFM_FORM_ESCAPED, out, sizeof out, &size, &err));
+        must(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_ESCAPED, out, sizeof out, &size, &err));
         CHECK(!strpbrk(out, "\n\r\t\v\f"), "one line, no TAB: %s", out);
-        must(tfm_tokenize_target(m, out, size, TFM_FORM_ESCAPED, read, 40, &n_read, NULL, &err));
+        must(tfm_model_tokenize_target(m, out, size, TFM_TEXT_FORM_ESCAPED, read, 40, &n_read, NULL,
+                                       &err));
         CHECK(n_read == n && memcmp(read, ids, (size_t)n * sizeof *ids) == 0, "  the same ids again");
     }
     ids[0] = 3; /* byte 0 */
-    must(tfm_detokenize(m, ids, 1, TFM_FORM_ESCAPED, out, sizeof out, &size, &err));
+    must(tfm_model_detokenize(m, ids, 1, TFM_TEXT_FORM_ESCAPED, out, sizeof out, &size, &err));
     CHECK(strcmp(out, "\\u0000") == 0, "byte 0: %s", out);
-    must(tfm_tokenize_target(m, out, size, TFM_FORM_ESCAPED, read, 40, &n_read, NULL, &err));
+    must(tfm_model_tokenize_target(m, out, size, TFM_TEXT_FORM_ESCAPED, read, 40, &n_read, NULL,
+                                   &err));
     CHECK(n_read == 1 && read[0] == 3, "  and back");
-    must(tfm_tokenize_target(m, " ", 1, TFM_FORM_ESCAPED, ids, 40, &n, NULL, &err));
+    must(tfm_model_tokenize_target(m, " ", 1, TFM_TEXT_FORM_ESCAPED, ids, 40, &n, NULL, &err));
     CHECK(n == 1 && ids[0] == 35, "a space is not blank");
-    must(tfm_tokenize(m, "", 0, TFM_FORM_TEXT, ids, 40, &n, NULL, &err));
+    must(tfm_model_tokenize(m, "", 0, TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL, &err));
     CHECK(n == 0, "nothing is");
-    CHECK_FAILS(tfm_tokenize(m, "a\xff", 2, TFM_FORM_TEXT, ids, 40, &n, NULL, &err), TFM_E_UTF8,
-                "at byte 1");
+    CHECK_FAILS(tfm_model_tokenize(m, "a\xff", 2, TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL, &err),
+                TFM_E_UTF8, "at byte 1");
     for (r = 0; r < sizeof rows / sizeof *rows; r++) {
         const char *at = rows[r].in;
         char *end;
         for (n = 0; *at; at = end) ids[n++] = 3 + (int32_t)strtol(at, &end, 16), ids[n++] = 260;
-        must(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &size, &err));
+        must(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, sizeof out, &size, &err));
         CHECK(size == strlen(rows[r].out) && strcmp(out, rows[r].out) == 0, "%s: %s", rows[r].in,
               out);
     }
     s = tiny_session(m, 1, 20, 20);
     source.data = text, source.size = 3;
-    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, spans, 40, &n, NULL, &err));
+    must(tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 40, &n, NULL, &err));
     CHECK(n == 4 && spans[1].begin == 1 && spans[1].end == 2 && spans[3].begin == 3, "spans");
     CHECK(tfm_translate(s, text, out, sizeof out, &err) == TFM_OK, "%s", err.text);
     tfm_session_free(s), tfm_model_free(m);
     t.config = ", \"start\": 0, \"end\": 1, \"tgt_text\": \"bytes\"";
     t.src = numbered(264);
     m = tiny_model(t);
-    must(tfm_tokenize(m, "w8 w9", 5, TFM_FORM_TEXT, ids, 40, &n, NULL, &err));
+    must(tfm_model_tokenize(m, "w8 w9", 5, TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL, &err));
     CHECK(n == 2 && ids[0] == 8, "words in, bytes out");
     tfm_model_free(m);
 }

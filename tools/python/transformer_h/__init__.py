@@ -234,7 +234,7 @@ class DocumentOptions(TypedDict, total=False):
     length_penalty: float | None
     coverage_penalty: float | None
     patience: float | None
-    stop: Literal["enough", "sure", "full", "likely"] | None
+    stop: Literal["ctranslate2", "early_never", "early_true", "early_false"] | None
     temperature: float | None
     top_k: int | None
     top_p: float | None
@@ -263,8 +263,8 @@ class Options(DocumentOptions, total=False):
 
 
 # the fields of tfm_decode_options that the package sets by itself, or of which it has no results
-_NO_OPTIONS = {"n_best", "samples", "seed", "attention_layer", "attention_head", "truncate", "n_forbidden",
-               "n_shortlist", "n_ends"}
+_NO_OPTIONS = {"n_best", "samples", "seed", "attention_layer", "attention_head", "truncate", "n_suppressed",
+               "n_shortlist", "n_end_ids"}
 _FLAGS = {"no_unknown", "force_end", "keep_end", "lexical_shortlist"}
 # options that have no effect, or are refused, without another one, and those that exclude each other
 _NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed": "sample",
@@ -391,7 +391,7 @@ def _rows(name: str, value: Any, one: bool = False) -> list[list[int]]:
 
 
 def _form(tokens: Any) -> int:
-    return int(lib.TFM_FORM_ESCAPED if _flag("tokens", tokens) else lib.TFM_FORM_TEXT)
+    return int(lib.TFM_TEXT_FORM_ESCAPED if _flag("tokens", tokens) else lib.TFM_TEXT_FORM_TEXT)
 
 
 def _new(kind: str, n: int) -> Any:
@@ -505,7 +505,7 @@ def _check(status: int, err: Any) -> None:
 
 def _names(kind: Any) -> dict[str, int]:
     """The values of an enum under their names in the header without what these begin with: of
-    TFM_NORM_RMS it is "rms"."""
+    TFM_NORM_KIND_RMS_NORM it is "rms_norm"."""
     elements = {name: value for value, name in sorted(kind.elements.items()) if not name.endswith("_COUNT")}
     prefix = os.path.commonprefix(list(elements))
     prefix = prefix[:prefix.rindex("_") + 1]
@@ -1110,7 +1110,7 @@ class Model:
             if name in given and not effect:
                 raise ValueError(f"{name} needs {needed}")
         return _Job(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
-                    many, lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT, pair, seed,
+                    many, lib.TFM_TEXT_FORM_ESCAPED if tokens else lib.TFM_TEXT_FORM_TEXT, pair, seed,
                     most, batch, prefixes, drafts, prompts, edit,
                     (int(options.coverage_penalty > 0 or terms is not None or aligned),
                      self._config["tgt_vocab_size"] if options.lexical_shortlist else 0,
@@ -1121,7 +1121,8 @@ class Model:
     def _field(name: str, value: Any, kind: Any) -> Any:
         """The value of an option, as a field of this type takes it."""
         if kind.kind == "enum":
-            return _choice(name, value, _names(kind))
+            old = {"enough": "ctranslate2", "sure": "early_never", "full": "early_true", "likely": "early_false"}
+            return _choice(name, old.get(value, value) if isinstance(value, str) else value, _names(kind))
         if kind.cname == "double":
             return _number(name, value)
         return _flag(name, value) if name in _FLAGS else _integer(name, value, 0)
@@ -1225,7 +1226,7 @@ class Model:
         editor = self._editor(job, options, [i for i, *_ in ready])
         try:
             session = worker.fit(n, sources.width, length, job.beam, job.pair, *job.session)
-            _check(lib.tfm_start(session, sources.c, options, worker.err), worker.err)
+            _check(lib.tfm_session_start(session, sources.c, options, worker.err), worker.err)
         except Error as error:
             if n == 1:
                 results[ready[0][0]] = Error(error.status, error.message, ready[0][0])
@@ -1283,7 +1284,7 @@ class Model:
         editor = self._editor(job, options, [0])
         length = max(options.max_length or 2 * source.width + 16, options.min_length + 1)
         session = worker.fit(1, source.width, length, 1, job.pair, *job.session)
-        _check(lib.tfm_start(session, source.c, options, worker.err), worker.err)
+        _check(lib.tfm_session_start(session, source.c, options, worker.err), worker.err)
         running, shown = ffi.new("int32_t *", 1), ""
         while running[0]:
             _check(lib.th_steps(session, 1, running, worker.err), worker.err)
@@ -1368,8 +1369,8 @@ class Model:
             rows = source  # else the list: source may be an iterator
         worker, src = self._own(), _Batch("source", rows)
         session = worker.make(src.rows, src.width, 1, 1)
-        _check(lib.tfm_encode(session, src.c, worker.err), worker.err)
-        array = np.asarray(_Owner(lib.tfm_encoder_output(session), (session, worker, src)))
+        _check(lib.tfm_session_encode(session, src.c, worker.err), worker.err)
+        array = np.asarray(_Owner(lib.tfm_session_encoder_output(session), (session, worker, src)))
         return array, np.frombuffer(ffi.buffer(src.lengths), np.int32)
 
     def forward(self, source: Ids, target: Ids, *, causal: bool = True,
@@ -1396,8 +1397,8 @@ class Model:
         session = worker.make(src.rows, src.width, tgt.width, 1)
         options = ffi.new("tfm_forward_options *", {"not_causal": int(not causal)})
         memory = ffi.from_buffer("float[]", out, require_writable=True)
-        logits = ffi.new("tfm_tensor *", lib.tfm_tensor_3d(memory, lib.TFM_F32, *shape))
-        _check(lib.tfm_forward(session, src.c, tgt.c, options, logits, worker.err), worker.err)
+        logits = ffi.new("tfm_tensor *", lib.tfm_tensor_3d(memory, lib.TFM_DTYPE_F32, *shape))
+        _check(lib.tfm_session_forward(session, src.c, tgt.c, options, logits, worker.err), worker.err)
         return out
 
     def _own(self) -> _Worker:
@@ -1427,4 +1428,4 @@ def _results(session: Any, rows: int, ranks: int, form: int, err: Any) -> list[l
     return found
 
 
-_FINISH = {value: name[4:].lower() for value, name in ffi.typeof("tfm_finish").elements.items()}
+_FINISH = {value: name[len("TFM_FINISH_"):].lower() for value, name in ffi.typeof("tfm_finish").elements.items()}

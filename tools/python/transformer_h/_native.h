@@ -41,8 +41,8 @@ static void th_targets(const tfm_model *model, const char *text, const int64_t *
         void *memory = NULL;
         counts[i] = 0;
         faults[i].status = TFM_OK;
-        if (tfm_tokenize_target(model, text + begin, size, (tfm_text_form)form, NULL, 0, &counts[i],
-                                &scratch, &faults[i]) != TFM_OK)
+        if (tfm_model_tokenize_target(model, text + begin, size, (tfm_text_form)form, NULL, 0,
+                                      &counts[i], &scratch, &faults[i]) != TFM_OK)
             continue;
         counts[i] = 0;
         memory = malloc(scratch.peak + 64);
@@ -52,9 +52,9 @@ static void th_targets(const tfm_model *model, const char *text, const int64_t *
             continue;
         }
         scratch = tfm_arena_make(memory, scratch.peak + 64);
-        (void)tfm_tokenize_target(model, text + begin, size, (tfm_text_form)form,
-                                  ids + (size_t)i * (size_t)width, width, &counts[i], &scratch,
-                                  &faults[i]);
+        (void)tfm_model_tokenize_target(model, text + begin, size, (tfm_text_form)form,
+                                        ids + (size_t)i * (size_t)width, width, &counts[i],
+                                        &scratch, &faults[i]);
         free(memory);
     }
 }
@@ -62,7 +62,8 @@ static void th_targets(const tfm_model *model, const char *text, const int64_t *
 /* At most n steps: the caller looks around between calls. */
 static tfm_status th_steps(tfm_session *session, int32_t n, int32_t *running, tfm_error *err) {
     tfm_status status = TFM_OK;
-    while (n-- > 0 && *running && status == TFM_OK) status = tfm_step(session, running, err);
+    while (n-- > 0 && *running && status == TFM_OK)
+        status = tfm_session_step(session, running, err);
     return status;
 }
 
@@ -139,11 +140,12 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
         if (is_aligned && !made.broken) made.size = buffer_flatten(made.data, size, 0);
         spans = (tfm_span *)malloc((size_t)most * sizeof *spans + (size_t)most * sizeof n);
         if (spans)
-            status = tfm_session_tokenize(reader, &from, TFM_FORM_TEXT, (int32_t *)(void *)(spans + most),
-                                          spans, most, &n, NULL, err);
+            status = tfm_session_tokenize(reader, &from, TFM_TEXT_FORM_TEXT,
+                                          (int32_t *)(void *)(spans + most), spans, most, &n, NULL,
+                                          err);
         if (spans && status == TFM_OK)
-            status = align_text(model, session, row, rank, TFM_FORM_TEXT, spans, n, &found, &made, &at,
-                                &length, err);
+            status = align_text(model, session, row, rank, TFM_TEXT_FORM_TEXT, spans, n, &found,
+                                &made, &at, &length, err);
         if (status == TFM_OK && is_aligned) align_tokens(at, length, &origins);
         if (!spans || made.broken || origins.broken) {
             status = TFM_E_MEMORY;
