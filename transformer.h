@@ -135,8 +135,8 @@
        for (rank = 0; rank < tfm_result_count(session, row); rank++)
            tfm_result_get(session, row, rank, &result, &err);
 
-   Many model files say how their makers decode. tfm_decode_defaults fills the options with these
-   values. A session with decode_defaults = 1 uses them in every call without options.
+   Many model files say how their makers decode. tfm_model_decoding returns them, for a program
+   that changes some. A session with decode_defaults = 1 uses them in every call without options.
 
    Beam search. Let b be options.beam. In each step the search looks at the 2 b best continuations.
    One that ends becomes a result if it is among the b best. The b best of those that do not end go
@@ -152,7 +152,8 @@
    Rules of your own. The search calls options.edit_logits before it chooses a token. Your function
    can forbid tokens or change their logits: for a list of allowed words, for a grammar, for the
    timestamps of speech. The other tokens share the probability of a token that it forbids.
-   tfm_score does not call it, because it computes what the model says. See examples/allowed.c.
+   tfm_session_score does not call it, because it computes what the model says. See
+   examples/allowed.c.
 
    Shortlists. If you know which target tokens a sentence may need, a shortlist saves most of the
    work of the output projection. You give one for all rows (options.shortlist), or the model's
@@ -183,8 +184,9 @@
    Call tfm_session_start once and tfm_session_step until no row runs. Your program drives the loop,
    so streaming, progress, time limits and cancelling need no callback:
 
-       tfm_batch src = {ids, lengths, rows, width, NULL, NULL};
+       tfm_batch src = {0};
        int32_t running = 1;
+       src.ids = ids, src.lengths = lengths, src.rows = rows, src.width = width;
        if (tfm_session_start(session, &src, NULL, &err) != TFM_OK) ...
        while (running && !the_user_has_had_enough)
            if (tfm_session_step(session, &running, &err) != TFM_OK) ...
@@ -324,7 +326,7 @@
        trailing_space      "none" | "keep": for sentencepiece, whitespace at the end of a text, or
                            before an added token, is a piece
        packed              none | 1 | 2: the layout of a packed file, see below
-       decoding            {} what tfm_decode_defaults returns, under the names of
+       decoding            {} what tfm_model_decoding returns, under the names of
                            tfm_decode_options: the numbers beam length_penalty patience max_length
                            min_length no_repeat_ngram no_source_ngram repetition_penalty no_unknown
                            force_end; "stop": "ctranslate2" | "early_never" | "early_true" |
@@ -402,11 +404,13 @@
 
        tfm_tensor x = tfm_tensor_3d(data, TFM_DTYPE_F32, B, L, D), out = ..., weights = ...;
        tfm_attention_weights w = {0};
+       tfm_attention_inputs inputs = {0};
        tfm_arena scratch = tfm_arena_make(memory, bytes);
+       inputs.query = inputs.key = inputs.value = &x;
        w.n_heads = 8;
        tfm_attention_unpack(&w, &in_proj_weight, &in_proj_bias, &err);
        w.out.weight = out_proj_weight;
-       tfm_multi_head_attention(&out, &weights, &w, &x, &x, &x, NULL, &scratch, &err);
+       tfm_multi_head_attention(&out, &weights, &w, &inputs, &scratch, &err);
 
    Modules allocate nothing. They take scratch memory from a tfm_arena of yours. To learn how much
    memory a call needs, make the same call with an arena from tfm_arena_measuring. It checks the
@@ -890,14 +894,19 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 
 /* ---- attention ---- */
 
+/* What an attention reads. masks NULL: every query attends to all keys. */
+typedef struct tfm_attention_inputs {
+    const tfm_tensor *query, *key, *value;
+    const tfm_masks *masks;
+} tfm_attention_inputs;
+
 /* Computes context = softmax(scale * query key^T, masked) value; arXiv:1706.03762 section 3.2.1,
    torch.nn.functional.scaled_dot_product_attention.
    query [B, T, K], key [B, S, K], value [B, S, W], context [B, T, W], weights [B, T, S] or NULL, or
-   all of them with heads: [B, H, ...]. scale 0 means 1/sqrt(K). masks may be NULL. */
+   all of them with heads: [B, H, ...]. scale 0 means 1/sqrt(K). */
 TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_tensor *weights,
-                                                    const tfm_tensor *query, const tfm_tensor *key,
-                                                    const tfm_tensor *value, double scale,
-                                                    const tfm_masks *masks, tfm_arena *scratch,
+                                                    const tfm_attention_inputs *inputs,
+                                                    double scale, tfm_arena *scratch,
                                                     tfm_error *err);
 
 /* Relative positions (T5, arXiv:1910.10683 section 2.1): table[bucket(s - t), head] is added to the
@@ -932,9 +941,8 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
    value [B, S, .], out [B, T, D], attention [B, H, T, S] or NULL. */
 TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attention,
                                             const tfm_attention_weights *weights,
-                                            const tfm_tensor *query, const tfm_tensor *key,
-                                            const tfm_tensor *value, const tfm_masks *masks,
-                                            tfm_arena *scratch, tfm_error *err);
+                                            const tfm_attention_inputs *inputs, tfm_arena *scratch,
+                                            tfm_error *err);
 
 /* ---- layers and stacks ---- */
 
@@ -972,6 +980,12 @@ typedef struct tfm_decoder_weights {
     const tfm_norm_weights *norm;
 } tfm_decoder_weights;
 
+/* What a decoder reads. Each of the masks may be NULL. */
+typedef struct tfm_decoder_inputs {
+    const tfm_tensor *x, *memory; /* [B, T, D], [B, S, D] */
+    const tfm_masks *self_masks, *cross_masks;
+} tfm_decoder_inputs;
+
 /* Computes torch.nn.TransformerEncoderLayer. out, x: [B, S, D]; attention: [B, H, S, S] or NULL. */
 TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
                                      const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
@@ -988,18 +1002,16 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
    has no self-attention weights: asking for them is TFM_E_ARGUMENT. */
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
                                      tfm_tensor *cross_attention,
-                                     const tfm_decoder_layer_weights *weights, const tfm_tensor *x,
-                                     const tfm_tensor *memory, const tfm_masks *self_masks,
-                                     const tfm_masks *cross_masks, tfm_arena *scratch,
+                                     const tfm_decoder_layer_weights *weights,
+                                     const tfm_decoder_inputs *inputs, tfm_arena *scratch,
                                      tfm_error *err);
 
 /* Computes torch.nn.TransformerDecoder. self_attention: [N, B, H, T, T] or NULL; cross_attention:
    [N, B, H, T, S] or NULL. */
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
-                               const tfm_tensor *x, const tfm_tensor *memory,
-                               const tfm_masks *self_masks, const tfm_masks *cross_masks,
-                               tfm_arena *scratch, tfm_error *err);
+                               const tfm_decoder_inputs *inputs, tfm_arena *scratch,
+                               tfm_error *err);
 
 /* >>api-files =====================================================================================
    5. SAFETENSORS FILES
@@ -1182,6 +1194,28 @@ TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
 
 typedef struct tfm_session tfm_session;
 
+/* A text: UTF-8 of size bytes, which need not be terminated. */
+typedef struct tfm_text {
+    const char *data;
+    size_t size;
+} tfm_text;
+
+/* The bytes of a text that a token comes from: begin to end - 1. */
+typedef struct tfm_span {
+    size_t begin, end;
+} tfm_span;
+
+/* Where tokenizing writes. All zero but ids and capacity: defaults. */
+typedef struct tfm_tokens {
+    int32_t *ids;    /* [capacity] */
+    tfm_span *spans; /* [capacity]: where each id comes from; NULL: not wanted */
+    int32_t capacity;
+    int32_t truncate; /* 1: of too many tokens the first and the end token are written; 0: they are
+                         TFM_E_TOO_LONG */
+    int32_t n;        /* set: the number of ids; 0 for a blank text */
+    int32_t left_out; /* set: tokens that were not written (truncate) */
+} tfm_tokens;
+
 /* Your program's own parallel-for. run must call task(context, part) for each part from 0 to
    parts - 1, in any order and in any threads, and return when all calls are done. */
 typedef void (*tfm_task)(void *context, int32_t part);
@@ -1192,29 +1226,35 @@ typedef struct tfm_parallel {
 
 /* All zero: defaults. */
 typedef struct tfm_session_options {
-    int32_t max_batch;              /* sentences at a time; 0 means 1 */
-    int32_t max_source;             /* source tokens per sentence; 0 means 512 */
-    int32_t max_target;             /* target tokens per sentence; 0 means 2 * max_source + 16 */
-    const tfm_allocator *allocator; /* NULL: the model's */
-    int32_t max_beam;  /* hypotheses per sentence (beam, samples or alternatives); 0 means 1 */
-    int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
-    /* Threads that share the work, with the calling one; 0 means 1, at most 64. With parallel,
-       which the session copies, this must be the number of its threads. */
-    int32_t threads;
-    const tfm_parallel *parallel;
-    /* Ids of a shortlist, at most tgt_vocab_size; 0: none. If the lexical shortlists of a batch
-       have more ids together, the session computes the full projection. */
-    int32_t max_shortlist;
-    tfm_dtype cache; /* of the KV cache: TFM_DTYPE_F32 or TFM_DTYPE_F16 (chapter 10) */
-    /* What the encoder's attention multiplies: TFM_DTYPE_F32, or TFM_DTYPE_BF16, which needs AMX or
-       BF16 to have an effect (chapter 10) */
-    tfm_dtype encoder_attention;
-    int32_t decode_defaults;     /* 1: calls without tfm_decode_options decode as the model file
-                                    says (tfm_decode_defaults), and a max_beam and max_target of 0
-                                    are large enough for it. 0: such calls are greedy */
+    /* ---- limits of a call ---- */
+    int32_t max_batch;     /* sentences at a time; 0 means 1 */
+    int32_t max_source;    /* source tokens per sentence; 0 means 512 */
+    int32_t max_target;    /* target tokens per sentence; 0 means 2 * max_source + 16 */
+    int32_t max_beam;      /* hypotheses per sentence (beam, samples or alternatives); 0 means 1 */
+    int32_t max_shortlist; /* ids of a shortlist, at most tgt_vocab_size; 0: none. If the lexical
+                              shortlists of a batch have more ids together, the session computes the
+                              full projection */
     int32_t max_draft; /* tokens of a draft that a step verifies at most, for each sentence; each
-                          takes 4 * (V + max_target) bytes and more; 8 is a good choice. 0: the
-                          session takes no drafts */
+                              takes 4 * (V + max_target) bytes and more; 8 is a good choice. 0: the
+                              session takes no drafts */
+
+    /* ---- what it does ---- */
+    int32_t decode_defaults; /* 1: calls without tfm_decode_options decode as the model file says
+                                (tfm_model_decoding), and a max_beam and max_target of 0 are large
+                                enough for it. 0: such calls are greedy */
+    int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
+
+    /* ---- memory and precision ---- */
+    const tfm_allocator *allocator; /* NULL: the model's */
+    tfm_dtype cache;             /* of the KV cache: TFM_DTYPE_F32 or TFM_DTYPE_F16 (chapter 10) */
+    tfm_dtype encoder_attention; /* what the encoder's attention multiplies: TFM_DTYPE_F32, or
+                                    TFM_DTYPE_BF16, which needs AMX or BF16 to have an effect
+                                    (chapter 10) */
+
+    /* ---- threads ---- */
+    int32_t threads; /* that share the work, with the calling one; 0 means 1, at most 64. With
+                        parallel this must be the number of its threads */
+    const tfm_parallel *parallel; /* your own parallel-for, which the session copies; NULL: none */
 } tfm_session_options;
 
 /* Computes the exact number of bytes that tfm_session_create will request, in one call. The system
@@ -1303,15 +1343,19 @@ TFM_DEF const char *tfm_repetition_name(tfm_repetition repetition);
    softmax over all V logits. Only repetition penalty, prefix bias, shortlist and edit_logits change
    them. */
 typedef struct tfm_decode_options {
-    /* Lengths, in target tokens. */
+    /* ---- lengths, in target tokens ---- */
     int32_t max_length; /* with the end token and forced tokens; a longer prefix is cut. 0 means
                            2 * source length + prefix length + 16, but at least min_length + 1 and
                            at most the session's max_target, and a prefix without room there is
                            TFM_E_TOO_LONG */
     int32_t
         min_length; /* the end token is suppressed before this many others; at most max_length */
+    /* n: of a longer source (with start, end and language token) only the first n tokens are read,
+       at most max_source; the last of them is the model's src_end if the source ended with it.
+       result.left_out counts the others. 0: a longer source is TFM_E_TOO_LONG. */
+    int32_t truncate;
 
-    /* Beam search. */
+    /* ---- beam search ---- */
     int32_t beam;            /* hypotheses that go on at each step; 0 means 1: greedy */
     int32_t n_best;          /* hypotheses to return: at most beam, or round(beam * patience) if
                                 that is more and max_beam allows it; 0 means 1 */
@@ -1321,104 +1365,103 @@ typedef struct tfm_decode_options {
     double patience;         /* 0 means 1 */
     tfm_stop stop;
 
-    /* Sampling instead of search: the number of independent samples of each source. The score is
-       the sum of the model's log-probabilities at temperature 1. */
-    int32_t samples;
+    /* ---- sampling instead of search ----
+       The score of a sample is the sum of the model's log-probabilities at temperature 1. */
+    int32_t samples;       /* independent samples of each source; 0: search */
     double temperature;    /* 0 means 1 */
     int32_t top_k;         /* sample from the k most probable tokens only; 0: from all */
     double top_p;          /* then from the smallest set of these whose total probability is at
                               least p (nucleus sampling); 0 means 1: from all */
-    uint64_t seed;         /* the seed of every row ... */
-    const uint64_t *seeds; /* ... or [rows], one for each. Row number and batch change nothing. */
+    const uint64_t *seeds; /* [rows]: the seed of each row; NULL: 0. Row number and batch change
+                              nothing */
 
-    /* Alternatives: at the first position that is not forced, the search takes the n most probable
-       tokens (without the end token) and continues each in a search of its own. max_beam must be at
-       least n * beam. Results are in the order of that token's probability. Its log-probability
-       counts in full, and the length penalty applies to the tokens after it. */
+    /* ---- alternatives ----
+       At the first position that is not forced, the search takes the n most probable tokens
+       (without the end token) and continues each in a search of its own. max_beam must be at least
+       n * beam. Results are in the order of that token's probability. Its log-probability counts in
+       full, and the length penalty applies to the tokens after it. */
     int32_t alternatives;
-
-    /* What the target begins with. */
-    const int32_t
-        *first_token;        /* [rows]: the first token of each row, such as a language. -1 or NULL:
-                                that of the model, if it has one. It scores 0. */
-    const tfm_batch *prefix; /* tokens that follow the first one; rows may have length 0. They are
-                                forced and score 0. */
-    double prefix_bias;      /* b in (0, 1]: the prefix is favoured, not forced, as long as the
-                                hypothesis follows it: p' = (1 - b) p + b [token = prefix];
-                                arXiv:1912.03393 section 4.2. 0: the prefix is forced */
-
-    /* What the target may not contain. Forced tokens are allowed. */
-    const int32_t *suppressed;
-    int32_t n_suppressed;
-    const tfm_batch *suppressed_sequences; /* one sequence per row */
-    int32_t no_unknown;                   /* 1: forbids the model's tgt_unk */
-    int32_t no_repeat_ngram;              /* n: no sequence of n tokens occurs twice; 0: off */
-    double repetition_penalty; /* r: the logit of an earlier token is divided by r if it is positive
-                                  and multiplied by r if negative; arXiv:1909.05858. 0 means 1 */
-
-    /* Only these ids can be emitted, and probabilities are relative to them. Give each id once,
-       with the end token (otherwise only the lengths end a sentence) and all forced tokens. All
-       rows share the list, which tfm_session_start reads. NULL and 0: the whole vocabulary. */
-    const int32_t *shortlist;
-    int32_t n_shortlist; /* at most the session's max_shortlist */
-
-    /* Tokens that end the target, instead of the model's end token. */
-    const int32_t *end_ids;
-    int32_t n_end_ids;
-
-    /* Which attention a session with attention keeps. Layers and heads count from 1. Both 0: the
-       mean over the model's alignment_heads, if its config has some. */
-    int32_t attention_layer; /* 0: the last */
-    int32_t attention_head;  /* 0: the mean over heads */
-
-    /* Only for tfm_translate_batch: your array [n], which receives a status and message for each
-       text. A text with an error has an empty translation. NULL: one such text fails the call. */
-    tfm_error *errors;
-
-    /* Rules of Hugging Face. */
-    tfm_repetition repetition; /* which tokens no_repeat_ngram and repetition_penalty look at */
-    int32_t no_source_ngram;   /* n: no sequence of n tokens of the source occurs in the target, for
-                                  models that share ids (encoder_no_repeat_ngram_size); 0: off */
-    int32_t force_end;         /* 1: a target that reaches max_length gets the end token as its last
-                                  token, which then scores 0 (forced_eos_token_id) */
-
-    /* 1: the model's lexicon gives each sentence its own shortlist (tfm_config.has_shortlist): ids
-       below shortlist_first, the candidates of each source token, that token itself if both sides
-       share one embedding, the ends, the first token and the prefix. You cannot give shortlist too.
-       A sentence with more ids than max_shortlist is TFM_E_TOO_LONG. */
-    int32_t lexical_shortlist;
-
     double min_alternative_prob; /* drops alternatives that are less probable, but never all */
-    int32_t keep_end;            /* 1: a result, and its text in tokens, includes its end token */
-    /* n: of a longer source (with start, end and language token) only the first n tokens are read,
-       at most max_source; the last of them is the model's src_end if the source ended with it.
-       result.left_out counts the others. 0: a longer source is TFM_E_TOO_LONG. */
-    int32_t truncate;
 
+    /* ---- how the target begins ---- */
     /* What the decoder reads before the target, instead of the model's start token: at least one id
        a row. A prompt is not part of the result, its scores, lengths and n-grams. It takes room:
        the target has at most max_target - (length of the prompt) + 1 tokens. A decoder whose
        position 0 has no embedding (start_embedding "zero") does not read the first id. NULL: none. */
     const tfm_batch *prompt;
-
-    /* Called for each hypothesis before its next token is chosen, unless that is forced. ids [n]
-       are its tokens so far; row is that of the batch. The function may edit logits [V]: -INFINITY
-       forbids a token, and the others share its probability. It sees the model's logits before all
-       other options, with -INFINITY for tokens outside a shortlist, which stay out. Equal arguments
-       must give equal logits. It must not call the session. NULL: none. */
-    void (*edit_logits)(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits);
-    void *edit_user;
-
+    const int32_t *first_token; /* [rows]: the first token of each row, such as a language. -1 or
+                                   NULL: that of the model, if it has one. It scores 0. */
+    const tfm_batch *prefix; /* tokens that follow the first one; rows may have length 0. They are
+                                   forced and score 0. */
+    double
+        prefix_bias; /* b in (0, 1]: the prefix is favoured, not forced, as long as the hypothesis
+                           follows it: p' = (1 - b) p + b [token = prefix]; arXiv:1912.03393 section
+                           4.2. 0: the prefix is forced */
     /* What the target may be, for greedy decoding: a guess for each row, which may have length 0
        (chapter 3). A step verifies several of its tokens, so it may give a row several tokens. The
        results are the same bits as without a draft. Its ids are those of a whole target, with or
        without the first token, with the prefix, and without the prompt. NULL: none. */
     const tfm_batch *draft;
+
+    /* ---- how the target ends ---- */
+    const int32_t *end_ids; /* tokens that end the target, instead of the model's end token */
+    int32_t n_end_ids;
+    int32_t force_end; /* 1: a target that reaches max_length gets the end token as its last token,
+                          which then scores 0 (Hugging Face's forced_eos_token_id) */
+    int32_t keep_end;  /* 1: a result, and its text in tokens, includes its end token */
+
+    /* ---- suppressed tokens: what the target may not contain ----
+       Forced tokens are allowed. */
+    const int32_t *suppressed; /* single ids */
+    int32_t n_suppressed;
+    const tfm_batch *suppressed_sequences; /* of several ids each: one sequence per row */
+    int32_t no_unknown;                    /* 1: suppresses the model's tgt_unk */
+
+    /* ---- repetition ---- */
+    int32_t no_repeat_ngram;   /* n: no sequence of n tokens occurs twice; 0: off */
+    int32_t no_source_ngram;   /* n: no sequence of n tokens of the source occurs in the target, for
+                                  models that share ids (encoder_no_repeat_ngram_size); 0: off */
+    double repetition_penalty; /* r: the logit of an earlier token is divided by r if it is positive
+                                  and multiplied by r if negative; arXiv:1909.05858. 0 means 1 */
+    tfm_repetition repetition; /* which tokens no_repeat_ngram and repetition_penalty look at */
+
+    /* ---- shortlists: the only ids that can be emitted ----
+       Probabilities are relative to them. Give one of the two, in a session with max_shortlist. */
+    const int32_t *shortlist;  /* each id once, with the end token (otherwise only the lengths end a
+                                 sentence) and all forced tokens. All rows share the list, which
+                                 tfm_session_start reads. NULL and 0: the whole vocabulary */
+    int32_t n_shortlist;       /* at most the session's max_shortlist */
+    int32_t lexical_shortlist; /* 1: the model's lexicon gives each sentence its own shortlist
+                                  (tfm_config.has_shortlist): ids below shortlist_first, the
+                                  candidates of each source token, that token itself if both sides
+                                  share one embedding, the end ids, the first token and the prefix.
+                                  A sentence with more ids than max_shortlist is TFM_E_TOO_LONG */
+
+    /* ---- attention that a session with attention keeps ----
+       Layers and heads count from 1. Both 0: the mean over the model's alignment_heads, if its
+       config has some. */
+    int32_t attention_layer; /* 0: the last */
+    int32_t attention_head;  /* 0: the mean over heads */
+
+    /* ---- rules of your own ---- */
+    /* Called for each hypothesis before its next token is chosen, unless that is forced. ids [n]
+       are its tokens so far; row is that of the batch. The function may edit logits [V]: -INFINITY
+       suppresses a token, and the others share its probability. It sees the model's logits before
+       all other options, with -INFINITY for tokens outside a shortlist, which stay out. Equal
+       arguments must give equal logits. It must not call the session. NULL: none. */
+    void (*edit_logits)(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits);
+    void *edit_user;
+
+    /* ---- errors ---- */
+    /* Only for tfm_translate_batch: your array [n], which receives a status and message for each
+       text. A text with an error has an empty translation. NULL: one such text fails the call. */
+    tfm_error *errors;
 } tfm_decode_options;
 
-/* Fills options with what the model file says of decoding (chapter 6, decoding); all others are
-   zero. The model owns the arrays. The session's max_beam and max_target must allow them. */
-TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *options);
+/* Returns what the model file says of decoding (chapter 6, decoding); all other options are zero.
+   Copy it to change it. The model owns it and its arrays. The session's max_beam and max_target
+   must allow it. */
+TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model);
 
 typedef enum tfm_finish {
     TFM_FINISH_RUNNING,    /* it has not ended */
@@ -1482,46 +1525,71 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
 TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
                                         int32_t *sources, tfm_error *err);
 
-/* Returns the logits [V] of a row's best hypothesis in the last step, or NULL if the row did not
-   take part in it. They include a repetition penalty and what edit_logits changed. Tokens outside
-   the shortlist: -INFINITY. */
-TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
-
 /* Returns the logits [V] that gave a hypothesis its last token or its end in the last step, or NULL
-   if it got no token there. For all tokens of a hypothesis, tfm_session_forward returns the logits.
-   */
+   if it got no token there. They include a repetition penalty and what edit_logits changed. Tokens
+   outside the shortlist: -INFINITY. For all tokens of a hypothesis, tfm_session_forward returns the
+   logits. */
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank);
 
 /* Computes the log-probabilities of given targets, with the bits of a search: out is row-major,
    [rows, width + 1]. Entry l of a row is that of its token l, and the entry after its last token is
    that of the end token. Later entries are 0, and so is a first token that the model forces. Rows
-   of tgt have neither start nor end token and may have length 0. tfm_score_from begins at token
-   offset; entries before are 0. Errors: as tfm_session_start; TFM_E_CONFIG without an end token. */
-TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
-                             double *out, tfm_error *err);
-TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
-                                  int32_t offset, double *out, tfm_error *err);
+   of tgt have neither start nor end token and may have length 0. Tokens before offset are given
+   and not scored: their entries are 0. Errors: as tfm_session_start; TFM_E_CONFIG without an end
+   token. */
+TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
+                                     const tfm_batch *tgt, int32_t offset, double *out,
+                                     tfm_error *err);
 
 /* ---- a library compiled elsewhere ---- */
 
-/* Checks that a library and the header of its caller have the same structs: tfm_sizes_check(
-   TFM_SIZES, &err). Otherwise the library would misread them. Programs that define
+/* Every struct that a program and the library pass to each other. */
+#define TFM_STRUCT_TABLE(X)                                                                        \
+    X(tfm_error)                                                                                   \
+    X(tfm_allocator)                                                                               \
+    X(tfm_arena)                                                                                   \
+    X(tfm_tensor)                                                                                  \
+    X(tfm_masks) X(tfm_position_options) X(tfm_norm_weights) X(tfm_linear_weights)                 \
+        X(tfm_ffn_weights) X(tfm_ssru_weights) X(tfm_attention_inputs) X(tfm_relative_positions)   \
+            X(tfm_attention_weights) X(tfm_encoder_layer_weights) X(tfm_decoder_layer_weights)     \
+                X(tfm_encoder_weights) X(tfm_decoder_weights) X(tfm_decoder_inputs)                \
+                    X(tfm_language) X(tfm_config) X(tfm_model_options) X(tfm_parallel)             \
+                        X(tfm_session_options) X(tfm_batch) X(tfm_forward_options)                 \
+                            X(tfm_decode_options) X(tfm_result) X(tfm_span) X(tfm_text)            \
+                                X(tfm_tokens)
+
+/* Checks that a library and the header of its caller have the same structs: otherwise the library
+   would misread them. sizes [n] are those of TFM_STRUCT_TABLE, in its order. Programs that define
    TRANSFORMER_LIBRARY (transformer.pc and the CMake package define it) check before they load a
-   model. A binding with its own declarations should check once. Errors: TFM_E_ARGUMENT with both
-   sizes. */
-#define TFM_SIZES                                                                                  \
-    sizeof(tfm_config), sizeof(tfm_model_options), sizeof(tfm_session_options),                    \
-        sizeof(tfm_forward_options), sizeof(tfm_decode_options), sizeof(tfm_result)
-TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
-                                   size_t forward_options, size_t decode_options, size_t result,
-                                   tfm_error *err);
+   model. A binding with its own declarations should check once. Errors: TFM_E_ARGUMENT with the
+   name and both sizes. */
+TFM_DEF tfm_status tfm_sizes_check(const size_t *sizes, size_t n, tfm_error *err);
 #if defined(TRANSFORMER_LIBRARY) && !defined(TRANSFORMER_IMPLEMENTATION)
-#define tfm_model_load(model, data, size, options, err)                                            \
-    (tfm_sizes_check(TFM_SIZES, err) == TFM_OK ? tfm_model_load(model, data, size, options, err)   \
-                                               : TFM_E_ARGUMENT)
-#define tfm_model_load_file(model, path, options, err)                                             \
-    (tfm_sizes_check(TFM_SIZES, err) == TFM_OK ? tfm_model_load_file(model, path, options, err)    \
-                                               : TFM_E_ARGUMENT)
+#if defined(__GNUC__)
+#define TFM__CALLER static __attribute__((unused))
+#else
+#define TFM__CALLER static
+#endif
+#define TFM_X(type) sizeof(type),
+TFM__CALLER tfm_status tfm__caller_check(tfm_error *err) {
+    static const size_t sizes[] = {TFM_STRUCT_TABLE(TFM_X)};
+    return tfm_sizes_check(sizes, sizeof sizes / sizeof *sizes, err);
+}
+#undef TFM_X
+TFM__CALLER tfm_status tfm__caller_load(tfm_model **model, const void *data, size_t size,
+                                        const tfm_model_options *options, tfm_error *err) {
+    tfm_status status = tfm__caller_check(err);
+    return status == TFM_OK ? tfm_model_load(model, data, size, options, err) : status;
+}
+#define tfm_model_load tfm__caller_load
+#ifndef TRANSFORMER_NO_STDIO
+TFM__CALLER tfm_status tfm__caller_load_file(tfm_model **model, const char *path,
+                                             const tfm_model_options *options, tfm_error *err) {
+    tfm_status status = tfm__caller_check(err);
+    return status == TFM_OK ? tfm_model_load_file(model, path, options, err) : status;
+}
+#define tfm_model_load_file tfm__caller_load_file
+#endif
 #endif
 
 /* >>api-text ======================================================================================
@@ -1541,47 +1609,35 @@ typedef enum tfm_text_form {
                         then its text, escaped, without bytes that are not valid UTF-8 */
 } tfm_text_form;
 
-/* Turns a text of size bytes into at most capacity source ids, with the start and end id that the
+/* Returns a text: tfm_text_make(text, strlen(text)). */
+TFM_DEF tfm_text tfm_text_make(const char *data, size_t size);
+
+/* Turns a text into at most capacity source ids, with the start and end id that the
    config names. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
    pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte of normalized text. A
    call with a measuring arena tells the exact size. For words and characters scratch may be NULL. A
    language token is added only for ">>code<<" before the text (tfm_languages_set). Errors:
    TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no
    src_unk), TFM_E_ARENA, TFM_E_NO_TEXT. */
-TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, const char *text, size_t size,
-                                      tfm_text_form form, int32_t *ids, int32_t capacity,
-                                      int32_t *count, tfm_arena *scratch, tfm_error *err);
-
-/* The bytes of a text that a token comes from: begin to end - 1. */
-typedef struct tfm_span {
-    size_t begin, end;
-} tfm_span;
-
-typedef struct tfm_text {
-    const char *data;
-    size_t size;
-} tfm_text;
+TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
+                                      int32_t *ids, int32_t capacity, int32_t *count,
+                                      tfm_arena *scratch, tfm_error *err);
 
 /* Turns a text into source ids as tfm_translate does: with the session's language
    (tfm_languages_set) or the one of ">>code<<" before the text, and with the session's scratch. In
    the forms with tokens, a first token that is a language chooses the language to translate into,
-   if src_language is "target". spans may be NULL; otherwise spans[i] is where ids[i] comes from.
-   Spans of language, start and end tokens are empty. With SentencePiece, a span is the text from
-   which the piece was normalized, as the package reports it; if an unknown character becomes
-   several bytes, the last byte has the span. If left_out is not NULL and there are more tokens than
-   capacity, the first of them and the end token are written, and *left_out is the number of tokens
-   that were not. If left_out is NULL, this is TFM_E_TOO_LONG. Errors: as tfm_model_tokenize;
-   TFM_E_STATE if the language is not known. */
+   if src_language is "target". Spans of language, start and end tokens are empty. With
+   SentencePiece, a span is the text from which the piece was normalized, as the package reports it;
+   if an unknown character becomes several bytes, the last byte has the span. Errors: as
+   tfm_model_tokenize; TFM_E_STATE if the language is not known. */
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
-                                        tfm_text_form form, int32_t *ids, tfm_span *spans,
-                                        int32_t capacity, int32_t *count, int32_t *left_out,
-                                        tfm_error *err);
+                                        tfm_text_form form, tfm_tokens *tokens, tfm_error *err);
 
-/* Turns a target text into target ids without start and end token, for a prefix or for tfm_score.
-   It works as tfm_model_tokenize, and an unknown token becomes tgt_unk. A vocabulary of pieces
-   without SentencePiece has no rules, so at each position the longest piece is used; that needs
-   scratch. */
-TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, const char *text, size_t size,
+/* Turns a target text into target ids without start and end token, for a prefix or for
+   tfm_session_score. It works as tfm_model_tokenize, and an unknown token becomes tgt_unk. A
+   vocabulary of pieces without SentencePiece has no rules, so at each position the longest piece is
+   used; that needs scratch. */
+TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
                                              tfm_text_form form, int32_t *ids, int32_t capacity,
                                              int32_t *count, tfm_arena *scratch, tfm_error *err);
 
@@ -1867,22 +1923,27 @@ static tfm_status tfm__fail(tfm_error *err, tfm_status status, const char *forma
     return status;
 }
 
-TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
-                                   size_t forward_options, size_t decode_options, size_t result,
-                                   tfm_error *err) {
-    static const char *const names[] = {"config",          "model_options",  "session_options",
-                                        "forward_options", "decode_options", "result"};
-    static const size_t here[] = {TFM_SIZES};
-    const size_t given[] = {config,          model_options,  session_options,
-                            forward_options, decode_options, result};
-    size_t i;
-    for (i = 0; i < 6; i++)
-        if (given[i] != here[i])
+TFM_DEF tfm_status tfm_sizes_check(const size_t *sizes, size_t n, tfm_error *err) {
+#define TFM_X(type) {#type, sizeof(type)},
+    static const struct {
+        const char *name;
+        size_t size;
+    } here[] = {TFM_STRUCT_TABLE(TFM_X)};
+#undef TFM_X
+    size_t i, count = sizeof here / sizeof *here;
+    if (!sizes) return tfm__fail(err, TFM_E_ARGUMENT, "sizes is NULL");
+    for (i = 0; i < n && i < count; i++)
+        if (sizes[i] != here[i].size)
             return tfm__fail(err, TFM_E_ARGUMENT,
-                             "tfm_%s has %i bytes here and %i in the library, whose version is %s: "
+                             "%s has %i bytes here and %i in the library, whose version is %s: "
                              "compile with its header",
-                             names[i], (int64_t)given[i], (int64_t)here[i], TFM_VERSION);
-    return TFM_OK;
+                             here[i].name, (int64_t)sizes[i], (int64_t)here[i].size, TFM_VERSION);
+    if (n == count) return TFM_OK;
+    return tfm__fail(
+        err, TFM_E_ARGUMENT,
+        "there are %i structs here and %i in the library, whose version is %s: compile "
+        "with its header",
+        (int64_t)n, (int64_t)count, TFM_VERSION);
 }
 #ifdef TFM__ANALYZED /* tests/analyze.sh: clang's analyzer does not look into variadic functions */
 #define tfm__fail(err, status, ...) (tfm__fail(err, status, __VA_ARGS__), (status))
@@ -4903,17 +4964,19 @@ static float tfm__attend_scale(double scale, int64_t K) {
 }
 
 TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_tensor *weights,
-                                                    const tfm_tensor *query, const tfm_tensor *key,
-                                                    const tfm_tensor *value, double scale,
-                                                    const tfm_masks *masks, tfm_arena *scratch,
+                                                    const tfm_attention_inputs *inputs,
+                                                    double scale, tfm_arena *scratch,
                                                     tfm_error *err) {
+    const tfm_tensor *query, *key, *value;
+    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__attention a;
     tfm_tensor expected;
     tfm_arena all;
     int r;
     memset(&a, 0, sizeof a);
-    if (!scratch) return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL");
+    if (!inputs || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "inputs or scratch is NULL");
+    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
     TFM__TRY(tfm__check_tensor(query, "query", TFM_DTYPE_F32, 3, 4, err));
     r = query->rank;
     TFM__TRY(tfm__check_tensor(key, "key", TFM_DTYPE_F32, r, r, err));
@@ -5131,9 +5194,10 @@ static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int
 
 TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attention,
                                             const tfm_attention_weights *weights,
-                                            const tfm_tensor *query, const tfm_tensor *key,
-                                            const tfm_tensor *value, const tfm_masks *masks,
-                                            tfm_arena *scratch, tfm_error *err) {
+                                            const tfm_attention_inputs *inputs, tfm_arena *scratch,
+                                            tfm_error *err) {
+    const tfm_tensor *query, *key, *value;
+    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__projections w;
     tfm__rows q, k, v, y, keys, values;
@@ -5146,7 +5210,9 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
     memset(&kv, 0, sizeof kv);
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
+    if (!weights || !inputs || !scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights, inputs or scratch is NULL");
+    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
     TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, k.L, k.D), err));
@@ -5510,14 +5576,14 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
 
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
-                               const tfm_tensor *x, const tfm_tensor *memory,
-                               const tfm_masks *self_masks, const tfm_masks *cross_masks,
-                               tfm_arena *scratch, tfm_error *err) {
+                               const tfm_decoder_inputs *inputs, tfm_arena *scratch,
+                               tfm_error *err) {
     tfm__pass p;
     memset(&p, 0, sizeof p);
     p.attention[TFM__SELF] = self_attention, p.attention[TFM__CROSS] = cross_attention;
-    p.masks[TFM__SELF] = self_masks, p.masks[TFM__CROSS] = cross_masks;
-    return tfm__stack_call(&p, NULL, weights, out, x, memory, scratch, err);
+    if (!inputs) return tfm__fail(err, TFM_E_ARGUMENT, "inputs is NULL");
+    p.masks[TFM__SELF] = inputs->self_masks, p.masks[TFM__CROSS] = inputs->cross_masks;
+    return tfm__stack_call(&p, NULL, weights, out, inputs->x, inputs->memory, scratch, err);
 }
 
 /* Returns the attention tensor of one layer as that of a stack: the same memory. */
@@ -5539,15 +5605,14 @@ TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
 
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
                                      tfm_tensor *cross_attention,
-                                     const tfm_decoder_layer_weights *weights, const tfm_tensor *x,
-                                     const tfm_tensor *memory, const tfm_masks *self_masks,
-                                     const tfm_masks *cross_masks, tfm_arena *scratch,
+                                     const tfm_decoder_layer_weights *weights,
+                                     const tfm_decoder_inputs *inputs, tfm_arena *scratch,
                                      tfm_error *err) {
     tfm_decoder_weights one = {weights, 1, NULL};
     tfm_tensor self_stack, cross_stack;
     return tfm_decoder(out, tfm__tensor_as_stack(self_attention, &self_stack),
-                       tfm__tensor_as_stack(cross_attention, &cross_stack), &one, x, memory,
-                       self_masks, cross_masks, scratch, err);
+                       tfm__tensor_as_stack(cross_attention, &cross_stack), &one, inputs, scratch,
+                       err);
 }
 
 /* >>utf8 ==========================================================================================
@@ -8111,7 +8176,8 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     return TFM_OK;
 }
 
-TFM_DEF void tfm_session_free(tfm_session *s) {
+TFM_DEF void tfm_session_free(tfm_session *session) {
+    tfm_session *s = session;
     if (!s) return;
 #ifdef TFM__THREADS
     if (s->workers.n) tfm__workers_stop(&s->workers);
@@ -8457,14 +8523,16 @@ static tfm_status tfm__session_encode(tfm_session *s, const tfm_batch *src, cons
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_session_encode(tfm_session *s, const tfm_batch *src, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
+    tfm_session *s = session;
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     TFM__TRY(tfm__session_set_source(s, src, 0, err));
     tfm__encoder_run(s, 0, NULL);
     return TFM_OK;
 }
 
-TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *s) {
+TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session) {
+    const tfm_session *s = session;
     return tfm_tensor_3d(s->src.B ? s->encoder.memory : NULL, TFM_DTYPE_F32, s->src.B, s->src.L,
                          s->model->config.d_memory);
 }
@@ -8502,9 +8570,10 @@ static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, const tfm_fo
     return p.x;
 }
 
-TFM_DEF tfm_status tfm_session_forward(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
-                                       const tfm_forward_options *options, tfm_tensor *logits,
-                                       tfm_error *err) {
+TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *src,
+                                       const tfm_batch *tgt, const tfm_forward_options *options,
+                                       tfm_tensor *logits, tfm_error *err) {
+    tfm_session *s = session;
     const tfm_model *m;
     const tfm_config *c;
     tfm_forward_options o;
@@ -8829,7 +8898,7 @@ static void tfm__candidates_offer(tfm__candidates *c, double total, int32_t from
 }
 
 /* Returns a token's log-probability. The variable makes x87 round to a double: then sums have the
-   same bits as in tfm_score. */
+   same bits as in tfm_session_score. */
 static double tfm__logits_log_p(float logit, double log_sum) {
     double log_p = (double)logit - log_sum;
     return log_p;
@@ -9072,7 +9141,7 @@ static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n, int
     int32_t position = s->search.sentences[b].position;
     double log_sum = tfm__logits_prepare(s, b, &h, &y);
     for (g = 0; g < n; g++) {
-        uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
+        uint64_t seed = o->seeds ? o->seeds[b] : 0;
         double uniform = tfm__sample_uniform(seed, first[g].number, position), log_p = 0;
         id = end >= 0 ? end : tfm__sample_draw(s, &y, uniform);
         if (end < 0 && id >= 0) log_p = tfm__logits_log_p(*tfm__logits_find(&y, id), log_sum);
@@ -9522,8 +9591,9 @@ static void tfm__step_list_heads(tfm_session *s) {
 
 /* ---- the calls ---- */
 
-TFM_DEF tfm_status tfm_session_start(tfm_session *s, const tfm_batch *src,
+TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
                                      const tfm_decode_options *options, tfm_error *err) {
+    tfm_session *s = session;
     const tfm_config *c;
     tfm_decode_options o;
     tfm__sentence plan;
@@ -9573,9 +9643,8 @@ TFM_DEF tfm_status tfm_session_start(tfm_session *s, const tfm_batch *src,
     return TFM_OK;
 }
 
-TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *options) {
-    if (options && model) *options = model->decoding;
-    else if (options) memset(options, 0, sizeof *options);
+TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model) {
+    return model ? &model->decoding : NULL;
 }
 
 /* Lists the rows, sentences, last tokens and ancestries of the running hypotheses. Tokens of a draft
@@ -9627,7 +9696,8 @@ static void tfm__step_store_attention(tfm_session *s) {
     }
 }
 
-TFM_DEF tfm_status tfm_session_step(tfm_session *s, int32_t *running, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_error *err) {
+    tfm_session *s = session;
     if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running is NULL");
     if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_session_start comes first");
     if (s->search.n_running) {
@@ -9661,11 +9731,11 @@ TFM_DEF tfm_status tfm_session_step(tfm_session *s, int32_t *running, tfm_error 
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_session_decode(tfm_session *s, const tfm_batch *src,
+TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_batch *src,
                                       const tfm_decode_options *options, tfm_error *err) {
     int32_t running = 0;
-    TFM__TRY(tfm_session_start(s, src, options, err));
-    do TFM__TRY(tfm_session_step(s, &running, err));
+    TFM__TRY(tfm_session_start(session, src, options, err));
+    do TFM__TRY(tfm_session_step(session, &running, err));
     while (running);
     return TFM_OK;
 }
@@ -9679,7 +9749,8 @@ static tfm_status tfm__result_check_row(const tfm_session *s, int32_t row, tfm_e
     return TFM_OK;
 }
 
-TFM_DEF int32_t tfm_result_count(const tfm_session *s, int32_t row) {
+TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
+    const tfm_session *s = session;
     const tfm__beam *beam;
     if (tfm__result_check_row(s, row, NULL) != TFM_OK) return 0;
     beam = tfm__beam_at(s, row, 0);
@@ -9708,8 +9779,9 @@ static tfm_status tfm__result_find(tfm_session *s, int32_t row, int32_t rank, tf
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_get(tfm_session *s, int32_t row, int32_t rank, tfm_result *result,
-                                  tfm_error *err) {
+TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
+                                  tfm_result *result, tfm_error *err) {
+    tfm_session *s = session;
     tfm__hypothesis h;
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
@@ -9726,14 +9798,14 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *s, int32_t row, int32_t rank, tfm
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *s, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t row, int32_t rank,
                                                 double *out, tfm_error *err) {
     tfm__hypothesis h;
     int32_t t;
     if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
-    TFM__TRY(tfm__result_find(s, row, rank, &h, err));
+    TFM__TRY(tfm__result_find(session, row, rank, &h, err));
     for (out[h.length] = h.sum, t = h.length - 1; t >= 0; t--) {
-        const tfm__path_token *token = tfm__path_at(s, t, h.row);
+        const tfm__path_token *token = tfm__path_at(session, t, h.row);
         out[t] = token->sum;
         out[t + 1] -= out[t];
         h.row = token->back;
@@ -9750,8 +9822,9 @@ static tfm_status tfm__result_find_attention(tfm_session *s, int32_t row, int32_
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_attention(tfm_session *s, int32_t row, int32_t rank, tfm_tensor *out,
-                                        tfm_error *err) {
+TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
+                                        tfm_tensor *out, tfm_error *err) {
+    tfm_session *s = session;
     tfm__hypothesis h;
     tfm__rows rows;
     tfm_tensor expected;
@@ -9765,8 +9838,9 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *s, int32_t row, int32_t ran
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_alignment(tfm_session *s, int32_t row, int32_t rank, int32_t *sources,
-                                        tfm_error *err) {
+TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
+                                        int32_t *sources, tfm_error *err) {
+    tfm_session *s = session;
     const tfm_config *c;
     tfm__hypothesis h;
     int32_t t, i, best;
@@ -9796,13 +9870,8 @@ static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t 
     return y.x;
 }
 
-TFM_DEF const float *tfm_step_logits(const tfm_session *s, int32_t row) {
-    if (tfm__result_check_row(s, row, NULL) != TFM_OK || s->search.sentences[row].first_logits < 0)
-        return NULL;
-    return tfm__logits_expand(s, row, 0);
-}
-
-TFM_DEF const float *tfm_result_logits(tfm_session *s, int32_t row, int32_t rank) {
+TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank) {
+    tfm_session *s = session;
     tfm__hypothesis h;
     int32_t n, t, from;
     if (tfm__result_find(s, row, rank, &h, NULL) != TFM_OK) return NULL;
@@ -9814,7 +9883,8 @@ TFM_DEF const float *tfm_result_logits(tfm_session *s, int32_t row, int32_t rank
                          : NULL;
 }
 
-TFM_DEF tfm_status tfm_session_stop(tfm_session *s, int32_t row, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t row, tfm_error *err) {
+    tfm_session *s = session;
     tfm__sentence *sentence;
     int32_t g, k;
     TFM__TRY(tfm__result_check_row(s, row, err));
@@ -9862,8 +9932,10 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
 
 /* Runs the teacher-forced decoder on the start token and each target, and scores the target and the
    end token. */
-TFM_DEF tfm_status tfm_score_from(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
-                                  int32_t offset, double *out, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
+                                     const tfm_batch *tgt, int32_t offset, double *out,
+                                     tfm_error *err) {
+    tfm_session *s = session;
     const tfm_config *c;
     tfm_forward_options causal;
     tfm__rows x;
@@ -9904,11 +9976,6 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *s, const tfm_batch *src, const tf
             for (i = 0; i < offset; i++) out[b * x.L + i] = 0;
     }
     return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_score(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
-                             double *out, tfm_error *err) {
-    return tfm_score_from(s, src, tgt, 0, out, err);
 }
 
 #ifndef TRANSFORMER_NO_TEXT
@@ -9988,7 +10055,7 @@ static size_t tfm__run(const tfm_text *text, size_t at, int space) {
     return i - at;
 }
 
-static tfm_text tfm__text(const char *data, size_t size) {
+TFM_DEF tfm_text tfm_text_make(const char *data, size_t size) {
     tfm_text text = {data, size};
     return text;
 }
@@ -10086,7 +10153,7 @@ static void tfm__cut_take(tfm__cut *c, tfm__token *token, size_t begin, size_t e
     token->end = c->at = end;
     while (tfm__is_inside(c->text.data, c->text.size, begin)) begin--;
     while (tfm__is_inside(c->text.data, c->text.size, end)) end++;
-    token->text = tfm__text(c->text.data + begin, end - begin);
+    token->text = tfm_text_make(c->text.data + begin, end - begin);
 }
 
 /* ---- byte-pair encoding ---- */
@@ -10722,7 +10789,7 @@ static tfm_status tfm__pieces_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *
         memcpy(out + n + TFM__SPACE_PIECE, c->text.data + at, word);
         n += TFM__SPACE_PIECE + word;
     }
-    c->text = tfm__text(out, n);
+    c->text = tfm_text_make(out, n);
     return TFM_OK;
 }
 
@@ -11659,7 +11726,7 @@ static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
                cells[c->last].id == p->unk)
             c->last = (size_t)cells[c->last].next;
     }
-    token->text = tfm__text(text + c->first, c->last - c->first);
+    token->text = tfm_text_make(text + c->first, c->last - c->first);
     token->begin = c->first;
     token->end = c->last;
     piece = cells[c->first].id;
@@ -12278,7 +12345,7 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
     c->cells = b.cells;
-    c->text = tfm__text(b.text, (size_t)b.n);
+    c->text = tfm_text_make(b.text, (size_t)b.n);
     return TFM_OK;
 }
 
@@ -12468,7 +12535,7 @@ static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_
     TFM__COUNT_TEXT(at - text->data);
     if (end - at < 2) return TFM_OK;
     TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
-    *text = tfm__text(at + 2, (size_t)(end - at - 2));
+    *text = tfm_text_make(at + 2, (size_t)(end - at - 2));
     return TFM_OK;
 }
 
@@ -12644,20 +12711,18 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, const char *text, size_t size,
-                                      tfm_text_form form, int32_t *ids, int32_t capacity,
-                                      int32_t *count, tfm_arena *scratch, tfm_error *err) {
+TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
+                                      int32_t *ids, int32_t capacity, int32_t *count,
+                                      tfm_arena *scratch, tfm_error *err) {
     tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    tfm_text source = tfm__text(text, size);
-    return tfm__tokenize(model, model ? &model->source : NULL, &source, form, &out, scratch, err);
+    return tfm__tokenize(model, model ? &model->source : NULL, &text, form, &out, scratch, err);
 }
 
-TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, const char *text, size_t size,
+TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
                                              tfm_text_form form, int32_t *ids, int32_t capacity,
                                              int32_t *count, tfm_arena *scratch, tfm_error *err) {
     tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    tfm_text target = tfm__text(text, size);
-    return tfm__tokenize(model, model ? &model->target : NULL, &target, form, &out, scratch, err);
+    return tfm__tokenize(model, model ? &model->target : NULL, &text, form, &out, scratch, err);
 }
 
 /* Says how long the text is if the session's scratch does not suffice. */
@@ -12679,11 +12744,14 @@ static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, 
 }
 
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
-                                        tfm_text_form form, int32_t *ids, tfm_span *spans,
-                                        int32_t capacity, int32_t *count, int32_t *left_out,
-                                        tfm_error *err) {
-    tfm__ids out = {ids, spans, capacity, count, -1, left_out};
-    if (!session || !source) return tfm__fail(err, TFM_E_ARGUMENT, "session or text is NULL");
+                                        tfm_text_form form, tfm_tokens *tokens, tfm_error *err) {
+    tfm__ids out;
+    if (!session || !source || !tokens)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, text or tokens is NULL");
+    memset(&out, 0, sizeof out);
+    out.ids = tokens->ids, out.spans = tokens->spans, out.capacity = tokens->capacity;
+    out.count = &tokens->n;
+    if (tokens->truncate) out.left_out = &tokens->left_out;
     return tfm__session_tokenize(session, source, form, &out, err);
 }
 
@@ -12829,7 +12897,7 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
             TFM__TRY(tfm_result_text(session, session->text.rows[i], 0, TFM_TEXT_FORM_TEXT,
                                      buffer + at, capacity - at, &size, err));
         buffer[at + size] = 0;
-        if (out) out[i] = tfm__text(buffer + at, size);
+        if (out) out[i] = tfm_text_make(buffer + at, size);
         at += size + 1;
     }
     return TFM_OK;
@@ -12865,7 +12933,7 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
     tfm_text in, translated;
     if (!session || !text || !out)
         return tfm__fail(err, TFM_E_ARGUMENT, "session, text or out is NULL");
-    in = tfm__text(text, strlen(text));
+    in = tfm_text_make(text, strlen(text));
     return tfm_translate_batch(session, &in, &translated, 1, NULL, out, capacity, err);
 }
 #else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
@@ -14724,9 +14792,20 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...         TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
          options.first, ends, n_ends, faults                first_token, end_ids, n_end_ids, errors
          options.forbidden, forbidden_sequences             suppressed, suppressed_sequences, in files too
+         tfm_decode_defaults(model, &options)               options = *tfm_model_decoding(model)
+         tfm_score(s, src, tgt, out, err), tfm_score_from   tfm_session_score(s, src, tgt, offset, out, err)
+         tfm_step_logits(session, row)                      tfm_result_logits(session, row, 0)
+         tfm_tokenize(m, text, size, ...)                   tfm_model_tokenize(m, tfm_text_make(text, size), ...)
+         tfm_session_tokenize(s, t, form, ids, spans, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
+         query, key, value, masks of attention              tfm_attention_inputs
+         x, memory, masks of tfm_decoder, tfm_decoder_layer tfm_decoder_inputs
+         tfm_sizes_check(TFM_SIZES, err)                    tfm_sizes_check(sizes of TFM_STRUCT_TABLE, n, err)
+         options.seed                                       seeds: one for each row
          TFM_DTYPE_TABLE (bits)                             tfm_dtype_bits
          TFM_ACTIVATION_TABLE and the other tables of words tfm_activation_name and the others
          TFM_COUNT, TFM_COUNT_TEXT, TFM_PART                private
+     - The members of tfm_decode_options and tfm_session_options stand by topic: compile bindings
+     again. - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
      - Python: model.config has the new words for norms. stop takes the old words too.
 
    0.6.0 (2026-11-26)

@@ -27,6 +27,7 @@ int main(void) {
     tfm_tensor packed =
         tfm_tensor_2d(in_proj, TFM_DTYPE_F32, 3 * D, D); /* PyTorch's in_proj_weight */
     tfm_attention_weights attention;
+    tfm_attention_inputs inputs;
     tfm_masks masks;
     tfm_arena scratch = tfm_arena_measuring(); /* pass 0 only measures the memory that is needed */
     tfm_error err;
@@ -35,6 +36,8 @@ int main(void) {
     int pass, i;
 
     memset(&attention, 0, sizeof attention), memset(&masks, 0, sizeof masks);
+    inputs.query = inputs.key = inputs.value = &x; /* self-attention */
+    inputs.masks = &masks;
     fill(x_data, B * L * D, 3, 1);
     fill(in_proj, 3 * D * D, 1 / sqrtf((float)D), 2), fill(out_proj, D * D, 1 / sqrtf((float)D), 3);
     attention.n_heads = H;
@@ -44,8 +47,7 @@ int main(void) {
     for (pass = 0; pass < 2 && status == TFM_OK; pass++) {
         if (pass && !(memory = malloc(scratch.peak))) return 2;
         if (pass) scratch = tfm_arena_make(memory, scratch.peak);
-        status = tfm_multi_head_attention(&out, &weights, &attention, &x, &x, &x, &masks, &scratch,
-                                          &err);
+        status = tfm_multi_head_attention(&out, &weights, &attention, &inputs, &scratch, &err);
     }
     if (status == TFM_OK) {
         printf("output  [%d, %d, %d]\n", (int)out.dims[0], (int)out.dims[1], (int)out.dims[2]);

@@ -268,4 +268,65 @@ static int TEST_UNUSED test_names_another(const char *call, const char *text) {
     } while (0)
 
 #endif /* TRANSFORMER_H */
+
+#ifdef TRANSFORMER_H
+/* The modules' calls with their inputs as arguments. */
+static tfm_status TEST_UNUSED test_dot_product(tfm_tensor *context, tfm_tensor *weights,
+                                               const tfm_tensor *query, const tfm_tensor *key,
+                                               const tfm_tensor *value, double scale,
+                                               const tfm_masks *masks, tfm_arena *scratch,
+                                               tfm_error *err) {
+    tfm_attention_inputs inputs;
+    inputs.query = query, inputs.key = key, inputs.value = value, inputs.masks = masks;
+    return tfm_scaled_dot_product_attention(context, weights, &inputs, scale, scratch, err);
+}
+static tfm_status TEST_UNUSED test_multi_head(tfm_tensor *out, tfm_tensor *attention,
+                                              const tfm_attention_weights *weights,
+                                              const tfm_tensor *query, const tfm_tensor *key,
+                                              const tfm_tensor *value, const tfm_masks *masks,
+                                              tfm_arena *scratch, tfm_error *err) {
+    tfm_attention_inputs inputs;
+    inputs.query = query, inputs.key = key, inputs.value = value, inputs.masks = masks;
+    return tfm_multi_head_attention(out, attention, weights, &inputs, scratch, err);
+}
+static tfm_status TEST_UNUSED test_decoder(tfm_tensor *out, tfm_tensor *self, tfm_tensor *cross,
+                                           const tfm_decoder_weights *weights, const tfm_tensor *x,
+                                           const tfm_tensor *memory, const tfm_masks *self_masks,
+                                           const tfm_masks *cross_masks, tfm_arena *scratch,
+                                           tfm_error *err) {
+    tfm_decoder_inputs inputs;
+    inputs.x = x, inputs.memory = memory;
+    inputs.self_masks = self_masks, inputs.cross_masks = cross_masks;
+    return tfm_decoder(out, self, cross, weights, &inputs, scratch, err);
+}
+static tfm_status TEST_UNUSED test_decoder_layer(
+    tfm_tensor *out, tfm_tensor *self, tfm_tensor *cross, const tfm_decoder_layer_weights *weights,
+    const tfm_tensor *x, const tfm_tensor *memory, const tfm_masks *self_masks,
+    const tfm_masks *cross_masks, tfm_arena *scratch, tfm_error *err) {
+    tfm_decoder_inputs inputs;
+    inputs.x = x, inputs.memory = memory;
+    inputs.self_masks = self_masks, inputs.cross_masks = cross_masks;
+    return tfm_decoder_layer(out, self, cross, weights, &inputs, scratch, err);
+}
+
+#ifndef TRANSFORMER_NO_TEXT
+/* tfm_session_tokenize with its outputs as arguments. left_out NULL: too many tokens are an error. */
+static tfm_status TEST_UNUSED session_tokens(tfm_session *session, const tfm_text *text,
+                                             tfm_text_form form, int32_t *ids, tfm_span *spans,
+                                             int32_t capacity, int32_t *count, int32_t *left_out,
+                                             tfm_error *err) {
+    tfm_tokens tokens;
+    tfm_status status;
+    memset(&tokens, 0, sizeof tokens);
+    tokens.ids = ids, tokens.spans = spans, tokens.capacity = capacity;
+    tokens.truncate = left_out != NULL;
+    tokens.n = *count, tokens.left_out = left_out ? *left_out : 0;
+    status = tfm_session_tokenize(session, text, form, &tokens, err);
+    *count = tokens.n;
+    if (left_out) *left_out = tokens.left_out;
+    return status;
+}
+#endif
+#endif /* TRANSFORMER_H */
+
 #endif

@@ -127,8 +127,9 @@ static tfm_status hearing_prompt(hearing *h, const char *prompt, tfm_error *err)
     tfm_status status = TFM_E_MEMORY;
     if (text && scratch) {
         snprintf(text, length, " %s", words_trim(prompt));
-        status = tfm_model_tokenize_target(h->w.model, text, strlen(text), TFM_TEXT_FORM_TEXT,
-                                           h->history, WHISPER_TOKENS, &h->n_history, &arena, err);
+        status = tfm_model_tokenize_target(h->w.model, tfm_text_make(text, strlen(text)),
+                                           TFM_TEXT_FORM_TEXT, h->history, WHISPER_TOKENS,
+                                           &h->n_history, &arena, err);
     } else {
         hearing_fail(err, status, "no memory for the prompt", "");
     }

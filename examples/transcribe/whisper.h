@@ -209,18 +209,18 @@ static double whisper_compression(const char *text) {
 static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int32_t *prompt,
                                  int32_t n, int32_t max_length, double temperature,
                                  tfm_error *err) {
-    tfm_batch src = {NULL, NULL, 1, SPEECH_POSITIONS, NULL, NULL},
-              before = {NULL, NULL, 1, 0, NULL, NULL};
+    tfm_batch src, before;
     tfm_decode_options o;
+    uint64_t seed;
     int32_t running = 1;
     tfm_status status;
-    memset(&o, 0, sizeof o);
-    src.memory = memory;
-    before.ids = prompt, before.width = n;
+    memset(&o, 0, sizeof o), memset(&src, 0, sizeof src), memset(&before, 0, sizeof before);
+    src.memory = memory, src.rows = 1, src.width = SPEECH_POSITIONS;
+    before.rows = 1, before.ids = prompt, before.width = n;
     o.prompt = &before, o.edit_logits = whisper_edit, o.edit_user = w, o.max_length = max_length;
     if (temperature > 0) {
         o.samples = w->options.best_of, o.temperature = temperature;
-        o.seed = (uint64_t)(temperature * 1000);
+        seed = (uint64_t)(temperature * 1000), o.seeds = &seed;
     } else if (!w->is_probe && w->options.beam > 1) {
         o.beam = o.n_best = w->options.beam, o.length_penalty = 1;
     }

@@ -1,9 +1,9 @@
 /* attention.h: draws the attention of a translation as a picture. The columns are the source's
    tokens, as they are in its text; the rows are the tokens of the translation.
 
-       tfm_session_tokenize(session, &source, form, ids, spans, n, &n, NULL, &err);
+       tfm_session_tokenize(session, &source, form, &tokens, &err);
        ... decode, in a session created with options.attention
-       draw_attention(file, session, model, row, &source, ids, spans, n, &err);
+       draw_attention(file, session, model, row, &source, tokens.ids, tokens.spans, tokens.n, &err);
 
    Include transformer.h before this header. */
 #ifndef ATTENTION_H

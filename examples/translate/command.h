@@ -40,6 +40,7 @@ static struct {
         markdown, wrapped;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width;
     tfm_decode_options decode;
+    uint64_t seed;
     /* derived from the options above */
     const char *second; /* path of the second model; NULL: there is only one model */
     const char *beside; /* the file of --prefix, --drafts or --score */
@@ -98,7 +99,8 @@ static option table[] = {
      "A line break inside a translation is written as a space, and so is a tab if tabs separate\n"
      "fields of the output.\n\n"
      "If the FILE right after MODEL ends in .safetensors, it is a second model, and it translates\n"
-     "the output of the first. Search and sampling options apply to both models. --prefix, --drafts,\n"
+     "the output of the first. Search and sampling options apply to both models. --prefix, "
+     "--drafts,\n"
      "--alternatives, --n-best, --scores and --to apply to the second only, --from to the first.\n"
      "Tags and copied text are placed by the alignment: for each word of the translation, the\n"
      "source word to which the model attended most.",
@@ -230,7 +232,7 @@ static option table[] = {
     {"--top-p", "X", OPTION_NUMBER, &opt.decode.top_p, 0.0001, 1, OF_SAMPLE,
      "draw only from the smallest set of most probable tokens whose total\n"
      "probability is at least X (default 1)"},
-    {"--seed", "N", OPTION_SEED, &opt.decode.seed, 0, 0, OF_SAMPLE,
+    {"--seed", "N", OPTION_SEED, &opt.seed, 0, 0, OF_SAMPLE,
      "draw line n with seed N + n (default 0)"},
     {"\nscoring", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0,
@@ -341,7 +343,8 @@ static tfm_decode_options take_defaults(const tfm_model *model, int is_last, con
     tfm_decode_options d;
     int32_t n_best = is_last ? opt.n_best : 1;
     size_t i;
-    tfm_decode_defaults(opt.greedy || opt.score ? NULL : model, &d);
+    memset(&d, 0, sizeof d);
+    if (!opt.greedy && !opt.score) d = *tfm_model_decoding(model);
     if (opt.verbose)
         fprintf(stderr,
                 "translate: %s says: beam %d, length penalty %g, max length %d, min length %d, "

@@ -148,18 +148,20 @@ static int32_t *ids_of(const worker *me, size_t at) {
 /* Tokenizes a line's source; --truncate sets *left_out to the number of tokens that it drops. spans
    gets the bytes of each token and may be NULL. */
 static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans, int32_t *left_out) {
-    int32_t n = 0;
+    tfm_tokens tokens;
     *left_out = 0;
     tfm_status status = me->reader ? TFM_OK : grow_reader(me);
     while (status == TFM_OK) {
         if (!buffer_reserve(&me->ids, (size_t)me->reader_source * sizeof(int32_t)))
             return no_memory(me, "too long for the memory at hand");
-        status = tfm_session_tokenize(
-            me->reader, &l->text[SOURCE], opt.form, ids_of(me, me->ids.size), spans,
-            me->reader_source, &n,
-            opt.truncate && me->reader_source == me->of->most_source ? left_out : NULL, &me->err);
+        memset(&tokens, 0, sizeof tokens);
+        tokens.ids = ids_of(me, me->ids.size), tokens.spans = spans;
+        tokens.capacity = me->reader_source;
+        tokens.truncate = opt.truncate && me->reader_source == me->of->most_source;
+        status = tfm_session_tokenize(me->reader, &l->text[SOURCE], opt.form, &tokens, &me->err);
         if (status == TFM_OK) {
-            keep_ids(me, l, SOURCE, n);
+            *left_out = tokens.left_out;
+            keep_ids(me, l, SOURCE, tokens.n);
             break;
         }
         if (status == TFM_E_TOO_LONG && me->reader_source < me->of->most_source)
@@ -173,7 +175,8 @@ static tfm_status tokenize_target(worker *me, line *l) {
     const tfm_text *text = &l->text[TARGET];
     tfm_arena need = tfm_arena_measuring(), scratch;
     int32_t n = 0;
-    tfm_status status = tfm_model_tokenize_target(me->of->model, text->data, text->size, opt.form,
+    tfm_status status = tfm_model_tokenize_target(me->of->model,
+                                                  tfm_text_make(text->data, text->size), opt.form,
                                                   NULL, 0, &n, &need, &me->err);
     /* an upper bound on the tokens: each one takes bytes of the text or of the scratch memory */
     size_t most = 2 * text->size + need.peak / 17 + 3;
@@ -184,9 +187,9 @@ static tfm_status tokenize_target(worker *me, line *l) {
         !buffer_reserve(&me->scratch, need.peak + 64))
         return no_memory(me, "too long for --max-source, or for memory");
     scratch = tfm_arena_make(me->scratch.data, need.peak + 64);
-    status = tfm_model_tokenize_target(me->of->model, text->data, text->size, opt.form,
-                                       ids_of(me, me->ids.size), (int32_t)most, &n, &scratch,
-                                       &me->err);
+    status = tfm_model_tokenize_target(me->of->model, tfm_text_make(text->data, text->size),
+                                       opt.form, ids_of(me, me->ids.size), (int32_t)most, &n,
+                                       &scratch, &me->err);
     if (status == TFM_OK) keep_ids(me, l, TARGET, n);
     return status;
 }
@@ -514,7 +517,9 @@ static tfm_status score_batch(worker *me, line *const *lines, const tfm_batch *s
     double *scores = (double *)malloc((size_t)sides->rows * width * sizeof *scores), *each, sum;
     tfm_status status = TFM_E_MEMORY;
     int32_t row, i;
-    if (scores) status = tfm_score(me->session, &sides[SOURCE], &sides[TARGET], scores, &me->err);
+    if (scores)
+        status =
+            tfm_session_score(me->session, &sides[SOURCE], &sides[TARGET], 0, scores, &me->err);
     for (row = 0; status == TFM_OK && row < sides->rows; row++) {
         line *l = lines[row];
         each = scores + (size_t)row * width;
@@ -535,7 +540,7 @@ static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *
     int32_t row, running = 1;
     tfm_status status = TFM_E_MEMORY;
     for (row = 0; seeds && row < sides->rows; row++)
-        seeds[row] = decode.seed + (uint64_t)lines[row]->number;
+        seeds[row] = opt.seed + (uint64_t)lines[row]->number;
     decode.seeds = seeds;
     if (opt.prefix && me->of->is_last) decode.prefix = &sides[TARGET];
     if (opt.drafts && me->of->is_last) decode.draft = &sides[TARGET];

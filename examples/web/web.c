@@ -204,6 +204,7 @@ EXPORT(int32_t, web_languages)(void) {
 /* Tokenizes the first size bytes of the text and returns the number of tokens; they are at web_ids and web_spans. */
 EXPORT(int32_t, web_tokenize)(size_t size) {
     tfm_text text;
+    tfm_tokens tokens;
     tfm_status status = web.reader ? TFM_OK : grow_reader();
     text.data = (const char *)web.text.data, text.size = size;
     while (status == TFM_OK) {
@@ -211,8 +212,10 @@ EXPORT(int32_t, web_tokenize)(size_t size) {
         tfm_span *spans = (tfm_span *)fit(&web.spans, (size_t)web.reader_source * sizeof *spans);
         int32_t before = web.reader_source;
         if (!ids || !spans) return no_memory();
-        status = tfm_session_tokenize(web.reader, &text, TFM_TEXT_FORM_TEXT, ids, spans,
-                                      web.reader_source, &web.n, NULL, &web.err);
+        memset(&tokens, 0, sizeof tokens);
+        tokens.ids = ids, tokens.spans = spans, tokens.capacity = web.reader_source;
+        status = tfm_session_tokenize(web.reader, &text, TFM_TEXT_FORM_TEXT, &tokens, &web.err);
+        if (status == TFM_OK) web.n = tokens.n;
         if (status == TFM_OK) return web.n;
         if (status != TFM_E_TOO_LONG) break;
         if (before < MOST_SOURCE) status = grow_reader();
@@ -224,14 +227,14 @@ EXPORT(int32_t, web_tokenize)(size_t size) {
 EXPORT(int32_t, web_tokenize_target)(size_t size) {
     tfm_arena need = tfm_arena_measuring(), scratch;
     const char *text = (const char *)web.text.data;
-    tfm_status status = tfm_model_tokenize_target(web.model, text, size, TFM_TEXT_FORM_TEXT, NULL,
-                                                  0, &web.n, &need, &web.err);
+    tfm_status status = tfm_model_tokenize_target(
+        web.model, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT, NULL, 0, &web.n, &need, &web.err);
     size_t most = 2 * size + need.peak / 17 + 3; /* each token takes bytes of the text or of the scratch memory */
     if (status != TFM_OK) return failed(status);
     if (!fit(&web.ids, most * sizeof(int32_t)) || !fit(&web.scratch, need.peak + 64))
         return no_memory();
     scratch = tfm_arena_make(web.scratch.data, need.peak + 64);
-    status = tfm_model_tokenize_target(web.model, text, size, TFM_TEXT_FORM_TEXT,
+    status = tfm_model_tokenize_target(web.model, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT,
                                        (int32_t *)web.ids.data, (int32_t)most, &web.n, &scratch,
                                        &web.err);
     return status == TFM_OK ? web.n : failed(status);
@@ -290,7 +293,8 @@ EXPORT(int32_t, web_space_after)(size_t size) {
 static tfm_decode_options decode_options(void) {
     const double *o = web.options;
     tfm_decode_options d;
-    tfm_decode_defaults(o[GREEDY] != 0 ? NULL : web.model, &d);
+    memset(&d, 0, sizeof d);
+    if (!(o[GREEDY] != 0)) d = *tfm_model_decoding(web.model);
     if (o[BEAM] > 0) d.beam = (int32_t)o[BEAM];
     if (o[N_BEST] > 0) d.n_best = (int32_t)o[N_BEST];
     if (o[LENGTH_PENALTY] != 0) d.length_penalty = o[LENGTH_PENALTY];

@@ -112,7 +112,10 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
                     NUMBER(repetition_penalty) if (strcmp(key, "stop") == 0)
                         o->stop = (tfm_stop)whole;
     else if (strcmp(key, "repetition") == 0) o->repetition = (tfm_repetition)whole;
-    else if (strcmp(key, "seed") == 0) o->seed = (uint64_t)number;
+    else if (strcmp(key, "seed") == 0) {
+        for (i = 0; i < (int32_t)(sizeof seeds / sizeof *seeds); i++) seeds[i] = (uint64_t)number;
+        o->seeds = seeds;
+    }
     else if (strcmp(key, "seeds") == 0) {
         n = read_ids(first, value);
         for (i = 0; i < n; i++) seeds[i] = (uint64_t)first[i];
@@ -163,7 +166,8 @@ int main(int argc, char **argv) {
         int scoring = 0, attention = strstr(line, "attention=1") != NULL;
         int32_t row, rank;
         char *word;
-        tfm_decode_defaults(strstr(line, "defaults=1") ? model : NULL, &o);
+        memset(&o, 0, sizeof o);
+        if (strstr(line, "defaults=1")) o = *tfm_model_decoding(model);
         memset(&limits, 0, sizeof limits);
         for (word = strtok(line, " \n"); word; word = strtok(NULL, " \n")) {
             char *equals = strchr(word, '=');
@@ -187,7 +191,7 @@ int main(int argc, char **argv) {
         if (tfm_session_create(&session, model, &limits, &err) != TFM_OK) fail(err.text);
         if (scoring) {
             static double scores[ROOM];
-            if (tfm_score_from(session, &src.batch, &tgt.batch, offset, scores, &err) != TFM_OK)
+            if (tfm_session_score(session, &src.batch, &tgt.batch, offset, scores, &err) != TFM_OK)
                 fail(err.text);
             for (row = 0; row < tgt.batch.rows; row++) {
                 for (rank = 0; rank <= tgt.lengths[row]; rank++)

@@ -68,7 +68,7 @@ static void spans_of(const tfm_model *model, const char *text, size_t size, tfm_
                      size_t capacity) {
     int32_t *ids = (int32_t *)malloc(capacity * sizeof *ids), count = 0, i;
     tfm_span *spans = (tfm_span *)malloc(capacity * sizeof *spans);
-    tfm_text source = tfm__text(text, size);
+    tfm_text source = tfm_text_make(text, size);
     tfm__ids out = {ids, NULL, (int32_t)capacity, &count, -1, NULL};
     if (!ids || !spans) exit(2);
     out.spans = spans;
@@ -119,8 +119,8 @@ int main(int argc, char **argv) {
             memcpy(&n, in + at, 4);
             at += 4 + n;
             if (pass == 0) { /* room for all texts and results */
-                if (tfm_model_tokenize(model, text, n, TFM_TEXT_FORM_TEXT, NULL, 0, &count,
-                                       &scratch, &err) != TFM_OK)
+                if (tfm_model_tokenize(model, tfm_text_make(text, n), TFM_TEXT_FORM_TEXT, NULL, 0,
+                                       &count, &scratch, &err) != TFM_OK)
                     fprintf(stderr, "%s\n", err.text), exit(3);
                 if (scratch.peak > room || largest < scratch.peak / 17 + 2) {
                     memory = realloc(memory, room = 2 * scratch.peak);
@@ -130,8 +130,8 @@ int main(int argc, char **argv) {
                 }
             }
             scratch = tfm_arena_make(memory, room);
-            if (tfm_model_tokenize(model, text, n, TFM_TEXT_FORM_TEXT, ids, (int32_t)largest,
-                                   &count, &scratch, &err) != TFM_OK)
+            if (tfm_model_tokenize(model, tfm_text_make(text, n), TFM_TEXT_FORM_TEXT, ids,
+                                   (int32_t)largest, &count, &scratch, &err) != TFM_OK)
                 fprintf(stderr, "%s\n", err.text), exit(3);
             if (pass) continue;
             size_of = n;

@@ -33,8 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     bytes = tiny_bytes(&w, &length);
     if (tfm_model_load(&m, bytes, length, &mo, &err) != TFM_OK) return fuzz_refused(length, m), 0;
     data += at + 3 * rows + 2 * more, size -= at + 3 * rows + 2 * more;
-    if (tfm_model_tokenize(m, (const char *)data, size, TFM_TEXT_FORM_TEXT, ids, 1024, &n, &arena,
-                           &err) == TFM_OK) {
+    if (tfm_model_tokenize(m, tfm_text_make((const char *)data, size), TFM_TEXT_FORM_TEXT, ids,
+                           1024, &n, &arena, &err) == TFM_OK) {
         for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < t.vs);
         need(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, sizeof out, &length, &err) ==
              TFM_OK);

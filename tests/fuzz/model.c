@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             need(fuzz_is_utf8(out, strlen(out)));
         if (tfm_translate(s, " >>deu<< hello", out, sizeof out, &err) == TFM_OK)
             need(fuzz_is_utf8(out, strlen(out)));
-        (void)tfm_score(s, &src, &two, scores, &err);
+        (void)tfm_session_score(s, &src, &two, 0, scores, &err);
         if (tfm_session_decode(s, &src, &o, &err) == TFM_OK) fuzz_results(s, model);
     }
     tfm_session_free(s), tfm_model_free(model);

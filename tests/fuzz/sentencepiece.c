@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm_arena arena = tfm_arena_make(fuzz_room, sizeof fuzz_room);
     tfm__sentencepiece *p = (tfm__sentencepiece *)calloc(1, sizeof *p);
     tfm__pool pool = fuzz_pool(), temporary = pool;
-    tfm_text source = tfm__text(text, sizeof text - 1);
+    tfm_text source = tfm_text_make(text, sizeof text - 1);
     tfm__text_reader r;
     tfm__side side;
     tfm__cut cut;

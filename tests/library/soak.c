@@ -221,7 +221,7 @@ static void score(seat *at, const tfm_batch *src, const int *which, tfm_error *e
     for (i = 0; i < src->rows * src->width; i++)
         targets[i] = src->ids[i] % at->on->config->tgt_vocab_size;
     tgt.ids = targets;
-    must(tfm_score(at->session, src, &tgt, out, err), err);
+    must(tfm_session_score(at->session, src, &tgt, 0, out, err), err);
     for (i = 0; i < src->rows; i++) {
         uint64_t hash = 1;
         mix(&hash, out + i * (src->width + 1), (size_t)(src->lengths[i] + 1) * sizeof *out);
@@ -326,8 +326,8 @@ static void load(subject *m, char *name) {
     while (file && i < SENTENCES && fgets(line, sizeof line, file)) {
         tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
         line[strcspn(line, "\n")] = 0;
-        if (tfm_model_tokenize(m->model, line, strlen(line), TFM_TEXT_FORM_TEXT, m->ids[i], SOURCE,
-                               &m->lengths[i], &scratch, &err) == TFM_OK)
+        if (tfm_model_tokenize(m->model, tfm_text_make(line, strlen(line)), TFM_TEXT_FORM_TEXT,
+                               m->ids[i], SOURCE, &m->lengths[i], &scratch, &err) == TFM_OK)
             strcpy(m->texts[i++], line);
     }
     if (file) fclose(file);

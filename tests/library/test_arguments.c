@@ -153,7 +153,8 @@ static void too_many_rows(const tfm_model *m) {
         CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
         memset(&o, 0, sizeof o), o.first_token = first, o.prefix = &none;
         CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
-        CHECK_FAILS(tfm_score(s, &src, &none, scores, &err), TFM_E_TOO_LONG, "takes 1 to 2");
+        CHECK_FAILS(tfm_session_score(s, &src, &none, 0, scores, &err), TFM_E_TOO_LONG,
+                    "takes 1 to 2");
         CHECK_FAILS(tfm_session_forward(s, &src, &none, NULL, &out, &err), TFM_E_TOO_LONG,
                     "takes 1 to 2");
     }
@@ -216,18 +217,21 @@ static void sessions(void) {
     memset(&o, 0, sizeof o), o.max_source = o.max_target = 20;
     must(tfm_session_create(&s, few, &o, &err));
     CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
-    CHECK_FAILS(tfm_score(s, &src, &src, scores, &err), TFM_E_CONFIG, "'end' is missing");
+    CHECK_FAILS(tfm_session_score(s, &src, &src, 0, scores, &err), TFM_E_CONFIG,
+                "'end' is missing");
     CHECK_FAILS(tfm_translate(s, "a", (char *)logits, 8, &err), TFM_E_NO_TEXT, "");
     tfm_session_free(s), tfm_model_free(few);
     t = tiny_default(), t.config = ", \"end\": 2";
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
-    CHECK_FAILS(tfm_score(s, &src, &src, scores, &err), TFM_E_CONFIG, "'start' is missing");
+    CHECK_FAILS(tfm_session_score(s, &src, &src, 0, scores, &err), TFM_E_CONFIG,
+                "'start' is missing");
     tfm_session_free(s), tfm_model_free(bare);
     t.config = ", \"end\": 2, \"start_embedding\": \"zero\"";
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
-    must(tfm_session_decode(s, &src, NULL, &err)), must(tfm_score(s, &src, &src, scores, &err));
+    must(tfm_session_decode(s, &src, NULL, &err)),
+        must(tfm_session_score(s, &src, &src, 0, scores, &err));
     CHECK(1, "a model without a start token has a first embedding of zero");
     tfm_session_free(s), tfm_model_free(bare);
     SECTION("encode, forward, score");
@@ -255,12 +259,12 @@ static void sessions(void) {
     CHECK_FAILS(tfm_session_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE,
                 "cross_attention");
     CHECK_FAILS(tfm_session_forward(s, &src, &src, NULL, &wrong, &err), TFM_E_SHAPE, "");
-    ARGUMENT(tfm_score(NULL, &src, &src, scores, &err));
+    ARGUMENT(tfm_session_score(NULL, &src, &src, 0, scores, &err));
     ARGUMENT(tfm_result_log_probabilities(NULL, 0, 0, scores, &err));
     ARGUMENT(tfm_result_log_probabilities(s, 0, 0, NULL, &err));
-    ARGUMENT(tfm_score(s, NULL, &src, scores, &err));
-    ARGUMENT(tfm_score(s, &src, NULL, scores, &err));
-    ARGUMENT(tfm_score(s, &src, &src, NULL, &err));
+    ARGUMENT(tfm_session_score(s, NULL, &src, 0, scores, &err));
+    ARGUMENT(tfm_session_score(s, &src, NULL, 0, scores, &err));
+    ARGUMENT(tfm_session_score(s, &src, &src, 0, NULL, &err));
     CHECK(tfm_session_encode(s, &none, NULL) == TFM_E_ARGUMENT, "a NULL place for the message");
     tfm_session_free(s);
     too_many_rows(m);
@@ -314,7 +318,7 @@ static void decoding(void) {
     SECTION("decoding");
     memset(&r, 0, sizeof r);
     CHECK(tfm_result_count(NULL, 0) == 0 && tfm_result_count(s, 0) == 0 &&
-              !tfm_step_logits(NULL, 0) && !tfm_step_logits(s, 0),
+              !tfm_result_logits(NULL, 0, 0) && !tfm_result_logits(s, 0, 0),
           "nothing before tfm_session_start");
     CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_session_start comes first");
     CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_STATE,
@@ -329,8 +333,8 @@ static void decoding(void) {
     ARGUMENT(tfm_session_step(NULL, &running, &err));
     ARGUMENT(tfm_session_step(s, NULL, &err));
     must(tfm_session_step(s, &running, &err));
-    CHECK(tfm_result_count(s, -1) == 0 && tfm_result_count(s, 1) == 0 && !tfm_step_logits(s, -1) &&
-              !tfm_step_logits(s, 1),
+    CHECK(tfm_result_count(s, -1) == 0 && tfm_result_count(s, 1) == 0 &&
+              !tfm_result_logits(s, -1, 0) && !tfm_result_logits(s, 1, 0),
           "no rows but those of the batch");
     ARGUMENT(tfm_result_get(NULL, 0, 0, &r, &err));
     ARGUMENT(tfm_result_get(s, -1, 0, &r, &err));
@@ -849,12 +853,12 @@ static void defaults(void) {
         must(tfm_session_create(&greedy, m, &o, &err));
         o.decode_defaults = 1;
         must(tfm_session_create(&s, m, &o, &err));
-        tfm_decode_defaults(m, &decode);
+        decode = *tfm_model_decoding(m);
         o.decode_defaults = 0, o.max_beam = decode.beam, o.max_target = decode.max_length;
         must(tfm_session_create(&with, m, &o, &err));
         must(tfm_translate(s, in.data, text[0], 256, &err));
         must(tfm_translate_batch(with, &in, &out, 1, &decode, text[1], 256, &err));
-        CHECK(strcmp(text[0], text[1]) == 0, "as tfm_decode_defaults: %.40s", text[0]);
+        CHECK(strcmp(text[0], text[1]) == 0, "as tfm_model_decoding: %.40s", text[0]);
         must(tfm_translate(greedy, in.data, text[2], 256, &err));
         if (i < 2) CHECK((strcmp(text[0], text[2]) == 0) == (i == 0), "greedy: %.40s", text[2]);
         else CHECK(s->max_target == 2000 && greedy->max_target == 1040, "there is room for max_length");
@@ -1119,7 +1123,8 @@ static void spaces(void) {
                                    is_white ? white[i] : others[i - sizeof white / sizeof *white]) -
                      text);
         text[n++] = 'b';
-        must(tfm_model_tokenize(m, text, n, TFM_TEXT_FORM_TEXT, ids, 8, &count, NULL, &err));
+        must(tfm_model_tokenize(m, tfm_text_make(text, n), TFM_TEXT_FORM_TEXT, ids, 8, &count, NULL,
+                                &err));
         good &= is_white ? count == 2 && ids[0] == 6 && ids[1] == 7 : count == 1 && ids[0] == 3;
     }
     CHECK(good, "exactly 16 characters separate words");
@@ -1137,15 +1142,22 @@ static void texts(void) {
     size_t n = 0;
     tfm_text in = {"hello", 5}, translated, bad = {NULL, 3};
     SECTION("text");
-    ARGUMENT(tfm_model_tokenize(NULL, "a", 1, TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL, &err));
-    ARGUMENT(tfm_model_tokenize(m, NULL, 1, TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL, &err));
-    ARGUMENT(tfm_model_tokenize(m, "a", 1, TFM_TEXT_FORM_TEXT, NULL, 4, &count, NULL, &err));
-    ARGUMENT(tfm_model_tokenize(m, "a", 1, TFM_TEXT_FORM_TEXT, ids, 4, NULL, NULL, &err));
+    ARGUMENT(tfm_model_tokenize(NULL, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                NULL, &err));
+    ARGUMENT(tfm_model_tokenize(m, tfm_text_make(NULL, 1), TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL,
+                                &err));
+    ARGUMENT(tfm_model_tokenize(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, NULL, 4, &count, NULL,
+                                &err));
     ARGUMENT(
-        tfm_model_tokenize_target(NULL, "a", 1, TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL, &err));
-    ARGUMENT(tfm_model_tokenize_target(m, NULL, 1, TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL, &err));
-    ARGUMENT(tfm_model_tokenize_target(m, "a", 1, TFM_TEXT_FORM_TEXT, NULL, 4, &count, NULL, &err));
-    ARGUMENT(tfm_model_tokenize_target(m, "a", 1, TFM_TEXT_FORM_TEXT, ids, 4, NULL, NULL, &err));
+        tfm_model_tokenize(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, NULL, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(NULL, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4,
+                                       &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(m, tfm_text_make(NULL, 1), TFM_TEXT_FORM_TEXT, ids, 4,
+                                       &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, NULL, 4,
+                                       &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, NULL,
+                                       NULL, &err));
     ARGUMENT(tfm_model_detokenize(NULL, ids, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err));
     ARGUMENT(tfm_model_detokenize(m, NULL, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err));
     ARGUMENT(tfm_model_detokenize(m, ids, 1, TFM_TEXT_FORM_TEXT, NULL, 8, &n, &err));
@@ -1154,11 +1166,12 @@ static void texts(void) {
                 "id 99");
     CHECK_FAILS(tfm_model_detokenize(m, ids + 3, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err),
                 TFM_E_TOKEN, "-1");
-    CHECK_FAILS(tfm_model_tokenize(bare, "a", 1, TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize(bare, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   NULL, &err),
                 TFM_E_NO_TEXT, "");
-    CHECK_FAILS(
-        tfm_model_tokenize_target(bare, "a", 1, TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL, &err),
-        TFM_E_NO_TEXT, "");
+    CHECK_FAILS(tfm_model_tokenize_target(bare, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4,
+                                          &count, NULL, &err),
+                TFM_E_NO_TEXT, "");
     CHECK_FAILS(tfm_model_detokenize(bare, ids, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err),
                 TFM_E_NO_TEXT, "");
     ARGUMENT(tfm_translate(s, NULL, out, sizeof out, &err));
@@ -1168,19 +1181,22 @@ static void texts(void) {
     ARGUMENT(tfm_translate_batch(s, &in, NULL, 1, NULL, out, sizeof out, &err));
     ARGUMENT(tfm_translate_batch(s, &in, &translated, -1, NULL, out, sizeof out, &err));
     ARGUMENT(tfm_translate_batch(s, &bad, &translated, 1, NULL, out, sizeof out, &err));
-    must(tfm_model_tokenize_target(m, "hello b", 7, TFM_TEXT_FORM_TEXT, ids, 16, &count, &arena,
-                                   &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make("hello b", 7), TFM_TEXT_FORM_TEXT, ids, 16,
+                                   &count, &arena, &err));
     CHECK(count == 2 && ids[0] == 4 && ids[1] == 7, "words accept a scratch arena, but do not need one");
-    must(tfm_model_tokenize(m, NULL, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    must(tfm_model_tokenize(m, tfm_text_make(NULL, 0), TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL,
+                            &err));
     CHECK(count == 0, "no text");
-    must(tfm_model_tokenize_target(m, NULL, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make(NULL, 0), TFM_TEXT_FORM_TEXT, NULL, 0, &count,
+                                   NULL, &err));
     must(tfm_model_detokenize(m, NULL, 0, TFM_TEXT_FORM_TEXT, out, 1, &n, &err));
     CHECK(count == 0 && n == 0 && !*out, "no tokens");
-    CHECK_FAILS(tfm_model_tokenize(m, "a", 1, TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, NULL, 0, &count,
+                                   NULL, &err),
                 TFM_E_TOO_LONG, "1 tokens, there is room for 0");
-    CHECK_FAILS(
-        tfm_model_tokenize_target(m, "a", 1, TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL, &err),
-        TFM_E_TOO_LONG, "1 tokens, there is room for 0");
+    CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, NULL, 0,
+                                          &count, NULL, &err),
+                TFM_E_TOO_LONG, "1 tokens, there is room for 0");
     memset(&o, 0, sizeof o), o.beam = 9;
     CHECK_FAILS(tfm_translate_batch(s, &in, &translated, 1, &o, out, sizeof out, &err),
                 TFM_E_TOO_LONG, "beam is 9");
@@ -1199,30 +1215,31 @@ static void texts(void) {
     CHECK_FAILS(tfm_language_find(bare, "fra", ids, &err), TFM_E_TOKEN, "has no languages");
     tfm_session_free(s), tfm_model_free(bare);
     other = words_model(", \"start\": 1, \"end\": 2");
-    CHECK_FAILS(tfm_model_tokenize_target(other, "hello you", 9, TFM_TEXT_FORM_TEXT, ids, 16,
-                                          &count, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize_target(other, tfm_text_make("hello you", 9), TFM_TEXT_FORM_TEXT,
+                                          ids, 16, &count, NULL, &err),
                 TFM_E_TOKEN, "set tgt_unk");
     tfm_model_free(other);
     other = words_model(IDS ", \"tgt_text\": \"pieces\", \"tgt_pad\": 0");
-    ARGUMENT(
-        tfm_model_tokenize_target(other, "a", 1, TFM_TEXT_FORM_TEXT, ids, 16, &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(other, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 16,
+                                       &count, NULL, &err));
     {
         tfm_arena small = tfm_arena_make(room, 64), measuring = tfm_arena_measuring();
-        CHECK_FAILS(tfm_model_tokenize_target(other, room, 60, TFM_TEXT_FORM_TEXT, ids, 16, &count,
-                                              &small, &err),
+        CHECK_FAILS(tfm_model_tokenize_target(other, tfm_text_make(room, 60), TFM_TEXT_FORM_TEXT,
+                                              ids, 16, &count, &small, &err),
                     TFM_E_ARENA, "");
-        must(tfm_model_tokenize_target(other, room, 60, TFM_TEXT_FORM_TEXT, ids, 16, &count,
-                                       &measuring, &err));
+        must(tfm_model_tokenize_target(other, tfm_text_make(room, 60), TFM_TEXT_FORM_TEXT, ids, 16,
+                                       &count, &measuring, &err));
         CHECK(measuring.peak > 240 && count == 0, "%d bytes of scratch", (int)measuring.peak);
     }
-    must(tfm_model_tokenize_target(other, "<pad><s></s><unk>a", 18, TFM_TEXT_FORM_TEXT, ids, 16,
-                                   &count, &arena, &err));
+    must(tfm_model_tokenize_target(other, tfm_text_make("<pad><s></s><unk>a", 18),
+                                   TFM_TEXT_FORM_TEXT, ids, 16, &count, &arena, &err));
     CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6, "special tokens are not parsed in text");
     tfm_model_free(other);
     other = pieces_model("unigram_symbols.model", both);
-    ARGUMENT(tfm_model_tokenize(other, "a", 1, TFM_TEXT_FORM_TEXT, ids, 16, &count, NULL, &err));
-    ARGUMENT(
-        tfm_model_tokenize_target(other, "a", 1, TFM_TEXT_FORM_TEXT, ids, 16, &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize(other, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 16, &count,
+                                NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(other, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 16,
+                                       &count, NULL, &err));
     tfm_model_free(other);
 }
 
@@ -1254,14 +1271,16 @@ static void languages(void) {
     must(tfm_translate(s, ">>deu<<hello", out, sizeof out, &err));
     must(tfm_translate(s, "  \t", out, sizeof out, &err));
     CHECK(!*out, "a blank text needs no language");
-    must(tfm_model_tokenize(m, NULL, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    must(tfm_model_tokenize(m, tfm_text_make(NULL, 0), TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL,
+                            &err));
     CHECK(count == 0, "an empty batch of texts neither");
     for (i = 0; i < (int32_t)(sizeof arrows / sizeof *arrows); i++) {
-        must(tfm_model_tokenize(m, arrows[i], strlen(arrows[i]), TFM_TEXT_FORM_TEXT, ids, 16,
-                                &count, NULL, &err));
+        must(tfm_model_tokenize(m, tfm_text_make(arrows[i], strlen(arrows[i])), TFM_TEXT_FORM_TEXT,
+                                ids, 16, &count, NULL, &err));
         CHECK(count >= 1 && ids[0] == 3, "'%s' is a text about arrows", arrows[i]);
     }
-    CHECK_FAILS(tfm_model_tokenize(m, ">><<a", 5, TFM_TEXT_FORM_TEXT, ids, 16, &count, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make(">><<a", 5), TFM_TEXT_FORM_TEXT, ids, 16,
+                                   &count, NULL, &err),
                 TFM_E_TOKEN, "no language ''");
     must(tfm_languages_set(s, NULL, "fra", &err));
     for (ids[0] = 9, ids[1] = 4, i = 0; i < 2; i++) {
@@ -1288,21 +1307,28 @@ static void languages(void) {
 
 /* Options structs whose size belongs to another version of the header. */
 static void sizes(void) {
-    static const char *const names[] = {"config",          "model_options",  "session_options",
-                                        "forward_options", "decode_options", "result"};
-    static const size_t here[] = {TFM_SIZES};
+#define TFM_X(type) #type,
+    static const char *const names[] = {TFM_STRUCT_TABLE(TFM_X)};
+#undef TFM_X
+#define TFM_X(type) sizeof(type),
+    static const size_t here[] = {TFM_STRUCT_TABLE(TFM_X)};
+#undef TFM_X
+    enum { N = sizeof here / sizeof *here };
+    size_t s[N + 1];
     int i;
     SECTION("sizes of structs");
-    CHECK(tfm_sizes_check(TFM_SIZES, &err) == TFM_OK, "%s", err.text);
-    for (i = 0; i < 6; i++) {
-        size_t s[6];
-        memcpy(s, here, sizeof s);
+    CHECK(tfm_sizes_check(here, N, &err) == TFM_OK, "%s", err.text);
+    CHECK_FAILS(tfm_sizes_check(NULL, N, &err), TFM_E_ARGUMENT, "sizes is NULL");
+    for (i = 0; i < N; i++) {
+        memcpy(s, here, sizeof here);
         s[i] += 8;
-        CHECK_FAILS(tfm_sizes_check(s[0], s[1], s[2], s[3], s[4], s[5], &err), TFM_E_ARGUMENT,
-                    names[i]);
-        CHECK(tfm_sizes_check(s[0], s[1], s[2], s[3], s[4], s[5], NULL) == TFM_E_ARGUMENT,
-              "no err");
+        CHECK_FAILS(tfm_sizes_check(s, N, &err), TFM_E_ARGUMENT, names[i]);
+        CHECK(tfm_sizes_check(s, N, NULL) == TFM_E_ARGUMENT, "no err");
     }
+    memcpy(s, here, sizeof here);
+    s[N] = 8;
+    CHECK_FAILS(tfm_sizes_check(s, N + 1, &err), TFM_E_ARGUMENT, "structs here and");
+    CHECK_FAILS(tfm_sizes_check(s, N - 1, &err), TFM_E_ARGUMENT, "structs here and");
 }
 
 int main(void) {

@@ -57,12 +57,13 @@ static tfm_status search(tfm_session *s, int kind, const int32_t *ids, int32_t n
     tfm_batch src;
     tfm_result r;
     int32_t running = 1, k;
+    static const uint64_t seed = 7;
     memset(&o, 0, sizeof o);
     memset(&src, 0, sizeof src);
     src.ids = ids, src.rows = 1, src.width = n;
     o.beam = o.n_best = kind == BEAM ? 4 : 1;
     o.length_penalty = kind == BEAM ? 0.6 : 0;
-    if (kind == SAMPLES) o.samples = 2, o.seed = 7, o.top_k = 40, o.temperature = 0.8;
+    if (kind == SAMPLES) o.samples = 2, o.seeds = &seed, o.top_k = 40, o.temperature = 0.8;
     o.max_length = 2 * n + 8;
     if (tfm_session_start(s, &src, &o, &err) != TFM_OK) return err.status;
     while (running)
@@ -154,8 +155,8 @@ static uint64_t checksum(tfm_model *model, int chinese, int kind, int lines) {
         make_line(line, sizeof line, chinese ? zh : german,
                   chinese ? (int)(sizeof zh / sizeof *zh) : (int)(sizeof german / sizeof *german),
                   chinese, i);
-        if (tfm_model_tokenize(model, line, strlen(line), TFM_TEXT_FORM_TEXT, ids, 128, &n, &arena,
-                               &err) != TFM_OK)
+        if (tfm_model_tokenize(model, tfm_text_make(line, strlen(line)), TFM_TEXT_FORM_TEXT, ids,
+                               128, &n, &arena, &err) != TFM_OK)
             break;
         status = kind == FORWARD ? forward(s, config->tgt_vocab_size, ids, n < 24 ? n : 24)
                                  : search(s, kind, ids, n);

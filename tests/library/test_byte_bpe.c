@@ -94,12 +94,11 @@ static void golden(void) {
             int ok;
             text.data = at, text.size = (size_t)(end_of(&ends, line) - end_of(&ends, line - 1));
             n = end_of(&id_ends, line) - end_of(&id_ends, line - 1);
-            must(tfm_model_tokenize(m, at, text.size, TFM_TEXT_FORM_TEXT, got, 512, &count, &arena,
-                                    &err));
+            must(tfm_model_tokenize(m, tfm_text_make(at, text.size), TFM_TEXT_FORM_TEXT, got, 512,
+                                    &count, &arena, &err));
             ok = count == n && memcmp(got, wanted, (size_t)n * 4) == 0;
             ok &= decodes(m, wanted, n, &decoded, &decoded_ends, line);
-            must(tfm_session_tokenize(s, &text, TFM_TEXT_FORM_TEXT, got, parts, 512, &count, NULL,
-                                      &err));
+            must(session_tokens(s, &text, TFM_TEXT_FORM_TEXT, got, parts, 512, &count, NULL, &err));
             for (k = 0; !c && k < n && count == n; k++)
                 wrong_spans += (int32_t)parts[k].begin != span[2 * k] ||
                                (int32_t)parts[k].end != span[2 * k + 1];
@@ -207,7 +206,7 @@ static const char *ids_of(const tfm_model *m, int target, const char *text) {
     int32_t ids[64], count = 0, i;
     size_t n = 0;
     tfm_status status = (target ? tfm_model_tokenize_target : tfm_model_tokenize)(
-        m, text, strlen(text), TFM_TEXT_FORM_TEXT, ids, 64, &count, &arena, &err);
+        m, tfm_text_make(text, strlen(text)), TFM_TEXT_FORM_TEXT, ids, 64, &count, &arena, &err);
     if (status != TFM_OK) return err.text;
     out[0] = 0;
     for (i = 0; i < count; i++)

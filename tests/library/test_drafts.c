@@ -79,7 +79,7 @@ static void collect_attention(tfm_session *s, int32_t row, int32_t source, outco
 
 /* Collects a row's result, and the logits of its last step. */
 static void collect_all(tfm_session *s, int32_t row, int attention, int last_step, outcome *to) {
-    const float *logits = tfm_step_logits(s, row);
+    const float *logits = tfm_result_logits(s, row, 0);
     collect(s, row, 0, 1, to);
     if (last_step) put(to, logits, V * sizeof *logits);
     if (attention) collect_attention(s, row, at.lengths[row], to);

@@ -200,7 +200,8 @@ static void empty_batch(void) {
     CHECK_FAILS(tfm_session_decode(s, &none, NULL, &err), TFM_E_ARGUMENT, "src has 0 rows");
     CHECK_FAILS(tfm_session_forward(s, &none, &none, NULL, &logits, &err), TFM_E_ARGUMENT,
                 "tgt has 0 rows");
-    CHECK_FAILS(tfm_score(s, &none, &none, scores, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(tfm_session_score(s, &none, &none, 0, scores, &err), TFM_E_ARGUMENT,
+                "src has 0 rows");
     CHECK(data[0] == 7 && scores[0] == 7, "outputs untouched");
     memset(&r, 0, sizeof r);
     CHECK(tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.length == length &&

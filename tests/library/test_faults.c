@@ -178,11 +178,11 @@ static void see_text(const tfm_model *m, tfm_session *s, const kind *k) {
     tfm_arena arena = tfm_arena_make(room, sizeof room);
     int32_t ids[64], n = 0;
     size_t size = 0;
-    must(tfm_model_tokenize(m, k->text, strlen(k->text), TFM_TEXT_FORM_TEXT, ids, 64, &n, &arena,
-                            &err));
+    must(tfm_model_tokenize(m, tfm_text_make(k->text, strlen(k->text)), TFM_TEXT_FORM_TEXT, ids, 64,
+                            &n, &arena, &err));
     see(ids, (size_t)n * 4);
-    must(tfm_model_tokenize_target(m, k->target, strlen(k->target), TFM_TEXT_FORM_TEXT, ids, 64, &n,
-                                   &arena, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make(k->target, strlen(k->target)),
+                                   TFM_TEXT_FORM_TEXT, ids, 64, &n, &arena, &err));
     see(ids, (size_t)n * 4);
     must(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, sizeof out, &size, &err));
     see(out, size);
@@ -195,6 +195,7 @@ static void see_text(const tfm_model *m, tfm_session *s, const kind *k) {
 
 /* Works with an allocator that always fails, and asserts that nobody calls it. */
 static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
+    static const uint64_t seed = 7;
     static const int32_t ids[] = {3, 4, 5, 6};
     static float logits[4 * 512], attention[64 * 16], numbers[4 * 32];
     const tfm_config *c = tfm_model_config(m);
@@ -226,12 +227,12 @@ static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
     o.beam = 3, o.n_best = 2, o.length_penalty = 1;
     must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
     memset(&o, 0, sizeof o);
-    o.max_length = 12, o.samples = 3, o.seed = 7, o.top_p = 0.9;
+    o.max_length = 12, o.samples = 3, o.seeds = &seed, o.top_p = 0.9;
     must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
     memset(&o, 0, sizeof o);
     o.max_length = 12, o.alternatives = 3;
     must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
-    must(tfm_score(s, &src, &tgt, scores, &err)), see(scores, sizeof scores);
+    must(tfm_session_score(s, &src, &tgt, 0, scores, &err)), see(scores, sizeof scores);
     if (k->text) see_text(m, s, k);
     if (memory.calls != calls) printf("a session asked for memory\n"), exit(2);
     fail_after(0, 0);
@@ -446,17 +447,17 @@ static void no_room(void) {
         if (!k->text) continue;
         memset(&o, 0, sizeof o);
         must(do_call(LOAD, &o, data, size)), must(do_call(CREATE, &o, NULL, 0));
-        must(tfm_model_tokenize(o.model, k->text, length, TFM_TEXT_FORM_TEXT, ids, 64, &n, &arena,
-                                &err));
-        must(tfm_model_tokenize(o.model, k->text, length, TFM_TEXT_FORM_TEXT, ids, 64, &n, &wide,
-                                &err));
+        must(tfm_model_tokenize(o.model, tfm_text_make(k->text, length), TFM_TEXT_FORM_TEXT, ids,
+                                64, &n, &arena, &err));
+        must(tfm_model_tokenize(o.model, tfm_text_make(k->text, length), TFM_TEXT_FORM_TEXT, ids,
+                                64, &n, &wide, &err));
         snprintf(needs, sizeof needs, " bytes, %d are needed", (int)arena.peak);
         for (at = 0; at <= arena.peak; at++) {
             tfm_arena some = tfm_arena_make(room, at);
             tfm_status status;
             memset(ids, -1, sizeof ids), count = -1;
-            status = tfm_model_tokenize(o.model, k->text, length, TFM_TEXT_FORM_TEXT, ids, 64,
-                                        &count, &some, &err);
+            status = tfm_model_tokenize(o.model, tfm_text_make(k->text, length), TFM_TEXT_FORM_TEXT,
+                                        ids, 64, &count, &some, &err);
             if (status == TFM_OK) good &= count == n;
             else {
                 good &= status == TFM_E_ARENA && count == -1 && ids[0] == -1 && arenas++ >= 0;
@@ -466,8 +467,8 @@ static void no_room(void) {
         }
         for (m = 0; m < n; m++) {
             memset(ids, -1, sizeof ids), count = -1;
-            good &= tfm_model_tokenize(o.model, k->text, length, TFM_TEXT_FORM_TEXT, ids, m, &count,
-                                       &wide, &err) == TFM_E_TOO_LONG &&
+            good &= tfm_model_tokenize(o.model, tfm_text_make(k->text, length), TFM_TEXT_FORM_TEXT,
+                                       ids, m, &count, &wide, &err) == TFM_E_TOO_LONG &&
                     count == -1 && ids[0] == -1;
             buffers++;
         }

@@ -1059,7 +1059,7 @@ static int searches_end(tfm_model *model, int *runs) {
             for (k = 0; k < r.length; k++) good &= r.ids[k] >= 0 && r.ids[k] < V;
         }
     }
-    must(tfm_score(s, &src, &src, scores, &err));
+    must(tfm_session_score(s, &src, &src, 0, scores, &err));
     tfm_session_free(s), tfm_model_free(model);
     return good;
 }
@@ -1462,8 +1462,8 @@ static void bad_ids(void) {
         refusals += tfm_session_start(s, &wrong, NULL, &err) == TFM_E_TOKEN;
         refusals += tfm_session_forward(s, &wrong, &src, NULL, &out, &err) == TFM_E_TOKEN;
         refusals += tfm_session_forward(s, &src, &wrong, NULL, &out, &err) == TFM_E_TOKEN;
-        refusals += tfm_score(s, &wrong, &src, scores, &err) == TFM_E_TOKEN;
-        refusals += tfm_score(s, &src, &wrong, scores, &err) == TFM_E_TOKEN;
+        refusals += tfm_session_score(s, &wrong, &src, 0, scores, &err) == TFM_E_TOKEN;
+        refusals += tfm_session_score(s, &src, &wrong, 0, scores, &err) == TFM_E_TOKEN;
         o.prefix = &wrong;
         refusals += tfm_session_start(s, &src, &o, &err) == TFM_E_TOKEN;
         memset(&o, 0, sizeof o), o.suppressed = ids, o.n_suppressed = 3;
@@ -1482,7 +1482,7 @@ static void bad_ids(void) {
         refusals += tfm_session_encode(s, &wrong, &err) != TFM_OK;
         length = sizes[i], wrong = tiny_batch(good_ids, &length, 1, 3);
         refusals += tfm_session_encode(s, &wrong, &err) != TFM_OK;
-        refusals += tfm_score(s, &src, &wrong, scores, &err) != TFM_OK;
+        refusals += tfm_session_score(s, &src, &wrong, 0, scores, &err) != TFM_OK;
         memset(&o, 0, sizeof o), o.max_length = sizes[i];
         refusals += tfm_session_start(s, &src, &o, &err) != TFM_OK;
         memset(&o, 0, sizeof o), o.n_suppressed = sizes[i];
@@ -1573,8 +1573,8 @@ static void texts(void) {
             }
             text = (char *)exact(bytes, n);
             count = -1;
-            status =
-                tfm_model_tokenize(m, text, n, TFM_TEXT_FORM_TEXT, ids, 4096, &count, &arena, &err);
+            status = tfm_model_tokenize(m, tfm_text_make(text, n), TFM_TEXT_FORM_TEXT, ids, 4096,
+                                        &count, &arena, &err);
             taken += status == TFM_OK;
             wrong += (status == TFM_OK) != (tfm__utf8_fault(text, n) < 0);
             wrong += status != TFM_OK && (status != TFM_E_UTF8 || count != -1);
@@ -1588,14 +1588,14 @@ static void texts(void) {
             char *spaces = (char *)malloc(1000000);
             if (!spaces) exit(2);
             memset(spaces, ' ', 1000000);
-            CHECK(tfm_model_tokenize(m, spaces, 1000000, TFM_TEXT_FORM_TEXT, ids, 1, &count, NULL,
-                                     &err) == TFM_OK &&
+            CHECK(tfm_model_tokenize(m, tfm_text_make(spaces, 1000000), TFM_TEXT_FORM_TEXT, ids, 1,
+                                     &count, NULL, &err) == TFM_OK &&
                       count == 0,
                   "a million spaces are blank");
             memset(spaces, 0, 1000000);
             count = -1;
-            CHECK(tfm_model_tokenize(m, spaces, 1000000, TFM_TEXT_FORM_TEXT, ids, 1, &count, NULL,
-                                     &err) == (kind ? TFM_E_TOO_LONG : TFM_OK),
+            CHECK(tfm_model_tokenize(m, tfm_text_make(spaces, 1000000), TFM_TEXT_FORM_TEXT, ids, 1,
+                                     &count, NULL, &err) == (kind ? TFM_E_TOO_LONG : TFM_OK),
                   "a million NULs are %s", kind ? "too many characters" : "an unknown word");
             free(spaces);
         }
@@ -1629,12 +1629,13 @@ static void large_texts(void) {
             int32_t ids[4], count = -1;
             size_t n = 0;
             in.data = text, in.size = lengths[i], out[0] = 'x';
-            refusals += tfm_model_tokenize(m, text, in.size, TFM_TEXT_FORM_TEXT, ids, 4, &count,
-                                           &arena, &err) == TFM_E_TOO_LONG;
-            refusals += tfm_model_tokenize(m, text, in.size, TFM_TEXT_FORM_TOKENS, ids, 4, &count,
-                                           &measuring, &err) == TFM_E_TOO_LONG;
-            refusals += tfm_model_tokenize_target(m, text, in.size, TFM_TEXT_FORM_TEXT, ids, 4,
-                                                  &count, &arena, &err) == TFM_E_TOO_LONG;
+            refusals += tfm_model_tokenize(m, tfm_text_make(text, in.size), TFM_TEXT_FORM_TEXT, ids,
+                                           4, &count, &arena, &err) == TFM_E_TOO_LONG;
+            refusals += tfm_model_tokenize(m, tfm_text_make(text, in.size), TFM_TEXT_FORM_TOKENS,
+                                           ids, 4, &count, &measuring, &err) == TFM_E_TOO_LONG;
+            refusals += tfm_model_tokenize_target(m, tfm_text_make(text, in.size),
+                                                  TFM_TEXT_FORM_TEXT, ids, 4, &count, &arena,
+                                                  &err) == TFM_E_TOO_LONG;
             refusals += tfm_translate_batch(s, &in, &translated, 1, NULL, out, sizeof out, &err) ==
                         TFM_E_TOO_LONG;
             if (count != -1 || n || out[0] != 'x' || translated.size != 7)

@@ -187,8 +187,8 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
     for (t = 0; running; t++) {
         must(tfm_session_step(s, &running, &err));
         for (row = 0; row < src->rows; row++)
-            if (tfm_step_logits(s, row)) {
-                memcpy(steps + (row * width + t) * V, tfm_step_logits(s, row),
+            if (tfm_result_logits(s, row, 0)) {
+                memcpy(steps + (row * width + t) * V, tfm_result_logits(s, row, 0),
                        (size_t)V * sizeof(float));
                 lengths[row] = t + 1;
             }
@@ -268,7 +268,7 @@ static void decode(tfm_session *s, int64_t V, const tfm_batch *src, outcome *out
     for (; running; first = 0) {
         must(tfm_session_step(s, &running, &err));
         for (row = 0; first && row < src->rows; row++)
-            memcpy(out[row].logits, tfm_step_logits(s, row), (size_t)V * sizeof(float));
+            memcpy(out[row].logits, tfm_result_logits(s, row, 0), (size_t)V * sizeof(float));
     }
     for (row = 0; row < src->rows; row++) {
         r = result_of(s, row);
@@ -494,7 +494,7 @@ static void limits(void) {
     s = tiny_session(model, 1, 6, 40);
     CHECK_FAILS(tfm_session_step(s, &running, &err), TFM_E_STATE, "tfm_session_start comes first");
     CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_session_start comes first");
-    CHECK(tfm_step_logits(s, 0) == NULL && tfm_session_encoder_output(s).data == NULL,
+    CHECK(tfm_result_logits(s, 0, 0) == NULL && tfm_session_encoder_output(s).data == NULL,
           "there is no hypothesis before the first call");
     must(tfm_session_start(s, &src, NULL, &err));
     while (running) must(tfm_session_step(s, &running, &err));
@@ -580,9 +580,9 @@ static void failed_start(void) {
         must(tfm_session_step(s, &running, &err));
         if (fail) CHECK_FAILS(tfm_session_start(s, &bad, NULL, &err), TFM_E_TOKEN, "id 99");
         must(tfm_session_step(s, &running, &err));
-        if (!fail) memcpy(logits, tfm_step_logits(s, 0), (size_t)t.vt * sizeof(float));
+        if (!fail) memcpy(logits, tfm_result_logits(s, 0, 0), (size_t)t.vt * sizeof(float));
     }
-    CHECK(memcmp(logits, tfm_step_logits(s, 0), (size_t)t.vt * sizeof(float)) == 0,
+    CHECK(memcmp(logits, tfm_result_logits(s, 0, 0), (size_t)t.vt * sizeof(float)) == 0,
           "a refused source does not change the running decode");
     tfm_session_free(s), tfm_model_free(model);
 }

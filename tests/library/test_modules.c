@@ -284,14 +284,12 @@ static void scaled_dot_product(const char *name, double scale) {
     int zero = 1;
     memset(&masks, 0, sizeof masks);
     masks.attention = test_get(file, "input.mask");
-    status = tfm_scaled_dot_product_attention(&got, &got_weights, &q, &k, &v, scale, &masks,
-                                              &scratch, &err);
+    status = test_dot_product(&got, &got_weights, &q, &k, &v, scale, &masks, &scratch, &err);
     compare(name, status, &got, &context);
     compare("  weights", status, &got_weights, &weights);
     /* The first query of the first row sees no key at all. */
     memset(masks.attention.data, 1, (size_t)masks.attention.dims[2]);
-    status = tfm_scaled_dot_product_attention(&got, &got_weights, &q, &k, &v, scale, &masks,
-                                              &scratch, &err);
+    status = test_dot_product(&got, &got_weights, &q, &k, &v, scale, &masks, &scratch, &err);
     for (i = 0; i < got.dims[2]; i++) zero &= at(&got, i) == 0.0f;
     for (i = 0; i < got_weights.dims[2]; i++) zero &= at(&got_weights, i) == 0.0f;
     CHECK(status == TFM_OK && zero, "  a query with no key left gets zeros");
@@ -318,8 +316,8 @@ static void heads_by_strides(void) {
     for (i = 0; i < 3; i++)
         part[i] =
             tfm_tensor_swap(tfm_tensor_4d(in[i].data, TFM_DTYPE_F32, B, in[i].dims[1], H, K), 1, 2);
-    CHECK(tfm_scaled_dot_product_attention(&context4, &weights, &part[0], &part[1], &part[2], 0,
-                                           &masks, &scratch, &err) == TFM_OK,
+    CHECK(test_dot_product(&context4, &weights, &part[0], &part[1], &part[2], 0, &masks, &scratch,
+                           &err) == TFM_OK,
           "%s", err.text);
     for (h = 0; h < H; h++) {
         part_masks = masks;
@@ -331,8 +329,8 @@ static void heads_by_strides(void) {
             part[i].dims[2] = K;
             part[i].data = (float *)in[i].data + h * K;
         }
-        CHECK(tfm_scaled_dot_product_attention(&one, &one_weights, &part[0], &part[1], &part[2], 0,
-                                               &part_masks, &scratch, &err) == TFM_OK,
+        CHECK(test_dot_product(&one, &one_weights, &part[0], &part[1], &part[2], 0, &part_masks,
+                               &scratch, &err) == TFM_OK,
               "");
         for (b = 0; b < B; b++)
             for (t = 0; t < T; t++) {
@@ -362,14 +360,13 @@ static void seed0_attention(void) {
     w.out.weight = test_get(file, "weights.fc.weight"),
     w.out.bias = test_get(file, "weights.fc.bias");
     compare("separate projections",
-            tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), &out,
-            &expected);
+            test_multi_head(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), &out, &expected);
     w.n_heads = 7;
-    CHECK_FAILS(tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err),
-                TFM_E_SHAPE, "do not divide into 7 heads");
+    CHECK_FAILS(test_multi_head(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), TFM_E_SHAPE,
+                "do not divide into 7 heads");
     w.n_heads = 0;
-    CHECK_FAILS(tfm_multi_head_attention(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err),
-                TFM_E_ARGUMENT, "n_heads is 0");
+    CHECK_FAILS(test_multi_head(&out, NULL, &w, &q, &k, &v, NULL, &scratch, &err), TFM_E_ARGUMENT,
+                "n_heads is 0");
     tfm_safetensors_free(file);
 }
 
@@ -395,15 +392,13 @@ static void seed2_attention(const char *name) {
     masks.key_padding = test_get(file, "input.key_padding_mask");
     masks.attention = test_get(file, "input.attn_mask");
     out_view = tfm_tensor_swap(out, 0, 1);
-    status =
-        tfm_multi_head_attention(&out_view, &got_weights, &w, &q, &k, &v, &masks, &scratch, &err);
+    status = test_multi_head(&out_view, &got_weights, &w, &q, &k, &v, &masks, &scratch, &err);
     compare(name, status, &out, &expected);
     compare("  weights per head", status, &got_weights, &weights);
     if (masks.attention.data) {
         masks.attention.dims[masks.attention.rank - 1]--;
-        CHECK_FAILS(
-            tfm_multi_head_attention(&out_view, NULL, &w, &q, &k, &v, &masks, &scratch, &err),
-            TFM_E_SHAPE, "attention mask is [");
+        CHECK_FAILS(test_multi_head(&out_view, NULL, &w, &q, &k, &v, &masks, &scratch, &err),
+                    TFM_E_SHAPE, "attention mask is [");
     }
     tfm_safetensors_free(file);
 }
@@ -427,13 +422,13 @@ static void seed4_attention(void) {
     w.value.weight = test_get(file, "weights.V.weight"),
     w.value.bias = test_get(file, "weights.V.bias");
     masks.attention = test_get(file, "expect.mask");
-    status = tfm_multi_head_attention(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
+    status = test_multi_head(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
     compare("a scale of its own, no output projection", status, &out, &expected);
     compare("  weights", status, &got_weights, &weights);
     memset(&masks, 0, sizeof masks);
     CHECK(tfm_mask_from_ids(&pads, (int32_t *)tokens.data, 0, &err) == TFM_OK, "");
     masks.key_padding = pads;
-    status = tfm_multi_head_attention(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
+    status = test_multi_head(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
     compare("  with a pad mask made from ids instead", status, &out, &expected);
     tfm_safetensors_free(file);
 }
@@ -455,9 +450,8 @@ static void masks_agree(void) {
     tensors.attention = tfm_tensor_2d(test_memory(25), TFM_DTYPE_BOOL, 5, 5);
     CHECK(tfm_mask_from_lengths(&tensors.key_padding, lengths, &err) == TFM_OK, "");
     CHECK(tfm_mask_causal(&tensors.attention, &err) == TFM_OK, "");
-    CHECK(tfm_multi_head_attention(&a, NULL, &w, &x, &x, &x, &flags, &scratch, &err) == TFM_OK, "");
-    CHECK(tfm_multi_head_attention(&b, NULL, &w, &x, &x, &x, &tensors, &scratch, &err) == TFM_OK,
-          "");
+    CHECK(test_multi_head(&a, NULL, &w, &x, &x, &x, &flags, &scratch, &err) == TFM_OK, "");
+    CHECK(test_multi_head(&b, NULL, &w, &x, &x, &x, &tensors, &scratch, &err) == TFM_OK, "");
     CHECK(memcmp(a.data, b.data, 3 * 5 * 16 * sizeof(float)) == 0,
           "lengths and causal flag give the bits of the mask tensors");
 }
@@ -561,8 +555,8 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
     snprintf(what, sizeof what, "%s: encoder", name);
     compare(what, status, &got_memory, &memory);
     view = tfm_tensor_swap(got, 0, 1);
-    status = tfm_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks, &memory_masks,
-                         &scratch, &err);
+    status = test_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks,
+                          &memory_masks, &scratch, &err);
     compare("  decoder, masks merged, [L, B, D] by strides", status, &got, &output);
 
     /* The layers one by one, in place, without the final norm, must equal the stack. */
@@ -588,8 +582,8 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
         compare("  layer by layer, in place", TFM_OK, &back, &memory);
     }
     decoder_layers[1].ffn.linear2.bias.dims[0] = 47;
-    CHECK_FAILS(tfm_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks,
-                            &memory_masks, &scratch, &err),
+    CHECK_FAILS(test_decoder(&view, NULL, NULL, &decoder, &tgt, &memory_view, &tgt_masks,
+                             &memory_masks, &scratch, &err),
                 TFM_E_SHAPE, "linear2.bias is [47], expected [48]");
     tfm_safetensors_free(file);
 }
@@ -604,8 +598,8 @@ static void no_layers(void) {
     e.n_layers = d.n_layers = 1;
     CHECK_FAILS(tfm_encoder(&x, NULL, &e, &x, NULL, &scratch, &err), TFM_E_ARGUMENT,
                 "layers is NULL");
-    CHECK_FAILS(tfm_decoder(&x, NULL, NULL, &d, &x, &x, NULL, NULL, &scratch, &err), TFM_E_ARGUMENT,
-                "layers is NULL");
+    CHECK_FAILS(test_decoder(&x, NULL, NULL, &d, &x, &x, NULL, NULL, &scratch, &err),
+                TFM_E_ARGUMENT, "layers is NULL");
 }
 
 /* ---- the SSRU ---- */
@@ -765,13 +759,12 @@ static tfm_status call_mask_lengths(void) {
 }
 static tfm_status call_mask_causal(void) { return tfm_mask_causal(given.out, &err); }
 static tfm_status call_dot_product(void) {
-    return tfm_scaled_dot_product_attention(given.out, given.attention, given.x, given.key,
-                                            given.value, 0, given.masks, given.scratch, &err);
+    return test_dot_product(given.out, given.attention, given.x, given.key, given.value, 0,
+                            given.masks, given.scratch, &err);
 }
 static tfm_status call_attention(void) {
-    return tfm_multi_head_attention(given.out, given.attention,
-                                    (const tfm_attention_weights *)given.weights, given.x,
-                                    given.key, given.value, given.masks, given.scratch, &err);
+    return test_multi_head(given.out, given.attention, (const tfm_attention_weights *)given.weights,
+                           given.x, given.key, given.value, given.masks, given.scratch, &err);
 }
 static tfm_status call_encoder(void) {
     return tfm_encoder(given.out, given.attention, (const tfm_encoder_weights *)given.weights,
@@ -783,14 +776,14 @@ static tfm_status call_encoder_layer(void) {
                              given.scratch, &err);
 }
 static tfm_status call_decoder(void) {
-    return tfm_decoder(given.out, given.attention, given.cross,
-                       (const tfm_decoder_weights *)given.weights, given.x, given.key, given.masks,
-                       given.cross_masks, given.scratch, &err);
+    return test_decoder(given.out, given.attention, given.cross,
+                        (const tfm_decoder_weights *)given.weights, given.x, given.key, given.masks,
+                        given.cross_masks, given.scratch, &err);
 }
 static tfm_status call_decoder_layer(void) {
-    return tfm_decoder_layer(given.out, given.attention, given.cross,
-                             (const tfm_decoder_layer_weights *)given.weights, given.x, given.key,
-                             given.masks, given.cross_masks, given.scratch, &err);
+    return test_decoder_layer(given.out, given.attention, given.cross,
+                              (const tfm_decoder_layer_weights *)given.weights, given.x, given.key,
+                              given.masks, given.cross_masks, given.scratch, &err);
 }
 
 /* The call must fail with this status and text, and leave outputs and scratch unchanged. */
@@ -1267,7 +1260,8 @@ static void wrong_multi_head(void) {
     v.dims[1] = 3;
     refused(call_attention, TFM_E_SHAPE, "value is [2, 3, 6], expected [2, 4, 6]"), v.dims[1] = 4;
     given.weights = NULL;
-    refused(call_attention, TFM_E_ARGUMENT, "weights or scratch is NULL"), given.weights = &w;
+    refused(call_attention, TFM_E_ARGUMENT, "weights, inputs or scratch is NULL"),
+        given.weights = &w;
     wrong_attention(call_attention, &w, "attention");
     wrong_masks(call_attention, &given.masks, 3, 4);
     small_arenas(call_attention);
@@ -1390,8 +1384,8 @@ static void ssru_layers(void) {
             if (pre) CHECK(tfm_layer_norm(&in, &stream, norm, &err) == TFM_OK, "");
             if (part == 0) status = tfm_ssru(&y, NULL, &w.ssru, &in, &scratch, &err);
             else if (part == 1)
-                status = tfm_multi_head_attention(&y, NULL, &w.cross_attn, &in, &memory, &memory,
-                                                  NULL, &scratch, &err);
+                status = test_multi_head(&y, NULL, &w.cross_attn, &in, &memory, &memory, NULL,
+                                         &scratch, &err);
             else status = tfm_feed_forward(&y, &in, &w.ffn, &scratch, &err);
             CHECK(status == TFM_OK, "");
             stream = sum_of(&stream, &y);
@@ -1399,7 +1393,7 @@ static void ssru_layers(void) {
         }
         compare(pre ? "decoder layer with an SSRU, pre-norm, by its parts"
                     : "decoder layer with an SSRU, by its parts",
-                tfm_decoder_layer(&out, NULL, NULL, &w, &x, &memory, NULL, NULL, &scratch, &err),
+                test_decoder_layer(&out, NULL, NULL, &w, &x, &memory, NULL, NULL, &scratch, &err),
                 &out, &stream);
     }
 }
@@ -1477,10 +1471,9 @@ static void t5_modules(void) {
                 for (s = 0; s < S; s++)
                     ((float *)want.data)[(h * T + t) * S + s] = (float)(p[s] / sum);
             }
-        compare(
-            causal ? "relative positions, causal" : "relative positions",
-            tfm_multi_head_attention(&out, &got, &w, &x, &memory, &memory, NULL, &scratch, &err),
-            &got, &want);
+        compare(causal ? "relative positions, causal" : "relative positions",
+                test_multi_head(&out, &got, &w, &x, &memory, &memory, NULL, &scratch, &err), &got,
+                &want);
     }
     for (causal = 0; causal < 2; causal++) { /* compares layers with their parts */
         tfm_decoder_layer_weights layers[2];
@@ -1504,13 +1497,12 @@ static void t5_modules(void) {
             encoder_layers[i].norm1 = encoder_layers[i].norm2 = norm;
             encoder_layers[i].order = TFM_NORM_ORDER_PRE;
             must(tfm_layer_norm(&in, &stream, &norm, &err));
-            must(
-                tfm_multi_head_attention(&y, &itself, self, &in, &in, &in, &masks, &scratch, &err));
+            must(test_multi_head(&y, &itself, self, &in, &in, &in, &masks, &scratch, &err));
             stream = sum_of(&stream, &y);
             if (causal) {
                 must(tfm_layer_norm(&in, &stream, &norm, &err));
-                must(tfm_multi_head_attention(&y, NULL, &l->cross_attn, &in, &memory, &memory, NULL,
-                                              &scratch, &err));
+                must(test_multi_head(&y, NULL, &l->cross_attn, &in, &memory, &memory, NULL,
+                                     &scratch, &err));
                 stream = sum_of(&stream, &y);
             }
             must(tfm_layer_norm(&in, &stream, &norm, &err));
@@ -1519,8 +1511,8 @@ static void t5_modules(void) {
         }
         must(tfm_layer_norm(&expected, &stream, &norm, &err));
         compare(causal ? "a decoder by its parts" : "an encoder by its parts",
-                causal ? tfm_decoder(&out, NULL, NULL, &decoder, &x, &memory, &masks, NULL,
-                                     &scratch, &err)
+                causal ? test_decoder(&out, NULL, NULL, &decoder, &x, &memory, &masks, NULL,
+                                      &scratch, &err)
                        : tfm_encoder(&out, NULL, &encoder, &x, NULL, &scratch, &err),
                 &out, &expected);
     }

@@ -36,7 +36,7 @@ static int64_t count_self_attention(int64_t l, int64_t b, int64_t h, int32_t hea
     w.n_heads = heads;
     masks.causal = causal;
     counted = 0;
-    if (tfm_multi_head_attention(&y, NULL, &w, &x, &x, &x, &masks, &scratch, &err) != TFM_OK)
+    if (test_multi_head(&y, NULL, &w, &x, &x, &x, &masks, &scratch, &err) != TFM_OK)
         CHECK(0, "%s", err.text);
     return counted;
 }

@@ -67,7 +67,8 @@ static int forward_differs(tfm_session *s, tfm_session *teacher) {
         must(tfm_session_step(s, &running, &err));
         tgt = tiny_batch(ids, NULL, 1, length);
         must(tfm_session_forward(teacher, &src, &tgt, NULL, &out, &err));
-        wrong += memcmp(tfm_step_logits(s, 0), logits + (length - 1) * V, V * sizeof *logits) != 0;
+        wrong +=
+            memcmp(tfm_result_logits(s, 0, 0), logits + (length - 1) * V, V * sizeof *logits) != 0;
         must(tfm_result_get(s, 0, 0, &r, &err));
         if (r.length) ids[length] = r.ids[r.length - 1];
     }

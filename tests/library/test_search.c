@@ -582,7 +582,7 @@ static void no_allocation(void) {
             tfm_decode_options o = options_of(&kinds[k]);
             must(tfm_session_decode(s, &src, &o, &err));
             must(tfm_translate_batch(s, &in, &out, 1, &o, text, sizeof text, &err));
-            must(tfm_score(s, &src, &src, scores, &err));
+            must(tfm_session_score(s, &src, &src, 0, scores, &err));
         }
     CHECK(before == 1 && counter.calls == before, "%d calls for the session, %d for 500 sentences",
           before, counter.calls - before);
@@ -601,10 +601,11 @@ static double chi_squared(tfm_session *s, const tfm_decode_options *options, con
     tfm_decode_options o = *options;
     int count[V] = {0, 0, 0, 0, 0, 0}, i, v;
     int32_t k;
+    uint64_t seed;
     double sum = 0;
     o.max_length = 1;
     for (i = 0; i < n; i += o.samples) {
-        o.seed = (uint64_t)i;
+        seed = (uint64_t)i, o.seeds = &seed;
         must(tfm_session_decode(s, &src, &o, &err));
         for (k = 0; k < o.samples; k++) {
             tfm_result r;
@@ -664,6 +665,7 @@ static void sampling(void) {
     tfm_result a, b;
     int support, wanted, c, v, same = 1, differ = 0;
     int32_t i, k;
+    uint64_t seed = 9;
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
     SECTION("sampling: 20,000 first tokens against the model's distribution");
@@ -681,7 +683,7 @@ static void sampling(void) {
     }
     SECTION("samples");
     o = no_options();
-    o.samples = 20, o.seed = 9;
+    o.samples = 20, o.seeds = &seed;
     must(tfm_session_decode(s, &src, &o, &err));
     for (k = 0; k < 20; k++) {
         /* Sample k must not depend on the number of samples. */
@@ -690,13 +692,13 @@ static void sampling(void) {
         must(tfm_result_get(s, 0, k, &a, &err));
         memcpy(ids, a.ids, (size_t)a.length * 4);
         tgt = tiny_batch(ids, NULL, 1, a.length);
-        must(tfm_score(f, &src, &tgt, scores, &err));
+        must(tfm_session_score(f, &src, &tgt, 0, scores, &err));
         for (i = 0, sum = 0; i < a.length + (a.finish == TFM_FINISH_ENDED); i++) sum += scores[i];
         same &= sum == a.log_probability && a.score == sum;
         must(tfm_result_get(s, 0, 0, &b, &err));
         differ += k && (a.length != b.length || memcmp(a.ids, b.ids, (size_t)a.length * 4) != 0);
     }
-    CHECK(same, "the score of a sample is that of tfm_score");
+    CHECK(same, "the score of a sample is that of tfm_session_score");
     CHECK(differ > 10, "%d of 19 others differ from the first", differ);
     o.top_k = 1, o.samples = 3, o.max_length = 12;
     must(tfm_session_decode(s, &src, &o, &err));
@@ -835,7 +837,7 @@ static void scoring(void) {
     double got[18], alone[6], most = 0;
     int same = 1, zeros = 1;
     SECTION("scoring given targets");
-    must(tfm_score(s, &src, &tgt, got, &err));
+    must(tfm_session_score(s, &src, &tgt, 0, got, &err));
     for (b = 0; b < 3; b++) {
         plain p = plain_of(model, f, no_options());
         tfm_batch one = tiny_batch(ids[b], NULL, 1, src_lengths[b]);
@@ -848,18 +850,18 @@ static void scoring(void) {
             if (!(d <= most)) most = d;
         }
         for (i = lengths[b] + 1; i < 6; i++) zeros &= got[b * 6 + i] == 0;
-        must(tfm_score(f, &one, &target, alone, &err));
+        must(tfm_session_score(f, &one, &target, 0, alone, &err));
         same &= memcmp(alone, got + b * 6, (size_t)(lengths[b] + 1) * sizeof *alone) == 0;
     }
     CHECK(most < 1e-5, "per token, the end token too: within %.1g of the forward pass", most);
     CHECK(same && zeros, "a row has the bits that it has alone, and zeros behind");
     for (k = 0, same = 1; k <= 5; k++) {
         double rest[18];
-        must(tfm_score_from(s, &src, &tgt, k, rest, &err));
+        must(tfm_session_score(s, &src, &tgt, k, rest, &err));
         for (i = 0; i < 18; i++) same &= rest[i] == (i % 6 < k ? 0 : got[i]);
     }
     CHECK(same, "from an offset on: the same bits, and zeros before");
-    CHECK_FAILS(tfm_score_from(s, &src, &tgt, 6, got, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_score(s, &src, &tgt, 6, got, &err), TFM_E_ARGUMENT,
                 "offset is 6, tgt has 5 tokens a row");
     {
         tfm_decode_options o = no_options();
@@ -874,7 +876,7 @@ static void scoring(void) {
             memset(&r, 0, sizeof r);
             must(tfm_result_get(w, 0, k, &r, &err));
             target = tiny_batch(r.ids, NULL, 1, r.length);
-            must(tfm_score(f, &one, &target, scores, &err));
+            must(tfm_session_score(f, &one, &target, 0, scores, &err));
             for (i = 0; i < r.length + (r.finish == TFM_FINISH_ENDED); i++) sum += scores[i];
             same &= sum == r.log_probability;
         }
@@ -882,15 +884,16 @@ static void scoring(void) {
         tfm_session_free(w);
     }
     tgt.rows = 2;
-    CHECK_FAILS(tfm_score(s, &src, &tgt, got, &err), TFM_E_ARGUMENT, "tgt has 2 rows, src has 3");
+    CHECK_FAILS(tfm_session_score(s, &src, &tgt, 0, got, &err), TFM_E_ARGUMENT,
+                "tgt has 2 rows, src has 3");
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
     model = small_model(11, ", \"forced\": 4");
     s = wide_session(model, 3, 1, 5);
     tgt = tiny_batch(&targets[0][0], NULL, 1, 5), src.rows = 1;
-    CHECK_FAILS(tfm_score(s, &src, &tgt, got, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(tfm_session_score(s, &src, &tgt, 0, got, &err), TFM_E_TOO_LONG,
                 "tgt has 5 tokens a row and an end token, the session takes 5");
     tgt.width = 4;
-    must(tfm_score(s, &src, &tgt, got, &err));
+    must(tfm_session_score(s, &src, &tgt, 0, got, &err));
     CHECK(got[0] == 0 && got[1] < 0, "a first token that the model forces scores 0");
     tfm_session_free(s), tfm_model_free(model);
 }
@@ -1154,7 +1157,7 @@ static void stopping(void) {
                     same &= r.finish == TFM_FINISH_STOPPED && r.length == 4;
                 }
                 must(tfm_session_step(s, &running, &err));
-                same &= tfm_step_logits(s, 0) == NULL;
+                same &= tfm_result_logits(s, 0, 0) == NULL;
                 steps++;
             }
         }
@@ -1259,12 +1262,10 @@ static void defaults(void) {
     size_t n;
     SECTION("decoding options in the model file");
     memset(&o, 1, sizeof o);
-    tfm_decode_defaults(without, &o);
+    o = *tfm_model_decoding(without);
     CHECK(memcmp(&o, &expected, sizeof o) == 0, "an empty object: greedy");
-    memset(&o, 1, sizeof o);
-    tfm_decode_defaults(NULL, &o);
-    CHECK(memcmp(&o, &expected, sizeof o) == 0, "no model: greedy");
-    tfm_decode_defaults(model, &o);
+    CHECK(tfm_model_decoding(NULL) == NULL, "no model: NULL");
+    o = *tfm_model_decoding(model);
     expected.beam = 3, expected.length_penalty = 0.6, expected.patience = 1.5;
     expected.stop = TFM_STOP_EARLY_NEVER, expected.max_length = 11, expected.min_length = 2;
     expected.no_repeat_ngram = 2, expected.repetition_penalty = 1.25, expected.force_end = 1;

@@ -64,15 +64,15 @@ static int32_t end_of(const tfm_tensor *ends, int64_t i) {
 static tfm_status tokenize(const tfm_model *m, const char *text, size_t size, int32_t *ids,
                            int32_t capacity, int32_t *count) {
     tfm_arena arena = tfm_arena_measuring();
-    tfm_status status =
-        tfm_model_tokenize(m, text, size, TFM_TEXT_FORM_TEXT, ids, capacity, count, &arena, &err);
+    tfm_status status = tfm_model_tokenize(m, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT, ids,
+                                           capacity, count, &arena, &err);
     void *memory;
     if (status != TFM_OK) return status;
     memory = malloc(arena.peak + 1);
     if (!memory) exit(2);
     arena = tfm_arena_make(memory, arena.peak);
-    status =
-        tfm_model_tokenize(m, text, size, TFM_TEXT_FORM_TEXT, ids, capacity, count, &arena, &err);
+    status = tfm_model_tokenize(m, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT, ids, capacity,
+                                count, &arena, &err);
     if (arena.used) printf("scratch not given back\n"), exit(2);
     free(memory);
     return status;
@@ -166,7 +166,7 @@ static tfm_status read_file(const void *bytes, size_t size) {
     if (status == TFM_OK) {
         static char scratch[1 << 20], out[1 << 20];
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
-        tfm_text source = tfm__text(text, sizeof text - 1);
+        tfm_text source = tfm_text_make(text, sizeof text - 1);
         tfm__side side;
         tfm__cut cut;
         tfm__token token;
@@ -647,8 +647,8 @@ static void rare(void) {
         CHECK(strcmp(text_of(m, mixed, 8, TFM_TEXT_FORM_TEXT),
                      "\xef\xbf\xbdzz\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd") == 0,
               "'%s'", text_of(m, mixed, 8, TFM_TEXT_FORM_TEXT));
-        CHECK(tfm_model_tokenize_target(m, "b\xc3\xa9", 3, TFM_TEXT_FORM_TEXT, ids, 9, &count,
-                                        &arena, &err) == TFM_OK &&
+        CHECK(tfm_model_tokenize_target(m, tfm_text_make("b\xc3\xa9", 3), TFM_TEXT_FORM_TEXT, ids,
+                                        9, &count, &arena, &err) == TFM_OK &&
                   count == 4 && memcmp(ids, target, sizeof target) == 0,
               "as a target: %d ids %s", (int)count, err.text);
     }
@@ -689,18 +689,22 @@ static void files(void) {
     IDS_ARE(m, "bqqa", 1, 6, 4, 0, 3, 2);
     CHECK(tokenize(m, "  ", 2, ids, 4, &count) == TFM_OK && count == 0, "a blank text has no ids");
     count = 77;
-    CHECK_FAILS(tfm_model_tokenize(m, "a", 1, TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   NULL, &err),
                 TFM_E_ARGUMENT, "pieces need a scratch arena");
     small = tfm_arena_make(scratch, 64);
-    CHECK_FAILS(tfm_model_tokenize(m, "a ab", 4, TFM_TEXT_FORM_TEXT, ids, 4, &count, &small, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a ab", 4), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   &small, &err),
                 TFM_E_ARENA, "scratch arena has");
-    CHECK_FAILS(tfm_model_tokenize(m, "a ab", 4, TFM_TEXT_FORM_TEXT, ids, 4, &count, &arena, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a ab", 4), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   &arena, &err),
                 TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
-    CHECK_FAILS(tfm_model_tokenize(m, "a\xff", 2, TFM_TEXT_FORM_TEXT, ids, 4, &count, &arena, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a\xff", 2), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   &arena, &err),
                 TFM_E_UTF8, "text is not UTF-8 at byte 1");
     CHECK(ids[0] == -1 && count == 77, "outputs untouched");
-    CHECK(tfm_model_tokenize(m, SPACE "a </s>", 9, TFM_TEXT_FORM_TOKENS, ids, 4, &count, NULL,
-                             &err) == TFM_OK &&
+    CHECK(tfm_model_tokenize(m, tfm_text_make(SPACE "a </s>", 9), TFM_TEXT_FORM_TOKENS, ids, 4,
+                             &count, NULL, &err) == TFM_OK &&
               count == 4 && ids[1] == 7 && ids[2] == 2,
           "tokens between spaces %s", err.text);
     CHECK(strcmp(text_of(m, all, 10, TFM_TEXT_FORM_TEXT), " \xe2\x81\x87 aab  a") == 0,
@@ -854,11 +858,14 @@ static void targets(void) {
                "\"start\": 1, \"end\": 2, \"src_end\": 2, \"src_unk\": 0, \"tgt_unk\": 0";
     m = load(f);
     if (!m) printf("%s\n", err.text), exit(2);
-    must(tfm_model_tokenize_target(m, "ab a", 4, TFM_TEXT_FORM_TEXT, ids, 32, &i, &scratch, &err));
-    must(tfm_model_tokenize(m, "ab a", 4, TFM_TEXT_FORM_TEXT, pairs, 32, &n, &scratch, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make("ab a", 4), TFM_TEXT_FORM_TEXT, ids, 32, &i,
+                                   &scratch, &err));
+    must(tfm_model_tokenize(m, tfm_text_make("ab a", 4), TFM_TEXT_FORM_TEXT, pairs, 32, &n,
+                            &scratch, &err));
     CHECK(n == i + 1 && memcmp(ids, pairs, (size_t)i * 4) == 0,
           "target text is tokenized like source text, without the end");
-    CHECK_FAILS(tfm_model_tokenize_target(m, "ab", 2, TFM_TEXT_FORM_TEXT, ids, 32, &i, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make("ab", 2), TFM_TEXT_FORM_TEXT, ids, 32,
+                                          &i, NULL, &err),
                 TFM_E_ARGUMENT, "need a scratch arena");
     tfm_model_free(m);
 }
@@ -1060,7 +1067,7 @@ static void spans(void) {
     tfm_span got[32];
     int32_t ids[32], again[32], count = 0, n = 0, i, same = 1;
     SECTION("spans of pieces");
-    must(tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, got, 32, &count, NULL, &err));
+    must(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, got, 32, &count, NULL, &err));
     must(tokenize(m, source.data, source.size, again, 32, &n));
     CHECK(count == 17 && n == count && memcmp(ids, again, 17 * sizeof *ids) == 0,
           "the ids are those of tfm_model_tokenize");
@@ -1071,15 +1078,13 @@ static void spans(void) {
     CHECK(same, "17 spans of bytes");
     source.data = "\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d";
     source.size = 16;
-    CHECK_FAILS(
-        tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, got, 16, &count, NULL, &err),
-        TFM_E_TOO_LONG, "text has 17 tokens, there is room for 16");
+    CHECK_FAILS(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, got, 16, &count, NULL, &err),
+                TFM_E_TOO_LONG, "text has 17 tokens, there is room for 16");
     tfm_session_free(s), tfm_safetensors_free(file);
     s = tiny_session(m, 1, 1, 8);
     source.data = "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a", source.size = 59;
-    CHECK_FAILS(
-        tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, got, 16, &count, NULL, &err),
-        TFM_E_TOO_LONG, "text has 120 bytes after normalization, the session takes 64");
+    CHECK_FAILS(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, got, 16, &count, NULL, &err),
+                TFM_E_TOO_LONG, "text has 120 bytes after normalization, the session takes 64");
     tfm_session_free(s), tfm_model_free(m);
 }
 

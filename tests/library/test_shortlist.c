@@ -213,7 +213,7 @@ static void some(const tfm_model *model, const char *name) {
             must(tfm_session_step(plain, &others, &err));
             steps++, wrong += running != others;
             for (b = 0; b < ROWS; b++) {
-                const float *x = tfm_step_logits(s, b), *y = tfm_step_logits(plain, b);
+                const float *x = tfm_result_logits(s, b, 0), *y = tfm_result_logits(plain, b, 0);
                 wrong += (x != NULL) != (y != NULL);
                 for (i = 0; x && y && i < V; i++, logits++)
                     if (has(list, n, i)) wrong += memcmp(x + i, y + i, sizeof *x) != 0;
@@ -333,8 +333,8 @@ static outcome apart(tfm_session *s, tfm_session *other, const tfm_model *model,
         const float *x, *y;
         must(tfm_session_step(s, &running, &err));
         must(tfm_session_step(other, &running, &err));
-        x = tfm_step_logits(s, 0), y = tfm_step_logits(other, 0);
-        *wrong += x != tfm_step_logits(s, 0) || memcmp(x, y, (size_t)V * sizeof *x) != 0;
+        x = tfm_result_logits(s, 0, 0), y = tfm_result_logits(other, 0, 0);
+        *wrong += x != tfm_result_logits(s, 0, 0) || memcmp(x, y, (size_t)V * sizeof *x) != 0;
         for (i = 0; i < V; i++) *wrong += (x[i] > -INFINITY) != has(list, given.n_shortlist, i);
     }
     return outcome_of(other, 0);

@@ -86,7 +86,7 @@ static void run(tfm_session *s, const tfm_batch *src, outcome *out) {
                    (float *)memory.data + (row * memory.dims[1] + l) * memory.dims[2],
                    (size_t)memory.dims[2] * sizeof(float));
     must(tfm_session_forward(s, same, &tgt, NULL, &logits, &err));
-    must(tfm_score(s, src, &tgt, out->scores, &err));
+    must(tfm_session_score(s, src, &tgt, 0, out->scores, &err));
     must(tfm_session_decode(s, same, &o, &err));
     if (reuses)
         must(tfm_session_decode(s, same, &o, &err)); /* the search has not changed the source */
@@ -487,7 +487,8 @@ static void refusals(void) {
     bad = tgt, bad.embeddings = &x;
     CHECK_FAILS(tfm_session_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_ARGUMENT,
                 "tgt has embeddings, which only src may have");
-    CHECK_FAILS(tfm_score(s, &src, &bad, scores, &err), TFM_E_ARGUMENT, "tgt has embeddings");
+    CHECK_FAILS(tfm_session_score(s, &src, &bad, 0, scores, &err), TFM_E_ARGUMENT,
+                "tgt has embeddings");
     memset(&o, 0, sizeof o);
     o.prefix = &bad, bad.memory = &x, bad.embeddings = NULL;
     CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prefix has memory");
@@ -525,10 +526,12 @@ static void text(void) {
     must(tfm_session_decode(s, &src, NULL, &err));
     must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, out, sizeof out, &size, &err));
     CHECK(size > 0, "\"%.*s\"", (int)size, out);
-    must(tfm_model_tokenize_target(m, "d e", 3, TFM_TEXT_FORM_TEXT, some, 8, &n, NULL, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make("d e", 3), TFM_TEXT_FORM_TEXT, some, 8, &n,
+                                   NULL, &err));
     CHECK(n == 2 && some[0] == 3, "its targets are tokenized");
-    CHECK_FAILS(tfm_model_tokenize(m, "d", 1, TFM_TEXT_FORM_TEXT, some, 8, &n, NULL, &err),
-                TFM_E_NO_TEXT, "no src_vocabulary");
+    CHECK_FAILS(
+        tfm_model_tokenize(m, tfm_text_make("d", 1), TFM_TEXT_FORM_TEXT, some, 8, &n, NULL, &err),
+        TFM_E_NO_TEXT, "no src_vocabulary");
     CHECK_FAILS(tfm_translate(s, "d", out, sizeof out, &err), TFM_E_NO_TEXT, "no vocabularies");
     tfm_session_free(s), tfm_model_free(m);
 }

@@ -26,7 +26,8 @@ static const char *ids_of(const tfm_model *m, const char *text, size_t size, tfm
     int32_t ids[64], count = -1, i;
     size_t at = 0;
     shown[0] = 0;
-    if (tfm_model_tokenize(m, text, size, form, ids, 64, &count, NULL, &err) != TFM_OK)
+    if (tfm_model_tokenize(m, tfm_text_make(text, size), form, ids, 64, &count, NULL, &err) !=
+        TFM_OK)
         return err.text;
     for (i = 0; i < count; i++)
         at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d" : "%d", (int)ids[i]);
@@ -57,9 +58,9 @@ static void tokenizing(void) {
     IDS(m, "hello \xe5\xad", TFM_TEXT_FORM_TEXT, "text is not UTF-8 at byte 6");
     IDS(m, "ab\xc0\x80", TFM_TEXT_FORM_TEXT, "text is not UTF-8 at byte 2");
     IDS(m, "\xed\xbf\xbf", TFM_TEXT_FORM_TEXT, "text is not UTF-8 at byte 0");
-    CHECK_FAILS(
-        tfm_model_tokenize(m, "a b a b a", 9, TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL, &err),
-        TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a b a b a", 9), TFM_TEXT_FORM_TEXT, ids, 4,
+                                   &count, NULL, &err),
+                TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
     CHECK(ids[0] == -1 && count == 77, "outputs untouched");
     tfm_model_free(m);
     m = text_model(words, "");
@@ -171,8 +172,8 @@ static void translating(void) {
         CHECK(tfm_translate(one, lines[i], single, sizeof single, &err) == TFM_OK, "");
         same &= strcmp(single, out[i].data) == 0 && strlen(single) == out[i].size;
         /* the same with the single calls */
-        CHECK(tfm_model_tokenize(m, lines[i], strlen(lines[i]), TFM_TEXT_FORM_TEXT, ids, 8, &count,
-                                 NULL, &err) == TFM_OK,
+        CHECK(tfm_model_tokenize(m, tfm_text_make(lines[i], strlen(lines[i])), TFM_TEXT_FORM_TEXT,
+                                 ids, 8, &count, NULL, &err) == TFM_OK,
               "");
         src = tiny_batch(ids, NULL, 1, count);
         if (count) {
@@ -215,7 +216,7 @@ static const char *spans_of(tfm_session *s, const char *text, tfm_text_form form
     int32_t ids[16], count = 0, i;
     size_t at = 0;
     shown[0] = 0, source.data = text, source.size = strlen(text);
-    if (tfm_session_tokenize(s, &source, form, ids, spans, 16, &count, NULL, &err) != TFM_OK)
+    if (session_tokens(s, &source, form, ids, spans, 16, &count, NULL, &err) != TFM_OK)
         return err.text;
     for (i = 0; i < count; i++)
         at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d:%d-%d" : "%d:%d-%d",
@@ -226,7 +227,7 @@ static const char *spans_of(tfm_session *s, const char *text, tfm_text_form form
     CHECK(strcmp(spans_of(session, text, form), expected) == 0, "'%s': %s", text,                  \
           spans_of(session, text, form))
 
-static void session_tokens(void) {
+static void tokens_of_a_session(void) {
     tfm_model *m = text_model(words, ", \"src_unk\": 3, \"src_start\": 1, \"src_end\": 2");
     tfm_session *s = tiny_session(m, 1, 4, 8);
     tfm_text source = {"a b a b a", 9}, bad = {"a\xff", 2}, none = {NULL, 3}, blank = {" ", 1};
@@ -238,33 +239,29 @@ static void session_tokens(void) {
     SPANS(s, "", TFM_TEXT_FORM_TEXT, "");
     SPANS(s, "</s> a", TFM_TEXT_FORM_TOKENS, "1:0-0 2:0-4 6:5-6 2:6-6");
     spans[0].end = 99;
-    CHECK_FAILS(
-        tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-        TFM_E_TOO_LONG, "text has 7 tokens, there is room for 4");
-    CHECK_FAILS(
-        tfm_session_tokenize(s, &bad, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-        TFM_E_UTF8, "text is not UTF-8 at byte 1");
+    CHECK_FAILS(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+                TFM_E_TOO_LONG, "text has 7 tokens, there is room for 4");
+    CHECK_FAILS(session_tokens(s, &bad, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+                TFM_E_UTF8, "text is not UTF-8 at byte 1");
     CHECK(count == 77 && ids[0] == -1 && spans[0].end == 99, "outputs untouched");
+    CHECK_FAILS(session_tokens(s, &none, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+                TFM_E_ARGUMENT, "text.data is NULL");
     CHECK_FAILS(
-        tfm_session_tokenize(s, &none, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-        TFM_E_ARGUMENT, "text.data is NULL");
-    CHECK_FAILS(
-        tfm_session_tokenize(NULL, &source, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-        TFM_E_ARGUMENT, "session or text is NULL");
-    CHECK_FAILS(
-        tfm_session_tokenize(s, NULL, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
-        TFM_E_ARGUMENT, "session or text is NULL");
+        session_tokens(NULL, &source, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+        TFM_E_ARGUMENT, "session, text or tokens is NULL");
+    CHECK_FAILS(session_tokens(s, NULL, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, NULL, &err),
+                TFM_E_ARGUMENT, "session, text or tokens is NULL");
     source.size = 1;
-    CHECK(tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, NULL, 4, &count, NULL, &err) ==
+    CHECK(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, NULL, 4, &count, NULL, &err) ==
                   TFM_OK &&
               count == 3 && ids[1] == 6,
           "without spans");
     source.size = 9;
-    CHECK(tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, &left,
-                               &err) == TFM_OK &&
+    CHECK(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, &left, &err) ==
+                  TFM_OK &&
               count == 4 && left == 3 && ids[2] == 7 && ids[3] == 2 && spans[2].begin == 2,
           "cut on request");
-    CHECK(tfm_session_tokenize(s, &blank, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, &left, &err) ==
+    CHECK(session_tokens(s, &blank, TFM_TEXT_FORM_TEXT, ids, spans, 4, &count, &left, &err) ==
                   TFM_OK &&
               count == 0 && left == 0,
           "an empty text is not cut");
@@ -427,15 +424,15 @@ static void target_text(void) {
         tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
         const char *text = cases[c].text;
         shown[at = 0] = 0;
-        must(tfm_model_tokenize_target(m, text, strlen(text), cases[c].form, ids, 16, &n, &scratch,
-                                       &err));
+        must(tfm_model_tokenize_target(m, tfm_text_make(text, strlen(text)), cases[c].form, ids, 16,
+                                       &n, &scratch, &err));
         for (i = 0; i < n; i++)
             at += (size_t)snprintf(shown + at, sizeof shown - at, i ? " %d" : "%d", (int)ids[i]);
         CHECK(strcmp(shown, cases[c].expected) == 0, "'%s': %s", text, shown);
         if (n > 1) {
             n = 77;
-            CHECK_FAILS(tfm_model_tokenize_target(m, text, strlen(text), cases[c].form, ids, 1, &n,
-                                                  &scratch, &err),
+            CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make(text, strlen(text)),
+                                                  cases[c].form, ids, 1, &n, &scratch, &err),
                         TFM_E_TOO_LONG, "there is room for 1");
             CHECK(n == 77, "outputs untouched");
         }
@@ -444,18 +441,18 @@ static void target_text(void) {
     {
         tfm_model *m = text_model(words, ", \"tgt_text\": \"pieces\"");
         tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
-        CHECK_FAILS(
-            tfm_model_tokenize_target(m, "qq", 2, TFM_TEXT_FORM_TEXT, ids, 16, &n, &scratch, &err),
-            TFM_E_TOKEN, "\"qq\" at byte 0 is not in tgt_vocabulary. Change the");
-        CHECK_FAILS(tfm_model_tokenize_target(m, " hello  q\xc3\xa9.", 12, TFM_TEXT_FORM_TEXT, ids,
+        CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make("qq", 2), TFM_TEXT_FORM_TEXT, ids,
                                               16, &n, &scratch, &err),
+                    TFM_E_TOKEN, "\"qq\" at byte 0 is not in tgt_vocabulary. Change the");
+        CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make(" hello  q\xc3\xa9.", 12),
+                                              TFM_TEXT_FORM_TEXT, ids, 16, &n, &scratch, &err),
                     TFM_E_TOKEN, "\"q\xc3\xa9\" at byte 8 is not in tgt_vocabulary");
-        CHECK_FAILS(tfm_model_tokenize_target(m, "\xff", 1, TFM_TEXT_FORM_TEXT, ids, 16, &n,
-                                              &scratch, &err),
+        CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make("\xff", 1), TFM_TEXT_FORM_TEXT, ids,
+                                              16, &n, &scratch, &err),
                     TFM_E_UTF8, "text is not UTF-8 at byte 0");
-        CHECK_FAILS(
-            tfm_model_tokenize_target(m, "a", 1, TFM_TEXT_FORM_TEXT, ids, 16, &n, NULL, &err),
-            TFM_E_ARGUMENT, "need a scratch arena");
+        CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 16,
+                                              &n, NULL, &err),
+                    TFM_E_ARGUMENT, "need a scratch arena");
         tfm_model_free(m);
     }
 }
@@ -479,8 +476,8 @@ static void escaped(void) {
           "other forms are unchanged");
     IDS(m, "a\\sb \\s \\r \\v\\f \\u0085 \\u3000x \\\\ \\\\n \\\\\\\\s", TFM_TEXT_FORM_ESCAPED,
         "4 5 6 7 8 9 10 11 12");
-    must(tfm_model_tokenize_target(m, line, sizeof line - 1, TFM_TEXT_FORM_ESCAPED, ids, 16, &n,
-                                   NULL, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make(line, sizeof line - 1), TFM_TEXT_FORM_ESCAPED,
+                                   ids, 16, &n, NULL, &err));
     CHECK(n == 9 && memcmp(ids, all, sizeof all) == 0, "target tokens too");
     IDS(m, "\\ \\q \\u12 \\ud800 \\uzzzz \\u0000 <s>\\", TFM_TEXT_FORM_ESCAPED, "10 3 3 3 3 3 3");
     IDS(m, "\\u005c \\u005Cn \\x0a", TFM_TEXT_FORM_ESCAPED, "10 11 3");
@@ -527,7 +524,8 @@ static void bytes(void) {
                "\"tgt_text\": \"bytes\", \"byte_offset\": 3";
     t.vs = t.vt = 264;
     m = tiny_model(t);
-    must(tfm_model_tokenize(m, text, sizeof text - 1, TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL, &err));
+    must(tfm_model_tokenize(m, tfm_text_make(text, sizeof text - 1), TFM_TEXT_FORM_TEXT, ids, 40,
+                            &n, NULL, &err));
     for (i = 0; i < n - 1 && ids[i] == 3 + (unsigned char)text[i];) i++;
     CHECK(n == (int32_t)sizeof text && i == n - 1 && ids[i] == 1, "ids are bytes, and the end");
     must(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TOKENS, out, sizeof out, &size, &err));
@@ -536,21 +534,23 @@ static void bytes(void) {
         for (n = 0; lines[i][n]; n++) ids[n] = 3 + (unsigned char)lines[i][n];
         must(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_ESCAPED, out, sizeof out, &size, &err));
         CHECK(!strpbrk(out, "\n\r\t\v\f"), "one line, no TAB: %s", out);
-        must(tfm_model_tokenize_target(m, out, size, TFM_TEXT_FORM_ESCAPED, read, 40, &n_read, NULL,
-                                       &err));
+        must(tfm_model_tokenize_target(m, tfm_text_make(out, size), TFM_TEXT_FORM_ESCAPED, read, 40,
+                                       &n_read, NULL, &err));
         CHECK(n_read == n && memcmp(read, ids, (size_t)n * sizeof *ids) == 0, "  the same ids again");
     }
     ids[0] = 3; /* byte 0 */
     must(tfm_model_detokenize(m, ids, 1, TFM_TEXT_FORM_ESCAPED, out, sizeof out, &size, &err));
     CHECK(strcmp(out, "\\u0000") == 0, "byte 0: %s", out);
-    must(tfm_model_tokenize_target(m, out, size, TFM_TEXT_FORM_ESCAPED, read, 40, &n_read, NULL,
-                                   &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make(out, size), TFM_TEXT_FORM_ESCAPED, read, 40,
+                                   &n_read, NULL, &err));
     CHECK(n_read == 1 && read[0] == 3, "  and back");
-    must(tfm_model_tokenize_target(m, " ", 1, TFM_TEXT_FORM_ESCAPED, ids, 40, &n, NULL, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make(" ", 1), TFM_TEXT_FORM_ESCAPED, ids, 40, &n,
+                                   NULL, &err));
     CHECK(n == 1 && ids[0] == 35, "a space is not blank");
-    must(tfm_model_tokenize(m, "", 0, TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL, &err));
+    must(tfm_model_tokenize(m, tfm_text_make("", 0), TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL, &err));
     CHECK(n == 0, "nothing is");
-    CHECK_FAILS(tfm_model_tokenize(m, "a\xff", 2, TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a\xff", 2), TFM_TEXT_FORM_TEXT, ids, 40, &n,
+                                   NULL, &err),
                 TFM_E_UTF8, "at byte 1");
     for (r = 0; r < sizeof rows / sizeof *rows; r++) {
         const char *at = rows[r].in;
@@ -562,14 +562,15 @@ static void bytes(void) {
     }
     s = tiny_session(m, 1, 20, 20);
     source.data = text, source.size = 3;
-    must(tfm_session_tokenize(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 40, &n, NULL, &err));
+    must(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 40, &n, NULL, &err));
     CHECK(n == 4 && spans[1].begin == 1 && spans[1].end == 2 && spans[3].begin == 3, "spans");
     CHECK(tfm_translate(s, text, out, sizeof out, &err) == TFM_OK, "%s", err.text);
     tfm_session_free(s), tfm_model_free(m);
     t.config = ", \"start\": 0, \"end\": 1, \"tgt_text\": \"bytes\"";
     t.src = numbered(264);
     m = tiny_model(t);
-    must(tfm_model_tokenize(m, "w8 w9", 5, TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL, &err));
+    must(tfm_model_tokenize(m, tfm_text_make("w8 w9", 5), TFM_TEXT_FORM_TEXT, ids, 40, &n, NULL,
+                            &err));
     CHECK(n == 2 && ids[0] == 8, "words in, bytes out");
     tfm_model_free(m);
 }
@@ -581,7 +582,7 @@ int main(void) {
     detokenizing();
     cleaning();
     translating();
-    session_tokens();
+    tokens_of_a_session();
     truncated();
     faults_and_sizes();
     target_text();

@@ -68,7 +68,7 @@ static void run(tfm_session *s, outcome *out) {
     memset(out, 0, sizeof *out);
     memset(&o, 0, sizeof o);
     must(tfm_session_forward(s, &src, &tgt, NULL, &logits, &err));
-    must(tfm_score(s, &src, &tgt, out->scores, &err));
+    must(tfm_session_score(s, &src, &tgt, 0, out->scores, &err));
     o.beam = o.n_best = 3, o.length_penalty = 1, o.min_length = 6;
     must(tfm_session_decode(s, &src, &o, &err));
     for (row = 0; row < ROWS; row++)

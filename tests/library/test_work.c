@@ -39,8 +39,8 @@ static double cut(const tfm_model *m, int target, tfm_text_form form, size_t n) 
     int pass;
     for (pass = 0; pass < 2; pass++) {
         counted = 0;
-        must((target ? tfm_model_tokenize_target
-                     : tfm_model_tokenize)(m, text, n, form, ids, 4 * LARGE, &n_ids, &arena, &err));
+        must((target ? tfm_model_tokenize_target : tfm_model_tokenize)(
+            m, tfm_text_make(text, n), form, ids, 4 * LARGE, &n_ids, &arena, &err));
         if (!pass) arena = tfm_arena_make(scratch_memory(arena.peak), arena.peak);
     }
     return (double)counted;

@@ -236,8 +236,8 @@ static const char TEST_UNUSED *lines_read_back(void) {
         int32_t n = 0, words = 0;
         size_t size = 0;
         for (; at < end && *at != '\n'; at++) words += at == line || *at == ' ';
-        if (tfm_model_tokenize_target(model, line, (size_t)(at - line), TFM_TEXT_FORM_ESCAPED, ids,
-                                      4096, &n, NULL, &error) != TFM_OK)
+        if (tfm_model_tokenize_target(model, tfm_text_make(line, (size_t)(at - line)),
+                                      TFM_TEXT_FORM_ESCAPED, ids, 4096, &n, NULL, &error) != TFM_OK)
             fault = "tokens cannot be read back";
         else if (n != words) fault = "other tokens are read back";
         else if (tfm_model_detokenize(model, ids, n, TFM_TEXT_FORM_ESCAPED, again, sizeof again,

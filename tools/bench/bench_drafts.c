@@ -185,7 +185,7 @@ static int tokenize(rows *to, int32_t i, const char *text) {
     static char memory[64 * 3 * MOST_LINE];
     tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
     tfm_error err;
-    if (tfm_model_tokenize(model, text, strlen(text), TFM_TEXT_FORM_TEXT,
+    if (tfm_model_tokenize(model, tfm_text_make(text, strlen(text)), TFM_TEXT_FORM_TEXT,
                            to->ids + (int64_t)i * WIDTH, WIDTH, &to->lengths[i], &scratch,
                            &err) != TFM_OK)
         return fail(text, err.text);

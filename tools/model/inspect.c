@@ -81,7 +81,7 @@ static void print_decoding(const tfm_model *model) {
     tfm_decode_options o, none;
     int32_t r;
     memset(&none, 0, sizeof none);
-    tfm_decode_defaults(model, &o);
+    o = *tfm_model_decoding(model);
     printf("decoding\n");
     if (memcmp(&o, &none, sizeof o) == 0) printf("  no defaults in the file: greedy\n");
     if (o.beam) print_size("beam", o.beam);

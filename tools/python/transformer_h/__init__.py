@@ -263,7 +263,7 @@ class Options(DocumentOptions, total=False):
 
 
 # the fields of tfm_decode_options that the package sets by itself, or of which it has no results
-_NO_OPTIONS = {"n_best", "samples", "seed", "attention_layer", "attention_head", "truncate", "n_suppressed",
+_NO_OPTIONS = {"n_best", "samples", "attention_layer", "attention_head", "truncate", "n_suppressed",
                "n_shortlist", "n_end_ids"}
 _FLAGS = {"no_unknown", "force_end", "keep_end", "lexical_shortlist"}
 # options that have no effect, or are refused, without another one, and those that exclude each other
@@ -767,7 +767,7 @@ class Model:
         self._config = _config_of(lib.tfm_model_config(self._model))
         self._arithmetic = bytes(ffi.string(lib.tfm_arithmetic_string(self._model))).decode()
         self._defaults = ffi.new("tfm_decode_options *")
-        lib.tfm_decode_defaults(self._model, self._defaults)
+        self._defaults[0] = lib.tfm_model_decoding(self._model)[0]
         self._idle: list[_Worker] = []
         self._hearings: list[tuple[Any, Any]] = []
         self._lock = threading.Lock()
@@ -928,7 +928,7 @@ class Model:
 
         The other options are fields of tfm_decode_options of the header, under their names: beam,
         length_penalty, max_length, no_repeat_ngram ... (transformer_h.Options has all). If an option is
-        None, the model file's default applies (tfm_decode_defaults), or with greedy the header's. An
+        None, the model file's default applies (tfm_model_decoding), or with greedy the header's. An
         option without another one that it needs is refused.
 
         Raises Error for the first text that fails; its index is the number of the text. With
@@ -1325,7 +1325,7 @@ class Model:
             src, tgt = _Batch("source", ids[0]), _Batch("target", ids[1])
             session = worker.fit(src.rows, src.width, tgt.width + 1, 1, pair)
             out = ffi.new("double[]", src.rows * (tgt.width + 1))
-            _check(lib.tfm_score(session, src.c, tgt.c, out, worker.err), worker.err)
+            _check(lib.tfm_session_score(session, src.c, tgt.c, out, worker.err), worker.err)
             for k, i in enumerate(rows):
                 start = k * (tgt.width + 1)
                 each = list(out[start:start + len(ids[1][k]) + 1])
