@@ -1468,7 +1468,8 @@ typedef enum tfm_finish {
     TFM_FINISH_ENDED,      /* by an end token */
     TFM_FINISH_HIT_LENGTH, /* by max_length */
     TFM_FINISH_STUCK,      /* every token was suppressed, or no logit was a number */
-    TFM_FINISH_STOPPED     /* by tfm_session_stop */
+    TFM_FINISH_STOPPED,    /* by tfm_session_stop */
+    TFM_FINISH_BLANK       /* nothing was decoded: a text that is blank, or has an error */
 } tfm_finish;
 
 typedef struct tfm_result {
@@ -1478,7 +1479,8 @@ typedef struct tfm_result {
     double log_probability; /* the sum over the tokens, with the end token */
     double score;           /* orders hypotheses: with length and coverage penalty */
     tfm_finish finish;
-    int32_t left_out; /* source tokens that were not read (truncate) */
+    int32_t left_out;  /* source tokens that were not read (truncate) */
+    tfm_status status; /* TFM_OK, or why a text has no translation (options.errors) */
 } tfm_result;
 
 /* Start a decode and advance it by one step (chapter 4). tfm_session_start encodes the source. Each
@@ -1672,9 +1674,9 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
 
 /* Translates up to max_batch texts at once. options may be NULL. Each out[i] points to a terminated
    text in buffer. An error in one text fails the call and names the text, unless options.errors is
-   set. Then a text with an error is skipped. The rows of options.seeds, first, prefix, prompt,
-   draft and edit_logits belong to the texts that are neither blank nor skipped;
-   tfm_session_tokenize sets *count to 0 for a blank text. Errors: as tfm_translate. */
+   set. Then a text with an error is skipped. Results, and the rows of seeds, first_token, prefix,
+   prompt, draft and edit_logits in the options, have the number of their text: blank texts and texts
+   with an error count, and have one result, which is empty. Errors: as tfm_translate. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, const tfm_decode_options *options, char *buffer,
                                        size_t capacity, tfm_error *err);
@@ -1690,9 +1692,8 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
                                        size_t capacity, tfm_error *err);
 
 /* Writes result number rank of a row as a terminated text. *size is its length without the
-   terminator. With text NULL and capacity 0, the call only sets *size. The rows of
-   tfm_translate_batch are its texts that are neither blank nor skipped. Errors: as tfm_result_get
-   and tfm_model_detokenize. */
+   terminator. With text NULL and capacity 0, the call only sets *size. After tfm_translate_batch, a
+   row is the number of a text. Errors: as tfm_result_get and tfm_model_detokenize. */
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
                                    tfm_text_form form, char *text, size_t capacity, size_t *size,
                                    tfm_error *err);
@@ -7747,7 +7748,8 @@ typedef struct tfm__sentence {
     int32_t position;     /* of the token that the next step chooses */
     int32_t n_live;       /* running hypotheses of all its beams; 0 means that it is done */
     int32_t n_beams;      /* 1, or after the split one for each sample or alternative */
-    int32_t is_split;     /* samples and alternatives have beams of their own */
+    unsigned is_split : 1; /* samples and alternatives have beams of their own */
+    unsigned given : 31;   /* its number in the call: of the text, or the row of the batch */
     int32_t first_logits; /* its first row in the last step's logits, -1 if it has none; with a
                              draft, the row that gave its last token */
     /* of a draft (tfm__draft_follow): */
@@ -8755,11 +8757,12 @@ static int32_t tfm__sentence_forced_end(const tfm_session *s, int32_t b) {
    then the first token and the prefix. */
 static int32_t tfm__sentence_given_id(const tfm_session *s, int32_t b, int32_t i) {
     const tfm__sentence *sentence = &s->search.sentences[b];
-    if (i < sentence->n_prompt && s->decode.prompt) return tfm__batch_ids(s->decode.prompt, b)[i];
+    if (i < sentence->n_prompt && s->decode.prompt)
+        return tfm__batch_ids(s->decode.prompt, sentence->given)[i];
     if (i < sentence->n_prompt) return (int32_t)tfm__max(0, s->model->config.start);
     i -= sentence->n_prompt;
     if (sentence->first >= 0 && i-- == 0) return sentence->first;
-    return tfm__batch_ids(s->decode.prefix, b)[i];
+    return tfm__batch_ids(s->decode.prefix, sentence->given)[i];
 }
 
 /* Returns the id that is forced, or favoured by prefix_bias, at this step, or -1. */
@@ -8857,7 +8860,8 @@ static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothes
     tfm__path_walk(s, h, s->scratch.path + n_start, NULL);
     if (o->edit_logits) {
         tfm__logits_spread(*y, s->model->config.tgt_vocab_size);
-        o->edit_logits(o->edit_user, b, s->scratch.path + n_start, h->length, y->x);
+        o->edit_logits(o->edit_user, (int32_t)s->search.sentences[b].given,
+                       s->scratch.path + n_start, h->length, y->x);
         for (i = 0; y->ids && i < y->n; i++) y->x[i] = y->x[y->ids[i]];
     }
     if (after) tfm__logits_sum(s->team.kernels, y, 1);
@@ -9141,7 +9145,7 @@ static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n, int
     int32_t position = s->search.sentences[b].position;
     double log_sum = tfm__logits_prepare(s, b, &h, &y);
     for (g = 0; g < n; g++) {
-        uint64_t seed = o->seeds ? o->seeds[b] : 0;
+        uint64_t seed = o->seeds ? o->seeds[s->search.sentences[b].given] : 0;
         double uniform = tfm__sample_uniform(seed, first[g].number, position), log_p = 0;
         id = end >= 0 ? end : tfm__sample_draw(s, &y, uniform);
         if (end < 0 && id >= 0) log_p = tfm__logits_log_p(*tfm__logits_find(&y, id), log_sum);
@@ -9223,8 +9227,8 @@ static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
     enum { TOO_FAR = 1000000 };
     tfm__sentence *sentence = &s->search.sentences[b];
     const tfm_batch *draft = s->decode.draft;
-    const int32_t *ids = draft && draft->width ? tfm__batch_ids(draft, b) : NULL;
-    int32_t n = ids ? tfm__batch_row_length(draft, b) : 0, i, cost, least = TOO_FAR;
+    const int32_t *ids = draft && draft->width ? tfm__batch_ids(draft, sentence->given) : NULL;
+    int32_t n = ids ? tfm__batch_row_length(draft, sentence->given) : 0, i, cost, least = TOO_FAR;
     int32_t at = sentence->draft_at, best = at + 1, id = tfm__path_at(s, t, b * s->max_beam)->id;
     if (at < n && ids[at] == id) {
         sentence->draft_at++;
@@ -9252,7 +9256,7 @@ static void tfm__draft_begin(tfm_session *s, int32_t b) {
    token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one of 8. */
 static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
-    int64_t n = s->decode.draft ? tfm__batch_row_length(s->decode.draft, b) : 0;
+    int64_t n = s->decode.draft ? tfm__batch_row_length(s->decode.draft, sentence->given) : 0;
     int32_t rows = TFM__DRAFT_ROWS;
     n = tfm__min(n - sentence->draft_at, sentence->cap - 1 - sentence->position);
     n = tfm__min(n, tfm__min(s->max_draft, TFM__DRAFT_ROWS / s->search.n_running - 1));
@@ -9306,7 +9310,8 @@ static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_option
     }
     for (i = 0; i < o->n_end_ids; i++) listed[o->end_ids[i]] = 1;
     if (sentence->first >= 0) listed[sentence->first] = 1;
-    for (i = 0; i < sentence->n_prefix; i++) listed[tfm__batch_ids(o->prefix, b)[i]] = 1;
+    for (i = 0; i < sentence->n_prefix; i++)
+        listed[tfm__batch_ids(o->prefix, sentence->given)[i]] = 1;
     for (i = 0; i < V; i++) n += listed[i];
     return n;
 }
@@ -9478,34 +9483,36 @@ static tfm_status tfm__shortlist_check_sentence(const tfm_session *s, const tfm_
     int32_t i, n = o->lexical_shortlist ? tfm__shortlist_mark(s, o, src, b, sentence) : 0;
     if (n > s->shortlist.max)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "row %d has %d candidates, the session's max_shortlist is %d", b, n,
-                         s->shortlist.max);
+                         "row %d has %d candidates, the session's max_shortlist is %d",
+                         (int32_t)sentence->given, n, s->shortlist.max);
     for (i = -1; o->n_shortlist && i < sentence->n_prefix; i++) {
         int32_t id = sentence->first;
-        if (i >= 0) id = tfm__batch_ids(o->prefix, b)[i];
+        if (i >= 0) id = tfm__batch_ids(o->prefix, sentence->given)[i];
         if (id >= 0 && !s->shortlist.listed[id])
-            return tfm__fail(err, TFM_E_TOKEN, "row %d: %s %d is not in the shortlist", b,
+            return tfm__fail(err, TFM_E_TOKEN, "row %d: %s %d is not in the shortlist",
+                             (int32_t)sentence->given,
                              i < 0 ? "the first token" : "the prefix's token", id);
     }
     return TFM_OK;
 }
 
 /* Sets the cap of a sentence of this length, and checks that it has room for the forced tokens. */
-static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_options *o, int32_t b,
-                                     int32_t source_length, tfm__sentence *sentence,
+static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_options *o,
+                                     int32_t given, int32_t source_length, tfm__sentence *sentence,
                                      tfm_error *err) {
     int64_t forced;
     memset(sentence, 0, sizeof *sentence);
     sentence->n_live = sentence->n_beams = 1;
     sentence->first_logits = -1;
-    sentence->n_prompt = o->prompt ? tfm__batch_row_length(o->prompt, b) : 1;
+    sentence->given = (unsigned)given & 0x7FFFFFFFu;
+    sentence->n_prompt = o->prompt ? tfm__batch_row_length(o->prompt, given) : 1;
     sentence->first = s->search.forced; /* below 0: none */
-    if (o->first_token && o->first_token[b] >= 0) sentence->first = o->first_token[b];
-    sentence->n_prefix = o->prefix ? tfm__batch_row_length(o->prefix, b) : 0;
+    if (o->first_token && o->first_token[given] >= 0) sentence->first = o->first_token[given];
+    sentence->n_prefix = o->prefix ? tfm__batch_row_length(o->prefix, given) : 0;
     forced = sentence->n_prefix + (sentence->first >= 0);
     if (sentence->n_prompt > s->max_target)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "prompt: row %d has %d tokens, the session's max_target is %d", b,
+                         "prompt: row %d has %d tokens, the session's max_target is %d", given,
                          sentence->n_prompt, s->max_target);
     sentence->cap = (int32_t)tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix,
                                       (int64_t)o->min_length + 1);
@@ -9513,7 +9520,7 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
     sentence->cap = (int32_t)tfm__min(sentence->cap, s->max_target - sentence->n_prompt + 1);
     if (forced > 0 && forced >= sentence->cap && !o->max_length)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "row %d: %i tokens are forced, but max_target leaves room for %d", b,
+                         "row %d: %i tokens are forced, but max_target leaves room for %d", given,
                          forced, sentence->cap);
     return TFM_OK;
 }
@@ -9591,9 +9598,18 @@ static void tfm__step_list_heads(tfm_session *s) {
 
 /* ---- the calls ---- */
 
-TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
-                                     const tfm_decode_options *options, tfm_error *err) {
-    tfm_session *s = session;
+/* Returns the number in the call of row b: of its text, or of the row itself if n_texts is 0. */
+static int32_t tfm__session_given(const tfm_session *s, int32_t n_texts, int32_t b) {
+    int32_t i = n_texts ? 0 : b;
+    while (i < n_texts && s->text.rows[i] != b) i++;
+    return i;
+}
+
+/* Starts a decode. src has a row for each of n_texts texts that is neither blank nor skipped
+   (text.rows); n_texts is 0 if the caller gave src. */
+static tfm_status tfm__session_begin(tfm_session *s, const tfm_batch *src,
+                                     const tfm_decode_options *options, int32_t n_texts,
+                                     tfm_error *err) {
     const tfm_config *c;
     tfm_decode_options o;
     tfm__sentence plan;
@@ -9609,7 +9625,7 @@ TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
         return TFM__FAIL_CONFIG(err, "'start' is missing, so only a prompt can begin a target");
     if (!o.n_end_ids && c->end >= 0) o.end_ids = &c->end, o.n_end_ids = 1;
     TFM__TRY(tfm__session_check_rows(s, "src", src, err));
-    TFM__TRY(tfm__search_check_options(s, &o, src->rows, err));
+    TFM__TRY(tfm__search_check_options(s, &o, n_texts ? n_texts : src->rows, err));
     if (!src->ids && (o.lexical_shortlist || o.no_source_ngram))
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: src has no ids",
                          o.lexical_shortlist ? "lexical_shortlist" : "no_source_ngram");
@@ -9617,12 +9633,13 @@ TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
         TFM__TRY(tfm__session_check_batch(s, &s->model->source, o.truncate, src, err));
     for (b = 0; b < src->rows; b++) {
         /* the length is 0, because if the shortest cap has room, every cap has */
-        TFM__TRY(tfm__sentence_plan(s, &o, b, 0, &plan, err));
+        i = tfm__session_given(s, n_texts, b);
+        TFM__TRY(tfm__sentence_plan(s, &o, i, 0, &plan, err));
         TFM__TRY(tfm__shortlist_check_sentence(s, &o, src, b, &plan, err));
     }
     TFM__TRY(tfm__session_encode(s, src, &last, o.truncate, NULL, err));
     s->search.started = 1;
-    s->text.n = 0;
+    s->text.n = n_texts;
     s->decode = o;
     tfm__step_list_heads(s);
     s->search.beam = o.beam ? o.beam : 1;
@@ -9635,12 +9652,18 @@ TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
     for (i = 0; i < o.n_suppressed; i++) tfm__ban_add(s, o.suppressed[i]);
     if (o.no_unknown && c->tgt_unk >= 0) tfm__ban_add(s, c->tgt_unk);
     for (b = 0; b < s->src.B; b++) {
-        (void)tfm__sentence_plan(s, &o, b, s->src.lengths[b], &s->search.sentences[b], NULL);
+        i = tfm__session_given(s, n_texts, b);
+        (void)tfm__sentence_plan(s, &o, i, s->src.lengths[b], &s->search.sentences[b], NULL);
         tfm__sentence_begin(s, b);
     }
     tfm__prompt_run(s);
     tfm__shortlist_gather(s, src);
     return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
+                                     const tfm_decode_options *options, tfm_error *err) {
+    return tfm__session_begin(session, src, options, 0, err);
 }
 
 TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model) {
@@ -9673,8 +9696,8 @@ static void tfm__step_list(tfm_session *s) {
             s->step.rows[n] = s->step.rows[n - 1];
             s->step.sentences[n] = b;
             s->step.firsts[n] = s->step.firsts[n - 1] + 1;
-            s->step.ids[n] =
-                tfm__batch_ids(s->decode.draft, b)[s->search.sentences[b].draft_at + k];
+            s->step.ids[n] = tfm__batch_ids(
+                s->decode.draft, s->search.sentences[b].given)[s->search.sentences[b].draft_at + k];
             for (i = 0; i <= s->step.firsts[n]; i++) ancestry[i] = b * s->max_beam;
         }
     }
@@ -9740,19 +9763,24 @@ TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_batch *src
     return TFM_OK;
 }
 
-/* Checks that the session is decoding and has this row. */
-static tfm_status tfm__result_check_row(const tfm_session *s, int32_t row, tfm_error *err) {
+/* Checks that the session is decoding and has this row or text, and sets *row to the row of a text: to
+   -1 for a blank one, and to -1 - status for one with an error. */
+static tfm_status tfm__result_check_row(const tfm_session *s, int32_t *row, tfm_error *err) {
+    int32_t n;
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_session_start comes first");
-    if (row < 0 || row >= s->src.B)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", row, s->src.B);
+    n = s->text.n ? s->text.n : s->src.B;
+    if (*row < 0 || *row >= n)
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", *row, n);
+    if (s->text.n) *row = s->text.rows[*row];
     return TFM_OK;
 }
 
 TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
     const tfm_session *s = session;
     const tfm__beam *beam;
-    if (tfm__result_check_row(s, row, NULL) != TFM_OK) return 0;
+    if (tfm__result_check_row(s, &row, NULL) != TFM_OK) return 0;
+    if (row < 0) return 1;
     beam = tfm__beam_at(s, row, 0);
     if (s->decode.samples || s->decode.alternatives) return s->search.sentences[row].n_beams;
     return beam->n_live ? beam->n_live : (int32_t)tfm__min(beam->n_kept, s->search.n_best);
@@ -9763,17 +9791,20 @@ static int32_t tfm__result_length(const tfm_session *s, const tfm__hypothesis *h
     return h->length + (s->decode.keep_end && h->finish == TFM_FINISH_ENDED);
 }
 
-/* Finds the result of a rank of a row, 0 for the best. */
-static tfm_status tfm__result_find(tfm_session *s, int32_t row, int32_t rank, tfm__hypothesis *h,
+/* Finds the result of a rank of a row, 0 for the best, and sets *row as tfm__result_check_row does. A
+   text that was not decoded has one result, which is empty. */
+static tfm_status tfm__result_find(tfm_session *s, int32_t *row, int32_t rank, tfm__hypothesis *h,
                                    tfm_error *err) {
     const tfm__beam *beam;
-    int32_t n = tfm_result_count(s, row), g;
+    int32_t given = *row, n = tfm_result_count(s, given), g;
     memset(h, 0, sizeof *h);
     TFM__TRY(tfm__result_check_row(s, row, err));
     if (rank < 0 || rank >= n)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %d: hypothesis %d of %d", row, rank, n);
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %d: hypothesis %d of %d", given, rank, n);
+    h->finish = TFM_FINISH_BLANK;
+    if (*row < 0) return TFM_OK;
     g = s->decode.samples || s->decode.alternatives ? rank : 0;
-    beam = tfm__beam_at(s, row, g);
+    beam = tfm__beam_at(s, *row, g);
     *h = (beam->n_live ? beam->live : beam->ended)[rank - g];
     if (h->finish == TFM_FINISH_RUNNING) h->score = tfm__score_normalize(s, h, h->length);
     return TFM_OK;
@@ -9785,7 +9816,12 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
     tfm__hypothesis h;
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
-    TFM__TRY(tfm__result_find(s, row, rank, &h, err));
+    TFM__TRY(tfm__result_find(s, &row, rank, &h, err));
+    memset(result, 0, sizeof *result);
+    result->ids = s->search.out_ids;
+    result->finish = h.finish;
+    if (row < 0) result->status = (tfm_status)(-1 - row);
+    if (row < 0) return TFM_OK;
     ids = s->search.out_ids + ((int64_t)row * s->max_beam + rank) * s->max_target;
     tfm__path_walk(s, &h, ids, NULL);
     result->length = tfm__result_length(s, &h);
@@ -9794,7 +9830,6 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t ran
     result->left_out = s->encoder.left_out[row];
     result->log_probability = h.sum;
     result->score = h.score;
-    result->finish = h.finish;
     return TFM_OK;
 }
 
@@ -9803,7 +9838,7 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t ro
     tfm__hypothesis h;
     int32_t t;
     if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
-    TFM__TRY(tfm__result_find(session, row, rank, &h, err));
+    TFM__TRY(tfm__result_find(session, &row, rank, &h, err));
     for (out[h.length] = h.sum, t = h.length - 1; t >= 0; t--) {
         const tfm__path_token *token = tfm__path_at(session, t, h.row);
         out[t] = token->sum;
@@ -9814,7 +9849,7 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t ro
 }
 
 /* Finds a result for its attention, and writes the hypothesis's ancestry to scratch.path. */
-static tfm_status tfm__result_find_attention(tfm_session *s, int32_t row, int32_t rank,
+static tfm_status tfm__result_find_attention(tfm_session *s, int32_t *row, int32_t rank,
                                              tfm__hypothesis *h, tfm_error *err) {
     TFM__TRY(tfm__result_find(s, row, rank, h, err));
     if (!s->attention) return tfm__fail(err, TFM_E_STATE, "the session was made without attention");
@@ -9829,8 +9864,9 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
     tfm__rows rows;
     tfm_tensor expected;
     int32_t t;
-    TFM__TRY(tfm__result_find_attention(s, row, rank, &h, err));
-    expected = tfm_tensor_2d(NULL, TFM_DTYPE_F32, tfm__result_length(s, &h), s->src.lengths[row]);
+    TFM__TRY(tfm__result_find_attention(s, &row, rank, &h, err));
+    expected = tfm_tensor_2d(NULL, TFM_DTYPE_F32, tfm__result_length(s, &h),
+                             row < 0 ? 0 : s->src.lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", expected, &rows, err));
     for (t = 0; t < expected.dims[0]; t++)
         memcpy(tfm__row(&rows, 0, t), tfm__path_attention(s, t, s->scratch.path[t]),
@@ -9845,7 +9881,7 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32
     tfm__hypothesis h;
     int32_t t, i, best;
     if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources is NULL");
-    TFM__TRY(tfm__result_find_attention(s, row, rank, &h, err));
+    TFM__TRY(tfm__result_find_attention(s, &row, rank, &h, err));
     c = &s->model->config;
     for (t = 0; t < tfm__result_length(s, &h); t++) {
         const float *weights = tfm__path_attention(s, t, s->scratch.path[t]);
@@ -9874,7 +9910,7 @@ TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_
     tfm_session *s = session;
     tfm__hypothesis h;
     int32_t n, t, from;
-    if (tfm__result_find(s, row, rank, &h, NULL) != TFM_OK) return NULL;
+    if (tfm__result_find(s, &row, rank, &h, NULL) != TFM_OK || row < 0) return NULL;
     t = s->search.sentences[row].position - 1; /* the last step */
     if (t < 0 || h.length < t || s->search.sentences[row].first_logits < 0) return NULL;
     from = h.length == t ? h.row : tfm__path_at(s, t, h.row)->back;
@@ -9887,7 +9923,8 @@ TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t row, tfm_error
     tfm_session *s = session;
     tfm__sentence *sentence;
     int32_t g, k;
-    TFM__TRY(tfm__result_check_row(s, row, err));
+    TFM__TRY(tfm__result_check_row(s, &row, err));
+    if (row < 0) return TFM_OK;
     sentence = &s->search.sentences[row];
     s->search.n_running -= sentence->n_live > 0;
     for (g = 0; g < sentence->n_beams; g++) {
@@ -12855,7 +12892,7 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
             errors[i] = inner;
             count = 0;
         }
-        s->text.rows[i] = count ? batch->rows : -1;
+        s->text.rows[i] = count ? batch->rows : -1 - (int32_t)status;
         if (!count) continue;
         s->text.lengths[batch->rows++] = count;
         batch->width = (int32_t)tfm__max(batch->width, count);
@@ -12870,12 +12907,10 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
 
 TFM_DEF size_t tfm_translation_size(tfm_session *session) {
     size_t needed = 0, size = 0;
-    int32_t i, row;
+    int32_t i;
     for (i = 0; session && i < session->text.n; i++) {
         needed = tfm__more(needed, 1);
-        row = session->text.rows[i];
-        if (row < 0) continue;
-        if (tfm_result_text(session, row, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
+        if (tfm_result_text(session, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
         needed = tfm__more(needed, size);
     }
     return needed;
@@ -12893,9 +12928,8 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
                          (int64_t)needed, (int64_t)capacity);
     for (i = 0; i < session->text.n; i++) {
         size_t size = 0;
-        if (session->text.rows[i] >= 0)
-            TFM__TRY(tfm_result_text(session, session->text.rows[i], 0, TFM_TEXT_FORM_TEXT,
-                                     buffer + at, capacity - at, &size, err));
+        TFM__TRY(tfm_result_text(session, i, 0, TFM_TEXT_FORM_TEXT, buffer + at, capacity - at,
+                                 &size, err));
         buffer[at + size] = 0;
         if (out) out[i] = tfm_text_make(buffer + at, size);
         at += size + 1;
@@ -12909,6 +12943,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
                                        size_t capacity, tfm_error *err) {
     tfm_session *s = session;
     tfm_batch batch;
+    int32_t running;
     memset(&batch, 0, sizeof batch);
     if (!s || !texts || !out || !buffer || n < 0)
         return tfm__fail(err, TFM_E_ARGUMENT,
@@ -12918,13 +12953,16 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
                          (int64_t)n, (int64_t)s->max_batch);
     if (!s->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
-    s->text.n = 0; /* text_rows change */
+    if (s->text.n) s->search.started = 0; /* the rows of its texts change */
+    s->text.n = 0;
     TFM__TRY(tfm__tokenize_batch(s, texts, n, options, &batch, err));
-    if (batch.rows) TFM__TRY(tfm_session_decode(s, &batch, options, err));
+    if (batch.rows) TFM__TRY(tfm__session_begin(s, &batch, options, n, err));
     if (batch.rows && options && options->truncate)
         memcpy(s->encoder.left_out, s->text.left_out,
                (size_t)batch.rows * sizeof *s->encoder.left_out);
+    if (!batch.rows) s->search.n_running = 0, s->search.started = n > 0; /* all are blank */
     s->text.n = n;
+    for (running = batch.rows; running;) TFM__TRY(tfm_session_step(s, &running, err));
     return n ? tfm_translation_get(s, out, buffer, capacity, err) : TFM_OK;
 }
 
@@ -14804,6 +14842,10 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          TFM_DTYPE_TABLE (bits)                             tfm_dtype_bits
          TFM_ACTIVATION_TABLE and the other tables of words tfm_activation_name and the others
          TFM_COUNT, TFM_COUNT_TEXT, TFM_PART                private
+     - After tfm_translate_batch, results and the rows of the options have the numbers of the texts: blank
+       texts count. Before, seeds, prefixes and results shifted after a blank text, and after a blank
+       text alone the session still had the result of the text before. tfm_result.status,
+       TFM_FINISH_BLANK.
      - The members of tfm_decode_options and tfm_session_options stand by topic: compile bindings
      again. - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
      - Python: model.config has the new words for norms. stop takes the old words too.

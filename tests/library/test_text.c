@@ -307,21 +307,72 @@ static void truncated(void) {
     for (keep = 0; keep < 2; keep++) {
         o.truncate = 100, o.keep_end = keep;
         must(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err));
-        must(tfm_result_get(s, 0, 0, &r, &err));
-        CHECK(r.left_out == 3, "8 of 11 tokens are read, the end token among them");
         must(tfm_result_get(s, 1, 0, &r, &err));
+        CHECK(r.left_out == 3, "8 of 11 tokens are read, the end token among them");
+        must(tfm_result_get(s, 2, 0, &r, &err));
         CHECK(r.left_out == 0 && out[0].size == 0, "the other texts are unchanged");
         must(tfm_translate(s, "a b a a b a a", single, sizeof single, &err));
         CHECK(strcmp(out[1].data, single) == 0, "as its first 7: %s", single);
         o.truncate = 3;
         must(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err));
-        must(tfm_result_get(s, 0, 0, &r, &err));
+        must(tfm_result_get(s, 1, 0, &r, &err));
         must(tfm_translate(s, "a b", single, sizeof single, &err));
         CHECK(r.left_out == 8 && strcmp(out[1].data, single) == 0, "or as its first 2");
     }
     o.truncate = 1;
     CHECK_FAILS(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err), TFM_E_TOO_LONG,
                 "text has 11 tokens, there is room for 1");
+    tfm_session_free(s), tfm_model_free(m);
+}
+
+static int32_t seen_rows[8];
+static void see_row(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits) {
+    (void)user, (void)ids, (void)n, (void)logits;
+    seen_rows[row]++;
+}
+
+/* Rows of the options are numbers of texts: a blank text before another one changes nothing. */
+static void numbers_of_texts(void) {
+    static const char *const lines[2][3] = {{"hello world", "a b", "b a a"}, {" ", "a b", "b a a"}};
+    static const uint64_t seeds[] = {11, 22, 33};
+    static const int32_t starts[] = {4, 5, 4}, lengths[] = {1, 0, 1}, firsts[] = {-1, 5, -1};
+    tfm_model *m = text_model(words, ", \"src_unk\": 3, \"tgt_text\": \"pieces\"");
+    tfm_session *s = tiny_session(m, 3, 8, 20);
+    tfm_batch prefix = tiny_batch(starts, lengths, 3, 1);
+    tfm_decode_options o;
+    tfm_text in[3], out[3];
+    tfm_result r;
+    char text[2][512], before[3][512], single[512];
+    size_t size;
+    int k, i, same = 1;
+    SECTION("numbers of texts");
+    memset(&o, 0, sizeof o), memset(before, 0, sizeof before);
+    o.samples = 1, o.temperature = 1.5, o.seeds = seeds, o.prefix = &prefix, o.first_token = firsts;
+    o.edit_logits = see_row, o.max_length = 12;
+    for (k = 0; k < 2; k++) {
+        memset(seen_rows, 0, sizeof seen_rows);
+        for (i = 0; i < 3; i++) in[i] = tfm_text_make(lines[k][i], strlen(lines[k][i]));
+        must(tfm_translate_batch(s, in, out, 3, &o, text[0], sizeof text[0], &err));
+        for (i = 0; i < 3; i++) {
+            must(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, single, sizeof single, &size, &err));
+            same &= strcmp(single, out[i].data) == 0 && (seen_rows[i] > 0) == (i > 0 || !k);
+            if (k && i) same &= strcmp(single, before[i]) == 0;
+            strcpy(before[i], single);
+        }
+    }
+    CHECK(same && before[0][0] == 0,
+          "seed, first token, prefix and edited logits stay with their text");
+    must(tfm_result_get(s, 1, 0, &r, &err));
+    CHECK(r.ids[0] == 5, "the first token of text 1");
+    must(tfm_translate(s, "hello world", single, sizeof single, &err));
+    must(tfm_translate(s, "", text[1], sizeof text[1], &err));
+    must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, single, sizeof single, &size, &err));
+    CHECK(size == 0 && text[1][0] == 0, "after a blank text there is no result of the one before");
+    CHECK_FAILS(tfm_translate_batch(s, in, out, 4, &o, text[0], 512, &err), TFM_E_TOO_LONG,
+                "4 texts, the session takes 3");
+    in[1] = tfm_text_make("\xff", 1);
+    CHECK_FAILS(tfm_translate_batch(s, in, out, 3, &o, text[0], 512, &err), TFM_E_UTF8, "text 1: ");
+    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "");
     tfm_session_free(s), tfm_model_free(m);
 }
 
@@ -337,6 +388,7 @@ static void faults_and_sizes(void) {
     size_t size = 0, needed = 0, i;
     int32_t ids[] = {4, 5}, running;
     tfm_batch src = tiny_batch(ids, NULL, 1, 2);
+    tfm_result r;
     int same = 1;
     SECTION("a status for each text");
     memset(&o, 0, sizeof o), memset(faults, 7, sizeof faults);
@@ -353,6 +405,20 @@ static void faults_and_sizes(void) {
     CHECK(strstr(faults[1].text, "not UTF-8 at byte 2") && strstr(faults[3].text, "9 tokens"),
           "'%s', '%s'", faults[1].text, faults[3].text);
     CHECK(out[1].size == 0 && out[2].size == 0 && out[3].size == 0, "texts with an error are empty");
+    for (i = 0; i < 5; i++) { /* a result has the number of its text */
+        int is_empty = i > 0 && i < 4;
+        must(tfm_result_get(s, (int32_t)i, 0, &r, &err));
+        same &= r.status == faults[i].status && (r.finish == TFM_FINISH_BLANK) == is_empty;
+        same &= (r.length == 0) == is_empty && (!is_empty || tfm_result_count(s, (int32_t)i) == 1);
+        must(tfm_result_text(s, (int32_t)i, 0, TFM_TEXT_FORM_TEXT, single, sizeof single, &size,
+                             &err));
+        same &= strcmp(single, out[i].data) == 0;
+    }
+    CHECK(same, "results have the numbers of their texts");
+    CHECK_FAILS(tfm_result_get(s, 5, 0, &r, &err), TFM_E_ARGUMENT, "row 5 of a batch of 5");
+    CHECK_FAILS(tfm_result_get(s, 2, 1, &r, &err), TFM_E_ARGUMENT, "row 2: hypothesis 1 of 1");
+    CHECK(!tfm_result_logits(s, 2, 0) && tfm_session_stop(s, 2, &err) == TFM_OK,
+          "a blank text has no logits and cannot run");
     for (i = 0; i < 5; i++) needed += out[i].size + 1;
     CHECK(tfm_translation_size(s) == needed, "%d bytes", (int)needed);
     exact = (char *)malloc(needed);
@@ -373,6 +439,10 @@ static void faults_and_sizes(void) {
     in[0].data = "\xff", in[0].size = 1, in[4] = in[0];
     must(tfm_translate_batch(s, in, out, 5, &o, buffer, sizeof buffer, &err));
     CHECK(tfm_translation_size(s) == 5 && faults[0].status == TFM_E_UTF8, "all texts refused or blank");
+    must(tfm_session_step(s, &running, &err));
+    must(tfm_result_get(s, 2, 0, &r, &err));
+    CHECK(running == 0 && tfm_result_count(s, 4) == 1 && r.finish == TFM_FINISH_BLANK,
+          "no decode runs");
     SECTION("an output that grows");
     single[0] = 'q';
     CHECK_FAILS(tfm_translate(s, "hello world", single, 1, &err), TFM_E_TOO_SMALL, "takes ");
@@ -584,6 +654,7 @@ int main(void) {
     translating();
     tokens_of_a_session();
     truncated();
+    numbers_of_texts();
     faults_and_sizes();
     target_text();
     return test_done("test_text");
