@@ -36,7 +36,7 @@
 
    CONTENTS (search for the tag)
 
-       >>manual        14 chapters, each about one thing that you may want to do
+       >>manual        15 chapters, each about one thing that you may want to do
        >>options       macros that you may define before including this file
        declarations
        >>api-status    1. version, status, errors
@@ -87,7 +87,8 @@
    4. Decode step by step          11. Run fast
    5. Choose a language            12. Read files and texts that you do not trust
    6. The model file               13. Find out why an output is wrong
-   7. Use several threads          14. Glossary
+   7. Use several threads          14. What a version promises
+                                   15. Glossary
 
 
    1. TRANSLATE A TEXT
@@ -226,146 +227,9 @@
 
    6. THE MODEL FILE
    -----------------
-   tools/convert.py writes model files from the checkpoints of other programs. You need this chapter
-   only if you write a model file yourself.
-
-   A model is one safetensors file. Parameters have the names that PyTorch gives them, and shapes
-   are [out, in], row-major:
-
-       src_embedding.weight [V, D]         tgt_embedding.weight    absent: shared with src
-       src_projection.weight [D, D_in] .bias   for sources that are embeddings; absent: D_in is D
-       src_positions.weight [n, D]         tgt_positions.weight    only for learned positions
-       src_embedding_norm.weight .bias     tgt_embedding_norm.*    absent: no such norm
-       encoder.layers.N.self_attn.in_proj_weight [3D, D], in_proj_bias
-           or .q_proj.weight [H*K, D] .k_proj.weight [H*K, D] .v_proj.weight [H*W, D] and .bias
-       encoder.layers.N.self_attn.out_proj.weight [D, H*W] .bias   absent: none, if H*W = D
-       encoder.layers.N.linear1.weight [F, D] .bias, linear2.weight [D, F] .bias
-       encoder.layers.N.linear1_gate.weight [F, D] .bias   present: linear2(activation(
-                                           linear1_gate(x)) * linear1(x));
-                                           absent: linear2(activation(linear1(x)))
-       encoder.layers.N.norm1.weight .bias, norm2          absent: the norm has no weights
-       encoder.relative_positions.weight [buckets, H]      added to the self-attention scores of all
-                                           layers, by the distance of key and query. A layer's own:
-           encoder.layers.N.self_attn.relative_positions.weight        absent: none
-       decoder.layers.N. the same names; multihead_attn.* is the cross-attention, norm3 follows
-                                           the feed-forward. Without an encoder, its k_proj is
-                                           [H*K, D_memory] and its v_proj [H*W, D_memory]
-       decoder.layers.N.ssru.weight [D, D], ssru_gate.weight [D, D] .bias   an SSRU, no self_attn
-       encoder.norm.*, decoder.norm.*      absent: no final norm
-       generator.weight [V, D]             absent: the target embedding
-       generator.bias [V]                  absent: none
-       src_vocabulary, tgt_vocabulary      U8. UTF-8 text: line i is token i. Further spellings that
-                                           read as the same id follow after TABs. Absent tgt: shared
-       src_sentencepiece, tgt_sentencepiece   U8. A SentencePiece model file, unchanged. Absent tgt:
-                                           shared
-       src_merges, tgt_merges [n, 3]       U32, for byte_bpe. Two tokens and the token that they
-                                           become, in order of rank. Without tgt_merges and
-                                           tgt_vocabulary: the source's
-       src_added, tgt_added [n, 2]         U32, for byte_bpe and sentencepiece. The id of a token
-                                           that is found in the text as it is spelled, and a sum of
-                                           flags. 1: it takes the whitespace before it, 2: that
-                                           after it, 4: it produces no text, 8: it is found only if
-                                           no letter or digit touches it, 16: it is found in the
-                                           normalized text. Absent tgt: shared
-       shortlist.offsets [V + 1], shortlist.ids [n]   U32, both or none: the lexicon. Source token t
-                                           may become ids[offsets[t]] to ids[offsets[t + 1] - 1]
-
-   Any other tensor is an error. A file whose sources are embeddings or memories has no
-   src_embedding but has a tgt_embedding. A file whose sources are memories need not have an
-   encoder.
-
-   Vectors are F32, F16 or BF16. Matrices are F32, F16, BF16 or I8. An I8 matrix NAME has a tensor
-   NAME_scale [out], F32, beside it (encoder.layers.0.linear1.weight_scale, in_proj_weight_scale),
-   and the weight is w = q * scale[row]. A matrix may also have NAME_input_factor [1], F32: where the
-   matrix is multiplied as int8, its input x becomes round(x * factor), clipped to -127 to 127.
-   Firefox's models have them. generator.weight_input_factor also belongs to a tied generator.
-
-   The metadata key transformer.config holds JSON. Only n_heads is required. Sizes come from the
-   shapes; if you state one, it must agree. The first value in this table is the default. A number
-   has at most 19 digits.
-
-       n_heads  d_model d_ff d_ff_decoder d_key d_value n_encoder_layers n_decoder_layers
-       src_vocab_size tgt_vocab_size  d_input (D_in)  d_memory (D_memory)
-       norm                "post" | "pre"
-       layer_norm          "layer_norm" | "layer_norm_unbiased" (eps outside) | "rms_norm" (no
-                           mean)
-       layer_norm_eps      1e-5 | 1e-6 for "layer_norm_unbiased" and "rms_norm"
-       activation          "relu" | "gelu" | "gelu_tanh" | "swish" | "gelu_sigmoid"
-       positions           "sinusoidal" | "sinusoidal_halves" | "sinusoidal_per_index" | "learned" |
-                           "none"
-       position_offset     0
-       position_base       10000
-       position_divisor    "d" | "d/2-1"
-       position_precision  "float" | "double": the type in which the angles are computed
-       pad_position        "plain" | "zero": what is added to the embedding of a pad
-       embedding_scale     1 | a number | "sqrt_d"
-       attention_scale     1/sqrt(K) | a number
-       relative_max_distance   128: longer distances share the last bucket
-       relative_buckets    the number of buckets, as the shape has it
-       src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
-                           The decoder reads start at position 0. Every target begins with forced,
-                           every source begins with src_start and ends with src_end
-       start_embedding     "token" | "zero": the embedding that the decoder reads at position 0
-       suppressed          [] ids that are never emitted
-       alignment_heads     [] [[layer, head], ...] of the cross-attention, from 0, at most 1024. The
-                           session keeps the mean of their attention. Empty: all heads of the last
-                           layer
-       languages           {} codes and the ids of their tokens: {"fra": 5, "deu": 6}
-       src_language        "none" | "source" | "target": whose token begins the source
-       tgt_language        "none" | "forced": whether its language's token begins the target
-       src_text            "words" | "characters" | "sentencepiece" | "bytes" | "byte_bpe"
-       tgt_text            the same, and "pieces"
-       clean_up            "none" | "spaces": the target's text has no space before . ? ! , n't 'm
-                           's 've 're and none around a lone ' (clean_up_tokenization_spaces of
-                           transformers). While a hypothesis runs, its text ends before a space
-                           that the next token may remove
-       byte_offset         0: for "bytes", the id of byte 0
-       prefix_space        "none" | "add": byte_bpe puts a space before a text, and after an added
-                           token, if there is none | "first": sentencepiece puts its space before
-                           a text, but not directly after an added token
-       trailing_space      "none" | "keep": for sentencepiece, whitespace at the end of a text, or
-                           before an added token, is a piece
-       packed              none | 1 | 2: the layout of a packed file, see below
-       decoding            {} what tfm_model_decoding returns, under the names of
-                           tfm_decode_options: the numbers beam length_penalty patience max_length
-                           min_length no_repeat_ngram no_source_ngram repetition_penalty no_unknown
-                           force_end; "stop": "ctranslate2" | "early_never" | "early_true" |
-                           "early_false"; "repetition":
-                           "target" | "hugging_face"; "suppressed": [ids]; "suppressed_sequences":
-                           [[ids], ...]
-       shortlist_first     0: ids 0 to shortlist_first - 1 are candidates of every sentence
-
-   The metadata keys license, source and revision may hold any text. Tensors and metadata keys whose
-   names begin with extra. are your program's. Loading ignores them; read them with tfm_safetensors.
-
-   SentencePiece ids. Without a vocabulary, the position of a piece in its file is its id. With a
-   vocabulary, a piece gets the id that the vocabulary has for its spelling, or src_unk. Control
-   pieces, start, end, tgt_pad, forced and language tokens produce no text.
-
-   Packed files. build/quantize --packed writes the matrices in the order in which the
-   micro-kernels read them. A packed file that is mapped (map in tfm_model_options) is used in
-   place: loading does not read the weights, and processes share them. Its config has "packed": 2
-   and all sizes that padding hides: d_model, d_ff, d_ff_decoder, d_input, d_memory, d_key, d_value
-   and both vocabulary sizes. A matrix [rows, columns] becomes
-
-       NAME         [ceil(rows/16), ceil(columns/k), 16, k]  F32, F16: k = 1; BF16: 2; I8: 4
-                    element [p, g, r, j] is row 16 p + r, column g k + j; padding is 0
-       NAME_scale   [16 ceil(rows/16) + 64]  F32, for I8: one scale a row; padding is 0. Kernels may
-                    read the last 64 numbers
-       NAME_sums    [ceil(columns/2048), 16 ceil(rows/16) + 64]  I32, for I8: 128 times the sum of q
-                    over each block of 2048 columns of a row; padding is 0
-
-   Query, key and value are separate. Embeddings that are only looked up stay [V, D]. If the kernels
-   of a machine need another order, or the machine is big-endian, loading rearranges the matrices.
-   The file may also hold what loading derives from its texts:
-
-       NAME_sorted  [n]         I32. The spellings of a vocabulary, or the pieces of SentencePiece,
-                                in the order of their bytes
-
-   Loading checks every shape against the config, and that NAME_sorted is a permutation in sorted
-   order. It does not check padding, scales and sums. A wrong number there gives wrong output, and
-   does no other harm. Layout 1, which version 0.4.0 writes, also has NAME_trie for SentencePiece.
-   Loading ignores NAME_trie.
+   A model is one safetensors file: parameters under PyTorch's names, a config in JSON, and the
+   vocabularies. tools/convert.py writes it from the checkpoints of other programs. If you write one
+   yourself, tools/convert/README.md has every tensor and every key of the config.
 
 
    7. USE SEVERAL THREADS
@@ -540,7 +404,24 @@
    repetition_penalty treat the symptom.
 
 
-   14. GLOSSARY
+   14. WHAT A VERSION PROMISES
+   ---------------------------
+   A version is MAJOR.MINOR.PATCH. Before 1.0 a new MINOR may rename and remove what it likes: the
+   history at the end of this file has the old and the new names. From 1.0 on:
+
+                      PATCH    MINOR                               MAJOR
+       source         same     names are only added                may change
+       ABI            same     structs may grow at their ends:     may change
+                               compile again (tfm_sizes_check)
+       model files    load     files of all earlier versions load  files of the MAJOR before load
+       packed files   load     as model files                      may need build/quantize again
+       bits           same     may change; the history says so     may change
+
+   An older library may refuse the files of a newer one: it names the key that it does not know. A
+   name that goes away stays for one MINOR, with a line in the history.
+
+
+   15. GLOSSARY
    ------------
    alignment    for each target token, the source token that it attends to most
    blank        a text without tokens: its translation is empty, and the model does not run
@@ -1097,7 +978,7 @@ TFM_DEF const char *tfm_position_kind_name(tfm_position_kind kind);
 TFM_DEF const char *tfm_text_kind_name(tfm_text_kind kind);
 TFM_DEF const char *tfm_language_use_name(tfm_language_use use);
 
-/* A model's config, with defaults filled in. Chapter 6 of the manual explains the fields. An id of
+/* A model's config, with defaults filled in. tools/convert/README.md explains the fields. An id of
    -1 means none. embedding_scale is the factor itself, also if the file has "sqrt_d".
    attention_scale 0 means 1/sqrt(d_key). d_key and d_value are widths of one head. */
 typedef struct tfm_config {
@@ -1149,7 +1030,7 @@ typedef enum tfm_weight_type {
     TFM_WEIGHT_TYPE_F16,
     TFM_WEIGHT_TYPE_BF16,
     TFM_WEIGHT_TYPE_I8 /* bytes with one scale per output, max|w| / 127. Inputs are quantized too,
-                          with one scale per token or the file's factor (chapter 6), and the sums
+                          with one scale per token or the file's factor, and the sums
                           of the products are exact */
 } tfm_weight_type;
 
@@ -1458,7 +1339,7 @@ typedef struct tfm_decode_options {
     tfm_error *errors;
 } tfm_decode_options;
 
-/* Returns what the model file says of decoding (chapter 6, decoding); all other options are zero.
+/* Returns what the model file says of decoding (its key decoding); all other options are zero.
    Copy it to change it. The model owns it and its arrays. The session's max_beam and max_target
    must allow it. */
 TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model);
@@ -1706,6 +1587,21 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 
 #if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED)
 #define TFM__IMPLEMENTED
+
+/* The life of a sentence, from tfm_translate to its translation:
+
+       tfm__tokenize_batch      text to ids                                     >>text
+       tfm__session_begin       checks options, then encodes and plans          >>search
+       tfm__encoder_run         the sources, in passes of similar length        >>session
+       tfm__stack_run           the layers of encoder or decoder                >>stack
+       tfm__linear_run          a product: the threads share its rows           >>packed
+       tfm__kernels             the loops of this CPU, which multiply           >>vectors
+       tfm__prompt_run          fills the caches up to the first free token     >>search
+       tfm_session_step         one position of each hypothesis, again and again
+       tfm__logits_compute      the output projection
+       tfm__sentence_step       chooses tokens: candidates, beams, samples
+       tfm_result_get           walks back from a hypothesis's last token
+       tfm__join                ids to text                                     >>text */
 
 /* >>base ==========================================================================================
    9. INCLUDES, CHECKED SIZES, MESSAGES
@@ -14810,45 +14706,46 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
    0.7.0
      Breaking
      - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
-         0.6.0                                              0.7.0
-         tfm_encode, tfm_encoder_output, tfm_forward        tfm_session_encode, _encoder_output, _forward
-         tfm_start, tfm_step, tfm_decode, tfm_row_stop      tfm_session_start, _step, _decode, _stop
-         tfm_tokenize, tfm_tokenize_target, tfm_detokenize  tfm_model_tokenize, _tokenize_target, _detokenize
-         TFM_F32, TFM_I8 ...                                TFM_DTYPE_F32, TFM_DTYPE_I8 ...
-         TFM_WEIGHTS_F32 ..., TFM_FORM_TEXT ...             TFM_WEIGHT_TYPE_F32 ..., TFM_TEXT_FORM_TEXT ...
-         TFM_TEXT_WORDS ..., TFM_LANGUAGE_NONE ...          TFM_TEXT_KIND_WORDS ..., TFM_LANGUAGE_USE_NONE ...
-         TFM_POSITIONS_HALVES ...                           TFM_POSITION_KIND_HALVES ...
-         TFM_RELU, TFM_GELU ...                             TFM_ACTIVATION_RELU, TFM_ACTIVATION_GELU ...
-         TFM_POST_NORM, TFM_PRE_NORM                        TFM_NORM_ORDER_POST, TFM_NORM_ORDER_PRE
-         TFM_NORM_VARIANCE    "variance"                    TFM_NORM_KIND_LAYER_NORM           "layer_norm"
-         TFM_NORM_DEVIATION   "deviation"                   TFM_NORM_KIND_LAYER_NORM_UNBIASED  "layer_norm_unbiased"
-         TFM_NORM_RMS         "rms"                         TFM_NORM_KIND_RMS_NORM             "rms_norm"
-         TFM_STOP_ENOUGH      "enough"                      TFM_STOP_CTRANSLATE2               "ctranslate2"
-         TFM_STOP_SURE        "sure"                        TFM_STOP_EARLY_NEVER               "early_never"
-         TFM_STOP_FULL        "full"                        TFM_STOP_EARLY_TRUE                "early_true"
-         TFM_STOP_LIKELY      "likely"                      TFM_STOP_EARLY_FALSE               "early_false"
-         TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...         TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
-         options.first, ends, n_ends, faults                first_token, end_ids, n_end_ids, errors
-         options.forbidden, forbidden_sequences             suppressed, suppressed_sequences, in files too
-         tfm_decode_defaults(model, &options)               options = *tfm_model_decoding(model)
-         tfm_score(s, src, tgt, out, err), tfm_score_from   tfm_session_score(s, src, tgt, offset, out, err)
-         tfm_step_logits(session, row)                      tfm_result_logits(session, row, 0)
-         tfm_tokenize(m, text, size, ...)                   tfm_model_tokenize(m, tfm_text_make(text, size), ...)
-         tfm_session_tokenize(s, t, form, ids, spans, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
-         query, key, value, masks of attention              tfm_attention_inputs
-         x, memory, masks of tfm_decoder, tfm_decoder_layer tfm_decoder_inputs
-         tfm_sizes_check(TFM_SIZES, err)                    tfm_sizes_check(sizes of TFM_STRUCT_TABLE, n, err)
-         options.seed                                       seeds: one for each row
-         TFM_DTYPE_TABLE (bits)                             tfm_dtype_bits
-         TFM_ACTIVATION_TABLE and the other tables of words tfm_activation_name and the others
-         TFM_COUNT, TFM_COUNT_TEXT, TFM_PART                private
+         0.6.0                                       0.7.0
+         tfm_encode, tfm_forward, tfm_start, tfm_step tfm_session_encode, _forward, _start, _step
+         tfm_decode, tfm_row_stop, tfm_encoder_output tfm_session_decode, _stop, _encoder_output
+         tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
+         tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
+         tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
+         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, out, err)
+         tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
+         tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
+         query, key, value, masks of attention       tfm_attention_inputs
+         x, memory, masks of tfm_decoder(_layer)     tfm_decoder_inputs
+         tfm_sizes_check(TFM_SIZES, err)             the sizes of TFM_STRUCT_TABLE, n, err
+         options.first, ends, n_ends, faults, seed   first_token, end_ids, n_end_ids, errors, seeds
+         options.forbidden, forbidden_sequences      suppressed, suppressed_sequences; in files too
+         TFM_F32 ..., TFM_WEIGHTS_F32 ...            TFM_DTYPE_F32 ..., TFM_WEIGHT_TYPE_F32 ...
+         TFM_TEXT_WORDS ..., TFM_FORM_TEXT ...       TFM_TEXT_KIND_WORDS ..., TFM_TEXT_FORM_TEXT ...
+         TFM_LANGUAGE_NONE ...                       TFM_LANGUAGE_USE_NONE ...
+         TFM_POSITIONS_HALVES ..., TFM_RELU ...      TFM_POSITION_KIND_..., TFM_ACTIVATION_...
+         TFM_POST_NORM, TFM_PRE_NORM                 TFM_NORM_ORDER_POST, TFM_NORM_ORDER_PRE
+         TFM_NORM_VARIANCE "variance"                TFM_NORM_KIND_LAYER_NORM "layer_norm"
+         TFM_NORM_DEVIATION "deviation"              TFM_NORM_KIND_LAYER_NORM_UNBIASED, and so the word
+         TFM_NORM_RMS "rms"                          TFM_NORM_KIND_RMS_NORM "rms_norm"
+         TFM_STOP_ENOUGH "enough"                    TFM_STOP_CTRANSLATE2 "ctranslate2"
+         TFM_STOP_SURE "sure"                        TFM_STOP_EARLY_NEVER "early_never"
+         TFM_STOP_FULL "full"                        TFM_STOP_EARLY_TRUE "early_true"
+         TFM_STOP_LIKELY "likely"                    TFM_STOP_EARLY_FALSE "early_false"
+         TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...  TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
+         TFM_DTYPE_TABLE, TFM_ACTIVATION_TABLE ...   tfm_dtype_bits, tfm_activation_name ...
+         TFM_COUNT, TFM_COUNT_TEXT, TFM_PART         private
      - After tfm_translate_batch, results and the rows of the options have the numbers of the texts: blank
        texts count. Before, seeds, prefixes and results shifted after a blank text, and after a blank
        text alone the session still had the result of the text before. tfm_result.status,
        TFM_FINISH_BLANK.
-     - The members of tfm_decode_options and tfm_session_options stand by topic: compile bindings
-     again. - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
+     - Members of tfm_decode_options and tfm_session_options stand by topic: compile bindings again.
+     - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
      - Python: model.config has the new words for norms. stop takes the old words too.
+     - tfm_model_tokenize and the calls beside it have at most eight parameters.
+     Changed
+     - The manual's chapter 6, the model file, is tools/convert/README.md. Chapter 14 is what a version
+       promises.
 
    0.6.0 (2026-11-26)
      Breaking
@@ -15001,49 +14898,20 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        message suggests --document. server.py bounds the number and the length of its messages.
 
    0.4.0 (2026-11-24)
-     Breaking
-     - Names have the noun first: tfm_free_model is tfm_model_free, tfm_free_session is
-       tfm_session_free, tfm_free_safetensors is tfm_safetensors_free, tfm_get_result is
-       tfm_result_get, tfm_get_attention is tfm_result_attention, tfm_get_alignment is
-       tfm_result_alignment, tfm_get_text is tfm_result_text, tfm_memory is tfm_encoder_output,
-       tfm_find_language is tfm_language_find, tfm_set_languages is tfm_languages_set.
-     - tfm_batch and the structs of weights have new members and must begin as zeros.
-     - TFM_STOP_ENOUGH is the rule of CTranslate2, so n-best lists change. Beam 1 is always greedy.
-     - Alternatives never begin with the end token.
-     - convert.py asks for norm, activation, scale and positions of a bare PyTorch checkpoint.
-     - train.py does not resume checkpoints of 0.3.0, and writes int8 unless --dtype is given.
-     Added
-     - T5 and its relatives: TFM_NORM_RMS, gated feed-forwards, relative positions, texts as bytes.
-     - Sources that are embeddings or memories; models without a source embedding or an encoder.
-     - SSRUs in decoders (tfm_ssru), byte-level BPE, lexicons (lexical_shortlist), packed files that
-       are used where they are mapped, decoding defaults in model files (tfm_decode_defaults).
-     - tfm_session_tokenize, tfm_translation_size, tfm_translation_get, tfm_row_stop,
-       tfm_result_logits, tfm_result_log_probabilities, tfm_score_from, tfm_sizes_check;
-       TFM_FORM_ESCAPED, TFM_STOP_FULL, TFM_STOP_LIKELY, TFM_COUNT_TEXT; faults, repetition,
-       no_source_ngram, force_end, min_alternative_prob, keep_end and truncate of
-       tfm_decode_options; cache and encoder_attention of tfm_session_options; config key
-       alignment_heads.
-     - convert.py reads Marian's .bin with its shortlist, FSMT, PLBart, MVP, LED, Blenderbot, Argos
-       Translate and names of the hub. train.py --decoder ssru, --marian, --from-model, --forced.
-     - translate --threads runs one session a thread; translate A B goes through two models.
-     Faster
-     - AMX for int8 and bf16, AVX-VNNI, AVX-512 for norms and exponentials, larger tiles; x is
-       quantized once a product; weights are in huge pages on Linux.
-     Fixed
-     - The time of a tokenizer is in proportion to its text. Output is valid UTF-8. A number of a
-       config has at most 19 digits. int8 kernels assemble with -masm=intel.
+     Breaking: functions have the noun first (tfm_model_free, tfm_result_get, tfm_languages_set ...);
+     tfm_batch and the structs of weights have new members. TFM_STOP_ENOUGH is CTranslate2's rule.
+     Added: T5 and its relatives, embeddings and memories as sources, SSRUs, byte-level BPE, lexicons,
+     packed files, decoding defaults in model files; convert.py reads Marian, FSMT, PLBart, MVP, LED,
+     Blenderbot, Argos Translate; translate --threads; translate A B goes through two models.
+     Faster: AMX for int8 and bf16, AVX-VNNI, larger tiles, huge pages on Linux.
+     Fixed: the time of a tokenizer is in proportion to its text. Output is valid UTF-8.
 
    0.3.0 (2026-11-21)
-     Breaking: tfm_model_options must begin as zeros.
-     Added: matrices in panels, as F32, F16, BF16 or int8 (weights, in_place); kernels for SSE2,
-     AVX-512, VNNI, NEON and WebAssembly; mapped files; Windows threads; shortlists;
-     tfm_safetensors_metadata_key.
-     Faster: the encoder's attention in tiles; tfm_encode makes no keys for the decoder.
+     Matrices in panels as F32, F16, BF16 or int8; kernels for SSE2, AVX-512, VNNI, NEON and
+     WebAssembly; mapped files; Windows threads; shortlists.
 
    0.2.0 (2026-11-21)
-     Breaking: tfm_get_result takes a rank, tfm_translate_batch takes options, tfm_tokenize takes a
-     scratch arena.
-     Added: beam search, sampling, alternatives, constraints, scoring, attention and alignment;
+     Beam search, sampling, alternatives, constraints, scoring, attention and alignment;
      SentencePiece and languages; kernels for AVX2 and AVX-512; threads.
 
    0.1.0 (2026-11-21)

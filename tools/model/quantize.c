@@ -40,7 +40,7 @@ static const char usage[] =
     "  f32   single precision, for programs that read no other type\n"
     "\n"
     "  --packed  stores matrices in the order in which the library reads them when it multiplies\n"
-    "            (see chapter 6 of the manual). translate --map uses such a file without a copy,\n"
+    "            (see tools/convert/README.md). translate --map uses such a file without a copy,\n"
     "            and processes share its pages. Default: rows, as in IN\n"
     "\n"
     "Prints what was written, and the largest error, as a fraction of the largest absolute value\n"
