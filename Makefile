@@ -6,10 +6,12 @@ WARN = -std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
 LDLIBS = -lm
 PREFIX = /usr/local
 PYTHON = build/venv/bin/python
-EXACT = tools/constraints.txt
+# The exact versions of the Python packages that make installs, and the folder of downloads that make clean keeps
+PIP_CONSTRAINTS = tools/constraints.txt
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/transformer.h
+# The models of make demo, and the sentences that they translate
 MODEL = examples/models/zh-en.safetensors
-GERMAN = examples/models/de-en.safetensors
+GERMAN_MODEL = examples/models/de-en.safetensors
 DEMO = examples/translate/demo.txt
 DEMO_GERMAN = examples/translate/demo-de.txt
 
@@ -18,33 +20,37 @@ CFLAGS += -DTRANSFORMER_BLAS $(shell pkg-config --cflags openblas 2>/dev/null)
 LDLIBS += -lopenblas
 endif
 
-# A program is build/NAME, and NAME.c is in one of these folders. tools/common and tests have headers for
-# programs of several folders.
-ROOMS = examples examples/translate examples/transcribe tools/model tools/bench
-TEST_ROOMS = tests/library tests/translate tests/transcribe tests/tools
-vpath %.c $(ROOMS) $(TEST_ROOMS) tests/compare
-PROGRAM_SOURCES = $(wildcard $(ROOMS:=/*.c))
-TEST_SOURCES = $(wildcard $(TEST_ROOMS:=/test_*.c))
+# Folders of programs and of tests: build/NAME is compiled from NAME.c in one of them. tools/common and tests
+# have headers for programs of several folders.
+PROGRAM_DIRS = examples examples/translate examples/transcribe tools/model tools/bench
+TEST_DIRS = tests/library tests/translate tests/transcribe tests/tools
+vpath %.c $(PROGRAM_DIRS) $(TEST_DIRS) tests/compare
+PROGRAM_SOURCES = $(wildcard $(PROGRAM_DIRS:=/*.c))
+TEST_SOURCES = $(wildcard $(TEST_DIRS:=/test_*.c))
 PROGRAMS = $(patsubst %.c,build/%,$(notdir $(PROGRAM_SOURCES)))
 TESTS = $(patsubst %.c,build/%,$(notdir $(TEST_SOURCES))) build/test_units
 HEADERS = transformer.h $(wildcard tools/common/*.h tools/*/*.h examples/translate/*.h examples/translate/text/*.h examples/transcribe/*.h)
 COMPILE = $(CC) $(WARN) $(CFLAGS) -I. -Itools/common -Itests
-LINK = $(OBJECT:%=-x none %) $(LDLIBS)
+# What the linker gets: the implementation's object file, if the target has one, and libraries. "-x none" ends an
+# option such as "-x c++" of WARN, which would apply to the object file, too.
+LINK_INPUTS = $(IMPLEMENTATION_OBJECT:%=-x none %) $(LDLIBS)
 
 ## make                compiles all programs into build/ (BLAS=1: matrix products by OpenBLAS)
 all: $(PROGRAMS)
 
-# Most programs share one compiled implementation. bench and some tests use private functions, so each of
-# them compiles its own. Each example defines TRANSFORMER_IMPLEMENTATION, so that it also compiles alone;
-# with TFM__IMPLEMENTED it takes the shared implementation instead.
-WHOLE = $(shell grep -l '^ *.define TRANSFORMER_IMPLEMENTATION' tools/*/*.c tests/*/*.c)
-SHARING = build/test_units build/soak $(patsubst %.c,build/%,$(notdir $(filter-out $(WHOLE),$(PROGRAM_SOURCES) $(TEST_SOURCES) $(wildcard tests/compare/*.c))))
-EXAMPLES = $(patsubst %.c,build/%,$(notdir $(wildcard examples/*.c examples/translate/*.c examples/transcribe/*.c)))
-$(EXAMPLES): SHARED = -Ibuild -DTFM__IMPLEMENTED
-$(SHARING): OBJECT = build/transformer.o
-$(SHARING): build/transformer.o
+# Most programs are linked with build/transformer.o. The sources of tools and tests that define
+# TRANSFORMER_IMPLEMENTATION use private functions, so each of them compiles the implementation itself. Each
+# example defines it, too, so that it also compiles alone; TFM__IMPLEMENTED lets it use the object file instead.
+IMPLEMENTATION_SOURCES = $(shell grep -l '^ *.define TRANSFORMER_IMPLEMENTATION' tools/*/*.c tests/*/*.c)
+LINKED_SOURCES = $(filter-out $(IMPLEMENTATION_SOURCES),$(PROGRAM_SOURCES) $(TEST_SOURCES) $(wildcard tests/compare/*.c))
+LINKED_PROGRAMS = build/test_units build/soak $(patsubst %.c,build/%,$(notdir $(LINKED_SOURCES)))
+EXAMPLE_PROGRAMS = $(patsubst %.c,build/%,$(notdir $(wildcard examples/*.c examples/translate/*.c examples/transcribe/*.c)))
+# TARGET_CFLAGS and IMPLEMENTATION_OBJECT are empty except for targets that set them.
+$(EXAMPLE_PROGRAMS): TARGET_CFLAGS = -Ibuild -DTFM__IMPLEMENTED
+$(LINKED_PROGRAMS): IMPLEMENTATION_OBJECT = build/transformer.o
+$(LINKED_PROGRAMS): build/transformer.o
 build/%: %.c $(HEADERS) | build
-	$(COMPILE) $(SHARED) $< -o $@ $(LINK)
+	$(COMPILE) $(TARGET_CFLAGS) $< -o $@ $(LINK_INPUTS)
 build/transformer.o: tools/packaging/transformer.c transformer.h | build
 	$(COMPILE) -c $< -o $@
 build/embedded: build/model.inc
@@ -53,10 +59,10 @@ build/model.inc: tests/data/models/toy.safetensors | build
 build:
 	mkdir -p $@
 
-## make demo           translates sentences with the two models in examples/models
-demo: build/translate
+## make demo           translates sentences with the two models in examples/models, and builds transcribe
+demo: build/translate build/transcribe
 	@build/translate $(MODEL) < $(DEMO) > build/demo-zh.out && paste $(DEMO) build/demo-zh.out
-	@build/translate $(GERMAN) < $(DEMO_GERMAN) > build/demo-de.out && paste $(DEMO_GERMAN) build/demo-de.out
+	@build/translate $(GERMAN_MODEL) < $(DEMO_GERMAN) > build/demo-de.out && paste $(DEMO_GERMAN) build/demo-de.out
 	sed -n 9p $(DEMO) | build/translate $(MODEL) --beam 5 --n-best 3 --scores
 
 ## make toy            trains a translator of three sentences and runs it (Python)
@@ -66,8 +72,8 @@ toy: build/translate $(PYTHON)
 	build/translate build/toy.safetensors --tokens --batch 1 < tests/data/toy.zh | diff tests/data/toy.en -
 	@echo "all targets token for token, in a batch with pads and alone"; paste tests/data/toy.zh tests/data/toy.en
 # Python with the packages that training needs
-build/venv/bin/python: tools/requirements.txt $(EXACT)
-	python3 -m venv build/venv && build/venv/bin/pip install -r tools/requirements.txt -c $(EXACT) && touch $@
+build/venv/bin/python: tools/requirements.txt $(PIP_CONSTRAINTS)
+	python3 -m venv build/venv && build/venv/bin/pip install -r tools/requirements.txt -c $(PIP_CONSTRAINTS) && touch $@
 
 include tests/tests.mk tools/packaging/packaging.mk examples/web/web.mk
 

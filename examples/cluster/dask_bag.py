@@ -23,4 +23,4 @@ if __name__ == "__main__":
     import dask_bag
     model, source, out = sys.argv[1:]
     pairs = dask.bag.read_text(source).map_partitions(dask_bag.translate, model)
-    pairs.map(lambda pair: "\t".join(one or "" for one in pair)).to_textfiles(out)
+    pairs.map(lambda pair: "\t".join(one or "" for one in pair)).to_textfiles(out, last_endline=True)

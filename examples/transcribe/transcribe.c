@@ -42,7 +42,7 @@ static int with_times, progress, fast;
 static int32_t threads = 1, n_workers = 1;
 static double began, loaded, first_text; /* seconds; first_text 0: there is none yet */
 
-static option table[] = {
+static option_entry table[] = {
     {"Writes what is spoken in a sound file.\n\n"
      "  transcribe MODEL SOUND [options]\n\n"
      "MODEL is a Whisper model of tools/convert.py. SOUND is a WAV file, or - for raw samples "
@@ -212,7 +212,7 @@ static void *hear(void *context) {
 
 static int is_stopped(void *user) {
     (void)user;
-    return stopped();
+    return interrupts_stopped();
 }
 
 static void read_temperatures(whisper_options *o) {
@@ -231,10 +231,13 @@ static void read_temperatures(whisper_options *o) {
 }
 
 static int choose(const char *name, const char *value, const char *const *values) {
+    char all[64] = "";
     int i;
-    for (i = 0; values[i]; i++)
+    for (i = 0; values[i]; i++) {
         if (strcmp(value, values[i]) == 0) return i;
-    fail("%s: '%s' is unknown (--help has the values)", name, value);
+        snprintf(all + strlen(all), sizeof all - strlen(all), i ? ", %s" : "%s", values[i]);
+    }
+    fail("%s takes one of %s, not '%s'", name, all, value);
     return 0;
 }
 
@@ -285,7 +288,7 @@ int main(int argc, char **argv) {
     }
     tfm_safetensors_free(file);
     loaded = seconds();
-    hold_interrupts(1);
+    interrupts_hold(1);
     if (cue_output.form == CUE_VTT) fputs("WEBVTT\n\n", stdout);
     for (k = 0; k < n_jobs; k++) all[k] = &jobs[k].h;
     if (!source.raw) check(&jobs[0], hearing_survey(all, n_jobs, &jobs[0].err));
@@ -299,7 +302,7 @@ int main(int argc, char **argv) {
                 loaded - began, first_text > 0 ? first_text - loaded : 0, seconds() - loaded);
     for (k = 0; k < n_jobs; k++) hearing_free(&jobs[k].h);
     tfm_model_free(model);
-    hold_interrupts(0);
-    if (stopped()) end_by_signal();
+    interrupts_hold(0);
+    if (interrupts_stopped()) interrupts_end();
     return 0;
 }

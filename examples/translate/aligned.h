@@ -3,8 +3,9 @@
 
        tfm_session_tokenize(reader, &source, form, &tokens, &err);
        terms_find(&list, source.data, source.size, &found);
-       align_text(model, session, row, 0, form, tokens.spans, tokens.n, &found, &text, &at, &length, &err);
-       align_tokens(at, length, &out);
+       aligned_text(model, session, row, 0, form, tokens.spans, tokens.n, &found, &text, &at,
+                    &length, &err);
+       aligned_tokens(at, length, &out);
 
    Include transformer.h before this header. */
 #ifndef ALIGNED_H
@@ -18,10 +19,10 @@
    must keep the attention weights. text is the hypothesis's text; terms that were found in the source
    are put into it. *at gets three numbers for each of *length tokens: first all ends in the text, then
    all begins in the source, then all ends there. The caller frees it, also after a failure. */
-static tfm_status align_text(const tfm_model *model, tfm_session *session, int32_t row, int32_t rank,
-                             tfm_text_form form, const tfm_span *spans, int32_t n,
-                             terms_found *found, buffer *text, size_t **at, int32_t *length,
-                             tfm_error *err) {
+static tfm_status aligned_text(const tfm_model *model, tfm_session *session, int32_t row,
+                               int32_t rank, tfm_text_form form, const tfm_span *spans, int32_t n,
+                               terms_found *found, text_buffer *text, size_t **at, int32_t *length,
+                               tfm_error *err) {
     tfm_result r;
     int32_t i, *sources = NULL;
     size_t *ends = *at = NULL;
@@ -32,7 +33,7 @@ static tfm_status align_text(const tfm_model *model, tfm_session *session, int32
     ends = *at = (size_t *)malloc((3 * (size_t)r.length + 1) * sizeof *ends);
     if (!sources || !ends || text->broken || found->broken) goto no_memory;
     status = tfm_result_alignment(session, row, rank, sources, err);
-    if (status == TFM_OK) status = find_target_ends(model, r.ids, r.length, form, ends, err);
+    if (status == TFM_OK) status = target_ends_find(model, r.ids, r.length, form, ends, err);
     for (i = 0; status == TFM_OK && i < r.length; i++) {
         int is_aligned = sources[i] >= 0 && sources[i] < n;
         if (ends[i] > text->size) ends[i] = text->size;
@@ -40,11 +41,11 @@ static tfm_status align_text(const tfm_model *model, tfm_session *session, int32
         ends[2 * r.length + i] = is_aligned ? spans[sources[i]].end : 0;
     }
     if (status == TFM_OK && found->n) {
-        buffer made;
+        text_buffer made;
         memset(&made, 0, sizeof made);
         terms_put(found, text->data, text->size, (size_t)r.length, ends, ends + r.length,
                   ends + 2 * r.length, &made);
-        buffer_free(text), *text = made;
+        text_buffer_free(text), *text = made;
         if (found->broken || text->broken) goto no_memory;
     }
     *length = r.length;
@@ -56,14 +57,14 @@ no_memory:
     return TFM_E_MEMORY;
 }
 
-/* Appends a markup_token for each token that align_text found. */
-static void align_tokens(const size_t *at, int32_t length, buffer *tokens) {
+/* Appends a markup_token for each token that aligned_text found. */
+static void aligned_tokens(const size_t *at, int32_t length, text_buffer *tokens) {
     int32_t i;
     for (i = 0; i < length; i++) {
         markup_token token;
         token.end = at[i];
         token.source_begin = at[length + i], token.source_end = at[2 * length + i];
-        buffer_append(tokens, (const char *)&token, sizeof token);
+        text_buffer_append(tokens, (const char *)&token, sizeof token);
     }
 }
 

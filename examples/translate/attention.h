@@ -3,7 +3,7 @@
 
        tfm_session_tokenize(session, &source, form, &tokens, &err);
        ... decode, in a session created with options.attention
-       draw_attention(file, session, model, row, &source, tokens.ids, tokens.spans, tokens.n, &err);
+       attention_draw(file, session, model, row, &source, tokens.ids, tokens.spans, tokens.n, &err);
 
    Include transformer.h before this header. */
 #ifndef ATTENTION_H
@@ -16,8 +16,9 @@
 
 /* Writes the label of source token i, with a NUL, unless out is NULL. Returns its bytes. A token
    that comes from no text (a language, start or end token) is labelled with its meaning. */
-static size_t label_source(char *out, const tfm_config *c, const tfm_text *source,
-                           const int32_t *ids, const tfm_span *spans, int32_t n, int32_t i) {
+static size_t attention_label_source(char *out, const tfm_config *c, const tfm_text *source,
+                                     const int32_t *ids, const tfm_span *spans, int32_t n,
+                                     int32_t i) {
     const char *text = source->data + spans[i].begin;
     size_t size = spans[i].end - spans[i].begin;
     uint32_t first = 0;
@@ -38,7 +39,7 @@ static size_t label_source(char *out, const tfm_config *c, const tfm_text *sourc
 
 /* Writes the label of a target token, which is its text in the vocabulary, with a NUL. Returns its
    bytes. */
-static size_t label_target(char *out, size_t room, const tfm_model *model, int32_t id) {
+static size_t attention_label_target(char *out, size_t room, const tfm_model *model, int32_t id) {
     size_t size = 0;
     (void)tfm_model_detokenize(model, &id, 1, TFM_TEXT_FORM_TOKENS, out, room, &size, NULL);
     return size + 1;
@@ -46,7 +47,7 @@ static size_t label_target(char *out, size_t room, const tfm_model *model, int32
 
 /* Draws the attention of hypothesis 0 of a row to f. source is the row's text, ids [n] and spans
    [n] are its tokens. Returns the errors of tfm_result_attention, and TFM_E_MEMORY. */
-static tfm_status draw_attention(FILE *f, tfm_session *session, const tfm_model *model, int32_t row,
+static tfm_status attention_draw(FILE *f, tfm_session *session, const tfm_model *model, int32_t row,
                                  const tfm_text *source, const int32_t *ids, const tfm_span *spans,
                                  int32_t n, tfm_error *err) {
     const tfm_config *c = tfm_model_config(model);
@@ -59,21 +60,21 @@ static tfm_status draw_attention(FILE *f, tfm_session *session, const tfm_model 
     int32_t i;
     status = tfm_result_get(session, row, 0, &result, err);
     if (status != TFM_OK) return status;
-    for (i = 0; i < n; i++) size += label_source(NULL, c, source, ids, spans, n, i);
+    for (i = 0; i < n; i++) size += attention_label_source(NULL, c, source, ids, spans, n, i);
     for (across = size, i = 0; i < result.length; i++)
-        size += label_target(NULL, 0, model, result.ids[i]);
+        size += attention_label_target(NULL, 0, model, result.ids[i]);
     weights = (float *)malloc(((size_t)n * (size_t)result.length + 1) * sizeof *weights);
     at = labels = (char *)malloc(size + 1);
     tensor = tfm_tensor_2d(weights, TFM_DTYPE_F32, result.length, n);
     if (!weights || !labels) status = TFM_E_MEMORY;
     else status = tfm_result_attention(session, row, 0, &tensor, err);
     if (status == TFM_OK) {
-        for (i = 0; i < n; i++) at += label_source(at, c, source, ids, spans, n, i);
+        for (i = 0; i < n; i++) at += attention_label_source(at, c, source, ids, spans, n, i);
         for (i = 0; i < result.length; i++)
-            at += label_target(at, size - (size_t)(at - labels), model, result.ids[i]);
+            at += attention_label_target(at, size - (size_t)(at - labels), model, result.ids[i]);
         snprintf(title, sizeof title, "Attention from target (down) to source (across), score %.4f",
                  (double)result.score);
-        write_heat_map(f, title, weights, labels + across, result.length, labels, n);
+        heatmap_write(f, title, weights, labels + across, result.length, labels, n);
     }
     free(weights), free(labels);
     return status;

@@ -92,7 +92,7 @@ enum {
     OF_HTML = 16384
 };
 
-static option table[] = {
+static option_entry table[] = {
     {"usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out\n\n"
      "Translates files or standard input, one sentence per line, to standard output, one line\n"
      "for each. Output is flushed whenever the input pauses, at the latest when a batch is full.\n"
@@ -401,7 +401,7 @@ static void print_usage(FILE *f) {
 
 /* Reads and checks the command line, and sets the defaults in `opt`. */
 static void read_options(int argc, char **argv) {
-    const option *stop = options_read(table, N_OPTIONS, argc, argv, fail);
+    const option_entry *stop = options_read(table, N_OPTIONS, argc, argv, fail);
     if (stop) {
         if (strcmp(stop->name, "--help") == 0) options_print(table, N_OPTIONS, stdout);
         else printf("translate %s\n", tfm_version());

@@ -11,8 +11,8 @@
 #include "text/markup.h"
 
 typedef struct document {
-    buffer text, out;
-    markup m;
+    text_buffer text, out;
+    markup_document m;
     size_t taken; /* sentences that document_next has returned */
 } document;
 
@@ -20,23 +20,23 @@ static document page;
 
 /* Appends the next sentence to text. Returns 0 if there is none. Sets *cut, and appends nothing, if
    the sentence is longer than a line may be. */
-static int document_next(input *in, buffer *text, int *cut) {
+static int document_next(input_stream *in, text_buffer *text, int *cut) {
     const markup_sentence *s = page.m.sentences + page.taken;
     if (page.taken == page.m.n_sentences) return 0;
     page.taken++;
     if (s->size > in->most) *cut = 1;
-    else buffer_append(text, s->text, s->size);
+    else text_buffer_append(text, s->text, s->size);
     if (text->broken) in->fault = ENOMEM;
     return !text->broken;
 }
 
 /* Reads the whole input and finds its sentences; `in` will take its lines from them. */
-static void document_open(input *in) {
-    reader *r = &in->from;
+static void document_open(input_stream *in) {
+    reader_stream *r = &in->from;
     size_t n;
     memset(&page, 0, sizeof page);
     while (r->begin < r->end || reader_fill(r) || (!r->fault && reader_open(r))) {
-        buffer_append(&page.text, r->data + r->begin, r->end - r->begin);
+        text_buffer_append(&page.text, r->data + r->begin, r->end - r->begin);
         r->taken += (int64_t)(r->end - r->begin), r->begin = r->end;
     }
     for (n = 0; n < page.text.size && page.text.data[n] != '\n';) n++;
@@ -45,7 +45,8 @@ static void document_open(input *in) {
     in->fault = r->fault, in->next = document_next;
     page.m.protects = opt.protect, page.m.wrap = (size_t)opt.width;
     page.m.lang = opt.lang ? opt.lang : opt.to;
-    if (opt.lang && !markup_is_language(opt.lang)) fail("--lang %s: no code, such as en or zh-Hans", opt.lang);
+    if (opt.lang && !markup_is_language(opt.lang))
+        fail("--lang %s: no code, such as en or zh-Hans", opt.lang);
     if (page.text.broken || !markup_read(&page.m,
                                          opt.srt        ? MARKUP_SRT
                                          : opt.markdown ? MARKUP_MARKDOWN
@@ -60,12 +61,12 @@ static void document_open(input *in) {
 static void document_write(FILE *out) {
     if (page.out.broken || page.m.broken) fail_writing(ENOMEM);
     if (page.out.size) fwrite(page.out.data, 1, page.out.size, out); /* it may have no memory yet */
-    buffer_clear(&page.out, INPUT_OUT);
+    text_buffer_clear(&page.out, INPUT_OUT);
 }
 
 /* Writes the document up to the end of the next sentence, which is line l. Copies the source of a
    sentence that could not be translated. */
-static void document_line(const line *l, FILE *out) {
+static void document_line(const input_item *l, FILE *out) {
     markup_translation made;
     made.text = l->faulty || !l->out.size ? NULL : l->out.data;
     made.size = l->out.size, made.n = l->tokens.size / sizeof(markup_token);
@@ -78,7 +79,7 @@ static void document_line(const line *l, FILE *out) {
 static void document_close(FILE *out) {
     (void)markup_end(&page.m, &page.out);
     document_write(out);
-    markup_free(&page.m), buffer_free(&page.text), buffer_free(&page.out);
+    markup_free(&page.m), text_buffer_free(&page.text), text_buffer_free(&page.out);
 }
 
 #endif

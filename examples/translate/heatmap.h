@@ -7,11 +7,11 @@
 
 #include "svg.h"
 
-enum { HEAT_CELL = 24, HEAT_BAR = 14 }; /* pixels */
+enum { HEATMAP_CELL = 24, HEATMAP_BAR = 14 }; /* pixels */
 
 /* Returns whether a label has a character of a script that is written from the right: Hebrew,
    Arabic and the scripts between them in Unicode. */
-static int heat_is_rtl(const char *label) {
+static int heatmap_is_rtl(const char *label) {
     const unsigned char *p = (const unsigned char *)label;
     for (; *p; p++) {
         if ((*p == 0xD6 && p[1] >= 0x90) || (*p >= 0xD7 && *p <= 0xDF)) return 1;
@@ -25,8 +25,8 @@ static int heat_is_rtl(const char *label) {
 
 /* Draws weights [n_down, n_across], row-major, to f. down and across hold the labels of rows and
    columns: UTF-8 strings one after the other, each with its NUL. */
-static void write_heat_map(FILE *f, const char *title, const float *weights, const char *down,
-                           int n_down, const char *across, int n_across) {
+static void heatmap_write(FILE *f, const char *title, const float *weights, const char *down,
+                          int n_down, const char *across, int n_across) {
     const char *label, *other;
     int left = 0, top = 0, width, height, bar_height, x, y, i, j, tenths, n_rtl = 0;
     int head = SVG_MARGIN + 2 * SVG_FONT;
@@ -34,21 +34,24 @@ static void write_heat_map(FILE *f, const char *title, const float *weights, con
     for (label = down, j = 0; j < n_down; j++, label += strlen(label) + 1)
         if (svg_width(label) > left) left = svg_width(label);
     left += SVG_MARGIN + 8;
-    width = left + n_across * HEAT_CELL + 2 * SVG_MARGIN + HEAT_BAR +
+    width = left + n_across * HEATMAP_CELL + 2 * SVG_MARGIN + HEATMAP_BAR +
             36; /* 36: the legend's numbers */
     for (label = across, i = 0; i < n_across; i++, label += strlen(label) + 1)
-        n_rtl += heat_is_rtl(label);
-#define HEAT_COLUMN(i) (left + (2 * n_rtl < n_across ? (i) : n_across - 1 - (i)) * HEAT_CELL)
+        n_rtl += heatmap_is_rtl(label);
+#define HEATMAP_COLUMN(i) (left + (2 * n_rtl < n_across ? (i) : n_across - 1 - (i)) * HEATMAP_CELL)
     for (label = across, i = 0; i < n_across; i++, label += strlen(label) + 1) {
         int reach = svg_width(label) * 71 / 100 + SVG_FONT; /* each way, at 45 degrees */
         if (reach > top) top = reach;
-        if (HEAT_COLUMN(i) + HEAT_CELL / 2 + reach > width)
-            width = HEAT_COLUMN(i) + HEAT_CELL / 2 + reach;
+        if (HEATMAP_COLUMN(i) + HEATMAP_CELL / 2 + reach > width)
+            width = HEATMAP_COLUMN(i) + HEATMAP_CELL / 2 + reach;
     }
     if (SVG_MARGIN + svg_width(title) > width) width = SVG_MARGIN + svg_width(title);
     top += head + 4;
-    bar_height = n_down < 4 ? 4 * HEAT_CELL : n_down > 10 ? 10 * HEAT_CELL : n_down * HEAT_CELL;
-    height = top + (n_down * HEAT_CELL > bar_height ? n_down * HEAT_CELL : bar_height) + SVG_MARGIN;
+    bar_height = n_down < 4    ? 4 * HEATMAP_CELL
+                 : n_down > 10 ? 10 * HEATMAP_CELL
+                               : n_down * HEATMAP_CELL;
+    height = top + (n_down * HEATMAP_CELL > bar_height ? n_down * HEATMAP_CELL : bar_height) +
+             SVG_MARGIN;
     width += SVG_MARGIN;
     for (i = 0; i < n_across * n_down; i++)
         if (weights[i] > most) most = weights[i] < 1 ? weights[i] : 1;
@@ -57,16 +60,16 @@ static void write_heat_map(FILE *f, const char *title, const float *weights, con
     svg_begin(f, width, height, title);
     fputs("<g>\n", f);
     for (label = across, i = 0; i < n_across; i++, label += strlen(label) + 1) {
-        x = HEAT_COLUMN(i) + HEAT_CELL / 2, y = top - 6;
+        x = HEATMAP_COLUMN(i) + HEATMAP_CELL / 2, y = top - 6;
         fprintf(f, "<text x=\"%d\" y=\"%d\" transform=\"rotate(-45 %d %d)\"%s>", x, y, x, y,
-                heat_is_rtl(label) ? " direction=\"rtl\" text-anchor=\"end\"" : "");
+                heatmap_is_rtl(label) ? " direction=\"rtl\" text-anchor=\"end\"" : "");
         svg_write_text(f, label), fputs("</text>\n", f);
     }
     fputs("</g>\n<g text-anchor=\"end\">\n", f);
     for (label = down, j = 0; j < n_down; j++, label += strlen(label) + 1) {
         fprintf(f, "<text x=\"%d\" y=\"%d\"%s>", left - 8,
-                top + j * HEAT_CELL + HEAT_CELL / 2 + SVG_FONT / 3,
-                heat_is_rtl(label) ? " direction=\"rtl\" text-anchor=\"start\"" : "");
+                top + j * HEATMAP_CELL + HEATMAP_CELL / 2 + SVG_FONT / 3,
+                heatmap_is_rtl(label) ? " direction=\"rtl\" text-anchor=\"start\"" : "");
         svg_write_text(f, label), fputs("</text>\n", f);
     }
     fputs("</g>\n<g class=\"ink faint\" stroke-opacity=\"0.6\">\n", f);
@@ -76,22 +79,22 @@ static void write_heat_map(FILE *f, const char *title, const float *weights, con
             fprintf(f,
                     "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
                     "fill-opacity=\"%.3f\"><title>",
-                    HEAT_COLUMN(i), top + j * HEAT_CELL, (int)HEAT_CELL, (int)HEAT_CELL,
+                    HEATMAP_COLUMN(i), top + j * HEATMAP_CELL, (int)HEATMAP_CELL, (int)HEATMAP_CELL,
                     (double)(weight < 1 ? weight : 1) * 10 / tenths);
             svg_write_text(f, label), fputs(" to ", f), svg_write_text(f, other);
             fprintf(f, ": %.3f</title></rect>\n", (double)weight);
         }
-#undef HEAT_COLUMN
-    x = left + n_across * HEAT_CELL + 2 * SVG_MARGIN;
+#undef HEATMAP_COLUMN
+    x = left + n_across * HEATMAP_CELL + 2 * SVG_MARGIN;
     fprintf(f,
             "</g>\n<linearGradient id=\"scale\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">\n"
             "<stop class=\"ink\" offset=\"0\" stop-opacity=\"0\"/>\n"
             "<stop class=\"ink\" offset=\"1\"/>\n</linearGradient>\n"
             "<rect class=\"faint\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
             "fill=\"url(#scale)\"/>\n",
-            x, top, (int)HEAT_BAR, bar_height);
+            x, top, (int)HEATMAP_BAR, bar_height);
     for (i = 0; i < 3; i++)
-        fprintf(f, "<text x=\"%d\" y=\"%d\" font-size=\"%d\">%.2f</text>\n", x + HEAT_BAR + 4,
+        fprintf(f, "<text x=\"%d\" y=\"%d\" font-size=\"%d\">%.2f</text>\n", x + HEATMAP_BAR + 4,
                 top + bar_height - i * bar_height / 2 + SVG_FONT / 3, SVG_FONT - 3,
                 tenths * i / 20.0);
     fputs("</svg>\n", f);

@@ -1,6 +1,6 @@
 /* input.h: reads lines of input a window at a time, and sorts each window by length.
 
-       input in = {0};
+       input_stream in = {0};
        in.from.file = stdin, in.most = 1000000;
        while (more) {
            more = input_read(&in, &window, 1000);
@@ -21,63 +21,63 @@
 enum { INPUT_WINDOW = 1 << 22, INPUT_OUT = 1 << 12 };
 
 /* A line has two sides: its source, and its line in the file of --prefix, --drafts or --score. */
-enum { SOURCE, TARGET, SIDES };
+enum { INPUT_SOURCE, INPUT_TARGET, INPUT_SIDES };
 
 /* One line of input, or one sentence of a line, with its output and state. */
-typedef struct line {
-    int64_t number;       /* from 1 */
-    int32_t sentence;     /* from 1 in each line; 0 without --document */
-    size_t at[SIDES];     /* where its texts begin in the window's text */
-    tfm_text text[SIDES]; /* valid once the window is read: its text may move before */
-    size_t ids[SIDES];    /* where its tokens begin in the worker's ids, in bytes */
-    int32_t n[SIDES];     /* number of its tokens */
-    tfm_text around[2];   /* with --column: the row's text before and after the column */
-    size_t at_row, n_row; /* where the row begins in the window's text, and its bytes */
-    int32_t columns;      /* number of the row's columns if there are too few, else 0 */
-    buffer out;           /* the output, without the last newline */
-    buffer between;       /* with two models: the first model's output */
-    protect_text safe;    /* with --protect: the spans that are copied */
-    buffer said;          /* messages for standard error */
-    buffer tokens;        /* for a document's sentence: a markup_token for each target token */
+typedef struct input_item {
+    int64_t number;             /* from 1 */
+    int32_t sentence;           /* from 1 in each line; 0 without --document */
+    size_t at[INPUT_SIDES];     /* where its texts begin in the window's text */
+    tfm_text text[INPUT_SIDES]; /* valid once the window is read: its text may move before */
+    size_t ids[INPUT_SIDES];    /* where its tokens begin in the worker's ids, in bytes */
+    int32_t n[INPUT_SIDES];     /* number of its tokens */
+    tfm_text around[2];         /* with --column: the row's text before and after the column */
+    size_t at_row, n_row;       /* where the row begins in the window's text, and its bytes */
+    int32_t columns;            /* number of the row's columns if there are too few, else 0 */
+    text_buffer out;            /* the output, without the last newline */
+    text_buffer between;        /* with two models: the first model's output */
+    protect_text safe;          /* with --protect: the spans that are copied */
+    text_buffer said;           /* messages for standard error */
+    text_buffer tokens;   /* for a document's sentence: a markup_token for each target token */
     const char *encoding; /* encoding_of_line of a source that is not UTF-8 */
     int cut;              /* the line was too long, and its text was dropped */
     int faulty;           /* the line cannot be translated */
     int failed;           /* the line counts for the exit status */
     int done;             /* out is complete */
     int copied;           /* there is nothing to translate: the line is its own translation */
-} line;
+} input_item;
 
 /* Lines that are read and sorted together. */
-typedef struct window {
-    buffer text[SIDES];
-    line *lines, **sorted;
+typedef struct input_window {
+    text_buffer text[INPUT_SIDES];
+    input_item *lines, **sorted;
     size_t n, room, job_lines;
     int64_t taken; /* bytes of the input up to the window's end */
-} window;
+} input_window;
 
-typedef struct input input;
-struct input {
-    reader from;        /* the input */
-    reader beside;      /* the file of --prefix, --drafts or --score, if its file is not NULL */
-    size_t most;        /* longest line, in bytes; the text of a longer one is dropped */
-    int document;       /* lines are paragraphs: split each into sentences */
-    int32_t column;     /* column of a table that is translated, from 1; 0: the whole line */
-    int unsorted;       /* do not sort windows */
-    int64_t n;          /* lines so far */
-    const char *uneven; /* "more" or "fewer": the lines of `beside` than of `from` */
-    int fault;          /* errno of the error that ended the input, or 0 */
+typedef struct input_stream input_stream;
+struct input_stream {
+    reader_stream from;   /* the input */
+    reader_stream beside; /* the file of --prefix, --drafts or --score, if its file is not NULL */
+    size_t most;          /* longest line, in bytes; the text of a longer one is dropped */
+    int document;         /* lines are paragraphs: split each into sentences */
+    int32_t column;       /* column of a table that is translated, from 1; 0: the whole line */
+    int unsorted;         /* do not sort windows */
+    int64_t n;            /* lines so far */
+    const char *uneven;   /* "more" or "fewer": the lines of `beside` than of `from` */
+    int fault;            /* errno of the error that ended the input, or 0 */
     /* Appends a line and returns 1, or returns 0 at the end. NULL: lines are read from `from`. */
-    int (*next)(input *in, buffer *text, int *cut);
+    int (*next)(input_stream *in, text_buffer *text, int *cut);
 };
 
 /* Adds a line to the window, with the buffers of an earlier window's line. Returns NULL if there is
    no memory. */
-static line *input_add(window *w, int64_t number, int32_t sentence) {
-    line *l;
+static input_item *input_add(input_window *w, int64_t number, int32_t sentence) {
+    input_item *l;
     int side;
     if (w->n == w->room) {
         size_t room = 2 * w->room + 16;
-        l = (line *)realloc(w->lines, room * sizeof *l);
+        l = (input_item *)realloc(w->lines, room * sizeof *l);
         if (!l) return NULL;
         memset(l + w->room, 0, (room - w->room) * sizeof *l);
         w->lines = l;
@@ -86,41 +86,41 @@ static line *input_add(window *w, int64_t number, int32_t sentence) {
     l = &w->lines[w->n++];
     l->number = number;
     l->sentence = sentence;
-    for (side = 0; side < SIDES; side++) {
+    for (side = 0; side < INPUT_SIDES; side++) {
         l->at[side] = w->text[side].size;
         l->text[side].size = 0;
         l->n[side] = 0;
     }
-    buffer_clear(&l->out, INPUT_OUT);
-    buffer_clear(&l->between, INPUT_OUT);
-    buffer_clear(&l->said, INPUT_OUT);
-    buffer_clear(&l->tokens, INPUT_OUT);
+    text_buffer_clear(&l->out, INPUT_OUT);
+    text_buffer_clear(&l->between, INPUT_OUT);
+    text_buffer_clear(&l->said, INPUT_OUT);
+    text_buffer_clear(&l->tokens, INPUT_OUT);
     l->encoding = NULL;
     l->cut = l->faulty = l->failed = l->done = l->copied = 0;
-    l->at_row = l->at[SOURCE], l->n_row = 0, l->columns = 0;
+    l->at_row = l->at[INPUT_SOURCE], l->n_row = 0, l->columns = 0;
     return l;
 }
 
 /* Adds a line for each sentence of a paragraph, which is the window's text from `begin` on. Returns
    0 if there is no memory. */
-static int input_add_sentences(window *w, int64_t number, size_t begin) {
-    size_t at = 0, length, size = w->text[SOURCE].size - begin;
-    const char *sentence, *text = size ? w->text[SOURCE].data + begin : "";
+static int input_add_sentences(input_window *w, int64_t number, size_t begin) {
+    size_t at = 0, length, size = w->text[INPUT_SOURCE].size - begin;
+    const char *sentence, *text = size ? w->text[INPUT_SOURCE].data + begin : "";
     int32_t n = 0;
     while (next_sentence(text, size, &at, &sentence, &length)) {
-        line *l = input_add(w, number, ++n);
+        input_item *l = input_add(w, number, ++n);
         if (!l) return 0;
-        l->at[SOURCE] = begin + (size_t)(sentence - text);
-        l->text[SOURCE].size = length;
+        l->at[INPUT_SOURCE] = begin + (size_t)(sentence - text);
+        l->text[INPUT_SOURCE].size = length;
     }
     return n > 0 || input_add(w, number, 1) != NULL; /* a blank paragraph is one line of output */
 }
 
 /* Reduces a line's source from the whole row to one column. Sets l->columns if the row has
    fewer. */
-static void input_take_column(const window *w, line *l, int32_t column) {
-    const char *text = w->text[SOURCE].data;
-    size_t at = l->at_row, end = at + l->text[SOURCE].size, next;
+static void input_take_column(const input_window *w, input_item *l, int32_t column) {
+    const char *text = w->text[INPUT_SOURCE].data;
+    size_t at = l->at_row, end = at + l->text[INPUT_SOURCE].size, next;
     int32_t i;
     l->n_row = end - at;
     for (i = 1;; i++) {
@@ -129,21 +129,21 @@ static void input_take_column(const window *w, line *l, int32_t column) {
         at = next + 1;
     }
     if (i < column) l->columns = i, at = next;
-    l->at[SOURCE] = at;
-    l->text[SOURCE].size = next - at;
+    l->at[INPUT_SOURCE] = at;
+    l->text[INPUT_SOURCE].size = next - at;
 }
 
 /* Adds a line, which is the window's text from begin[side] on. Returns 0 if there is no memory. */
-static int input_add_texts(window *w, const input *in, const size_t *begin, int cut) {
-    line *l = input_add(w, in->n, in->document);
+static int input_add_texts(input_window *w, const input_stream *in, const size_t *begin, int cut) {
+    input_item *l = input_add(w, in->n, in->document);
     int side;
     if (!l) return 0;
     l->cut = cut;
-    for (side = 0; side < SIDES; side++) {
+    for (side = 0; side < INPUT_SIDES; side++) {
         l->at[side] = begin[side];
         l->text[side].size = w->text[side].size - begin[side];
     }
-    l->at_row = begin[SOURCE];
+    l->at_row = begin[INPUT_SOURCE];
     if (in->column) input_take_column(w, l, in->column);
     return 1;
 }
@@ -151,20 +151,21 @@ static int input_add_texts(window *w, const input *in, const size_t *begin, int 
 /* Reads a line, and its line of the file beside the input, into the window; with in->document, the
    sentences of a paragraph. Returns 0 at the end, after a fault, and where one of the two files has
    fewer lines than the other. */
-static int input_line(input *in, window *w) {
-    size_t begin[SIDES];
+static int input_line(input_stream *in, input_window *w) {
+    size_t begin[INPUT_SIDES];
     int side, cut = 0, more, added;
-    for (side = 0; side < SIDES; side++) begin[side] = w->text[side].size;
-    more = in->next ? in->next(in, &w->text[SOURCE], &cut)
-                    : reader_line(&in->from, &w->text[SOURCE], in->most, &cut);
+    for (side = 0; side < INPUT_SIDES; side++) begin[side] = w->text[side].size;
+    more = in->next ? in->next(in, &w->text[INPUT_SOURCE], &cut)
+                    : reader_line(&in->from, &w->text[INPUT_SOURCE], in->most, &cut);
     if (!more && in->from.fault) return 0;
-    if (in->beside.file && reader_line(&in->beside, &w->text[TARGET], in->most, &cut) != more) {
+    if (in->beside.file &&
+        reader_line(&in->beside, &w->text[INPUT_TARGET], in->most, &cut) != more) {
         in->uneven = more ? "fewer" : "more";
         return 0;
     }
     if (!more) return 0;
     in->n++;
-    if (in->document && !cut) added = input_add_sentences(w, in->n, begin[SOURCE]);
+    if (in->document && !cut) added = input_add_sentences(w, in->n, begin[INPUT_SOURCE]);
     else added = input_add_texts(w, in, begin, cut);
     if (!added) in->fault = ENOMEM;
     return added;
@@ -174,30 +175,31 @@ static int input_line(input *in, window *w) {
    because some threads are idle during the last ones. Size is in bytes, because the tokens are not
    known yet. Equal lines keep the order of the input. */
 static int input_by_size(const void *a, const void *b) {
-    const line *x = *(line *const *)a, *y = *(line *const *)b;
-    if (x->text[SOURCE].size != y->text[SOURCE].size)
-        return x->text[SOURCE].size < y->text[SOURCE].size ? 1 : -1;
+    const input_item *x = *(input_item *const *)a, *y = *(input_item *const *)b;
+    if (x->text[INPUT_SOURCE].size != y->text[INPUT_SOURCE].size)
+        return x->text[INPUT_SOURCE].size < y->text[INPUT_SOURCE].size ? 1 : -1;
     return x < y ? -1 : x > y;
 }
 
 /* Sets the lines' text pointers, now that the window's text no longer moves, and sorts the lines.
    Returns 0 if there is no memory. */
-static int input_sort(const input *in, window *w) {
+static int input_sort(const input_stream *in, input_window *w) {
     size_t i;
     int side;
     free(w->sorted);
-    w->sorted = (line **)malloc((w->n + 1) * sizeof *w->sorted);
+    w->sorted = (input_item **)malloc((w->n + 1) * sizeof *w->sorted);
     if (!w->sorted) return 0;
     for (i = 0; i < w->n; i++) {
-        line *l = w->sorted[i] = &w->lines[i];
-        for (side = 0; side < SIDES; side++)
+        input_item *l = w->sorted[i] = &w->lines[i];
+        for (side = 0; side < INPUT_SIDES; side++)
             l->text[side].data = w->text[side].data ? w->text[side].data + l->at[side] : "";
-        l->around[0].data = w->text[SOURCE].data ? w->text[SOURCE].data + l->at_row : "";
-        l->around[1].data = l->text[SOURCE].data + l->text[SOURCE].size;
+        l->around[0].data = w->text[INPUT_SOURCE].data ? w->text[INPUT_SOURCE].data + l->at_row
+                                                       : "";
+        l->around[1].data = l->text[INPUT_SOURCE].data + l->text[INPUT_SOURCE].size;
         l->around[0].size = l->around[1].size = 0;
         if (!in->column) continue;
-        l->around[0].size = l->at[SOURCE] - l->at_row;
-        l->around[1].size = l->n_row - l->around[0].size - l->text[SOURCE].size;
+        l->around[0].size = l->at[INPUT_SOURCE] - l->at_row;
+        l->around[1].size = l->n_row - l->around[0].size - l->text[INPUT_SOURCE].size;
     }
     if (!in->unsorted) qsort(w->sorted, w->n, sizeof *w->sorted, input_by_size);
     return 1;
@@ -205,11 +207,13 @@ static int input_sort(const input *in, window *w) {
 
 /* Reads a window of up to `most` lines, or fewer if they fill INPUT_WINDOW bytes or the input
    pauses. Returns 0 if the input has ended. */
-static int input_read(input *in, window *w, size_t most) {
+static int input_read(input_stream *in, input_window *w, size_t most) {
     int side, more = 1;
-    for (w->n = 0, side = 0; side < SIDES; side++) buffer_clear(&w->text[side], INPUT_WINDOW);
+    for (w->n = 0, side = 0; side < INPUT_SIDES; side++)
+        text_buffer_clear(&w->text[side], INPUT_WINDOW);
     while (more && w->n < most &&
-           w->n * sizeof *w->lines + w->text[SOURCE].size + w->text[TARGET].size < INPUT_WINDOW &&
+           w->n * sizeof *w->lines + w->text[INPUT_SOURCE].size + w->text[INPUT_TARGET].size <
+               INPUT_WINDOW &&
            (w->n == 0 || in->next || reader_ready(&in->from)))
         more = input_line(in, w);
     w->taken = in->from.taken;
@@ -221,16 +225,16 @@ static int input_read(input *in, window *w, size_t most) {
 }
 
 /* Frees all memory of a window. */
-static void window_free(window *w) {
+static void input_window_free(input_window *w) {
     size_t i;
     for (i = 0; i < w->room; i++) {
-        buffer_free(&w->lines[i].out);
-        buffer_free(&w->lines[i].between);
+        text_buffer_free(&w->lines[i].out);
+        text_buffer_free(&w->lines[i].between);
         protect_free(&w->lines[i].safe);
-        buffer_free(&w->lines[i].said);
-        buffer_free(&w->lines[i].tokens);
+        text_buffer_free(&w->lines[i].said);
+        text_buffer_free(&w->lines[i].tokens);
     }
-    for (i = 0; i < SIDES; i++) buffer_free(&w->text[i]);
+    for (i = 0; i < INPUT_SIDES; i++) text_buffer_free(&w->text[i]);
     free(w->lines);
     free(w->sorted);
 }

@@ -1,10 +1,10 @@
 /* interrupts.h: delays Ctrl-C until the program has finished and written its current work.
 
-       hold_interrupts(1);
+       interrupts_hold(1);
        while (work() && !stopped()) ...
        write_what_is_ready();
-       hold_interrupts(0);
-       if (stopped()) end_by_signal();
+       interrupts_hold(0);
+       if (stopped()) interrupts_end();
 
    While interrupts are held, the first SIGINT or SIGTERM only makes stopped() return nonzero; a
    second one ends the program at once. Signals that are ignored stay ignored. Any thread may call
@@ -24,14 +24,16 @@ static void interrupts_note(int number) {
     __atomic_store_n(&interrupts_signal, number, __ATOMIC_RELAXED);
 }
 /* Returns the number of the signal that arrived, or 0. */
-static int stopped(void) { return __atomic_load_n(&interrupts_signal, __ATOMIC_RELAXED); }
+static int interrupts_stopped(void) {
+    return __atomic_load_n(&interrupts_signal, __ATOMIC_RELAXED);
+}
 #else
 static void interrupts_note(int number) { interrupts_signal = number; }
-static int stopped(void) { return interrupts_signal; }
+static int interrupts_stopped(void) { return interrupts_signal; }
 #endif
 
 /* Begins to hold interrupts, or with hold 0 stops holding them. */
-static void hold_interrupts(int hold) {
+static void interrupts_hold(int hold) {
     static const int numbers[] = {SIGINT, SIGTERM};
     struct sigaction action, old;
     int i;
@@ -45,14 +47,14 @@ static void hold_interrupts(int hold) {
 }
 
 /* Ends the program by the signal that arrived, so its parent process sees this signal. */
-static void end_by_signal(void) {
-    hold_interrupts(0);
-    raise(stopped());
+static void interrupts_end(void) {
+    interrupts_hold(0);
+    raise(interrupts_stopped());
 }
 #else
-static int stopped(void) { return 0; }
-static void hold_interrupts(int hold) { (void)hold; }
-static void end_by_signal(void) {}
+static int interrupts_stopped(void) { return 0; }
+static void interrupts_hold(int hold) { (void)hold; }
+static void interrupts_end(void) {}
 #endif
 
 #endif

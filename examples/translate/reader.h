@@ -1,6 +1,6 @@
 /* reader.h: reads lines from a list of files, and detects when the input pauses.
 
-       reader r = {0};
+       reader_stream r = {0};
        r.file = stdin;
        while (reader_line(&r, &text, most, &cut))
            if (!reader_ready(&r)) ... the input has paused
@@ -12,7 +12,7 @@
 #define READER_H
 
 #include "encoding.h"
-#include "text/buffer.h"
+#include "text/text_buffer.h"
 #include "utf8_files.h"
 #include <errno.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@
 enum { READER_ROOM = 1 << 16 }; /* bytes of the input buffer */
 enum { READER_PAUSE = 20 };     /* milliseconds without input that count as a pause */
 
-typedef struct reader {
+typedef struct reader_stream {
     FILE *file;   /* the current file; NULL: start with the first of paths */
     char **paths; /* the files that follow; "-" is standard input */
     int n_paths;
@@ -38,11 +38,11 @@ typedef struct reader {
     int64_t taken;        /* bytes of all lines so far */
     size_t begin, end;
     char data[READER_ROOM];
-} reader;
+} reader_stream;
 
 /* Opens the next file. Returns 0 if there is none, or if it cannot be opened (then fault is
    set). */
-static int reader_open(reader *r) {
+static int reader_open(reader_stream *r) {
     if (!r->n_paths) return 0;
     if (r->file && r->file != stdin) fclose(r->file);
     r->name = strcmp(*r->paths, "-") == 0 ? NULL : *r->paths;
@@ -55,7 +55,7 @@ static int reader_open(reader *r) {
 
 /* Reads more bytes of the current file into the buffer. Returns 0 at its end or after an error
    (then fault is set). */
-static int reader_fill(reader *r) {
+static int reader_fill(reader_stream *r) {
     long n = 0;
     if (!r->file || r->ended) return 0;
     memmove(r->data, r->data + r->begin, r->end - r->begin);
@@ -81,7 +81,7 @@ static int reader_fill(reader *r) {
    error. A last line without a newline counts as a line. If a line has more than `most` bytes, or
    if memory is too small for it, sets *cut and appends nothing. If the first line of a file is
    UTF-16 or UTF-32, sets encoding and fault, and returns 0. */
-static int reader_line(reader *r, buffer *b, size_t most, int *cut) {
+static int reader_line(reader_stream *r, text_buffer *b, size_t most, int *cut) {
     size_t begin = b->size, n;
     const char *newline = NULL;
     int fits = 1, any = 0;
@@ -92,7 +92,7 @@ static int reader_line(reader *r, buffer *b, size_t most, int *cut) {
         }
         newline = (const char *)memchr(r->data + r->begin, '\n', r->end - r->begin);
         n = (newline ? (size_t)(newline - r->data) : r->end) - r->begin;
-        fits = fits && n <= most - (b->size - begin) && buffer_reserve(b, n);
+        fits = fits && n <= most - (b->size - begin) && text_buffer_reserve(b, n);
         if (fits && n) memcpy(b->data + b->size, r->data + r->begin, n), b->size += n;
         n += newline != NULL;
         r->begin += n, r->taken += (int64_t)n;
@@ -107,7 +107,7 @@ static int reader_line(reader *r, buffer *b, size_t most, int *cut) {
 }
 
 /* Returns whether reader_line can return within READER_PAUSE milliseconds. */
-static int reader_ready(reader *r) {
+static int reader_ready(reader_stream *r) {
 #ifdef READER_POSIX
     struct pollfd poll_in;
     int n;
@@ -126,7 +126,7 @@ static int reader_ready(reader *r) {
 }
 
 /* Returns the total size of the files in bytes; 0 if it is not known or a file is not regular. */
-static int64_t reader_size(const reader *r) {
+static int64_t reader_size(const reader_stream *r) {
     int64_t size = 0;
 #ifdef READER_POSIX
     struct stat about;
@@ -144,7 +144,7 @@ static int64_t reader_size(const reader *r) {
 }
 
 /* Returns whether the file at `path` is one of the reader's files. */
-static int reader_reads(const reader *r, const char *path) {
+static int reader_reads(const reader_stream *r, const char *path) {
     int i, same = 0;
 #ifdef READER_POSIX
     struct stat about, other;
@@ -160,7 +160,7 @@ static int reader_reads(const reader *r, const char *path) {
 }
 
 /* Closes the current file, unless it is standard input. */
-static void reader_close(reader *r) {
+static void reader_close(reader_stream *r) {
     if (r->file && r->file != stdin) fclose(r->file);
     r->file = NULL;
 }

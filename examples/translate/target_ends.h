@@ -1,6 +1,6 @@
 /* target_ends.h: finds where each token of a translation ends in its text.
 
-       find_target_ends(model, result.ids, result.length, TFM_TEXT_FORM_TEXT, ends, &err);
+       target_ends_find(model, result.ids, result.length, TFM_TEXT_FORM_TEXT, ends, &err);
 
    Include transformer.h before this header. */
 #ifndef TARGET_ENDS_H
@@ -12,7 +12,7 @@
 /* Finds ends[i], the byte of a target's text where token i ends: the length of the common prefix of
    the text of tokens 0 to i and the whole text. The length of the first text alone would be wrong,
    because a later token may complete a character or remove a space. */
-static tfm_status find_target_ends(const tfm_model *model, const int32_t *ids, int32_t n,
+static tfm_status target_ends_find(const tfm_model *model, const int32_t *ids, int32_t n,
                                    tfm_text_form form, size_t *ends, tfm_error *err) {
     enum { MORE = 16 }; /* bytes by which the text of a part may exceed the whole text */
     size_t whole = 0, size = 0;

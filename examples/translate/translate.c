@@ -43,17 +43,17 @@ enum { MOST_DRAWN = 400 };    /* most tokens of the source, and of the target, i
 /* The state that each worker thread has for each model. */
 typedef struct worker {
     const struct stage *of;
-    tfm_session *reader;         /* tokenizes */
-    tfm_session *session;        /* translates */
-    int32_t reader_source;       /* longest source, in tokens, that the reader accepts */
-    int32_t rows, length[SIDES]; /* largest batch that the session accepts */
-    int32_t attention;           /* whether the session keeps the attention weights */
-    int32_t threads;             /* threads that the session uses */
-    int keep_attention;          /* whether the next batch needs the attention weights */
-    buffer ids;                  /* tokens of the job's lines */
-    buffer scratch;              /* memory to tokenize targets */
-    terms_found found;           /* with --terms: the terms of the line at hand */
-    tfm_error err;               /* of the last call that failed */
+    tfm_session *reader;               /* tokenizes */
+    tfm_session *session;              /* translates */
+    int32_t reader_source;             /* longest source, in tokens, that the reader accepts */
+    int32_t rows, length[INPUT_SIDES]; /* largest batch that the session accepts */
+    int32_t attention;                 /* whether the session keeps the attention weights */
+    int32_t threads;                   /* threads that the session uses */
+    int keep_attention;                /* whether the next batch needs the attention weights */
+    text_buffer ids;                   /* tokens of the job's lines */
+    text_buffer scratch;               /* memory to tokenize targets */
+    terms_found found;                 /* with --terms: the terms of the line at hand */
+    tfm_error err;                     /* of the last call that failed */
 } worker;
 
 /* A model that lines go through. */
@@ -71,10 +71,10 @@ static struct {
     stage stages[2];
     int n_stages;
     int32_t threads; /* of each session: --threads until a window has several jobs, then 1 */
-    input in;
-    workers pool;
-    terms list; /* of --terms */
-    window windows[WORKERS_GROUPS];
+    input_stream in;
+    workers_pool pool;
+    terms_list list; /* of --terms */
+    input_window windows[WORKERS_GROUPS];
     FILE *out, *picture; /* picture NULL: already drawn, or --attention was not given */
     int64_t n_failed;    /* lines that could not be translated */
     int64_t bytes;       /* size of the input; 0: not known */
@@ -88,16 +88,17 @@ static struct {
 /* Stores a message about a line; write_line writes it to standard error, so messages are in the
    order of the lines. me names the model if there are two; NULL names none. With fault the line
    counts as one that cannot be translated. */
-static void report(const worker *me, line *l, int fault, const char *format, ...) {
+static void report(const worker *me, input_item *l, int fault, const char *format, ...) {
     va_list arguments;
-    buffer_format(&l->said, "translate: %s %ld", t.in.next ? "sentence" : "line", (long)l->number);
-    if (l->sentence) buffer_format(&l->said, ", sentence %d", (int)l->sentence);
-    buffer_append(&l->said, ": ", 2);
-    if (me && t.n_stages > 1) buffer_format(&l->said, "%s: ", me->of->path);
+    text_buffer_format(&l->said, "translate: %s %ld", t.in.next ? "sentence" : "line",
+                       (long)l->number);
+    if (l->sentence) text_buffer_format(&l->said, ", sentence %d", (int)l->sentence);
+    text_buffer_append(&l->said, ": ", 2);
+    if (me && t.n_stages > 1) text_buffer_format(&l->said, "%s: ", me->of->path);
     va_start(arguments, format);
-    buffer_vformat(&l->said, format, arguments);
+    text_buffer_vformat(&l->said, format, arguments);
     va_end(arguments);
-    buffer_append(&l->said, "\n", 1);
+    text_buffer_append(&l->said, "\n", 1);
     if (fault) l->faulty = l->failed = l->done = 1;
 }
 
@@ -135,7 +136,7 @@ static tfm_status grow_reader(worker *me) {
 
 /* Records that the n tokens behind the end of me->ids, which the caller has reserved and written,
    belong to one side of a line. */
-static void keep_ids(worker *me, line *l, int side, int32_t n) {
+static void keep_ids(worker *me, input_item *l, int side, int32_t n) {
     l->ids[side] = me->ids.size;
     l->n[side] = n;
     me->ids.size += (size_t)n * sizeof(int32_t);
@@ -147,21 +148,22 @@ static int32_t *ids_of(const worker *me, size_t at) {
 
 /* Tokenizes a line's source; --truncate sets *left_out to the number of tokens that it drops. spans
    gets the bytes of each token and may be NULL. */
-static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans, int32_t *left_out) {
+static tfm_status tokenize_source(worker *me, input_item *l, tfm_span *spans, int32_t *left_out) {
     tfm_tokens tokens;
     *left_out = 0;
     tfm_status status = me->reader ? TFM_OK : grow_reader(me);
     while (status == TFM_OK) {
-        if (!buffer_reserve(&me->ids, (size_t)me->reader_source * sizeof(int32_t)))
+        if (!text_buffer_reserve(&me->ids, (size_t)me->reader_source * sizeof(int32_t)))
             return no_memory(me, "too long for the memory at hand");
         memset(&tokens, 0, sizeof tokens);
         tokens.ids = ids_of(me, me->ids.size), tokens.spans = spans;
         tokens.capacity = me->reader_source;
         tokens.truncate = opt.truncate && me->reader_source == me->of->most_source;
-        status = tfm_session_tokenize(me->reader, &l->text[SOURCE], opt.form, &tokens, &me->err);
+        status =
+            tfm_session_tokenize(me->reader, &l->text[INPUT_SOURCE], opt.form, &tokens, &me->err);
         if (status == TFM_OK) {
             *left_out = tokens.left_out;
-            keep_ids(me, l, SOURCE, tokens.n);
+            keep_ids(me, l, INPUT_SOURCE, tokens.n);
             break;
         }
         if (status == TFM_E_TOO_LONG && me->reader_source < me->of->most_source)
@@ -171,8 +173,8 @@ static tfm_status tokenize_source(worker *me, line *l, tfm_span *spans, int32_t 
 }
 
 /* Tokenizes the line's prefix or draft, or its translation to score. */
-static tfm_status tokenize_target(worker *me, line *l) {
-    const tfm_text *text = &l->text[TARGET];
+static tfm_status tokenize_target(worker *me, input_item *l) {
+    const tfm_text *text = &l->text[INPUT_TARGET];
     tfm_arena need = tfm_arena_measuring(), scratch;
     int32_t n = 0;
     tfm_status status = tfm_model_tokenize_target(me->of->model,
@@ -183,14 +185,14 @@ static tfm_status tokenize_target(worker *me, line *l) {
     if (status != TFM_OK) return status;
     me->scratch.size = 0;
     if (need.peak / TEXT_SCRATCH > (size_t)opt.max_source || most > INT32_MAX ||
-        !buffer_reserve(&me->ids, most * sizeof(int32_t)) ||
-        !buffer_reserve(&me->scratch, need.peak + 64))
+        !text_buffer_reserve(&me->ids, most * sizeof(int32_t)) ||
+        !text_buffer_reserve(&me->scratch, need.peak + 64))
         return no_memory(me, "too long for --max-source, or for memory");
     scratch = tfm_arena_make(me->scratch.data, need.peak + 64);
     status = tfm_model_tokenize_target(me->of->model, tfm_text_make(text->data, text->size),
                                        opt.form, ids_of(me, me->ids.size), (int32_t)most, &n,
                                        &scratch, &me->err);
-    if (status == TFM_OK) keep_ids(me, l, TARGET, n);
+    if (status == TFM_OK) keep_ids(me, l, INPUT_TARGET, n);
     return status;
 }
 
@@ -198,24 +200,25 @@ static tfm_status tokenize_target(worker *me, line *l) {
    scored, but a prefix with one is rejected, since the translation would begin with it. Prefixes
    that are too long are found here, because the library would reject the whole batch for one of
    them. */
-static void check_target(worker *me, line *l) {
+static void check_target(worker *me, input_item *l) {
     const char *option_name = opt.score ? "--score" : "--prefix";
     int32_t i, n,
         most = me->of->config->max_positions ? me->of->config->max_positions : MOST_TOKENS;
     if (opt.drafts) { /* a draft changes no output, so a line without tokens of it is translated */
-        if (l->text[TARGET].size && tokenize_target(me, l) != TFM_OK)
+        if (l->text[INPUT_TARGET].size && tokenize_target(me, l) != TFM_OK)
             report(me, l, 0, "--drafts: %s", me->err.text);
         return;
     }
-    if (l->text[TARGET].size && tokenize_target(me, l) != TFM_OK) {
+    if (l->text[INPUT_TARGET].size && tokenize_target(me, l) != TFM_OK) {
         report(me, l, 1, "%s: %s", option_name, me->err.text);
         return;
     }
-    n = l->n[TARGET];
-    if (!l->n[SOURCE] && n)
+    n = l->n[INPUT_TARGET];
+    if (!l->n[INPUT_SOURCE] && n)
         report(me, l, 1, "blank, but its %s is not", opt.score ? "translation" : "prefix");
     if (opt.score || l->faulty || !n) return;
-    for (i = 0; i < n && ids_of(me, l->ids[TARGET])[i] != me->of->config->tgt_unk; i++) continue;
+    for (i = 0; i < n && ids_of(me, l->ids[INPUT_TARGET])[i] != me->of->config->tgt_unk; i++)
+        continue;
     if (me->of->decode.max_length && me->of->decode.max_length < most)
         most = me->of->decode.max_length;
     if (i < n)
@@ -225,44 +228,46 @@ static void check_target(worker *me, line *l) {
                (int)(n + (me->of->config->forced >= 0)), (int)most);
 }
 
-static void append_columns(line *l, double score, const double *each, int32_t n);
+static void append_columns(input_item *l, double score, const double *each, int32_t n);
 
 /* Removes from a line what --protect copies. Returns 0 if nothing is left to translate: the line is
    then its own translation. */
-static int take_protected(const worker *me, line *l) {
-    const tfm_text text = l->text[SOURCE];
+static int take_protected(const worker *me, input_item *l) {
+    const tfm_text text = l->text[INPUT_SOURCE];
     int left = protect_take(&l->safe, text.data, text.size);
     if (l->safe.clean.broken) report(me, l, 1, "too little memory");
     if (left || !l->safe.n || l->faulty) {
-        l->text[SOURCE].data = l->safe.clean.data, l->text[SOURCE].size = l->safe.clean.size;
+        l->text[INPUT_SOURCE].data = l->safe.clean.data,
+        l->text[INPUT_SOURCE].size = l->safe.clean.size;
         return 1;
     }
     if (me->of->is_last) append_columns(l, 0, NULL, 0);
-    buffer_append(&l->out, text.data, text.size);
+    text_buffer_append(&l->out, text.data, text.size);
     if (!l->out.broken)
-        l->out.size -= text.size - buffer_flatten(l->out.data + l->out.size - text.size, text.size,
-                                                  opt.column || opt.numbered || opt.scores);
+        l->out.size -= text.size - text_buffer_flatten(l->out.data + l->out.size - text.size,
+                                                       text.size,
+                                                       opt.column || opt.numbered || opt.scores);
     l->copied = l->done = 1;
     return 0;
 }
 
 /* Returns advice for a line that is too long: if it has several sentences, --document helps. */
-static const char *length_advice(const line *l) {
+static const char *length_advice(const input_item *l) {
     const char *sentence;
     size_t at = 0, n;
     int count = 0;
     if (l->sentence || t.in.next || opt.tokens) return "";
-    while (count < 2 &&
-           next_sentence(l->text[SOURCE].data, l->text[SOURCE].size, &at, &sentence, &n))
+    while (count < 2 && next_sentence(l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &at,
+                                      &sentence, &n))
         count++;
     return count > 1 ? "; it has several sentences, which --document translates one by one" : "";
 }
 
 /* Tokenizes a line, or reports why it cannot be translated. */
-static void tokenize(worker *me, line *l) {
+static void tokenize(worker *me, input_item *l) {
     int32_t left_out = 0;
     tfm_status status;
-    l->n[SOURCE] = l->copied = 0;
+    l->n[INPUT_SOURCE] = l->copied = 0;
     if (opt.protect && !t.in.next && !l->cut && !l->columns && !take_protected(me, l)) return;
     status = l->cut || l->columns ? no_memory(me, "too long for --max-source, or for memory")
                                   : tokenize_source(me, l, NULL, &left_out);
@@ -276,46 +281,48 @@ static void tokenize(worker *me, line *l) {
                length_advice(l));
     else if (status == TFM_E_TOKEN && me->of->config->src_text == TFM_TEXT_KIND_WORDS &&
              !opt.tokens)
-        report(me, l, 1, "%s. If the vocabulary has characters, convert with --set src_text=characters",
+        report(me, l, 1,
+               "%s. If the vocabulary has characters, convert with --set src_text=characters",
                me->err.text);
     else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
     else if (opt.beside && me->of->is_last) check_target(me, l);
     if (left_out)
-        report(me, l, 0, "of %d tokens the last %d are left out%s", (int)(l->n[SOURCE] + left_out),
-               (int)left_out, length_advice(l));
+        report(me, l, 0, "of %d tokens the last %d are left out%s",
+               (int)(l->n[INPUT_SOURCE] + left_out), (int)left_out, length_advice(l));
     if (status == TFM_E_UTF8)
-        l->encoding = encoding_of_line(l->text[SOURCE].data, l->text[SOURCE].size);
-    if (!l->n[SOURCE]) l->done = 1;
+        l->encoding = encoding_of_line(l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
+    if (!l->n[INPUT_SOURCE]) l->done = 1;
 }
 
 /* ---- output: lines, fields, a picture ------------------------------------------------------- */
 
 /* Appends the log-probabilities of n tokens, separated by spaces. */
-static void append_tokens(line *l, const double *each, int32_t n) {
+static void append_tokens(input_item *l, const double *each, int32_t n) {
     int32_t i;
-    for (i = 0; i < n; i++) buffer_format(&l->out, i ? " %.4f" : "%.4f", each[i]);
+    for (i = 0; i < n; i++) text_buffer_format(&l->out, i ? " %.4f" : "%.4f", each[i]);
 }
 
 /* Appends the columns before a translation. Blank and faulty lines have them too, because all lines
    must have the same number of columns. */
-static void append_columns(line *l, double score, const double *each, int32_t n) {
+static void append_columns(input_item *l, double score, const double *each, int32_t n) {
     if (opt.score) return;
-    if (opt.numbered) buffer_format(&l->out, "%ld\t", (long)l->number);
-    if (opt.scores) buffer_format(&l->out, "%.4f\t", score);
-    if (opt.scores == 2) append_tokens(l, each, n), buffer_append(&l->out, "\t", 1);
+    if (opt.numbered) text_buffer_format(&l->out, "%ld\t", (long)l->number);
+    if (opt.scores) text_buffer_format(&l->out, "%.4f\t", score);
+    if (opt.scores == 2) append_tokens(l, each, n), text_buffer_append(&l->out, "\t", 1);
 }
 
 /* Appends the pairs of positions that --align writes after a translation. */
-static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t rank, int32_t length) {
+static tfm_status append_alignment(worker *me, input_item *l, int32_t row, int32_t rank,
+                                   int32_t length) {
     int32_t *sources = (int32_t *)malloc(((size_t)length + 1) * sizeof *sources);
     int32_t i, start = me->of->config->src_start >= 0;
     const char *before = "\t";
     tfm_status status = no_memory(me, "too little memory");
     if (sources) status = tfm_result_alignment(me->session, row, rank, sources, &me->err);
-    if (status == TFM_OK && !length) buffer_append(&l->out, "\t", 1);
+    if (status == TFM_OK && !length) text_buffer_append(&l->out, "\t", 1);
     for (i = 0; status == TFM_OK && i < length; i++) {
         if (sources[i] < start) continue; /* a source of nothing but padding */
-        buffer_format(&l->out, "%s%d-%d", before, (int)(sources[i] - start), (int)i);
+        text_buffer_format(&l->out, "%s%d-%d", before, (int)(sources[i] - start), (int)i);
         before = " ";
     }
     free(sources);
@@ -325,37 +332,37 @@ static tfm_status append_alignment(worker *me, line *l, int32_t row, int32_t ran
 /* Puts the terms of me->found into a hypothesis, which is the last size bytes of the line's output,
    and inserts the protected spans. For a document the function stores where each token came from
    instead: markup.h inserts spans and tags. */
-static tfm_status restore(worker *me, line *l, int32_t row, int32_t rank, size_t size) {
-    buffer text;
+static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, size_t size) {
+    text_buffer text;
     int32_t left_out, length = 0;
-    size_t *at = NULL, ids = l->ids[SOURCE], n_ids = me->ids.size;
+    size_t *at = NULL, ids = l->ids[INPUT_SOURCE], n_ids = me->ids.size;
     tfm_span *spans = (tfm_span *)malloc((size_t)me->reader_source * sizeof *spans);
     tfm_status status = no_memory(me, "too little memory");
     memset(&text, 0, sizeof text);
     l->out.size -= size;
-    buffer_append(&text, l->out.data + l->out.size, size);
+    text_buffer_append(&text, l->out.data + l->out.size, size);
     if (spans) status = tokenize_source(me, l, spans, &left_out);
-    l->ids[SOURCE] = ids, me->ids.size = n_ids;
+    l->ids[INPUT_SOURCE] = ids, me->ids.size = n_ids;
     if (status == TFM_OK)
-        status = align_text(me->of->model, me->session, row, rank, opt.form, spans, l->n[SOURCE],
-                            &me->found, &text, &at, &length, &me->err);
-    if (status == TFM_OK && t.in.next) align_tokens(at, length, &l->tokens);
+        status = aligned_text(me->of->model, me->session, row, rank, opt.form, spans,
+                              l->n[INPUT_SOURCE], &me->found, &text, &at, &length, &me->err);
+    if (status == TFM_OK && t.in.next) aligned_tokens(at, length, &l->tokens);
     if (status == TFM_OK && opt.protect && !t.in.next)
         protect_put(&l->safe, text.data, text.size, (size_t)length, at, at + length, &l->out);
-    else buffer_append(&l->out, text.data, text.size);
-    buffer_free(&text), free(spans), free(at);
+    else text_buffer_append(&l->out, text.data, text.size);
+    text_buffer_free(&text), free(spans), free(at);
     return status;
 }
 
 /* Appends one hypothesis of a row to its line's output, as a line. */
-static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t rank,
+static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int32_t rank,
                                     const tfm_result *result) {
     tfm_session *s = me->session;
     tfm_status status;
     int is_last = me->of->is_last, fields = opt.column || opt.numbered || opt.scores || opt.align;
     size_t size = 0;
     char *text;
-    if (rank) buffer_append(&l->out, "\n", 1);
+    if (rank) text_buffer_append(&l->out, "\n", 1);
     if (opt.scores == 2 && is_last) {
         int32_t n = result->length + !(opt.decode.keep_end && result->finish == TFM_FINISH_ENDED);
         double *each = (double *)malloc(((size_t)result->length + 1) * sizeof *each);
@@ -366,16 +373,16 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
         if (status != TFM_OK) return status;
     } else if (is_last) append_columns(l, result->score, NULL, 0);
     status = tfm_result_text(s, row, rank, opt.form, NULL, 0, &size, &me->err);
-    if (status == TFM_OK && !buffer_reserve(&l->out, size))
+    if (status == TFM_OK && !text_buffer_reserve(&l->out, size))
         status = no_memory(me, "too little memory for the translation");
     if (status != TFM_OK) return status;
     text = l->out.data + l->out.size;
     status = tfm_result_text(s, row, rank, opt.form, text, size + 1, &size, &me->err);
     if (status != TFM_OK) return status;
     if (opt.form == TFM_TEXT_FORM_TEXT)
-        size = buffer_flatten(text, size, is_last ? fields : opt.column != 0);
+        size = text_buffer_flatten(text, size, is_last ? fields : opt.column != 0);
     l->out.size += size;
-    (void)terms_find(&t.list, l->text[SOURCE].data, l->text[SOURCE].size, &me->found);
+    (void)terms_find(&t.list, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");
     if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)))
         return restore(me, l, row, rank, size);
@@ -383,18 +390,18 @@ static tfm_status append_hypothesis(worker *me, line *l, int32_t row, int32_t ra
 }
 
 /* Draws the attention of row 0, which is the row of line l. */
-static void draw_line(worker *me, line *l, int32_t length) {
+static void draw_line(worker *me, input_item *l, int32_t length) {
     static tfm_span spans[MOST_DRAWN];
-    const tfm_text *source = &l->text[SOURCE];
-    int32_t n = l->n[SOURCE], left_out;
+    const tfm_text *source = &l->text[INPUT_SOURCE];
+    int32_t n = l->n[INPUT_SOURCE], left_out;
     l->failed = 1;
     if (!length) report(me, l, 0, "an empty translation has no attention to draw");
     else if (n > MOST_DRAWN || length > MOST_DRAWN)
         report(me, l, 0, "too long to draw its attention: %d tokens are the limit",
                (int)MOST_DRAWN);
     else if (tokenize_source(me, l, spans, &left_out) == TFM_OK &&
-             draw_attention(t.picture, me->session, me->of->model, 0, source,
-                            ids_of(me, l->ids[SOURCE]), spans, n, &me->err) == TFM_OK)
+             attention_draw(t.picture, me->session, me->of->model, 0, source,
+                            ids_of(me, l->ids[INPUT_SOURCE]), spans, n, &me->err) == TFM_OK)
         l->failed = 0;
 }
 
@@ -406,7 +413,7 @@ static void close_picture(void) {
 }
 
 /* Appends a row's hypotheses to its line's output, and reports those that hit a limit. */
-static void append_row(worker *me, line *l, int32_t row) {
+static void append_row(worker *me, input_item *l, int32_t row) {
     int32_t rank, n = tfm_result_count(me->session, row);
     tfm_result result;
     for (rank = 0; rank < n; rank++) {
@@ -457,10 +464,11 @@ static int32_t rows_at(const tfm_decode_options *decode, int32_t source) {
 static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     const tfm_decode_options *decode = &me->of->decode;
     int32_t most = me->of->config->max_positions;
-    int32_t target = opt.drafts ? 0 : sides[TARGET].width;
+    int32_t target = opt.drafts ? 0 : sides[INPUT_TARGET].width;
     tfm_session_options o;
-    if (me->session && sides->rows <= me->rows && sides[SOURCE].width <= me->length[SOURCE] &&
-        target <= me->length[TARGET] && me->attention == me->keep_attention &&
+    if (me->session && sides->rows <= me->rows &&
+        sides[INPUT_SOURCE].width <= me->length[INPUT_SOURCE] &&
+        target <= me->length[INPUT_TARGET] && me->attention == me->keep_attention &&
         me->threads == t.threads)
         return TFM_OK;
     tfm_session_free(me->session);
@@ -468,16 +476,16 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     me->attention = me->keep_attention;
     me->threads = t.threads;
     me->rows = round_length(sides->rows, 1);
-    me->length[SOURCE] = round_length(sides[SOURCE].width, 64);
-    me->length[TARGET] = round_length(target, 0);
+    me->length[INPUT_SOURCE] = round_length(sides[INPUT_SOURCE].width, 64);
+    me->length[INPUT_TARGET] = round_length(target, 0);
     memset(&o, 0, sizeof o);
     o.max_batch = me->rows;
-    o.max_source = me->length[SOURCE];
+    o.max_source = me->length[INPUT_SOURCE];
     if (opt.f16_cache) o.cache = TFM_DTYPE_F16;
     o.max_beam = beam_of(decode);
-    if (opt.score) o.max_target = me->length[TARGET] + 1;
+    if (opt.score) o.max_target = me->length[INPUT_TARGET] + 1;
     else if (decode->max_length) o.max_target = decode->max_length;
-    else o.max_target = 2 * o.max_source + 16 + me->length[TARGET];
+    else o.max_target = 2 * o.max_source + 16 + me->length[INPUT_TARGET];
     if (o.max_target < decode->min_length) o.max_target = decode->min_length;
     if (most && o.max_source > most) o.max_source = most;
     if (most && o.max_target > most) o.max_target = most;
@@ -490,7 +498,7 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
 
 /* Fills *batch with one side of n lines. Returns the memory it uses, which the caller frees; NULL
    if there is none. */
-static int32_t *make_batch(const worker *me, tfm_batch *batch, line *const *lines, int32_t n,
+static int32_t *make_batch(const worker *me, tfm_batch *batch, input_item *const *lines, int32_t n,
                            int side) {
     int32_t row, width = 0, *lengths;
     for (row = 0; row < n; row++)
@@ -512,20 +520,21 @@ static int32_t *make_batch(const worker *me, tfm_batch *batch, line *const *line
 }
 
 /* Scores each row's target and writes its log-probability, with --per-token also of each token. */
-static tfm_status score_batch(worker *me, line *const *lines, const tfm_batch *sides) {
-    size_t width = (size_t)sides[TARGET].width + 1;
+static tfm_status score_batch(worker *me, input_item *const *lines, const tfm_batch *sides) {
+    size_t width = (size_t)sides[INPUT_TARGET].width + 1;
     double *scores = (double *)malloc((size_t)sides->rows * width * sizeof *scores), *each, sum;
     tfm_status status = TFM_E_MEMORY;
     int32_t row, i;
     if (scores)
         status =
-            tfm_session_score(me->session, &sides[SOURCE], &sides[TARGET], 0, scores, &me->err);
+            tfm_session_score(me->session, &sides[INPUT_SOURCE], &sides[INPUT_TARGET], 0, scores,
+                              &me->err);
     for (row = 0; status == TFM_OK && row < sides->rows; row++) {
-        line *l = lines[row];
+        input_item *l = lines[row];
         each = scores + (size_t)row * width;
-        for (sum = 0, i = 0; i <= l->n[TARGET]; i++) sum += each[i];
-        buffer_format(&l->out, opt.per_token ? "%.4f\t" : "%.4f", sum);
-        if (opt.per_token) append_tokens(l, each, l->n[TARGET] + 1);
+        for (sum = 0, i = 0; i <= l->n[INPUT_TARGET]; i++) sum += each[i];
+        text_buffer_format(&l->out, opt.per_token ? "%.4f\t" : "%.4f", sum);
+        if (opt.per_token) append_tokens(l, each, l->n[INPUT_TARGET] + 1);
         l->done = 1;
     }
     free(scores);
@@ -534,7 +543,7 @@ static tfm_status score_batch(worker *me, line *const *lines, const tfm_batch *s
 
 /* Translates a batch and appends the results to the lines. Line n is sampled with seed + n, so a
    sample does not depend on the batch. */
-static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *sides) {
+static tfm_status decode_batch(worker *me, input_item *const *lines, const tfm_batch *sides) {
     tfm_decode_options decode = me->of->decode;
     uint64_t *seeds = (uint64_t *)malloc((size_t)sides->rows * sizeof *seeds);
     int32_t row, running = 1;
@@ -542,10 +551,10 @@ static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *
     for (row = 0; seeds && row < sides->rows; row++)
         seeds[row] = opt.seed + (uint64_t)lines[row]->number;
     decode.seeds = seeds;
-    if (opt.prefix && me->of->is_last) decode.prefix = &sides[TARGET];
-    if (opt.drafts && me->of->is_last) decode.draft = &sides[TARGET];
-    if (seeds) status = tfm_session_start(me->session, &sides[SOURCE], &decode, &me->err);
-    while (status == TFM_OK && running && !stopped())
+    if (opt.prefix && me->of->is_last) decode.prefix = &sides[INPUT_TARGET];
+    if (opt.drafts && me->of->is_last) decode.draft = &sides[INPUT_TARGET];
+    if (seeds) status = tfm_session_start(me->session, &sides[INPUT_SOURCE], &decode, &me->err);
+    while (status == TFM_OK && running && !interrupts_stopped())
         status = tfm_session_step(me->session, &running, &me->err);
     for (row = 0; status == TFM_OK && !running && row < sides->rows; row++) {
         append_row(me, lines[row], row);
@@ -556,13 +565,13 @@ static tfm_status decode_batch(worker *me, line *const *lines, const tfm_batch *
 }
 
 /* Translates or scores n lines together. If memory is too small, does so in two halves. */
-static void translate_batch(worker *me, line *const *lines, int32_t n) {
-    tfm_batch sides[SIDES];
+static void translate_batch(worker *me, input_item *const *lines, int32_t n) {
+    tfm_batch sides[INPUT_SIDES];
     int32_t row, *source, *target;
     tfm_status status = no_memory(me, "too little memory");
-    if (stopped()) return;
-    source = make_batch(me, &sides[SOURCE], lines, n, SOURCE);
-    target = make_batch(me, &sides[TARGET], lines, n, TARGET);
+    if (interrupts_stopped()) return;
+    source = make_batch(me, &sides[INPUT_SOURCE], lines, n, INPUT_SOURCE);
+    target = make_batch(me, &sides[INPUT_TARGET], lines, n, INPUT_TARGET);
     if (source && target) status = fit_session(me, sides);
     if (status == TFM_OK)
         status = opt.score ? score_batch(me, lines, sides) : decode_batch(me, lines, sides);
@@ -578,11 +587,11 @@ static void translate_batch(worker *me, line *const *lines, int32_t n) {
 
 /* Runs n lines of similar length through a model, in one batch unless they are too long. Lines that
    need no translation (blank, faulty) are moved after the others and skipped. */
-static void run_stage(worker *me, line **next, size_t n_lines) {
-    line **end = next, *l;
+static void run_stage(worker *me, input_item **next, size_t n_lines) {
+    input_item **end = next, *l;
     size_t i;
     me->ids.size = 0;
-    for (i = 0; i < n_lines && !stopped(); i++) {
+    for (i = 0; i < n_lines && !interrupts_stopped(); i++) {
         l = next[i];
         tokenize(me, l);
         if (!l->done) next[i] = *end, *end++ = l;
@@ -594,9 +603,9 @@ static void run_stage(worker *me, line **next, size_t n_lines) {
     }
     me->keep_attention = opt.align || opt.protect || opt.terms || t.in.next;
     while (next < end) {
-        int32_t n = 1, longest = next[0]->n[SOURCE];
+        int32_t n = 1, longest = next[0]->n[INPUT_SOURCE];
         for (; next + n < end; n++) {
-            if (next[n]->n[SOURCE] > longest) longest = next[n]->n[SOURCE];
+            if (next[n]->n[INPUT_SOURCE] > longest) longest = next[n]->n[INPUT_SOURCE];
             if (n >= rows_at(&me->of->decode, longest)) break;
         }
         translate_batch(me, next, n);
@@ -606,15 +615,16 @@ static void run_stage(worker *me, line **next, size_t n_lines) {
 
 /* Makes the first model's output of n lines the source for the second model. Lines that failed, or
    that an interrupt left out, are dropped. Returns how many are kept; they are sorted again. */
-static size_t hand_on(line **lines, size_t n) {
+static size_t hand_on(input_item **lines, size_t n) {
     size_t i, kept = 0;
     for (i = 0; i < n; i++) {
-        line *l = lines[i];
-        buffer made = l->out;
+        input_item *l = lines[i];
+        text_buffer made = l->out;
         if (l->out.broken) report(NULL, l, 1, "too little memory");
         if (!l->done || l->faulty) continue;
         l->out = l->between, l->between = made;
-        l->text[SOURCE].data = made.data ? made.data : "", l->text[SOURCE].size = made.size;
+        l->text[INPUT_SOURCE].data = made.data ? made.data : "",
+        l->text[INPUT_SOURCE].size = made.size;
         l->done = 0;
         lines[kept++] = l;
     }
@@ -624,7 +634,7 @@ static size_t hand_on(line **lines, size_t n) {
 
 /* Runs a job: takes its lines through all models, from text to text. */
 static void run_job(int number, int group, int job) {
-    window *w = &t.windows[group];
+    input_window *w = &t.windows[group];
     size_t first = (size_t)job * w->job_lines, n = w->n - first;
     int i;
     if (n > w->job_lines) n = w->job_lines;
@@ -652,37 +662,37 @@ static void advise(const char *encoding) {
 
 /* Writes an output line and its messages. The line is made of n sentences, with a space between
    them where the language has spaces. */
-static void write_line(line *l, size_t n) {
-    static buffer out;
-    const line *row = l;
+static void write_line(input_item *l, size_t n) {
+    static text_buffer out;
+    const input_item *row = l;
     size_t i;
     int failed = 0;
-    buffer_clear(&out, INPUT_OUT);
-    buffer_append(&out, l->around[0].data, l->around[0].size);
+    text_buffer_clear(&out, INPUT_OUT);
+    text_buffer_append(&out, l->around[0].data, l->around[0].size);
     for (i = 0; i < n; i++, l++) {
         if (l->out.broken || l->said.broken) report(NULL, l, 1, "too little memory");
-        if (l->faulty || (!l->n[SOURCE] && !l->copied)) {
+        if (l->faulty || (!l->n[INPUT_SOURCE] && !l->copied)) {
             l->out.size = 0;
             append_columns(l, 0, NULL, 0);
         }
         if (l->said.size) fwrite(l->said.data, 1, l->said.size, stderr);
         if (l->encoding) advise(l->encoding);
         if (i && out.size && l->out.size && sentence_space_after(out.data, out.size))
-            buffer_append(&out, " ", 1);
-        buffer_append(&out, l->out.data, l->out.size);
+            text_buffer_append(&out, " ", 1);
+        text_buffer_append(&out, l->out.data, l->out.size);
         failed |= l->failed;
         if (t.in.next) document_line(l, t.out);
     }
     t.n_failed += failed;
     if (t.in.next) return;
-    buffer_append(&out, row->around[1].data, row->around[1].size);
-    buffer_append(&out, "\n", 1);
+    text_buffer_append(&out, row->around[1].data, row->around[1].size);
+    text_buffer_append(&out, "\n", 1);
     if (out.broken) fail_writing(ENOMEM);
     fwrite(out.data, 1, out.size, t.out);
 }
 
 /* Writes a window's lines. Returns 0 at the first line that an interrupt left out. */
-static int write_lines(window *w) {
+static int write_lines(input_window *w) {
     size_t i, next;
     for (i = 0; i < w->n; i = next) {
         for (next = i; next < w->n && (next == i || w->lines[next].sentence > 1); next++)
@@ -716,20 +726,29 @@ static void show_progress(int64_t n_lines, int64_t bytes, int done) {
 
 /* Writes a window. workers.h calls this function for one window at a time, in input order. */
 static void finish_window(int group) {
-    window *w = &t.windows[group];
+    input_window *w = &t.windows[group];
     int whole = write_lines(w);
     if (fflush(t.out) != 0 || ferror(t.out)) fail_writing(errno);
-    if (!whole) end_by_signal();
+    if (!whole) interrupts_end();
     show_progress(w->lines[w->n - 1].number - opt.first_line + 1, w->taken, 0);
 }
 
 /* Delays interrupts while there is output to write, which an interrupt would lose. */
 static void hold_while_busy(int busy) {
-    hold_interrupts(busy);
-    if (!busy && stopped()) end_by_signal();
+    interrupts_hold(busy);
+    if (!busy && interrupts_stopped()) interrupts_end();
 }
 
 /* ---- the program ---------------------------------------------------------------------------- */
+
+/* Returns whether the model file at path is of Whisper, whose rules tools/convert.py writes. */
+static int is_speech(const char *path) {
+    tfm_safetensors *file = NULL;
+    int is_one = tfm_safetensors_open_file(&file, path, NULL, NULL) == TFM_OK &&
+                 tfm_safetensors_metadata(file, "extra.transcribe") != NULL;
+    tfm_safetensors_free(file);
+    return is_one;
+}
 
 /* Loads a model, checks the options that depend on the model, and creates the first reader. */
 static void open_model(const char *path, int is_last) {
@@ -743,11 +762,15 @@ static void open_model(const char *path, int is_last) {
     o.map = opt.map, o.exact = opt.exact;
     errno = 0;
     if (tfm_model_load_file(&s->model, path, &o, &me->err) != TFM_OK) {
-        const char *reason = errno ? strerror(errno) : "";
-        if (me->err.status == TFM_E_IO) fail("%s%s%s", me->err.text, *reason ? ": " : "", reason);
-        fail("%s: %s", path, me->err.text);
+        const char *reason = me->err.status == TFM_E_IO && errno ? strerror(errno) : "";
+        fail("%s%s%s", me->err.text, *reason ? ": " : "", reason);
     }
     s->config = tfm_model_config(s->model);
+    if (!s->config->src_vocab_size)
+        fail("%s: %s", path,
+             !s->config->d_input ? "its source is not text, but the output of another encoder"
+             : is_speech(path)   ? "a speech model: use transcribe"
+                                 : "its source is not text: a program must compute its input");
     most = s->config->max_positions;
     s->decode = take_defaults(s->model, is_last, opt.second ? path : "the model");
     if (most && s->decode.max_length > most)
@@ -771,7 +794,7 @@ static void open_model(const char *path, int is_last) {
 /* Divides a window into jobs and hands it to the workers. A job is a batch, or fewer lines if a
    worker would get no job otherwise. The workers start with the first window of several jobs;
    before that, the threads share the work of one session. */
-static void give_window(window *w) {
+static void give_window(input_window *w) {
     size_t share = (w->n + (size_t)opt.threads - 1) / (size_t)opt.threads, jobs;
     w->job_lines = t.picture ? w->n : share < (size_t)opt.batch ? share : (size_t)opt.batch;
     jobs = (w->n + w->job_lines - 1) / w->job_lines;
@@ -784,14 +807,14 @@ static void give_window(window *w) {
 
 /* Frees all memory and closes the input. */
 static void free_all(void) {
-    window *w;
+    input_window *w;
     worker *me;
     int i;
-    for (w = t.windows; w < t.windows + WORKERS_GROUPS; w++) window_free(w);
+    for (w = t.windows; w < t.windows + WORKERS_GROUPS; w++) input_window_free(w);
     for (i = 0; i < t.n_stages; i++) {
         for (me = t.stages[i].states; me < t.stages[i].states + WORKERS_MOST; me++) {
-            buffer_free(&me->ids);
-            buffer_free(&me->scratch);
+            text_buffer_free(&me->ids);
+            text_buffer_free(&me->scratch);
             terms_found_free(&me->found);
             tfm_session_free(me->reader);
             tfm_session_free(me->session);
@@ -803,7 +826,7 @@ static void free_all(void) {
 }
 
 /* Reports why a file could not be read to its end. */
-static void report_fault(const reader *r, int fault) {
+static void report_fault(const reader_stream *r, int fault) {
     const char *name = r->name ? r->name : "FILE";
     if (!r->encoding)
         fprintf(stderr, "translate: %s: %s\n", r->name ? r->name : "reading", strerror(fault));
@@ -835,16 +858,16 @@ static int end_status(void) {
 static void read_terms(void) {
     FILE *file = open_file(opt.terms, "rb");
     char bytes[4096], message[160];
-    buffer text;
+    text_buffer text;
     size_t n;
     memset(&text, 0, sizeof text);
-    while ((n = fread(bytes, 1, sizeof bytes, file)) > 0) buffer_append(&text, bytes, n);
+    while ((n = fread(bytes, 1, sizeof bytes, file)) > 0) text_buffer_append(&text, bytes, n);
     if (ferror(file)) fail("%s: %s", opt.terms, strerror(errno));
     fclose(file);
     if (text.broken) fail("%s: too little memory", opt.terms);
     if (!terms_read(&t.list, text.data, text.size, message, sizeof message))
         fail("%s: %s", opt.terms, message);
-    buffer_free(&text);
+    text_buffer_free(&text);
 }
 
 /* Opens the input and the output, and sets how lines are read. */
@@ -878,7 +901,7 @@ int main(int argc, char **argv) {
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system cannot create another lock");
     while (more) {
-        window *w = &t.windows[workers_take(&t.pool)];
+        input_window *w = &t.windows[workers_take(&t.pool)];
         int one = t.picture != NULL || opt.batch == 1;
         t.in.unsorted = t.picture != NULL;
         more = input_read(&t.in, w, one ? 1 : (size_t)opt.batch * WINDOW_BATCHES);

@@ -54,7 +54,7 @@ typedef pthread_cond_t workers_condition;
 typedef int workers_thread, workers_mutex, workers_condition;
 #endif
 
-typedef struct workers {
+typedef struct workers_pool {
     workers_task task;
     workers_thread threads[WORKERS_MOST];
     workers_mutex mutex;
@@ -68,37 +68,37 @@ typedef struct workers {
     int numbered;           /* threads that have taken a worker number */
     int closed;             /* there will be no more groups */
     int ending;             /* a thread is in task.finish */
-} workers;
+} workers_pool;
 
 #if defined(WORKERS_NONE)
-static int workers_locks_init(workers *w) { return w != NULL; }
-static void workers_locks_destroy(workers *w) { (void)w; }
-static void workers_lock(workers *w) { (void)w; }
-static void workers_unlock(workers *w) { (void)w; }
-static void workers_wait(workers *w) { (void)w; }
-static void workers_changed(workers *w) { (void)w; }
-static int workers_thread_start(workers *w) { return w == NULL; }
+static int workers_locks_init(workers_pool *w) { return w != NULL; }
+static void workers_locks_destroy(workers_pool *w) { (void)w; }
+static void workers_lock(workers_pool *w) { (void)w; }
+static void workers_unlock(workers_pool *w) { (void)w; }
+static void workers_wait(workers_pool *w) { (void)w; }
+static void workers_changed(workers_pool *w) { (void)w; }
+static int workers_thread_start(workers_pool *w) { return w == NULL; }
 static void workers_thread_join(workers_thread thread) { (void)thread; }
 #else
-static void workers_main(workers *w);
+static void workers_main(workers_pool *w);
 #if defined(_WIN32)
-static int workers_locks_init(workers *w) {
+static int workers_locks_init(workers_pool *w) {
     InitializeSRWLock(&w->mutex);
     InitializeConditionVariable(&w->changed);
     return 1;
 }
-static void workers_locks_destroy(workers *w) { (void)w; }
-static void workers_lock(workers *w) { AcquireSRWLockExclusive(&w->mutex); }
-static void workers_unlock(workers *w) { ReleaseSRWLockExclusive(&w->mutex); }
-static void workers_wait(workers *w) {
+static void workers_locks_destroy(workers_pool *w) { (void)w; }
+static void workers_lock(workers_pool *w) { AcquireSRWLockExclusive(&w->mutex); }
+static void workers_unlock(workers_pool *w) { ReleaseSRWLockExclusive(&w->mutex); }
+static void workers_wait(workers_pool *w) {
     (void)SleepConditionVariableSRW(&w->changed, &w->mutex, INFINITE, 0);
 }
-static void workers_changed(workers *w) { WakeAllConditionVariable(&w->changed); }
+static void workers_changed(workers_pool *w) { WakeAllConditionVariable(&w->changed); }
 static DWORD WINAPI workers_begin(void *w) {
-    workers_main((workers *)w);
+    workers_main((workers_pool *)w);
     return 0;
 }
-static int workers_thread_start(workers *w) {
+static int workers_thread_start(workers_pool *w) {
     w->threads[w->n] = CreateThread(NULL, 0, workers_begin, w, 0, NULL);
     return w->threads[w->n] != NULL;
 }
@@ -107,25 +107,25 @@ static void workers_thread_join(workers_thread thread) {
     (void)CloseHandle(thread);
 }
 #else
-static int workers_locks_init(workers *w) {
+static int workers_locks_init(workers_pool *w) {
     if (pthread_mutex_init(&w->mutex, NULL) != 0) return 0;
     if (pthread_cond_init(&w->changed, NULL) == 0) return 1;
     pthread_mutex_destroy(&w->mutex);
     return 0;
 }
-static void workers_locks_destroy(workers *w) {
+static void workers_locks_destroy(workers_pool *w) {
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->mutex);
 }
-static void workers_lock(workers *w) { pthread_mutex_lock(&w->mutex); }
-static void workers_unlock(workers *w) { pthread_mutex_unlock(&w->mutex); }
-static void workers_wait(workers *w) { pthread_cond_wait(&w->changed, &w->mutex); }
-static void workers_changed(workers *w) { pthread_cond_broadcast(&w->changed); }
+static void workers_lock(workers_pool *w) { pthread_mutex_lock(&w->mutex); }
+static void workers_unlock(workers_pool *w) { pthread_mutex_unlock(&w->mutex); }
+static void workers_wait(workers_pool *w) { pthread_cond_wait(&w->changed, &w->mutex); }
+static void workers_changed(workers_pool *w) { pthread_cond_broadcast(&w->changed); }
 static void *workers_begin(void *w) {
-    workers_main((workers *)w);
+    workers_main((workers_pool *)w);
     return NULL;
 }
-static int workers_thread_start(workers *w) {
+static int workers_thread_start(workers_pool *w) {
     return pthread_create(&w->threads[w->n], NULL, workers_begin, w) == 0;
 }
 static void workers_thread_join(workers_thread thread) { pthread_join(thread, NULL); }
@@ -137,7 +137,7 @@ static void workers_thread_join(workers_thread thread) { pthread_join(thread, NU
 /* The functions down to workers_work are called with the mutex held. */
 
 /* Finds the next job of the oldest group that has one. Returns 0 if there is none. */
-static int workers_next(workers *w, int *group, int *job) {
+static int workers_next(workers_pool *w, int *group, int *job) {
     size_t i;
     for (i = w->finished; i != w->given; i++) {
         *group = (int)(i % WORKERS_GROUPS);
@@ -150,7 +150,7 @@ static int workers_next(workers *w, int *group, int *job) {
 
 /* Finishes the oldest groups whose jobs are all done. Does nothing if another thread is finishing
    groups, because they must be finished one at a time. */
-static void workers_finish(workers *w) {
+static void workers_finish(workers_pool *w) {
     while (!w->ending && w->finished != w->given) {
         int group = (int)(w->finished % WORKERS_GROUPS);
         if (w->groups[group].left) return;
@@ -166,7 +166,7 @@ static void workers_finish(workers *w) {
 }
 
 /* Does jobs until none is left. */
-static void workers_work(workers *w, int worker) {
+static void workers_work(workers_pool *w, int worker) {
     int group, job;
     while (workers_next(w, &group, &job)) {
         workers_unlock(w);
@@ -178,7 +178,7 @@ static void workers_work(workers *w, int worker) {
 }
 
 #ifndef WORKERS_NONE
-static void workers_main(workers *w) {
+static void workers_main(workers_pool *w) {
     int worker;
     workers_lock(w);
     worker = w->numbered++;
@@ -192,19 +192,19 @@ static void workers_main(workers *w) {
 #endif
 
 /* Initializes w. Returns 0 if the system cannot create a lock. */
-static int workers_open(workers *w, const workers_task *task) {
+static int workers_open(workers_pool *w, const workers_task *task) {
     memset(w, 0, sizeof *w);
     w->task = *task;
     return workers_locks_init(w);
 }
 
 /* Starts threads until there are n, or as many as the system allows. */
-static void workers_start(workers *w, int n) {
+static void workers_start(workers_pool *w, int n) {
     while (w->n < n && w->n < WORKERS_MOST && workers_thread_start(w)) w->n++;
 }
 
 /* Waits until a group is free and returns its number; the caller fills the group. */
-static int workers_take(workers *w) {
+static int workers_take(workers_pool *w) {
     int group;
     workers_lock(w);
     while (w->given - w->finished == WORKERS_GROUPS) workers_wait(w);
@@ -215,7 +215,7 @@ static int workers_take(workers *w) {
 
 /* Hands the group of the last workers_take to the threads. jobs, at least 1, is its number of
    jobs. */
-static void workers_give(workers *w, int jobs) {
+static void workers_give(workers_pool *w, int jobs) {
     int group;
     workers_lock(w);
     group = (int)(w->given % WORKERS_GROUPS);
@@ -229,7 +229,7 @@ static void workers_give(workers *w, int jobs) {
 }
 
 /* Waits until all groups are finished, and ends the threads. */
-static void workers_close(workers *w) {
+static void workers_close(workers_pool *w) {
     workers_lock(w);
     w->closed = 1;
     workers_changed(w);

@@ -6,7 +6,10 @@
        (await model.translate("Guten Tag.")).text;
 
    `load(bytes, { worker: new Worker("worker.js", { type: "module" }) })` returns an object with the
-   same methods, which run in the Worker. Calls on one model run one after the other, in order. */
+   same methods, which run in the Worker. Calls on one model run one after the other, in order.
+
+   A wrong argument or an unknown option rejects with a TypeError or a RangeError that names it, and has the status
+   "TFM_E_ARGUMENT". An option that is undefined or null is absent. */
 
 export interface LoadOptions {
   /** The Worker that translates; it may hold several models. Without one this thread translates, in slices of 10 ms. */

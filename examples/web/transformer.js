@@ -16,6 +16,106 @@ export class TranslationError extends Error {
   }
 }
 
+// ---- arguments -----------------------------------------------------------------------------------
+// Wrong arguments are refused with a TypeError or a RangeError that names the argument, before the call begins.
+
+const kindOf = (value) => (value === null ? "null" : typeof value !== "object" ? typeof value : value.constructor?.name ?? "object");
+const wrong = (Kind, message) => { throw Object.assign(new Kind(message), { status: "TFM_E_ARGUMENT" }); };
+const type = (name, value, good, expected) => good || wrong(TypeError, `${name} is ${kindOf(value)}, expected ${expected}`);
+
+const aText = (name, value) => type(name, value, typeof value === "string", "string");
+const aFlag = (name, value) => type(name, value, typeof value === "boolean", "boolean");
+const aFunction = (name, value) => type(name, value, typeof value === "function", "function");
+const aSignal = (name, value) => type(name, value, typeof value?.aborted === "boolean" && value.addEventListener, "an AbortSignal");
+const aNumber = (least, most) => (name, value) => {
+  type(name, value, typeof value === "number", "number");
+  if (!(value >= least && value <= most)) wrong(RangeError, `${name} is ${value}, expected ${least} to ${most}`);
+};
+const anInteger = (least, most = 2 ** 31 - 1) => (name, value) => {
+  aNumber(least, most)(name, value);
+  if (!Number.isInteger(value)) wrong(RangeError, `${name} is ${value}, expected an integer`);
+};
+const aWord = (...words) => (name, value) => {
+  aText(name, value);
+  if (!words.includes(value)) wrong(RangeError, `${name} is "${value}", expected ${words.join(", ")}`);
+};
+const aListOf = (one, expected) => (name, value) => {
+  type(name, value, Array.isArray(value) || (ArrayBuffer.isView(value) && "length" in value), expected);
+  for (let i = 0; i < value.length; i++) one(`${name}[${i}]`, value[i]);
+};
+const ids = aListOf(anInteger(0), "an array of ids");
+const aTarget = (name, value) => {
+  if (typeof value === "string") return;
+  type(name, value, typeof value === "object" && value !== null, "string or an array of ids");
+  ids(name, value);
+};
+const anything = () => {};
+const aTranslation = (name, value) => {
+  type(name, value, typeof value === "object" && value !== null, "a translation");
+  aText(`${name}.source`, value.source);
+  ids(`${name}.ids`, value.ids);
+};
+
+const COMMON = { beam: anInteger(0), nBest: anInteger(0), lengthPenalty: aNumber(-100, 100), maxLength: anInteger(0),
+  noRepeatNgram: anInteger(0), repetitionPenalty: aNumber(0, 1e30), greedy: aFlag, source: aText, target: aText, alignment: aFlag,
+  prefix: aTarget, signal: aSignal };
+const aDraft = (name, value) => value === undefined || value === null || aTarget(name, value);
+const LOADING = { worker: (name, value) => type(name, value, typeof value?.postMessage === "function", "a Worker"), wasm: anything,
+  simd: aFlag };
+// The arguments of each call, then its options.
+const CALLS = {
+  load: [{ model: (name, value) => type(name, value, value instanceof ArrayBuffer || value instanceof Uint8Array ||
+    Object.prototype.toString.call(value) === "[object ArrayBuffer]", "an ArrayBuffer or a Uint8Array") },
+  { ...LOADING, exact: aFlag, transfer: aFlag }],
+  warm: [{}, LOADING],
+  translate: [{ text: aText }, { ...COMMON, draft: aDraft, partial: aFunction }],
+  translateAll: [{ texts: aListOf(aText, "an array of strings") },
+    { ...COMMON, drafts: aListOf(aDraft, "an array"), progress: aFunction }],
+  translateText: [{ text: aText }, { ...COMMON, sentence: aFunction }],
+  stream: [{ text: aText }, { ...COMMON, draft: aDraft }],
+  sentences: [{ text: aText }, { signal: aSignal }],
+  alternatives: [{ translation: aTranslation, position: anInteger(0) },
+    { ...COMMON, n: anInteger(0), minProbability: aNumber(0, 1) }],
+  attention: [{ translation: aTranslation }, { ...COMMON, kind: aWord("cross", "encoder", "decoder") }],
+};
+
+// Returns how many letters must be inserted, removed or replaced to make b of a.
+function distance(a, b) {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++)
+    row = row.reduce((next, above, k) => [...next, k ? Math.min(above + 1, next[k - 1] + 1, row[k - 1] + (a[i - 1] !== b[k - 1])) : i], []);
+  return row.at(-1);
+}
+// Checks the arguments of a call and the options behind them. An option that is undefined or null is absent.
+function checkCall(call, args) {
+  const [needed, allowed] = CALLS[call], names = Object.keys(needed), options = args[names.length];
+  names.forEach((name, i) => needed[name](name, args[i]));
+  if (call === "alternatives") anInteger(0, args[0].ids.length)("position", args[1]);
+  if (options === undefined) return;
+  type("options", options, typeof options === "object" && options !== null, "object");
+  for (const [name, value] of Object.entries(options)) {
+    if (Object.hasOwn(allowed, name)) {
+      if (value !== undefined && value !== null) allowed[name](name, value);
+      continue;
+    }
+    const near = Object.keys(allowed).filter((one) => distance(name.toLowerCase(), one.toLowerCase()) <= 2);
+    wrong(TypeError, `${name} is no option of ${call}${near.length ? `, did you mean ${near[0]}?` : ""}`);
+  }
+  if (call === "translateAll" && options.drafts?.length > args[0].length)
+    wrong(RangeError, `drafts has ${options.drafts.length} elements, texts has ${args[0].length}`);
+}
+// Puts the checks before the methods of a class, which return promises.
+function checkCalls(kind) {
+  for (const name of Object.keys(CALLS)) {
+    const method = kind.prototype[name];
+    if (method && name !== "stream")
+      kind.prototype[name] = async function (...args) {
+        checkCall(name, args);
+        return method.apply(this, args);
+      };
+  }
+}
+
 // ---- the WebAssembly ---------------------------------------------------------------------------
 
 const SIMD = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 10, 1, 8, 0, 65, 0, 253, 15,
@@ -421,7 +521,7 @@ class Local {
   }
 
   close() {
-    this.#closed ??= new TranslationError("the model is closed", "CLOSED");
+    this.#closed ??= new TranslationError("the model is closed: load it again", "CLOSED");
     this.#x = this.#memory = null;
     this.#had = null;
   }
@@ -483,7 +583,8 @@ class Link {
 const flat = (error) => ({ name: error.name, message: error.message, status: error.status });
 function revived({ name, message, status }) {
   if (name === "TranslationError") return new TranslationError(message, status);
-  return Object.assign(new Error(message), { name });
+  const Kind = { TypeError, RangeError }[name] ?? Error;
+  return Object.assign(new Kind(message), { name, status });
 }
 // Applies how to the error of each translation that has one.
 const mapErrors = (value, how) => {
@@ -506,7 +607,7 @@ class Remote {
     return self;
   }
   #call(name, args, options = {}) {
-    if (this.#closed) return Promise.reject(new TranslationError("the model is closed", "CLOSED"));
+    if (this.#closed) return Promise.reject(new TranslationError("the model is closed: load it again", "CLOSED"));
     const { signal, progress, sentence, partial, ...rest } = options;
     const listens = { partial: !!partial, sentence: !!sentence, progress: !!progress };
     return this.#link.call(this.#model, name, [...args, rest, listens], { signal, progress, sentence, partial });
@@ -538,7 +639,7 @@ export function serve(port) {
       return models.get(model).info;
     }
     const translator = models.get(model);
-    if (!translator) throw new TranslationError("the model is closed", "CLOSED");
+    if (!translator) throw new TranslationError("the model is closed: load it again", "CLOSED");
     if (call === "close") {
       models.delete(model);
       return translator.close();
@@ -566,7 +667,9 @@ export function serve(port) {
 
 // ---- functions of the module ---------------------------------------------------------------------
 
-async function* stream(text, { signal, ...options } = {}) {
+async function* stream(...args) {
+  checkCall("stream", args);
+  const [text, { signal, ...options } = {}] = args;
   const stop = new AbortController(), grown = [], cancel = () => stop.abort(signal.reason);
   let wake = () => {}, state = null;
   if (signal?.aborted) cancel();
@@ -587,15 +690,19 @@ async function* stream(text, { signal, ...options } = {}) {
   }
 }
 Local.prototype.stream = Remote.prototype.stream = stream;
+checkCalls(Local), checkCalls(Remote);
 
 // Makes a URL absolute, because a page and its Worker may be in different folders.
 const absolute = (wasm) => (wasm instanceof URL || typeof wasm === "string" ? new URL(wasm, globalThis.location?.href).href : wasm);
 
-export async function warm({ worker, wasm, simd } = {}) {
+export async function warm(options = {}) {
+  checkCall("warm", [options]);
+  const { worker, wasm, simd } = options;
   if (worker) await Link.to(worker).call(0, "warm", [{ wasm: absolute(wasm), simd }]);
   else await compile(wasm, simd);
 }
 
-export function load(model, options = {}) {
+export async function load(model, options = {}) {
+  checkCall("load", [model, options]);
   return options.worker ? Remote.load(model, options) : Local.load(model, options);
 }

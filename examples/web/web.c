@@ -16,8 +16,8 @@
 
 #define EXPORT(type, name) __attribute__((export_name(#name))) type name
 
-enum { MOST_SOURCE = 512, MOST_BEAM = 256 };        /* tokens of a sentence; hypotheses */
-enum { DRAFT_TOKENS = 8, MOST_DRAFTS = 4 };         /* that a step verifies of a draft; rows with drafts */
+enum { MOST_SOURCE = 512, MOST_BEAM = 256 }; /* tokens of a sentence; hypotheses */
+enum { DRAFT_TOKENS = 8, MOST_DRAFTS = 4 };  /* that a step verifies of a draft; rows with drafts */
 enum { MOST_BYTES = 1 << 26, MOST_ROOM = 1 << 30 }; /* of a batch's session; of a buffer */
 
 /* The options, which JavaScript writes before it starts. 0: the model's default, or the library's if the model has none. */
@@ -147,7 +147,8 @@ EXPORT(const int32_t *, web_info)(void) {
     info[6] = c->has_text, info[7] = c->n_ssru_layers, info[8] = c->n_languages;
     info[9] = c->src_language == TFM_LANGUAGE_USE_SOURCE;
     info[10] = c->src_language == TFM_LANGUAGE_USE_TARGET || c->tgt_language_forced;
-    info[11] = c->forced >= 0 || c->tgt_language_forced; /* whether the first id of a result is forced */
+    info[11] = c->forced >= 0 ||
+               c->tgt_language_forced; /* whether the first id of a result is forced */
     return info;
 }
 EXPORT(const char *, web_language)(int32_t i) {
@@ -249,16 +250,16 @@ EXPORT(const char *, web_source_label)(int32_t i, size_t size) {
     const int32_t *ids = (const int32_t *)web.ids.data;
     const tfm_span *spans = (const tfm_span *)web.spans.data;
     char *label;
-    (void)draw_attention; /* attention.h defines it; avoids the warning that it is unused */
+    (void)attention_draw; /* attention.h defines it; avoids the warning that it is unused */
     text.data = (const char *)web.text.data, text.size = size;
-    label = (char *)fit(&web.out, label_source(NULL, c, &text, ids, spans, web.n, i));
-    if (label) label_source(label, c, &text, ids, spans, web.n, i);
+    label = (char *)fit(&web.out, attention_label_source(NULL, c, &text, ids, spans, web.n, i));
+    if (label) attention_label_source(label, c, &text, ids, spans, web.n, i);
     return label;
 }
 EXPORT(const char *, web_target_label)(int32_t id) {
-    size_t size = label_target(NULL, 0, web.model, id);
+    size_t size = attention_label_target(NULL, 0, web.model, id);
     char *label = (char *)fit(&web.out, size);
-    if (label) *label = 0, label_target(label, size, web.model, id);
+    if (label) *label = 0, attention_label_target(label, size, web.model, id);
     return label;
 }
 
@@ -385,9 +386,11 @@ EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width, in
     web.prefix.ids = at, at += rows * prefix_width;
     web.draft.lengths = at, at += rows;
     web.draft.ids = at;
-    o = session_limits(rows, width, prefix_width, d.max_length, ways(&d), web.options[KEEP_ATTENTION] != 0);
+    o = session_limits(rows, width, prefix_width, d.max_length, ways(&d),
+                       web.options[KEEP_ATTENTION] != 0);
     if (prefix_width) d.prefix = &web.prefix;
-    if (draft_width && ways(&d) == 1 && rows <= MOST_DRAFTS) d.draft = &web.draft, o.max_draft = DRAFT_TOKENS;
+    if (draft_width && ways(&d) == 1 && rows <= MOST_DRAFTS)
+        d.draft = &web.draft, o.max_draft = DRAFT_TOKENS;
     status = fit_session(o);
     return failed(status == TFM_OK ? tfm_session_start(web.session, &source, &d, &web.err)
                                    : status);
@@ -417,7 +420,7 @@ static tfm_status spell(void) {
                                       (char *)web.out.data, h->size + 1, &h->size, &web.err);
     if (status == TFM_OK)
         status =
-            find_target_ends(web.model, h->ids, h->length, TFM_TEXT_FORM_TEXT, found, &web.err);
+            target_ends_find(web.model, h->ids, h->length, TFM_TEXT_FORM_TEXT, found, &web.err);
     for (i = 0; status == TFM_OK && i < h->length; i++) {
         uint32_t end = (uint32_t)found[i];
         memcpy(&ends[i], &end, sizeof end);
@@ -483,7 +486,8 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
     for (i = 0; i < 5; i++) n *= dims[i];
     source.rows = 1, to = source;
     source.width = width, source.ids = at + 1;
-    to.width = target + 1, to.ids = at + 1 + width; /* the start token replaces the length before the ids */
+    to.width = target + 1,
+    to.ids = at + 1 + width; /* the start token replaces the length before the ids */
     at[1 + width] = c->start < 0 ? 0 : c->start;
     status = fit_session(session_limits(1, width, 0, target + 1, 1, 0));
     if (status == TFM_OK && (!fit(&web.weights, 4 * n) ||

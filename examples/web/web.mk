@@ -3,19 +3,19 @@ CLANG = clang
 WASM = $(CLANG) --target=wasm32-wasi -std=c99 $(filter-out -std=c99,$(WARN)) -I. -Itools/common -nostartfiles -Wl,--no-entry \
 	-Wl,-z,stack-size=262144 -Wl,--stack-first -Wl,--strip-all
 # Loop strength reduction removes constant offsets from loads, but in WebAssembly these offsets are free.
-WEB = -Os -mllvm -disable-lsr
-PAGE = $(filter-out %.c %.png %.mk,$(wildcard examples/web/*)) $(wildcard examples/models/*.safetensors)
+WASM_OPTIMIZE = -Os -mllvm -disable-lsr
+PAGE_FILES = $(filter-out %.c %.png %.mk,$(wildcard examples/web/*)) $(wildcard examples/models/*.safetensors)
 ## make web            the page that translates in the browser, into build/web
 ##                     (apt-get install clang lld wasi-libc libclang-rt-14-dev-wasm32)
-web: build/web/transformer.wasm build/web/transformer-simd.wasm build/web/models.json $(PAGE)
-	cp $(PAGE) build/web
+web: build/web/transformer.wasm build/web/transformer-simd.wasm build/web/models.json $(PAGE_FILES)
+	cp $(PAGE_FILES) build/web
 # The models that the page offers: name, checksum (tells a new file from a cached one) and size.
 build/web/models.json: $(wildcard examples/models/*.safetensors)
 	mkdir -p build/web && for m in $^; do set -- $$(cksum < $$m); \
 	printf ',{"file":"%s","check":"%s","bytes":%s}\n' $${m##*/} $$1 $$2; done | sed '1s/,/[/;$$s/$$/]/' > $@
-build/web/transformer-simd.wasm: WEB += -msimd128
+build/web/transformer-simd.wasm: WASM_OPTIMIZE += -msimd128
 build/web/%.wasm: examples/web/web.c $(HEADERS) | wasi
-	mkdir -p build/web && $(WASM) $(WEB) $< -o $@
+	mkdir -p build/web && $(WASM) $(WASM_OPTIMIZE) $< -o $@
 ## make test-web-module   the page's module in node, compared with build/translate
 test-web-module: web build/translate
 	node tests/examples/web.mjs

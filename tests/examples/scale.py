@@ -46,7 +46,9 @@ def main() -> None:
     for part in range(4):
         (DIR / f"in-{part}.txt").write_text("".join(one + "\n" for one in lines[part * 500:(part + 1) * 500]))
     run("dask_bag.py", MODEL, DIR / "in-*.txt", DIR / "out-*.tsv")
-    out = [line.split("\t") for part in range(4) for line in (DIR / f"out-{part}.tsv").read_text().split("\n") if "\t" in line]
+    written = [(DIR / f"out-{part}.tsv").read_text() for part in range(4)]
+    check("  each file has 500 whole lines", [(one.count("\n"), one[-1:]) for one in written] == [(500, "\n")] * 4)
+    out = [line.split("\t") for one in written for line in one.split("\n") if "\t" in line]
     check("  the bytes of the command line", [one for one, _ in out] == plain, len(out))
     check("  one failed row", [(at, one) for at, (_, one) in enumerate(out) if one] == [(1500, error)])
 

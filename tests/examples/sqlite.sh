@@ -1,7 +1,7 @@
 # make test-sqlite [ROWS=5000]: runs examples/sqlite/translate.c in the real sqlite3, over a table of ROWS rows.
 . tests/check.sh
 rows=${1:-5000} dir=build/sqlite de=examples/models/de-en.safetensors zh=examples/models/zh-en.safetensors
-checks=20
+checks=24
 if ! command -v sqlite3 > /dev/null || [ ! -e $dir/translate.so ]; then
     skip $checks "needs sqlite3 and its header: apt-get install sqlite3 libsqlite3-dev"
     counts test_sqlite
@@ -49,6 +49,21 @@ check "  finds" "$(awk -F '\t' -v line="$line" '$2 == line { print $1 }' $dir/bo
 check "a row that cannot be translated does not get in" "$rows" \
     "$(with $de "INSERT INTO books VALUES (CAST(x'ff' AS TEXT), '')" > /dev/null; sql "SELECT count(*) FROM books")"
 check "  nor one from a connection without a model" "no translate_model(path) yet" "$(sql "INSERT INTO books VALUES ('Guten Tag.', '')")"
+
+# What the README says of programs without the extension
+plain() { sqlite3 -batch -bail $dir/plain.db "$@" 2>&1 | grep -o 'function: translate\|^[0-9A-Z].*' | sort -u | tr '\n' ' '; }
+rm -f $dir/plain.db
+sqlite3 -batch -cmd ".load $dir/translate" $dir/plain.db "SELECT translate_model('$de') IS NULL; CREATE TABLE books (title TEXT);
+    INSERT INTO books VALUES ('Guten Tag.'), ('Danke.'); CREATE INDEX by_translation ON books (translate(title))" > $dir/made
+for fails in "DELETE FROM books WHERE title = 'Nein.'" "INSERT INTO books VALUES ('Ja.')" "UPDATE books SET title = 'Ja.'" VACUUM REINDEX "PRAGMA integrity_check"; do
+    plain "$fails" | grep -q 'function: translate' || echo "$fails"
+done > $dir/works
+check "without the extension: six commands fail" "" "$(cat $dir/works)"
+check "  SELECT does not" "2 " "$(plain "SELECT count(*) FROM books")"
+check "  DROP INDEX is the way out" "3 " "$(plain "DROP INDEX by_translation; INSERT INTO books VALUES ('Ja.'); SELECT count(*) FROM books")"
+sqlite3 -batch -cmd ".load $dir/translate" $dir/plain.db "SELECT translate_model('$de') IS NULL" \
+    "$(sed -n 's/^    sqlite> \(ALTER TABLE.*\|CREATE INDEX by_english.*\|UPDATE books.*\)/\1/p' examples/sqlite/README.md)" > $dir/made
+check "  a column needs no extension" "Good day. " "$(plain "INSERT INTO books VALUES ('Nein.', NULL); SELECT english FROM books WHERE title = 'Guten Tag.'")"
 
 # Two connections of one process at once
 count="SELECT count(*) FROM books WHERE translate(title || '')"

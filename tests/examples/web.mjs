@@ -6,6 +6,7 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
+import { brotliCompressSync, gzipSync } from "node:zlib";
 
 const cheap = process.argv.includes("--cheap");
 const folder = process.argv.slice(2).find((a) => !a.startsWith("-")) ?? "build/web";
@@ -228,6 +229,82 @@ for (const m of [model, remote]) {
   same("refused before it begins", "AbortError", (await refusal(m.translate("x", { signal: AbortSignal.abort() })))?.name);
 }
 
+// ---- wrong arguments are named ----
+
+{
+  const [a, b] = [TypeError, RangeError], of = (m) => [
+    [a, "text is number, expected string", () => m.translate(3)],
+    [a, "text is undefined, expected string", () => m.translate()],
+    [a, "text is Array, expected string", () => m.translateText(["Ja."])],
+    [a, "text is null, expected string", () => m.sentences(null)],
+    [a, "text is Object, expected string", () => m.stream({}).next()],
+    [a, "texts is string, expected an array of strings", () => m.translateAll("Guten Tag.")],
+    [a, "texts[1] is number, expected string", () => m.translateAll(["Ja.", 5])],
+    [a, "texts[1] is undefined, expected string", () => m.translateAll(["Ja.", , "Nein."])],
+    [a, "options is string, expected object", () => m.translate("x", "de")],
+    [a, "options is null, expected object", () => m.translateAll(["x"], null)],
+    [a, "beam is string, expected number", () => m.translate("x", { beam: "a" })],
+    [a, "beam is string, expected number", () => m.translate("x", { beam: "4" })],
+    [b, "beam is -1, expected 0 to 2147483647", () => m.translateAll(["x"], { beam: -1 })],
+    [b, "beam is 1.5, expected an integer", () => m.translateText("x", { beam: 1.5 })],
+    [b, "nBest is NaN, expected 0 to 2147483647", () => m.translate("x", { nBest: NaN })],
+    [b, "maxLength is Infinity, expected 0 to 2147483647", () => m.translate("x", { maxLength: Infinity })],
+    [b, "maxLength is 2147483648, expected 0 to 2147483647", () => m.stream("x", { maxLength: 2 ** 31 }).next()],
+    [b, "lengthPenalty is 101, expected -100 to 100", () => m.translate("x", { lengthPenalty: 101 })],
+    [b, "repetitionPenalty is -1, expected 0 to 1e+30", () => m.translate("x", { repetitionPenalty: -1 })],
+    [a, "noRepeatNgram is bigint, expected number", () => m.translate("x", { noRepeatNgram: 3n })],
+    [a, "greedy is number, expected boolean", () => m.translate("x", { greedy: 1 })],
+    [a, "alignment is string, expected boolean", () => m.translate("x", { alignment: "no" })],
+    [a, "source is number, expected string", () => m.translate("x", { source: 1 })],
+    [a, "target is Array, expected string", () => m.translate("x", { target: ["en"] })],
+    [a, "prefix is number, expected string or an array of ids", () => m.translate("x", { prefix: 7 })],
+    [a, "prefix[1] is string, expected number", () => m.translate("x", { prefix: [7, "8"] })],
+    [b, "draft[0] is -7, expected 0 to 2147483647", () => m.translate("x", { draft: [-7] })],
+    [a, "drafts is string, expected an array", () => m.translateAll(["x"], { drafts: "y" })],
+    [a, "drafts[0] is boolean, expected string or an array of ids", () => m.translateAll(["x"], { drafts: [true] })],
+    [b, "drafts has 2 elements, texts has 1", () => m.translateAll(["x"], { drafts: ["y", "z"] })],
+    [a, "signal is Object, expected an AbortSignal", () => m.translate("x", { signal: {} })],
+    [a, "progress is number, expected function", () => m.translateAll(["x"], { progress: 5 })],
+    [a, "sentence is boolean, expected function", () => m.translateText("x", { sentence: true })],
+    [a, "bean is no option of translate, did you mean beam?", () => m.translate("x", { bean: 4 })],
+    [a, "n_best is no option of translateAll, did you mean nBest?", () => m.translateAll(["x"], { n_best: 4 })],
+    [a, "progress is no option of translateText", () => m.translateText("x", { progress() {} })],
+    [a, "colour is no option of stream", () => m.stream("x", { colour: 1 }).next()],
+    [a, "translation is string, expected a translation", () => m.alternatives("x", 1)],
+    [a, "translation.source is undefined, expected string", () => m.attention({ ids: [1] })],
+    [a, "translation.ids is undefined, expected an array of ids", () => m.attention({ source: "x" })],
+    [a, "position is undefined, expected number", () => m.alternatives({ source: "x", ids: [1] })],
+    [b, "position is 2, expected 0 to 1", () => m.alternatives({ source: "x", ids: [1] }, 2)],
+    [b, "n is -2, expected 0 to 2147483647", () => m.alternatives({ source: "x", ids: [1] }, 1, { n: -2 })],
+    [b, "minProbability is 2, expected 0 to 1", () => m.alternatives({ source: "x", ids: [1] }, 1, { minProbability: 2 })],
+    [b, 'kind is "self", expected cross, encoder, decoder', () => m.attention({ source: "x", ids: [1] }, { kind: "self" })],
+  ];
+  const module = [
+    [a, "model is undefined, expected an ArrayBuffer or a Uint8Array", () => load()],
+    [a, "model is number, expected an ArrayBuffer or a Uint8Array", () => load(5)],
+    [a, "model is string, expected an ArrayBuffer or a Uint8Array", () => load("de-en.safetensors")],
+    [a, "model is Promise, expected an ArrayBuffer or a Uint8Array", () => load(Promise.resolve(german))],
+    [a, "exact is number, expected boolean", () => load(german, { exact: 1 })],
+    [a, "simd is string, expected boolean", () => warm({ simd: "no" })],
+    [a, "worker is string, expected a Worker", () => load(german, { worker: "worker.js" })],
+    [a, "wroker is no option of load, did you mean worker?", () => load(german, { wroker: port1 })],
+    [a, "exact is no option of warm", () => warm({ exact: true })],
+    [a, "options is number, expected object", () => load(german, 5)],
+  ];
+  for (const [name, calls] of [["", of(model)], ["through a port: ", of(remote)], ["", module]])
+    for (const [kind, message, call] of calls) {
+      let error = null;
+      try { await call(); } catch (caught) { error = caught; }
+      check(name + message, error instanceof kind && error.message === message && error.status === "TFM_E_ARGUMENT", error);
+    }
+  same("undefined and null are absent", (await model.translate("Danke.")).text,
+    (await model.translate("Danke.", { beam: undefined, source: null, prefix: null, draft: undefined })).text);
+  for (const [bytes, says] of [["<!DOCTYPE html><title>404</title>", /an HTML page/], ["version https://git-lfs.github.com/spec/v1\n", /git lfs pull/]]) {
+    const error = await refusal(load(new TextEncoder().encode(bytes)));
+    check(`not a model: ${error?.message}`, error instanceof TranslationError && says.test(error.message), error);
+  }
+}
+
 // ---- faults of texts and options ----
 
 const long = "und ".repeat(3000), mixed = await remote.translateAll(["Guten Tag.", long, "Danke."], { greedy: true });
@@ -334,10 +411,24 @@ for (let i = 0; i < (cheap ? 4 : 20); i++) {
 check(`memory over ${100 * sums.length} sentences: ${before.total} bytes before, ${sums[0].total} after 100, ${sums.at(-1).total} at the end`,
   sums.at(-1).total === sums[0].total && sums.at(-1).used <= sums[0].used * 1.01, sums);
 model.close();
-same("closed", "CLOSED", (await refusal(model.translate("a")))?.status);
-remote.close();
-same("closed, through the port", "CLOSED", (await refusal(remote.translate("a")))?.status);
+remote.close(), remote.close();
+for (const [name, m] of [["closed", model], ["closed, through the port", remote]])
+  for (const call of [() => m.translate("a"), () => m.translateAll(["a"]), () => m.translateText("a"), () => m.sentences("a"), () => m.stream("a").next(),
+    () => m.alternatives({ source: "a", ids: [1] }, 0), () => m.attention({ source: "a", ids: [1] }), () => m.memory()]) {
+    const error = await refusal(call());
+    same(`${name}: ${error?.message}`, ["TranslationError", "CLOSED", "the model is closed: load it again"], [error?.name, error?.status, error?.message]);
+  }
 port1.close();
+
+// ---- the sizes in the README, of clang 14 ----
+
+{
+  const rows = readFileSync("examples/web/README.md", "utf8"), files = ["transformer-simd", "transformer"].map((name) => readFileSync(`${folder}/${name}.wasm`));
+  const said = (row) => [...rows.match(new RegExp(`^\\| ${row}.*$`, "m"))[0].matchAll(/(\d+) kB/g)].map((one) => 1000 * one[1]);
+  const near = (what, all, sizes) => check(`${what}: ${sizes}`, all.length === sizes.length && all.every((one, i) => Math.abs(one / sizes[i] - 1) < 0.03), all);
+  near("WebAssembly files", said("WebAssembly file"), files.map((file) => file.length));
+  near("compressed", said("compressed"), files.flatMap((file) => [gzipSync(file, { level: 9 }).length, brotliCompressSync(file).length]));
+}
 
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed ? 1 : 0;

@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static fake f;
-    static buffer out;
+    static text_buffer out;
     const char *text = (const char *)data + 1;
     size_t i, n[2] = {0, 0};
     int how = size ? data[0] % TRANSLATORS : 0;
@@ -20,8 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (i = 0; i + 1 < size; i++) n[0] += text[i] == '"';
     for (i = 0; i < out.size; i++) n[1] += out.data[i] == '"';
     if (how == BACKWARDS && !memchr(text, '&', size - 1)) need(n[0] == n[1]);
-    if (fuzz_is_utf8(text, size - 1) && how == BACKWARDS)
-        need(fuzz_is_utf8(out.data, out.size));
-    (void)protect_put, (void)protect_take, (void)buffer_flatten, (void)buffer_format;
+    if (fuzz_is_utf8(text, size - 1) && how == BACKWARDS) need(fuzz_is_utf8(out.data, out.size));
+    (void)protect_put, (void)protect_take, (void)text_buffer_flatten, (void)text_buffer_format;
     return 0;
 }

@@ -320,11 +320,12 @@ static void decoding(void) {
     CHECK(tfm_result_count(NULL, 0) == 0 && tfm_result_count(s, 0) == 0 &&
               !tfm_result_logits(NULL, 0, 0) && !tfm_result_logits(s, 0, 0),
           "nothing before tfm_session_start");
-    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_session_start comes first");
+    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE,
+                "call tfm_session_start or tfm_session_decode first");
     CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_STATE,
-                "tfm_session_start comes first");
+                "call tfm_session_start or tfm_session_decode first");
     CHECK_FAILS(tfm_result_alignment(s, 0, 0, sources, &err), TFM_E_STATE,
-                "tfm_session_start comes first");
+                "call tfm_session_start or tfm_session_decode first");
     CHECK_FAILS(tfm_session_step(s, &running, &err), TFM_E_STATE, "");
     ARGUMENT(tfm_session_start(NULL, &src, NULL, &err));
     ARGUMENT(tfm_session_start(s, NULL, NULL, &err));
@@ -738,12 +739,14 @@ static void files(void) {
         mo.weights = (tfm_weight_type)-1;
         CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "weights is -1");
         mo.weights = (tfm_weight_type)(TFM_WEIGHT_TYPE_I8 + 1);
-        CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "no type of");
-        CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT, "no type of");
+        CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT,
+                    "weights is 5, expected TFM_WEIGHT_TYPE_AS_STORED");
+        CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
+                    "weights is 5, expected TFM_WEIGHT_TYPE_AS_STORED");
 #endif
         memset(&mo, 0, sizeof mo), mo.map = 1;
         CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
-                    "map: this build does without TRANSFORMER_MMAP");
+                    "map: this build cannot map files: compile with TRANSFORMER_MMAP");
         memset(&mo, 0, sizeof mo);
     }
     half.allocate = test_allocate, mo.allocator = &half;
@@ -875,9 +878,11 @@ static void defaults(void) {
 }
 
 static const tfm__words *field_words(const char *name) {
-    int k = 0;
-    while (strcmp(tfm__config_fields[k].name, name) != 0) k++;
-    return tfm__config_fields[k].words;
+    const tfm__config_field *field = tfm__config_fields, *end = field + TFM__N_CONFIG_FIELDS;
+    while (field < end && strcmp(field->name, name) != 0) field++;
+    if (field == end)
+        for (field = tfm__decode_fields; strcmp(field->name, name) != 0;) field++;
+    return field->words;
 }
 
 /* Each value of an enum of the config has a word, and the config's reader maps the word to that value. */
@@ -895,8 +900,8 @@ static void words(void) {
     NAMED(tfm_position_kind, TFM_POSITION_KIND_COUNT, field_words("positions"));
     NAMED(tfm_text_kind, TFM_TEXT_KIND_COUNT, field_words("tgt_text"));
     NAMED(tfm_language_use, TFM_LANGUAGE_USE_COUNT, field_words("src_language"));
-    NAMED(tfm_stop, TFM_STOP_COUNT, &tfm__stop_words);
-    NAMED(tfm_repetition, TFM_REPETITION_COUNT, &tfm__repetition_words);
+    NAMED(tfm_stop, TFM_STOP_COUNT, field_words("stop"));
+    NAMED(tfm_repetition, TFM_REPETITION_COUNT, field_words("repetition"));
 #undef NAMED
     /* words of files of version 0.6.0 and earlier */
     CHECK(tfm__config_choice(field_words("layer_norm"), "variance") == TFM_NORM_KIND_LAYER_NORM &&
@@ -1267,7 +1272,7 @@ static void languages(void) {
     CHECK_FAILS(tfm_language_find(m, "0123456789012345678901234567890123456789", &id, &err),
                 TFM_E_TOKEN, "'0123456789012345678901234567890'");
     CHECK_FAILS(tfm_translate(s, "hello", out, sizeof out, &err), TFM_E_STATE,
-                "tfm_languages_set comes first");
+                "call tfm_languages_set first");
     must(tfm_translate(s, ">>deu<<hello", out, sizeof out, &err));
     must(tfm_translate(s, "  \t", out, sizeof out, &err));
     CHECK(!*out, "a blank text needs no language");

@@ -31,7 +31,7 @@ static int decode(tfm_session *s, const tfm_batch *src, const int32_t *ids, cons
         tfm_result r;
         must(tfm_result_get(s, row, 0, &r, &err));
         for (i = 0; i < cap; i++) same &= ids[row * cap + i] == (i < r.length ? r.ids[i] : -1);
-        *most = fmax(*most, fabs(r.score - (double)scores[row]));
+        *most = test_max(*most, fabs(r.score - (double)scores[row]));
     }
     return same;
 }

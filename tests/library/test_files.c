@@ -50,7 +50,7 @@ static void container(void) {
         {"{\"__metadata__\":{\"k\":\"v\",\"l\":\"\"}}", 0, NULL},
         {"{" TINY_MEMBER("a", "F4", "[2]", "[0,1]") "}", 1, NULL},
         /* sizes and offsets */
-        {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "}", 7, "bytes 0 to 8 of a data section of 7"},
+        {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "}", 7, "the file is cut short: 69 bytes, the header promises 70"},
         {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "}", 9, "1 bytes follow the last tensor"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[4,8]") "}", 8, "begins at byte 4, expected 0 (hole)"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4]") "," TINY_MEMBER("b", "F32", "[1]",
@@ -62,13 +62,15 @@ static void container(void) {
         {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "," TINY_MEMBER("b", "F32", "[2]",
                                                                      "[4,12]") "}",
          12, "overlap"},
-        {"{" TINY_MEMBER("a", "F32", "[1]", "[4,0]") "}", 4, "bytes 4 to 0"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[4,0]") "}", 4, "begins at byte 4 and ends before, at 0"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[-4,0]") "}", 4, "data_offsets"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4.0]") "}", 4, "data_offsets"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4e0]") "}", 4, "data_offsets"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,18446744073709551620]") "}", 4, "data_offsets"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,9223372036854775807]") "}", 4,
-         "of a data section of 4 bytes"},
+         "1 elements of F32 in 9223372036854775807 bytes"},
+        {"{" TINY_MEMBER("a", "U8", "[1152921504606846975]", "[0,1152921504606846975]") "}", 4,
+         ": 101 bytes, the header promises 1152921504606847072"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0]") "}", 4, "data_offsets"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4,8]") "}", 4, "data_offsets"},
         {"{" TINY_MEMBER("a", "F32", "[3]", "[0,8]") "}", 8, "3 elements of F32 in 8 bytes"},
@@ -159,6 +161,69 @@ static void container(void) {
     memcpy(deep + n, "\":{}}", 5);
     CHECK(open_bytes(deep, n + 5, 0, n + 5) == TFM_E_FORMAT && strlen(err.text) < sizeof err.text,
           "a name of 1 MB: %.60s...", err.text);
+}
+
+/* A file that was cut says how long it is and how long it should be. Other kinds of files say what they
+   are and what to run. */
+static void other_files(void) {
+    static const char header[] = "{" TINY_MEMBER("a", "U8", "[6]", "[0,6]") "}";
+    static const struct {
+        const char *bytes; /* zeros follow */
+        const char *says;
+    } rows[] = {
+        {"GGUF\3", "a GGUF file: run tools/convert.py"},
+        {"lmgg\1", "a ggml file: run tools/convert.py"},
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:", "a git-LFS pointer: run git lfs pull"},
+        {"<!DOCTYPE html>\n<html>", "an HTML page: the address or login was wrong, download it again"},
+        {"\r\n  <html lang=\"en\">", "an HTML page"},
+        {"\xEF\xBB\xBF<?xml version=", "an HTML page"},
+        {"<p>", "an HTML page"},
+        {"PK\3\4\24", "a zip archive, such as a checkpoint: run tools/convert.py"},
+        {"\x80\2}q", "a pickle of Python: run tools/convert.py"},
+        {"\x1f\x8b\x08", "a gzip archive: run gunzip"},
+        {"\x28\xb5\x2f\xfd\4", "a zstd archive: run zstd -d"},
+        {"RIFF$\1", "a sound: give the model first"},
+        {"{\n  \"architectures\": [", "a text in JSON: give the file that ends in .safetensors"},
+        {"a text", "a text"}, /* only that it is none */
+    };
+    char bytes[64], says[80];
+    size_t i, n = 8 + strlen(header), size = n + 6;
+    int same = 1;
+    SECTION("files that were cut, and other kinds of files");
+    memset(bytes, 0, sizeof bytes), bytes[0] = (char)strlen(header);
+    {
+        char *whole = (char *)test_memory(size);
+        tfm_safetensors *file = NULL;
+        memset(whole, 0, size), memcpy(whole, bytes, 8), memcpy(whole + 8, header, n - 8);
+        must(tfm_safetensors_open(&file, whole, size, NULL, &err));
+        tfm_safetensors_free(file), file = NULL;
+        for (i = 8; i < size; i++) {
+            snprintf(says, sizeof says, "the file is cut short: %d bytes, the header promises %d: copy",
+                     (int)i, (int)(i < n ? n : size));
+            if (tfm_safetensors_open(&file, whole, i, NULL, &err) != TFM_E_FORMAT ||
+                strncmp(err.text, says, strlen(says)) != 0)
+                same = 0, printf("    %d bytes: %s\n", (int)i, err.text);
+        }
+    }
+    CHECK(same, "each of %d beginnings of a file says how long it is and should be", (int)(size - 8));
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tfm_safetensors *file = NULL;
+        memset(bytes, i == sizeof rows / sizeof *rows - 1 ? '.' : 0, sizeof bytes);
+        memcpy(bytes, rows[i].bytes, strlen(rows[i].bytes));
+        if (rows[i].says[0] == 'a' && bytes[0] == 'a')
+            CHECK_FAILS(tfm_safetensors_open(&file, bytes, sizeof bytes, NULL, &err), TFM_E_FORMAT,
+                        "not a safetensors file: its header length would be over the limit");
+        else
+            CHECK_FAILS(tfm_safetensors_open(&file, bytes, sizeof bytes, NULL, &err), TFM_E_FORMAT,
+                        rows[i].says);
+    }
+    memcpy(bytes, "\6\0\0\0\17\0TransformerSpec\0", 22);
+    {
+        tfm_safetensors *file = NULL;
+        CHECK_FAILS(tfm_safetensors_open(&file, bytes, sizeof bytes, NULL, &err), TFM_E_FORMAT,
+                    "of CTranslate2: run tools/convert.py on its directory");
+        CHECK_FAILS(tfm_safetensors_open(&file, "<p>", 3, NULL, &err), TFM_E_FORMAT, "an HTML page");
+    }
 }
 
 /* A file of 100,000 tensors must open in time proportional to their number, and each must be found. */
@@ -531,6 +596,7 @@ static void no_memory(void) {
 
 int main(void) {
     container();
+    other_files();
     many_tensors();
     reading();
     model_files();

@@ -202,7 +202,7 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
     must(tfm_session_forward(f, src, &tgt_batch, NULL, &logits, &err));
     for (row = 0; row < src->rows; row++)
         for (i = 0; i < lengths[row] * V; i++)
-            most = fmax(most, fabs((double)steps[row * width * V + i] -
+            most = test_max(most, fabs((double)steps[row * width * V + i] -
                                    (double)((float *)logits.data)[row * width * V + i]));
     tfm_session_free(s), tfm_session_free(f);
     return most;
@@ -492,8 +492,10 @@ static void limits(void) {
     t.config = ", \"start\": 1, \"src_pad\": 0, \"suppressed\": [2, 5, 12], \"forced\": 4";
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
-    CHECK_FAILS(tfm_session_step(s, &running, &err), TFM_E_STATE, "tfm_session_start comes first");
-    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "tfm_session_start comes first");
+    CHECK_FAILS(tfm_session_step(s, &running, &err), TFM_E_STATE,
+                "call tfm_session_start before tfm_session_step");
+    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE,
+                "call tfm_session_start or tfm_session_decode first");
     CHECK(tfm_result_logits(s, 0, 0) == NULL && tfm_session_encoder_output(s).data == NULL,
           "there is no hypothesis before the first call");
     must(tfm_session_start(s, &src, NULL, &err));
@@ -509,7 +511,7 @@ static void limits(void) {
     }
     must(tfm_session_step(s, &running, &err));
     CHECK(running == 0, "a step after the end changes nothing");
-    CHECK_FAILS(tfm_result_get(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "row 1 of a batch of 1");
+    CHECK_FAILS(tfm_result_get(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "row is 1, expected 0 to 0");
     memset(&d, 0, sizeof d);
     d.max_length = 3;
     must(tfm_session_start(s, &src, &d, &err));

@@ -2,6 +2,7 @@
    made), and tests the error paths of the module functions. */
 #include "transformer.h"
 #include "test.h"
+#include <ctype.h>
 
 enum { SCRATCH = 8 << 20 };
 static unsigned char *scratch_memory; /* at a multiple of 64, as in an arena */
@@ -63,20 +64,20 @@ static void positions(void) {
     SECTION("positions");
     golden_positions("pe_interleaved_20.safetensors", TFM_POSITION_KIND_SINUSOIDAL);
     golden_positions("pe_interleaved_36.safetensors", TFM_POSITION_KIND_SINUSOIDAL);
-    golden_positions("pe_per_index_20.safetensors", TFM_POSITION_KIND_PER_INDEX);
-    golden_positions("pe_per_index_36.safetensors", TFM_POSITION_KIND_PER_INDEX);
+    golden_positions("pe_per_index_20.safetensors", TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX);
+    golden_positions("pe_per_index_36.safetensors", TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX);
     pad_rows();
 
     /* halves: the columns of the interleaved form, regrouped; and fairseq's divisor by its formula */
     memset(&o, 0, sizeof o);
-    o.kind = TFM_POSITION_KIND_HALVES;
+    o.kind = TFM_POSITION_KIND_SINUSOIDAL_HALVES;
     o.first = 41;
     out = tfm_tensor_2d(row, TFM_DTYPE_F32, 1, 6);
     CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK, "");
     for (i = 0; i < 3; i++) {
         double angle = 41 / pow(10000, 2.0 * (double)i / 6);
-        most = fmax(most, fabs((double)row[i] - sin(angle)));
-        most = fmax(most, fabs((double)row[i + 3] - cos(angle)));
+        most = test_max(most, fabs((double)row[i] - sin(angle)));
+        most = test_max(most, fabs((double)row[i + 3] - cos(angle)));
     }
     CHECK(most < 1e-6, "halves, divisor D, by the formula              largest difference %.2g",
           most);
@@ -84,8 +85,8 @@ static void positions(void) {
     CHECK(tfm_positions(&out, &o, NULL, &err) == TFM_OK, "");
     for (i = 0, most = 0; i < 3; i++) {
         double angle = 41 * exp(-(double)i * log(10000) / 2);
-        most = fmax(most, fabs((double)row[i] - sin(angle)));
-        most = fmax(most, fabs((double)row[i + 3] - cos(angle)));
+        most = test_max(most, fabs((double)row[i] - sin(angle)));
+        most = test_max(most, fabs((double)row[i + 3] - cos(angle)));
     }
     CHECK(most < 1e-6, "halves, divisor D/2 - 1, by the formula        largest difference %.2g",
           most);
@@ -132,7 +133,7 @@ static void norms(void) {
     for (i = 0; i < test_count(&x); i++) {
         float back = ((float *)plain.data)[i] * ((float *)w.weight.data)[i % 48] +
                      ((float *)w.bias.data)[i % 48];
-        worst = fmax(worst, fabs((double)back - (double)((float *)expected.data)[i]));
+        worst = test_max(worst, fabs((double)back - (double)((float *)expected.data)[i]));
     }
     CHECK(worst <= MODULE_LIMIT,
           "without weight and bias                       largest difference %.2g", worst);
@@ -164,6 +165,7 @@ static tfm_tensor pattern(int rank, int64_t d0, int64_t d1, int64_t d2, unsigned
 }
 
 static void linears(void) {
+    char says[80];
     static const int64_t sizes[] = {1, 2, 3, 5, 15, 16, 17, 31, 67};
     tfm_tensor x, out, y;
     tfm_linear_weights w;
@@ -183,7 +185,7 @@ static void linears(void) {
                     double sum = (double)at(&w.bias, n);
                     for (k = 0; k < K; k++)
                         sum += (double)at(&x, m * K + k) * (double)at(&w.weight, n * K + k);
-                    worst = fmax(worst, fabs(sum - (double)at(&out, m * N + n)));
+                    worst = test_max(worst, fabs(sum - (double)at(&out, m * N + n)));
                 }
         }
     CHECK(worst < MODULE_LIMIT,
@@ -200,10 +202,10 @@ static void linears(void) {
     CHECK(tfm_softmax(&out, &x, &err) == TFM_OK, "");
     for (m = 0, worst = 0; m < 3; m++) {
         double sum = 0, max = -1e30;
-        for (k = 0; k < 67; k++) max = fmax(max, (double)at(&y, m * 67 + k));
+        for (k = 0; k < 67; k++) max = test_max(max, (double)at(&y, m * 67 + k));
         for (k = 0; k < 67; k++) sum += exp((double)at(&y, m * 67 + k) - max);
         for (k = 0; k < 67; k++)
-            worst = fmax(worst, fabs(exp((double)at(&y, m * 67 + k) - max) / sum -
+            worst = test_max(worst, fabs(exp((double)at(&y, m * 67 + k) - max) / sum -
                                      (double)at(&out, m * 67 + k)));
     }
     CHECK(worst < 1e-6, "softmax against double                        largest difference %.2g",
@@ -212,7 +214,7 @@ static void linears(void) {
         tfm_tensor strided = tfm_tensor_swap(y, 0, 1);
         CHECK(tfm_activate(&out, &y, (tfm_activation)m, &err) == TFM_OK, "");
         for (k = 0; k < 3 * 67; k++)
-            worst = fmax(worst, fabs((double)at(&out, k) -
+            worst = test_max(worst, fabs((double)at(&out, k) -
                                      test_activation((tfm_activation)m, (double)at(&y, k))));
         x = test_like(y), memcpy(x.data, y.data, 3 * 67 * sizeof(float));
         CHECK(tfm_activate(&x, &x, (tfm_activation)m, &err) == TFM_OK &&
@@ -223,8 +225,17 @@ static void linears(void) {
     }
     CHECK(worst < 2e-6, "activations against double, in place, with strides   largest difference %.2g",
           worst);
-    CHECK_FAILS(tfm_activate(&out, &y, TFM_ACTIVATION_COUNT, &err), TFM_E_ARGUMENT,
-                "activation is 5, no activation");
+    snprintf(says, sizeof says, "activation is %d, expected TFM_ACTIVATION_RELU, TFM_",
+             (int)TFM_ACTIVATION_COUNT);
+    CHECK_FAILS(tfm_activate(&out, &y, TFM_ACTIVATION_COUNT, &err), TFM_E_ARGUMENT, says);
+    for (m = 0; m < (int)TFM_ACTIVATION_COUNT; m++) {
+        char *c = says + snprintf(says, sizeof says, "TFM_ACTIVATION_");
+        snprintf(c, (size_t)(says + sizeof says - c), "%s",
+                 tfm_activation_name((tfm_activation)m));
+        for (; *c; c++) *c = (char)toupper((unsigned char)*c);
+        CHECK(strstr(err.text, says) != NULL, "");
+    }
+    CHECK(strstr(err.text, " or TFM_ACTIVATION_") != NULL, "all of them: %s", err.text);
 }
 
 static void feed_forwards(void) {
@@ -255,7 +266,7 @@ static void feed_forwards(void) {
                         sum += test_activation(w.activation, h) *
                                (double)at(&w.linear2.weight, d * 37 + f);
                     }
-                    worst = fmax(worst, fabs(sum - (double)at(&out, r * 20 + d)));
+                    worst = test_max(worst, fabs(sum - (double)at(&out, r * 20 + d)));
                 }
             CHECK(worst < MODULE_LIMIT,
                   "%-10s %s biases, by the formula         largest difference %.2g", tfm_activation_name((tfm_activation)kind),
@@ -646,9 +657,9 @@ static void ssrus(void) {
                     double g = 1 / (1 + exp(-map_at(&w.gate, &x, b * T + t, n)));
                     c = g * c + (1 - g) * map_at(&w.input, &x, b * T + t, n);
                     worst =
-                        fmax(worst, fabs((c > 0 ? c : 0) - (double)at(&out, (b * T + t) * W + n)));
+                        test_max(worst, fabs((c > 0 ? c : 0) - (double)at(&out, (b * T + t) * W + n)));
                 }
-                if (with) worst = fmax(worst, fabs(c - (double)at(&state, b * W + n)));
+                if (with) worst = test_max(worst, fabs(c - (double)at(&state, b * W + n)));
             }
         CHECK(worst < MODULE_LIMIT, "%s        largest difference %.2g",
               with ? "with biases, from a given state on" : "from a zero state         ",
@@ -926,8 +937,9 @@ static void wrong_norm(function call, tfm_norm_weights *w, const char *name) {
     w->eps = (double)NAN;
     refused(call, TFM_E_ARGUMENT, part), *w = kept;
 #ifndef __cplusplus
-    snprintf(part, sizeof part, "%s.kind is 3, no kind", name);
-    w->kind = (tfm_norm_kind)(TFM_NORM_KIND_RMS_NORM + 1);
+    snprintf(part, sizeof part, "%s.kind is %d, expected TFM_NORM_KIND_LAYER_NORM, TFM_NORM_", name,
+             (int)TFM_NORM_KIND_COUNT);
+    w->kind = TFM_NORM_KIND_COUNT;
     refused(call, TFM_E_ARGUMENT, part), *w = kept;
 #endif
 }
@@ -944,9 +956,9 @@ static void wrong_ffn(function call, tfm_ffn_weights *w) {
     refused(call, TFM_E_SHAPE, "gate.weight is [6, 8], expected 7 rows"), *w = kept;
 #ifndef __cplusplus /* where the enum type cannot hold -1 */
     w->activation = (tfm_activation)-1;
-    refused(call, TFM_E_ARGUMENT, "activation is -1, no activation");
+    refused(call, TFM_E_ARGUMENT, "activation is -1, expected TFM_ACTIVATION_RELU, ");
     w->activation = TFM_ACTIVATION_COUNT;
-    refused(call, TFM_E_ARGUMENT, ", no activation"), *w = kept;
+    refused(call, TFM_E_ARGUMENT, ", expected TFM_ACTIVATION_RELU, "), *w = kept;
 #endif
 }
 static void wrong_attention(function call, tfm_attention_weights *w, const char *name) {
@@ -1048,17 +1060,18 @@ static void wrong_positions(void) {
 #ifndef __cplusplus
     o.kind = (tfm_position_kind)-1;
     refused(call_positions, TFM_E_ARGUMENT, "options.kind is -1");
-    o.kind = (tfm_position_kind)(TFM_POSITION_KIND_NONE + 1);
-    refused(call_positions, TFM_E_ARGUMENT, "no kind of positions");
+    o.kind = TFM_POSITION_KIND_COUNT;
+    refused(call_positions, TFM_E_ARGUMENT,
+            "expected TFM_POSITION_KIND_SINUSOIDAL, TFM_POSITION_");
 #endif
     o.kind = TFM_POSITION_KIND_LEARNED, o.table = table;
     accepted(call_positions), wrong_tensor(call_positions, &o.table, "options.table", WIDE);
     o.first = 2;
     refused(call_positions, TFM_E_TOO_LONG, "5 positions needed, options.table has 4");
     o.first = -1;
-    refused(call_positions, TFM_E_ARGUMENT, "options.first is -1, out of range");
+    refused(call_positions, TFM_E_ARGUMENT, "options.first is -1, expected 0 to 2^63 - 4");
     o.first = INT64_MAX - 2;
-    refused(call_positions, TFM_E_ARGUMENT, "options.first is 9223372036854775805, out");
+    refused(call_positions, TFM_E_ARGUMENT, "options.first is 9223372036854775805, expected");
     CHECK(n_refused > 10, "positions: %d times refused", n_refused);
     o.kind = TFM_POSITION_KIND_NONE, o.first = 0;
     CHECK(call_positions() == TFM_OK, "");
@@ -1331,7 +1344,7 @@ static void wrong_encoders(void) {
         wrong_norm(call, &layers[1].norm2, "norm2");
 #ifndef __cplusplus
         layers[1].order = (tfm_norm_order)7;
-        refused(call, TFM_E_ARGUMENT, "order is 7, no order"), layers[1] = kept;
+        refused(call, TFM_E_ARGUMENT, "order is 7, expected TFM_NORM_ORDER_POST"), layers[1] = kept;
 #endif
         wrong_masks(call, &given.masks, 3, 3);
         small_arenas(call);
@@ -1569,7 +1582,7 @@ static void wrong_decoders(void) {
         wrong_norm(call, &layers[1].norm3, "norm3");
 #ifndef __cplusplus
         layers[1].order = (tfm_norm_order)7;
-        refused(call, TFM_E_ARGUMENT, "order is 7, no order"), layers[1] = kept;
+        refused(call, TFM_E_ARGUMENT, "order is 7, expected TFM_NORM_ORDER_POST"), layers[1] = kept;
 #endif
         wrong_masks(call, &given.masks, 3, 3);
         wrong_masks(call, &given.cross_masks, 3, 4);

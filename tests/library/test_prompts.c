@@ -211,7 +211,7 @@ static void test_edits(void) {
             must(tfm_result_get(s, b, 0, &x, &err)), must(tfm_result_get(t, b, 0, &y, &err));
             wrong[1] += x.length != y.length || x.finish != y.finish ||
                         memcmp(x.ids, y.ids, (size_t)x.length * sizeof *x.ids) != 0;
-            most = fmax(most, fabs(x.log_probability - y.log_probability));
+            most = test_max(most, fabs(x.log_probability - y.log_probability));
         }
         with = o, with.edit_logits = edit_count, with.edit_user = &count;
         must(tfm_session_decode(t, &at.src, &with, &err));
@@ -237,7 +237,7 @@ static void test_edits(void) {
         must(tfm_result_get(s, 0, 0, &r, &err));
         sum = plain_greedy(t, &at.src, 8, ids, &n);
         wrong[3] += n != r.length || memcmp(ids + 1, r.ids, (size_t)n * sizeof *ids) != 0;
-        most = fmax(most, fabs(sum - r.log_probability));
+        most = test_max(most, fabs(sum - r.log_probability));
     }
     CHECK(wrong[3] == 0 && most < 1e-5, "  greedy with edits: %d differ, %.1e off", wrong[3], most);
     for (k = 0; k < 3; k++) {

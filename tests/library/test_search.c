@@ -809,7 +809,7 @@ static void alternative_beams(void) {
         plain_beam(&p, &expected);
         same &= begin[2] != END && r.length == expected.items[0].length &&
                 memcmp(r.ids, expected.items[0].ids, (size_t)r.length * 4) == 0;
-        most = fmax(most, fabs(r.score - expected.items[0].score - log_p[begin[2]]));
+        most = test_max(most, fabs(r.score - expected.items[0].score - log_p[begin[2]]));
     }
     CHECK(same && most < 1e-5, "each is what a beam finds behind its token, within %.1g", most);
     o.min_alternative_prob = 0.15;
@@ -961,7 +961,7 @@ static void named_heads(void) {
             must(tfm_result_attention(s, 0, 0, &out, &err));
             for (i = 0; k >= 0 && i < 6 * r.length; i++) mean[i] += (double)one[i] / counts[z];
         }
-        for (i = 0; i < 6 * r.length; i++, n++) most = fmax(most, fabs((double)got[i] - mean[i]));
+        for (i = 0; i < 6 * r.length; i++, n++) most = test_max(most, fabs((double)got[i] - mean[i]));
         same += same_named(model, heads[z], counts[z]);
         tfm_session_free(s), tfm_model_free(model);
     }
@@ -1118,7 +1118,8 @@ static void stopping(void) {
     size_t n;
     int same = 1, way;
     SECTION("stopping a row, and a hypothesis's logits");
-    CHECK_FAILS(tfm_session_stop(s, 0, &err), TFM_E_STATE, "tfm_session_start comes first");
+    CHECK_FAILS(tfm_session_stop(s, 0, &err), TFM_E_STATE,
+                "call tfm_session_start or tfm_session_decode first");
     for (way = 0; way < 3; way++) {
         o = no_options();
         if (way == 0) o.beam = o.n_best = 4, o.stop = TFM_STOP_EARLY_NEVER;
@@ -1143,7 +1144,7 @@ static void stopping(void) {
                 if (steps >= 4) continue;
                 plain_pass(&p, r.ids, steps, logits, weights);
                 for (v = 0; v < V && theirs; v++)
-                    most = fmax(most, fabs((double)theirs[v] - (double)logits[v])), got++;
+                    most = test_max(most, fabs((double)theirs[v] - (double)logits[v])), got++;
             }
             if (steps == 3) {
                 int32_t before = tfm_result_count(s, 0);
@@ -1166,7 +1167,8 @@ static void stopping(void) {
     }
     CHECK(same, "a beam, samples, alternatives: stopped after 4 steps, the other row is unchanged");
     CHECK(most < 1e-5 && got > 100, "%d logits within %.1g of the forward pass", (int)got, most);
-    CHECK_FAILS(tfm_session_stop(s, 2, &err), TFM_E_ARGUMENT, "row 2 of a batch of 2");
+    CHECK_FAILS(tfm_session_stop(s, 2, &err), TFM_E_ARGUMENT,
+                "row is 2, expected 0 to 1: the batch has 2 rows");
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(whole), tfm_model_free(model);
 }
 
@@ -1329,7 +1331,7 @@ static void arguments(void) {
     REFUSED(first_token = beyond, TFM_E_TOKEN, "first_token: row 1, position 0: id 6");
     REFUSED(prefix = &prefix, TFM_E_ARGUMENT, "prefix has 1 rows, src has 2");
     REFUSED(samples = 2; o.alternatives = 2, TFM_E_ARGUMENT, "choose one");
-    REFUSED(samples = 2; o.prefix_bias = 0.5, TFM_E_ARGUMENT, "beam search only");
+    REFUSED(samples = 2; o.prefix_bias = 0.5, TFM_E_ARGUMENT, "prefix_bias needs beam search");
     prefix = tiny_batch(beyond, NULL, 2, 1);
     REFUSED(prefix = &prefix, TFM_E_TOKEN, "prefix: row 1, position 0: id 6");
     prefix = tiny_batch(&ends_too_long[0][0], NULL, 2, 8);

@@ -898,7 +898,7 @@ static void languages(void) {
     CHECK_FAILS(tokenize(m, ">><<ab", 6, ids, 16, &id), TFM_E_TOKEN, "no language ''");
     s = tiny_session(m, 2, 8, 12);
     CHECK_FAILS(tfm_translate(s, "ab", out, sizeof out, &err), TFM_E_STATE,
-                "tfm_languages_set comes first");
+                "call tfm_languages_set first");
     CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out, "blank text stays blank");
     CHECK(tfm_translate(s, ">>fra<<ab", first, sizeof first, &err) == TFM_OK, "%s", err.text);
     CHECK_FAILS(tfm_languages_set(s, NULL, "frankish and more than thirty-one bytes", &err),

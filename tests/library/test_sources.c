@@ -309,7 +309,7 @@ static void family(const char *name, const char *model) {
     must(tfm_session_forward(s, &src, &targets, NULL, &logits, &err));
     got = tfm_session_encoder_output(s);
     for (row = 0; row < rows; row++)
-        most = fmax(most, difference((float *)got.data + row * got.strides[0],
+        most = test_max(most, difference((float *)got.data + row * got.strides[0],
                                      (float *)memory.data + row * memory.strides[0],
                                      ((int32_t *)n.data)[row] * got.dims[2]));
     CHECK(most <= 2e-5, "%s: memory, largest difference %.2g", name, most);

@@ -275,7 +275,7 @@ static void tokens_of_a_session(void) {
                    "\"src_language\": \"target\"");
     s = tiny_session(m, 1, 8, 8);
     SPANS(s, "x y", TFM_TEXT_FORM_TEXT,
-          "the model knows several languages: tfm_languages_set comes first");
+          "the model knows several languages: call tfm_languages_set first");
     SPANS(s, " >>bb<< x y", TFM_TEXT_FORM_TEXT, "7:7-7 9:8-9 10:10-11 2:11-11");
     SPANS(s, "b x", TFM_TEXT_FORM_TOKENS, "7:0-1 9:2-3 2:3-3");
     must(tfm_languages_set(s, NULL, "aa", &err));
@@ -415,8 +415,8 @@ static void faults_and_sizes(void) {
         same &= strcmp(single, out[i].data) == 0;
     }
     CHECK(same, "results have the numbers of their texts");
-    CHECK_FAILS(tfm_result_get(s, 5, 0, &r, &err), TFM_E_ARGUMENT, "row 5 of a batch of 5");
-    CHECK_FAILS(tfm_result_get(s, 2, 1, &r, &err), TFM_E_ARGUMENT, "row 2: hypothesis 1 of 1");
+    CHECK_FAILS(tfm_result_get(s, 5, 0, &r, &err), TFM_E_ARGUMENT, "row is 5, expected 0 to 4");
+    CHECK_FAILS(tfm_result_get(s, 2, 1, &r, &err), TFM_E_ARGUMENT, "row 2: rank is 1, and there are 1");
     CHECK(!tfm_result_logits(s, 2, 0) && tfm_session_stop(s, 2, &err) == TFM_OK,
           "a blank text has no logits and cannot run");
     for (i = 0; i < 5; i++) needed += out[i].size + 1;

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert.modelfile import to_f32  # noqa: E402
 from convert.untrusted import read_safetensors  # noqa: E402
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert import marian_bin  # noqa: E402
 
 HEADS = 8

@@ -16,7 +16,7 @@ import transformers
 from tokenizers import ByteLevelBPETokenizer
 from tokenizers.processors import TemplateProcessing
 
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from make_sentencepiece import LINES, sentences  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]

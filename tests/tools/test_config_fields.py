@@ -37,7 +37,7 @@ except ImportError as error_:
     raise unittest.SkipTest(f"{error_}: make test-torch has it") from None
 
 ROOT = Path(__file__).resolve().parents[2]
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert import config_fields  # noqa: E402
 from convert import main as convert  # noqa: E402
 import families  # noqa: E402

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert import main as convert  # noqa: E402
 import pickled  # noqa: E402
 from pickled import call, encode, name, Raw, storage, tensor  # noqa: E402

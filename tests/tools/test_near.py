@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 
 import near  # noqa: E402
 from pairs import read_pairs, write_pairs  # noqa: E402

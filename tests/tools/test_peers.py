@@ -30,7 +30,7 @@ import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert import main as convert  # noqa: E402
 import families  # noqa: E402
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert import main as convert  # noqa: E402
 import pickled  # noqa: E402
 from convert.modelfile import write_safetensors  # noqa: E402

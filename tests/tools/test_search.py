@@ -28,7 +28,7 @@ from seeds import SEED
 import ctranslate2
 import numpy as np
 
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 import bench_peers  # noqa: E402
 
 AREN = REAL / "aren"

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Tests that tools/bench/speed.svg shows the tables of tools/bench/SPEED.md: python
+"""Tests that tools/bench/speed.svg and README.md say what the tables of tools/bench/SPEED.md say: python
 tests/tools/test_speed_plot.py"""
+
+import re
 
 import sys
 import tempfile
@@ -8,19 +10,44 @@ import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
-BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
-import rooms  # noqa: E402, F401
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "tools" / "bench"
+import import_path  # noqa: E402, F401
 import speed_plot  # noqa: E402
 
 
 class SpeedPlot(unittest.TestCase):
-    def test_the_picture_is_of_the_tables(self):
+    def test_the_picture_and_the_readme_are_of_the_tables(self):
         with tempfile.TemporaryDirectory() as folder:
-            drawn = Path(folder) / "speed.svg"
-            sys.argv = ["speed_plot.py", str(BENCH / "SPEED.md"), str(drawn)]
+            drawn, readme = Path(folder) / "speed.svg", Path(folder) / "README.md"
+            readme.write_text((ROOT / "README.md").read_text("utf-8"), "utf-8")
+            sys.argv = ["speed_plot.py", str(BENCH / "SPEED.md"), str(drawn), str(readme)]
             self.assertEqual(speed_plot.main(), 0)
-            self.assertEqual((BENCH / "speed.svg").read_text("utf-8"), drawn.read_text("utf-8"),
-                             "run python tools/bench/speed_plot.py tools/bench/SPEED.md tools/bench/speed.svg")
+            for kept, made in ((BENCH / "speed.svg", drawn), (ROOT / "README.md", readme)):
+                self.assertEqual(kept.read_text("utf-8"), made.read_text("utf-8"),
+                                 "run python tools/bench/speed_plot.py tools/bench/SPEED.md tools/bench/speed.svg README.md")
+
+    def test_no_machine_and_no_ratio_is_left_out(self):
+        text, ratios, machines = (BENCH / "SPEED.md").read_text("utf-8"), 0, set()
+        for title in ("f32", "int8"):
+            table = text.split(f"\n### {title}\n\n")[1].split("\n\n")[0].split("\n")
+            machines |= {cell.strip() for cell in table[0].strip("|").split("|")[1:]}
+            ratios += sum(len(re.findall(r"\d+(?:\.\d+)?", cell)) for row in table[2:] if "geometric" not in row
+                          for cell in row.strip("|").split("|")[1:])
+        picture = (BENCH / "speed.svg").read_text("utf-8")
+        self.assertEqual(len(re.findall(r'<circle class="(?:one|two) ', picture)), ratios + len(machines))
+        for machine in machines:
+            self.assertIn(f">{machine}</text>", picture)
+        self.assertIn("AVX2 only", machines)
+
+    def test_another_table_gives_other_sentences(self):
+        text = (BENCH / "SPEED.md").read_text("utf-8")
+        said = speed_plot.sentences(text)
+        for old, new in (("| 1.61 / 1.28 |", "| **0.61** / 1.28 |"), ("| 1.16 / 1.81 |", "| **0.16** / 1.81 |"),
+                         ("13,700 (1.7)", "14,700 (1.7)")):
+            self.assertEqual(text.count(old), 1)
+            self.assertNotEqual(speed_plot.sentences(text.replace(old, new)), said, new)
+        self.assertIn("On CPUs with AVX2 only", said)
 
     def test_a_dot_for_each_ratio(self):
         text = "\n### f32\n\n| workload | A | B |\n|---|---|---|\n| x | 1.5 / **0.5** | - |\n" \

@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 import sentencepiece  # noqa: E402
 import transformers  # noqa: E402
 
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert import tokenizer_fields  # noqa: E402
 from convert import tokenizer_files  # noqa: E402
 from compare_sentencepiece import compile_program, run  # noqa: E402

@@ -21,7 +21,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 
 import sentencepiece  # noqa: E402
 import torch  # noqa: E402

@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-import rooms  # noqa: F401
+import import_path  # noqa: F401
 
 try:
     import make_vectors

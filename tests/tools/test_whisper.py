@@ -13,7 +13,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import rooms
+import import_path
 
 try:
     import make_whisper

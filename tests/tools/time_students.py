@@ -24,7 +24,7 @@ import numpy as np
 from marian_student import Student
 
 ROOT = Path(__file__).resolve().parents[2]
-import rooms  # noqa: E402, F401
+import import_path  # noqa: E402, F401
 from convert import main as convert  # noqa: E402
 
 TRANSLATE = ROOT / "build" / "translate"

@@ -69,7 +69,7 @@ static void test_kinds(void) {
             const char *why = sound_open(&s, f, SOUND_WAV);
             int32_t n = why ? 0 : sound_read(&s, out, N);
             for (i = 0; i < n; i++)
-                worst = fmax(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 440) / channels));
+                worst = test_max(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 440) / channels));
             snprintf(name, sizeof name, "%d bits, %d channels: %d samples, differ by %.1e", bits[k],
                      channels, (int)n, worst);
             CHECK(!why && n == N && worst <= allowed && sound_read(&s, out, N) == 0, "%s", name);
@@ -93,13 +93,13 @@ static void test_rates(void) {
                                  777 < SOUND_RATE + 100 - n ? 777 : SOUND_RATE + 100 - n)) > 0)
             n += got;
         for (i = 400; i < n - 400; i++)
-            worst = fmax(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 0.8 * limit)));
+            worst = test_max(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 0.8 * limit)));
         sound_close(&s), fclose(f);
         if (rate > 18000) {
             f = make(1, rate, -32, rate, 1.06 * limit);
             if (!sound_open(&s, f, SOUND_WAV)) {
                 int m = sound_read(&s, out, SOUND_RATE);
-                for (i = 400; i < m - 400; i++) alias = fmax(alias, fabs(out[i]));
+                for (i = 400; i < m - 400; i++) alias = test_max(alias, fabs(out[i]));
                 sound_close(&s);
             }
             fclose(f);

@@ -39,8 +39,8 @@ refuse() { # message, options
 }
 refuse "hears English alone" $data/noise.wav --language de
 refuse "hears English alone" $data/noise.wav --task translate
-refuse "is unknown" $data/noise.wav --format pdf
-refuse "is unknown" $data/noise.wav --weights int4
+refuse "takes one of text, srt, vtt, json, not 'pdf'" $data/noise.wav --format pdf
+refuse "takes one of stored, f32, f16, bf16, int8, not 'int4'" $data/noise.wav --weights int4
 refuse "numbers from 0 to 10" $data/noise.wav --temperature 0,x
 refuse "needs --no-previous" $data/noise.wav --workers 2
 refuse "needs --no-previous" - --workers 2 --no-previous

@@ -10,7 +10,7 @@ enum { SAME, BACKWARDS, EVERY_SECOND, CAPITALS, NOTHING, SHUFFLED, GLUED, CHARAC
 typedef struct fake {
     int how;
     unsigned state; /* the seed of SHUFFLED */
-    buffer *texts, *tokens, seen;
+    text_buffer *texts, *tokens, seen;
     size_t n;
 } fake;
 
@@ -20,22 +20,22 @@ static unsigned draw(unsigned *state, unsigned below) {
 }
 
 /* One word of the source, or half of it, or its characters: a token each. */
-static void put_word(fake *f, buffer *text, buffer *tokens, const char *s, size_t begin,
+static void put_word(fake *f, text_buffer *text, text_buffer *tokens, const char *s, size_t begin,
                      size_t end) {
     markup_token token;
     size_t i, from = begin;
-    if (text->size && f->how != GLUED) buffer_append(text, " ", 1);
+    if (text->size && f->how != GLUED) text_buffer_append(text, " ", 1);
     for (i = begin; i < end; i++) {
         char c = s[i];
         if (f->how == CAPITALS && c >= 'a' && c <= 'z') c = (char)(c - 32);
-        buffer_append(text, &c, 1);
+        text_buffer_append(text, &c, 1);
         if (f->how == CHARACTERS ? i + 1 < end && (s[i + 1] & 0xC0) == 0x80
                                  : i + 1 < end && i - begin != 2 && !strchr(".,!?", s[i + 1]))
             continue;
         token.end = text->size, token.source_begin = from, token.source_end = i + 1, from = i + 1;
         if (f->how == SHUFFLED && !draw(&f->state, 4))
             token.source_begin = draw(&f->state, 90), token.source_end = draw(&f->state, 90);
-        buffer_append(tokens, (const char *)&token, sizeof token);
+        text_buffer_append(tokens, (const char *)&token, sizeof token);
     }
 }
 
@@ -43,7 +43,8 @@ static int translate(void *user, const markup_sentence *sentences, size_t n,
                      markup_translation *translations) {
     fake *f = (fake *)user;
     size_t i, k, from, words, begin[400], end[400];
-    f->texts = (buffer *)calloc(2 * n + 1, sizeof *f->texts), f->tokens = f->texts + n, f->n = n;
+    f->texts = (text_buffer *)calloc(2 * n + 1, sizeof *f->texts), f->tokens = f->texts + n,
+    f->n = n;
     for (i = 0; i < n; i++) {
         const char *s = sentences[i].text;
         size_t size = sentences[i].size;
@@ -62,25 +63,25 @@ static int translate(void *user, const markup_sentence *sentences, size_t n,
         translations[i].size = f->texts[i].size;
         translations[i].tokens = (const markup_token *)(const void *)f->tokens[i].data;
         translations[i].n = f->tokens[i].size / sizeof(markup_token);
-        buffer_append(&f->seen, s, size), buffer_append(&f->seen, "|", 1);
+        text_buffer_append(&f->seen, s, size), text_buffer_append(&f->seen, "|", 1);
     }
     return 1;
 }
 
 static void fake_free(fake *f) {
     size_t i;
-    for (i = 0; i < 2 * f->n; i++) buffer_free(&f->texts[i]);
-    free(f->texts), buffer_free(&f->seen);
+    for (i = 0; i < 2 * f->n; i++) text_buffer_free(&f->texts[i]);
+    free(f->texts), text_buffer_free(&f->seen);
     f->texts = f->tokens = NULL, f->n = 0;
 }
 
 static const char *run(fake *f, int how, markup_form form, const char *text, size_t size,
-                       buffer *out) {
+                       text_buffer *out) {
     fake_free(f);
     f->how = how;
     out->size = 0;
-    buffer_append(out, "", 0);
-    buffer_append(&f->seen, "", 0);
+    text_buffer_append(out, "", 0);
+    text_buffer_append(&f->seen, "", 0);
     if (!markup_translate(form, text, size, translate, f, out)) abort();
     return out->data ? out->data : "";
 }

@@ -9,7 +9,7 @@
 /* A case: a document, its expected output when each word is translated to itself (NULL: the document
    itself), the expected output when the words are reversed, and the sentences that are translated.
    NULL: not compared. */
-static void check_case(fake *f, buffer *out, markup_form form, const char *in,
+static void check_case(fake *f, text_buffer *out, markup_form form, const char *in,
                        const char *sentences, const char *same, const char *backwards) {
     const char *expected = same ? same : in;
     CHECK(strcmp(run(f, SAME, form, in, strlen(in), out), expected) == 0, "%s", in);
@@ -74,30 +74,43 @@ static void html(void) {
         {"word<sup>1</sup> here", "word here|", NULL, NULL},
         /* attributes: before the paragraph, wherever their tags go */
         {"<p title=\"A dog\">Two <img alt='b c'> cats", "A dog|b c|Two cats|",
-         "<p title=\"A dog\">Two <img alt='b c'>cats", "<p title=\"dog A\"><img alt='c b'>cats Two"},
+         "<p title=\"A dog\">Two <img alt='b c'>cats",
+         "<p title=\"dog A\"><img alt='c b'>cats Two"},
         {"<p>x <a TITLE = \"d e\" href=\"f g\">h</a> i<br><input placeholder='j k' value='l m'>",
          "d e|x h i|j k|", NULL,
          "<p>i <a TITLE = \"e d\" href=\"f g\">h</a> x<br><input placeholder='k j' value='l m'>"},
-        {"<img alt=\"One. Two three.  &quot;Four&quot; &amp; &bogus; {x} <y>\">", "One.|Two three.|\"Four\" & <y>|",
+        {"<img alt=\"One. Two three.  &quot;Four&quot; &amp; &bogus; {x} <y>\">",
+         "One.|Two three.|\"Four\" & <y>|",
          "<img alt=\"One. Two three.  &quot;Four&quot; &amp; &bogus; {x} &lt;y&gt;\">", NULL},
         {"<img alt='a \"b\"&#39;s'>", "a \"b\"'s|", NULL, "<img alt='\"b\"&#39;s a'>"},
-        {"<img alt=ab><img alt=a=b><img alt=a/b><img alt=\"\"><img alt><img alt=12>",
-         "ab|a/b|", "<img alt=ab><img alt=a=b><img alt=a&#47;b><img alt=\"\"><img alt><img alt=12>", NULL},
-        {"<img alt=&#97;&nbsp;b>", "a\xC2\xA0" "b|", "<img alt=a\xC2\xA0" "b>", NULL},
+        {"<img alt=ab><img alt=a=b><img alt=a/b><img alt=\"\"><img alt><img alt=12>", "ab|a/b|",
+         "<img alt=ab><img alt=a=b><img alt=a&#47;b><img alt=\"\"><img alt><img alt=12>", NULL},
+        {"<img alt=&#97;&nbsp;b>",
+         "a\xC2\xA0"
+         "b|",
+         "<img alt=a\xC2\xA0"
+         "b>",
+         NULL},
         {"<img alt=a&#32;b>", "a b|", NULL, "<img alt=b&#32;a>"},
-        {"<meta name=\"Description\" content=\"a b\"><meta name=x content=\"c d\"><p content='e f'>",
-         "a b|", NULL, "<meta name=\"Description\" content=\"b a\"><meta name=x content=\"c d\"><p content='e f'>"},
-        {"<meta content='a b' name=description />x", "a b|x|", NULL, "<meta content='b a' name=description />x"},
-        {"<textarea placeholder='a b' title=c>d e</textarea><style title='f g'></style>", "a b|c|", NULL,
-         "<textarea placeholder='b a' title=c>d e</textarea><style title='f g'></style>"},
+        {"<meta name=\"Description\" content=\"a b\"><meta name=x content=\"c d\"><p content='e "
+         "f'>",
+         "a b|", NULL,
+         "<meta name=\"Description\" content=\"b a\"><meta name=x content=\"c d\"><p content='e "
+         "f'>"},
+        {"<meta content='a b' name=description />x", "a b|x|", NULL,
+         "<meta content='b a' name=description />x"},
+        {"<textarea placeholder='a b' title=c>d e</textarea><style title='f g'></style>", "a b|c|",
+         NULL, "<textarea placeholder='b a' title=c>d e</textarea><style title='f g'></style>"},
         {"<div translate=NO title='a b'><i title='c d'>e</i></div><img alt='f g' translate=no>"
-         "<code title='h i'>j</code><textarea class=notranslate title='k l'></textarea>", "", NULL, NULL},
+         "<code title='h i'>j</code><textarea class=notranslate title='k l'></textarea>",
+         "", NULL, NULL},
         {"<b title='a b'><i aria-label='c d'></i></b> e", "a b|c d|e|", NULL,
          "<b title='b a'><i aria-label='d c'></i></b> e"},
-        {"<!-- <img alt='a b'> --><p <i title='c d'>e", "c d|e|", NULL, "<!-- <img alt='a b'> --><p <i title='d c'>e"},
+        {"<!-- <img alt='a b'> --><p <i title='c d'>e", "c d|e|", NULL,
+         "<!-- <img alt='a b'> --><p <i title='d c'>e"},
         {"a <b title='c d", "a|", NULL, NULL}};
     fake f;
-    buffer out;
+    text_buffer out;
     size_t i;
     memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
     SECTION("HTML");
@@ -105,13 +118,15 @@ static void html(void) {
         check_case(&f, &out, MARKUP_HTML, cases[i].in, cases[i].sentences, cases[i].same,
                    cases[i].backwards);
     }
-    fake_free(&f), buffer_free(&out);
+    fake_free(&f), text_buffer_free(&out);
 }
 
 static void languages(void) {
     static const char *const cases[][2] = {
-        {"<!doctype html><HTML title='b a' xml:lang=\"de\" Lang=de-AT><p lang=de title='d c'>f e<html lang=fr>",
-         "<!doctype html><HTML title='a b' xml:lang=\"xx-y\" Lang=xx-y><p lang=de title='c d'>e f<html lang=fr>"},
+        {"<!doctype html><HTML title='b a' xml:lang=\"de\" Lang=de-AT><p lang=de title='d c'>f "
+         "e<html lang=fr>",
+         "<!doctype html><HTML title='a b' xml:lang=\"xx-y\" Lang=xx-y><p lang=de title='c d'>e "
+         "f<html lang=fr>"},
         {"<html lang=>b a", "<html lang=xx-y>a b"},
         {"<html lang=''", "<html lang=''"},
         {"<p title=b lang=de><html lang=de>", "<p title=b lang=de><html lang=xx-y>"},
@@ -119,8 +134,8 @@ static void languages(void) {
         {"<html><body lang=de>b a", "<html><body lang=de>a b"}};
     size_t i, k, n;
     fake f;
-    buffer out;
-    markup m;
+    text_buffer out;
+    markup_document m;
     markup_translation *made;
     memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&m, 0, sizeof m);
     SECTION("the html element's lang");
@@ -135,7 +150,7 @@ static void languages(void) {
         CHECK(markup_end(&m, &out) && strcmp(out.data, cases[i][1]) == 0, "%s", out.data);
         free(made);
     }
-    markup_free(&m), fake_free(&f), buffer_free(&out);
+    markup_free(&m), fake_free(&f), text_buffer_free(&out);
 }
 
 static void markdown_cases(void) {
@@ -192,7 +207,7 @@ static void markdown_cases(void) {
                  {">1. >a b\nc d", "a b c d|", ">1. >a b\n>    >c d", ">1. >d c\n>    >b a"},
                  {">-\t>a b\nc d", "a b c d|", ">-\t>a b\n>    >c d", ">-\t>d c\n>    >b a"}};
     fake f;
-    buffer out;
+    text_buffer out;
     size_t i;
     memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
     SECTION("Markdown");
@@ -200,7 +215,7 @@ static void markdown_cases(void) {
         check_case(&f, &out, MARKUP_MARKDOWN, cases[i].in, cases[i].sentences, cases[i].same,
                    cases[i].backwards);
     }
-    fake_free(&f), buffer_free(&out);
+    fake_free(&f), text_buffer_free(&out);
 }
 
 static void wrapped_cases(void) {
@@ -224,7 +239,7 @@ static void wrapped_cases(void) {
         {"\xE4\xB8\xAD\xE6\x96\x87\xE4\xB8\xAD\xE6\x96\x87\n\xE4\xB8\xAD\xE6\x96\x87\n",
          "\xE4\xB8\xAD\xE6\x96\x87\xE4\xB8\xAD\xE6\x96\x87\xE4\xB8\xAD\xE6\x96\x87|", NULL}};
     fake f;
-    buffer out;
+    text_buffer out;
     size_t i;
     memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
     SECTION("wrapped lines");
@@ -244,7 +259,7 @@ static void wrapped_cases(void) {
     CHECK(strstr(out.data, "One") != NULL, "stray carriage returns: %s", out.data);
     (void)run(&f, SAME, MARKUP_MARKDOWN, "one and `a\rb` more\n", 19, &out);
     CHECK(out.size == 19 && !memcmp(out.data, "one and `a b` more", 18), "in code: %s", out.data);
-    fake_free(&f), buffer_free(&out);
+    fake_free(&f), text_buffer_free(&out);
 }
 
 /* Columns must be those of wcwidth. */
@@ -257,14 +272,15 @@ static void columns(void) {
 }
 
 /* Returns the document without tags and whitespace, or its tags in order. */
-static void strip(const char *text, size_t size, int tags, buffer *out) {
+static void strip(const char *text, size_t size, int tags, text_buffer *out) {
     size_t i;
     int in_tag = 0;
     out->size = 0;
-    buffer_append(out, "", 0);
+    text_buffer_append(out, "", 0);
     for (i = 0; i < size; i++) {
         in_tag |= text[i] == '<';
-        if (in_tag == tags && (tags || !strchr(" \n", text[i]))) buffer_append(out, text + i, 1);
+        if (in_tag == tags && (tags || !strchr(" \n", text[i])))
+            text_buffer_append(out, text + i, 1);
         in_tag &= text[i] != '>';
     }
 }
@@ -283,7 +299,7 @@ static void subtitles(void) {
          "all of it was here|", NULL, NULL},
         {"no subtitles\n1\n", "", NULL, NULL}};
     fake f;
-    buffer doc, out;
+    text_buffer doc, out;
     size_t i;
     int lost = 0;
     unsigned state = 5;
@@ -304,13 +320,13 @@ static void subtitles(void) {
         unsigned cues = 1 + draw(&state, 8), k, n;
         doc.size = 0;
         for (k = 1; k <= cues; k++) {
-            buffer_format(&doc, "%u\n00:00:%02u --> 00:00:%02u\nso ", k, k, k);
+            text_buffer_format(&doc, "%u\n00:00:%02u --> 00:00:%02u\nso ", k, k, k);
             for (n = draw(&state, 12); n > 0; n--) {
                 at = words[draw(&state, 10)];
                 if (*at == '\n' && doc.data[doc.size - 1] == '\n') continue;
-                buffer_append(&doc, at, strlen(at));
+                text_buffer_append(&doc, at, strlen(at));
             }
-            buffer_append(&doc, "\n\n", 2);
+            text_buffer_append(&doc, "\n\n", 2);
         }
         (void)run(&f, (int)(i % TRANSLATORS), MARKUP_SRT, doc.data, doc.size, &out);
         if (f.how == NOTHING) lost += strcmp(doc.data, out.data) != 0;
@@ -326,7 +342,7 @@ static void subtitles(void) {
         lost += n != f.seen.size;
     }
     CHECK(!lost, "2,000 at random: times stay in their order, and all tags, in %d not", lost);
-    fake_free(&f), buffer_free(&out), buffer_free(&doc);
+    fake_free(&f), text_buffer_free(&out), text_buffer_free(&doc);
 }
 
 /* Returns whether the tags of strip(tags) nest: each closes the one that was opened last. */
@@ -371,7 +387,7 @@ static int same_tags(char *a, char *b) {
 }
 
 /* Makes a random document: well-formed if asked, otherwise with any faults, even halves of tags. */
-static void make(buffer *doc, unsigned *state, int well_formed) {
+static void make(text_buffer *doc, unsigned *state, int well_formed) {
     static const char *const names[] = {"b",   "i",  "a href='x/y'", "span class=\"q\"",  "em", "p",
                                         "div", "li", "code",         "i translate=\"no\""};
     static const char *const words[] = {"the ",    "cat",  " sat. ",       "On ",       "mat! ",
@@ -383,31 +399,31 @@ static void make(buffer *doc, unsigned *state, int well_formed) {
     const char *open[12];
     size_t n = 0, i, count = 1 + draw(state, 40);
     doc->size = 0;
-    buffer_append(doc, "", 0);
+    text_buffer_append(doc, "", 0);
     for (i = 0; i < count; i++) {
         unsigned what = draw(state, 10);
         if (what < 2 && n < 12) {
             open[n] = names[draw(state, 10)];
-            buffer_format(doc, "<%s>", open[n++]);
+            text_buffer_format(doc, "<%s>", open[n++]);
         } else if (what < 4 && n) {
             n--;
-            buffer_format(doc, "</%.*s>", (int)strcspn(open[n], " "), open[n]);
+            text_buffer_format(doc, "</%.*s>", (int)strcspn(open[n], " "), open[n]);
         } else if (what == 4 && !well_formed) {
             const char *piece = odd[draw(state, 14)];
-            buffer_append(doc, piece, strlen(piece));
+            text_buffer_append(doc, piece, strlen(piece));
         } else {
             const char *piece = words[draw(state, 19)];
-            buffer_append(doc, piece, strlen(piece));
+            text_buffer_append(doc, piece, strlen(piece));
         }
     }
     while (well_formed && n-- > 0)
-        buffer_format(doc, "</%.*s>", (int)strcspn(open[n], " "), open[n]);
+        text_buffer_format(doc, "</%.*s>", (int)strcspn(open[n], " "), open[n]);
 }
 
 static void any_document(void) {
     enum { ROUNDS = 3000 };
     fake f;
-    buffer doc, out, a, b;
+    text_buffer doc, out, a, b;
     int i, how, lost = 0, moved = 0, crossed = 0, changed = 0, texts = 0;
     unsigned state = 7;
     size_t k;
@@ -436,19 +452,20 @@ static void any_document(void) {
                 if (!texts++) printf("%s\n->\n%s\n", doc.data, out.data);
             }
             for (at = b.data, k = 0; k < f.n && !has_copies && how != NOTHING; k++) {
-                buffer encoded, text;
+                text_buffer encoded, text;
                 memset(&encoded, 0, sizeof encoded), memset(&text, 0, sizeof text);
                 if (f.texts[k].size) {
                     size_t from;
                     for (from = 0; from < f.texts[k].size; from++) {
                         char c = f.texts[k].data[from];
-                        if (c == '<' || c == '&') buffer_format(&text, c == '<' ? "&lt;" : "&amp;");
-                        else if (c != ' ') buffer_append(&text, &c, 1);
+                        if (c == '<' || c == '&')
+                            text_buffer_format(&text, c == '<' ? "&lt;" : "&amp;");
+                        else if (c != ' ') text_buffer_append(&text, &c, 1);
                     }
                     at = at ? strstr(at, text.data) : NULL;
                     if (at) at += text.size;
                 }
-                buffer_free(&text), buffer_free(&encoded);
+                text_buffer_free(&text), text_buffer_free(&encoded);
             }
             moved += at == NULL;
         }
@@ -457,7 +474,8 @@ static void any_document(void) {
     CHECK(!texts, "a translation by itself has the text of the source, in %d not", texts);
     CHECK(!moved, "translations stand in the order of their sentences, in %d not", moved);
     CHECK(!changed, "without translations the bytes of the source, in %d not", changed);
-    fake_free(&f), buffer_free(&out), buffer_free(&doc), buffer_free(&a), buffer_free(&b);
+    fake_free(&f), text_buffer_free(&out), text_buffer_free(&doc), text_buffer_free(&a),
+        text_buffer_free(&b);
 }
 
 /* Many tags that open, close, or have no end. Each must be read once, because quadratic work would
@@ -470,15 +488,15 @@ static void deep(void) {
         "|",    "a|b\n-|-\n", "[a]: b\n", "[a]",       "\\",   "<a b='", "<a b=\"'", "a  \n",
         "_a*",  "[a](<b",     "[a][",     "http://a"};
     fake f;
-    buffer doc, out;
+    text_buffer doc, out;
     size_t i, k;
     int form;
     memset(&f, 0, sizeof f), memset(&out, 0, sizeof out), memset(&doc, 0, sizeof doc);
     SECTION("depth");
     for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         doc.size = 0;
-        buffer_append(&doc, "1 --> 2\n", 8);
-        for (k = 0; k < 40000; k++) buffer_append(&doc, pieces[i], strlen(pieces[i]));
+        text_buffer_append(&doc, "1 --> 2\n", 8);
+        for (k = 0; k < 40000; k++) text_buffer_append(&doc, pieces[i], strlen(pieces[i]));
         for (form = MARKUP_HTML; form <= MARKUP_WRAPPED; form++) {
             static const char *const names[] = {"40,000 times %s", "  in subtitles",
                                                 "  in Markdown", "  in lines"};
@@ -486,23 +504,23 @@ static void deep(void) {
             CHECK(out.size == doc.size, names[form], pieces[i]);
         }
     }
-    fake_free(&f), buffer_free(&out), buffer_free(&doc);
+    fake_free(&f), text_buffer_free(&out), text_buffer_free(&doc);
 }
 
 /* test_markup FORM FUNCTION < in > out translates a document for tests/translate/markdown.py. */
 static int filter(int form, int how) {
     fake f;
-    buffer in, out;
+    text_buffer in, out;
     int c;
     memset(&f, 0, sizeof f), memset(&in, 0, sizeof in), memset(&out, 0, sizeof out);
     f.state = 1;
-    buffer_append(&in, "", 0);
+    text_buffer_append(&in, "", 0);
     while ((c = getchar()) != EOF) {
         char byte = (char)c;
-        buffer_append(&in, &byte, 1);
+        text_buffer_append(&in, &byte, 1);
     }
     fputs(run(&f, how, (markup_form)form, in.data, in.size, &out), stdout);
-    fake_free(&f), buffer_free(&in), buffer_free(&out);
+    fake_free(&f), text_buffer_free(&in), text_buffer_free(&out);
     return 0;
 }
 
@@ -516,6 +534,6 @@ int main(int argc, char **argv) {
     subtitles();
     any_document();
     deep();
-    (void)protect_put, (void)protect_take, (void)buffer_flatten;
+    (void)protect_put, (void)protect_take, (void)text_buffer_flatten;
     return test_done("test_markup");
 }

@@ -10,7 +10,7 @@ static const char *draw(const char *title, const float *weights, const char *dow
     size_t n;
     FILE *f = tmpfile();
     if (!f) exit(2);
-    write_heat_map(f, title, weights, down, 2, across, 3);
+    heatmap_write(f, title, weights, down, 2, across, 3);
     rewind(f);
     n = fread(text, 1, sizeof text - 1, f), text[n] = 0;
     fclose(f);

@@ -3,15 +3,15 @@
 #include "examples/translate/text/protect.h"
 #include "test.h"
 
-static void see(const protect_text *p, const char *text, buffer *shown) {
+static void see(const protect_text *p, const char *text, text_buffer *shown) {
     size_t i, from = 0;
-    buffer_clear(shown, 1 << 16);
+    text_buffer_clear(shown, 1 << 16);
     for (i = 0; i < p->n; i++) {
-        buffer_append(shown, text + from, p->spans[i].begin - from);
-        buffer_format(shown, "[%.*s]", (int)p->spans[i].size, text + p->spans[i].begin);
+        text_buffer_append(shown, text + from, p->spans[i].begin - from);
+        text_buffer_format(shown, "[%.*s]", (int)p->spans[i].size, text + p->spans[i].begin);
         from = p->spans[i].begin + p->spans[i].size;
     }
-    buffer_append(shown, text + from, strlen(text + from));
+    text_buffer_append(shown, text + from, strlen(text + from));
 }
 
 /* A text with its spans in brackets (which are replaced), and the text that the model gets. */
@@ -42,7 +42,7 @@ static void spans(void) {
         {"Пиши на [a@b.ru], Ёж1 Käse2 naïve", "Пиши на, Ёж1 Käse2 naïve"},
         {"", ""}};
     protect_text p;
-    buffer shown;
+    text_buffer shown;
     size_t i, k, n;
     char text[300];
     SECTION("spans");
@@ -61,7 +61,7 @@ static void spans(void) {
           "nothing remains of addresses");
     CHECK(protect_take(&p, "我 5 kg", 8) && protect_take(&p, "a", 1), "something is");
     CHECK(protect_take(&p, "x https://a.b/\xff!", 17) && p.n == 0, "invalid UTF-8 is no span");
-    protect_free(&p), buffer_free(&shown);
+    protect_free(&p), text_buffer_free(&shown);
 }
 
 static void placeholders(void) {
@@ -95,7 +95,7 @@ static void capitals(void) {
         {"ԲԱՐԵՎ", "Բարեվ"},
         {"¿QUÉ? NO!", "¿Qué? no!"}};
     protect_text p;
-    buffer out;
+    text_buffer out;
     size_t i, end, source = 0;
     memset(&p, 0, sizeof p), memset(&out, 0, sizeof out);
     SECTION("capitals");
@@ -104,14 +104,14 @@ static void capitals(void) {
         (void)protect_take(&p, big, strlen(big));
         CHECK(p.capitals && strcmp(p.clean.data, small) == 0, "%s", p.clean.data);
         end = strlen(small);
-        buffer_clear(&out, 1 << 16);
+        text_buffer_clear(&out, 1 << 16);
         protect_put(&p, small, end, 1, &end, &source, &out);
         CHECK(strcmp(out.data, big) == 0, "  and back: %s", out.data);
     }
     (void)protect_take(&p, "SIEHE https://a.b/c JETZT 5 kg", 30);
     CHECK(p.capitals && strcmp(p.clean.data, "Siehe jetzt") == 0 && p.spans[0].at == 5, "%s",
           p.clean.data);
-    buffer_clear(&out, 1 << 16);
+    text_buffer_clear(&out, 1 << 16);
     end = 11;
     protect_put(&p, "look straße", 12, 1, &end, &source, &out);
     CHECK(strstr(out.data, "https://a.b/c") && strstr(out.data, "5 kg") &&
@@ -120,7 +120,7 @@ static void capitals(void) {
     CHECK(!protect_is_capitals("USA", 3) && !protect_is_capitals("DIe STADT", 9) &&
               !protect_is_capitals("我看HTML", 10) && !protect_is_capitals("1234 !", 6),
           "acronyms, a small letter, other scripts: no capitals");
-    protect_free(&p), buffer_free(&out);
+    protect_free(&p), text_buffer_free(&out);
 }
 
 /* Makes a translation whose words are aligned as given: token i is word i, and comes from byte
@@ -128,7 +128,7 @@ static void capitals(void) {
 static void put(const char *source, const char *translation, const size_t *sources, size_t n,
                 const char *expected) {
     protect_text p;
-    buffer out;
+    text_buffer out;
     size_t ends[16], i, at = 0;
     memset(&p, 0, sizeof p), memset(&out, 0, sizeof out);
     (void)protect_take(&p, source, strlen(source));
@@ -138,7 +138,7 @@ static void put(const char *source, const char *translation, const size_t *sourc
     }
     protect_put(&p, translation, strlen(translation), n, ends, sources, &out);
     CHECK(out.data && strcmp(out.data, expected) == 0, "%s", out.data ? out.data : "");
-    protect_free(&p), buffer_free(&out);
+    protect_free(&p), text_buffer_free(&out);
 }
 
 static void places(void) {
@@ -204,19 +204,19 @@ static void anything(void) {
     unsigned long seed = 88172645463325252ul % 1000003;
     int round, good = 1, total = 0;
     protect_text p;
-    buffer text, out;
+    text_buffer text, out;
     memset(&p, 0, sizeof p), memset(&text, 0, sizeof text);
     memset(&out, 0, sizeof out);
     SECTION("any bytes");
     for (round = 0; round < 20000; round++) {
         size_t i, k, n, at = 0, ends[20], sources[20];
         int counts[256];
-        buffer_clear(&text, 1 << 16), buffer_clear(&out, 1 << 16);
-        buffer_append(&text, "", 0), buffer_append(&out, "", 0);
+        text_buffer_clear(&text, 1 << 16), text_buffer_clear(&out, 1 << 16);
+        text_buffer_append(&text, "", 0), text_buffer_append(&out, "", 0);
         for (i = 0; i < 12; i++) {
             seed = (seed * 1103515245ul + 12345ul) & 0x7FFFFFFFul;
             n = (seed >> 8) % (sizeof bits / sizeof *bits);
-            buffer_append(&text, bits[n], strlen(bits[n]));
+            text_buffer_append(&text, bits[n], strlen(bits[n]));
         }
         (void)protect_take(&p, text.data, text.size);
         for (i = 0; i < p.n; i++) {
@@ -252,11 +252,11 @@ static void anything(void) {
         }
     }
     CHECK(good && total > 1000, "%d spans in 20,000 texts", total);
-    protect_free(&p), buffer_free(&text), buffer_free(&out);
+    protect_free(&p), text_buffer_free(&text), text_buffer_free(&out);
 }
 
 int main(void) {
-    (void)next_sentence, (void)buffer_flatten;
+    (void)next_sentence, (void)text_buffer_flatten;
     spans();
     placeholders();
     capitals();

@@ -30,9 +30,9 @@ static void lists(void) {
         {"x\ty\nHund\tdog\nhund\thound", "line 3: the source has another target in line 2", 0},
         {"!Hund\tdog\nx\ty\n!Hund\thound", "line 3: the source has another target in line 1", 0},
         {"a b\tc\na   b\td", "line 2: the source has another target in line 1", 0}};
-    terms list;
+    terms_list list;
     char message[160], zero[] = "a\tb\nc\0d\te";
-    buffer text;
+    text_buffer text;
     size_t i;
     SECTION("lists");
     memset(&list, 0, sizeof list), memset(&text, 0, sizeof text);
@@ -47,21 +47,21 @@ static void lists(void) {
     CHECK(!terms_read(&list, zero, sizeof zero - 1, message, sizeof message) &&
               strstr(message, "line 2: "),
           "a zero byte: %s", message);
-    for (i = 0; i < TERMS_MOST; i++) buffer_append(&text, "a", 1);
-    buffer_append(&text, "\tb", 2);
+    for (i = 0; i < TERMS_MOST; i++) text_buffer_append(&text, "a", 1);
+    text_buffer_append(&text, "\tb", 2);
     CHECK(terms_read(&list, text.data, text.size, message, sizeof message),
           "a source of 256 bytes");
-    buffer_clear(&text, 0), buffer_append(&text, "x\ty\n", 4);
-    for (i = 0; i <= TERMS_MOST; i++) buffer_append(&text, "a", 1);
-    buffer_append(&text, "\tb", 2);
+    text_buffer_clear(&text, 0), text_buffer_append(&text, "x\ty\n", 4);
+    for (i = 0; i <= TERMS_MOST; i++) text_buffer_append(&text, "a", 1);
+    text_buffer_append(&text, "\tb", 2);
     CHECK(!terms_read(&list, text.data, text.size, message, sizeof message) &&
               strcmp(message, "line 2: the source has more than 256 bytes") == 0,
           "one of 257: %s", message);
-    buffer_clear(&text, 0);
-    for (i = 0; i < 100000; i++) buffer_format(&text, "word%d\ttarget %d\n", (int)i, (int)i);
+    text_buffer_clear(&text, 0);
+    for (i = 0; i < 100000; i++) text_buffer_format(&text, "word%d\ttarget %d\n", (int)i, (int)i);
     CHECK(terms_read(&list, text.data, text.size, message, sizeof message) && list.n == 100000,
           "100,000 terms");
-    buffer_free(&text), terms_free(&list);
+    text_buffer_free(&text), terms_free(&list);
 }
 
 /* Sentences with the terms that are found in brackets. */
@@ -84,10 +84,10 @@ static void matches(void) {
                                         "",
                                         "\xff[Hund]\xff",
                                         "[Karte]"};
-    terms list;
+    terms_list list;
     terms_found f;
     char message[160], text[200];
-    buffer shown;
+    text_buffer shown;
     size_t i, k, n;
     SECTION("matches");
     memset(&list, 0, sizeof list), memset(&f, 0, sizeof f), memset(&shown, 0, sizeof shown);
@@ -96,14 +96,14 @@ static void matches(void) {
         for (k = n = 0; cases[i][k]; k++)
             if (!strchr("[]", cases[i][k])) text[n++] = cases[i][k];
         text[n] = 0;
-        buffer_clear(&shown, 1 << 16), buffer_append(&shown, "", 0);
+        text_buffer_clear(&shown, 1 << 16), text_buffer_append(&shown, "", 0);
         (void)terms_find(&list, text, n, &f);
         for (k = n = 0; k < f.n; n = f.matches[k++].end) {
-            buffer_append(&shown, text + n, f.matches[k].begin - n);
-            buffer_format(&shown, "[%.*s]", (int)(f.matches[k].end - f.matches[k].begin),
-                          text + f.matches[k].begin);
+            text_buffer_append(&shown, text + n, f.matches[k].begin - n);
+            text_buffer_format(&shown, "[%.*s]", (int)(f.matches[k].end - f.matches[k].begin),
+                               text + f.matches[k].begin);
         }
-        buffer_append(&shown, text + n, strlen(text + n));
+        text_buffer_append(&shown, text + n, strlen(text + n));
         CHECK(!f.broken && strcmp(shown.data, cases[i]) == 0, "%s", shown.data);
     }
     (void)terms_find(&list, "Weg weg WEG", 11, &f);
@@ -111,16 +111,16 @@ static void matches(void) {
               f.matches[0].entry->is_exact && !f.matches[1].entry->is_exact &&
               f.matches[2].entry->n_target == 1,
           "the exact case wins");
-    terms_found_free(&f), terms_free(&list), buffer_free(&shown);
+    terms_found_free(&f), terms_free(&list), text_buffer_free(&shown);
 }
 
 /* Puts targets into a translation whose token i is word i (a space belongs to the token behind it)
    and comes from word sources[i] of the sentence; -1: from nowhere. */
 static void put(const char *list_text, const char *sentence, const char *translation,
                 const int *sources, const char *expected) {
-    terms list;
+    terms_list list;
     terms_found f;
-    buffer out;
+    text_buffer out;
     char message[160];
     size_t ends[16], begins[16], source_ends[16], at = 0, n = 0, k, size = strlen(translation);
     memset(&list, 0, sizeof list), memset(&f, 0, sizeof f), memset(&out, 0, sizeof out);
@@ -135,13 +135,13 @@ static void put(const char *list_text, const char *sentence, const char *transla
         begins[n] = k, source_ends[n] = k + strcspn(sentence + k, " ");
     }
     (void)terms_find(&list, sentence, strlen(sentence), &f);
-    buffer_append(&out, "> ", 2);
+    text_buffer_append(&out, "> ", 2);
     terms_put(&f, translation, size, n, ends, begins, source_ends, &out);
     CHECK(!f.broken && strcmp(out.data + 2, expected) == 0, "%s", out.data);
     for (k = 0; k < n; k++)
         if (ends[k] > strlen(expected) || (k && ends[k] < ends[k - 1])) break;
     CHECK(k == n, "  the tokens' ends");
-    terms_found_free(&f), terms_free(&list), buffer_free(&out);
+    terms_found_free(&f), terms_free(&list), text_buffer_free(&out);
 }
 
 static void places(void) {
@@ -177,7 +177,8 @@ static void places(void) {
     put("leid\tsad", "Tut mir leid", "It's me", article + 1, "It's sad");
     put("leid\tsad", "Tut leid", "I \xE2\x80\x99m", straight, "I \xE2\x80\x99sad");
     put("hund\thound", "der Hund rennt", "the dog's running", straight, "the hound's running");
-    put("mann\ttype", "der Mann", "l'homme l\xE2\x80\x99homme", straight, "l'homme l\xE2\x80\x99type");
+    put("mann\ttype", "der Mann", "l'homme l\xE2\x80\x99homme", straight,
+        "l'homme l\xE2\x80\x99type");
     put(".net\t.NET", "in .NET", "in .net", straight, "in .NET");
 }
 
@@ -193,9 +194,9 @@ static void anything(void) {
     unsigned long seed = 42;
     int round, good = 1;
     size_t total = 0;
-    terms list;
+    terms_list list;
     terms_found f;
-    buffer text[2], out;
+    text_buffer text[2], out;
     char message[160];
     SECTION("any bytes");
     memset(&list, 0, sizeof list), memset(&f, 0, sizeof f);
@@ -204,11 +205,11 @@ static void anything(void) {
     for (round = 0; round < 20000 && good; round++) {
         size_t i, k, n, ends[20], begins[20], source_ends[20], at = 0, made = 0;
         for (k = 0; k < 2; k++) {
-            buffer_clear(&text[k], 1 << 16), buffer_append(&text[k], "", 0);
+            text_buffer_clear(&text[k], 1 << 16), text_buffer_append(&text[k], "", 0);
             for (i = 0; i < 12; i++) {
                 seed = (seed * 1103515245ul + 12345ul) & 0x7FFFFFFFul;
                 n = (seed >> 8) % (sizeof bits / sizeof *bits);
-                buffer_append(&text[k], bits[n], strlen(bits[n]));
+                text_buffer_append(&text[k], bits[n], strlen(bits[n]));
             }
         }
         for (i = 0; i < 20; i++) { /* tokens that end anywhere and come from anywhere */
@@ -217,7 +218,7 @@ static void anything(void) {
             begins[i] = (seed >> 12) % (text[0].size + 1),
             source_ends[i] = begins[i] + (seed >> 20) % 5;
         }
-        buffer_clear(&out, 1 << 16);
+        text_buffer_clear(&out, 1 << 16);
         (void)terms_find(&list, text[0].data, text[0].size, &f);
         terms_put(&f, text[1].data, text[1].size, 20, ends, begins, source_ends, &out);
         total += f.n, good = !f.broken && !out.broken;
@@ -242,11 +243,11 @@ static void anything(void) {
     }
     CHECK(good && total > 1000, "%d terms in 20,000 sentences", (int)total);
     terms_found_free(&f), terms_free(&list);
-    buffer_free(&text[0]), buffer_free(&text[1]), buffer_free(&out);
+    text_buffer_free(&text[0]), text_buffer_free(&text[1]), text_buffer_free(&out);
 }
 
 int main(void) {
-    (void)next_sentence, (void)buffer_flatten, (void)protect_take, (void)protect_put;
+    (void)next_sentence, (void)text_buffer_flatten, (void)protect_take, (void)protect_put;
     (void)protect_placeholder;
     lists();
     matches();

@@ -87,7 +87,7 @@ static struct options {
     uint64_t seed;
 } opt;
 
-static option table[] = {
+static option_entry table[] = {
     {"usage: bench [options]\n"
      "       bench MODEL [options] < lines\n"
      "       bench --write FILE [--weights TYPE] [--vocabulary N] [--layers N] [--seed N]\n"
@@ -120,7 +120,8 @@ static option table[] = {
     {"--weights", "TYPE", OPTION_PATH, &opt.type, 0, 0, 0,
      "f32, f16, bf16 or int8: the type of packed matrices\n"
      "(default: as stored; f32 for the random model)"},
-    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0, "stores keys and values as F16 (default: F32)"},
+    {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
+     "stores keys and values as F16 (default: F32)"},
     {"--bf16-attention", NULL, OPTION_FLAG, &opt.bf16_attention, 0, 0, 0,
      "multiplies bf16 in the encoder's attention, if the CPU can\n"
      "(default: F32)"},
@@ -728,7 +729,7 @@ static int run_load(void *what) {
     loading *l = (loading *)what;
     tfm_model_options how = model_options();
     tfm_error err;
-    return tfm_model_load_file(&l->model, l->path, &how, &err) == TFM_OK || fail("load", err.text);
+    return tfm_model_load_file(&l->model, l->path, &how, &err) == TFM_OK || fail(NULL, err.text);
 }
 
 /* Stores the peaks after the first load only: a peak never falls, so later ones say nothing. */
@@ -987,7 +988,7 @@ static int run_lines(void) {
     ok = read_lines() && begin() &&
          (!is_wanted("load") || run_load_apart(opt.model, &workloads[0]));
     if (ok && tfm_model_load_file(&model, opt.model, &how, &err) != TFM_OK)
-        ok = fail(opt.model, err.text);
+        ok = fail(NULL, err.text);
     ok = ok && run_beam(model, 1) && run_beam(model, 4);
     if (ok && opt.json) printf("\n ]}\n");
     tfm_model_free(model);

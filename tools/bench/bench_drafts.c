@@ -32,7 +32,7 @@ static struct {
 
 static const char *const types[] = {"stored", "f32", "f16", "bf16", "int8"};
 
-static option table[] = {
+static option_entry table[] = {
     {"usage: bench_drafts [options]\n"
      "       bench_drafts MODEL [options] < lines\n"
      "\n"
@@ -202,8 +202,9 @@ static int make_edits(tfm_session *s, char *lines) {
     if (!translate_into(s, &drafts[EDIT])) return 0;
     for (i = 0; i < n_rows; i++) {
         const char *line = lines + (int64_t)i * MOST_LINE, *other;
-        int32_t j = (int32_t)(((uint64_t)i + 1 + mix(opt.seed + (uint64_t)i) %
-                               ((uint64_t)n_rows - 1)) % (uint64_t)n_rows);
+        int32_t j =
+            (int32_t)(((uint64_t)i + 1 + mix(opt.seed + (uint64_t)i) % ((uint64_t)n_rows - 1)) %
+                      (uint64_t)n_rows);
         n = find_word(line, &at);
         do { /* another word */
             other = lines + (int64_t)j * MOST_LINE, n_from = find_word(other, &from);
@@ -302,8 +303,8 @@ static int run(void) {
     }
     if (ok)
         printf("%s, %s, %d sentences\nbatch  ms a sentence %18s %17s %17s\n", tfm_cpu_string(),
-               opt.model ? opt.model : "random", (int)n_rows, kind_names[EDIT],
-               kind_names[USELESS], kind_names[SAME]);
+               opt.model ? opt.model : "random", (int)n_rows, kind_names[EDIT], kind_names[USELESS],
+               kind_names[SAME]);
     for (i = 0; ok && i < 3; i++)
         if (!opt.batch) ok = measure(s, batches[i]);
     if (ok && opt.batch) ok = measure(s, opt.batch);

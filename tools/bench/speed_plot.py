@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
-"""Draw speed-ups as an SVG: python tools/bench/speed_plot.py tools/bench/SPEED.md tools/bench/speed.svg
+"""Write what README.md and speed.svg show of SPEED.md: python tools/bench/speed_plot.py SPEED.md speed.svg [README.md]
 
 The program reads the tables "f32" and "int8" of SPEED.md. A row is a workload, a column is a machine.
-A cell has two ratios, with one thread and with two. tools/bench/bench_peers.py --plot uses the same function
-to draw ratios that it measured. The picture has its own background, in the reader's light or dark
-mode. The program needs only Python.
+A cell has two ratios, with one thread and with two. The picture shows all of them. The sentences of
+README.md between <!-- speed --> and <!-- end of speed --> count the ratios below 1, and give the words
+per second of the table "Sizes of Firefox's models". tests/tools/test_speed_plot.py fails if one of the
+three files disagrees with the others; after a change of SPEED.md, run
+
+    python tools/bench/speed_plot.py tools/bench/SPEED.md tools/bench/speed.svg README.md
+
+tools/bench/bench_peers.py --plot uses the same function to draw ratios that it measured. The picture
+has its own background, in the reader's light or dark mode. The program needs only Python.
 """
 
 import math
@@ -13,11 +19,10 @@ import sys
 from html import escape
 from pathlib import Path
 
-# The columns that are drawn. The first machine of each table has the first colour, and so on.
-COLUMNS = {"f32": ["AMD Zen 5", "AMD Zen 4", "Intel AVX-512"],
-           "int8": ["AMD Zen 5", "AMD Zen 4", "Intel AMX"]}
+TABLES = ("f32", "int8")
+AVX2_ONLY = ("AVX2 only", "AMD Zen 3")  # the columns of machines, or settings, without VNNI
 COLORS = [("#2a78d6", "#5598e7"), ("#d9541f", "#f08a5d"), ("#118a58", "#35bf86"),
-          ("#8250c8", "#b58df0")]
+          ("#8250c8", "#b58df0"), ("#a8780a", "#e0b040"), ("#c2317f", "#ee7fb8")]
 GROUNDS = ("--paper: #fff; --ink: #1f2328; --soft: #59636e; --grid: #d8dce1; --stripe: #f5f6f8;",
            "--paper: #0d1117; --ink: #f0f3f6; --soft: #9aa4af; --grid: #30363d; --stripe: #161b22;")
 STYLE = """.paper { fill: var(--paper); } .stripe { fill: var(--stripe); }
@@ -29,7 +34,7 @@ text { fill: var(--ink); }
 .join { stroke-width: 2; stroke-opacity: 0.45; } .two, .open { stroke-width: 2; }
 .any { fill: var(--soft); stroke: var(--soft); } .open { fill: var(--paper); }"""
 LABELS, PANEL, GAP, MARGIN = 160, 330, 30, 24
-SUBROW, BETWEEN, HEAD, FOOT = 12, 14, 112, 46
+SUBROW, BETWEEN, HEAD, FOOT = 10, 14, 112, 46
 
 Ratios = dict[str, dict[int, float]]  # by workload, then by number of threads; 1 and 2 are drawn
 Panel = tuple[str, list[tuple[str, Ratios]]]  # a title, and for each machine its name and ratios
@@ -45,9 +50,51 @@ def read_table(text: str, title: str) -> dict[str, Ratios]:
             for column, machine in enumerate(rows[0]) if column}
 
 
+def table_rows(text: str, title: str) -> list[list[str]]:
+    """Returns the cells of the rows below the heading "### title", without the head."""
+    lines = text.split(f"\n### {title}\n", 1)[1].split("\n\n|", 1)[1].split("\n\n")[0].split("\n")[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def below(all_: dict[str, dict[str, Ratios]], machines: tuple[str, ...] = ()) -> str:
+    """Says how many ratios are below 1, and which is the lowest. machines: only those."""
+    found = [(ratio, workload, machine, threads) for table in all_.values() for machine, rows in table.items()
+             if machine in machines or not machines for workload, pair in rows.items() for threads, ratio in pair.items()]
+    ratio, workload, machine, threads = min(found)
+    number = sum(one[0] < 1 for one in found)
+    return (f"{number} of {len(found)} ratios are below 1; the lowest is {ratio:.2f} "
+            f"({workload} on {'the Intel held to AVX2' if machine == 'AVX2 only' else machine}, {threads} thread{'s' * (threads > 1)})")
+
+
+def sentences(text: str) -> str:
+    """Returns what README.md says of the tables of SPEED.md."""
+    tables = {title: read_table(text, title) for title in TABLES}
+    machines = list(dict.fromkeys(machine for table in tables.values() for machine in table))
+    made = [f"In f32, {below({'f32': tables['f32']})}.",
+            f"In int8, {below({'int8': tables['int8']})}.",
+            f"On CPUs with AVX2 only, {below({'int8': tables['int8']}, AVX2_ONLY)}."]
+    assert set(AVX2_ONLY) <= set(machines)
+    rows = table_rows(text, "Sizes of Firefox's models")
+    names = [row[0] for row in rows]
+    said = lambda column: " / ".join(row[column].split(" ")[0] for row in rows)
+    made += [f"With models of the sizes of Firefox's ({' / '.join(names)}; random weights, with a shortlist), on one core of an AMD Zen 5,",
+             f"one sentence at a time, `translate` writes {said(1)} words per second, and in batches of 32 sentences {said(2)}.",
+             f"Mozilla's engine fxtranslate 0.5.0 writes {said(3)}, one sentence at a time."]
+    return "\n".join(made)
+
+
+def with_sentences(readme: str, text: str) -> str:
+    """Returns README.md with the sentences of this SPEED.md."""
+    begin, end = "<!-- speed -->\n", "\n<!-- end of speed -->"
+    before, rest = readme.split(begin)
+    return before + begin + sentences(text) + end + rest.split(end)[1]
+
+
 def draw(panels: list[Panel], path: Path) -> None:
-    """Writes the picture. It has a panel for each type of weights, with a row for each workload."""
-    machines = max(len(some) for _, some in panels)
+    """Writes the picture. It has a panel for each type of weights, with a row for each workload. A machine has the
+    same colour and place in all panels."""
+    order = list(dict.fromkeys(name for _, some in panels for name, _ in some))
+    machines = len(order)
     workloads = list(dict.fromkeys(name for _, some in panels for _, all_ in some for name in all_))
     ratios = [one for _, some in panels for _, all_ in some for pair in all_.values()
               for one in pair.values()]
@@ -74,13 +121,7 @@ def draw(panels: list[Panel], path: Path) -> None:
     text(MARGIN, 51, "Time of the fastest of CTranslate2, PyTorch and ONNX Runtime, divided by "
          "the time of transformer.h (Transformer base)", "note")
     at = float(MARGIN)
-    for i in range(machines):
-        titles: dict[str, list[str]] = {}
-        for title, some in panels:
-            if i < len(some):
-                titles.setdefault(some[i][0], []).append(title)
-        words = ", ".join(f"{name} ({' '.join(where)})" if len(titles) > 1 else name
-                          for name, where in titles.items())
+    for i, words in enumerate(order):
         dot(at + 4, 71, i, 1)
         text(at + 14, 75, words, "note")
         at += 30 + 6.6 * len(words)
@@ -109,7 +150,8 @@ def draw(panels: list[Panel], path: Path) -> None:
             text(x, bottom + 17, f"{2.0 ** power:g}", "tick", "middle")
         text(place(1) + 7, bottom + 35, "faster →", "tick")
         text(place(1) - 7, bottom + 35, "← slower", "tick", "end")
-        for m, (_, all_) in enumerate(some):
+        for machine, all_ in some:
+            m = order.index(machine)
             for i, workload in enumerate(workloads):
                 y = HEAD + i * row + BETWEEN / 2 + (m + 0.5) * SUBROW
                 at_x = {threads: place(ratio) for threads, ratio in all_.get(workload, {}).items()}
@@ -132,13 +174,14 @@ def draw(panels: list[Panel], path: Path) -> None:
 
 
 def main() -> int:
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         print(__doc__.split("\n")[0], file=sys.stderr)
         return 2
     text = Path(sys.argv[1]).read_text(encoding="utf-8")
-    tables = {title: read_table(text, title) for title in COLUMNS}
-    draw([(title, [(machine, tables[title][machine]) for machine in some])
-          for title, some in COLUMNS.items()], Path(sys.argv[2]))
+    draw([(title, list(read_table(text, title).items())) for title in TABLES], Path(sys.argv[2]))
+    for name in sys.argv[3:]:
+        readme = Path(name)
+        readme.write_text(with_sentences(readme.read_text(encoding="utf-8"), text), encoding="utf-8")
     return 0
 
 

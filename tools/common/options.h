@@ -41,17 +41,17 @@ typedef struct option_rest {
 
 enum { OPTION_GIVEN = 1, OPTION_COLUMN = 26 };
 
-typedef struct option {
+typedef struct option_entry {
     const char *name, *value; /* as --help shows them */
     option_kind kind;
     void *to;
     double least, most; /* the range of integers and numbers */
     unsigned marks;     /* OPTION_GIVEN (bit 0), and bits that the program defines */
     const char *help;   /* may have several lines; NULL: --help does not show the option */
-} option;
+} option_entry;
 
 /* Prints the text of --help to f. */
-static inline void options_print(const option *table, size_t n, FILE *f) {
+static inline void options_print(const option_entry *table, size_t n, FILE *f) {
     const char *c;
     int width;
     for (; n > 0; n--, table++) {
@@ -68,13 +68,13 @@ static inline void options_print(const option *table, size_t n, FILE *f) {
 }
 
 /* Returns an option's name without its letter. */
-static const char *option_name(const option *o) {
+static const char *option_name(const option_entry *o) {
     const char *comma = o->kind == OPTION_TEXT ? NULL : strstr(o->name, ", ");
     return comma ? comma + 2 : o->name;
 }
 
 /* Stores an option's value. text is NULL if the command line ends before the value. */
-static void option_set(const option *o, const char *text, void (*fail)(const char *, ...)) {
+static void option_set(const option_entry *o, const char *text, void (*fail)(const char *, ...)) {
     const char *shown = text ? text : "", *name = option_name(o);
     char *end = NULL;
     double value = 0;
@@ -98,12 +98,12 @@ static void option_set(const option *o, const char *text, void (*fail)(const cha
 
 /* Returns the index of the option whose name is the first `size` bytes of an argument, or of the
    next operand that is not yet given. Returns n if there is none. */
-static size_t option_find(const option *table, size_t n, const char *argument, size_t size,
+static size_t option_find(const option_entry *table, size_t n, const char *argument, size_t size,
                           int is_option) {
     size_t k;
     if (size == 2 && strncmp(argument, "-h", 2) == 0) argument = "--help", size = 6;
     for (k = 0; k < n; k++) {
-        const option *o = &table[k];
+        const option_entry *o = &table[k];
         const char *name = option_name(o);
         if (!is_option) {
             if (o->kind == OPTION_REST || (o->kind == OPTION_OPERAND && !(o->marks & OPTION_GIVEN)))
@@ -141,7 +141,7 @@ static size_t option_distance(const char *a, size_t n, const char *b) {
 
 /* Returns the name of the option that is most similar to the first `size` bytes of an argument, or
    NULL if none is similar. */
-static const char *option_nearest(const option *table, size_t n, const char *argument,
+static const char *option_nearest(const option_entry *table, size_t n, const char *argument,
                                   size_t size) {
     const char *nearest = NULL;
     size_t k, distance, best = 3;
@@ -157,8 +157,8 @@ static const char *option_nearest(const option *table, size_t n, const char *arg
 
 /* Reads all arguments and returns NULL, or stops at an OPTION_STOP and returns it. On an error
    calls fail, which formats its arguments like printf and must end the program. */
-static const option *options_read(option *table, size_t n, int argc, char **argv,
-                                  void (*fail)(const char *format, ...)) {
+static const option_entry *options_read(option_entry *table, size_t n, int argc, char **argv,
+                                        void (*fail)(const char *format, ...)) {
     size_t k, size;
     int i, n_rest = 0, options = 1;
     for (k = 0; k < n; k++) table[k].marks &= ~(unsigned)OPTION_GIVEN;

@@ -48,11 +48,8 @@ typedef struct task {
     tfm_forward_options forward;
 } task;
 
-/* Both functions print the error message of the program, and return 0. */
+/* Prints the error message of the program, and returns 0. */
 static int fail(const char *file, const char *cause) { return output_fail("forward", file, cause); }
-static int fail_status(const char *file, const tfm_error *err) {
-    return fail(err->status == TFM_E_IO ? NULL : file, err->text); /* TFM_E_IO names the file */
-}
 
 /* Allocates a row-major tensor, which release frees. */
 static int make_tensor(const char *file, tfm_tensor *tensor, tfm_dtype dtype, int rank,
@@ -83,7 +80,7 @@ static int read_integers(const task *t, const char *name, int rank, tfm_tensor *
     }
     if (!make_tensor(t->in_path, tensor, TFM_DTYPE_I32, rank, stored.dims)) return 0;
     return tfm_safetensors_read(t->in, i, TFM_DTYPE_I32, tensor->data, &err) == TFM_OK ||
-           fail_status(t->in_path, &err);
+           fail(t->in_path, err.text);
 }
 
 static int read_batch(const task *t, const char *name, tfm_tensor *ids, tfm_tensor *lengths,
@@ -177,7 +174,7 @@ static int run_passes(task *t, const tfm_batch *src, const tfm_batch *tgt) {
     for (i = 0; i < t->repeat; i++) {
         clock_t start = clock();
         if (tfm_session_forward(t->session, src, tgt, &t->forward, &t->logits, &err) != TFM_OK)
-            return fail_status(t->in_path, &err);
+            return fail(t->in_path, err.text);
         seconds[i] = (double)(clock() - start) / CLOCKS_PER_SEC;
     }
     qsort(seconds, (size_t)t->repeat, sizeof *seconds, by_time);
@@ -194,9 +191,9 @@ static int run(task *t) {
     const char *fault = output_refusal(t->out_path, &mode); /* finds an error in OUT early */
     if (fault) return fail(t->out_path, fault);
     if (tfm_model_load_file(&t->model, t->model_path, NULL, &err) != TFM_OK)
-        return fail_status(t->model_path, &err);
+        return fail(NULL, err.text);
     if (tfm_safetensors_open_file(&t->in, t->in_path, NULL, &err) != TFM_OK)
-        return fail_status(t->in_path, &err);
+        return fail(NULL, err.text);
     if (!check_names(t) || !read_batch(t, "src", &t->src, &t->src_lengths, &src) ||
         !read_batch(t, "tgt", &t->tgt, &t->tgt_lengths, &tgt))
         return 0;
@@ -205,7 +202,7 @@ static int run(task *t) {
     t->forward.not_causal = t->not_causal;
     /* the model is valid, so an error from here on means that IN does not fit it */
     if (tfm_session_create(&t->session, t->model, &limits, &err) != TFM_OK)
-        return fail_status(t->in_path, &err);
+        return fail(t->in_path, err.text);
     if (!make_outputs(t, &src, &tgt)) return 0;
     return run_passes(t, &src, &tgt) && write_outputs(t);
 }
@@ -235,13 +232,14 @@ int main(int argc, char **argv) {
     static const char *paths[3];
     static int32_t repeat;
     static int attention, not_causal;
-    static option table[] = {{"MODEL", NULL, OPTION_OPERAND, &paths[0], 0, 0, 0, NULL},
-                             {"IN", NULL, OPTION_OPERAND, &paths[1], 0, 0, 0, NULL},
-                             {"OUT", NULL, OPTION_OPERAND, &paths[2], 0, 0, 0, NULL},
-                             {"--attention", NULL, OPTION_FLAG, &attention, 0, 0, 0, NULL},
-                             {"--not-causal", NULL, OPTION_FLAG, &not_causal, 0, 0, 0, NULL},
-                             {"--repeat", "N", OPTION_INTEGER, &repeat, 1, MOST_REPEATS, 0, NULL},
-                             {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
+    static option_entry table[] = {
+        {"MODEL", NULL, OPTION_OPERAND, &paths[0], 0, 0, 0, NULL},
+        {"IN", NULL, OPTION_OPERAND, &paths[1], 0, 0, 0, NULL},
+        {"OUT", NULL, OPTION_OPERAND, &paths[2], 0, 0, 0, NULL},
+        {"--attention", NULL, OPTION_FLAG, &attention, 0, 0, 0, NULL},
+        {"--not-causal", NULL, OPTION_FLAG, &not_causal, 0, 0, 0, NULL},
+        {"--repeat", "N", OPTION_INTEGER, &repeat, 1, MOST_REPEATS, 0, NULL},
+        {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
     task t;
     int done;
     memset(&t, 0, sizeof t);

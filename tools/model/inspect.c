@@ -23,11 +23,12 @@ static struct {
     double bandwidth, one_core, rate, cache;
 } opt;
 
-static option table[] = {
+static option_entry table[] = {
     {"usage: inspect MODEL [options]\n"
      "\n"
      "Prints the config of MODEL, the types of its weights, its parameters by part, and the\n"
-     "operations and bytes of three kinds of work: encoding a sentence, a teacher-forced pass (the\n"
+     "operations and bytes of three kinds of work: encoding a sentence, a teacher-forced pass "
+     "(the\n"
      "decoder reads a given target), and one decoding step.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"MODEL", NULL, OPTION_OPERAND, &opt.path, 0, 0, 0, NULL},
@@ -40,7 +41,8 @@ static option table[] = {
     {"--tgt", "N", OPTION_INTEGER, &opt.T, 1, MAX_TOKENS, 0,
      "target tokens of the sentence (default 32)"},
     {"\nHow many workers (sessions with a thread each) can a machine keep busy? With --cores and\n"
-     "--bandwidth, which need each other, a table shows the sentences per second of one worker and\n"
+     "--bandwidth, which need each other, a table shows the sentences per second of one worker "
+     "and\n"
      "of all cores, by batch size.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--cores", "N", OPTION_INTEGER, &opt.cores, 1, 4096, 0, "number of cores of the machine"},
@@ -400,9 +402,7 @@ static void print_workers(const model_shape *m, tfm_dtype type) {
 /* ---- the command line ---- */
 
 /* Prints the error message of the program, and returns the exit status. */
-static int fail(const char *path, const tfm_error *err) {
-    return !output_fail("inspect", err->status == TFM_E_IO ? NULL : path, err->text);
-}
+static int fail(const tfm_error *err) { return !output_fail("inspect", NULL, err->text); }
 
 /* Prints license and origin of the weights, if the file has them. */
 static void print_about(const tfm_safetensors *file) {
@@ -456,14 +456,14 @@ static int inspect(const char *path) {
     const char *fault = NULL;
     size_t size;
     tfm_error err;
-    if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK) return fail(path, &err);
+    if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK) return fail(&err);
     config = *tfm_model_config(model);
     print_config(&config, tfm_model_detokenize(model, NULL, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size,
                                                NULL) != TFM_E_NO_TEXT);
     print_decoding(model);
     print_session(model);
     tfm_model_free(model); /* first, so memory never holds two copies of the file */
-    if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) return fail(path, &err);
+    if (tfm_safetensors_open_file(&file, path, NULL, &err) != TFM_OK) return fail(&err);
     print_about(file);
     shape = shape_of_model(&config, file);
     if (opt.tensors) print_tensors(file);

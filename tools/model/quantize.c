@@ -486,7 +486,7 @@ static int prepare_packed(job *j, const char *from, char **config) {
     memset(&options, 0, sizeof options);
     options.in_place = 1, options.map = j->mapping != NULL;
     if (tfm_model_load_file(&model, from, &options, &err) != TFM_OK)
-        return fail(err.status == TFM_E_IO ? NULL : from, err.text);
+        return fail(NULL, err.text);
     j->query = (int64_t)model->config.n_heads * model->config.d_key;
     j->value = (int64_t)model->config.n_heads * model->config.d_value;
     *config = pack_config(text, &model->config);
@@ -520,7 +520,7 @@ static int open_input(job *j, const char *from) {
     }
 #endif
     status = tfm_safetensors_open_file(&j->in, from, NULL, &err);
-    return status == TFM_OK || fail(err.status == TFM_E_IO ? NULL : from, err.text);
+    return status == TFM_OK || fail(NULL, err.text);
 }
 
 /* Adds all tensors: their names and shapes in the first pass, their data in the second, when the
@@ -587,11 +587,11 @@ int main(int argc, char **argv) {
     static const tfm_dtype types[] = {TFM_DTYPE_I8, TFM_DTYPE_BF16, TFM_DTYPE_F16, TFM_DTYPE_F32};
     static const char *words[3]; /* IN, OUT, type */
     static int is_packed;
-    static option table[] = {{"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},
-                             {"OUT", NULL, OPTION_OPERAND, &words[1], 0, 0, 0, NULL},
-                             {"type", NULL, OPTION_OPERAND, &words[2], 0, 0, 0, NULL},
-                             {"--packed", NULL, OPTION_FLAG, &is_packed, 0, 0, 0, NULL},
-                             {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
+    static option_entry table[] = {{"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},
+                                   {"OUT", NULL, OPTION_OPERAND, &words[1], 0, 0, 0, NULL},
+                                   {"type", NULL, OPTION_OPERAND, &words[2], 0, 0, 0, NULL},
+                                   {"--packed", NULL, OPTION_FLAG, &is_packed, 0, 0, 0, NULL},
+                                   {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
     job j;
     int i, ok, type = -1;
     memset(&j, 0, sizeof j);

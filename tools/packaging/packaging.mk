@@ -25,9 +25,9 @@ test-install: stage
 	CC="$(CC)" MAKEFLAGS= sh tests/install/install.sh
 # conan, and what builds and tests the Python package
 packagers: $(CACHE)/packagers/bin/conan
-$(CACHE)/packagers/bin/conan: $(EXACT)
+$(CACHE)/packagers/bin/conan: $(PIP_CONSTRAINTS)
 	python3 -m venv $(CACHE)/packagers && \
-	$(CACHE)/packagers/bin/pip install -q -c $(EXACT) conan cffi setuptools wheel build numpy pytest py3langid lxml python-docx python-pptx odfpy ebooklib && touch $@
+	$(CACHE)/packagers/bin/pip install -q -c $(PIP_CONSTRAINTS) conan cffi setuptools wheel build numpy pytest py3langid lxml python-docx python-pptx odfpy ebooklib && touch $@
 # The wheel is built from the source distribution, and that from here.
 python-package: packagers
 	rm -rf build/dist build/python && $(CACHE)/packagers/bin/python -m build -q --no-isolation -o build/dist tools/python

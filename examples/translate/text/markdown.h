@@ -10,7 +10,7 @@
 #ifndef MARKDOWN_H
 #define MARKDOWN_H
 
-#include "pieces.h"
+#include "markup_pieces.h"
 
 enum { MARKDOWN_TICKS = 80, MARKDOWN_ADDRESS_DEEP = 32, MARKDOWN_LABEL = 999 };
 
@@ -35,11 +35,11 @@ typedef struct markdown_mark {
     size_t item;
 } markdown_mark;
 
-typedef struct markdown {
-    markup *m;
-    buffer flat;   /* a block's text without the prefixes of its lines (quotes, indentation) */
-    buffer map;    /* a size_t for each byte of flat: its position in the document */
-    buffer labels; /* hashes (uint64_t), sorted, of the labels that are defined */
+typedef struct markdown_parser {
+    markup_document *m;
+    text_buffer flat;   /* a block's text without the prefixes of its lines (quotes, indentation) */
+    text_buffer map;    /* a size_t for each byte of flat: its position in the document */
+    text_buffer labels; /* hashes (uint64_t), sorted, of the labels that are defined */
     markdown_run *runs;
     markdown_bracket *brackets;
     markdown_mark *marks;
@@ -48,12 +48,12 @@ typedef struct markdown {
     size_t last_run;                  /* the last run in the list */
     size_t ticks[MARKDOWN_TICKS + 1]; /* ticks[n]: where the last row of n backticks begins */
     int ticks_known;
-} markdown;
+} markdown_parser;
 
 /* Frees d and all its memory; d may be NULL. */
-static void markdown_free(markdown *d) {
+static void markdown_free(markdown_parser *d) {
     if (!d) return;
-    buffer_free(&d->flat), buffer_free(&d->map), buffer_free(&d->labels);
+    text_buffer_free(&d->flat), text_buffer_free(&d->map), text_buffer_free(&d->labels);
     free(d->runs), free(d->brackets), free(d->marks), free(d->open), free(d);
 }
 
@@ -78,19 +78,19 @@ static int markdown_is_punctuation(uint32_t c) {
 }
 
 /* Returns d->map as an array: for each byte of the flat text its position in the document. */
-static const size_t *markdown_map(const markdown *d) {
+static const size_t *markdown_map(const markdown_parser *d) {
     return (const size_t *)(const void *)d->map.data;
 }
 
 /* Sets d->flat and d->map to a block's text from begin to end. A break becomes "\n", a hard break
    "\r". A hard break by a backslash becomes "\\\n", because to delimiters beside it the backslash
    is punctuation. */
-static void markdown_flatten(markdown *d, const char *text, size_t begin, size_t end,
+static void markdown_flatten(markdown_parser *d, const char *text, size_t begin, size_t end,
                              int has_breaks) {
     size_t next = has_breaks ? markup_break_at(d->m, begin) : 0, at = begin, i, stop;
     size_t hard = d->m->first_hard;
     d->flat.size = d->map.size = 0;
-    buffer_append(&d->flat, "", 0);
+    text_buffer_append(&d->flat, "", 0);
     while (at < end) {
         const markup_break *b = has_breaks && next < d->m->n_breaks ? &d->m->breaks[next] : NULL;
         int stands = b && b->begin < end;
@@ -101,24 +101,24 @@ static void markdown_flatten(markdown *d, const char *text, size_t begin, size_t
                 hard++;
             if (text[i] == '\r' && !has_breaks && hard < d->m->n_items &&
                 d->m->text[d->m->items[hard++].begin] == '\\') {
-                buffer_append(&d->flat, "\\\n", 2);
-                buffer_append(&d->map, (const char *)&i, sizeof i);
-                buffer_append(&d->map, (const char *)&i, sizeof i);
+                text_buffer_append(&d->flat, "\\\n", 2);
+                text_buffer_append(&d->map, (const char *)&i, sizeof i);
+                text_buffer_append(&d->map, (const char *)&i, sizeof i);
                 continue;
             }
-            buffer_append(&d->flat, text[i] == '\r' && has_breaks ? " " : text + i, 1);
-            buffer_append(&d->map, (const char *)&i, sizeof i);
+            text_buffer_append(&d->flat, text[i] == '\r' && has_breaks ? " " : text + i, 1);
+            text_buffer_append(&d->map, (const char *)&i, sizeof i);
         }
         if (!stands) break;
-        buffer_append(&d->flat, text[stop] == ' ' && text[stop + 1] == ' ' ? "\r" : "\n", 1);
-        buffer_append(&d->map, (const char *)&stop, sizeof stop);
+        text_buffer_append(&d->flat, text[stop] == ' ' && text[stop + 1] == ' ' ? "\r" : "\n", 1);
+        text_buffer_append(&d->map, (const char *)&stop, sizeof stop);
         at = b->end, next++;
     }
     d->m->broken |= d->flat.broken || d->map.broken;
 }
 
 /* Returns the position in the document where the flat text up to `end` ends. */
-static size_t markdown_end(const markdown *d, size_t end) {
+static size_t markdown_end(const markdown_parser *d, size_t end) {
     size_t last = markdown_map(d)[end - 1];
     char c = d->flat.data[end - 1];
     return c == '\n' || c == '\r' ? d->m->breaks[markup_break_at(d->m, last)].end : last + 1;
@@ -152,7 +152,7 @@ static int markdown_by_hash(const void *a, const void *b) {
 }
 
 /* Returns whether the document defines a label. */
-static int markdown_is_label(const markdown *d, const char *text, size_t size) {
+static int markdown_is_label(const markdown_parser *d, const char *text, size_t size) {
     uint64_t hash = size <= MARKDOWN_LABEL ? markdown_hash(text, size) : 0;
     return hash && d->labels.size &&
            bsearch(&hash, d->labels.data, d->labels.size / sizeof hash, sizeof hash,
@@ -296,7 +296,7 @@ static size_t markdown_autolink(const char *text, size_t size, size_t at) {
 
 /* ---- inlines --------------------------------------------------------------------------------- */
 
-static markdown_mark *markdown_add(markdown *d, markup_kind kind, char c, size_t begin,
+static markdown_mark *markdown_add(markdown_parser *d, markup_kind kind, char c, size_t begin,
                                    size_t end) {
     void *grown = d->marks;
     markdown_mark *mark;
@@ -311,7 +311,7 @@ static markdown_mark *markdown_add(markdown *d, markup_kind kind, char c, size_t
 }
 
 /* Adds the two marks of an element. */
-static void markdown_add_pair(markdown *d, char c, size_t begin, size_t end, size_t close,
+static void markdown_add_pair(markdown_parser *d, char c, size_t begin, size_t end, size_t close,
                               size_t close_end) {
     markdown_mark *mark = markdown_add(d, MARKUP_OPEN, c, begin, end);
     if (mark) mark->pair = ++d->n_pairs;
@@ -320,7 +320,7 @@ static void markdown_add_pair(markdown *d, char c, size_t begin, size_t end, siz
 }
 
 /* Removes run i from the list of runs. */
-static void markdown_unlink(markdown *d, size_t i) {
+static void markdown_unlink(markdown_parser *d, size_t i) {
     markdown_run *r = &d->runs[i];
     d->runs[r->prev].next = r->next;
     if (r->next) d->runs[r->next].prev = r->prev;
@@ -329,7 +329,7 @@ static void markdown_unlink(markdown *d, size_t i) {
 
 /* Adds the row of delimiters at `at`. The characters beside it decide whether it may open or close
    an element. Returns its end. */
-static size_t markdown_add_run(markdown *d, size_t at) {
+static size_t markdown_add_run(markdown_parser *d, size_t at) {
     const char *text = d->flat.data;
     size_t size = d->flat.size, end = at;
     uint32_t before = protect_before(text, at), after = ' ';
@@ -357,7 +357,7 @@ static size_t markdown_add_run(markdown *d, size_t at) {
 }
 
 /* Pairs the runs from `first` on by CommonMark's rules, and removes them from the list. */
-static void markdown_pair(markdown *d, size_t first) {
+static void markdown_pair(markdown_parser *d, size_t first) {
     size_t bottom[3][2][3], i, k, n, next;
     for (i = 0; i < 18; i++) bottom[i / 6][i / 3 % 2][i % 3] = first;
     i = d->last_run >= first ? d->last_run : 0;
@@ -399,7 +399,7 @@ static void markdown_pair(markdown *d, size_t first) {
 
 /* Reads a "]": adds the marks of the link or image that it ends, if there is one. Returns the
    end. */
-static size_t markdown_close(markdown *d, size_t at) {
+static size_t markdown_close(markdown_parser *d, size_t at) {
     const char *text = d->flat.data;
     size_t size = d->flat.size, end = 0, label = 0, n_label = 0, i;
     int is_full = 0; /* a label follows: [text][label] */
@@ -438,7 +438,7 @@ static size_t markdown_close(markdown *d, size_t at) {
 }
 
 /* Returns the end of the code that begins with n backticks at `at`, or 0 if they are text. */
-static size_t markdown_code(markdown *d, size_t at, size_t n) {
+static size_t markdown_code(markdown_parser *d, size_t at, size_t n) {
     const char *text = d->flat.data;
     size_t i, k;
     if (n > MARKDOWN_TICKS) return 0;
@@ -459,7 +459,7 @@ static size_t markdown_code(markdown *d, size_t at, size_t n) {
 }
 
 /* Returns the bytes of the bare address or placeholder that begins at `at` and is copied, or 0. */
-static size_t markdown_bare(const markdown *d, size_t at) {
+static size_t markdown_bare(const markdown_parser *d, size_t at) {
     const char *text = d->flat.data + at;
     size_t size = d->flat.size - at, n, i, deep = 0;
     int is_address;
@@ -488,7 +488,7 @@ static int markdown_by_place(const void *a, const void *b) {
 }
 
 /* Finds all marks of the flat text and sorts them by position. */
-static void markdown_inlines(markdown *d) {
+static void markdown_inlines(markdown_parser *d) {
     static const char *const odd[][2] = {
         {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}, {"<!", ">"}};
     const char *text = d->flat.data;
@@ -572,8 +572,9 @@ static void markdown_inlines(markdown *d) {
 /* ---- items ----------------------------------------------------------------------------------- */
 
 /* Reads the tag at a mark, as markup.h does for HTML. */
-static void markdown_read_tag(const markdown *d, const markdown_mark *mark, markup_tag *tag) {
-    markup *m = d->m;
+static void markdown_read_tag(const markdown_parser *d, const markdown_mark *mark,
+                              markup_tag *tag) {
+    markup_document *m = d->m;
     size_t size = m->size;
     memset(tag, 0, sizeof *tag);
     m->size = markdown_end(d, mark->end); /* the tag must end in the mark */
@@ -583,7 +584,7 @@ static void markdown_read_tag(const markdown *d, const markdown_mark *mark, mark
 
 /* Pairs the HTML tags among the marks: sets their kind to OPEN or CLOSE. An element that is copied
    becomes one mark. */
-static void markdown_match(markdown *d) {
+static void markdown_match(markdown_parser *d) {
     size_t i, k, n = 0, to = 0;
     void *grown = d->open;
     if (!markup_reserve(d->m, &grown, &d->room_open, d->n_marks + 1, sizeof *d->open)) return;
@@ -633,8 +634,8 @@ static void markdown_match(markdown *d) {
 
 /* Appends a part of the flat text to the plain text. Escapes become letters, breaks become
    spaces. */
-static void markdown_add_text(markdown *d, size_t at, size_t end) {
-    markup *m = d->m;
+static void markdown_add_text(markdown_parser *d, size_t at, size_t end) {
+    markup_document *m = d->m;
     const char *text = d->flat.data;
     const size_t *map = markdown_map(d);
     size_t from = at;
@@ -650,8 +651,8 @@ static void markdown_add_text(markdown *d, size_t at, size_t end) {
 }
 
 /* Reads a block: adds its items and its plain text. */
-static void markdown_scan_text(markdown *d, const markup_block *block) {
-    markup *m = d->m;
+static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
+    markup_document *m = d->m;
     size_t i, at = 0, n = 0;
     markdown_flatten(d, m->text, block->begin, block->end, 1);
     if (m->broken) return;
@@ -686,8 +687,8 @@ static void markdown_scan_text(markdown *d, const markup_block *block) {
 
 /* Appends a part of a translation and escapes what Markdown could read as syntax. Writes "\n" for a
    space where a line may end. */
-static void markdown_encode(const markup *m, const char *text, size_t from, size_t to,
-                            buffer *out) {
+static void markdown_encode(const markup_document *m, const char *text, size_t from, size_t to,
+                            text_buffer *out) {
     const markup_block *b = &m->blocks[m->block];
     uint32_t c;
     size_t i, k;
@@ -716,8 +717,8 @@ static void markdown_encode(const markup *m, const char *text, size_t from, size
             break;
         default: break;
         }
-        if (escaped) buffer_append(out, "\\", 1);
-        buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
+        if (escaped) text_buffer_append(out, "\\", 1);
+        text_buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
     }
 }
 
@@ -742,7 +743,7 @@ static size_t markdown_hazard(const char *text, size_t size) {
 
 /* Returns a hash of how the flat text is read. Texts have the same hash if they have the same marks
    inside the same elements; the order does not matter. */
-static uint64_t markdown_shape(markdown *d) {
+static uint64_t markdown_shape(markdown_parser *d) {
     uint64_t hash, sum = 0;
     size_t i, n = 0;
     void *grown = d->open;
@@ -767,7 +768,7 @@ static uint64_t markdown_shape(markdown *d) {
 
 /* Returns whether m->woven from byte `from` on has the same marks as bytes begin to end of the
    document. */
-static int markdown_is_same(markup *m, size_t begin, size_t end, size_t from) {
+static int markdown_is_same(markup_document *m, size_t begin, size_t end, size_t from) {
     uint64_t shape;
     markdown_flatten(m->md, m->text, begin, end, 1);
     shape = markdown_shape(m->md);
@@ -778,8 +779,8 @@ static int markdown_is_same(markup *m, size_t begin, size_t end, size_t from) {
 /* Chooses the delimiter of an element that is about to be written. It must differ from a delimiter
    beside it, and CommonMark must accept it beside the new words. Sets is_line of the closing item
    if a space is needed after it. */
-static void markdown_choose(markup *m, const markup_translation *t, const markup_node *node,
-                            buffer *out) {
+static void markdown_choose(markup_document *m, const markup_translation *t,
+                            const markup_node *node, text_buffer *out) {
     markup_item *item = &m->items[node->item], *close = &m->items[node->close];
     size_t end = m->words[node->high > node->low ? node->high - 1 : node->high].end;
     uint32_t left = protect_before(out->data ? out->data : "", out->size), first, right = ' ', last;
@@ -794,7 +795,7 @@ static void markdown_choose(markup *m, const markup_translation *t, const markup
     letter[1] = !sentence_is_space(right) && !markdown_is_punctuation(right);
     if (item->c == '[') {
         if (left == '!' && (out->size < 2 || out->data[out->size - 2] != '\\'))
-            out->data[out->size - 1] = '\\', buffer_append(out, "!", 1);
+            out->data[out->size - 1] = '\\', text_buffer_append(out, "!", 1);
         return;
     }
     if (!protect_in("*_~", (unsigned char)item->c)) return;
@@ -804,7 +805,7 @@ static void markdown_choose(markup *m, const markup_translation *t, const markup
           item[-1].kind == MARKUP_OPEN && item[-1].end - item[-1].begin == 1))
         item->c = item->c == '_' ? '*' : letter[1] ? item->c : '_';
     close->c = item->c;
-    if (letter[0] && markdown_is_punctuation(first)) buffer_append(out, "\n", 1);
+    if (letter[0] && markdown_is_punctuation(first)) text_buffer_append(out, "\n", 1);
     close->is_line = letter[1] && markdown_is_punctuation(last);
 }
 
@@ -825,7 +826,7 @@ typedef struct markdown_line {
 } markdown_line;
 
 typedef struct markdown_blocks {
-    markdown *d;
+    markdown_parser *d;
     size_t widths[MARKUP_DEEP]; /* open containers: 0 for a quote, else columns of a list's item */
     size_t n;                   /* number of open containers */
     markdown_leaf leaf;
@@ -835,8 +836,8 @@ typedef struct markdown_blocks {
     size_t begin, end; /* the text or HTML so far */
 } markdown_blocks;
 
-static void markdown_add_block(markdown *d, markup_form form, size_t row, size_t begin, size_t end,
-                               int is_folded, int is_cell) {
+static void markdown_add_block(markdown_parser *d, markup_form form, size_t row, size_t begin,
+                               size_t end, int is_folded, int is_cell) {
     markup_block *b = begin < end ? markup_add_block(d->m, form, row, begin, end) : NULL;
     if (b) b->is_folded = is_folded, b->is_cell = is_cell;
 }
@@ -844,7 +845,7 @@ static void markdown_add_block(markdown *d, markup_form form, size_t row, size_t
 /* Ends the open paragraph or HTML block and adds its blocks. With is_heading the paragraph is the
    text of a heading. */
 static void markdown_flush(markdown_blocks *b, int is_heading) {
-    markdown *d = b->d;
+    markdown_parser *d = b->d;
     markdown_leaf leaf = b->leaf;
     size_t at = 0, end, n_label, begin = b->begin, stop;
     b->leaf = MARKDOWN_NOTHING;
@@ -863,7 +864,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
             uint64_t hash = markdown_hash(d->flat.data + at + 1, n_label);
             if (!hash) break;
             if (d->flat.data[at + 1] != '^')
-                buffer_append(&d->labels, (const char *)&hash, sizeof hash);
+                text_buffer_append(&d->labels, (const char *)&hash, sizeof hash);
             at = end;
             if (at >= d->flat.size) return;
         }
@@ -889,7 +890,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
 }
 
 /* Returns the columns of whitespace at the line's position; *at is the position after it. */
-static size_t markdown_indent(const markup *m, const markdown_line *l, size_t *at) {
+static size_t markdown_indent(const markup_document *m, const markdown_line *l, size_t *at) {
     size_t column = l->column;
     for (*at = l->at; *at < l->end && (m->text[*at] == ' ' || m->text[*at] == '\t'); ++*at)
         column = m->text[*at] == '\t' ? (column / 4 + 1) * 4 : column + 1;
@@ -897,7 +898,7 @@ static size_t markdown_indent(const markup *m, const markdown_line *l, size_t *a
 }
 
 /* Skips columns of whitespace. A tab that is wider is skipped only in part. */
-static void markdown_advance(const markup *m, markdown_line *l, size_t columns) {
+static void markdown_advance(const markup_document *m, markdown_line *l, size_t columns) {
     size_t to = l->column + columns;
     while (l->column < to && l->at < l->end) {
         size_t next = m->text[l->at] == '\t' ? (l->column / 4 + 1) * 4 : l->column + 1;
@@ -939,10 +940,10 @@ static int markdown_html_kind(const char *text, size_t size, int in_text) {
 }
 
 /* Returns whether an HTML block ends in a line. */
-static int markdown_html_ends(const markup *m, int kind, size_t at, size_t end) {
+static int markdown_html_ends(const markup_document *m, int kind, size_t at, size_t end) {
     static const char *const ends[] = {"", "", "-->", "?>", ">", "]]>"};
     static const char *const raw[] = {"</script>", "</pre>", "</style>", "</textarea>"};
-    markup part = *m;
+    markup_document part = *m;
     size_t i;
     part.size = end;
     if (kind >= 2 && kind <= 5) return markup_find(&part, at, ends[kind]) < end;
@@ -971,7 +972,8 @@ static size_t markdown_marker(const char *text, size_t size) {
 }
 
 /* Returns the number of cells in a table's row, and adds them as blocks if d is not NULL. */
-static size_t markdown_row(markdown *d, const char *text, size_t row, size_t at, size_t end) {
+static size_t markdown_row(markdown_parser *d, const char *text, size_t row, size_t at,
+                           size_t end) {
     size_t n = 0, from, to, next, first = at;
     while (end > at && markup_is_space(text[end - 1])) end--;
     if (at < end && text[at] == '|') at++;
@@ -1000,7 +1002,7 @@ static int markdown_is_delimiter(const char *text, size_t at, size_t end) {
 /* Opens the containers and the block that a line begins. Returns 1 if the rest of the line is still
    to be read, as text or as a line inside a container; 0 if the line is done. */
 static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
-    markup *m = b->d->m;
+    markup_document *m = b->d->m;
     const char *text = m->text;
     size_t at, indent, size, n, i, padding, matched = *also;
     int in_text = b->leaf == MARKDOWN_TEXT && matched == b->n;
@@ -1080,7 +1082,7 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
 
 /* Reads a line of the document. */
 static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
-    markup *m = b->d->m;
+    markup_document *m = b->d->m;
     const char *text = m->text;
     markdown_line l;
     size_t matched, at, indent, n;
@@ -1150,7 +1152,7 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
 }
 
 /* Returns the bytes of the front matter. */
-static size_t markdown_front(const markup *m) {
+static size_t markdown_front(const markup_document *m) {
     size_t at, end;
     const char *text = m->text, *newline;
     if (m->size < 8 || (memcmp(text, "---", 3) != 0 && memcmp(text, "+++", 3) != 0)) return 0;
@@ -1168,8 +1170,8 @@ static size_t markdown_front(const markup *m) {
 }
 
 /* Reads a Markdown document: adds its blocks, items and plain text. */
-static void markup_scan_markdown(markup *m) {
-    markdown *d = m->md ? m->md : (markdown *)calloc(1, sizeof *d);
+static void markdown_scan(markup_document *m) {
+    markdown_parser *d = m->md ? m->md : (markdown_parser *)calloc(1, sizeof *d);
     markdown_blocks b;
     size_t at, end, next, i;
     m->md = d;

@@ -1,6 +1,6 @@
 /* markup.h: translates documents with tags, sentence by sentence, and places the tags by alignment.
 
-       markup m = {0};
+       markup_document m = {0};
        if (markup_read(&m, MARKUP_HTML, text, size))
            for (i = 0; i < m.n_sentences; i++) ... translate m.sentences[i].text [.size]
        markup_begin(&m);
@@ -42,11 +42,11 @@
 #include "wrapped.h"
 
 /* Frees all memory; m can be used again. */
-static void markup_free(markup *m) {
-    buffer_free(&m->plain), buffer_free(&m->places), buffer_free(&m->woven);
+static void markup_free(markup_document *m) {
+    text_buffer_free(&m->plain), text_buffer_free(&m->places), text_buffer_free(&m->woven);
     free(m->items), free(m->sentences), free(m->words), free(m->nodes);
     free(m->blocks), free(m->breaks), markdown_free(m->md);
-    buffer_free(&m->values), free(m->made);
+    text_buffer_free(&m->values), free(m->made);
     memset(m, 0, sizeof *m);
 }
 
@@ -54,7 +54,7 @@ static void markup_free(markup *m) {
 
 /* Returns whether items from .. to - 1 are all tags inside text (OPEN, CLOSE, POINT), so a sentence
    may be extended over them. */
-static int markup_near(const markup *m, size_t from, size_t to) {
+static int markup_near(const markup_document *m, size_t from, size_t to) {
     for (; from < to; from++)
         if (m->items[from].kind >= MARKUP_COPY) return 0;
     return 1;
@@ -62,7 +62,7 @@ static int markup_near(const markup *m, size_t from, size_t to) {
 
 /* Sets a sentence's items: those inside the sentence, and those at its ends that have a partner
    inside with at most a space between. first is the first item after the previous sentence. */
-static void markup_take(markup *m, markup_sentence *s, size_t first) {
+static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
     size_t end = s->begin + s->size, i, inner_first, inner_last, before = s->begin, behind = end;
     const markup_place *places = markup_places(m);
     if (before && m->plain.data[before - 1] == ' ') before--;
@@ -87,7 +87,7 @@ static void markup_take(markup *m, markup_sentence *s, size_t first) {
 
 /* Reads a document, which must stay in memory, and finds its sentences. Returns 0 if there is no
    memory. */
-static int markup_read(markup *m, markup_form form, const char *text, size_t size) {
+static int markup_read(markup_document *m, markup_form form, const char *text, size_t size) {
     size_t at = 0, n, first = 0, i, k;
     const char *sentence;
     void *grown;
@@ -97,8 +97,8 @@ static int markup_read(markup *m, markup_form form, const char *text, size_t siz
     m->plain.size = m->places.size = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
     else if (form == MARKUP_SRT) markup_scan_srt(m);
-    else if (form == MARKUP_MARKDOWN) markup_scan_markdown(m);
-    else markup_scan_wrapped(m);
+    else if (form == MARKUP_MARKDOWN) markdown_scan(m);
+    else wrapped_scan(m);
     if (!m->broken) markup_measure(m);
     m->broken |= m->plain.broken || m->places.broken;
     while (!m->broken && m->plain.size &&
@@ -140,7 +140,7 @@ static int markup_is_mark(uint32_t c) {
    be, after an opening bracket, before a dot without a word after it, and between marks, except
    inside a row of dots or dashes. In Markdown, where marks have a meaning, only the places of spans
    count. */
-static int markup_is_gap(const markup *m, const char *text, size_t size, size_t at) {
+static int markup_is_gap(const markup_document *m, const char *text, size_t size, size_t at) {
     uint32_t before, after;
     if (protect_is_gap(text, size, at)) return 1;
     if (m->form == MARKUP_MARKDOWN || ((unsigned char)text[at] & 0xC0) == 0x80) return 0;
@@ -153,7 +153,7 @@ static int markup_is_gap(const markup *m, const char *text, size_t size, size_t 
 }
 
 /* Divides a translation into words, at the gaps where a tag may be placed. Returns how many. */
-static size_t markup_words(markup *m, const markup_translation *t) {
+static size_t markup_words(markup_document *m, const markup_translation *t) {
     size_t i, n = 0, token = 0, from = 0, to;
     void *grown = m->words;
     (void)markup_reserve(m, &grown, &m->room_words, t->n + 2, sizeof *m->words);
@@ -184,8 +184,9 @@ static size_t markup_words(markup *m, const markup_translation *t) {
 /* Returns the gap between words low and high for an item at plain byte `at`, among the gaps that no
    child of the parent covers. The best gap crosses the fewest alignments; among equals the one wins
    that divides the translation most nearly in the proportion in which `at` divides the sentence. */
-static size_t markup_gap(const markup *m, const markup_translation *t, const markup_sentence *s,
-                         size_t at, size_t parent, size_t low, size_t high) {
+static size_t markup_gap(const markup_document *m, const markup_translation *t,
+                         const markup_sentence *s, size_t at, size_t parent, size_t low,
+                         size_t high) {
     size_t i, k, best = low, crossed = 0, least = (size_t)-1;
     double share, off, nearest = 2;
     at = at > s->begin ? at - s->begin : 0;
@@ -208,8 +209,9 @@ static size_t markup_gap(const markup *m, const markup_translation *t, const mar
 
 /* Returns the gap for the end of a line, chosen by the line's share of bytes. If there are enough
    words, leaves one for this line and one for each of the `lines` that follow. */
-static size_t markup_share(const markup *m, const markup_translation *t, const markup_sentence *s,
-                           size_t at, size_t lines, size_t low, size_t high) {
+static size_t markup_share(const markup_document *m, const markup_translation *t,
+                           const markup_sentence *s, size_t at, size_t lines, size_t low,
+                           size_t high) {
     double share = (double)(at - s->begin) / (double)s->size, off, nearest = 2;
     size_t i, best = low;
     if (high - low > lines + 1) low++, high -= lines + 1;
@@ -226,7 +228,7 @@ static size_t markup_share(const markup *m, const markup_translation *t, const m
    covers best: the run with the highest sum of 2 for each word aligned to the element and -1 for
    each other word. Only words that no other child of the parent covers are considered. Returns 0 if
    no run has a positive sum. */
-static int markup_cover(markup *m, const markup_translation *t, const markup_sentence *s,
+static int markup_cover(markup_document *m, const markup_translation *t, const markup_sentence *s,
                         markup_node *node, size_t begin, size_t end) {
     size_t i, k, low = m->nodes[node->parent].low, high = m->nodes[node->parent].high, from = low;
     long sum = 0, best = 0;
@@ -264,8 +266,8 @@ static int markup_by_place(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static markup_node *markup_add_node(markup *m, size_t *n, size_t item, size_t parent, size_t low,
-                                    size_t high) {
+static markup_node *markup_add_node(markup_document *m, size_t *n, size_t item, size_t parent,
+                                    size_t low, size_t high) {
     markup_node *node = &m->nodes[*n];
     node->item = node->close = item, node->parent = parent, node->index = (*n)++;
     node->low = low, node->high = high;
@@ -274,8 +276,8 @@ static markup_node *markup_add_node(markup *m, size_t *n, size_t item, size_t pa
 
 /* Places all items of a sentence in its translation and returns the number of nodes. A node comes
    after its parent. Node 0 is the whole sentence; its children are the parts and the cuts. */
-static size_t markup_place_items(markup *m, const markup_translation *t, const markup_sentence *s,
-                                 size_t n_words) {
+static size_t markup_place_items(markup_document *m, const markup_translation *t,
+                                 const markup_sentence *s, size_t n_words) {
     size_t i, k, n = 0, parent, lines = 0, room = 2 * (s->last - s->first) + 4;
     const size_t none = (size_t)MARKUP_NONE;
     void *grown = m->nodes;
@@ -347,7 +349,8 @@ static size_t markup_place_items(markup *m, const markup_translation *t, const m
 
 /* Appends a part of a translation, escaped as the document's format needs. In blocks it writes "\n"
    for a space where a line may end. */
-static void markup_encode(const markup *m, const char *text, size_t from, size_t to, buffer *out) {
+static void markup_encode(const markup_document *m, const char *text, size_t from, size_t to,
+                          text_buffer *out) {
     markup_form form = m->n_blocks ? m->blocks[m->block].form : m->form;
     size_t i;
     if (form == MARKUP_MARKDOWN) {
@@ -355,19 +358,19 @@ static void markup_encode(const markup *m, const char *text, size_t from, size_t
         return;
     }
     for (i = from; form == MARKUP_WRAPPED && i < to; i++)
-        buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
+        text_buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
     if (form == MARKUP_WRAPPED) from = to;
     for (i = from; form == MARKUP_HTML && i < to; i++) {
         if (text[i] != '&' && text[i] != '<' && text[i] != '>') continue;
-        buffer_append(out, text + from, i - from), from = i + 1;
-        if (text[i] == '&') buffer_append(out, "&amp;", 5);
-        else buffer_append(out, text[i] == '<' ? "&lt;" : "&gt;", 4);
+        text_buffer_append(out, text + from, i - from), from = i + 1;
+        if (text[i] == '&') text_buffer_append(out, "&amp;", 5);
+        else text_buffer_append(out, text[i] == '<' ? "&lt;" : "&gt;", 4);
     }
-    buffer_append(out, text + from, to - from);
+    text_buffer_append(out, text + from, to - from);
 }
 
 /* Appends a part of the document, with the translations that its attributes have. */
-static void markup_source(const markup *m, size_t begin, size_t end, buffer *out) {
+static void markup_source(const markup_document *m, size_t begin, size_t end, text_buffer *out) {
     size_t low = 0, high = m->n_made, middle;
     while (low < high) {
         middle = low + (high - low) / 2;
@@ -376,20 +379,20 @@ static void markup_source(const markup *m, size_t begin, size_t end, buffer *out
     }
     for (; low < m->n_made && m->made[low].to <= end; low++) {
         const markup_value *v = &m->made[low];
-        buffer_append(out, m->text + begin, v->from - begin);
-        buffer_append(out, m->values.data + v->at, v->size);
+        text_buffer_append(out, m->text + begin, v->from - begin);
+        text_buffer_append(out, m->values.data + v->at, v->size);
         begin = v->to;
     }
-    buffer_append(out, m->text + begin, end - begin);
+    text_buffer_append(out, m->text + begin, end - begin);
 }
 
 /* Appends a part of the document, with spaces for the ends of lines. */
-static void markup_copy_part(const markup *m, size_t begin, size_t end, buffer *out) {
+static void markup_copy_part(const markup_document *m, size_t begin, size_t end, text_buffer *out) {
     size_t i = markup_break_at(m, begin);
     for (; i < m->n_breaks && m->breaks[i].begin < end; i++) {
         size_t stop = m->breaks[i].begin;
         while (m->text[stop] == ' ' || m->text[stop] == '\t') stop++; /* spaces of code */
-        buffer_append(out, m->text + begin, stop - begin), buffer_append(out, " ", 1);
+        text_buffer_append(out, m->text + begin, stop - begin), text_buffer_append(out, " ", 1);
         begin = m->breaks[i].end;
     }
     if (begin < end) markup_source(m, begin, end, out);
@@ -397,17 +400,17 @@ static void markup_copy_part(const markup *m, size_t begin, size_t end, buffer *
 
 /* Replaces \r by a space in what was appended since `from`. In a block of lines \r means a hard
    break, so a \r of the document's text would be read as one. */
-static void markup_no_breaks(const markup *m, size_t from, buffer *out) {
+static void markup_no_breaks(const markup_document *m, size_t from, text_buffer *out) {
     if (!m->n_blocks || m->blocks[m->block].form == MARKUP_HTML) return;
     for (; from < out->size; from++)
         if (out->data[from] == '\r') out->data[from] = ' ';
 }
 
 /* Appends an item as it is in the document; a link whose text was its label gets the label. */
-static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
+static void markup_copy(const markup_document *m, const markup_item *item, text_buffer *out) {
     size_t i, n = item->n_label, from = out->size;
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
-        for (i = item->begin; i < item->end; i++) buffer_append(out, &item->c, 1);
+        for (i = item->begin; i < item->end; i++) text_buffer_append(out, &item->c, 1);
         return;
     }
     for (i = 0; i < n && n < out->size; i++) { /* has the link's text changed? */
@@ -415,26 +418,26 @@ static void markup_copy(const markup *m, const markup_item *item, buffer *out) {
         if ((c == '\n' ? ' ' : c) != m->text[item->label + i]) break;
     }
     if (n && !(i == n && out->data[out->size - n - 1] == '[')) {
-        buffer_append(out, "][", 2);
+        text_buffer_append(out, "][", 2);
         markup_copy_part(m, item->label, item->label + n, out);
-        buffer_append(out, "]", 1);
+        text_buffer_append(out, "]", 1);
     } else markup_copy_part(m, item->begin, item->end, out);
     markup_no_breaks(m, from, out);
 }
 
 /* Appends the translation from *from up to `to`, and moves *from there. */
-static void markup_text_to(markup *m, const markup_translation *t, size_t *from, size_t to,
-                           buffer *out) {
+static void markup_text_to(markup_document *m, const markup_translation *t, size_t *from, size_t to,
+                           text_buffer *out) {
     if (to <= *from) return;
-    if (m->owes && !markup_is_space(t->text[*from])) buffer_append(out, "\n", 1);
+    if (m->owes && !markup_is_space(t->text[*from])) text_buffer_append(out, "\n", 1);
     m->owes = 0;
     markup_encode(m, t->text, *from, to, out);
     *from = to;
 }
 
 /* Writes a node's tag before its words. */
-static void markup_enter(markup *m, const markup_translation *t, const markup_node *node,
-                         size_t *from, buffer *out) {
+static void markup_enter(markup_document *m, const markup_translation *t, const markup_node *node,
+                         size_t *from, text_buffer *out) {
     markup_item *item = m->items;
     int is_begin;
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0;
@@ -446,7 +449,7 @@ static void markup_enter(markup *m, const markup_translation *t, const markup_no
     if (item->is_line && *from < begin) *from = begin; /* the end of the line replaces the space */
     if (item->kind == MARKUP_COPY && item->space_before && *from &&
         !markup_is_space(t->text[*from - 1]) && sentence_space_after(t->text, t->size))
-        buffer_append(out, " ", 1);
+        text_buffer_append(out, " ", 1);
     if (item->kind == MARKUP_OPEN && node->close != node->item && item->c)
         markdown_choose(m, t, node, out);
     markup_copy(m, item, out);
@@ -455,10 +458,10 @@ static void markup_enter(markup *m, const markup_translation *t, const markup_no
          (item->end < m->size && protect_in(".,;:!?)", (unsigned char)m->text[item->end]))) &&
         !protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) &&
         sentence_space_after(t->text, t->size))
-        buffer_append(out, " ", 1);
+        text_buffer_append(out, " ", 1);
 }
-static void markup_leave(markup *m, const markup_translation *t, const markup_node *node,
-                         size_t *from, buffer *out) {
+static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,
+                         size_t *from, text_buffer *out) {
     if (node->high > node->low) markup_text_to(m, t, from, m->words[node->high - 1].end, out);
     if (node->close == node->item) return;
     markup_copy(m, &m->items[node->close], out);
@@ -467,7 +470,8 @@ static void markup_leave(markup *m, const markup_translation *t, const markup_no
 
 /* Appends a translation with its tags. Sorts the nodes by parent, so that siblings are
    neighbours. */
-static void markup_weave(markup *m, const markup_translation *t, size_t n, buffer *out) {
+static void markup_weave(markup_document *m, const markup_translation *t, size_t n,
+                         text_buffer *out) {
     size_t i, from = 0, depth = 0;
     size_t *first = (size_t *)malloc(3 * n * sizeof *first), *stack = first + n, *next = stack + n;
     if (!first) {
@@ -498,7 +502,7 @@ static void markup_weave(markup *m, const markup_translation *t, size_t n, buffe
 /* ---- the document ---------------------------------------------------------------------------- */
 
 /* Adds the text of m->values from byte `at` on, which replaces bytes from to to - 1 of the document. */
-static void markup_add_made(markup *m, size_t from, size_t to, size_t at) {
+static void markup_add_made(markup_document *m, size_t from, size_t to, size_t at) {
     void *grown = m->made;
     size_t i = m->n_made;
     (void)markup_reserve(m, &grown, &m->room_made, i + 1, sizeof *m->made);
@@ -526,14 +530,14 @@ static int markup_is_language(const char *text) {
 }
 
 /* Prepares to write the document from its beginning. */
-static void markup_begin(markup *m) {
+static void markup_begin(markup_document *m) {
     const char *first = m->size ? (const char *)memchr(m->text, '\n', m->size) : NULL;
     size_t i;
     m->next = m->at = m->block = m->hard = m->n_made = m->values.size = 0, m->in_block = 0;
     m->newline = first && first > m->text && first[-1] == '\r' ? "\r\n" : "\n";
     for (i = 0; m->lang && markup_is_language(m->lang) && i < m->n_langs; i++) {
         size_t at = m->values.size, k;
-        buffer_append(&m->values, m->lang, strlen(m->lang));
+        text_buffer_append(&m->values, m->lang, strlen(m->lang));
         for (k = at; k < m->values.size; k++)
             if (m->values.data[k] == '_') m->values.data[k] = '-';
         markup_add_made(m, m->langs[i].from, m->langs[i].to, at);
@@ -542,7 +546,7 @@ static void markup_begin(markup *m) {
 
 /* Appends the current block's source up to byte `to` to m->woven: "\n" is a space where a line may
    end, "\r" is a hard break. */
-static void markup_keep(markup *m, size_t to) {
+static void markup_keep(markup_document *m, size_t to) {
     size_t i = markup_break_at(m, m->at), from;
     while (m->at < to) {
         int is_break = i < m->n_breaks && m->breaks[i].end <= to;
@@ -557,9 +561,9 @@ static void markup_keep(markup *m, size_t to) {
                (m->text[end] == ' ' || m->text[end] == '\t'))
             end++; /* the break would drop code's space */
         from = m->woven.size;
-        if (end > m->at) buffer_append(&m->woven, m->text + m->at, end - m->at);
+        if (end > m->at) text_buffer_append(&m->woven, m->text + m->at, end - m->at);
         markup_no_breaks(m, from, &m->woven);
-        if (is_break) buffer_append(&m->woven, item < m->n_items ? "\r" : "\n", 1);
+        if (is_break) text_buffer_append(&m->woven, item < m->n_items ? "\r" : "\n", 1);
         m->at = is_break ? m->breaks[i++].end : to;
     }
 }
@@ -567,21 +571,22 @@ static void markup_keep(markup *m, size_t to) {
 /* Appends what a further line of a block has below byte `at` of the first line's prefix: ">" or a
    tab is kept, a list's marker becomes spaces. In Markdown a tab becomes spaces; a space after ">"
    belongs to it. */
-static void markup_prefix(const markup *m, const markup_block *b, size_t at, buffer *out) {
+static void markup_prefix(const markup_document *m, const markup_block *b, size_t at,
+                          text_buffer *out) {
     char c = m->text[at];
     size_t n = 1, column = 0, i;
     if (c == '>' || (c == '\t' && b->form != MARKUP_MARKDOWN)) {
-        buffer_append(out, &c, 1);
+        text_buffer_append(out, &c, 1);
         return;
     }
     for (i = b->line; c == '\t' && i <= at; i++, column += n)
         n = m->text[i] == '\t' ? 4 - column % 4 : 1;
     if (at > b->line && m->text[at - 1] == '>' && !protect_in("> \t", (unsigned char)c)) n++;
-    while (n-- > 0) buffer_append(out, " ", 1);
+    while (n-- > 0) text_buffer_append(out, " ", 1);
 }
 
 /* Writes a block, wrapped in lines of at most m->width columns. */
-static void markup_fold(markup *m, const markup_block *b, buffer *out) {
+static void markup_fold(markup_document *m, const markup_block *b, text_buffer *out) {
     const char *text = m->woven.data;
     size_t size = m->woven.size, at, end, i, n = 0, width, hard = m->first_hard, escaped;
     size_t first = markup_column(m->text + b->line, b->begin - b->line, 0), column = first;
@@ -606,7 +611,7 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
         if (before == '\r' && hard == m->n_items) before = '\n';
         if (before == '\r') {
             n = m->items[hard].end, i = m->items[hard].begin;
-            buffer_append(out, m->text + i, n - i);
+            text_buffer_append(out, m->text + i, n - i);
             while (m->text[n - 1] != '\n') n--;
             column = markup_column(m->text + n, m->items[hard].end - n, 0);
             hard++, is_first = 1;
@@ -614,24 +619,24 @@ static void markup_fold(markup *m, const markup_block *b, buffer *out) {
                    m->width && column > first && end > at &&
                    column + (before == '\n') + width > m->width &&
                    !markdown_hazard(text + at, size - at)) {
-            buffer_append(out, m->newline, strlen(m->newline));
+            text_buffer_append(out, m->newline, strlen(m->newline));
             for (i = b->line; i < b->begin && !b->next_line; i++) markup_prefix(m, b, i, out);
             if (b->next_line)
-                buffer_append(out, m->text + b->next_line, b->next_text - b->next_line);
+                text_buffer_append(out, m->text + b->next_line, b->next_text - b->next_line);
             column = next;
-        } else if (before == '\n') buffer_append(out, " ", 1), column++;
+        } else if (before == '\n') text_buffer_append(out, " ", 1), column++;
         escaped = is_first ? markdown_hazard(text + at, size - at) : 0;
         if (escaped) {
-            buffer_append(out, text + at, escaped - 1), buffer_append(out, "\\", 1);
-            buffer_append(out, text + at + escaped - 1, end - at - escaped + 1);
-        } else buffer_append(out, text + at, end - at);
+            text_buffer_append(out, text + at, escaped - 1), text_buffer_append(out, "\\", 1);
+            text_buffer_append(out, text + at + escaped - 1, end - at - escaped + 1);
+        } else text_buffer_append(out, text + at, end - at);
         column += width + (escaped > 0), is_first = 0;
     }
 }
 
 /* Completes the current block and writes it. Copies the source of a block without a translation,
    and of one in Markdown that would be read differently. */
-static void markup_finish(markup *m, buffer *out) {
+static void markup_finish(markup_document *m, text_buffer *out) {
     const markup_block *b = m->in_block ? &m->blocks[m->block] : NULL;
     if (!b) return;
     markup_keep(m, b->end);
@@ -639,18 +644,18 @@ static void markup_finish(markup *m, buffer *out) {
     if (m->woven.broken) m->broken = 1;
     if (m->broken) return;
     if (!m->is_made || (b->form == MARKUP_MARKDOWN && !markdown_is_same(m, b->begin, b->end, 0)))
-        buffer_append(out, m->text + b->begin, b->end - b->begin);
-    else if (b->form == MARKUP_HTML) buffer_append(out, m->woven.data, m->woven.size);
+        text_buffer_append(out, m->text + b->begin, b->end - b->begin);
+    else if (b->form == MARKUP_HTML) text_buffer_append(out, m->woven.data, m->woven.size);
     else markup_fold(m, b, out);
 }
 
 /* Writes the document up to the next sentence; within a block, appends to m->woven. */
-static void markup_come(markup *m, const markup_sentence *s, buffer *out) {
+static void markup_come(markup_document *m, const markup_sentence *s, text_buffer *out) {
     if (m->n_blocks && s->from >= m->blocks[m->block].end) markup_finish(m, out);
     while (m->block + 1 < m->n_blocks && m->blocks[m->block + 1].begin <= s->from) m->block++;
     if (m->n_blocks && !m->in_block) {
         const markup_block *b = &m->blocks[m->block];
-        buffer_append(out, m->text + m->at, b->begin - m->at);
+        text_buffer_append(out, m->text + m->at, b->begin - m->at);
         m->at = b->begin, m->woven.size = 0, m->in_block = 1, m->is_made = 0;
         while (m->hard < m->n_items && m->items[m->hard].begin < m->at) m->hard++;
         m->first_hard = m->hard;
@@ -661,31 +666,32 @@ static void markup_come(markup *m, const markup_sentence *s, buffer *out) {
 
 /* Keeps a sentence's translation in an attribute, which was appended to m->values from byte `at` on.
    Characters that would end the value become references. */
-static void markup_keep_value(markup *m, const markup_sentence *s, size_t at) {
+static void markup_keep_value(markup_document *m, const markup_sentence *s, size_t at) {
     size_t i, from = at;
-    buffer whole;
+    text_buffer whole;
     memset(&whole, 0, sizeof whole);
     for (i = at; i < m->values.size; i++) {
         unsigned char c = (unsigned char)m->values.data[i];
-        if (s->quote == ' ' ? !protect_in(" \t\n\r\f\"'`=/", c) : c != (unsigned char)s->quote) continue;
-        buffer_append(&whole, m->values.data + from, i - from);
-        buffer_format(&whole, c == '"' ? "&quot;" : "&#%d;", (int)c);
+        if (s->quote == ' ' ? !protect_in(" \t\n\r\f\"'`=/", c) : c != (unsigned char)s->quote)
+            continue;
+        text_buffer_append(&whole, m->values.data + from, i - from);
+        text_buffer_format(&whole, c == '"' ? "&quot;" : "&#%d;", (int)c);
         from = i + 1;
     }
-    buffer_append(&whole, m->values.data + from, m->values.size - from);
+    text_buffer_append(&whole, m->values.data + from, m->values.size - from);
     m->values.size = at;
-    buffer_append(&m->values, whole.data, whole.size);
+    text_buffer_append(&m->values, whole.data, whole.size);
     m->broken |= whole.broken;
-    buffer_free(&whole);
+    text_buffer_free(&whole);
     markup_add_made(m, s->from, s->to, at);
 }
 
 /* Appends the document up to the end of the next sentence, which is translated by t. A block is
    appended only after its last sentence. Returns 0 if there is no memory. */
-static int markup_put(markup *m, const markup_translation *t, buffer *out) {
+static int markup_put(markup_document *m, const markup_translation *t, text_buffer *out) {
     const markup_sentence *s = &m->sentences[m->next++];
     size_t i, n = t->text ? markup_words(m, t) : 0, nodes = 0, before;
-    buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
+    text_buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
     if (!s->quote) markup_come(m, s, out);
     else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
     before = to->size;
@@ -697,11 +703,11 @@ static int markup_put(markup *m, const markup_translation *t, buffer *out) {
         if (s->first < s->last && m->items[s->first].at < begin &&
             s->from < m->items[s->first].end && to->size &&
             !markup_is_space(to->data[to->size - 1]))
-            buffer_append(to, " ", 1); /* One.<b> Two</b> has its space inside the tag */
+            text_buffer_append(to, " ", 1); /* One.<b> Two</b> has its space inside the tag */
         markup_weave(m, t, nodes, to);
         if (s->first < s->last && m->items[s->last - 1].at > end && s->to < m->size &&
             !markup_is_space(m->text[s->to]))
-            buffer_append(to, " ", 1);
+            text_buffer_append(to, " ", 1);
     }
     if (nodes && m->n_blocks && !m->woven.broken && !m->broken &&
         m->blocks[m->block].form == MARKUP_MARKDOWN && !markdown_is_same(m, s->from, s->to, before))
@@ -718,7 +724,7 @@ static int markup_put(markup *m, const markup_translation *t, buffer *out) {
 }
 
 /* Appends the rest of the document after its last sentence. Returns 0 if there is no memory. */
-static int markup_end(markup *m, buffer *out) {
+static int markup_end(markup_document *m, text_buffer *out) {
     markup_finish(m, out);
     markup_source(m, m->at, m->size, out);
     return !m->broken && !out->broken;
@@ -736,8 +742,8 @@ __attribute__((unused))
 #endif
 static int
 markup_translate(markup_form form, const char *text, size_t size, markup_translator translate,
-                 void *user, buffer *out) {
-    markup m;
+                 void *user, text_buffer *out) {
+    markup_document m;
     markup_translation *translations = NULL;
     size_t i;
     int ok;

@@ -13,7 +13,7 @@
 #ifndef PROTECT_H
 #define PROTECT_H
 
-#include "buffer.h"
+#include "text_buffer.h"
 #include "sentences.h"
 
 typedef struct protect_span {
@@ -23,8 +23,8 @@ typedef struct protect_span {
 } protect_span;
 
 typedef struct protect_text {
-    const char *text; /* the original; the caller owns it */
-    buffer clean;     /* the text without its spans */
+    const char *text;  /* the original; the caller owns it */
+    text_buffer clean; /* the text without its spans */
     protect_span *spans;
     size_t n, room;
     int capitals; /* all letters of the text were capitals */
@@ -32,7 +32,7 @@ typedef struct protect_text {
 
 /* Frees all memory; p can be used again. */
 static void protect_free(protect_text *p) {
-    buffer_free(&p->clean);
+    text_buffer_free(&p->clean);
     free(p->spans);
     memset(p, 0, sizeof *p);
 }
@@ -73,23 +73,23 @@ static uint32_t protect_lower(uint32_t c) {
 }
 
 /* Appends a character in UTF-8. */
-static void protect_append_char(buffer *b, uint32_t c) {
+static void protect_append_char(text_buffer *b, uint32_t c) {
     char bytes[4];
     size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
     for (i = n; i-- > 1; c >>= 6) bytes[i] = (char)(0x80 | (c & 0x3F));
     bytes[0] = (char)(n == 1 ? c : (0xF00u >> n & 0xFF) | c);
-    buffer_append(b, bytes, n);
+    text_buffer_append(b, bytes, n);
 }
 
 /* Appends text, in capitals if `capitals` is set. */
-static void protect_append(buffer *b, const char *text, size_t size, int capitals) {
+static void protect_append(text_buffer *b, const char *text, size_t size, int capitals) {
     size_t i, n;
     uint32_t c;
-    if (!capitals) buffer_append(b, text, size);
+    if (!capitals) text_buffer_append(b, text, size);
     for (i = 0; capitals && i < size; i += n) {
         n = sentence_char(text + i, size - i, &c);
-        if (c == 0xDF) buffer_append(b, "SS", 2);
-        else if (!sentence_case(c)) buffer_append(b, text + i, n);
+        if (c == 0xDF) text_buffer_append(b, "SS", 2);
+        else if (!sentence_case(c)) text_buffer_append(b, text + i, n);
         else protect_append_char(b, protect_upper(c));
     }
 }
@@ -326,7 +326,7 @@ static int protect_add(protect_text *p, size_t begin, size_t size) {
 /* Changes the clean text to small letters, except the first letter. Moves the spans, because a
    small letter may have more or fewer bytes than its capital. */
 static void protect_lower_all(protect_text *p) {
-    buffer whole;
+    text_buffer whole;
     size_t i, n, k = 0;
     uint32_t c;
     int first = 1;
@@ -335,11 +335,11 @@ static void protect_lower_all(protect_text *p) {
         for (; k < p->n && p->spans[k].at == i; k++) p->spans[k].at = whole.size;
         if (i == p->clean.size) break;
         n = sentence_char(p->clean.data + i, p->clean.size - i, &c);
-        if (first || !sentence_case(c)) buffer_append(&whole, p->clean.data + i, n);
+        if (first || !sentence_case(c)) text_buffer_append(&whole, p->clean.data + i, n);
         else protect_append_char(&whole, protect_lower(c));
         first = first && !sentence_case(c);
     }
-    buffer_free(&p->clean);
+    text_buffer_free(&p->clean);
     p->clean = whole;
 }
 
@@ -351,13 +351,13 @@ static inline int protect_take(protect_text *p, const char *text, size_t size) {
     int left = 0;
     if (p->room > 256) protect_free(p);
     p->text = text, p->n = 0;
-    buffer_clear(&p->clean, 1 << 12);
+    text_buffer_clear(&p->clean, 1 << 12);
     for (i = 0; i < size; i += n) {
         span = protect_span_at(text, size, i);
         n = span ? span : sentence_char(text + i, size - i, &c);
         if (!span) left |= c < 0x80 ? protect_is_word(c) : !sentence_is_space(c);
         if (!span) continue;
-        buffer_append(&p->clean, text + from, i - from);
+        text_buffer_append(&p->clean, text + from, i - from);
         from = i + n;
         if (!p->clean.size && from < size && text[from] == ' ') from++, n++;
         if (p->clean.size && p->clean.data[p->clean.size - 1] == ' ' && /* no double space */
@@ -367,7 +367,7 @@ static inline int protect_take(protect_text *p, const char *text, size_t size) {
             p->spans[k - 1].at = p->clean.size;
         if (!protect_add(p, i, span)) p->clean.broken = 1;
     }
-    buffer_append(&p->clean, text + from, size - from);
+    text_buffer_append(&p->clean, text + from, size - from);
     p->capitals = !p->clean.broken && protect_is_capitals(p->clean.data, p->clean.size);
     if (p->capitals) protect_lower_all(p);
     return left;
@@ -412,7 +412,7 @@ static size_t protect_place(size_t n_source, size_t at, const char *text, size_t
 /* Appends a translation, text [size], with the spans inserted in their original order; in capitals
    if the original text was. ends [n] and sources [n] are those of protect_place. */
 static inline void protect_put(protect_text *p, const char *text, size_t size, size_t n,
-                               const size_t *ends, const size_t *sources, buffer *out) {
+                               const size_t *ends, const size_t *sources, text_buffer *out) {
     size_t i, k, from = 0, to, begin = out->size;
     uint32_t c;
     for (i = 0; i < p->n; i++) {
@@ -425,13 +425,13 @@ static inline void protect_put(protect_text *p, const char *text, size_t size, s
         to = i < p->n ? p->spans[i].to : size;
         if (i && to > from && sentence_char(text + from, size - from, &c) &&
             !sentence_is_space(c) && !sentence_is_wide(c) && !protect_in(",.;:!?)]}", c))
-            buffer_append(out, " ", 1);
+            text_buffer_append(out, " ", 1);
         protect_append(out, text + from, to - from, p->capitals);
         if (i == p->n) break;
         if (out->size > begin && !protect_in(" ([{", (unsigned char)out->data[out->size - 1]) &&
             sentence_space_after(out->data + begin, out->size - begin))
-            buffer_append(out, " ", 1);
-        buffer_append(out, p->text + p->spans[i].begin, p->spans[i].size);
+            text_buffer_append(out, " ", 1);
+        text_buffer_append(out, p->text + p->spans[i].begin, p->spans[i].size);
     }
 }
 

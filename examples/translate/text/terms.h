@@ -1,6 +1,6 @@
 /* terms.h: makes a translation use the words of a list of terms.
 
-       terms list = {0};
+       terms_list list = {0};
        terms_found found = {0};
        if (!terms_read(&list, text, size, message, sizeof message)) ... message names the line
        if (terms_find(&list, sentence, n_bytes, &found)) ... translate the sentence as it is
@@ -34,11 +34,11 @@ typedef struct terms_entry {
     size_t line;
 } terms_entry;
 
-typedef struct terms {
+typedef struct terms_list {
     terms_entry *entries; /* sorted by key; among equal keys the exact ones first */
     size_t n, room;
-    buffer text, keys;
-} terms;
+    text_buffer text, keys;
+} terms_list;
 
 /* A term in a sentence, and its place in the translation. */
 typedef struct terms_match {
@@ -60,19 +60,19 @@ typedef struct terms_found {
     terms_match *matches;
     terms_word *words;
     size_t n, room, n_words, room_words;
-    size_t size;           /* of the sentence */
-    buffer folded, origin; /* the sentence in small letters, and where each byte comes from */
-    int broken;            /* memory was too small */
+    size_t size;                /* of the sentence */
+    text_buffer folded, origin; /* the sentence in small letters, and where each byte comes from */
+    int broken;                 /* memory was too small */
 } terms_found;
 
 /* Frees all memory; t can be used again. */
-static inline void terms_free(terms *t) {
-    buffer_free(&t->text), buffer_free(&t->keys);
+static inline void terms_free(terms_list *t) {
+    text_buffer_free(&t->text), text_buffer_free(&t->keys);
     free(t->entries);
     memset(t, 0, sizeof *t);
 }
 static inline void terms_found_free(terms_found *f) {
-    buffer_free(&f->folded), buffer_free(&f->origin);
+    text_buffer_free(&f->folded), text_buffer_free(&f->origin);
     free(f->matches), free(f->words);
     memset(f, 0, sizeof *f);
 }
@@ -111,7 +111,7 @@ static int terms_is_inside(const char *text, size_t size, size_t at) {
 
 /* Appends text in small letters, with one space for a run of whitespace. Appends to origin, unless
    it is NULL, the position of each byte's character in the text. */
-static void terms_fold(const char *text, size_t size, buffer *out, buffer *origin) {
+static void terms_fold(const char *text, size_t size, text_buffer *out, text_buffer *origin) {
     size_t i, n, from = out->size;
     uint32_t c;
     int was_space = 0;
@@ -119,11 +119,11 @@ static void terms_fold(const char *text, size_t size, buffer *out, buffer *origi
         n = sentence_char(text + i, size - i, &c);
         if (!sentence_is_space(c)) {
             if (sentence_case(c) > 0) protect_append_char(out, protect_lower(c));
-            else buffer_append(out, text + i, n);
-        } else if (!was_space) buffer_append(out, " ", 1);
+            else text_buffer_append(out, text + i, n);
+        } else if (!was_space) text_buffer_append(out, " ", 1);
         was_space = sentence_is_space(c);
         for (; origin && from < out->size; from++)
-            buffer_append(origin, (const char *)&i, sizeof i);
+            text_buffer_append(origin, (const char *)&i, sizeof i);
     }
 }
 
@@ -164,7 +164,7 @@ static int terms_by_key(const void *a, const void *b) {
 
 /* Adds a line of the list, which has no whitespace at its ends. Returns what is wrong with it, or
    NULL. */
-static const char *terms_add(terms *t, const char *text, size_t size, size_t number) {
+static const char *terms_add(terms_list *t, const char *text, size_t size, size_t number) {
     const char *tab = (const char *)memchr(text, '\t', size);
     size_t begin = 0, end = tab ? (size_t)(tab - text) : size, from = tab ? end + 1 : size;
     void *entries = t->entries;
@@ -194,12 +194,13 @@ static const char *terms_add(terms *t, const char *text, size_t size, size_t num
 
 /* Reads a list, which it copies. Returns 0, and writes to message what is wrong in which line, if
    the list cannot be used; t is then empty. */
-static inline int terms_read(terms *t, const char *text, size_t size, char *message, size_t room) {
+static inline int terms_read(terms_list *t, const char *text, size_t size, char *message,
+                             size_t room) {
     const char *fault = NULL;
     size_t at, begin, end, i, n, number = 0;
     terms_free(t);
     if (protect_starts(text, size, "\xEF\xBB\xBF")) text += 3, size -= 3;
-    buffer_append(&t->text, text, size);
+    text_buffer_append(&t->text, text, size);
     if (t->text.broken) fault = "too little memory";
     for (at = 0; at < size && !fault; at = n + 1) {
         const char *stop = (const char *)memchr(t->text.data + at, '\n', size - at);
@@ -237,7 +238,7 @@ static inline int terms_read(terms *t, const char *text, size_t size, char *mess
 
 /* Returns the first entry from low to high - 1 whose key has at position `at` at least the byte
    `least` (0 to 256). The keys are equal before this position. */
-static size_t terms_bound(const terms *t, size_t low, size_t high, size_t at, unsigned least) {
+static size_t terms_bound(const terms_list *t, size_t low, size_t high, size_t at, unsigned least) {
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         const terms_entry *e = &t->entries[middle];
@@ -258,15 +259,16 @@ static int terms_is_same(const char *a, size_t n_a, const char *b, size_t n_b) {
 }
 
 /* Finds the terms in a sentence and returns how many there are. */
-static inline size_t terms_find(const terms *t, const char *text, size_t size, terms_found *f) {
+static inline size_t terms_find(const terms_list *t, const char *text, size_t size,
+                                terms_found *f) {
     size_t i, k, low, high, end, after, n_folded;
     const size_t *origin;
     void *matches;
     f->n = 0, f->size = size, f->broken = 0;
-    buffer_clear(&f->folded, 1 << 12), buffer_clear(&f->origin, 1 << 15);
+    text_buffer_clear(&f->folded, 1 << 12), text_buffer_clear(&f->origin, 1 << 15);
     if (!t->n) return 0;
     terms_fold(text, size, &f->folded, &f->origin);
-    buffer_append(&f->origin, (const char *)&size, sizeof size);
+    text_buffer_append(&f->origin, (const char *)&size, sizeof size);
     f->broken = f->folded.broken || f->origin.broken;
     if (f->broken) return 0;
     origin = (const size_t *)(const void *)f->origin.data, n_folded = f->folded.size;
@@ -480,7 +482,7 @@ static int terms_begins_sentence(const char *text, size_t at) {
    the beginning of a sentence the target gets a capital, unless the model wrote a small letter
    there. */
 static void terms_append(const terms_match *m, const char *text, size_t size, size_t start,
-                         buffer *out) {
+                         text_buffer *out) {
     const char *target = m->entry->target;
     size_t n = 0;
     uint32_t c = 'A', first;
@@ -491,7 +493,7 @@ static void terms_append(const terms_match *m, const char *text, size_t size, si
         if (sentence_case(first)) protect_append_char(out, protect_upper(first));
         else n = 0;
     }
-    buffer_append(out, target + n, m->entry->n_target - n);
+    text_buffer_append(out, target + n, m->entry->n_target - n);
 }
 
 /* Appends a translation with the targets of the terms that terms_find found. Token i of the
@@ -499,7 +501,7 @@ static void terms_append(const terms_match *m, const char *text, size_t size, si
    of the sentence. The function changes the three arrays [n] to those of the new translation, so that
    protect.h and markup.h can use them. If memory was too small, f->broken or out->broken is set. */
 static inline void terms_put(terms_found *f, const char *text, size_t size, size_t n, size_t *ends,
-                             size_t *begins, size_t *source_ends, buffer *out) {
+                             size_t *begins, size_t *source_ends, text_buffer *out) {
     size_t i, k, at, token, start = out->size;
     uint32_t c;
     terms_divide(f, text, size, n, ends);
@@ -515,19 +517,19 @@ static inline void terms_put(terms_found *f, const char *text, size_t size, size
     for (i = at = 0; i < f->n; i++) {
         terms_match *m = &f->matches[i];
         int is_inserted = m->from == m->to;
-        buffer_append(out, text + at, m->from - at);
+        text_buffer_append(out, text + at, m->from - at);
         at = m->to;
         if (is_inserted && out->size > start &&
             !protect_in(" ([{", (unsigned char)out->data[out->size - 1]) &&
             sentence_space_after(out->data + start, out->size - start))
-            buffer_append(out, " ", 1);
+            text_buffer_append(out, " ", 1);
         terms_append(m, text, size, start, out);
         if (is_inserted && at < size && sentence_char(text + at, size - at, &c) &&
             !sentence_is_space(c) && !sentence_is_wide(c) && !protect_in(",.;:!?)]}", c))
-            buffer_append(out, " ", 1);
+            text_buffer_append(out, " ", 1);
         m->new_to = out->size - start;
     }
-    buffer_append(out, text + at, size - at);
+    text_buffer_append(out, text + at, size - at);
     for (token = 0; token < n; token++) {
         const terms_match *m;
         for (k = 0; k < f->n && f->matches[k].from < ends[token];) k++;

@@ -9,7 +9,7 @@
 #ifndef WRAPPED_H
 #define WRAPPED_H
 
-#include "pieces.h"
+#include "markup_pieces.h"
 
 typedef struct wrapped_line {
     size_t begin, text, end, quotes, column, width;
@@ -38,7 +38,7 @@ static size_t wrapped_marker(const char *text, size_t size) {
 }
 
 /* Reads the line from `at` to `end` into *l. */
-static void wrapped_read(const markup *m, size_t at, size_t end, wrapped_line *l) {
+static void wrapped_read(const markup_document *m, size_t at, size_t end, wrapped_line *l) {
     size_t i;
     memset(l, 0, sizeof *l);
     while (end > at && markup_is_space(m->text[end - 1])) end--;
@@ -66,12 +66,12 @@ static uint64_t wrapped_word(const char *text, size_t size, size_t *n) {
 
 /* Returns whether the document has a word. The first call collects the hashes of all words and
    sorts them; without a hyphen in the document there is no call. */
-static int wrapped_knows(markup *m, buffer *words, uint64_t hash) {
+static int wrapped_knows(markup_document *m, text_buffer *words, uint64_t hash) {
     size_t i, n;
     if (!words->size) {
         for (i = 0; i < m->size; i += n + (n == 0)) {
             uint64_t word = wrapped_word(m->text + i, m->size - i, &n);
-            if (n) buffer_append(words, (const char *)&word, sizeof word);
+            if (n) text_buffer_append(words, (const char *)&word, sizeof word);
         }
         if (words->size && !words->broken)
             qsort(words->data, words->size / sizeof hash, sizeof hash, markdown_by_hash);
@@ -84,11 +84,11 @@ static int wrapped_knows(markup *m, buffer *words, uint64_t hash) {
 
 /* Returns how many bytes of a hyphen at the end of a line are dropped before the next line is
    joined; -1 if the lines are joined by a space. */
-static int wrapped_hyphen(markup *m, buffer *words, size_t begin, size_t end, size_t next,
-                          size_t next_end) {
+static int wrapped_hyphen(markup_document *m, text_buffer *words, size_t begin, size_t end,
+                          size_t next, size_t next_end) {
     const char *text = m->text;
     size_t from, n[2], wide = 1;
-    buffer word;
+    text_buffer word;
     uint32_t c, after;
     uint64_t hash;
     if (end >= begin + 2 && memcmp(text + end - 2, "\xC2\xAD", 2) == 0) return 2;
@@ -109,15 +109,16 @@ static int wrapped_hyphen(markup *m, buffer *words, size_t begin, size_t end, si
     if (sentence_in_table(" und oder and or bis to et ou y o e i en of och ", text + next, n[1]))
         return -1;
     memset(&word, 0, sizeof word);
-    buffer_append(&word, text + from, end - wide - from), buffer_append(&word, text + next, n[1]);
+    text_buffer_append(&word, text + from, end - wide - from),
+        text_buffer_append(&word, text + next, n[1]);
     hash = word.broken ? 0 : wrapped_word(word.data, word.size, &n[0]);
     m->broken |= word.broken;
-    buffer_free(&word);
+    text_buffer_free(&word);
     return hash && wrapped_knows(m, words, hash) ? (int)wide : 0;
 }
 
 /* Reads a block: joins its lines and adds its plain text. */
-static void wrapped_scan_text(markup *m, buffer *words, const markup_block *b) {
+static void wrapped_scan_text(markup_document *m, text_buffer *words, const markup_block *b) {
     size_t i = markup_break_at(m, b->begin), at = b->begin;
     (void)markup_add(m, MARKUP_BLOCK, at, at);
     for (; i < m->n_breaks && m->breaks[i].begin < b->end && !m->broken; i++) {
@@ -137,10 +138,10 @@ static size_t wrapped_most(size_t *n, size_t count) {
 }
 
 /* Reads a document of wrapped text: adds its blocks and plain text. */
-static void markup_scan_wrapped(markup *m) {
+static void wrapped_scan(markup_document *m) {
     wrapped_line *lines = NULL, *l, *next;
     size_t n = 0, room = 0, at, i, k, width, run = 0, *widths, limit = 0, joined;
-    buffer words;
+    text_buffer words;
     void *grown;
     int is_kept = 0;
     memset(&words, 0, sizeof words);
@@ -218,7 +219,7 @@ static void markup_scan_wrapped(markup *m) {
     }
     free(lines), free(widths);
     for (i = 0; i < m->n_blocks && !m->broken; i++) wrapped_scan_text(m, &words, &m->blocks[i]);
-    buffer_free(&words);
+    text_buffer_free(&words);
 }
 
 #endif

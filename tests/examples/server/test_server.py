@@ -345,7 +345,7 @@ def test_without_the_detector(tmp_path):
     with server(program=program, models=BOTH) as (_, port):
         for path in ("/translate", "/detect"):
             status, _, content = post(port, {"q": "Ja.", "source": "auto", "target": "en"}, path)
-            assert (status, content["error"]) == (400, "detect_language needs py3langid: pip install './tools/python[detect]'; "
+            assert (status, content["error"]) == (400, "detect_language needs py3langid: pip install 'transformer-h[detect]'; "
                                                   "without it source is one of de zh")
     with server(program=program) as (_, port):
         assert translate(port, "Ja.", source="auto")["detectedLanguage"] == {"confidence": 0, "language": "de"}

@@ -307,7 +307,7 @@ def fuzz(seed, calls, folder):
         kind = kinds[fits.get(name, 0)] if drawn.random() < 0.8 else drawn.choice(kinds)
         return drawn.choice(kind)
 
-    counts, model, hears, now = {}, Model(TOY), Model(WHISPER), [time.monotonic(), ""]
+    counts, model, hears, now = {}, Model(TOY), Model(WHISPER), [time.process_time(), ""]
 
     def right():
         """Results of calls that are right: no call before may change them."""
@@ -318,9 +318,9 @@ def fuzz(seed, calls, folder):
     expected = right()
 
     def watch():
-        while time.monotonic() < now[0] + 20:
+        while time.process_time() < now[0] + 20:
             time.sleep(0.5)
-        print(f"seed {seed}, {now[1]} takes longer than 20 seconds", flush=True)
+        print(f"seed {seed}, {now[1]} takes longer than 20 seconds of a CPU", flush=True)
         os._exit(3)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -334,7 +334,7 @@ def fuzz(seed, calls, folder):
             arguments = [TEXT]
         more = {each: value(each) for each in drawn.sample(allowed, min(len(allowed), drawn.choice([0, 1, 1, 1, 2, 2, 3])))}
         call = f"call {i}: {name}(*{arguments!r:.300}, **{more!r:.300})"
-        now[:] = time.monotonic(), call
+        now[:] = time.process_time(), call
         try:
             if name == "config":
                 result = model.config
@@ -372,7 +372,7 @@ def fuzz(seed, calls, folder):
 def test_arguments_at_random(tmp_path):
     """The seed is fixed, so a failure can be repeated. It runs in a process of its own, which may crash."""
     done = subprocess.run([sys.executable, "-c", FUZZ, str(SEED), str(CALLS), str(tmp_path)], capture_output=True, text=True,
-                          timeout=200, cwd=Path(__file__).parent)
+                          timeout=900, cwd=Path(__file__).parent)
     print(done.stdout[-3000:])
     assert done.returncode == 0, f"seed {SEED}: status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
     for name in ("translate", "stream", "score", "tokenize", "encode", "forward", "transcribe"):

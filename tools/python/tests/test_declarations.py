@@ -189,8 +189,8 @@ def test_options_are_the_headers():
     """Each number of tfm_decode_options is an option, or is named as none."""
     numbers = {name for name, field in ffi.typeof("tfm_decode_options").fields
                if field.type.kind in ("primitive", "enum")}
-    assert transformer_h._NO_OPTIONS <= numbers and transformer_h._FLAGS <= numbers
+    assert transformer_h.options.NO_OPTIONS <= numbers and transformer_h.options.FLAGS <= numbers
     own = {"threads", "batch", "source_language", "target_language", "greedy", "prefix", "sample", "seed",
            "max_source", "tokens", "second", "via_language", "terms", "aligned", "on_error", "progress", "draft", "prompt",
            "edit_logits"}
-    assert set(transformer_h.Options.__annotations__) == numbers - transformer_h._NO_OPTIONS | own
+    assert set(transformer_h.Options.__annotations__) == numbers - transformer_h.options.NO_OPTIONS | own

@@ -23,7 +23,7 @@ def german():
 
 def text_of(model, ids):
     text, size, err = ffi.new("char[]", 1024), ffi.new("size_t *"), ffi.new("tfm_error *")
-    assert lib.tfm_model_detokenize(model._model, ids, len(ids), lib.TFM_TEXT_FORM_TEXT, text, 1024, size, err) == 0
+    assert lib.tfm_model_detokenize(model._sessions.model, ids, len(ids), lib.TFM_TEXT_FORM_TEXT, text, 1024, size, err) == 0
     return ffi.string(text).decode("utf-8", "replace")
 
 
@@ -151,7 +151,7 @@ def test_the_function_may_use_the_model(german):
 
 def test_none_sets_nothing(german):
     for given in ({}, {"edit_logits": None, "prompt": None}):
-        job = german._job(None, None, dict(given))
+        job = german._job("translate", None, dict(given))
         assert not job.options.edit_logits and not job.options.prompt and job.edit is None
 
 

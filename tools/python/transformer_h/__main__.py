@@ -1,15 +1,15 @@
 """Translates a document: python -m transformer_h MODEL FILE [-o OUT]"""
 
-import argparse
 import sys
 from pathlib import Path
 
 from . import Error, Model, translate_file
+from .commands import Parser, run
 from .documents import SUFFIXES
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m transformer_h", description="Translates a document. Formats, pictures "
+    parser = Parser(prog="python -m transformer_h", description="Translates a document. Formats, pictures "
                                      "and all that is not text stay as they are.")
     parser.add_argument("models", nargs="+", metavar="MODEL", help="a model file; of two, the second translates what the "
                         "first has translated")
@@ -38,4 +38,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("transformer_h", main))

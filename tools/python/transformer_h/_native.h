@@ -13,7 +13,9 @@ static int th_sentence(const char *text, size_t size, size_t *place) {
     return 1;
 }
 
-static int th_space_after(const char *text, size_t size) { return sentence_space_after(text, size); }
+static int th_space_after(const char *text, size_t size) {
+    return sentence_space_after(text, size);
+}
 
 /* Source texts, concatenated, text i up to ends[i], to ids [n, width]; faults[i] says of each. */
 static void th_sources(tfm_session *reader, const char *text, const int64_t *ends, int32_t n,
@@ -91,7 +93,8 @@ static tfm_status th_results(tfm_session *session, int32_t rows, int form, th_hy
             size_t one = 0;
             status = tfm_result_get(session, row, rank, &result, err);
             if (status == TFM_OK)
-                status = tfm_result_text(session, row, rank, (tfm_text_form)form, NULL, 0, &one, err);
+                status =
+                    tfm_result_text(session, row, rank, (tfm_text_form)form, NULL, 0, &one, err);
             if (status == TFM_OK && *size + one < capacity)
                 status = tfm_result_text(session, row, rank, (tfm_text_form)form, texts + *size,
                                          capacity - *size, &one, err);
@@ -107,14 +110,14 @@ static tfm_status th_results(tfm_session *session, int32_t rows, int form, th_hy
 
 /* Returns a list of terms, or NULL and a message of at most 160 bytes. th_terms_free frees it. */
 static void *th_terms_read(const char *text, size_t size, char *message) {
-    terms *list = (terms *)calloc(1, sizeof *list);
+    terms_list *list = (terms_list *)calloc(1, sizeof *list);
     if (list && terms_read(list, text, size, message, 160)) return list;
     if (!list) strcpy(message, "no memory for the terms");
     free(list);
     return NULL;
 }
 static void th_terms_free(void *list) {
-    terms_free((terms *)list);
+    terms_free((terms_list *)list);
     free(list);
 }
 static void th_free(void *memory) { free(memory); }
@@ -124,11 +127,12 @@ static void th_free(void *memory) { free(memory); }
    is_aligned *tokens has a markup_token for each token. Line breaks of an aligned text become spaces. The
    caller frees both with th_free. *out is NULL if there is nothing to do. */
 static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *reader, int32_t most,
-                             const tfm_model *model, tfm_session *session, int32_t row, int32_t rank,
-                             const char *source, size_t n_source, const char *text, size_t size,
-                             char **out, size_t *n_out, char **tokens, size_t *n_tokens, tfm_error *err) {
+                             const tfm_model *model, tfm_session *session, int32_t row,
+                             int32_t rank, const char *source, size_t n_source, const char *text,
+                             size_t size, char **out, size_t *n_out, char **tokens,
+                             size_t *n_tokens, tfm_error *err) {
     terms_found found;
-    buffer made, origins;
+    text_buffer made, origins;
     tfm_text from;
     int32_t length = 0;
     tfm_tokens read;
@@ -139,17 +143,17 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
     memset(&read, 0, sizeof read), memset(&found, 0, sizeof found), memset(&made, 0, sizeof made),
         memset(&origins, 0, sizeof origins);
     from.data = source, from.size = n_source;
-    if (list) (void)terms_find((const terms *)list, source, n_source, &found);
+    if (list) (void)terms_find((const terms_list *)list, source, n_source, &found);
     if (is_aligned || found.n || found.broken) {
-        buffer_append(&made, text, size);
-        if (is_aligned && !made.broken) made.size = buffer_flatten(made.data, size, 0);
+        text_buffer_append(&made, text, size);
+        if (is_aligned && !made.broken) made.size = text_buffer_flatten(made.data, size, 0);
         spans = (tfm_span *)malloc((size_t)most * sizeof *spans + (size_t)most * sizeof length);
         read.ids = (int32_t *)(void *)(spans + most), read.spans = spans, read.capacity = most;
         if (spans) status = tfm_session_tokenize(reader, &from, TFM_TEXT_FORM_TEXT, &read, err);
         if (spans && status == TFM_OK)
-            status = align_text(model, session, row, rank, TFM_TEXT_FORM_TEXT, spans, read.n,
-                                &found, &made, &at, &length, err);
-        if (status == TFM_OK && is_aligned) align_tokens(at, length, &origins);
+            status = aligned_text(model, session, row, rank, TFM_TEXT_FORM_TEXT, spans, read.n,
+                                  &found, &made, &at, &length, err);
+        if (status == TFM_OK && is_aligned) aligned_tokens(at, length, &origins);
         if (!spans || made.broken || origins.broken) {
             status = TFM_E_MEMORY;
             strcpy(err->text, "no memory for the alignment"), err->status = status;
@@ -160,30 +164,32 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
         }
     }
     free(spans), free(at);
-    buffer_free(&made), buffer_free(&origins), terms_found_free(&found);
+    text_buffer_free(&made), text_buffer_free(&origins), terms_found_free(&found);
     return status;
 }
 
 /* Reads a document, which must stay in memory. Returns NULL if there is no memory.
    th_document_free frees it. */
 static void *th_document_read(markup_form form, const char *text, size_t size) {
-    markup *m = (markup *)calloc(1, sizeof *m);
+    markup_document *m = (markup_document *)calloc(1, sizeof *m);
     if (m && markup_read(m, form, text, size)) return m;
     if (m) markup_free(m);
     free(m);
     return NULL;
 }
 static void th_document_free(void *document) {
-    markup_free((markup *)document);
+    markup_free((markup_document *)document);
     free(document);
 }
 
 /* Returns the number of sentences. */
-static size_t th_document_count(const void *document) { return ((const markup *)document)->n_sentences; }
+static size_t th_document_count(const void *document) {
+    return ((const markup_document *)document)->n_sentences;
+}
 
 /* Returns sentence i, which has *size bytes. */
 static const char *th_document_sentence(const void *document, size_t i, size_t *size) {
-    const markup_sentence *s = &((const markup *)document)->sentences[i];
+    const markup_sentence *s = &((const markup_document *)document)->sentences[i];
     *size = s->size;
     return s->text;
 }
@@ -191,12 +197,12 @@ static const char *th_document_sentence(const void *document, size_t i, size_t *
 /* Returns the document with translations of its sentences, which the caller frees with th_free; NULL if
    there is no memory. lang, which may be NULL, is for the html element. Translation i ends at byte ends[2 * i] of text, and its tokens end at byte
    ends[2 * i + 1] of tokens. A sentence whose translation is empty is copied. */
-static char *th_document_join(void *document, const char *lang, const char *text, const char *tokens,
-                              const size_t *ends, size_t *size) {
-    markup *m = (markup *)document;
+static char *th_document_join(void *document, const char *lang, const char *text,
+                              const char *tokens, const size_t *ends, size_t *size) {
+    markup_document *m = (markup_document *)document;
     size_t i, begin = 0, token = 0;
     int ok = 1;
-    buffer out;
+    text_buffer out;
     memset(&out, 0, sizeof out);
     m->lang = lang;
     markup_begin(m);
@@ -210,15 +216,15 @@ static char *th_document_join(void *document, const char *lang, const char *text
     ok = ok && markup_end(m, &out);
     *size = out.size;
     if (ok) return out.data;
-    buffer_free(&out), m->broken = 0;
+    text_buffer_free(&out), m->broken = 0;
     return NULL;
 }
 
 static void th_hearing_defaults(hearing_options *o) { hearing_defaults(o); }
 
 /* Returns a hearing, which th_hearing_free frees, or NULL. The model file is at path, or in memory. */
-static void *th_hearing_load(const tfm_model *model, const char *path, const void *data, size_t size,
-                             int32_t threads, int32_t beam, int fast, tfm_error *err) {
+static void *th_hearing_load(const tfm_model *model, const char *path, const void *data,
+                             size_t size, int32_t threads, int32_t beam, int fast, tfm_error *err) {
     hearing *h = (hearing *)malloc(sizeof *h);
     tfm_safetensors *file = NULL;
     tfm_status status = h ? TFM_OK : hearing_fail(err, TFM_E_MEMORY, "no memory to transcribe", "");
@@ -292,5 +298,6 @@ static tfm_status th_hearing_segment(void *context, int32_t k, th_segment *out, 
 static void th_hearing_word(const void *context, int32_t k, int32_t i, th_word *out) {
     const hearing *h = (const hearing *)context;
     const word *one = &h->found->at[h->segments[k].first_word + i];
-    out->start = one->begin, out->end = one->end, out->probability = one->prob, out->word = one->text;
+    out->start = one->begin, out->end = one->end, out->probability = one->prob,
+    out->word = one->text;
 }

@@ -7,6 +7,9 @@ import re
 from functools import lru_cache
 from typing import Any, Iterable
 
+from .arguments import check_list, check_text
+from .extras import missing_package
+
 LONGEST = 1000  # characters of a text that are examined
 
 # ISO 639-3 codes, which NLLB's languages have, and the codes of the same languages elsewhere
@@ -23,6 +26,7 @@ _SHORT = dict(pair.split("=") for pair in (
 def base_language(code: str) -> str:
     """Returns the language of a code without script and country, with two letters if it has such a code:
     "zh" of "zh-Hans" and of "zho_Hant"."""
+    check_text("code", code)
     base = re.split("[-_]", code)[0].lower()
     return _SHORT.get(base, base)
 
@@ -32,7 +36,7 @@ def _full() -> Any:
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
     except ImportError:
-        raise ImportError("detect_language needs py3langid: pip install './tools/python[detect]'") from None
+        raise missing_package("detect_language", "py3langid", "detect") from None
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
@@ -48,10 +52,15 @@ def detect_language(text: str, languages: Iterable[str] | None = None) -> list[t
     into question, in any form ("zh", "zh_CN", "zho_Hans"); the result has them as they are given. A language
     that the detector does not know is left out, and of several codes of one language the first is returned.
     None means all languages that the detector knows. A text without letters gets equal probabilities."""
-    if not isinstance(text, str):
-        raise TypeError(f"text is {type(text).__name__}, expected str")
+    check_text("text", text)
+    if languages is not None:
+        languages = check_list("languages", languages, "a list of str")
+        for i, code in enumerate(languages):
+            check_text(f"languages[{i}]", code)
+        if not languages:
+            raise ValueError("languages is an empty list")
     labels = ["nb" if label == "no" else label for label in _full().labels if label != "zxx"]  # zxx: no language
-    given = {base_language(code): code for code in reversed(list(labels if languages is None else languages))}
+    given = {base_language(code): code for code in reversed(labels if languages is None else languages)}
     known = [base for base in labels if base in given]
     if not known:
         raise ValueError(f"none of these languages can be detected: {' '.join(given.values())}")

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import Model
+from .model import Model
 from .convert import modelfile
 from .convert.untrusted import ConvertError as ExportError
 

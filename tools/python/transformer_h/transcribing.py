@@ -7,8 +7,12 @@ import struct
 import sys
 from typing import Any, Callable, Iterator
 
-from . import Model, Segment, Word, _check, _choice, _flag, _integer, _list, _no_nul, _number, _text, _wrong
 from ._transformer import ffi, lib
+from .arguments import (check_call, check_choice, check_flag, check_integer, check_list, check_no_nul, check_number, check_path,
+                        check_text, wrong_type)
+from .errors import Error, error_of, raise_error, raise_file_error
+from .results import Segment, Word
+from .sessions import SessionPool
 
 SOUND = "a path, the bytes of a WAV file, or a numpy.ndarray of float32"
 LEAST_RATE, MOST_RATE = 1000, 384000
@@ -41,65 +45,90 @@ def _wav(array: Any, rate: int) -> bytes:
                                  size) + data
 
 
-def transcribe(model: Model, sound: Any, rate: int | None, language: str | None, task: str, timestamps: bool, words: bool,
+def transcribe(sessions: SessionPool, file: Any, sound: Any, rate: int | None, language: str | None, task: str, timestamps: bool, words: bool,
                threads: int, fast: bool, progress: Callable[[float, float], Any] | None,
                given: dict[str, Any]) -> Iterator[Segment]:
-    """Begins, and returns the iterator over segments. given: the options that have defaults in C."""
+    """Begins, and returns the iterator over segments. file: the path of the model file, or its bytes. given: the options
+    that have defaults in C."""
     numpy = sys.modules.get("numpy")
     path = data = ffi.NULL
     if numpy and isinstance(sound, numpy.ndarray):
-        wav = _wav(sound, _integer("rate", 16000 if rate is None else rate, LEAST_RATE, MOST_RATE))
+        wav = _wav(sound, check_integer("rate", 16000 if rate is None else rate, LEAST_RATE, MOST_RATE))
         data, size = ffi.from_buffer(wav), len(wav)
     elif rate is not None:
         raise ValueError("rate is for arrays; a WAV file names its own")
     elif isinstance(sound, bytes):
         data, size = ffi.from_buffer(sound), len(sound)
     elif isinstance(sound, (str, os.PathLike)):
-        path, size = ffi.new("char[]", _no_nul("sound", os.fsencode(sound))), 0
+        path, size = ffi.new("char[]", os.fsencode(check_path("sound", sound))), 0
     else:
-        _wrong("sound", sound, SOUND)
-    if progress is not None and not callable(progress):
-        _wrong("progress", progress, "a function of two numbers")
+        wrong_type("sound", sound, SOUND)
+    check_call("progress", progress, "a function of two numbers")
     options = ffi.new("hearing_options *")
     lib.th_hearing_defaults(options)
     search = options.decoding
-    search.is_translation = _choice("task", task, {"transcribe": 0, "translate": 1})
-    search.without_times, options.with_words = not _flag("timestamps", timestamps), _flag("words", words)
+    search.is_translation = check_choice("task", task, {"transcribe": 0, "translate": 1})
+    search.without_times, options.with_words = not check_flag("timestamps", timestamps), check_flag("words", words)
     given = {name: value for name, value in given.items() if value is not None}
     for name in ("beam", "best_of"):
         if name in given:
-            setattr(search, name, _integer(name, given[name], 1, 64))
+            setattr(search, name, check_integer(name, given[name], 1, 64))
     for name, (least, most) in _NUMBERS.items():
         if name in given:
-            value = _number(name, given[name])
+            value = check_number(name, given[name])
             if not least <= value <= most:
                 raise ValueError(f"{name} is {value:g}, expected {least:g} to {most:g}")
             setattr(options if name == "silence" else search, name, value)
     if "temperature" in given:
         listed = given["temperature"]
-        listed = [_number("temperature", listed)] if hasattr(type(listed), "__float__") and not getattr(
-            listed, "shape", None) else [_number(f"temperature[{i}]", one) for i, one in enumerate(
-                _list("temperature", listed, "a number or a list of numbers"))]
+        listed = [check_number("temperature", listed)] if hasattr(type(listed), "__float__") and not getattr(
+            listed, "shape", None) else [check_number(f"temperature[{i}]", one) for i, one in enumerate(
+                check_list("temperature", listed, "a number or a list of numbers"))]
         if not 1 <= len(listed) <= len(search.temperatures) or not all(0 <= one <= 10 for one in listed):
             raise ValueError(f"temperature takes 1 to {len(search.temperatures)} numbers from 0 to 10")
         search.n_temperatures = len(listed)
         search.temperatures[0:len(listed)] = listed
-    options.no_previous = not _flag("previous", given.get("previous", True))
+    options.no_previous = not check_flag("previous", given.get("previous", True))
     keep = [path, data, sound]  # what options point to
     for name, text in (("language", language), ("prompt", given.get("prompt"))):
         if text is not None:
-            keep.append(ffi.new("char[]", _no_nul(name, _text(name, text))))
+            keep.append(ffi.new("char[]", check_no_nul(name, check_text(name, text))))
             setattr(options, name, keep[-1])
     caught: list[BaseException] = []
     keep.append(ffi.new_handle(caught))
     search.is_stopped, search.user = lib.th_stopped, keep[-1]
-    key = _integer("threads", threads, 1, 64), max(search.beam, search.best_of), _flag("fast", fast)
-    hearing, err = model._hearing(key), ffi.new("tfm_error *")
-    _check(lib.th_hearing_begin(hearing, options, path, data, size, err), err)
-    return _segments(model, key, hearing, words, progress, caught, keep)
+    key = check_integer("threads", threads, 1, 64), max(search.beam, search.best_of), check_flag("fast", fast)
+    hearing, err = _hearing(sessions, file, key), ffi.new("tfm_error *")
+    if lib.th_hearing_begin(hearing, options, path, data, size, err):
+        if path and err.status in (lib.TFM_E_IO, lib.TFM_E_FORMAT):
+            raise_file_error(os.fspath(sound), err)
+        raise error_of(err)
+    return _segments(sessions, key, hearing, words, progress, caught, keep)
 
 
-def _segments(model: Model, key: Any, hearing: Any, words: bool, progress: Any, caught: list[BaseException],
+def _hearing(sessions: SessionPool, file: Any, key: tuple[int, int, bool]) -> Any:
+    """Returns what hears, for so many threads and hypotheses: one that is idle, or a new one."""
+    model, found = sessions.take_listener(key)
+    if found is not None:
+        return found
+    err, is_path = ffi.new("tfm_error *"), isinstance(file, str)
+    path = ffi.new("char[]", os.fsencode(file)) if is_path else ffi.NULL
+    data, size = (ffi.NULL, 0) if is_path else (file, len(file))
+    found = lib.th_hearing_load(model, path, data, size, *key, err)
+    if not found:
+        raise error_of(err)
+    return ffi.gc(found, lambda hearing, model=model: lib.th_hearing_free(hearing))
+
+
+def is_whisper(sessions: SessionPool, file: Any) -> bool:
+    """Returns whether a model file can be transcribed with."""
+    try:
+        return bool(_hearing(sessions, file, (1, 1, False)))
+    except Error:
+        return False
+
+
+def _segments(sessions: SessionPool, key: Any, hearing: Any, words: bool, progress: Any, caught: list[BaseException],
               keep: Any) -> Iterator[Segment]:
     err, n, seconds = ffi.new("tfm_error *"), ffi.new("int32_t *"), ffi.new("double[2]")
     segment, word = ffi.new("th_segment *"), ffi.new("th_word *")
@@ -107,7 +136,7 @@ def _segments(model: Model, key: Any, hearing: Any, words: bool, progress: Any, 
     def checked(status: int) -> None:
         if caught:  # Ctrl-C
             raise caught.pop()
-        _check(status, err)
+        raise_error(status, err)
 
     def each(k: int) -> Segment:
         checked(lib.th_hearing_segment(hearing, k, segment, err))
@@ -133,4 +162,4 @@ def _segments(model: Model, key: Any, hearing: Any, words: bool, progress: Any, 
                 progress(*seconds)
     finally:
         lib.th_hearing_end(hearing)
-        model._give_hearing(key, hearing)
+        sessions.give_listener(key, hearing)

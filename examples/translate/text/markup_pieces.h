@@ -1,8 +1,8 @@
-/* pieces.h: what the readers of documents share: a document's plain text with the place of each byte,
+/* markup_pieces.h: what the readers of documents share: a document's plain text with the place of each byte,
    its tags, blocks and line breaks; entities, and the readers of HTML and subtitles. markup.h,
    markdown.h and wrapped.h include it. */
-#ifndef PIECES_H
-#define PIECES_H
+#ifndef MARKUP_PIECES_H
+#define MARKUP_PIECES_H
 
 #include "protect.h"
 
@@ -41,7 +41,8 @@ typedef struct markup_item {
     size_t match;                   /* for OPEN and CLOSE: the partner's index */
     int space_before, space_behind; /* whether the document has a space there */
     int is_line;                    /* for CUT: it is between two lines or cues */
-    char c; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
+    char
+        c; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
     size_t label, n_label; /* for [text] links: the text, which is the label, in the document */
 } markup_item;
 
@@ -100,12 +101,12 @@ typedef struct markup_node {
     size_t low, high; /* it covers the words low to high - 1 */
 } markup_node;
 
-typedef struct markup {
+typedef struct markup_document {
     markup_form form;
     const char *text; /* the document; the caller owns it */
     size_t size;
-    buffer plain;  /* its text without tags */
-    buffer places; /* a markup_place for each byte of plain */
+    text_buffer plain;  /* its text without tags */
+    text_buffer places; /* a markup_place for each byte of plain */
     markup_item *items;
     markup_sentence *sentences;
     markup_word *words;
@@ -113,13 +114,14 @@ typedef struct markup {
     markup_block *blocks;
     markup_break *breaks;
     markup_value *made;
-    struct markdown *md;
+    struct markdown_parser *md;
     size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
     size_t n_blocks, room_blocks, n_breaks, room_breaks, n_made, room_made;
     /* options, set before markup_read */
     int protects; /* copy all that protect.h protects; 0: only placeholders */
     size_t wrap;  /* width of wrapped lines; 0: the document's */
-    const char *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
+    const char
+        *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
     markup_value langs[2]; /* where lang and xml:lang of the html element are */
     size_t n_langs;
     /* writing */
@@ -132,18 +134,18 @@ typedef struct markup {
     size_t first_hard;   /* item of its first hard break */
     int in_block;        /* the current block is begun */
     int is_made;         /* a sentence of the current block was translated */
-    buffer values;       /* translations in attributes, which are not written yet */
-    buffer woven;        /* the current block's new text, not wrapped yet */
+    text_buffer values;  /* translations in attributes, which are not written yet */
+    text_buffer woven;   /* the current block's new text, not wrapped yet */
     int owes;            /* a space must be written before the next letter */
     int has_brackets;    /* brackets mean something in the current sentence */
     int broken;          /* memory was too small */
-} markup;
+} markup_document;
 
 enum { MARKUP_NONE = -1, MARKUP_NAME = 24, MARKUP_DEEP = 64 };
 
 /* Makes room at *at for n elements of `size` bytes. Returns 0, and sets m->broken, if there is no
    memory. */
-static int markup_reserve(markup *m, void **at, size_t *room, size_t n, size_t size) {
+static int markup_reserve(markup_document *m, void **at, size_t *room, size_t n, size_t size) {
     void *grown;
     if (n <= *room) return 1;
     grown = realloc(*at, (2 * n + 16) * size);
@@ -153,7 +155,7 @@ static int markup_reserve(markup *m, void **at, size_t *room, size_t n, size_t s
 }
 
 /* Returns m->places as an array: a place for each byte of the plain text. */
-static const markup_place *markup_places(const markup *m) {
+static const markup_place *markup_places(const markup_document *m) {
     return (const markup_place *)(const void *)m->places.data;
 }
 
@@ -218,20 +220,21 @@ static size_t markup_entity_at(const char *text, size_t size, uint32_t *c) {
 static int markup_is_space(char c) { return c && strchr(" \t\n\r\f", c) != NULL; }
 
 /* Returns whether a space at the end of the plain text would be one too many. */
-static int markup_after_space(const markup *m) {
+static int markup_after_space(const markup_document *m) {
     return !m->plain.size || markup_is_space(m->plain.data[m->plain.size - 1]);
 }
 
 /* Appends bytes to the plain text, which come from bytes begin to end of the document. */
-static void markup_plain(markup *m, const char *bytes, size_t n, size_t begin, size_t end) {
+static void markup_plain(markup_document *m, const char *bytes, size_t n, size_t begin,
+                         size_t end) {
     markup_place place;
     place.begin = begin, place.end = end;
-    buffer_append(&m->plain, bytes, n);
-    for (; n > 0; n--) buffer_append(&m->places, (const char *)&place, sizeof place);
+    text_buffer_append(&m->plain, bytes, n);
+    for (; n > 0; n--) text_buffer_append(&m->places, (const char *)&place, sizeof place);
 }
 
 /* Adds an item at the end of the plain text. Returns NULL if there is no memory. */
-static markup_item *markup_add(markup *m, markup_kind kind, size_t begin, size_t end) {
+static markup_item *markup_add(markup_document *m, markup_kind kind, size_t begin, size_t end) {
     void *items = m->items;
     markup_item *item;
     int grown = markup_reserve(m, &items, &m->room_items, m->n_items + 1, sizeof *m->items);
@@ -248,7 +251,7 @@ static markup_item *markup_add(markup *m, markup_kind kind, size_t begin, size_t
 }
 
 /* Returns the bytes of the protected span at byte `at` of the text from begin to end, or 0. */
-static size_t markup_protected(const markup *m, size_t begin, size_t at, size_t end) {
+static size_t markup_protected(const markup_document *m, size_t begin, size_t at, size_t end) {
     if (m->protects) return protect_span_at(m->text + begin, end - begin, at - begin);
     if (!protect_in("{%$", (unsigned char)m->text[at]) ||
         protect_is_word(protect_before(m->text + begin, at - begin)))
@@ -258,8 +261,8 @@ static size_t markup_protected(const markup *m, size_t begin, size_t at, size_t 
 
 /* Appends text of the document to the plain text. Entities become letters, runs of whitespace
    become one space. */
-static void markup_add_text(markup *m, size_t at, size_t end) {
-    buffer letter;
+static void markup_add_text(markup_document *m, size_t at, size_t end) {
+    text_buffer letter;
     size_t n, k, begin = at;
     uint32_t c;
     memset(&letter, 0, sizeof letter);
@@ -299,7 +302,7 @@ static void markup_add_text(markup *m, size_t at, size_t end) {
         }
         n = k;
     }
-    buffer_free(&letter);
+    text_buffer_free(&letter);
 }
 
 /* ---- tags: HTML and XML ---------------------------------------------------------------------- */
@@ -338,14 +341,14 @@ typedef struct markup_attribute {
 static char markup_small(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
 /* Returns whether bytes of the document are a word in small letters, in either case. */
-static int markup_is(const markup *m, size_t begin, size_t end, const char *word) {
+static int markup_is(const markup_document *m, size_t begin, size_t end, const char *word) {
     while (begin < end && *word && markup_small(m->text[begin]) == *word) begin++, word++;
     return begin == end && !*word;
 }
 
 /* Reads the next attribute with a value of a tag, from *at on. Returns 0 at the tag's end, which is
    *at, or at the end of the document. A quote counts as one only after "=". */
-static int markup_next_attribute(const markup *m, size_t *from, markup_attribute *a) {
+static int markup_next_attribute(const markup_document *m, size_t *from, markup_attribute *a) {
     const char *text = m->text;
     size_t at = *from;
     while (at < m->size && text[at] != '>') {
@@ -378,7 +381,7 @@ static int markup_next_attribute(const markup *m, size_t *from, markup_attribute
 
 /* Reads the tag that begins at `begin` with "<" and a name. Returns its end, or 0 if the document
    ends before. */
-static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
+static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag *tag) {
     const char *text = m->text;
     markup_attribute a;
     size_t at = begin + 1, i;
@@ -392,7 +395,8 @@ static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
     tag->name[tag->n] = 0;
     tag->attributes = at;
     while (markup_next_attribute(m, &at, &a)) {
-        if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no")) tag->copied |= 1;
+        if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no"))
+            tag->copied |= 1;
         if (strcmp(a.name, "name") == 0)
             tag->is_description |= markup_is(m, a.value, a.end, "description");
         if (strcmp(a.name, "class") == 0)
@@ -412,7 +416,7 @@ static size_t markup_read_tag(const markup *m, size_t begin, markup_tag *tag) {
 
 /* Finds a text at or after `at`; `what` is in small letters and matches either case. Returns the
    document's end if there is none. */
-static size_t markup_find(const markup *m, size_t at, const char *what) {
+static size_t markup_find(const markup_document *m, size_t at, const char *what) {
     size_t n = strlen(what), i;
     for (; at + n <= m->size; at++) {
         for (i = 0; i < n; i++)
@@ -424,7 +428,7 @@ static size_t markup_find(const markup *m, size_t at, const char *what) {
 
 /* Reads the tag, comment, CDATA section or declaration at a "<" and returns its end; 0 if the "<"
    is only a character. One without an end reaches to the end of the document. */
-static size_t markup_tag_at(const markup *m, size_t at, markup_tag *tag) {
+static size_t markup_tag_at(const markup_document *m, size_t at, markup_tag *tag) {
     static const char *const odd[][2] = {
         {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<!", ">"}, {"<?", ">"}};
     const char *text = m->text + at;
@@ -446,7 +450,7 @@ static size_t markup_tag_at(const markup *m, size_t at, markup_tag *tag) {
 
 /* Returns all tags from a byte on; match is the partner's index, or the tag's own. A partner is
    searched only MARKUP_DEEP levels up: without this limit time would be quadratic. */
-static markup_tag *markup_tags(markup *m, size_t at, size_t *n_tags) {
+static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
     markup_tag *tags = NULL, *tag;
     size_t room = 0, n = 0, *open = NULL, room_open = 0, n_open = 0, k;
     void *grown;
@@ -492,7 +496,7 @@ static markup_tag *markup_tags(markup *m, size_t at, size_t *n_tags) {
 
 /* Joins the items of an element without text, from item `first` on, to one. Returns 0 if the
    element has text. */
-static int markup_join(markup *m, size_t first, size_t end) {
+static int markup_join(markup_document *m, size_t first, size_t end) {
     markup_item *item = &m->items[first];
     size_t i;
     if (item->at != m->plain.size) return 0;
@@ -524,7 +528,7 @@ static markup_kind markup_kind_of(const markup_tag *tags, size_t i, size_t *last
 
 /* Adds the text in a tag's attributes to the plain text, each value as a block. A value without quotes
    must have no character that needs them. Returns whether there is any. */
-static int markup_add_values(markup *m, const markup_tag *tag) {
+static int markup_add_values(markup_document *m, const markup_tag *tag) {
     size_t at = tag->attributes, i;
     int any = 0;
     markup_attribute a;
@@ -536,9 +540,9 @@ static int markup_add_values(markup *m, const markup_tag *tag) {
         if (strcmp(tag->name, "html") == 0 && m->n_langs < 2 &&
             (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
             m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
-        if (a.n >= MARKUP_NAME ||
-            !(sentence_in_table(markup_texts, a.name, a.n) ||
-              (tag->is_description && strcmp(a.name, "content") == 0 && strcmp(tag->name, "meta") == 0)))
+        if (a.n >= MARKUP_NAME || !(sentence_in_table(markup_texts, a.name, a.n) ||
+                                    (tag->is_description && strcmp(a.name, "content") == 0 &&
+                                     strcmp(tag->name, "meta") == 0)))
             continue;
         for (i = a.value; i < a.end; i++) {
             unsigned char c = (unsigned char)m->text[i];
@@ -555,8 +559,8 @@ static int markup_add_values(markup *m, const markup_tag *tag) {
 /* Adds the attributes of the tags from `from` to the next one that is a block, and of the block that
    ends before tag `from`, if it is not NULL. Tags inside a sentence move with its words, so the
    translations of their attributes are needed before the sentence is written. */
-static void markup_add_ahead(markup *m, const markup_tag *block, const markup_tag *tags, size_t from,
-                             size_t n) {
+static void markup_add_ahead(markup_document *m, const markup_tag *block, const markup_tag *tags,
+                             size_t from, size_t n) {
     size_t i, last, at = block ? block->end : 0;
     markup_kind kind = MARKUP_POINT;
     int any = block ? markup_add_values(m, block) : 0;
@@ -569,7 +573,7 @@ static void markup_add_ahead(markup *m, const markup_tag *block, const markup_ta
 }
 
 /* Reads bytes at to end of the document as HTML or XML: adds their items and plain text. */
-static void markup_scan_html(markup *m, size_t at, size_t end) {
+static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
     markup_tag *tags;
     m->size = end;
@@ -599,7 +603,8 @@ static void markup_scan_html(markup *m, size_t at, size_t end) {
 /* Reads a line of subtitles with its tags: <i>, {\an8}. open [n_open] has the opening tags without
    a partner so far. A pair of tags is an element if it is in one line, has text and has no cut
    inside. All other tags are cuts. */
-static void markup_scan_line(markup *m, size_t at, size_t end, size_t *open, size_t *n_open) {
+static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *open,
+                             size_t *n_open) {
     markup_tag tag, other;
     markup_item *item;
     size_t from = at, i, n, first = m->n_items;
@@ -641,7 +646,7 @@ static void markup_scan_line(markup *m, size_t at, size_t end, size_t *open, siz
 
 /* Reads a document of subtitles. The text of a cue is what follows a line with digits and "-->" up
    to a blank line. */
-static void markup_scan_srt(markup *m) {
+static void markup_scan_srt(markup_document *m) {
     enum { MOST_LINES = 6 };
     size_t at, end, next, from, text_end = 0, open[MARKUP_DEEP], n_open = 0;
     int in_cue = 0, lines = 0, any = 0;
@@ -682,8 +687,8 @@ static void markup_scan_srt(markup *m) {
 /* ---- blocks of lines ------------------------------------------------------------------------- */
 
 /* Adds a block whose first line begins at `row`. Returns NULL if there is no memory. */
-static markup_block *markup_add_block(markup *m, markup_form form, size_t row, size_t begin,
-                                      size_t end) {
+static markup_block *markup_add_block(markup_document *m, markup_form form, size_t row,
+                                      size_t begin, size_t end) {
     void *grown = m->blocks;
     markup_block *b = NULL;
     if (markup_reserve(m, &grown, &m->room_blocks, m->n_blocks + 1, sizeof *m->blocks)) {
@@ -696,7 +701,7 @@ static markup_block *markup_add_block(markup *m, markup_form form, size_t row, s
 }
 
 /* Adds a break between two lines of a block. */
-static void markup_add_break(markup *m, size_t begin, size_t end) {
+static void markup_add_break(markup_document *m, size_t begin, size_t end) {
     void *grown = m->breaks;
     if (!markup_reserve(m, &grown, &m->room_breaks, m->n_breaks + 1, sizeof *m->breaks)) return;
     m->breaks = (markup_break *)grown;
@@ -704,7 +709,7 @@ static void markup_add_break(markup *m, size_t begin, size_t end) {
 }
 
 /* Returns the first break at or after a byte; n_breaks if there is none. */
-static size_t markup_break_at(const markup *m, size_t at) {
+static size_t markup_break_at(const markup_document *m, size_t at) {
     size_t low = 0, high = m->n_breaks, middle;
     while (low < high) {
         middle = low + (high - low) / 2;
@@ -748,7 +753,7 @@ static size_t markup_column(const char *text, size_t size, size_t column) {
 }
 
 /* Returns the begin of the line that contains a byte. */
-static size_t markup_line(const markup *m, size_t at) {
+static size_t markup_line(const markup_document *m, size_t at) {
     while (at > 0 && m->text[at - 1] != '\n') at--;
     return at;
 }
@@ -761,7 +766,7 @@ static int markup_by_number(const void *a, const void *b) {
 
 /* Sets m->width to the width that 49 of 50 lines in paragraphs of several lines do not exceed. A
    paragraph of one line that is wider is not wrapped. */
-static void markup_measure(markup *m) {
+static void markup_measure(markup_document *m) {
     size_t i, k = 0, n = 0, *widths;
     widths = (size_t *)malloc((2 * m->n_breaks + 1) * sizeof *widths);
     if (!widths) m->broken = 1;

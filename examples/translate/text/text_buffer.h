@@ -1,27 +1,27 @@
-/* buffer.h: a text buffer that grows.
+/* text_buffer.h: a text buffer that grows.
 
-       buffer b = {0};
-       buffer_format(&b, "%d", n);
+       text_buffer b = {0};
+       text_buffer_format(&b, "%d", n);
        if (b.broken) ... memory was too small, and some text is missing
-       buffer_free(&b);
+       text_buffer_free(&b);
 
    The text always ends with a NUL byte that is not counted in size. */
-#ifndef BUFFER_H
-#define BUFFER_H
+#ifndef TEXT_BUFFER_H
+#define TEXT_BUFFER_H
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct buffer {
+typedef struct text_buffer {
     char *data;
     size_t size, room;
     int broken; /* memory was too small for some text, which was not appended */
-} buffer;
+} text_buffer;
 
 /* Makes room for `more` bytes and a NUL. Returns 0, and sets broken, if there is no memory. */
-static inline int buffer_reserve(buffer *b, size_t more) {
+static inline int text_buffer_reserve(text_buffer *b, size_t more) {
     size_t room = b->size + more + 1 > b->room ? 2 * b->room + more + 128 : b->room;
     char *grown = room > b->room ? (char *)realloc(b->data, room) : b->data;
     if (grown) b->data = grown, b->room = room;
@@ -30,29 +30,29 @@ static inline int buffer_reserve(buffer *b, size_t more) {
 }
 
 /* Appends size bytes of text. */
-static inline void buffer_append(buffer *b, const char *text, size_t size) {
-    if (!buffer_reserve(b, size)) return;
+static inline void text_buffer_append(text_buffer *b, const char *text, size_t size) {
+    if (!text_buffer_reserve(b, size)) return;
     if (size) memcpy(b->data + b->size, text, size);
     b->data[b->size += size] = 0;
 }
 
 /* Appends formatted text, like vprintf; at most 399 bytes. */
-static inline void buffer_vformat(buffer *b, const char *format, va_list arguments) {
+static inline void text_buffer_vformat(text_buffer *b, const char *format, va_list arguments) {
     char text[400]; /* the longest double with four decimals has 315 characters */
     int size = vsnprintf(text, sizeof text, format, arguments);
-    buffer_append(b, text, size < (int)sizeof text ? (size_t)size : sizeof text - 1);
+    text_buffer_append(b, text, size < (int)sizeof text ? (size_t)size : sizeof text - 1);
 }
 /* Appends formatted text, like printf; at most 399 bytes. */
-static inline void buffer_format(buffer *b, const char *format, ...) {
+static inline void text_buffer_format(text_buffer *b, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    buffer_vformat(b, format, arguments);
+    text_buffer_vformat(b, format, arguments);
     va_end(arguments);
 }
 
 /* Replaces each line break in text, and with `fields` each TAB, by a space. Output that is one
    line, or one field, must not contain them. Returns the new size, which may be smaller. */
-static inline size_t buffer_flatten(char *text, size_t size, int fields) {
+static inline size_t text_buffer_flatten(char *text, size_t size, int fields) {
     static const char *const breaks[] = {"\n",       "\r",           "\v",           "\f",
                                          "\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9", "\t"};
     size_t at = 0, to = 0, n = 0, i, most = fields ? 8 : 7;
@@ -68,14 +68,14 @@ static inline size_t buffer_flatten(char *text, size_t size, int fields) {
 }
 
 /* Frees the memory; the buffer is empty and can be used again. */
-static inline void buffer_free(buffer *b) {
+static inline void text_buffer_free(text_buffer *b) {
     free(b->data);
     memset(b, 0, sizeof *b);
 }
 
 /* Empties the buffer, and frees its memory if it has more than `most` bytes. */
-static inline void buffer_clear(buffer *b, size_t most) {
-    if (b->room > most) buffer_free(b);
+static inline void text_buffer_clear(text_buffer *b, size_t most) {
+    if (b->room > most) text_buffer_free(b);
     b->size = 0;
     b->broken = 0;
 }

@@ -1,0 +1,42 @@
+# Runs the commands of README.md, tools/README.md and examples/translate/README.md that need only cc and make, and
+# compares what they print. After make, in a folder that looks like a new clone. Then what examples/README.md says
+# that each example prints.
+. tests/check.sh
+dir=build/test_readme root=$PWD
+rm -rf $dir && mkdir -p $dir/clone $dir/blocks
+for one in Makefile build examples tests tools transformer.h; do ln -s "$root/$one" "$dir/clone/$one"; done
+# Commands that need Python, the network, or a file of the reader.
+others='venv|curl|FOLDER|base\.safetensors|model\.safetensors|lines\.txt|get de-en|checkpoint|train\.py'
+for text in README.md tools/README.md examples/translate/README.md; do
+    awk -v others="$others" -v out="$dir/blocks/$(echo $text | tr / _)" '
+        /^    \$ / { skipped = $0 ~ others; n++; name = sprintf("%s.%02d", out, n)
+            if (!skipped) { print substr($0, 7) > (name ".sh"); printf "" > (name ".out") }; inside = !skipped; next }
+        /^    / { if (inside) print substr($0, 5) > (name ".out"); next }
+        { inside = 0 }' $text
+done
+ran=0
+for script in $dir/blocks/*.sh; do
+    name=${script%.sh} command=$(cat "$script")
+    # -O0 compiles in a tenth of the time; MAKEFLAGS has the options of the make that runs this test
+    (cd $dir/clone && MAKEFLAGS='' sh -c "$(echo "$command" | sed "s|^cc -O2|${CC:-cc} -O0|; s|^make demo|make demo CC='${CC:-cc}' -o build/translate -o build/transcribe|")" > "$root/$name.got" 2> "$root/$name.err")
+    status=$?
+    ran=$((ran + 1))
+    if grep -qx '\.\.\.' $name.out; then # other lines may stand between those that are shown
+        grep -vx '\.\.\.' $name.out > $name.shown
+        awk 'NR == FNR { want[++n] = $0; next } $0 == want[found + 1] { found++ } END { for (i = found + 1; i <= n; i++) print want[i] }' $name.shown $name.got > $name.missing
+        check "$command" "0 " "$status $(cat $name.missing)"
+    elif [ -s $name.out ]; then check "$command" "0 $(cat $name.out)" "$status $(cat $name.got)"
+    else check "$command" 0 "$status"; fi
+done
+check "commands that were found" 16 $ran
+# | `hello.c` | what it shows | `what it prints` ... |
+grep '^| `[a-z]*\.c` |' examples/README.md | sed 's/\\|/\a/g' > $dir/rows
+while IFS='|' read -r _ name _ prints _; do
+    example=$(echo "$name" | tr -d ' `' | sed 's/\.c$//')
+    echo "$prints" | tr '\a' '|' | grep -o '`[^`]*`\|<code>.*</code>' | sed 's/^`//; s/`$//; s/<[^>]*>//g' > $dir/$example.shown
+    build/$example > $dir/$example.got
+    while IFS= read -r shown; do
+        check "$example prints $shown" yes "$(grep -qF -- "$shown" $dir/$example.got && echo yes || head -n 3 $dir/$example.got)"
+    done < $dir/$example.shown
+done < $dir/rows
+counts test_readme

@@ -1,0 +1,234 @@
+"""Translates texts in batches, by several threads."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
+
+from ._transformer import ffi, lib
+from .errors import Error, error_of, raise_error
+from .extras import import_numpy
+from .options import DecodeJob
+from .results import hypotheses
+from .sessions import IdBatch, SessionPool, Worker, rounded_up
+
+if TYPE_CHECKING:
+    import numpy as np
+
+STEPS = 8  # between looks at Ctrl-C
+FULL_BATCH_SOURCE = 512  # tokens of a text in a whole batch
+
+
+class LogitsEditor:
+    """Lets a function of Python edit logits. After an exception it is not called any more. Who makes the steps calls
+    check, which raises the exception. indices are the numbers of the texts in the rows."""
+
+    def __init__(self, function: Callable[[int, list[int], np.ndarray], None], vocabulary: int,
+                 indices: Sequence[int]) -> None:
+        np = import_numpy("edit_logits")
+        self.indices, self.function = indices, function
+        # The function gets an array of the package's own, because it may keep the array longer than the session lives.
+        self.logits = np.empty(vocabulary, np.float32)
+        self.memory = ffi.from_buffer(self.logits, require_writable=True)
+        self.caught: BaseException | None = None
+
+    def edit(self, row: int, ids: Any, n: int, logits: Any) -> None:
+        if self.caught is not None:
+            return
+        try:
+            ffi.memmove(self.memory, logits, self.logits.nbytes)
+            made: Any = self.function(self.indices[row], ffi.unpack(ids, n), self.logits[:])
+            if made is not None:
+                raise TypeError(f"edit_logits returned {type(made).__name__}, expected None: it edits logits in place")
+            ffi.memmove(logits, self.memory, self.logits.nbytes)
+        except BaseException as error:  # it must not get into C
+            self.caught = error
+
+    def check(self) -> None:
+        if self.caught is not None:
+            raise self.caught
+
+
+@ffi.def_extern(name="th_edit_logits")  # type: ignore[untyped-decorator]
+def _edit_logits(editor: Any, row: int, ids: Any, n: int, logits: Any) -> None:
+    ffi.from_handle(editor).edit(row, ids, n, logits)
+
+
+def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, threads: int, progress: Any) -> list[Any]:
+    """Sorts the texts by length, and translates them in batches, which the workers of the threads take."""
+    results: list[Any] = [[]] * len(data)
+    order = sorted(range(len(data)), key=lambda i: -len(data[i]))
+    share = max(min(job.batch, -(-len(data) // threads)), 1)
+    jobs = iter([order[i:i + share] for i in range(0, len(order), share)])
+    lock, stop, broken, done = threading.Lock(), threading.Event(), [], 0
+
+    def work() -> None:
+        nonlocal done
+        worker = None
+        try:
+            worker = sessions.take()
+            while not stop.is_set():
+                with lock:
+                    rows = next(jobs, None)
+                if rows is None:
+                    break
+                _translate_batch(worker, data, rows, job, results, stop)
+                if progress and not stop.is_set():
+                    with lock:
+                        done += len(rows)
+                        progress(done, len(data))
+            sessions.give(worker)
+        except BaseException as error:  # the caller's thread raises it
+            stop.set()
+            broken.append(error)
+
+    threads = min(threads, -(-len(data) // share))
+    if threads <= 1:
+        work()
+    else:
+        crew = [threading.Thread(target=work, daemon=True) for _ in range(threads)]
+        try:
+            for thread in crew:
+                thread.start()
+            for thread in crew:
+                thread.join()
+        except BaseException:  # Ctrl-C, or no thread to be had
+            stop.set()
+            for thread in crew:
+                if thread.ident is not None:
+                    thread.join()
+            raise
+    if broken:
+        raise broken[0]
+    if not any(results) and not stop.is_set():
+        _check_options(sessions, job)
+    return results
+
+
+def _check_options(sessions: SessionPool, job: DecodeJob) -> None:
+    """Raises what the library says of the options of a call that had nothing to translate, by a source of one token."""
+    worker, options = sessions.take(), ffi.new("tfm_decode_options *", job.options[0])
+    source, empty = IdBatch("text", [[int(worker.config.src_pad == 0)]]), IdBatch("prefix", [[]])
+    options.prefix = ffi.NULL if job.prefixes is None else empty.c
+    session = worker.fit(1, 1, options.max_length or 64, job.beam, (None, None), *job.session)
+    status = lib.tfm_session_start(session, source.c, options, worker.err)
+    if status in (lib.TFM_E_ARGUMENT, lib.TFM_E_CONFIG):
+        raise error_of(worker.err)
+    sessions.give(worker)
+
+
+def _translate_batch(worker: Worker, data: list[bytes], rows: list[int], job: DecodeJob,
+                     results: list[Any], stop: threading.Event) -> None:
+    """Tokenizes the texts of these indices and translates them, as many together as fit."""
+    ids, width, counts, faults = worker.read([data[i] for i in rows], job.form, job.pair, job.most)
+    ready: list[tuple[int, Any, Any]] = []
+    targets: tuple[dict[int, Any], dict[int, Any]] = ({}, {})  # the ids of prefixes and drafts
+    for given, to in zip((job.prefixes, job.drafts), targets):
+        if given is None:
+            continue
+        to_ids, to_width, n, bad = worker.read([given[i] for i in rows], job.form, job.pair, 2 ** 20, target=True)
+        for k, i in enumerate(rows):
+            to[i] = list(to_ids[k * to_width:k * to_width + n[k]])  # a slice does not keep its array
+            if bad[k].status and not faults[k].status and given is not job.drafts:
+                results[i] = error_of(bad[k], i)
+    for k, i in enumerate(rows):
+        if faults[k].status:
+            results[i] = error_of(faults[k], i)
+        elif counts[k] and not isinstance(results[i], Error):
+            ready.append((i, ids[k * width:k * width + counts[k]], *(each.get(i, ()) for each in targets),
+                          job.prompts[i] if job.prompts else ()))
+    while ready and not stop.is_set():
+        longest, n = job.options.max_length // 2, 0  # room for so long a target
+        for _, source, *_, prompt in ready:
+            longest = max(longest, len(source), len(prompt))
+            if n >= max(job.batch * FULL_BATCH_SOURCE // (rounded_up(longest, 64) * job.beam), 1):
+                break
+            n += 1
+        _translate_ready(worker, data, ready[:n], job, results, stop)
+        ready = ready[n:]
+
+
+def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: DecodeJob, results: list[Any],
+                     stop: threading.Event) -> None:
+    """Translates texts that are tokenized as one batch, or as two if that fails."""
+    n = len(ready)
+    sources, prefixes, drafts, prompts = (
+        IdBatch(name, [row[at] for row in ready])
+        for at, name in ((1, "text"), (2, "prefix"), (3, "draft"), (4, "prompt")))
+    options = ffi.new("tfm_decode_options *", job.options[0])
+    seeds = ffi.new("uint64_t[]", [(job.seed + i + 1) % 2 ** 64 for i, *_ in ready])
+    options.seeds = seeds
+    if job.prefixes is not None:
+        options.prefix = prefixes.c
+    if job.drafts is not None:
+        options.draft = drafts.c
+    length = max(options.max_length or 2 * sources.width + 16 + prefixes.width,
+                 options.min_length + 1)
+    if job.prompts is not None:
+        options.prompt = prompts.c
+        length += prompts.width
+    editor = _editor(job, options, [i for i, *_ in ready])
+    try:
+        session = worker.fit(n, sources.width, length, job.beam, job.pair, *job.session)
+        raise_error(lib.tfm_session_start(session, sources.c, options, worker.err), worker.err)
+    except Error as error:
+        if n == 1:
+            results[ready[0][0]] = Error(error.status, error.message, ready[0][0])
+            return
+        for part in (ready[:n // 2], ready[n // 2:]):  # whose fault it is, or less memory
+            _translate_ready(worker, data, part, job, results, stop)
+        return
+    running = ffi.new("int32_t *", 1)
+    while running[0] and not stop.is_set():
+        raise_error(lib.th_steps(session, 1 if editor else STEPS, running, worker.err), worker.err)
+        if editor:
+            editor[0].check()
+    if not running[0]:
+        for row, found in enumerate(hypotheses(session, n, job.ranks, job.form, worker.err)):
+            i = ready[row][0]
+            if job.terms or job.aligned:
+                try:
+                    found = [each._replace(text=worker.finished(session, row, rank, job, data[i], each.text))
+                             for rank, each in enumerate(found)]
+                except Error as error:
+                    results[i] = Error(error.status, error.message, i)
+                    continue
+            results[i] = found
+
+
+def _editor(job: DecodeJob, options: Any, indices: list[int]) -> tuple[LogitsEditor, Any] | None:
+    """Puts edit_logits into options. The result has to live as long as they are used."""
+    if job.edit is None:
+        return None
+    editor = LogitsEditor(job.edit, job.vocabulary, indices)
+    handle = ffi.new_handle(editor)
+    options.edit_logits, options.edit_user = lib.th_edit_logits, handle
+    return editor, handle
+
+
+def stream_text(sessions: SessionPool, text: bytes, job: DecodeJob) -> Iterator[str]:
+    """Yields the translation of a text in pieces while it grows."""
+    worker = sessions.take()
+    ids, _, counts, faults = worker.read([text], job.form, job.pair, job.most)
+    if faults[0].status:
+        raise error_of(faults[0])
+    if not counts[0]:
+        return
+    source = IdBatch("text", [ids[0:counts[0]]])
+    options = job.options
+    editor = _editor(job, options, [0])
+    length = max(options.max_length or 2 * source.width + 16, options.min_length + 1)
+    session = worker.fit(1, source.width, length, 1, job.pair, *job.session)
+    raise_error(lib.tfm_session_start(session, source.c, options, worker.err), worker.err)
+    running, shown = ffi.new("int32_t *", 1), ""
+    while running[0]:
+        raise_error(lib.th_steps(session, 1, running, worker.err), worker.err)
+        if editor:
+            editor[0].check()
+        so_far = hypotheses(session, 1, 1, job.form, worker.err)[0][0].text
+        if running[0]:  # the last token may end inside a character
+            so_far = so_far.rstrip("\ufffd")
+        if so_far.startswith(shown) and so_far != shown:
+            yield so_far[len(shown):]
+            shown = so_far
+    sessions.give(worker)

@@ -1,0 +1,108 @@
+"""Texts with tags or lines that stay in the translation: HTML, Markdown, subtitles, wrapped text."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Iterable
+
+from ._transformer import ffi, lib
+from .arguments import check_choice, check_integer, check_list, check_no_nul, check_text
+from .errors import Error, new_array
+from .sentences import join_sentences, split_sentences
+
+
+class Aligned(str):
+    """A translation that knows for each of its tokens which part of the source it comes from, for Document.join.
+    tokens is an array of markup_token of examples/translate/text/markup_pieces.h: positions are in bytes of UTF-8."""
+
+    tokens: bytes
+
+    def __new__(cls, text: str, tokens: bytes) -> Aligned:
+        check_text("text", text)
+        made = super().__new__(cls, text)
+        made.tokens = tokens
+        return made
+
+    def __getnewargs__(self) -> tuple[str, bytes]:  # type: ignore[override]  # pickle calls __new__ with both
+        return str(self), self.tokens
+
+
+class Document:
+    """A document: its sentences, and the document with translations in their places.
+
+        page = Document(text, "html")
+        print(page.join(model.translate(page.sentences, aligned=True)))
+
+    format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
+    (plain text in wrapped lines). The rules, and the bytes, are those of `translate --document`, `--html` and so on.
+    Model.translate_document does both steps."""
+
+    FORMATS = ("text", "html", "markdown", "srt", "wrapped")
+
+    def __init__(self, text: str, format: str = "text") -> None:
+        check_choice("format", format, dict.fromkeys(self.FORMATS))
+        self.format = format
+        self._text = check_text("text", text)  # the library has pointers into it
+        self._lock = threading.Lock()  # join uses the document's memory
+        if format == "text":
+            self._lines = [split_sentences(line) for line in text.split("\n")]
+            self.sentences = [sentence for line in self._lines for sentence in line]
+            return
+        self._memory = ffi.from_buffer(self._text)
+        found = lib.th_document_read(getattr(lib, f"MARKUP_{format.upper()}"), self._memory, len(self._text))
+        if not found:
+            raise Error(lib.TFM_E_MEMORY, "no memory for the document")
+        self._document = ffi.gc(found, lib.th_document_free)
+        size = ffi.new("size_t *")
+        self.sentences = [decoded(lib.th_document_sentence(found, i, size), size[0])
+                          for i in range(lib.th_document_count(found))]
+
+    def where(self, index: int) -> str:
+        """Returns the place of a sentence, for messages: "line 3" of text, else "sentence 3"."""
+        index = check_integer("index", index, 0, len(self.sentences) - 1)
+        if self.format != "text":
+            return f"sentence {index + 1}"
+        return f"line {[number for number, line in enumerate(self._lines, 1) for _ in line][index]}"
+
+    def join(self, translations: Iterable[str | Error | None], lang: str | None = None) -> str:
+        """Returns the document with a translation in the place of each sentence. An Error or None copies the sentence.
+        Where tags belong is known for translations that are Aligned; around others they stand at the ends. lang is
+        the code of a language for the lang attribute of HTML's html element, as `translate --lang`; codes that HTML
+        does not allow change nothing."""
+        code = check_lang(lang)
+        made = check_list("translations", translations, "a list of str")
+        if len(made) != len(self.sentences):
+            raise ValueError(f"{len(made)} translations for {len(self.sentences)} sentences")
+        given = [None if one is None or isinstance(one, Error) else check_text(f"translations[{i}]", one)
+                 for i, one in enumerate(made)]
+        if self.format == "text":
+            found = iter(sentence if one is None or isinstance(one, Error) else one
+                         for one, sentence in zip(made, self.sentences))
+            return "\n".join(join_sentences([next(found) for _ in line]) for line in self._lines)
+        ends, texts, tokens = new_array("size_t[]", 2 * len(made)), [], []
+        text_end = tokens_end = 0
+        for i, (one, text) in enumerate(zip(made, given)):
+            if text is not None:
+                texts.append(text)
+                text_end += len(texts[-1])
+                if isinstance(one, Aligned):
+                    if not isinstance(one.tokens, bytes) or len(one.tokens) % (3 * ffi.sizeof("size_t")):
+                        raise ValueError(f"translations[{i}].tokens is no array of markup_token")
+                    tokens.append(one.tokens)
+                    tokens_end += len(one.tokens)
+            ends[2 * i], ends[2 * i + 1] = text_end, tokens_end
+        size = ffi.new("size_t *")
+        with self._lock:
+            out = lib.th_document_join(self._document, code, b"".join(texts), ffi.from_buffer(b"".join(tokens)), ends, size)
+        if not out:
+            raise Error(lib.TFM_E_MEMORY, "no memory for the document")
+        return decoded(ffi.gc(out, lib.th_free), size[0])
+
+
+def check_lang(lang: Any) -> Any:
+    """Returns the code of the language of a document as the library takes it."""
+    return ffi.NULL if lang is None else ffi.new("char[]", check_no_nul("lang", check_text("lang", lang)))
+
+
+def decoded(memory: Any, size: int) -> str:
+    return str(ffi.buffer(memory, size)[:], "utf-8", "surrogatepass")

@@ -1,0 +1,446 @@
+"""Model: loads a model file, checks the arguments of each call, and hands out results."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Mapping, overload
+
+from ._transformer import ffi, lib
+from .arguments import (check_call, check_choice, check_count, check_flag, check_for_each_text, check_integer, check_languages,
+                        check_list, check_path, check_rows, check_text, check_text_or_texts, did_you_mean, wrong_type)
+from .config import config_of, enum_names
+from .decoding import stream_text, translate_texts
+from .errors import Error, LanguageError, raise_error, raise_file_error
+from .extras import import_numpy
+from .markup import Document, check_lang
+from .options import (OF_THE_LAST_MODEL, DecodeJob, DocumentOptions, Ids, Options, decode_job, text_form, unknown_option,
+                      with_options)
+from .results import Hypothesis, Segment
+from .sessions import IdBatch, SessionPool, SharedTensor
+from .transcribing import is_whisper, transcribe
+
+if TYPE_CHECKING:
+    import numpy as np
+    from typing_extensions import Unpack
+
+MOST_THREADS = 1024
+
+
+class Model:
+    """A loaded model. Threads may share it. The end of a `with` block frees it, when no call uses it any more.
+
+    path is a file, or the bytes of a file. weights converts the matrices to "f32", "f16", "bf16" or "i8".
+    map uses a packed file where it is on disk; nobody may change the file meanwhile. in_place leaves F32
+    matrices where they are in memory: this takes less memory, but makes batches slower. exact computes the
+    same bits as other machines, also where that is slower; model.arithmetic tells whether two machines agree.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | bytes, *,
+                 weights: Literal["f32", "f16", "bf16", "i8"] | None = None,
+                 map: bool = False, in_place: bool = False, exact: bool = False) -> None:
+        options, err = ffi.new("tfm_model_options *"), ffi.new("tfm_error *")
+        if weights is not None:
+            options.weights = check_choice("weights", weights, {
+                name: value for name, value in enum_names(ffi.typeof("tfm_weight_type")).items()
+                if value})
+        options.map, options.in_place = check_flag("map", map), check_flag("in_place", in_place)
+        options.exact = check_flag("exact", exact)
+        place = ffi.new("tfm_model **")
+        self._data = ffi.from_buffer(path) if isinstance(path, bytes) else None
+        if self._data is not None:
+            if map:
+                raise ValueError("map needs a path, not the bytes of a file")
+            raise_error(lib.tfm_model_load(place, self._data, len(self._data), options, err), err)
+            self._name, self._size = "<bytes>", len(self._data)
+        else:
+            if not isinstance(path, (str, os.PathLike)):
+                wrong_type("path", path, "str, os.PathLike, or the bytes of a file")
+            name = check_path("path", path)
+            if lib.tfm_model_load_file(place, os.fsencode(name), options, err):
+                raise_file_error(name, err)
+            self._path = os.path.abspath(name)
+            self._name, self._size = repr(name), os.path.getsize(name)
+        model = ffi.gc(place[0], lib.tfm_model_free)
+        self._config = config_of(lib.tfm_model_config(model))
+        self._arithmetic = bytes(ffi.string(lib.tfm_arithmetic_string(model))).decode()
+        self._defaults = ffi.new("tfm_decode_options *")
+        self._defaults[0] = lib.tfm_model_decoding(model)[0]
+        self._sessions = SessionPool(model)
+
+    def __repr__(self) -> str:
+        """The file, its size, and what the config says of layers, width, vocabularies and languages."""
+        c, languages = self._config, list(self._config["languages"])
+        sizes = list(dict.fromkeys((c["src_vocab_size"], c["tgt_vocab_size"])))
+        said = [f"{self._size / 1e6:.1f} MB", f"{c['n_encoder_layers']} + {c['n_decoder_layers']} layers",
+                f"width {c['d_model']}", f"{c['n_heads']} heads",
+                f"{'vocabularies' if len(sizes) > 1 else 'vocabulary'} of {' and '.join(map(str, sizes))} tokens"]
+        if languages:
+            more = ", ..." if len(languages) > 8 else ""
+            said.append(f"{len(languages)} languages: {', '.join(languages[:8])}{more}")
+        return f"Model({self._name}: {', '.join(said)}{', closed' if self._sessions.model is None else ''})"
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the sessions and the weights, as soon as no call uses them."""
+        self._sessions.close()
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The model's config with its defaults, under the names of tfm_config. An id of -1 means none."""
+        return {name: dict(value) if isinstance(value, dict) else value for name, value in self._config.items()}
+
+    @property
+    def arithmetic(self) -> str:
+        """What computes the model: two machines where this is "fused" compute the same bits."""
+        return self._arithmetic
+
+    def _check_reads_text(self) -> None:
+        if not self._config["src_vocab_size"]:
+            is_speech = is_whisper(self._sessions, self._path if self._data is None else self._data)
+            raise Error(lib.TFM_E_NO_TEXT, f"{self._name}: " + (
+                "a speech model: use transcribe" if is_speech else "the model reads vectors, not text"))
+
+    def _languages(self, source_language: Any, target_language: Any) -> tuple[bytes | None, bytes | None]:
+        """Checks the codes of two languages, and returns them as the library takes them."""
+        pair, known = check_languages(source_language, target_language), self._config["languages"]
+        for name, code in (("source_language", source_language), ("target_language", target_language)):
+            if code is not None and code not in known:
+                some = ", ".join(list(known)[:20]) + (", ..." if len(known) > 20 else "")
+                raise LanguageError(lib.TFM_E_TOKEN, f"{name} is {code[:40]!r}: the model has " + (
+                    f"no such language{did_you_mean(code, known)} It has {some}" if known else "no languages to choose from"))
+        return pair
+
+    # ---- speech
+
+    def transcribe(self, sound: str | os.PathLike[str] | bytes | np.ndarray, *, rate: int | None = None,
+                   language: str | None = None, task: Literal["transcribe", "translate"] = "transcribe",
+                   timestamps: bool = True, words: bool = False, prompt: str | None = None, previous: bool | None = None,
+                   beam: int | None = None, best_of: int | None = None,
+                   temperature: float | Iterable[float] | None = None, compression: float | None = None,
+                   log_prob: float | None = None, no_speech: float | None = None, silence: float | None = None,
+                   fast: bool = False, threads: int = 1, progress: Callable[[float, float], Any] | None = None
+                   ) -> Iterator[Segment]:
+        """Yields what is spoken in a sound as Segments, by a Whisper model of tools/convert.py. Texts, times and
+        words are those of `transcribe`. Each window of up to 30 seconds is heard when its first segment is asked
+        for, so Ctrl-C keeps all segments before.
+
+        sound is the path of a WAV file, its bytes, or samples from -1 to 1: a float32 array [samples] of rate
+        (16000) a second. Samples that are not numbers count as silence.
+
+        language is a code; with None the model detects it. task "translate" translates into English. words finds
+        the time of each word. timestamps=False lets the model write no times: then each window is one segment.
+        prompt is text as if heard before the sound: names, style. previous=False hears each window without the
+        text of the window before. progress is called after each window with the seconds heard and all seconds.
+
+        If an option is None, the default of `transcribe` applies; transcribe --help explains them. beam (5) is used
+        at temperature 0, best_of (5) samples at others. temperature (0, 0.2, ... 1) is one number or several: the
+        next one is tried if the text is more repetitive than compression (2.4; 0: no limit) or its log-probability
+        of a token is on average below log_prob (-1; 0: no limit). no_speech (0.6; 1: never) skips such a window if
+        the probability that nobody speaks is larger. Stretches of 3 seconds below silence (-60 dB; 0: none) are not
+        heard. fast makes the encoder's attention BF16 and the KV cache F16, which it always is for int8 model files.
+        """
+        file = self._path if self._data is None else self._data
+        return transcribe(self._sessions, file, sound, rate, language, task, timestamps, words, threads, fast, progress, {
+            "prompt": prompt, "previous": previous, "beam": beam, "best_of": best_of, "temperature": temperature,
+            "compression": compression, "log_prob": log_prob, "no_speech": no_speech, "silence": silence})
+
+    # ---- translating
+
+    @overload
+    def translate(  # type: ignore[overload-overlap]  # a str is a Sequence[str] too
+        self, text: str, *, n_best: None = None, **options: Unpack[Options]) -> str: ...
+    @overload
+    def translate(  # type: ignore[overload-overlap]
+        self, text: str, *, n_best: int, **options: Unpack[Options]) -> list[Hypothesis]: ...
+    @overload
+    def translate(self, text: Iterable[str], *, n_best: None = None, **options: Unpack[Options]
+                  ) -> list[str]: ...
+    @overload
+    def translate(self, text: Iterable[str], *, n_best: int, **options: Unpack[Options]
+                  ) -> list[list[Hypothesis]]: ...
+
+    @with_options()
+    def translate(self, text: str | Iterable[str], *, n_best: int | None = None, **options: Any) -> Any:
+        """Translates a text, or each text of a list or another iterable. The translation of a blank text is
+        empty. Models expect one sentence at a time: for a text of several sentences, call
+        translate_document.
+
+        n_best returns a list of that many Hypothesis for each text, instead of a string: at most beam, or
+        with sample that many independent samples. alternatives also returns lists of Hypothesis: the
+        most probable continuations of the prefix.
+
+        threads (default 1) is the number of workers; results are the same for any number. At most batch
+        (64) texts are translated together. source_language and target_language are codes of the model
+        file. prefix is the beginning of each translation. draft is a guess of each translation, such as the
+        translation before an edit: a greedy search then takes less time, and results are the same for any draft.
+        It helps while fewer than 5 texts are translated together. prompt is the ids that the decoder reads before each
+        translation, instead of the model's start token; results do not contain it. For a list of texts, prefix, draft
+        and prompt are lists too. sample draws tokens instead of searching; text
+        i of a list has the seed seed + i + 1, as line i + 1 of the command line. max_source (4096) is the
+        largest number of tokens of a text. With tokens, texts are tokens with spaces between them.
+        progress is a function that is called after each batch with two numbers: how many texts are done,
+        and how many there are. With several threads, any of them calls it, one at a time.
+
+        edit_logits is a function that is called before each choice of a token, with the number of the text in the list,
+        the ids of the translation so far, and the logits: a float32 array [V] that it edits in place. -inf forbids a
+        token, and the others share its probability. It sees the model's logits before all other options. Equal
+        arguments must give equal logits, or results depend on the batches. With several threads, any of them calls
+        it, also at once. The array has other numbers in the next call: copy what you keep. An exception in it ends
+        the call and is raised. It needs numpy.
+
+        terms is a dict of source and target, a file's path, or Terms: the translation uses these targets. Scores are those of
+        the model's own words. With aligned, translations are Aligned, as Document.join needs them.
+
+        With second, another Model translates what this one makes: the bytes of `translate` with two models.
+        n_best, alternatives, prefix, draft, prompt, edit_logits and target_language are for the second, source_language
+        for the first. A
+        model of several languages reads or writes via_language between them. progress counts each text twice.
+
+        The other options are fields of tfm_decode_options of the header, under their names: beam,
+        length_penalty, max_length, no_repeat_ngram ... (transformer_h.Options has all). If an option is
+        None, the model file's default applies (tfm_model_decoding), or with greedy the header's. An
+        option without another one that it needs is refused.
+
+        Raises Error for the first text that fails; its index is the number of the text. With
+        on_error="return", the list has the Error instead of that translation. Wrong arguments raise
+        TypeError or ValueError.
+        """
+        one, texts = check_text_or_texts("text", text)
+        options = {name: value for name, value in options.items() if value is not None}
+        if "second" in options or "via_language" in options:
+            return self._translate_twice(one, [each.decode("utf-8", "surrogatepass") for each in texts], n_best, options)
+        threads = check_integer("threads", options.pop("threads", 1), 1, MOST_THREADS)
+        on_error = options.pop("on_error", "raise")
+        check_choice("on_error", on_error, {"raise": 0, "return": 0})
+        progress = check_call("progress", options.pop("progress", None), "a function of two numbers")
+        prefixes, drafts = (None if value is None else check_for_each_text(name, value, one, len(texts))
+                            for name, value in (("prefix", options.pop("prefix", None)), ("draft", options.pop("draft", None))))
+        prompt = options.pop("prompt", None)
+        prompts = None if prompt is None else check_count("prompt", check_rows("prompt", [prompt] if one else prompt, one), len(texts))
+        job = self._job("translate", n_best, options, prefixes, drafts, prompts)
+        results = translate_texts(self._sessions, texts, job, threads, progress)
+        if on_error == "raise":
+            fault = next((each for each in results if isinstance(each, Error)), None)
+            if fault:
+                raise Error(fault.status, fault.message) if one else fault
+        if not job.many:
+            results = [each if isinstance(each, Error) else each[0].text if each else ""
+                       for each in results]
+        return results[0] if one else results
+
+    def _job(self, method: str, n_best: Any, options: dict[str, Any], prefixes: list[bytes] | None = None,
+             drafts: list[bytes] | None = None, prompts: list[list[int]] | None = None) -> DecodeJob:
+        self._check_reads_text()
+        pair = self._languages(options.pop("source_language", None), options.pop("target_language", None))
+        return decode_job(method, self._defaults, self._config["tgt_vocab_size"], pair, n_best, options, prefixes, drafts, prompts)
+
+    @overload
+    def translate_document(  # type: ignore[overload-overlap]
+        self, text: str, format: str = "text", *, lang: str | None = None,
+        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[DocumentOptions]) -> str: ...
+    @overload
+    def translate_document(
+        self, text: Iterable[str], format: str = "text", *, lang: str | None = None,
+        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[DocumentOptions]) -> list[str]: ...
+
+    @with_options("aligned", "on_error", "prefix", "draft", "prompt", "alternatives", "min_alternative_prob", "prefix_bias",
+                  "tokens", "keep_end")
+    def translate_document(self, text: str | Iterable[str], format: str = "text", *, lang: str | None = None,
+                           on_error: Literal["raise", "copy"] = "raise", **options: Any) -> Any:
+        """Translates a document, or each one of a list, sentence by sentence, and returns it with its lines and tags.
+        format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
+        (plain text in wrapped lines). The result has the bytes of `translate --document`, `--html` and so on. A
+        paragraph of another kind of document can be given as HTML with a tag around each part: the tags are in the
+        result, around the translated parts. lang, by default target_language, is what the lang attribute of HTML's
+        html element becomes. Options are those of translate that give one translation of each
+        sentence; progress counts sentences.
+
+        Raises Error for the first sentence that fails; its message has the number of the line, or in documents
+        with tags of the sentence. With on_error="copy", such a sentence stays as it is.
+        """
+        allowed = inspect.signature(Model.translate_document).parameters
+        for name in options:
+            if name not in allowed or name == "text":
+                raise unknown_option("translate_document", name, [one for one in allowed if one not in ("self", "text")])
+        check_choice("on_error", on_error, {"raise": 0, "copy": 0})
+        check_choice("format", format, dict.fromkeys(Document.FORMATS))
+        check_lang(lang)
+        if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
+            first, last = self._of_two(options)  # each model places the tags
+            between = self.translate_document(text, format, lang="", on_error=on_error, **first)
+            return options["second"].translate_document(between, format, lang=lang, on_error=on_error, **last)
+        one, data = check_text_or_texts("text", text)
+        documents = [Document(each.decode("utf-8", "surrogatepass"), format) for each in data]
+        translate: Any = self.translate  # options are checked there
+        found = iter(translate([sentence for each in documents for sentence in each.sentences],
+                               aligned=format != "text" or None, on_error="return", **options))
+        made = []
+        for index, document in enumerate(documents):
+            results = [next(found) for _ in document.sentences]
+            for i, result in enumerate(results):
+                if on_error == "raise" and isinstance(result, Error):
+                    raise Error(result.status, f"{document.where(i)}: {result.message}", None if one else index)
+            made.append(document.join(results, options.get("target_language") if lang is None else lang))
+        return made[0] if one else made
+
+    def _of_two(self, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Returns the options of this model and of the second one."""
+        second, via = options.get("second"), options.get("via_language")
+        if second is None:
+            raise ValueError("via_language needs second")
+        if not isinstance(second, Model):
+            wrong_type("second", second, "Model")
+        for name in ("terms", "aligned", "tokens"):
+            if options.get(name):
+                raise ValueError(f"second and {name} do not go together")
+        shared = {name: value for name, value in options.items() if name not in ("second", "via_language")}
+        first = {name: value for name, value in shared.items() if name not in OF_THE_LAST_MODEL}
+        last = {name: value for name, value in shared.items() if name != "source_language"}
+        first["target_language"] = via if self._config["languages"] else None
+        last["source_language"] = via if second._config["languages"] else None
+        progress = options.get("progress")
+        if callable(progress):
+            first["progress"] = lambda done, total: progress(done, 2 * total)
+            last["progress"] = lambda done, total: progress(total + done, 2 * total)
+        return first, last
+
+    def _translate_twice(self, one: bool, texts: list[str], n_best: int | None, options: dict[str, Any]) -> Any:
+        first, last = self._of_two(options)
+        on_error = options.get("on_error", "raise")
+        check_choice("on_error", on_error, {"raise": 0, "return": 0})
+        if one:  # both models get lists
+            for name in ("prefix", "draft"):
+                if name in last:
+                    last[name] = [text.decode("utf-8", "surrogatepass")
+                                  for text in check_for_each_text(name, last[name], one, 1)]
+            if "prompt" in last:
+                last["prompt"] = check_rows("prompt", [last["prompt"]], one)
+        between = self.translate(texts, **{**first, "on_error": "return"})
+        second = options["second"]
+        found = second.translate(["" if isinstance(each, Error) else each for each in between], n_best=n_best,
+                                 **{**last, "on_error": "return"})
+        results = []
+        for model, each in ((self, a) if isinstance(a, Error) else (second, b) for a, b in zip(between, found)):
+            if isinstance(each, Error):
+                each = Error(each.status, f"{model._name}: {each.message}", None if one else each.index)
+                if on_error == "raise":
+                    raise each
+            results.append(each)
+        return results[0] if one else results
+
+    @with_options("beam", "alternatives", "min_alternative_prob", "batch", "threads", "prefix", "prefix_bias", "draft",
+                  "prompt", "sample", "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy",
+                  "progress", "terms", "aligned", "second", "via_language")
+    def stream(self, text: str, **options: Any) -> Iterator[str]:
+        """Yields the greedy translation of a text in pieces while it grows. The joined pieces are the
+        result of translate with greedy. Options are those of translate for one greedy translation."""
+        for name in ("beam", "n_best", "alternatives", "batch", "threads", "prefix", "draft", "prompt", "sample", "on_error",
+                     "greedy", "progress", "terms", "aligned", "second", "via_language"):
+            if name in options:
+                raise TypeError(f"{name} is no option of stream, which translates one text greedily")
+        data = check_text("text", text)
+        return stream_text(self._sessions, data, self._job("stream", None, {**options, "greedy": True}))
+
+    # ---- scores, ids, arrays
+
+    def score(self, source: str | Iterable[str], target: str | Iterable[str], *,
+              per_token: bool = False, batch: int = 64, source_language: str | None = None,
+              target_language: str | None = None, tokens: bool = False) -> Any:
+        """Returns the log-probability of a given translation, or a list of them for lists. With per_token
+        it returns a list for each translation: the log-probability of each token, the end token's last."""
+        one, sources = check_text_or_texts("source", source)
+        one_target, targets = check_text_or_texts("target", target)
+        if one != one_target:
+            raise TypeError("source and target are not both str, or both lists of str")
+        if len(sources) != len(targets):
+            raise ValueError(f"{len(sources)} sources for {len(targets)} targets")
+        results: list[Any] = [None] * len(sources)
+        self._check_reads_text()
+        form, pair = text_form(tokens), self._languages(source_language, target_language)
+        per_token, batch = check_flag("per_token", per_token), check_integer("batch", batch, 1)
+        most = 2 ** 20
+        data = sources, targets
+        order = sorted(range(len(sources)), key=lambda i: -len(data[0][i]))
+        worker = self._sessions.take()
+        for at in range(0, len(order), batch):
+            rows = order[at:at + batch]
+            ids = [worker.ids([side[i] for i in rows], form, pair, most, bool(k), rows)
+                   for k, side in enumerate(data)]
+            src, tgt = IdBatch("source", ids[0]), IdBatch("target", ids[1])
+            session = worker.fit(src.rows, src.width, tgt.width + 1, 1, pair)
+            out = ffi.new("double[]", src.rows * (tgt.width + 1))
+            raise_error(lib.tfm_session_score(session, src.c, tgt.c, 0, out, worker.err), worker.err)
+            for k, i in enumerate(rows):
+                start = k * (tgt.width + 1)
+                each = list(out[start:start + len(ids[1][k]) + 1])
+                results[i] = each if per_token else sum(each)
+        self._sessions.give(worker)
+        return results[0] if one else results
+
+    def tokenize(self, text: str, *, target: bool = False, source_language: str | None = None,
+                 target_language: str | None = None, tokens: bool = False) -> list[int]:
+        """Returns the ids that translate gives the model for a text; with target, the ids of a translation
+        without start and end token."""
+        data, pair, form = check_text("text", text), self._languages(source_language, target_language), text_form(tokens)
+        if not check_flag("target", target):
+            self._check_reads_text()
+        worker = self._sessions.take()
+        try:
+            return worker.ids([data], form, pair, 2 ** 20, target, [None])[0]
+        finally:
+            self._sessions.give(worker)
+
+    def encode(self, source: str | Iterable[str] | Ids, *, source_language: str | None = None,
+               target_language: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the encoder's output, f32 [B, S, D], and the lengths, int32 [B]. Positions after a length
+        have undefined values. source is texts, or rows of ids. The array shares the library's memory."""
+        np = import_numpy("encode")
+        rows: Any = source
+        if isinstance(source, str) or len(rows := check_list("source", source, "texts, or rows of ids")) and any(
+                isinstance(row, str) for row in rows):
+            rows = [self.tokenize(check_text(f"source[{i}]", one).decode("utf-8", "surrogatepass"),
+                                  source_language=source_language, target_language=target_language)
+                    for i, one in enumerate([source] if isinstance(source, str) else rows)]
+        elif source_language is not None or target_language is not None:
+            raise ValueError("source_language and target_language need texts, not ids")
+        elif isinstance(source, np.ndarray):
+            rows = source  # else the list: source may be an iterator
+        worker, src = self._sessions.own(), IdBatch("source", rows)
+        session = worker.make(src.rows, src.width, 1, 1)
+        raise_error(lib.tfm_session_encode(session, src.c, worker.err), worker.err)
+        array = np.asarray(SharedTensor(lib.tfm_session_encoder_output(session), (session, worker, src)))
+        return array, np.frombuffer(ffi.buffer(src.lengths), np.int32)
+
+    def forward(self, source: Ids, target: Ids, *, causal: bool = True,
+                out: np.ndarray | None = None) -> np.ndarray:
+        """Returns the logits of a teacher-forced pass, f32 [B, T, V]: what torch.nn.Transformer computes with
+        embeddings and generator. source [B, S] and target [B, T] are rows of ids; rows may have different
+        lengths. out is a writable float32 array in C order that receives the logits instead of a new one."""
+        np = import_numpy("forward")
+        worker, src, tgt = self._sessions.own(), IdBatch("source", source), IdBatch("target", target)
+        causal = check_flag("causal", causal)
+        shape = (tgt.rows, tgt.width, self._config["tgt_vocab_size"])
+        if out is not None and not isinstance(out, np.ndarray):
+            wrong_type("out", out, "numpy.ndarray")
+        try:
+            out = np.empty(shape, np.float32) if out is None else out
+        except (MemoryError, ValueError):  # numpy says the one or the other
+            raise Error(lib.TFM_E_MEMORY, f"no memory for logits {list(shape)}") from None
+        if out.shape != shape or out.dtype != np.float32:
+            raise ValueError(f"out is {out.dtype} {list(out.shape)}, expected float32 {list(shape)}")
+        if not (out.flags.c_contiguous and out.flags.aligned and out.flags.writeable):
+            raise ValueError("out is " + (
+                "read-only" if not out.flags.writeable else "not in C order" if not out.flags.c_contiguous
+                else "not aligned") + ", expected a writable array in C order")
+        session = worker.make(src.rows, src.width, tgt.width, 1)
+        options = ffi.new("tfm_forward_options *", {"not_causal": int(not causal)})
+        memory = ffi.from_buffer("float[]", out, require_writable=True)
+        logits = ffi.new("tfm_tensor *", lib.tfm_tensor_3d(memory, lib.TFM_DTYPE_F32, *shape))
+        raise_error(lib.tfm_session_forward(session, src.c, tgt.c, options, logits, worker.err), worker.err)
+        return out

@@ -1,0 +1,215 @@
+"""The options of Model.translate: their names and types, and which of them go together."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Literal, Mapping, NamedTuple, TypedDict, Union
+
+from ._transformer import ffi, lib
+from .arguments import check_call, check_choice, check_flag, check_integer, check_number, did_you_mean
+from .config import enum_names
+from .extras import import_numpy
+from .terms import Terms
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .model import Model
+
+Ids = Union[Iterable[Iterable[int]], "np.ndarray"]
+DRAFT = 8  # tokens of a draft that a step verifies at most
+
+
+class DocumentOptions(TypedDict, total=False):
+    """Options of Model.translate_document, and of Model.translate. If an option is None or missing, the model file's default applies."""
+
+    # the package's own
+    threads: int
+    batch: int
+    source_language: str | None
+    target_language: str | None
+    greedy: bool
+    edit_logits: Callable[[int, list[int], np.ndarray], None] | None
+    sample: bool
+    seed: int | None
+    max_source: int
+    terms: Terms | Mapping[str, str] | str | os.PathLike[str] | None
+    second: Model | None
+    via_language: str | None
+    progress: Callable[[int, int], Any] | None
+    # fields of tfm_decode_options
+    max_length: int | None
+    min_length: int | None
+    beam: int | None
+    length_penalty: float | None
+    coverage_penalty: float | None
+    patience: float | None
+    stop: Literal["ctranslate2", "early_never", "early_true", "early_false"] | None
+    temperature: float | None
+    top_k: int | None
+    top_p: float | None
+    no_unknown: bool | None
+    no_repeat_ngram: int | None
+    no_source_ngram: int | None
+    repetition_penalty: float | None
+    repetition: Literal["target", "hugging_face"] | None
+    lexical_shortlist: bool | None
+    force_end: bool | None
+
+
+class Options(DocumentOptions, total=False):
+    """Options of Model.translate."""
+
+    prefix: str | Iterable[str] | None
+    draft: str | Iterable[str] | None
+    prompt: Iterable[int] | Ids | None
+    tokens: bool
+    aligned: bool
+    on_error: Literal["raise", "return"]
+    alternatives: int | None
+    min_alternative_prob: float | None
+    prefix_bias: float | None
+    keep_end: bool | None
+
+
+# the fields of tfm_decode_options that the package sets by itself, or of which it has no results
+NO_OPTIONS = {"n_best", "samples", "seed", "attention_layer", "attention_head", "truncate", "n_suppressed",
+               "n_shortlist", "n_end_ids"}
+FLAGS = {"no_unknown", "force_end", "keep_end", "lexical_shortlist"}
+# options that have no effect, or are refused, without another one, and those that exclude each other
+NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed": "sample",
+          "prefix_bias": "prefix", "min_alternative_prob": "alternatives", "keep_end": "tokens"}
+APART = [("sample", other) for other in ("beam", "patience", "stop", "alternatives", "prefix_bias")] + [
+    ("n_best", "alternatives"), ("prefix_bias", "alternatives"), ("terms", "tokens"), ("aligned", "tokens")]
+# what other programs call an option, where that is too unlike its name here to suggest it
+OF_OTHER_PROGRAMS = {"num_beams": "beam", "beam_size": "beam", "num_return_sequences": "n_best", "num_hypotheses": "n_best",
+                     "do_sample": "sample", "max_new_tokens": "max_length", "max_decoding_length": "max_length",
+                     "src_lang": "source_language", "tgt_lang": "target_language", "inter_threads": "threads"}
+# of two models, only the second has these options
+OF_THE_LAST_MODEL = {"target_language", "n_best", "prefix", "draft", "prompt", "edit_logits", "alternatives", "min_alternative_prob",
+                     "prefix_bias"}
+
+
+def with_options(*without: str) -> Callable[[Any], Any]:
+    """Shows the fields of Options in a method's signature, in the place of **options, for help() and
+    editors. without: the options that the method does not take."""
+    def decorate(method: Any) -> Any:
+        own = inspect.signature(method)
+        kept = [one for one in own.parameters.values() if one.kind != one.VAR_KEYWORD]
+        options = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None,
+                                     annotation=getattr(kind, "__forward_arg__", kind))
+                   for name, kind in Options.__annotations__.items() if name not in without]
+        method.__signature__ = own.replace(parameters=kept + options)
+        return method
+    return decorate
+
+
+def unknown_option(method: str, name: str, known: Iterable[str] = ("n_best", *Options.__annotations__)) -> TypeError:
+    ours = OF_OTHER_PROGRAMS.get(name)
+    return TypeError(f"{name} is no option of {method}" + (f"; it is called {ours!r}" if ours and ours in known else did_you_mean(name, known)))
+
+
+def text_form(tokens: Any) -> int:
+    """Returns whether texts are tokens with spaces between them, as the library takes it."""
+    return int(lib.TFM_TEXT_FORM_ESCAPED if check_flag("tokens", tokens) else lib.TFM_TEXT_FORM_TEXT)
+
+
+class DecodeJob(NamedTuple):
+    """The options of a call, checked: what the threads that translate its batches have to know."""
+
+    options: Any  # tfm_decode_options
+    beam: int  # hypotheses of a text that run together
+    ranks: int  # hypotheses of a text that are shown
+    many: bool  # they are shown as a list
+    vocabulary: int  # of targets
+    form: int
+    pair: tuple[bytes | None, bytes | None]
+    seed: int
+    most: int
+    batch: int
+    prefixes: list[bytes] | None
+    drafts: list[bytes] | None
+    prompts: list[list[int]] | None
+    edit: Callable[[int, list[int], np.ndarray], None] | None
+    session: tuple[int, int, int]  # attention, max_shortlist and max_draft of its sessions
+    terms: Terms | None
+    aligned: bool
+
+
+def decode_job(method: str, defaults: Any, vocabulary: int, pair: tuple[bytes | None, bytes | None], n_best: Any,
+               given: dict[str, Any], prefixes: list[bytes] | None, drafts: list[bytes] | None,
+               prompts: list[list[int]] | None) -> DecodeJob:
+    """Checks the options that are given, and puts them over the defaults of the model. method is the name of the method
+    of Model that takes them."""
+    given = {name: value for name, value in given.items() if value is not None}
+    sample, tokens = (check_flag(name, given.pop(name, False)) for name in ("sample", "tokens"))
+    greedy = check_flag("greedy", given.pop("greedy", False))
+    batch = check_integer("batch", given.pop("batch", 64), 1)
+    most = check_integer("max_source", given.pop("max_source", 4096), 1)
+    terms, aligned = given.pop("terms", None), check_flag("aligned", given.pop("aligned", False))
+    edit = check_call("edit_logits", given.pop("edit_logits", None), "a function of a number, a list of ids, and an array of logits")
+    if edit is not None:
+        import_numpy("edit_logits")
+    if n_best is not None:
+        n_best = check_integer("n_best", n_best, 1)
+    fields = {name: field.type for name, field in ffi.typeof("tfm_decode_options").fields
+              if field.type.kind in ("primitive", "enum") and name not in NO_OPTIONS}
+    there = {*given, *(name for name, value in (
+        ("sample", sample), ("tokens", tokens), ("prefix", prefixes is not None),
+        ("n_best", n_best is not None), ("terms", terms is not None), ("aligned", aligned)) if value)}
+    for name in given:
+        if name not in fields and name != "seed":
+            raise unknown_option(method, name)
+        if NEEDS.get(name, name) not in there:
+            raise ValueError(f"{name} needs {NEEDS[name]}")
+    for name, other in APART:
+        if name in there and other in there:
+            raise ValueError(f"{name} and {other} do not go together")
+    seed = check_integer("seed", given.pop("seed", 0), 0, 2 ** 64 - 1)
+
+    options = ffi.new("tfm_decode_options *")
+    if not greedy:
+        options[0] = defaults[0]
+    if sample:
+        options.beam, options.length_penalty, options.patience, options.stop = 0, 0, 0, 0
+    for name, value in given.items():
+        setattr(options, name, _field(name, value, fields[name]))
+    ranks = given.get("alternatives") or n_best or 1
+    if sample:
+        options.samples = ranks
+    elif "alternatives" not in given:
+        options.n_best = ranks
+        if "beam" not in given:
+            options.beam = max(options.beam, ranks)
+    if drafts is not None and (sample or options.beam > 1 or options.alternatives):
+        raise ValueError("draft needs a greedy search: give greedy, or a beam of 1, and one translation of each text")
+    many = n_best is not None or "alternatives" in given
+    searches = options.beam > 1
+    for name, effect, needed in (
+            ("patience", searches, "a beam above 1"), ("stop", searches, "a beam above 1"),
+            ("length_penalty", searches or many, "a beam above 1, or n_best"),
+            ("coverage_penalty", searches or many, "a beam above 1, or n_best"),
+            ("repetition", options.no_repeat_ngram or options.repetition_penalty,
+             "no_repeat_ngram or repetition_penalty")):
+        if name in given and not effect:
+            raise ValueError(f"{name} needs {needed}")
+    return DecodeJob(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
+                     many, vocabulary, lib.TFM_TEXT_FORM_ESCAPED if tokens else lib.TFM_TEXT_FORM_TEXT, pair, seed,
+                     most, batch, prefixes, drafts, prompts, edit,
+                     (int(options.coverage_penalty > 0 or terms is not None or aligned),
+                      vocabulary if options.lexical_shortlist else 0, DRAFT if drafts is not None else 0),
+                     None if terms is None else terms if isinstance(terms, Terms) else Terms(terms), aligned)
+
+
+def _field(name: str, value: Any, kind: Any) -> Any:
+    """Returns the value of an option, as a field of this type takes it."""
+    if kind.kind == "enum":
+        old = {"enough": "ctranslate2", "sure": "early_never", "full": "early_true", "likely": "early_false"}
+        return check_choice(name, old.get(value, value) if isinstance(value, str) else value, enum_names(kind))
+    if kind.cname == "double":
+        if not math.isfinite(number := check_number(name, value)):
+            raise ValueError(f"{name} is {number}, expected a finite number")
+        return number
+    return check_flag(name, value) if name in FLAGS else check_integer(name, value, 0)

@@ -1,0 +1,66 @@
+"""What the methods of Model return: hypotheses of a translation, segments of speech."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ._transformer import ffi, lib
+from .errors import raise_error
+
+
+class Hypothesis(NamedTuple):
+    """A translation with its scores."""
+
+    text: str
+    score: float  # orders the hypotheses of a text
+    log_probability: float  # the sum over the tokens, with the end token
+    length: int  # in tokens
+    finish: str  # "ended", "hit_length" or "stuck"
+
+
+class Word(NamedTuple):
+    """A word that Model.transcribe has heard. The joined words of a segment are its text."""
+
+    start: float  # seconds
+    end: float
+    word: str
+    probability: float
+
+
+class Segment(NamedTuple):
+    """A piece of what Model.transcribe has heard. The last six fields are those of the window of up to 30 seconds
+    from which the segment is."""
+
+    start: float  # seconds
+    end: float
+    text: str
+    tokens: list[int]  # also those of times
+    words: list[Word] | None  # None without the option words
+    language: str | None  # a code; None of a model that knows English alone
+    seek: int  # where the window begins, in hundredths of a second
+    temperature: float  # of the attempt that gave the text
+    avg_logprob: float  # log-probability of a token, on average
+    compression_ratio: float
+    no_speech_prob: float | None  # None if it was not needed
+
+
+_FINISH = {value: name[len("TFM_FINISH_"):].lower() for value, name in ffi.typeof("tfm_finish").elements.items()}
+
+
+def hypotheses(session: Any, rows: int, ranks: int, form: int, err: Any) -> list[list[Hypothesis]]:
+    """Returns the hypotheses of each row."""
+    out, n = ffi.new("th_hypothesis[]", rows * ranks), ffi.new("int32_t *")
+    size, capacity = ffi.new("size_t *"), 256 * rows * ranks
+    while True:
+        text = ffi.new("char[]", capacity)
+        raise_error(lib.th_results(session, rows, form, out, rows * ranks, n, text, capacity, size, err), err)
+        if size[0] <= capacity:
+            break
+        capacity = size[0]
+    data, begin = ffi.buffer(text)[:], 0
+    found: list[list[Hypothesis]] = [[] for _ in range(rows)]
+    for h in out[0:n[0]]:
+        found[h.row].append(Hypothesis(data[begin:h.end].decode(), h.score, h.log_probability,
+                                       h.length, _FINISH[h.finish]))
+        begin = h.end
+    return found
