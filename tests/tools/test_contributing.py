@@ -96,7 +96,7 @@ class Example(unittest.TestCase):
         for table, key in keys.items():
             self.edit("transformer.h", lambda was: add_word(was, table, f"new_{key}"))
             self.edit("tools/convert/modelfile.py", lambda was: substitute(
-                rf'("{key}": one_of\([^)]*?)(, old=\([^)]*)?\)',
+                rf'("{key}": one_of\([^)]*?)(,\s+old=\([^)]*)?\)',
                 lambda at: f'{at[1]}, "new_{key}"' + (f'{at[2]}, "new_{key}")' if at[2] else ")"), was))
         self.assertIn("`tfm__tokenizers`", text)
         self.edit("transformer.h", lambda was: substitute(
