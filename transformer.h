@@ -2426,9 +2426,9 @@ static void tfm__team_run(const tfm__team *team, tfm_task task, void *context, i
 #ifdef TFM__THREADS
 
 enum {
-    TFM__SPINS = 4000,  /* looks for work before a thread sleeps */
-    TFM__A_YIELD = 64,  /* looks that a yield counts as */
-    TFM__NO_CORE = 9999 /* the system does not say which core a thread runs on */
+    TFM__POLLS = 4000,    /* polls for work before a thread sleeps */
+    TFM__YIELD_COST = 64, /* polls that a yield counts as */
+    TFM__NO_CORE = 9999   /* the system does not say which core a thread runs on */
 };
 
 /* The system's functions: atomic words that all threads see change in one order, the core that a
@@ -2587,10 +2587,10 @@ static int tfm__workers_crowded(tfm__workers *w) {
 static uint32_t tfm__workers_wait(tfm__workers *w, uint32_t seen) {
     uint32_t number = seen;
     int i;
-    for (i = 0; i < TFM__SPINS; i++) {
+    for (i = 0; i < TFM__POLLS; i++) {
         number = tfm__workers_number(w);
         if (number != seen) return number;
-        if (tfm__workers_crowded(w)) tfm__thread_yield(), i += TFM__A_YIELD;
+        if (tfm__workers_crowded(w)) tfm__thread_yield(), i += TFM__YIELD_COST;
         else tfm__thread_pause();
     }
     tfm__mutex_lock(&w->mutex);
@@ -2656,7 +2656,7 @@ static void tfm__workers_run(void *workers, tfm_task task, void *context, int32_
     tfm__atomic_store(&w->done, 0);
     tfm__workers_drain(w, tfm__workers_post(w, parts), 0);
     for (i = 0; tfm__atomic_load(&w->done) != (uint64_t)parts; i++) {
-        if (i < TFM__SPINS) tfm__thread_pause();
+        if (i < TFM__POLLS) tfm__thread_pause();
         else tfm__thread_yield(); /* the thread with the last part may need this core */
     }
 }
@@ -3299,9 +3299,9 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
    This section alone knows the layout of packed weights, besides the tiles that read them.
 
    A packed matrix [rows, columns] is a sequence of panels of 16 rows. In a panel, each group of
-   k_group columns has the elements of all 16 rows side by side: [panel][group][16][k_group]. So a
-   vector of w serves as many rows of x as there are registers, and one row of x reads memory in
-   order. Zeros fill the last group of columns and the last panel. Where panels replace the rows of
+   k_group columns has the elements of all 16 rows side by side: [panel][group][16][k_group]. One
+   loaded vector of w is multiplied with several rows of x, whose sums stay in registers. One row of
+   x reads memory in order. Zeros fill the last group of columns and the last panel. Where panels replace the rows of
    a file in place, the last panel does not fit there and has memory of its own (tail).
 
    int8: w = q * scale[row]. Weights are symmetric with one scale per output channel; activations
@@ -3309,8 +3309,8 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
    all inputs of the matrix, beyond which they are clipped; sums are int32. Scales are padded to whole
    panels plus the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero
    point of 128 to x, which adds 128 times the sum of q to every sum. These are the block sums, one
-   for each row and block of TFM__X_BYTES columns, and the tile subtracts them. A packed file has
-   them for 128; every other kernel set has no zero point.
+   for each row and block of TFM__X_BYTES columns, and the tile subtracts them. Packed
+   files store block sums for zero point 128; every other kernel set has no zero point.
 
    A matrix of a model has one of three forms: packed; rows of floats, for in_place or BLAS; or as
    stored in the file (rows or panels), if rows are only looked up. Panels of a packed file are used
@@ -3572,7 +3572,7 @@ typedef struct tfm__packer {
     tfm_arena arena;         /* for packed weights; if it measures, nothing is packed */
     tfm_weight_type weights; /* wanted */
     int in_place;            /* F32 stays in rows */
-    int is_ours;             /* panels may take the place of rows */
+    int owns_bytes;          /* panels may take the place of rows */
     void *scratch;           /* tfm__packed_scratch floats */
     tfm_error *err;
 } tfm__packer;
@@ -3665,7 +3665,7 @@ static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     panel_bytes = tfm__packed_panel_bytes(w->type, w->columns),
     row_bytes = panel_bytes / TFM__PANEL;
     /* panels may replace their own rows if these are whole groups */
-    in_place = same && p->is_ours && w->columns % type->k_group == 0;
+    in_place = same && p->owns_bytes && w->columns % type->k_group == 0;
     if (!in_place || w->rows % TFM__PANEL) {
         TFM__TRY(TFM__TAKE(&p->arena, in_place ? 1 : panels, panel_bytes, &memory, p->err));
         if (in_place) w->tail = memory;
@@ -4064,7 +4064,7 @@ static int tfm__product_prepare(tfm__product *p, const tfm__team *team) {
 
 /* Computes up to three products of the same x, in parts where that pays. */
 static void tfm__product_run(const tfm__team *team, const tfm__product *products, int n) {
-    tfm__team hands = *team;
+    tfm__team workers = *team;
     tfm__product_job job;
     int64_t operations;
     int i;
@@ -4081,19 +4081,19 @@ static void tfm__product_run(const tfm__team *team, const tfm__product *products
         job.by_rows &= tfm__product_prepare(&job.all[i], team);
     }
     operations = 2 * job.rows * products->x.D * products->y.D;
-    if (!tfm__team_shares(team, n * operations)) hands.n = 1;
+    if (!tfm__team_shares(team, n * operations)) workers.n = 1;
     else if (operations >= TFM__WORTH_SHARING)
         job.parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 2 * (int64_t)team->n);
 #ifdef TRANSFORMER_BLAS
     job.parts = 1;
 #endif
-    job.by_rows &= job.rows >= TFM__MANY_ROWS * (int64_t)hands.n;
+    job.by_rows &= job.rows >= TFM__MANY_ROWS * (int64_t)workers.n;
     if (job.by_rows) n = 1;
     else if (job.all->converted && job.rows * products->x.D < TFM__WORTH_CONVERTING)
         tfm__product_convert(team->kernels, job.all, 0, job.rows);
     else if (job.all->converted)
-        tfm__team_run(&hands, tfm__product_convert_part, &job, (int32_t)job.parts);
-    tfm__team_run(&hands, tfm__product_part, &job, (int32_t)(n * job.parts));
+        tfm__team_run(&workers, tfm__product_convert_part, &job, (int32_t)job.parts);
+    tfm__team_run(&workers, tfm__product_part, &job, (int32_t)(n * job.parts));
 }
 
 /* Computes y = exp(x - max) in n entries and returns the factor that makes their sum 1. x may be
@@ -6905,7 +6905,7 @@ typedef struct tfm__loader {
     tfm_model *model;
     tfm_model_options options;
     int packed;  /* layout; not 0: matrices may be panels, and the config states the sizes */
-    int is_ours; /* the model owns the file's bytes, so panels may overwrite rows */
+    int owns_bytes;       /* the model owns the file's bytes, so panels may overwrite rows */
     char name[TFM__NAME]; /* of the tensor that was claimed last */
     tfm_error *err;
 } tfm__loader;
@@ -7511,7 +7511,7 @@ static tfm_status tfm__load_pack(tfm__loader *l) {
     p.err = l->err;
     p.weights = l->options.weights;
     p.in_place = l->options.in_place;
-    p.is_ours = l->is_ours;
+    p.owns_bytes = l->owns_bytes;
     for (w = m->linears; w; w = w->next) columns = tfm__max(columns, w->w.columns);
     TFM__TRY(tfm__pool_take(&l->file->pool, tfm__packed_scratch(columns), sizeof(float), &p.scratch,
                             l->err));
@@ -7584,7 +7584,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
 
 /* Makes a model in pool from size bytes at data. On failure the pool is freed. */
 static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const void *data,
-                                    int64_t size, int is_ours, const tfm_model_options *options,
+                                    int64_t size, int owns_bytes, const tfm_model_options *options,
                                     tfm_error *err) {
     tfm__loader l;
     tfm_model *m;
@@ -7598,7 +7598,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     m->pool = *pool;
     l.model = m;
     l.err = err;
-    l.is_ours = is_ours;
+    l.owns_bytes = owns_bytes;
     if (options) l.options = *options;
     status = tfm_safetensors_open(&l.file, data, (size_t)size, &pool->allocator, err);
     if (status == TFM_OK) status = tfm__load_all(&l);
@@ -8053,7 +8053,7 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
                                     const tfm_session_options *options, tfm_arena *arena,
                                     tfm_error *err) {
     tfm_session_options o;
-    tfm_session *itself; /* it comes first in its own memory */
+    tfm_session *self; /* it comes first in its own memory */
     const tfm_config *c;
     int32_t most_source, most_target;
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
@@ -8131,7 +8131,7 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     if (!o.allocator) o.allocator = &model->pool.allocator;
     TFM__TRY(tfm__choose_allocator(&s->allocator, o.allocator, err));
     *arena = tfm_arena_measuring();
-    TFM__TRY(TFM__TAKE(arena, 1, 1, &itself, err));
+    TFM__TRY(TFM__TAKE(arena, 1, 1, &self, err));
     return tfm__session_layout(s, o.attention, arena, err);
 }
 
@@ -9387,7 +9387,7 @@ static void tfm__logits_sum_row(void *context, int32_t row) {
    not need every row. */
 static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
-    tfm__team hands = s->team;
+    tfm__team workers = s->team;
     tfm__rows out = tfm__rows_make(s->step.logits, x->B, 1, s->model->config.tgt_vocab_size);
     if (l->n) out.D = l->n;
     tfm__linear_run(&s->team, &out, x, l->n ? &l->linear : &s->model->generator);
@@ -9395,10 +9395,10 @@ static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     s->step.is_summed = x->B > 1 && !s->decode.edit_logits &&
                         !tfm__logits_are_penalized(&s->decode) &&
                         tfm__team_shares(&s->team, TFM__LOGITS_COST * x->B * out.D);
-    if (!s->step.is_summed) hands.n = 1;
+    if (!s->step.is_summed) workers.n = 1;
     TFM__PART(SEARCH);
     if (s->step.is_summed || s->decode.lexical_shortlist)
-        tfm__team_run(&hands, tfm__logits_sum_row, s, (int32_t)x->B);
+        tfm__team_run(&workers, tfm__logits_sum_row, s, (int32_t)x->B);
 }
 
 /* ---- options ---- */
