@@ -383,7 +383,8 @@
 
    Tested: each attack that a section of tests/library/test_hostile.c names, a failure of each
    allocation and of each read (tests/library/test_faults.c), and fuzzing of every parser and of the
-   programs (tests/fuzz), under the address, undefined-behaviour and memory sanitizers and valgrind.
+   programs (tests/fuzz/parsers.tsv lists them), under the address and undefined-behaviour
+   sanitizers. Tests and kept inputs also run under the memory sanitizer and valgrind.
 
    If an input makes the library crash, hang, leak or read past an end, that is a bug. Please report
    it as .github/SECURITY.md says.
@@ -10384,7 +10385,7 @@ static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
         const char *plain;
         n = tfm__utf8_next(token + k, (size_t)(size - k), &c);
         plain = c < 0x80 ? (const char *)memchr(tfm__escaped, (int)c, sizeof tfm__escaped) : NULL;
-        if (!c || (!plain && tfm__is_space(c))) {
+        if (!c || (!plain && (c < 0x20 || (c - 0x7F) < 0x21 || tfm__is_space(c)))) {
             escape[1] = 'u';
             for (i = 0; i < 4; i++) escape[2 + i] = "0123456789ABCDEF"[c >> (12 - 4 * i) & 15];
             tfm__join_bytes(j, escape, 6);
@@ -11532,7 +11533,8 @@ static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, in
 
 /* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
    words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
-   each that is left, and one more before or behind the whole, or before the text's first part alone. */
+   each that is left, and one more before or behind the whole, or before the text's first part
+   alone. */
 static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
                                tfm__normal *o) {
     const tfm__sentencepiece *p = side->spm;
@@ -12551,8 +12553,7 @@ static tfm_status tfm__find_language(const tfm_config *c, const char *code, size
             return TFM_OK;
         }
     if (!c->n_languages)
-        return tfm__fail(err, TFM_E_TOKEN,
-                         "the model has no languages, so not '%s': leave the language out", wanted);
+        return tfm__fail(err, TFM_E_TOKEN, "the model has no languages, so not '%s'", wanted);
     for (alike = TFM__CODE; alike >= 0; alike--)
         for (i = 0; i < c->n_languages && n_nearest < 3; i++)
             if (strncmp(wanted, c->languages[i].code, (size_t)alike) == 0 &&

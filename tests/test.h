@@ -56,6 +56,9 @@ static void TEST_UNUSED test_check(int ok, const char *condition, const char *fi
     else printf("   [%s:%d: %s]\n", file, line, condition);
 }
 
+/* Returns the larger number, or NaN if one of the two is NaN, which fmax would hide. */
+static double TEST_UNUSED test_max(double a, double b) { return a >= b || a != a ? a : b; }
+
 /* Counts a check that cannot be made here, and prints which and why. */
 static void TEST_UNUSED test_skip(const char *what) {
     test_skipped++;
@@ -233,9 +236,6 @@ static double TEST_UNUSED test_difference(const tfm_tensor *a, const tfm_tensor 
     }
     return most;
 }
-
-/* Returns the larger number, or NaN if one of the two is NaN, which fmax would hide. */
-static double TEST_UNUSED test_max(double a, double b) { return a >= b || a != a ? a : b; }
 
 /* Computes an activation by its formula, in double. Returns NaN, which no test accepts, for an unknown
    one. */

@@ -16,6 +16,9 @@ $(TESTS) build/soak: tests/test.h tests/tiny.h tests/spm_file.h $(wildcard tests
 build/test_lines build/fuzz_translate: examples/translate/translate.c
 # These tests use no matrix products. Without the vector kernels they compile in half the time.
 build/test_byte_bpe build/test_sentencepiece build/test_work: TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
+# It includes a fuzz target, which would compile the library again.
+build/test_hearing: TARGET_CFLAGS = -DTFM__IMPLEMENTED
+build/test_hearing: tests/fuzz/whisper.c
 build/test_units: $(wildcard tests/library/units/*.c) | build
 	$(COMPILE) tests/library/units/*.c -o $@ $(LINK_INPUTS)
 # The examples with the German model, for test_examples.sh
@@ -91,13 +94,19 @@ $(FUZZ_LINKED): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_transformer.o
 $(FUZZ_LINKED): build/fuzz_transformer.o
 build/fuzz_transformer.o: tools/packaging/transformer.c transformer.h | build
 	$(FUZZ_CC) -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
+# Targets that are not for the library itself: speech would take too long in one that counts its branches.
+FUZZ_HEARING = $(patsubst %,build/fuzz_%,cues options terms transcribe whisper)
+$(FUZZ_HEARING): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_library.o
+$(FUZZ_HEARING): build/fuzz_library.o
+build/fuzz_library.o: tools/packaging/transformer.c transformer.h | build
+	clang -std=c99 -g -O2 -fsanitize=address -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
 FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 ## make fuzz           libFuzzer on each target of tests/fuzz (clang; SECONDS=30, SEED=0)
 fuzz: $(FUZZ:%=build/fuzz_%)
 	set -e; for t in $(FUZZ); do echo "$$t"; mkdir -p build/corpus/$$t; \
-	seeds=tests/fuzz/corpus/$$t; [ -d $$seeds ] || seeds=tests/fuzz/corpus/model; \
+	case $$t in transcribe) seeds=whisper;; tools) seeds=model;; *) seeds=$$t;; esac; \
 	build/fuzz_$$t -seed=$(SEED) -max_total_time=$(SECONDS) -timeout=10 -artifact_prefix=build/fuzz_$$t- \
-	-print_final_stats=1 build/corpus/$$t $$seeds > build/fuzz_$$t.log 2>&1 || \
+	-print_final_stats=1 build/corpus/$$t tests/fuzz/corpus/$$seeds > build/fuzz_$$t.log 2>&1 || \
 	{ grep -a 'INFO: Seed' build/fuzz_$$t.log; tail -n 40 build/fuzz_$$t.log; exit 1; }; \
 	grep -aE 'INFO: Seed|executed_units|DONE' build/fuzz_$$t.log; done
 build/fuzz_%: tests/fuzz/%.c $(HEADERS) $(wildcard tests/fuzz/*.h tests/*.h tests/translate/*.h tools/model/*.c) | build

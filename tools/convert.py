@@ -3,7 +3,8 @@
 
 import sys
 
+from convert.printing import run
 from convert.main import main  # the package beside this file, which Python finds before this file
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("convert.py", main))

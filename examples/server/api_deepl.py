@@ -91,9 +91,9 @@ class DeepL:
 
         async def run():
             with counted:
-                made, _, characters = await self.files.translated(
+                made, _, characters, left = await self.files.translated(
                     None, name, data, source, target, lambda source: self.terms(request, given, source, target))
-            return self.files.keep(name, made, owner), characters
+            return self.files.keep(name, made, owner), characters, left
 
         id = secrets.token_hex(16)
         while len(self.jobs) >= MOST_JOBS:
@@ -118,7 +118,8 @@ class DeepL:
             error = None if task.cancelled() else task.exception()
             message = error.message if isinstance(error, Refused) else "the server failed"
             return answer({**found, "status": "error", "error_message": message})
-        return answer({**found, "status": "done", "billed_characters": task.result()[1]})
+        return answer({**found, "status": "done", "billed_characters": task.result()[1],
+                       **({"notes": task.result()[2]} if task.result()[2] else {})})
 
     async def result(self, request):
         given = await self.server.parameters(request)

@@ -61,11 +61,11 @@ class LibreTranslate:
         with self.files.start():
             given, name, data = await self.files.received(request)
             source, target = word(given, "source"), self.languages.code(word(given, "target"))
-            data, source, _ = await self.files.translated(
+            data, source, _, left = await self.files.translated(
                 request, name, data, None if source == "auto" else self.languages.code(source), target)
             name = f"{Path(name).stem}_{target}{Path(name).suffix}"
             place = request.base_url.replace(path=f"/download_file/{self.files.keep(name, data)}/{quote(name)}")
-            return answer({"translatedFileUrl": str(place)})
+            return answer({"translatedFileUrl": str(place), **({"notes": left} if left else {})})
 
     async def download_file(self, request):
         return self.files.answer(request.path_params["id"])

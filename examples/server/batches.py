@@ -9,7 +9,7 @@ import time
 from collections import deque
 
 from models import Refused
-from transformer_h import Error
+from transformer_h import Error, Status
 
 WINDOW = 8  # the number of batches whose sentences are sorted by length together
 
@@ -17,8 +17,9 @@ WINDOW = 8  # the number of batches whose sentences are sorted by length togethe
 class Work:
     """Holds the sentences of a request. Sentences of works with equal keys can share a batch."""
 
-    def __init__(self, key, sentences):
+    def __init__(self, key, sentences, keeps_long=False):
         self.key, self.sentences = key, sentences
+        self.keeps_long = keeps_long  # a sentence that is too long does not end the work; its result is the Error
         self.results = [None] * len(sentences)
         self.taken, self.left = 0, len(sentences)
         # its result is the list of results, a Refused, or the first error as (index, Error)
@@ -46,6 +47,8 @@ class Queue:
     def close(self):
         with self.changed:
             self.closed = True
+            self.works.clear()  # of documents for which no client waits; requests are answered by now
+            self.batches.clear()
             self.changed.notify_all()
         for thread in self.threads:
             thread.join()
@@ -128,7 +131,7 @@ class Queue:
                 continue
             if isinstance(result, Refused):
                 work.done.set_result(result)
-            elif isinstance(result, Error):
+            elif isinstance(result, Error) and not (work.keeps_long and result.status == Status.E_TOO_LONG):
                 work.done.set_result((i, result))
             elif not work.left:
                 work.done.set_result(work.results)

@@ -1,20 +1,31 @@
 """Documents that clients send: reading, translating, and keeping the translations until clients fetch them."""
 
 import asyncio
+import contextlib
+import json
+import logging
 import secrets
+import signal
+import sys
 import time
 from pathlib import Path
 from urllib.parse import quote
 
 from models import Refused, cut
+from service import disconnected
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from transformer_h.documents import SUFFIXES, TEXTS, File, FileError, etree
+from transformer_h import Error
+from transformer_h.documents import SUFFIXES, TEXTS, etree
 
 FORMATS = SUFFIXES if etree else tuple(TEXTS)  # without lxml only files of text
 AT_ONCE = 4  # documents that are received or translated at a time
 KEPT = 600  # seconds for which a translation is kept
+PROGRAM = str(Path(__file__).resolve().with_name("document_process.py"))
+# signals that end a process which has used its time
+TIME_IS_OVER = {getattr(signal, name, None) for name in ("SIGXCPU", "SIGALRM", "SIGKILL")}
 SLICE = 1 << 20  # bytes of a document, for each of which a client has --read-timeout seconds
 
 
@@ -62,28 +73,40 @@ class Files:
         return given, name, data
 
     async def translated(self, request, name, data, source, target, terms=None):
-        """Returns the translated document, its source language and its number of characters. source may be None, then it
-        is found out. request is None if nobody waits for the answer."""
+        """Returns the translated document, its source language, its number of characters and what stays as it is. source
+        may be None, then it is found out. request is None if nobody waits for the answer."""
+        work = asyncio.ensure_future(self.work(name, data, source, target, terms))
+        gone = asyncio.ensure_future(disconnected(request) if request else asyncio.Event().wait())
         try:
-            # one at a time, because XML needs much memory
-            async with self.server.one_file:
-                file = await asyncio.to_thread(File, data, name, 8 * self.options.file_limit, self.options.file_text_limit)
+            await asyncio.wait({work, gone}, timeout=self.options.file_timeout, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                return work.result()
+            raise ClientDisconnect if gone.done() else Refused(
+                503, f"not translated in {self.options.file_timeout:g} seconds", self.server.queue.retry_after())
+        finally:
+            gone.cancel()
+            work.cancel()
+            await asyncio.wait({work})  # its process has ended then
+
+    async def work(self, name, data, source, target, terms):
+        async with Process(self.options, self.server.metrics) as process:
+            await process.send({"name": name, "most": 8 * self.options.file_limit, "most_text": self.options.file_text_limit})
+            await process.send(b"." + data)
+            about = json.loads(await process.receive())
             if source is None:
-                some, size = [], 0
-                for text in file.texts[:1000]:
-                    if size < 10000:
-                        some.append(text[:10000])
-                        size += len(text)
-                source = (await self.server.detected("\n".join(some), target, file.format))[0][0]
-            self.languages.find(source, target)
-            found = await self.server.translated(
-                request, file.texts, [source] * len(file.texts), target, where="part {} of the document", format=file.format,
-                terms=terms and {source: terms(source)}, seconds=self.options.file_timeout)
-            async with self.server.one_file:
-                made = await asyncio.to_thread(file.join, [each[0] for each in found], target)
-        except FileError as e:
-            raise Refused(400, str(e)) from None
-        return made, source, sum(map(len, file.texts))
+                source = (await self.server.detected(about["sample"], target))[0][0]
+            way = self.languages.find(source, target)
+            await process.send({"steps": len(way), "target": target})
+            for step in way:
+                sentences = json.loads(await process.receive())["sentences"]
+                made = await self.server.sentences_of_a_document(
+                    sentences, step, terms(source) if terms and step is way[-1] else None, self.options.file_timeout)
+                await process.send({"translations": [None if isinstance(one, Error) else (one, len(one.tokens)) for one in made]})
+                await process.send(b"." + b"".join(one.tokens for one in made if not isinstance(one, Error)))
+            left = json.loads(await process.receive())["left"]
+            made = (await process.receive())[1:]
+        self.server.metrics.characters.inc(about["characters"])
+        return made, source, about["characters"], left
 
     def keep(self, name, data, owner=None):
         """Keeps a translation for a while, and returns its id, which nobody can guess. There is room for ten of the largest
@@ -123,3 +146,73 @@ class Counted:
 
     def __exit__(self, *_):
         self.files.at_once -= 1
+
+
+class Process:
+    """A process of document_process.py. It is ended when the with statement ends, however that happens."""
+
+    def __init__(self, options, metrics):
+        self.options, self.metrics, self.left = options, metrics, options.file_seconds
+
+    async def __aenter__(self):
+        try:
+            self.run = await asyncio.create_subprocess_exec(
+                sys.executable, PROGRAM, str(int(self.left) + 1), str(int(self.options.file_timeout + self.left) + 2),
+                str(self.options.file_memory), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL)
+        except OSError as e:
+            logging.warning("a document's process does not start: %s", e)
+            raise Refused(503, "the server has no process for the document", 10) from None
+        return self
+
+    async def __aexit__(self, *_):
+        if self.run.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.run.kill()
+        self.run.stdin.close()
+        await self.run.wait()
+
+    async def send(self, content):
+        frame = content if isinstance(content, bytes) else json.dumps(content).encode()
+        await self.within(self.sent(frame))
+
+    async def sent(self, frame):
+        with contextlib.suppress(ConnectionError):  # receive says why the process has ended
+            self.run.stdin.write(len(frame).to_bytes(8, "big") + frame)
+            await self.run.stdin.drain()
+
+    async def receive(self):
+        frame = await self.within(self.received())
+        if frame is None:
+            code = await self.run.wait()
+            self.refuse("seconds" if -code in TIME_IS_OVER else "memory")
+        if frame.startswith((b'{"refused"', b'{"failed"')):
+            found = json.loads(frame)
+            if "failed" in found:
+                logging.error("a document's process failed: %s", found["failed"])
+                raise Refused(500, "the server failed")
+            raise Refused(400, found["refused"])
+        return frame
+
+    async def received(self):
+        try:
+            return await self.run.stdout.readexactly(int.from_bytes(await self.run.stdout.readexactly(8), "big"))
+        except asyncio.IncompleteReadError:
+            return None
+
+    async def within(self, work):
+        """Waits for the process, which has --file-seconds for all of its work. The time of translations does not count."""
+        began = time.monotonic()
+        try:
+            return await asyncio.wait_for(work, self.left)
+        except asyncio.TimeoutError:
+            self.refuse("seconds")
+        finally:
+            self.left -= time.monotonic() - began
+
+    def refuse(self, what):
+        self.metrics.documents_stopped.labels(what).inc()
+        options = self.options
+        raise Refused(400, f"reading and writing the document takes more than {options.file_seconds:g} seconds (--file-seconds)"
+                      if what == "seconds" else
+                      f"reading and writing the document takes more than {options.file_memory} bytes of memory (--file-memory)")

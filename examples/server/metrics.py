@@ -24,6 +24,7 @@ class Metrics:
         self.sentences = made(Counter, "sentences", "Sentences translated.")
         self.characters = made(Counter, "characters", "Characters of texts translated.")
         self.batches = made(Counter, "batches", "Batches translated.")
+        self.documents_stopped = made(Counter, "documents_stopped", "Documents whose process reached a limit.", "limit")
         self.busy = made(Counter, "busy_seconds", "Time of all workers in batches.")
 
     def request(self, path, status, seconds):

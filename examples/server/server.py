@@ -40,7 +40,7 @@ Internet, run it behind a proxy with TLS.
 
 The other files: models.py finds the model for a pair of languages; batches.py translates the sentences of
 all requests together; service.py reads, checks and answers requests; files.py has
-documents; api_libretranslate.py has LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
+documents, and document_process.py reads and writes one of them in a process with limits; api_libretranslate.py has LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
 connections; log.py writes messages.
 """
 
@@ -98,8 +98,12 @@ def arguments():
     option("--file-limit", 10 << 20, "most bytes of a document (default %(default)s); it may have 8 times as many when it is "
            "unpacked")
     option("--file-text-limit", 8 << 20, "most bytes of the parts of a document that have text, unpacked (default "
-           "%(default)s); their XML may need 100 times as much memory")
+           "%(default)s); their XML may need 100 times as much memory (see --file-memory)")
     option("--file-timeout", 300.0, "most seconds that the translation of a document may take (default %(default)s)", float)
+    option("--file-seconds", 30.0, "most seconds that the reading and writing of a document may take, without its translation "
+           "(default %(default)s)", float)
+    option("--file-memory", 10 ** 9, "most bytes of memory of the process that reads and writes a document (default %(default)s); "
+           "on systems without such limits only the seconds end it")
     option("--char-limit", 50000, "most characters of a request's texts (default %(default)s)")
     option("--batch-limit", 1024, "most texts of a request (default %(default)s)")
     option("--alternatives-limit", 5, "most alternatives of a request (default %(default)s)")

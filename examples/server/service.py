@@ -83,7 +83,7 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _):
-        self.queue, self.one_file = Queue(self.options, self.metrics), asyncio.Semaphore(1)
+        self.queue = Queue(self.options, self.metrics)
         self.metrics.waiting.set_function(lambda: self.queue.n)
         yield
         self.queue.close()
@@ -198,30 +198,28 @@ class Server:
             text = "\n".join(Document(text, format).sentences)
         return await asyncio.to_thread(self.languages.detect, text, target)
 
-    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None,
-                         seconds=None):
+    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None):
         """Returns a list with the translations of each text, the best first: at most 1 + alternatives, and
         none equal. sources: the language of each text. where: the name of text {} in messages. format: one of
-        Document.FORMATS. terms: the Terms of each source, if the request has some. seconds: the most that
-        a translation may take, if not --timeout."""
+        Document.FORMATS. terms: the Terms of each source, if the request has some."""
         found = [[] for _ in texts]
         for source in dict.fromkeys(sources):
             rows = [i for i, each in enumerate(sources) if each == source]
             some = await self.translated_from(request, [texts[i] for i in rows], source, target, alternatives,
-                                              lambda i: where.format(rows[i]), format, (terms or {}).get(source), seconds)
+                                              lambda i: where.format(rows[i]), format, (terms or {}).get(source))
             for i, translations in zip(rows, some):
                 found[i] = translations
         self.metrics.characters.inc(sum(map(len, texts)))
         return found
 
-    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms, seconds):
+    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms):
         *before, last = self.languages.find(source, target)
         documents, aligned = [Document(text, format) for text in texts], format != "text"
         sentences = [sentence for one in documents for sentence in one.sentences]
 
         async def run(step, sentences, n_best=None, terms=None):
             work = Work((*step, n_best, aligned, terms), sentences)
-            results = await self.done(request, work, seconds or self.options.timeout) if work.left else []
+            results = await self.done(request, work, self.options.timeout) if work.left else []
             if isinstance(results, tuple):
                 at, error = results
                 text = bisect_right(list(accumulate(len(one.sentences) for one in documents)), at)
@@ -243,6 +241,15 @@ class Server:
             return [[text] for text in joined(results)]
         ranks = ([h[min(rank, len(h) - 1)].text if h else "" for h in results] for rank in range(alternatives + 1))
         return [list(dict.fromkeys(each)) for each in zip(*map(joined, ranks))]
+
+    async def sentences_of_a_document(self, sentences, step, terms, seconds):
+        """Returns the translations with their alignments. That of a sentence which is too long is its Error."""
+        work = Work((*step, None, True, terms), sentences, keeps_long=True)
+        results = await self.done(None, work, seconds) if work.left else []
+        if isinstance(results, tuple):
+            raise Refused(503 if results[1].status == Status.E_MEMORY else 400, results[1].message)
+        self.metrics.sentences.inc(len(results))
+        return results
 
     async def done(self, request, work, seconds):
         """Waits for the results of a work and returns them. If the client leaves or the time is over,

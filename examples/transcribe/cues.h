@@ -1,6 +1,17 @@
-/* cues.h: writes texts with their times, as text, subtitles or JSON, in the order of the sound. Several
-   threads may each hear a part of it: the cues of a later part wait until the earlier parts are done.
-   Needs a function cue_fail(text) before it, which ends the program. */
+/* cues.h: writes texts with their times, as text, subtitles or JSON, in the order of the
+   sound. Several threads may each hear a part of it: the cues of a later part wait until the
+   earlier parts are done. Needs a function cue_fail(text) before it, which ends the program.
+
+   A text may be anything that a model has tokens for. cue_append_text writes it so that no reader
+   takes a part of it for something else, and no terminal obeys it:
+
+   - JSON has escapes for quotation marks, backslashes, control characters and ends of lines.
+   - In the other forms, each control character and end of a line becomes a space.
+   - WebVTT has &amp; &lt; &gt;, so a text has no tags and no arrow.
+   - SRT has no escapes. A reader may take a line with an arrow for the times of a cue. ffmpeg
+     does so if two times stand around the arrow, and pysubs2 if the line has two times, with an
+     arrow or without. So --> becomes ->, and what has several times is written in several lines.
+     Tags stay as they are. */
 #ifndef CUES_H
 #define CUES_H
 
@@ -10,8 +21,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "../../tools/common/messages.h"
 
-enum { CUE_LANES = 64, CUE_ROOM = 262144 };
+enum { CUE_LANES = 64 };
 typedef enum cue_form { CUE_TEXT, CUE_SRT, CUE_VTT, CUE_JSON } cue_form;
 
 typedef struct cue {
@@ -57,10 +69,14 @@ static void cue_print(const cue *c) {
     printf(is_subtitle ? "\n%s\n\n" : "%s\n", c->text);
 }
 
-/* Adds a cue to a lane, and writes all cues whose turn it is. text NULL: the lane is done. */
+/* Adds a cue to a lane, and writes all cues whose turn it is. text NULL: the lane is done. The text is
+   one that cue_append_text has written. */
 static void cue_add(int number, double begin, double end, const char *text) {
     cue_lane *lane = &cue_output.lanes[number];
-    size_t n;
+    if (text && cue_output.form != CUE_JSON) {
+        text += strspn(text, " ");
+        if (!*text) return; /* a subtitle without text would end early */
+    }
     pthread_mutex_lock(&cue_output.lock);
     if (!text) lane->is_done = 1;
     if (text && lane->n == lane->capacity) {
@@ -70,9 +86,8 @@ static void cue_add(int number, double begin, double end, const char *text) {
     if (text) {
         cue *c = lane->cues ? &lane->cues[lane->n++] : NULL;
         if (!c || !(c->text = (char *)malloc(strlen(text) + 1))) cue_fail("no memory for the text");
-        c->begin = begin, c->end = end;
-        for (n = 0; text[n]; n++) c->text[n] = (unsigned char)text[n] < 32 ? ' ' : text[n];
-        c->text[n] = 0; /* on one line, whatever tokens the model has */
+        c->begin = begin > 0 ? begin : 0, c->end = end > c->begin ? end : c->begin;
+        memcpy(c->text, text, strlen(text) + 1);
     }
     while (cue_output.writing < cue_output.n_lanes) {
         cue_lane *now = &cue_output.lanes[cue_output.writing];
@@ -88,32 +103,97 @@ static void cue_add(int number, double begin, double end, const char *text) {
     pthread_mutex_unlock(&cue_output.lock);
 }
 
-/* A text that grows; what does not fit is left out. */
+/* A text that grows. Begin with zeros; free(at) ends it. */
 typedef struct cue_line {
-    char at[CUE_ROOM];
-    size_t n;
+    char *at;
+    size_t n, room;
 } cue_line;
+
+/* Makes room for n more bytes and a terminator. */
+static void cue_reserve(cue_line *out, size_t n) {
+    size_t room = out->room;
+    char *larger;
+    if (n < room - out->n) return;
+    while (n >= room - out->n) room = 2 * room + 1024;
+    larger = (char *)realloc(out->at, room);
+    if (!larger) cue_fail("no memory for the text");
+    out->at = larger, out->room = room;
+}
+
+static void cue_clear(cue_line *out) {
+    cue_reserve(out, 0);
+    out->n = 0, out->at[0] = 0;
+}
 
 /* Appends what printf would write. */
 static void cue_append(cue_line *out, const char *format, ...) {
     va_list arguments;
     int n;
-    va_start(arguments, format);
-    n = vsnprintf(out->at + out->n, sizeof out->at - out->n, format, arguments);
-    va_end(arguments);
-    if (n > 0 && (size_t)n < sizeof out->at - out->n) out->n += (size_t)n;
+    cue_reserve(out, 100);
+    for (;;) {
+        va_start(arguments, format);
+        n = vsnprintf(out->at + out->n, out->room - out->n, format, arguments);
+        va_end(arguments);
+        if (n < 0) cue_fail("a text cannot be written");
+        if ((size_t)n < out->room - out->n) break;
+        cue_reserve(out, (size_t)n);
+    }
+    out->n += (size_t)n;
 }
 
-/* Appends a text in quotation marks, with JSON's escapes. */
-static void cue_append_json(cue_line *out, const char *text) {
-    cue_append(out, "\"");
-    for (; *text; text++)
-        cue_append(out,
-                   *text == '"' || *text == '\\' ? "\\%c"
-                   : (unsigned char)*text < 32   ? "\\u%04x"
-                                                 : "%c",
-                   *text);
-    cue_append(out, "\"");
+/* Appends a number for JSON, which has no infinity and no NaN. */
+static inline void cue_append_number(cue_line *out, const char *format, double value) {
+    if (value - value == 0) cue_append(out, format, value);
+    else cue_append(out, "null");
+}
+
+/* Returns the size of a time such as 1:02:03,4 at text, or 0. */
+static size_t cue_time(const char *text) {
+    static const int most[] = {2, 2, 2, 3};
+    const char *at = text;
+    int part, n;
+    for (part = 0; part < 4; part++) {
+        for (n = 0; n < most[part] && *at >= '0' && *at <= '9'; n++) at++;
+        if (!n) return 0;
+        if (part < 2 && *at++ != ':') return 0;
+        if (part == 2 && *at != '.' && *at != ',') return 0;
+        at += part == 2;
+    }
+    return (size_t)(at - text);
+}
+
+/* Appends a text in the output's form; JSON with its quotation marks. */
+static void cue_append_text(cue_line *out, const char *text) {
+    cue_form form = cue_output.form;
+    unsigned long c;
+    int had_time = 0;
+    if (form == CUE_JSON) cue_append(out, "\"");
+    while (*text) {
+        int n = output_decode(text, &c), is_control;
+        size_t time = form == CUE_SRT ? cue_time(text) : 0, dashes = strspn(text, "-");
+        is_control = !n || c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029;
+        if (form == CUE_JSON && (is_control || c == '"' || c == '\\')) {
+            if (!n) c = 0xFFFD; /* a byte that is not UTF-8 */
+            cue_append(out, c == '"' || c == '\\' ? "\\%c" : "\\u%04x", (int)c);
+        } else if (is_control) {
+            cue_append(out, " ");
+        } else if (time) {
+            if (had_time) {
+                while (out->n && out->at[out->n - 1] == ' ') out->n--;
+                cue_append(out, "\n");
+            }
+            cue_append(out, "%.*s", (int)time, text);
+            had_time = 1, n = (int)time;
+        } else if (form == CUE_SRT && dashes > 1 && text[dashes] == '>') {
+            cue_append(out, "->"), n = (int)dashes + 1;
+        } else if (form == CUE_VTT && (c == '&' || c == '<' || c == '>')) {
+            cue_append(out, c == '&' ? "&amp;" : c == '<' ? "&lt;" : "&gt;");
+        } else {
+            cue_append(out, "%.*s", n, text);
+        }
+        text += n ? n : 1;
+    }
+    if (form == CUE_JSON) cue_append(out, "\"");
 }
 
 #endif

@@ -80,7 +80,8 @@ static void hearing_free(hearing *h) {
     track_close(&h->t);
     speech_free(&h->s);
     tfm_session_free(h->w.session);
-    free(h->w.text), free(h->mel), free(h->embeddings), free(h->segments), free(h->found);
+    free(h->w.text), free(h->w.chains), free(h->mel), free(h->embeddings), free(h->segments),
+        free(h->found);
     memset(h, 0, sizeof *h);
 }
 
@@ -219,10 +220,11 @@ static tfm_status hearing_survey(hearing **all, int n, tfm_error *err) {
         if (k && all[k]->from < all[k - 1]->from) all[k]->from = all[k]->seek = all[k - 1]->from;
         if (k) all[k - 1]->to = all[k]->from;
     }
+    if (size < 0) status = hearing_fail(err, TFM_E_IO, t.fault, "");
+    if (status == TFM_E_MEMORY && !err->text[0])
+        hearing_fail(err, status, "no memory for the sound", "");
     free(powers);
     track_close(&t);
-    if (size < 0 || (status == TFM_E_MEMORY && !err->text[0]))
-        status = hearing_fail(err, TFM_E_MEMORY, "no memory for the sound", "");
     return status;
 }
 
@@ -302,7 +304,7 @@ static tfm_status hearing_next(hearing *h, tfm_error *err) {
     err->text[0] = 0, h->n = 0;
     while (!h->ended && h->seek < h->to && !whisper_is_stopped(&h->w) &&
            (size = track_frames(&h->t, h->seek, SPEECH_FRAMES)) != 0) {
-        if (size < 0) return hearing_fail(err, TFM_E_MEMORY, "no memory for the sound", "");
+        if (size < 0) return hearing_fail(err, TFM_E_IO, h->t.fault, "");
         if (size > h->to - h->seek) size = h->to - h->seek;
         for (i = 0; h->o.silence < 0 && i < size && track_power(&h->t, h->seek + i) < floor;) i++;
         if (i >= HEARING_SILENCE) { /* to shortly before something is heard */

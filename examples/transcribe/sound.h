@@ -6,15 +6,19 @@
        while ((n = sound_read(&s, out, capacity)) > 0) ... n samples from -1 to 1
        sound_close(&s);
 
-   sound_open_memory reads a file that is in memory. WAV: integers of 8, 16, 24 and 32 bits, floats of 32 and 64 bits, 1 to 64 channels, which are
-   averaged, and any rate from 1 to 384 kHz. Raw: 16-bit little-endian samples, mono, 16 kHz. The
-   file may be a pipe, and the header may give a wrong size: reading ends where the file ends. A
-   sample that is not finite counts as 0. Memory does not grow with the length of the sound.
+   sound_open_memory reads a file that is in memory. WAV: integers of 8, 16, 24 and 32 bits,
+   floats of 32 and 64 bits, 1 to 64 channels, which are averaged, and any rate from 1 to 384 kHz.
+   Raw: 16-bit little-endian samples, mono, 16 kHz. The file may be a pipe, and the header may
+   give a wrong size: reading ends where the file ends. A sample that is not finite counts as 0.
+   Memory does not grow with the length of the sound.
 
-   Another rate becomes 16 kHz by a windowed sinc: each output is a weighted mean of the input around
-   its time. The weights are sin(x) / x, cut off after SOUND_ZEROS zeros on each side by a Kaiser
-   window. They pass what is below 0.92 of the lower of the two Nyquist frequencies, and suppress
-   what cannot be represented by over 80 dB. */
+   Another rate becomes 16 kHz by a windowed sinc: each output is a weighted mean of the input
+   around its time. The weights are sin(x) / x, cut off after SOUND_ZEROS zeros on each side by a
+   Kaiser window. They pass what is below 0.92 of the lower of the two Nyquist frequencies, and
+   suppress what cannot be represented by over 80 dB. Usual rates have a row of weights for each
+   place that an output can have between two samples. Other rates, such as 16001 Hz, would have up
+   to 16000 rows: they have at most SOUND_STEPS, and what is between two rows is interpolated,
+   which changes a sound by less than 0.00001 of its loudest sample. */
 #ifndef SOUND_H
 #define SOUND_H
 
@@ -26,6 +30,8 @@
 
 typedef enum sound_form { SOUND_WAV, SOUND_RAW } sound_form;
 enum { SOUND_RATE = 16000, SOUND_ZEROS = 48, SOUND_CHUNK = 4096, SOUND_CHANNELS = 64 };
+/* The most weights with a row for each phase, and else the rows from one zero to the next. */
+enum { SOUND_WEIGHTS = 262144, SOUND_STEPS = 1024 };
 
 typedef struct sound {
     FILE *file;                /* NULL: the file is in memory */
@@ -37,8 +43,9 @@ typedef struct sound {
     int ended;
     /* the resampler, without tables at 16 kHz */
     float *in;      /* [2 * half + SOUND_CHUNK]: input samples around the next output */
-    float *weights; /* [phases, 2 * half] */
-    int32_t half, phases, n_in, up, down; /* 16000 / rate = up / down; phases = up */
+    float *weights; /* [phases, 2 * half], and a last row if is_between */
+    int is_between; /* phases are fewer than up: weights are interpolated */
+    int32_t half, phases, n_in, up, down; /* 16000 / rate = up / down */
     int64_t first;                        /* number of the input sample in in[0] */
     int64_t n_read, n_out;
 } sound;
@@ -108,13 +115,13 @@ static const char *sound_read_header(sound *s) {
 static double sound_bessel(double x) {
     double sum = 1, term = 1;
     int k;
-    for (k = 1; k < 64; k++) term *= x / (2 * k) * (x / (2 * k)), sum += term;
+    for (k = 1; k < 64 && term > 1e-20 * sum; k++) term *= x / (2 * k) * (x / (2 * k)), sum += term;
     return sum;
 }
 
 static const char *sound_make_weights(sound *s) {
     const double pi = 3.14159265358979323846;
-    int32_t a = s->rate, b = SOUND_RATE, phase, k;
+    int32_t a = s->rate, b = SOUND_RATE, phase, rows, k;
     double cut, beta = 8.5;
     while (b) {
         int32_t rest = a % b;
@@ -123,11 +130,13 @@ static const char *sound_make_weights(sound *s) {
     s->up = SOUND_RATE / a, s->down = s->rate / a;
     cut = 0.95 * (s->rate > SOUND_RATE ? (double)SOUND_RATE / s->rate : 1);
     s->half = (int32_t)ceil((int)SOUND_ZEROS / cut);
-    s->phases = s->up;
+    s->is_between = (int64_t)s->up * 2 * s->half > SOUND_WEIGHTS;
+    s->phases = s->is_between ? (int32_t)ceil((int)SOUND_STEPS * cut) : s->up;
+    rows = s->phases + s->is_between;
     s->in = (float *)calloc((size_t)(2 * s->half + SOUND_CHUNK), sizeof(float));
-    s->weights = (float *)malloc((size_t)s->phases * (size_t)s->half * 2 * sizeof(float));
+    s->weights = (float *)malloc((size_t)rows * (size_t)s->half * 2 * sizeof(float));
     if (!s->in || !s->weights) return "no memory to resample the sound";
-    for (phase = 0; phase < s->phases; phase++) {
+    for (phase = 0; phase < rows; phase++) {
         float *w = s->weights + (int64_t)phase * 2 * s->half;
         double sum = 0;
         for (k = 0; k < 2 * s->half; k++) {
@@ -216,8 +225,10 @@ static int32_t sound_read(sound *s, float *out, int32_t n) {
     int32_t done = 0, k;
     if (!s->weights) return sound_read_mono(s, out, n);
     while (done < n) {
-        int64_t at = s->n_out * s->down / s->up, begin = at - s->half + 1 - s->first;
-        const float *w = s->weights + (s->n_out * s->down % s->up) * 2 * s->half;
+        int64_t place = s->n_out * s->down, at = place / s->up, begin = at - s->half + 1 - s->first;
+        int64_t row = place % s->up * s->phases;
+        const float *w = s->weights + row / s->up * 2 * s->half, *next = w + 2 * s->half;
+        float part = (float)((double)(row % s->up) / s->up);
         float sum = 0;
         if (s->ended && at >= s->n_read) break;
         if (begin + 2 * s->half > s->n_in) { /* the next samples, and zeros after the last */
@@ -233,7 +244,9 @@ static int32_t sound_read(sound *s, float *out, int32_t n) {
             s->n_in += more;
             continue;
         }
-        for (k = 0; k < 2 * s->half; k++) sum += w[k] * s->in[begin + k];
+        for (k = 0; k < 2 * s->half && !s->is_between; k++) sum += w[k] * s->in[begin + k];
+        for (k = 0; k < 2 * s->half && s->is_between; k++)
+            sum += (w[k] + part * (next[k] - w[k])) * s->in[begin + k];
         out[done++] = sum, s->n_out++;
     }
     return done;

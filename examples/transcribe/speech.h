@@ -18,12 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef SPEECH_SECONDS
+#define SPEECH_SECONDS 30 /* of a window; tests/fuzz has shorter ones */
+#endif
 enum {
-    SPEECH_FRAMES = 3000,    /* of a window of 30 s */
-    SPEECH_POSITIONS = 1500, /* that the encoder makes of them */
-    SPEECH_HOP = 160,        /* samples from one frame to the next */
-    SPEECH_SPAN = 400,       /* samples that a frame sees */
-    SPEECH_BINS = 201        /* frequencies of a frame, 0 to 8 kHz */
+    SPEECH_FRAMES = 100 * SPEECH_SECONDS,   /* of a window */
+    SPEECH_POSITIONS = 50 * SPEECH_SECONDS, /* that the encoder makes of them */
+    SPEECH_HOP = 160,                       /* samples from one frame to the next */
+    SPEECH_SPAN = 400,                      /* samples that a frame sees */
+    SPEECH_BINS = 201                       /* frequencies of a frame, 0 to 8 kHz */
 };
 
 typedef struct speech {
@@ -104,6 +107,12 @@ static tfm_status speech_load(speech *s, const tfm_safetensors *file, tfm_error 
         tfm_tensor *t = i % 2 ? &s->layers[i / 2].bias : &s->layers[i / 2].weight;
         status = speech_read(file, names[i], i % 2 ? 1 : 3, sizes, t, err);
         if (i == 0) s->mels = sizes[2], s->width = sizes[2] = sizes[0];
+        if (s->mels > SPEECH_BINS) { /* the filters would have more memory than the file */
+            snprintf(err->text, sizeof err->text,
+                     "tensor '%s' has %d mel bins, but a frame has %d frequencies", names[i],
+                     (int)s->mels, (int)SPEECH_BINS);
+            status = err->status = TFM_E_TENSOR;
+        }
     }
     if (status == TFM_OK) {
         float *waves = speech_zeros(bins * 2 * SPEECH_SPAN);

@@ -16,9 +16,9 @@
 
 enum { TRACK_LEAD = SPEECH_SPAN / 2 };
 
-/* Where a sound is: one of these. */
+/* Where a sound is: one of path, raw and data. */
 typedef struct track_source {
-    const char *path; /* a WAV file */
+    const char *path; /* a WAV file; beside data: its name, for messages */
     FILE *raw;        /* an open file of raw samples, which stays open */
     const void *data; /* a WAV file in memory */
     size_t size;
@@ -32,6 +32,7 @@ typedef struct track {
     float *x;
     int64_t first, n, capacity;    /* number of x[0]; samples in x */
     int64_t total;                 /* samples of the sound; -1 until its end is known */
+    const char *fault;             /* after a failure: what is wrong */
     int (*is_stopped)(void *user); /* nonzero: the sound ends here; NULL: never */
     void *user;
 } track;
@@ -39,15 +40,41 @@ typedef struct track {
 /* Begins to read a sound. Returns NULL, or what is wrong; then too, close the track. */
 static const char *track_open(track *t, const track_source *from, int (*is_stopped)(void *),
                               void *user) {
+    const char *why;
     memset(t, 0, sizeof *t);
     t->total = -1, t->is_stopped = is_stopped, t->user = user;
     t->n = TRACK_LEAD, t->capacity = 16 * SOUND_CHUNK;
     t->x = (float *)calloc((size_t)t->capacity, sizeof *t->x);
     if (!t->x) return "no memory for the sound";
     if (from->raw) return sound_open(&t->in, from->raw, SOUND_RAW);
-    if (!from->path) return sound_open_memory(&t->in, from->data, from->size, SOUND_WAV);
+    if (from->data || !from->path)
+        return sound_open_memory(&t->in, from->data, from->size, SOUND_WAV);
     t->file = utf8_open(from->path, "rb");
-    return t->file ? sound_open(&t->in, t->file, SOUND_WAV) : "cannot be opened";
+    if (!t->file) return "cannot be opened";
+    if (fseek(t->file, 0, SEEK_SET) != 0) return "is a pipe, which can be read once only";
+    why = sound_open(&t->in, t->file, SOUND_WAV);
+    return why && ferror(t->file) ? "cannot be read" : why;
+}
+
+/* Reads the file into memory if it is a pipe, because a sound is read more than once. Then from has
+   data, which the caller frees. Returns NULL, or what is wrong. */
+static inline const char *track_keep(track_source *from) {
+    FILE *file = utf8_open(from->path, "rb");
+    const char *why = NULL;
+    char *data = NULL, *larger;
+    size_t n = 0, room = 65536, got = 1;
+    if (!file) return "cannot be opened";
+    if (fseek(file, 0, SEEK_SET) != 0)
+        while (got && !why) {
+            room *= n == room ? 2 : 1;
+            larger = (char *)realloc(data, room);
+            if (larger) data = larger, n += got = fread(data + n, 1, room - n, file);
+            else why = "no memory for the sound";
+        }
+    if (ferror(file)) why = "cannot be read";
+    fclose(file);
+    from->data = data, from->size = n;
+    return why;
 }
 
 static void track_close(track *t) {
@@ -58,8 +85,8 @@ static void track_close(track *t) {
 }
 
 /* Reads until sample number end, or all; forgets samples before number begin. After the last sample
-   come 10 ms of silence, and then TRACK_LEAD samples that mirror these. Returns whether there was
-   memory. */
+   come 10 ms of silence, and then TRACK_LEAD samples that mirror these. Returns 0 after a failure,
+   which t->fault names. */
 static int track_fill(track *t, int64_t begin, int64_t end) {
     int64_t drop = begin - t->first, i;
     if (drop > t->n) drop = t->n;
@@ -71,11 +98,16 @@ static int track_fill(track *t, int64_t begin, int64_t end) {
         int32_t got, more = (int)SOUND_CHUNK + (int)SPEECH_HOP + (int)TRACK_LEAD;
         if (t->n + more > t->capacity) {
             float *x = (float *)realloc(t->x, (size_t)(2 * (t->n + more)) * sizeof *t->x);
+            if (!x) t->fault = "no memory for the sound";
             if (!x) return 0;
             t->x = x, t->capacity = 2 * (t->n + more);
         }
         got = sound_read(&t->in, t->x + t->n, SOUND_CHUNK);
         t->n += got;
+        if (!got && t->in.file && ferror(t->in.file)) {
+            t->fault = "the sound cannot be read to its end";
+            return 0;
+        }
         if (!got || (t->is_stopped && t->is_stopped(t->user))) {
             t->total = t->first + t->n - TRACK_LEAD;
             memset(t->x + t->n, 0, ((int)SPEECH_HOP + (int)TRACK_LEAD) * sizeof *t->x);
@@ -92,7 +124,7 @@ static int track_fill(track *t, int64_t begin, int64_t end) {
     return 1;
 }
 
-/* Reads the frames from frame at on, at most n. Returns how many there are, or -1 without memory. */
+/* Reads the frames from frame at on, at most n. Returns how many there are, or -1: see t->fault. */
 static int64_t track_frames(track *t, int64_t at, int64_t n) {
     if (!track_fill(t, at * SPEECH_HOP, (at + n - 1) * SPEECH_HOP + SPEECH_SPAN)) return -1;
     if (t->total >= 0 && t->total / SPEECH_HOP - at < n) n = t->total / SPEECH_HOP - at;

@@ -11,15 +11,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
+#include "../../tools/common/messages.h"
 #include "../../tools/common/options.h"
 #include "../../tools/common/utf8_files.h"
 #include "../translate/interrupts.h"
 
 static void fail(const char *format, ...) {
     va_list arguments;
-    va_start(arguments, format);
-    fputs("transcribe: ", stderr), vfprintf(stderr, format, arguments), fputc('\n', stderr);
-    va_end(arguments);
+    va_start(arguments, format), output_complain("transcribe", format, arguments),
+        va_end(arguments);
     exit(1);
 }
 #define cue_fail(text) fail("%s", text)
@@ -107,61 +107,79 @@ typedef struct job {
 
 static job jobs[CUE_LANES];
 static int n_jobs = 1;
+static tfm_model *model;
+static tfm_safetensors *file;
+static track_source source;
 
 static void check(job *j, tfm_status status) {
     if (status != TFM_OK) fail("%s", j->err.text[0] ? j->err.text : tfm_status_text(status));
 }
 
+/* Writes the words from at to end, each as a cue. */
+static void write_words(int number, const word *at, const word *end, cue_line *out) {
+    for (; at < end; at++) {
+        cue_clear(out), cue_append_text(out, words_trim(at->text));
+        cue_add(number, at->begin, at->end, out->at);
+    }
+}
+
+/* Appends the words to the text of a cue of WebVTT, each with the time when it begins. */
+static void append_words(cue_line *out, const word *at, const word *end) {
+    for (; at < end; at++) {
+        int64_t ms = (int64_t)((at->begin > 0 ? at->begin : 0) * 1000 + 0.5);
+        if (!at->text[0]) continue;
+        cue_append(out, "<%02d:%02d:%02d.%03d><c>", (int)(ms / 3600000), (int)(ms / 60000 % 60),
+                   (int)(ms / 1000 % 60), (int)(ms % 1000));
+        cue_append_text(out, at->text);
+        cue_append(out, "</c>");
+    }
+}
+
+/* Appends a segment as an object of JSON. at NULL: without the times of words. */
+static void append_object(cue_line *out, const hearing *h, const whisper_segment *s,
+                          const char *text, const word *at, const word *end) {
+    const whisper_text *heard = &h->heard;
+    const char *code = hearing_language(h);
+    int32_t i;
+    cue_append(out, "{\"start\": %.2f, \"end\": %.2f, \"text\": ", s->begin, s->end);
+    cue_append_text(out, text);
+    if (code) cue_append(out, ", \"language\": "), cue_append_text(out, code);
+    cue_append(out, ", \"seek\": %d, \"temperature\": %.4g, \"avg_logprob\": ", (int)h->began,
+               heard->temperature);
+    cue_append_number(out, "%.5f", heard->log_prob);
+    cue_append(out, ", \"compression_ratio\": "),
+        cue_append_number(out, "%.3f", heard->compression);
+    if (heard->no_speech >= 0) cue_append(out, ", \"no_speech_prob\": %.5f", heard->no_speech);
+    cue_append(out, ", \"tokens\": [");
+    for (i = 0; i < s->n; i++) cue_append(out, i ? ", %d" : "%d", (int)heard->ids[s->first + i]);
+    cue_append(out, "]");
+    if (at) cue_append(out, ", \"words\": [");
+    for (i = 0; at && at < end; at++) {
+        if (!at->text[0]) continue;
+        cue_append(out, i++ ? ", {\"word\": " : "{\"word\": ");
+        cue_append_text(out, at->text);
+        cue_append(out, ", \"start\": %.2f, \"end\": %.2f, \"probability\": ", at->begin, at->end);
+        cue_append_number(out, "%.4f", at->prob), cue_append(out, "}");
+    }
+    cue_append(out, at ? "]}" : "}");
+}
+
 /* Writes segment k of the last window. */
 static void write_segment(job *j, int32_t k, cue_line *out) {
     const whisper_segment *s = &j->h.segments[k];
-    const whisper_text *heard = &j->h.heard;
-    const word *at = j->h.found->at + s->first_word, *end = at + s->n_words;
-    int32_t i;
-    const char *text, *code = hearing_language(&j->h);
+    const word *at = asked.with_words ? j->h.found->at + s->first_word : NULL;
+    const word *end = at ? at + s->n_words : NULL;
+    const char *text;
     check(j, hearing_spell(&j->h, k, &j->err));
-    text = words_trim(j->h.w.text);
-    if (asked.with_words && (cue_output.form == CUE_TEXT || cue_output.form == CUE_SRT)) {
-        for (; at < end; at++)
-            if (at->text[0]) cue_add(j->number, at->begin, at->end, words_trim(at->text));
+    text = words_trim(j->h.w.text), cue_clear(out);
+    if (at && (cue_output.form == CUE_TEXT || cue_output.form == CUE_SRT)) {
+        write_words(j->number, at, end, out);
         return;
     }
-    out->n = 0, out->at[0] = 0;
-    if (cue_output.form == CUE_VTT && asked.with_words) {
-        for (; at < end; at++) {
-            int64_t ms = (int64_t)(at->begin * 1000 + 0.5);
-            if (at->text[0])
-                cue_append(out, "<%02d:%02d:%02d.%03d><c>%s</c>", (int)(ms / 3600000),
-                           (int)(ms / 60000 % 60), (int)(ms / 1000 % 60), (int)(ms % 1000),
-                           at->text);
-        }
-        text = out->at;
-    }
-    if (cue_output.form == CUE_JSON) {
-        cue_append(out, "{\"start\": %.2f, \"end\": %.2f, \"text\": ", s->begin, s->end);
-        cue_append_json(out, text);
-        if (code) cue_append(out, ", \"language\": \"%s\"", code);
-        cue_append(out,
-                   ", \"seek\": %d, \"temperature\": %.4g, \"avg_logprob\": %.5f, "
-                   "\"compression_ratio\": %.3f",
-                   (int)j->h.began, heard->temperature, heard->log_prob, heard->compression);
-        if (heard->no_speech >= 0) cue_append(out, ", \"no_speech_prob\": %.5f", heard->no_speech);
-        cue_append(out, ", \"tokens\": [");
-        for (i = 0; i < s->n; i++)
-            cue_append(out, i ? ", %d" : "%d", (int)heard->ids[s->first + i]);
-        cue_append(out, "]");
-        if (asked.with_words) cue_append(out, ", \"words\": [");
-        for (; asked.with_words && at < end; at++) {
-            if (!at->text[0]) continue;
-            cue_append(out, "%s{\"word\": ", out->at[out->n - 1] == '[' ? "" : ", ");
-            cue_append_json(out, at->text);
-            cue_append(out, ", \"start\": %.2f, \"end\": %.2f, \"probability\": %.4f}", at->begin,
-                       at->end, at->prob);
-        }
-        cue_append(out, asked.with_words ? "]}" : "}");
-        text = out->at;
-    }
-    cue_add(j->number, s->begin, s->end, text);
+    if (cue_output.form == CUE_JSON) append_object(out, &j->h, s, text, at, end);
+    else if (at) append_words(out, at, end);
+    else cue_append_text(out, text);
+    cue_add(j->number, s->begin, s->end, out->at);
 }
 
 typedef struct share {
@@ -197,16 +215,15 @@ static const tfm_parallel helpers = {run_parts, NULL};
 static void *hear(void *context) {
     job *j = (job *)context;
     int32_t k;
-    cue_line *out = (cue_line *)malloc(sizeof *out);
-    if (!out) fail("no memory");
+    cue_line out = {NULL, 0, 0};
     while (!j->h.ended) {
         check(j, hearing_next(&j->h, &j->err));
         if (j->number == 0 && first_text == 0 && !j->h.ended) first_text = seconds();
-        for (k = 0; k < j->h.n; k++) write_segment(j, k, out);
+        for (k = 0; k < j->h.n; k++) write_segment(j, k, &out);
         if (progress && !j->h.ended) fprintf(stderr, "\r%.1f s ", (double)j->h.seek * 0.01);
     }
     cue_add(j->number, 0, 0, NULL);
-    free(out);
+    free(out.at);
     return NULL;
 }
 
@@ -246,11 +263,9 @@ int main(int argc, char **argv) {
     static const char *const forms[] = {"text", "srt", "vtt", "json", NULL};
     static const char *const types[] = {"stored", "f32", "f16", "bf16", "int8", NULL};
     tfm_model_options how;
-    track_source source = {NULL, NULL, NULL, 0};
     tfm_error err;
-    tfm_model *model = NULL;
-    tfm_safetensors *file = NULL;
     hearing *all[CUE_LANES];
+    const char *why;
     int k;
     argv = utf8_arguments(&argc, argv);
     memset(&how, 0, sizeof how);
@@ -258,7 +273,7 @@ int main(int argc, char **argv) {
     began = seconds();
     if (options_read(table, sizeof table / sizeof *table, argc, argv, fail)) {
         options_print(table, sizeof table / sizeof *table, stdout);
-        return 0;
+        return !output_finish("transcribe");
     }
     if (!sound_path) fail("give a model and a sound (--help shows how)");
     asked.decoding.is_translation = choose("--task", task, tasks) == 1;
@@ -269,6 +284,7 @@ int main(int argc, char **argv) {
     asked.decoding.is_stopped = is_stopped;
     if (strcmp(sound_path, "-") == 0) source.raw = stdin;
     else source.path = sound_path;
+    if (source.path && (why = track_keep(&source)) != NULL) fail("%s: %s", sound_path, why);
     if (n_workers > 1 && (!asked.no_previous || source.raw))
         fail("--workers needs --no-previous and a file: a window then does not wait for the one "
              "before");
@@ -286,7 +302,7 @@ int main(int argc, char **argv) {
         j->h.s.parallel = &helpers, j->h.s.threads = threads;
         check(j, hearing_begin(&j->h, &asked, &source, &j->err));
     }
-    tfm_safetensors_free(file);
+    tfm_safetensors_free(file), file = NULL;
     loaded = seconds();
     interrupts_hold(1);
     if (cue_output.form == CUE_VTT) fputs("WEBVTT\n\n", stdout);
@@ -301,7 +317,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "\nloaded in %.3f s; first text %.3f s later; all in %.3f s\n",
                 loaded - began, first_text > 0 ? first_text - loaded : 0, seconds() - loaded);
     for (k = 0; k < n_jobs; k++) hearing_free(&jobs[k].h);
-    tfm_model_free(model);
+    tfm_model_free(model), model = NULL;
+    free((void *)(uintptr_t)source.data), source.data = NULL;
     interrupts_hold(0);
     if (interrupts_stopped()) interrupts_end();
     return 0;

@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHISPER_TOKENS = 448, WHISPER_BEGIN = 8, WHISPER_TEMPERATURES = 12, WHISPER_TEXT = 65536 };
+#include "compression.h"
+
+enum { WHISPER_TOKENS = 448, WHISPER_BEGIN = 8, WHISPER_TEMPERATURES = 12 };
+enum { WHISPER_TEXT = COMPRESSION_TEXT };
 
 typedef struct whisper_options {
     int32_t beam, best_of; /* at temperature 0; samples at others */
@@ -39,7 +42,8 @@ typedef struct whisper {
     int32_t begin[WHISPER_BEGIN], n_begin; /* ids that no text begins with */
     int32_t language;                      /* id; 0: not known yet, or a model of English alone */
     double language_prob;
-    char *text; /* [WHISPER_TEXT]: scratch */
+    char *text;       /* [WHISPER_TEXT]: scratch */
+    uint16_t *chains; /* [COMPRESSION_CHAINS]: scratch */
     int is_probe;
     double probed; /* no-speech probability of the last probe */
 } whisper;
@@ -81,7 +85,10 @@ static tfm_status whisper_load(whisper *w, const tfm_safetensors *file, const tf
         begin = next + (*next == ',');
     }
     w->text = (char *)malloc(WHISPER_TEXT);
-    return w->text ? TFM_OK : (err->status = TFM_E_MEMORY);
+    w->chains = (uint16_t *)malloc(COMPRESSION_CHAINS * sizeof *w->chains);
+    if (w->text && w->chains) return TFM_OK;
+    snprintf(err->text, sizeof err->text, "no memory for the text");
+    return err->status = TFM_E_MEMORY;
 }
 
 /* Returns the largest of n numbers. Eight maxima at once need no wait for each other. */
@@ -159,50 +166,20 @@ static void whisper_edit(void *user, int32_t row, const int32_t *ids, int32_t n,
     if (top > text || (sum > 0 && top + log(sum) > text)) whisper_forbid(y, 0, T);
 }
 
-/* Writes the text of ids, without times and other special tokens, into w->text. */
+/* Writes the text of ids, without times and other special tokens, into w->text. A byte 0 becomes a
+   space, so that nothing after it is lost. */
 static tfm_status whisper_spell(whisper *w, const int32_t *ids, int32_t n, tfm_error *err) {
     int32_t plain[WHISPER_TOKENS], k, m = 0;
-    size_t size;
+    size_t size = 0, i;
+    tfm_status status;
     for (k = 0; k < n; k++)
         if (ids[k] < w->end) plain[m++] = ids[k];
     w->text[0] = 0;
-    return tfm_model_detokenize(w->model, plain, m, TFM_TEXT_FORM_TEXT, w->text, WHISPER_TEXT,
-                                &size, err);
-}
-
-/* Estimates a text's size in bytes divided by its size after zlib's compression: matches as
-   deflate finds them, and for their codes the entropy of literals, lengths and distances. */
-static double whisper_compression(const char *text) {
-    size_t n = strlen(text), i = 0, j, k;
-    double counts[286], distances[30], bits = 0, extra = 0, fixed = 0, total = 0, n_distances = 0;
-    memset(counts, 0, sizeof counts), memset(distances, 0, sizeof distances);
-    while (i < n) {
-        size_t best = 0, at = 0, code;
-        for (j = i > 32768 ? i - 32768 : 0; j < i; j++) {
-            for (k = 0; i + k < n && k < 258 && text[j + k] == text[i + k];) k++;
-            if (k >= best && k > 2) best = k, at = i - j;
-        }
-        if (!best) {
-            counts[(unsigned char)text[i]]++, i++;
-            fixed += (unsigned char)text[i - 1] < 144 ? 8 : 9;
-            continue;
-        }
-        for (code = 0, k = best - 3; k > 7; k >>= 1) code += 4, extra++; /* length codes */
-        counts[257 + code + k]++;
-        fixed += 7 + (code + k > 22);
-        for (code = 0, k = at - 1; k > 3; k >>= 1) code += 2, extra++; /* distance codes */
-        distances[code + k]++, n_distances++;
-        fixed += 5;
-        i += best;
-    }
-    counts[256] = 1; /* the end of a block */
-    for (i = 0; i < 286; i++) total += counts[i];
-    for (i = 0; i < 286; i++)
-        if (counts[i] > 0) bits += counts[i] * log(total / counts[i]) / log(2) + 3.4;
-    for (i = 0; i < 30; i++)
-        if (distances[i] > 0) bits += distances[i] * log(n_distances / distances[i]) / log(2) + 3.4;
-    bits = (bits + 90 < fixed + 7 ? bits + 90 : fixed + 7) + extra + 3;
-    return (double)n / (1.035 * (6 + bits / 8)); /* deflate's codes are a little longer */
+    status = tfm_model_detokenize(w->model, plain, m, TFM_TEXT_FORM_TEXT, w->text, WHISPER_TEXT,
+                                  &size, err);
+    for (i = 0; status == TFM_OK && i < size; i++)
+        if (!w->text[i]) w->text[i] = ' ';
+    return status;
 }
 
 /* Runs one search over the memory. Results stay in the session. */
@@ -281,7 +258,7 @@ static tfm_status whisper_hear(whisper *w, const tfm_tensor *memory, const int32
         }
         if (status == TFM_OK) status = whisper_spell(w, now.ids, now.n, err);
         if (status != TFM_OK || whisper_is_stopped(w)) break;
-        now.compression = whisper_compression(w->text + strspn(w->text, " "));
+        now.compression = compression_ratio(w->text + strspn(w->text, " "), w->chains);
         failed = now.compression > w->options.compression;
         if (!failed && (!has_plain++ || now.log_prob > best_plain.log_prob)) best_plain = now;
         if (i == 0 || now.log_prob > best_all.log_prob) best_all = now;

@@ -171,7 +171,7 @@ static tfm_status words_cut(whisper *w, const int32_t *text, int32_t n, words *o
     static const char *const unspaced[] = {"zh", "ja", "th", "lo", "my", "yue"};
     const tfm_config *c = tfm_model_config(w->model);
     int32_t i, k, first = 0, spaced = 1;
-    size_t at = 0;
+    size_t at = 0, length;
     char *whole;
     tfm_status status = whisper_spell(w, text, n, err);
     for (i = 0; i < c->n_languages; i++)
@@ -179,18 +179,22 @@ static tfm_status words_cut(whisper *w, const int32_t *text, int32_t n, words *o
             if (c->languages[i].id == w->language && !strcmp(c->languages[i].code, unspaced[k]))
                 spaced = 0;
     out->n = 0;
-    whole = (char *)malloc(strlen(w->text) + 4);
+    length = strlen(w->text);
+    whole = (char *)malloc(length + 1);
     if (!whole) return err->status = TFM_E_MEMORY;
-    strcpy(whole, w->text);
+    memcpy(whole, w->text, length + 1);
     for (i = 0; i < n && status == TFM_OK; i++) {
         const char *bad;
         int is_mark;
         word *last = out->n ? &out->at[out->n - 1] : NULL;
         status = whisper_spell(w, text + first, i + 1 - first, err);
         bad = strstr(w->text, "\xEF\xBF\xBD");
-        /* a character is complete, or is invalid in the whole text too */
-        if (bad && i + 1 < n && strncmp(whole + at + (bad - w->text), "\xEF\xBF\xBD", 3) != 0)
-            continue;
+        /* A character is complete, or is invalid in the whole text too. With clean_up, tokens that
+           are spelled one by one can be longer than the whole text: then it has no such place. */
+        if (bad && i + 1 < n) {
+            size_t place = at + (size_t)(bad - w->text);
+            if (place >= length || strncmp(whole + place, "\xEF\xBF\xBD", 3) != 0) continue;
+        }
         is_mark = strlen(words_trim(w->text)) == 1 && ispunct((unsigned char)*words_trim(w->text));
         at += strlen(w->text);
         if (last && spaced && w->text[0] != ' ' && !is_mark) {
@@ -203,7 +207,6 @@ static tfm_status words_cut(whisper *w, const int32_t *text, int32_t n, words *o
             last->first = first, last->n = i + 1 - first;
         }
         first = i + 1;
-        if (at > strlen(whole)) at = strlen(whole);
     }
     free(whole);
     return status;

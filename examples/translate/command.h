@@ -8,6 +8,7 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include "messages.h"
 #include "options.h"
 #include "utf8_files.h"
 #include <stdarg.h>
@@ -54,9 +55,7 @@ __attribute__((noreturn))
 static void
 fail(const char *format, ...) {
     va_list arguments;
-    fputs("translate: ", stderr);
-    va_start(arguments, format), vfprintf(stderr, format, arguments), va_end(arguments);
-    fputs("\n", stderr);
+    va_start(arguments, format), output_complain("translate", format, arguments), va_end(arguments);
     exit(EXIT_USAGE);
 }
 
@@ -405,7 +404,7 @@ static void read_options(int argc, char **argv) {
     if (stop) {
         if (strcmp(stop->name, "--help") == 0) options_print(table, N_OPTIONS, stdout);
         else printf("translate %s\n", tfm_version());
-        exit(0);
+        exit(output_finish("translate") ? 0 : EXIT_USAGE);
     }
     if (!opt.model) print_usage(stderr), exit(EXIT_USAGE);
     find_second();

@@ -4,9 +4,7 @@
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
 
-#include "fuzz.h"
-
-#define FUZZ_COUNT(array) ((int)(sizeof array / sizeof *array))
+#include "fuzz_file.h"
 
 static const char *const fuzz_fields[] = {"start",           "end",
                                           "src_unk",         "tgt_unk",
@@ -46,9 +44,8 @@ static const char *const fuzz_choices[] = {
     "\"relative_max_distance\": 3"};
 static const tfm_dtype fuzz_types[] = {TFM_DTYPE_I8, TFM_DTYPE_F16, TFM_DTYPE_BF16, TFM_DTYPE_F32};
 
-/* Data for tensors: the same number everywhere, and random bytes. */
+/* Data for tensors: the same number everywhere */
 static float fuzz_same[8][1024];
-static unsigned char fuzz_bytes[4096];
 
 /* Makes the pieces <unk>, a, b, hello, U+2581 and U+2581 a, as unigram and as BPE. */
 static const char fuzz_unigram[] = "\x0a\x09\x0a\x05<unk>\x18\x02"
@@ -62,32 +59,6 @@ enum { FUZZ_BPE = sizeof fuzz_unigram - 1, FUZZ_UNIGRAM = FUZZ_BPE - 4 };
 /* A lexicon for 11 tokens on either side: lists of zero to four ids, with one id twice. */
 static const uint32_t fuzz_offsets[] = {0, 0, 0, 1, 2, 4, 8, 8, 11, 12, 13, 14};
 static const uint32_t fuzz_lists[] = {2, 3, 4, 9, 5, 6, 5, 10, 7, 8, 2, 1, 4, 10};
-
-/* Returns the entry of that name, or NULL. */
-static st_entry TEST_UNUSED *fuzz_entry(st_writer *w, const char *name) {
-    size_t i;
-    for (i = 0; i < w->n_entries; i++)
-        if (strcmp(w->entries[i].name, name) == 0) return &w->entries[i];
-    return NULL;
-}
-static void TEST_UNUSED fuzz_drop(st_writer *w, st_entry *e) {
-    if (!e) return;
-    free(e->name);
-    *e = w->entries[--w->n_entries];
-}
-
-/* Replaces e's tensor by another, where there are enough data for it. */
-static void TEST_UNUSED fuzz_put(st_entry *e, tfm_tensor t) {
-    int64_t bytes = st_bytes(&t);
-    if (bytes < 0 || bytes > (int64_t)sizeof fuzz_bytes || tfm_dtype_bits(t.dtype) < 8) return;
-    e->tensor = t, e->bytes = bytes;
-}
-
-/* Gives a weight another type, and moves it to its place in the file's order or leaves it. */
-static void TEST_UNUSED fuzz_retype(st_entry *e, tfm_dtype type) {
-    tfm_tensor t = e->tensor;
-    fuzz_put(e, tfm_tensor_make(fuzz_bytes, type, t.rank, t.dims));
-}
 
 /* Adds "NAME_scale" for NAME: a number for each row, or nearly that many. */
 static void TEST_UNUSED fuzz_scale(st_writer *w, const char *weight, int value) {

@@ -53,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     need(status == 0 || status == 1);
+    lines_copies = c == 0;
     need(!lines_fault(lines_count(bytes + i, size - i), cases[c].fields, cases[c].more,
                       cases[c].numbered));
     if (cases[c].tokens) need(!lines_read_back());

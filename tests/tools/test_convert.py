@@ -8,11 +8,13 @@ tools/requirements-oracles.txt lists. A test that needs files outside this check
 where they are missing. test_convert_torch.py has the other tests.
 """
 
+import ast
 import contextlib
 import io
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import stat
@@ -128,8 +130,9 @@ class ConvertTest(unittest.TestCase):
 class Own(ConvertTest):
     """Tests what a person meets who saved a module under names of their own."""
 
-    ANSWERS = ("--heads=2", "--set=norm=post", "--set=activation=relu", "--set=positions=none",
-               "--set=embedding_scale=1", "--set=src_pad=0", "--set=tgt_pad=0", "--set=start=1", "--set=end=2")
+    ANSWERS = ("--heads=2", "--set=norm=post", "--set=activation=relu", "--set=positions=none", "--set=embedding_scale=1",
+               "--set=src_pad=0", "--set=tgt_pad=0", "--set=start=1", "--set=end=2", "--set=src_start=none",
+               "--set=src_end=none", "--src-vocab=none")
 
     def whole(self, rows=9):
         """Returns a whole model; the generator has that many rows, and the target embedding has nine."""
@@ -163,10 +166,18 @@ class Own(ConvertTest):
     def test_the_command_with_blanks(self):
         source = self.saved(lambda made: made, {**self.whole(), "odd.weight": np.zeros((3, 5), "f4")})
         said = self.refuse(source, "--set", "norm=pre", "--set", "source=my own")
-        line = next(each for each in said.split("\n") if each.startswith("  python "))
+        line = said.strip().split("\n")[-1]
         self.assertTrue(line.endswith(
             f" {source} {self.out} --no-check --set norm=pre --set 'source=my own' --heads ... "
-            "--set activation=... --set positions=... --set embedding_scale=... --map odd.weight=..."), line)
+            "--set activation=... --set positions=... --set embedding_scale=... --set src_start=... --set src_end=... "
+            "--set src_pad=... --set start=... --set end=... --set tgt_pad=... --src-vocab ... --map odd.weight=..."), line)
+        self.assertIn(shlex.split(line)[0], ("python", sys.executable))
+
+    def test_a_command_is_never_cut(self):
+        """Lines of messages have a limit, which must not take tensors out of a command."""
+        odd = {f"odd.{'x' * 40}{i}.weight": np.zeros((3, 5), "f4") for i in range(60)}
+        said = self.refuse(self.saved(lambda made: made, {**self.whole(), **odd}), *self.ANSWERS)
+        self.assertEqual(re.findall(r"--map (\S+)=\.\.\.", said.strip().split("\n")[-1]), list(odd))
 
     def test_a_generator_of_other_rows(self):
         said = self.refuse(self.saved(lambda made: made, self.whole(7)), *self.ANSWERS)
@@ -210,6 +221,38 @@ class Words(unittest.TestCase):
             with self.subTest(key):
                 self.assertGreater(len(kind.values), 1)
                 self.assertEqual(tuple(re.findall(r'"(\w+)"', row)), kind.values + kind.old)
+
+
+class Modules(unittest.TestCase):
+    """Tests how the modules of tools/convert depend on each other."""
+
+    FOLDER = ROOT / "tools" / "convert"
+
+    def imports(self, path):
+        """Returns the modules of the package that a module imports, also those within functions."""
+        names = {one.stem for one in self.FOLDER.glob("*.py")}
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                found |= {one.name for one in node.names} if not node.module else {node.module.split(".")[-1]}
+            elif isinstance(node, ast.Import):
+                found |= {one.name.split(".")[-1] for one in node.names if one.name.startswith("convert.")}
+        return found & names
+
+    def test_no_module_imports_itself_through_others(self):
+        imports = {one.stem: self.imports(one) for one in self.FOLDER.glob("*.py")}
+        self.assertIn("modelfile", imports["main"])
+        while True:  # without the modules that import no module which is left
+            ends = {name for name, others in imports.items() if not others & imports.keys()}
+            if not ends:
+                break
+            imports = {name: others for name, others in imports.items() if name not in ends}
+        self.assertEqual(imports, {}, "each of these imports another one of these")
+
+    def test_no_module_is_too_long(self):
+        for path in self.FOLDER.glob("*.py"):
+            with self.subTest(path.name):
+                self.assertLessEqual(len(path.read_text().splitlines()), 1000)
 
 
 class Writing(ConvertTest):

@@ -16,6 +16,7 @@ import math
 import os
 import pickle
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import unittest
 import zipfile
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 import ctranslate2
 import numpy as np
@@ -34,7 +36,7 @@ from safetensors.torch import save_file
 
 import test_convert
 from file_model import Model, log_softmax
-from convert import pickles
+from convert import checkpoints_huggingface, pickles, refusals
 from test_convert import BF16, FORWARD, REAL, ROOT, SHARED, TRANSLATE, convert
 from test_hostile_python import HostileCase
 
@@ -134,7 +136,9 @@ def sentences(vs=31, vt=37, pad=1):
     return src, tgt
 
 
-STATED = ["--heads=4", "--set=norm=post", "--set=activation=relu", "--set=embedding_scale=1"]
+# The ids and vocabularies of a model whose program makes the ids.
+NO_TEXT = ["--src-vocab=none", *(f"--set={key}=none" for key in ("src_start", "src_end", "src_pad", "tgt_pad", "start", "end"))]
+STATED = ["--heads=4", "--set=norm=post", "--set=activation=relu", "--set=embedding_scale=1", *NO_TEXT]
 SET = [*STATED, *(f"--set={one}" for one in ("embedding_scale=sqrt_d", "src_pad=1", "tgt_pad=1",
                                              "start=2", "end=3"))]
 
@@ -214,9 +218,9 @@ class Layouts(ConvertTest):
         del state["generator.weight"]
         reasons = self.refuse(state, *STATED)
         self.assertIn("generator.weight", reasons)
-        hint = [word for word in reasons.split() if "=" in word]
-        maps = [argument for rule in hint for argument in ("--map", rule)]
-        model = self.convert(state, *STATED, *maps)
+        hint = re.search(r"is the generator tied\? (.*)", reasons)[1]
+        self.assertTrue(reasons.strip().endswith(hint))  # the command has it
+        model = self.convert(state, *STATED, *hint.split())
         self.assertIs(model.t["generator.weight"], model.t["tgt_embedding.weight"])
 
     def test_separate_projections(self):
@@ -313,7 +317,16 @@ class Errors(ConvertTest):
         self.assertIn("--dtype", done.stdout)
         done = subprocess.run(command + ["nothing.pt", str(self.out)], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stderr, "convert.py: nothing.pt: No such file or directory\n")
+        self.assertIn("convert.py: nothing.pt: No such file or directory; IN is a checkpoint, its folder", done.stderr)
+        (self.folder / "model.pt").write_bytes(b"")
+        done = subprocess.run(command + [self.folder / "modle.pt", self.out], capture_output=True, text=True)
+        self.assertIn(f"did you mean {self.folder / 'model.pt'}?", done.stderr)
+        for argument, says in (("--haeds=8", "did you mean --heads?"), ("--src-vocap=x", "did you mean --src-vocab?")):
+            done = subprocess.run(command + ["in.pt", self.out, argument], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(says, done.stderr)
+        self.assertIn("--set acitvation=relu: no such key; did you mean activation?",
+                      self.refuse(Translator().state_dict(), "--set=acitvation=relu"))
 
     def test_unknown_names_are_listed(self):
         state = {**Translator().state_dict(), "criterion.margin": torch.zeros(2, 3),
@@ -363,15 +376,21 @@ class Errors(ConvertTest):
         del state["positional_encoding.pe"]
         questions = {"--heads N": "--heads=4", "norm": "--set=norm=post",
                      "activation": "--set=activation=relu", "positions": "--set=positions=sinusoidal",
-                     "embedding_scale": "--set=embedding_scale=1"}
+                     "embedding_scale": "--set=embedding_scale=1", "src_end": "--set=src_end=3",
+                     "src_pad": "--set=src_pad=none", "start": "--set=start=2", "end": "--set=end=3",
+                     "tgt_pad": "--set=tgt_pad=1", "--src-vocab FILE": "--src-vocab=none"}
+        given = ["--set=src_start=none"]
         for key in questions:
-            reasons, _, command = self.refuse(state, *(
-                one for name, one in questions.items() if name != key)).partition("\n")
-            self.assertIn("--heads ..." if key == "--heads N" else f"--set {key}=...", command)
+            reasons, _, command = self.refuse(state, *given, *(
+                one for name, one in questions.items() if name != key)).partition("\nthe command again")
+            self.assertIn(f"{key.split()[0]} ..." if key[0] == "-" else f"--set {key}=...", command)
             for other in questions:
                 self.assertEqual(f"{other if other[0] == '-' else '--set ' + other + '='}" in reasons,
                                  other == key, reasons)
-        self.assertEqual(self.refuse(state).splitlines()[0].count("--set"), 4)
+        self.assertEqual(self.refuse(state).count("  --set "), 10)
+        self.convert(state, *questions.values())
+        self.assertRegex(self.done.stderr, "src_start is not stated.*--set src_start=ID")
+        questions["src_start"] = given[0]
         self.convert(state, *questions.values())
         self.assertEqual(self.done.stderr, "")
 
@@ -438,6 +457,280 @@ class Errors(ConvertTest):
         self.assertEqual(self.out.read_bytes(), b"precious")
 
 
+class OwnModule(nn.Module):
+    """A module as somebody writes it: names of its own, positions as [1, n, D]."""
+
+    def __init__(self, rows=11, d=16):
+        super().__init__()
+        self.words_in, self.words_out = nn.Embedding(rows, d, padding_idx=0), nn.Embedding(rows, d, padding_idx=0)
+        self.register_buffer("table", PositionalEncoding(d, 40).pe.transpose(0, 1).clone())
+        self.net = nn.Transformer(d, 4, 2, 2, 24, dropout=0.0, activation="gelu", norm_first=True, batch_first=True)
+        self.to_digits = nn.Linear(d, rows)
+        for p in self.parameters():
+            p.copy_(torch.randn_like(p) * (0.7 if p.dim() > 1 else 0.5))
+        for layer in self.net.decoder.layers:  # so that targets depend on sources and on the tokens around them
+            layer.multihead_attn.out_proj.weight.mul_(9)
+        self.words_in.weight[1:3].mul_(6)
+        self.to_digits.bias.zero_()
+
+    def embed(self, embedding, ids):
+        return embedding(ids) * embedding.embedding_dim ** 0.5 + self.table[:, : ids.shape[1]]
+
+    def forward(self, src, tgt):
+        mask = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1])
+        y = self.net(self.embed(self.words_in, src), self.embed(self.words_out, tgt), tgt_mask=mask,
+                     src_key_padding_mask=src == 0, memory_key_padding_mask=src == 0)
+        return self.to_digits(y)
+
+    def greedy(self, src, start, end, most):
+        tgt = [start]
+        while len(tgt) <= most and (len(tgt) == 1 or tgt[-1] != end):
+            tgt.append(int(self.eval()(torch.tensor([src]), torch.tensor([tgt]))[0, -1].argmax()))
+        return tgt[1:]
+
+
+class OwnNames(ConvertTest):
+    """Somebody's own module: the converter's messages alone must lead to a file with the module's translations."""
+
+    WORDS = ["<pad>", "<s>", "</s>", *"abcdefgh"]
+    MAPS = {"words_in.weight": "src_embedding.weight", "words_out.weight": "tgt_embedding.weight",
+            "to_digits.weight": "generator.weight", "to_digits.bias": "generator.bias", "table": "src_positions.weight"}
+
+    def setUp(self):
+        super().setUp()
+        torch.manual_seed(0)
+        self.module = OwnModule()
+        self.vocabulary = self.folder / "words.txt"
+        self.vocabulary.write_text("".join(f"{word}\n" for word in self.WORDS))
+        self.answers = {"n_heads": 4, "norm": "pre", "activation": "gelu", "embedding_scale": "sqrt_d", "src_start": "none",
+                        "src_end": 2, "src_pad": 0, "start": 1, "end": 2, "tgt_pad": 0, "positions": "sinusoidal"}
+
+    def paste(self, said):
+        """Returns the arguments of the command that a message ends with. Its blanks are filled in."""
+        line = said.strip().split("\n")[-1]
+        words = shlex.split(line)
+        words = words[words.index(str(self.out)) + 1:]
+        filled = []
+        for before, word in zip([""] + words, words):
+            if before == "--heads" and word == "...":
+                word = str(self.answers["n_heads"])
+            elif before == "--src-vocab" and word == "...":
+                word = str(self.vocabulary)
+            elif word.endswith("=..."):
+                key = word.removesuffix("=...")
+                word = f"{key}={self.MAPS[key] if before == '--map' else self.answers[key]}"
+            filled.append(word)
+        self.assertNotIn("...", " ".join(filled), said)
+        return filled
+
+    def follow(self, *arguments):
+        """Converts with the command of each message, and returns how many commands it took."""
+        source = self.save({"epoch": 3, "net": self.module.state_dict()})
+        for tries in range(1, 5):
+            done = self.run_convert(source, *arguments)
+            if not done.returncode:
+                self.done = done
+                return tries
+            arguments = self.paste(done.stderr)
+        self.fail(done.stderr)
+
+    def check_translations(self, before, after, *options):
+        """before and after: the ids around each source. Returns how many of the translations are the module's."""
+        random, lines, expected = Random(5), [], []
+        for _ in range(12):
+            ids = [random.randint(3, 10) for _ in range(random.randint(2, 6))]
+            lines.append(" ".join(self.WORDS[i] for i in ids))
+            out = self.module.greedy([*before, *ids, *after], 1, 2, 9)
+            expected.append(" ".join(self.WORDS[i] for i in out if i > 2))
+        done = subprocess.run([TRANSLATE, self.out, "--max-length", "9", *options], input="\n".join(lines) + "\n",
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return sum(a == b for a, b in zip(done.stdout.split("\n"), expected))
+
+    def test_messages_lead_to_the_right_translations(self):
+        for start, end in ((None, 2), (1, 2), (None, None), (1, None)):
+            with self.subTest(start=start, end=end):
+                self.answers.update(src_start=start or "none", src_end=end or "none")
+                self.assertEqual(self.follow(), 2)
+                around = [start] * bool(start), [end] * bool(end)
+                self.assertEqual(self.check_translations(*around), 12)
+                self.assertLess(self.check_translations(around[0], [] if end else [2]), 12)  # what a wrong answer gives
+                self.out.unlink()
+
+    def test_ids_may_be_tokens_of_the_vocabulary(self):
+        self.answers.update(src_end="</s>", src_pad="<pad>", start="<s>", end="</s>", tgt_pad="<pad>")
+        self.follow()
+        self.assertEqual(self.check_translations([], [2]), 12)
+
+    def test_what_vocabulary_and_embeddings_show(self):
+        self.module.words_in.weight[0], self.module.words_out.weight[0] = 0, 0
+        maps = [f"--map={old}={new}" for old, new in self.MAPS.items() if old != "table"]
+        said = self.refuse({"net": self.module.state_dict()}, *maps, f"--src-vocab={self.vocabulary}")
+        self.assertIn("in the vocabulary of sources: <pad> is 0, <s> is 1, </s> is 2", said)
+        self.assertIn("row 0 of words_in.weight is zero, as nn.Embedding's padding_idx=0 makes it", said)
+
+    def test_an_embedding_is_not_taken_for_the_generator(self):
+        """Nothing tells that words_out is not an output, before the target's embedding is known."""
+        said = self.refuse({"net": self.module.state_dict()})
+        for name in ("words_in", "words_out", "to_digits"):
+            self.assertIn(f"{name}.weight [11, 16]", said)
+        self.assertIn("--map words_out.weight=...", said)
+
+    def test_positions_are_compared_in_every_form(self):
+        """[1, n, D], [n, 1, D] and [n, D]; under a name that says nothing, and under the name of --map."""
+        right = self.module.table.clone()
+        for form in ((1, 40, 16), (40, 1, 16), (40, 16)):
+            for name in ("table", "pe"):
+                for stated in ([], ["--set", "positions=sinusoidal"]):
+                    for mapped in ([], ["--map", f"{name}=src_positions.weight"]):
+                        with self.subTest(form=form, name=name, stated=stated, mapped=mapped):
+                            del self.module.table
+                            self.module.embed = None
+                            self.module.register_buffer("table", right.reshape(form))
+                            state = {one if one != "table" else name: tensor for one, tensor in self.module.state_dict().items()}
+                            self.convert({"net": state}, *self.plain(), *stated, *mapped)
+                            self.assertIn(f"{name}: the sinusoidal formula gives it", self.done.stdout)
+                            self.assertEqual(self.done.stderr, "")
+
+    def plain(self, *without):
+        answers = {**self.answers, "n_heads": 4}
+        del answers["positions"]
+        return [f"--set={key}={value}" for key, value in answers.items() if key not in without] + [
+            "--src-vocab=none"] + [f"--map={old}={new}" for old, new in self.MAPS.items() if old != "table"]
+
+    def test_a_table_that_no_formula_gives(self):
+        """A wrong formula must be refused with the difference, and its command must convert. Without the table, there
+        must be a warning."""
+        table = self.module.table
+        table[0, 7, 3] += 0.25
+        state = {"net": self.module.state_dict()}
+        for mapped in (["--map", "table=src_positions.weight"], ["--map", "table=tgt_positions.weight",
+                                                                "--map", "table=src_positions.weight"]):
+            said = self.refuse(state, *self.plain(), "--set", "positions=sinusoidal", *mapped)
+            self.assertIn("positions=sinusoidal gives other numbers than the table table [40, 16] float32: row 7 differs by "
+                          "0.25", said)
+            model = self.convert(state, *self.paste(said))
+            self.assertEqual((model.config["positions"], list(model.t["src_positions.weight"].shape)), ("learned", [40, 16]))
+            self.out.unlink()
+        for arguments in (["--set=positions=sinusoidal"], ["--set=positions=none"]):
+            self.convert(state, *self.plain(), *arguments, "--drop=table")
+            self.assertRegex(self.done.stderr, r"table \[1, 40, 16\] float32 is dropped, and positions=\w+"
+                             r".*--map table=src_positions.weight")
+        table[0, 7, 3] -= 0.25
+        self.convert({"net": self.module.state_dict()}, *self.plain(), "--set=positions=sinusoidal", "--drop=table")
+        self.assertEqual(self.done.stderr, "")
+        said = self.refuse_again({"net": self.module.state_dict()}, *self.plain(), "--set=positions=sinusoidal_halves")
+        self.assertIn("To keep its numbers: --set positions=sinusoidal.", said)
+        self.assertEqual(self.convert({"net": self.module.state_dict()}, *self.paste(said)).config["positions"], "sinusoidal")
+
+    def refuse_again(self, state, *arguments):
+        self.out.unlink()
+        return self.refuse(state, *arguments)
+
+    def test_printed_commands_work(self):
+        """Every command that a message prints converts, when its blanks are filled in: with settings missing, tensors
+        without a place, tied tensors, and a table that the stated formula does not give."""
+        self.module.table[0, 3, 3] += 0.5
+        for given in ([], ["--heads=4"], ["--map", "table=src_positions.weight"],
+                      ["--map=words_in.weight=src_embedding.weight"], ["--set=positions=sinusoidal_per_index"],
+                      ["--set=positions=sinusoidal", "--map", "table=src_positions.weight"]):
+            with self.subTest(given):
+                self.answers["positions"] = "learned"
+                self.assertLessEqual(self.follow(*given), 3)
+                self.assertEqual(self.check_translations([], [2]), 12)
+                self.out.unlink()
+        del self.module.to_digits.weight  # tied to the target's embedding
+        self.module.to_digits.register_buffer("weight", self.module.words_out.weight, persistent=False)
+        self.assertLessEqual(self.follow("--map=words_in.weight=src_embedding.weight",
+                                         "--map=words_out.weight=tgt_embedding.weight"), 3)
+        self.assertEqual(self.check_translations([], [2]), 12)
+
+    def given(self, name="given.npz", **changes):
+        """Writes a file for --check of the module's own logits."""
+        src = torch.tensor([[3, 4, 5, 2], [6, 7, 2, 0], [8, 2, 0, 0]])
+        tgt = torch.tensor([[1, 5, 4, 3], [1, 7, 6, 2], [1, 8, 2, 0]])
+        arrays = {"src": src.numpy(), "tgt": tgt.numpy(), "logits": self.module.eval()(src, tgt).numpy(), **changes}
+        path = self.folder / name
+        arrays = {key: one for key, one in arrays.items() if one is not None}
+        if path.suffix == ".npz":
+            np.savez(path, **arrays)
+        else:
+            test_convert.write_safetensors(path, arrays)
+        return f"--check={path}"
+
+    def test_check_of_given_logits(self):
+        if not FORWARD.exists():
+            self.skipTest(f"no {FORWARD}: make it first")
+        state = {"net": self.module.state_dict()}
+        for name in ("given.npz", "given.safetensors"):
+            for form in ([], ["--dtype=bf16"]):
+                self.convert(state, *self.plain(), self.given(name), *form)
+                self.assertRegex(self.done.stdout, f"check: .*{name}: logits of 3 rows differ by at most")
+                self.out.unlink()
+        logits = np.load(self.folder / "given.npz")["logits"]
+        logits[1, 3, 4] += 0.01
+        for wrong, given in ((["--set=activation=relu"], self.given()), (["--set=src_pad=none"], self.given()),
+                             ([], self.given(logits=logits))):
+            said = self.refuse(state, *self.plain(), given, *wrong)
+            self.assertIn("more than rounding makes", said)
+        self.assertIn("row 1, position 3, token 4", said)
+        self.convert(state, *self.plain(), given, "--force")
+        self.assertIn("warning: the check failed", self.done.stderr)
+        self.out.unlink()
+        logits[1, 3, 4] -= 0.01
+        logits[2, 3] = 99  # of a pad: a module may give what it likes
+        self.convert(state, *self.plain(), self.given(logits=logits))
+        self.out.unlink()
+        lengths = np.array([4, 3, 2])
+        self.convert(state, *self.plain(), self.given(src_lengths=lengths), "--set=src_pad=none")
+
+    def test_files_for_check_that_do_not_fit(self):
+        src, logits = np.full((3, 4), 3), np.zeros((3, 4, 11), "f4")
+        bad, far = logits.copy(), src.copy()
+        bad[1, 2, 3], far[2, 1] = np.nan, 11
+        for changes, says in (
+                ({"src": None}, "src is missing"), ({"logits": None}, "logits is missing"),
+                ({"sorce": src}, "'sorce' is none of src, tgt, logits"), ({"logit": logits}, "did you mean logits?"),
+                ({"src": src[0]}, "src is [4] int64; it must be [B, length]"),
+                ({"src": src.astype("f4")}, "src is [3, 4] float32; it must be of integers"),
+                ({"logits": logits[0]}, "logits is [4, 11] float32; it must be [B, T, V]"),
+                ({"logits": logits.astype("f2")}, "it must be float32 or float64"),
+                ({"logits": logits[:2]}, "logits has 2 rows, and src has 3"),
+                ({"logits": logits[:, :3]}, "logits has 3 positions, and tgt has 4"),
+                ({"logits": logits[:, :, :9]}, "logits are of 9 tokens; tgt_vocab_size is 11"),
+                ({"logits": bad}, "logits[1, 2, 3] is nan"), ({"src": far}, "src[2, 1] is 11; ids are from 0 to 10"),
+                ({"tgt": -far}, "tgt[0, 0] is -3; ids are from 0 to 10"), ({"tgt": src[:, :0]}, "not empty"),
+                ({"src_lengths": np.array([4, 5, 0])}, "src_lengths[1] is 5; it must be from 1 to 4")):
+            with self.subTest(says):
+                said = self.refuse({"net": self.module.state_dict()}, *self.plain(), self.given(**changes))
+                self.assertIn(says, said)
+                self.assertIn("given.npz", said)
+        plain = {"net": self.module.state_dict()}, *self.plain()
+        self.assertIn("nothing.npz: No such file", self.refuse(*plain, "--check=nothing.npz"))
+        (self.folder / "x.npz").write_bytes(b"PK\3\4 cut")
+        self.assertIn("x.npz: not an .npz", self.refuse(*plain, f"--check={self.folder / 'x.npz'}"))
+        (self.folder / "x.pt").write_bytes(b"anything at all")
+        self.assertIn("the file is .npz (numpy.savez) or .safetensors", self.refuse(*plain, f"--check={self.folder / 'x.pt'}"))
+
+    def test_wrappers_are_left_out(self):
+        """DataParallel and torch.compile put words before names; so do FSDP and averaged models."""
+        state = self.module.state_dict()
+        for rename in (lambda name: f"module.{name}", lambda name: f"_orig_mod.{name}", lambda name: f"module._orig_mod.{name}",
+                       lambda name: name.replace("net.", "net._orig_mod."),
+                       lambda name: f"_fsdp_wrapped_module.{name}".replace("layers.0", "layers.0._fsdp_wrapped_module")):
+            with self.subTest(rename("net.x")):
+                wrapped = {rename(name): tensor for name, tensor in state.items()}
+                self.convert({"net": {**wrapped, "n_averaged": torch.tensor(5)}}, *self.plain())
+                self.assertIn("wrappers of the module", self.done.stdout)
+                self.assertEqual(self.done.stderr, "")
+
+    def test_quantized_weights_of_somebody_are_named(self):
+        state = self.module.state_dict()
+        state["net.encoder.layers.0.linear1.weight"] = torch.zeros(24, 16, dtype=torch.int8)
+        self.assertIn("net.encoder.layers.0.linear1.weight [24, 16] int8: weights that another program quantized",
+                      self.refuse({"net": state}, *self.plain()))
+
+
 class OtherFamilies(ConvertTest):
     """The two families with modules of their own, built from the reference models."""
 
@@ -464,7 +757,7 @@ class OtherFamilies(ConvertTest):
 
     def test_plain_norms(self):
         source = self.seeds.Seed3Transformer(31, 37, 24, 3, 10, 7, 50, 2, 1, 1)
-        model = self.convert(source.state_dict(), "--heads=3", "--set=src_pad=1",
+        model = self.convert(source.state_dict(), "--heads=3", *NO_TEXT, "--set=src_pad=1",
                              "--set=tgt_pad=1")
         self.assertEqual(model.config["positions"], "sinusoidal_per_index")
         self.assertFalse([name for name in model.t if "norm" in name or "bias" in name])
@@ -767,6 +1060,49 @@ class HuggingFace(ConvertTest):
             self.convert(REAL / "aren")
             self.assertIn("log-probabilities differ by at most", self.done.stdout)
             self.assertEqual(self.done.stderr, "")
+
+    def large_t5(self, seed, size, logits):
+        """Saves a random T5 whose weights are size times the usual, with logits up to about that."""
+        torch.manual_seed(seed)
+        config = transformers.T5Config(vocab_size=60, d_model=32, d_kv=8, d_ff=64, num_layers=3, num_heads=4,
+                                       decoder_start_token_id=0, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+        model = transformers.T5ForConditionalGeneration(config).eval()
+        for name, p in model.named_parameters():
+            p.copy_(torch.randn_like(p) * size if p.dim() > 1 else 1 + 0.3 * torch.randn_like(p))
+        src, tgt = torch.randint(3, 60, (3, 9)), torch.randint(3, 60, (3, 8))
+        model.lm_head.weight.mul_(logits / model(input_ids=src, decoder_input_ids=tgt).logits.abs().max())
+        folder = self.folder / "hf"
+        shutil.rmtree(folder, ignore_errors=True)
+        model.save_pretrained(folder)
+        self.out.unlink(missing_ok=True)
+        return folder
+
+    def test_check_of_large_logits(self):
+        """The rounding of sums grows with the numbers, in transformers too: a right model must pass, and a model with a
+        small fault must not."""
+        if not FORWARD.exists():
+            self.skipTest(f"no {FORWARD}: make it first")
+        self.check = True
+        plain = convert.omit_tied
+
+        def faulty(model):
+            model.tensors["decoder.layers.1.norm1.weight"] = model.tensors["decoder.layers.1.norm1.weight"].copy()
+            model.tensors["decoder.layers.1.norm1.weight"][5] *= 1.1
+            plain(model)
+
+        seed = int.from_bytes(os.urandom(2), "little")
+        largest = 0.0
+        for i, (size, logits) in enumerate(((0.3, 5), (0.5, 90), (1, 90), (2, 90), (1, 1000))):
+            with self.subTest(seed=seed + i, size=size, logits=logits):
+                folder = self.large_t5(seed + i, size, logits)
+                self.convert(folder)
+                self.assertIn("check: 3 random sentences", self.done.stdout)
+                largest = max(largest, float(re.search(r"logits by (\S+)", self.done.stdout)[1]))
+                self.out.unlink()
+                with mock.patch.object(convert, "omit_tied", faulty):
+                    self.assertIn("more than rounding makes", self.refuse(folder))
+        print(f"test_check_of_large_logits: seed {seed}, largest difference {largest:.2g}")
+        self.assertGreater(largest, 1e-3)  # or the test has shown nothing
 
     def test_shards_and_pickles(self):
         folder = self.directory()
@@ -1108,6 +1444,27 @@ class OpenNMT(ConvertTest):
         checkpoint["model"]["decoder.copy.weight"] = torch.zeros(2, 3)
         self.assertIn("decoder.copy.weight [2, 3]", self.refuse(checkpoint))
         self.assertIn("no list of tokens", self.refuse({**self.checkpoint(), "vocab": [1, 2]}))
+
+
+@needs_transformers
+class Registry(unittest.TestCase):
+    """Each model of transformers that has an encoder and a decoder must convert, or be refused with a reason."""
+
+    def test_every_encoder_decoder(self):
+        from transformers.models.auto import configuration_auto, modeling_auto
+        found = set(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES)
+        found |= set(modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES)
+        for kind, name in configuration_auto.CONFIG_MAPPING_NAMES.items():
+            try:
+                config = getattr(transformers, name)()
+            except Exception:  # a config that needs arguments
+                continue
+            if getattr(config, "is_encoder_decoder", False):
+                found.add(kind)
+        self.assertGreater(len(found), 60)
+        reads = {*checkpoints_huggingface.FAMILIES, *checkpoints_huggingface.PARTS}
+        self.assertEqual([kind for kind in sorted(found) if kind not in reads and not refusals.reason(kind)], [])
+        self.assertEqual([kind for kind in sorted(reads - {"trocr"}) if refusals.reason(kind)], [])
 
 
 @needs_transformers

@@ -36,7 +36,7 @@ import test_convert
 from marian_student import Student
 from test_convert import ROOT, TRANSLATE
 from test_marian import LINES, learn_pieces
-from convert import download, main as converter, published
+from convert import download, main as converter, published, releases
 from convert.untrusted import ConvertError, read_safetensors
 
 try:
@@ -349,14 +349,14 @@ class Get(DownloadTest):
     def test_other_servers(self):
         """The base address of the files is the server's; without it Mozilla's."""
         records = self.student()
-        base = published.Firefox().releases()[0].files[0].url
+        base = releases.Firefox().releases()[0].files[0].url
         self.assertEqual(base, self.server.url + self.path(records["model"]))
         for root in (None, b"<html>", b"[]", b'{"capabilities": {"attachments": {}}}', b'{"capabilities": 1}'):
             self.server.files["/v1/"] = root
-            self.assertTrue(published.Firefox().releases()[0].files[0].url.startswith(
+            self.assertTrue(releases.Firefox().releases()[0].files[0].url.startswith(
                 "https://firefox-settings-attachments.cdn.mozilla.net/main-workspace/"), root)
         self.server.files["/list"] = self.server.files[COLLECTION]
-        self.assertTrue(published.Firefox(self.server.url + "/list").releases())
+        self.assertTrue(releases.Firefox(self.server.url + "/list").releases())
         for url, reason in ((self.server.url + "/none", "404"), ("http://127.0.0.1:1/", "refused"), ("file:///etc/passwd",
                             "not an http"), ("http://no.such.host.invalid/", "--offline"), ("nonsense", "not an http")):
             self.assertIn(reason, self.refused("list", "--records-url", url))
@@ -678,12 +678,12 @@ class Manners(DownloadTest):
             Path("file").write_text("")
             self.assertIn("Not a directory", self.refused("get", "de-en"))
             with self.assertRaisesRegex(ConvertError, "Not a directory"):
-                published.fetch("firefox:de-en", None, None)
+                releases.fetch("firefox:de-en", None, None)
 
     def test_a_name_on_the_hub(self):
         self.student()
         self.run_command("get", "de-en")
-        folder = published.cached_releases("firefox")[0].folder
+        folder = releases.cached_releases("firefox")[0].folder
         with mock.patch.object(published.hub, "fetch", lambda name, revision: folder):
             self.assertEqual(self.run_command("get", "Some-body/opus-de-en"), "opus-de-en.safetensors\n")
         self.assertEqual(read_safetensors(Path("opus-de-en.safetensors"))[0].keys(), read_safetensors(Path("de-en.safetensors"))[0].keys())
@@ -700,6 +700,164 @@ class Manners(DownloadTest):
         self.student()
         with mock.patch.dict(sys.modules, {"zstandard": None, "compression": None}):
             self.assertIn("-m pip install zstandard", self.refused("get", "de-en"))
+
+
+class Clock:
+    """Stands in the place of the clock and of sleep. A faulty server moves it."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        assert seconds >= 0
+        self.now += seconds
+
+
+def endless(handler, head, piece, clock=None, seconds=0, most=100000):
+    """Sends a head, and then the same piece again and again, with some seconds between."""
+    with contextlib.suppress(OSError):
+        handler.wfile.write(head)
+        for _ in range(most):
+            handler.wfile.write(piece)
+            handler.wfile.flush()
+            if clock:
+                clock.now += seconds
+                time.sleep(0.002)
+    handler.close_connection = True
+    return True
+
+
+class Endless(unittest.TestCase):
+    """Servers that never finish. Each download ends with a message that has the address, after at most eight requests
+    in a row, and sixty seconds, without a new byte. What was received stays."""
+
+    SIZE = 300000
+
+    def setUp(self):
+        home = tempfile.TemporaryDirectory()
+        self.addCleanup(home.cleanup)
+        self.folder, self.server, self.clock = Path(home.name), Server(), Clock()
+        self.addCleanup(self.server.close)
+        for name, value in (("clock", self.clock), ("sleep", self.clock.sleep)):
+            patch = mock.patch.object(download, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def fails(self, fault, requests=8, seconds=80, size=SIZE, kept=None):
+        """Gets a file from a faulty server. Returns the message."""
+        self.server.faults["/f"], began = fault, self.clock.now
+        self.server.log.clear()
+        one = download.RemoteFile("f.bin", self.server.url + "/f", size, "0" * 64)
+        with self.assertRaises(download.DownloadError) as caught:
+            download.get_file(one, self.folder, download.Progress(quiet=True))
+        self.assertIn(self.server.url + "/f", str(caught.exception))
+        self.assertLessEqual(len(self.server.log), requests)
+        self.assertLessEqual(self.clock.now - began, seconds)
+        if kept is not None:
+            part, = self.folder.glob(".f.bin.*.part")
+            self.assertEqual(part.stat().st_size, kept)
+        return str(caught.exception)
+
+    def broken(self, handler, status, sent=0, **headers):
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        handler.wfile.write(b"x" * sent)
+        handler.close_connection = True
+        return True
+
+    def test_a_range_that_is_refused(self):
+        """The answer breaks, and the rest is not to be had."""
+        for count in (0, 1000):
+            said = self.fails(lambda handler, count=count: self.broken(handler, 416, Content_Length=0) if handler.headers.get(
+                "Range") else self.broken(handler, 200, count, Content_Length=self.SIZE), 9, kept=count)
+            self.assertIn("8 in a row without a new byte", said)
+        with mock.patch.object(Endless, "SIZE", 5000):  # the next call goes on
+            self.server.faults.clear()
+            self.server.files["/f"] = b"x" * 5000
+            one = download.RemoteFile("f.bin", self.server.url + "/f", 5000, hashlib.sha256(b"x" * 5000).hexdigest())
+            part, = self.folder.glob(".f.bin.*.part")
+            part.rename(self.folder / f".f.bin.{hashlib.sha256(f'{one.url} {one.sha256} None'.encode()).hexdigest()[:16]}.part")
+            self.server.log.clear()
+            download.get_file(one, self.folder, download.Progress(quiet=True))
+            self.assertEqual([one for _, one in self.server.log], ["bytes=1000-"])
+
+    def test_answers_without_a_byte(self):
+        self.fails(lambda handler: self.broken(handler, 200, 0, Content_Length=self.SIZE))
+        self.fails(lambda handler: self.broken(handler, 503, 0, Content_Length=0))
+        self.fails(lambda handler: self.broken(handler, 429, 0, Content_Length=0))
+        self.fails(lambda handler: self.broken(handler, 200, 0, Content_Length=self.SIZE), size=None)
+
+    def test_a_server_that_begins_anew(self):
+        """Without ranges, the same bytes again are no new ones; an answer that breaks earlier takes nothing away."""
+        sizes = iter([1000] + [400] * 20)
+        self.fails(lambda handler: self.broken(handler, 200, next(sizes), Content_Length=self.SIZE), 9, kept=1000)
+
+    def test_endless_small_answers(self):
+        """One byte an answer, of a file whose size moves on."""
+        def one_byte(handler):
+            first = int((handler.headers.get("Range") or "bytes=0-")[6:-1])
+            return self.broken(handler, 206 if first else 200, 1, Content_Length=1 if first else 3,
+                               **({"Content_Range": f"bytes {first}-{first}/{first + 2}"} if first else {}))
+        with mock.patch.object(download, "ALL_TRIES", 30):
+            self.fails(one_byte, 30, 1000, None)
+
+    def test_heads_that_drip(self):
+        head = b"HTTP/1.1 200 OK\r\n"
+        for piece in (b"x", b"X: y\r\n"):
+            said = self.fails(lambda handler, piece=piece: endless(handler, head, piece, self.clock, 7, 90))
+        self.fails(lambda handler: endless(handler, b"", b"HTTP/1.1 100 Continue\r\n\r\n", self.clock, 7))
+        self.assertIn("no new byte for 60 seconds", self.fails(lambda handler: endless(handler, b"HTTP/1.1 200 O", b"K", self.clock, 7)))
+        self.assertTrue(said)
+
+    def test_chunks_that_drip(self):
+        """Sizes of chunks and lines behind the last chunk are no bytes of the file."""
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        self.fails(lambda handler: endless(handler, head + b"1;", b"x", self.clock, 7), kept=None)
+        self.fails(lambda handler: endless(handler, head + b"1\r\nx\r\n0\r\n", b"X: y\r\n", self.clock, 7), size=None)
+
+    def test_a_body_that_drips(self):
+        """A byte a minute is a new byte, but fewer than ten a second are too few."""
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % self.SIZE
+        self.assertIn("fewer than 10 bytes a second for 600 seconds", self.fails(lambda handler: endless(
+            handler, head, b"x", self.clock, 50), seconds=900))
+
+    def test_bodies_without_an_end(self):
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        self.assertIn("more than 300000 bytes", self.fails(lambda handler: endless(handler, head, b"1000\r\n" + b"x" * 4096 + b"\r\n")))
+        with mock.patch.object(download, "LARGEST_FILE", 500000):
+            self.assertIn("more than 500000 bytes", self.fails(lambda handler: endless(
+                handler, head, b"1000\r\n" + b"x" * 4096 + b"\r\n"), size=None))
+        self.fails(lambda handler: self.broken(handler, 200, 10, Content_Length=self.SIZE + 1))
+        self.fails(lambda handler: self.broken(handler, 200, 10, Content_Length=7))
+
+    def test_redirects(self):
+        def again(handler):
+            return self.broken(handler, 302, 0, Location="/f", Content_Length=0)
+        self.fails(again, 11)
+
+        def body(handler):  # the redirect's own body has no end
+            return endless(handler, b"HTTP/1.1 302 Found\r\nLocation: /g\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", self.clock, 7)
+        self.server.faults["/g"] = lambda handler: self.broken(handler, 404, 0, Content_Length=0)
+        self.assertIn("404", self.fails(body))
+
+    def test_lists(self):
+        """Lists of models are bounded in the same way."""
+        chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        for fault, reason in (
+                (lambda handler: endless(handler, b"HTTP/1.1 200 O", b"K", self.clock, 7), "no new byte for 60 seconds|timed out"),
+                (lambda handler: endless(handler, chunked + b"1;", b"x", self.clock, 7), "no new byte for 60 seconds|timed out"),
+                (lambda handler: endless(handler, chunked, b"1\r\nx\r\n", self.clock, 50), "fewer than 10 bytes"),
+                (lambda handler: endless(handler, chunked, b"1000\r\n" + b"x" * 4096 + b"\r\n"), "more than 1.0 MB")):
+            self.server.faults["/f"], began = fault, self.clock.now
+            with mock.patch.object(download, "LARGEST_LIST", 1000000), self.assertRaisesRegex(download.DownloadError, reason) as caught:
+                download.get_bytes(self.server.url + "/f")
+            self.assertIn(self.server.url + "/f", str(caught.exception))
+            self.assertLess(self.clock.now - began, 900)
 
 
 class Argos(test_convert.Argos):
@@ -757,7 +915,7 @@ class Mozilla(DownloadTest):
         self.assertEqual(discovery.catalog(body, "en"), {"bidirectional": ["en"], "sourceOnly": ["de"], "targetOnly": ["zh-Hans"]})
         self.run_command("get", "de-en")
         self.run_command("get", "en-zh-Hans")
-        for release in published.Firefox().releases():
+        for release in releases.Firefox().releases():
             for one in release.files:
                 with urllib.request.urlopen(one.url) as answer:
                     data = discovery.verify_and_decompress(answer.read(), one.unpacked_sha256)
@@ -767,7 +925,7 @@ class Mozilla(DownloadTest):
         """The engine, with the files of the cache, against the model file; test_marian.py has many students."""
         self.student()
         self.run_command("get", "de-en")
-        folder = published.cached_releases("firefox")[0].folder
+        folder = releases.cached_releases("firefox")[0].folder
         model, vocab = ((folder / name).read_bytes() for name in ("model.deen.bin", "vocab.deen.spm"))
         engine = fxtranslate.Translator(model, vocab, vocab)
         clear = 0
@@ -806,7 +964,7 @@ class Mozilla(DownloadTest):
             self.records.clear()
             self.publish(files)
             body = self.server.files[COLLECTION].decode()
-            pairs = {one.pair for one in published.Firefox().releases()}
+            pairs = {one.pair for one in releases.Firefox().releases()}
             self.assertEqual(sorted(pairs), [tuple(one) for one in fxtranslate.discovery.model_pairs(body)])
             for a in codes:
                 for b in codes:
@@ -819,7 +977,7 @@ class Mozilla(DownloadTest):
                     except ValueError:
                         expected = []
                         counts["none"] += 1
-                    self.assertEqual(published.route(pairs, a, b), expected)
+                    self.assertEqual(releases.route(pairs, a, b), expected)
         print(f"test_routes: {counts}")
         self.assertGreater(min(counts.values()), 40)
 
@@ -835,14 +993,14 @@ class Mozilla(DownloadTest):
         generator = random.Random(seeds.SEED)
         _, files = self.draw(generator, ties=False)
         self.publish(files)
-        releases = published.Firefox().releases()
-        pairs = sorted({one.pair for one in releases})[:8]
+        there = releases.Firefox().releases()
+        pairs = sorted({one.pair for one in there})[:8]
         program = "import sys, fxtranslate; fxtranslate.discovery.add_models(sys.argv[1], sys.argv[2], sys.argv[3])"
         runs = {pair: subprocess.Popen([sys.executable, "-c", program, *pair, str(self.folder / name)], text=True,
                                        stderr=subprocess.PIPE) for name, pair in enumerate(pairs) for name in [str(name)]}
         for pair, run in runs.items():
             asked = re.search(rf"GET https://{host}/(\S+\.zst)", run.communicate(timeout=60)[1])[1]
-            chosen = published.choose(releases, pair, None)
+            chosen = releases.choose(there, pair, None)
             self.assertTrue(chosen.files[0].url.endswith("/" + asked), f"{chosen.files[0].url}: fxtranslate takes {asked}")
         self.assertGreater(len(pairs), 3)
 

@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,6 +38,20 @@ MEMORY = 200 << 20  # memory in addition to what the process has when it begins
 SECONDS = 20
 
 
+class FullDisk(unittest.TestCase):
+    @unittest.skipUnless(Path("/dev/full").exists(), "no /dev/full")
+    def test_help(self):
+        """Tests that --help ends with status 1 and a message where standard output takes nothing."""
+        tools = Path(__file__).resolve().parents[2] / "tools"
+        for command, name in (([tools / "convert.py"], "convert.py"),
+                              (["-m", "convert.published"], "transformer-model"),
+                              (["-m", "convert.published", "get"], "transformer-model")):
+            with self.subTest(name), open("/dev/full", "w", encoding="utf-8") as full:
+                run = subprocess.run([sys.executable, *map(str, command), "--help"], stdout=full, stderr=subprocess.PIPE,
+                                     text=True, cwd=tools)
+                self.assertEqual((run.returncode, run.stderr), (1, f"{name}: standard output: No space left on device\n"))
+
+
 class HostileCase(unittest.TestCase):
     memory = MEMORY
 
@@ -55,7 +70,8 @@ class HostileCase(unittest.TestCase):
             self.assertLessEqual(len(lines), 250 if LISTING in said else 1, said[:2000])
             self.assertTrue(lines[0].startswith("convert.py: "), said)
             for line in lines:
-                self.assertTrue(line.isprintable() and len(line) < 1100, line)
+                limit = 1 << 17 if line.startswith("    ") else 1100  # a command that a message prints is whole
+                self.assertTrue(line.isprintable() and len(line) < limit, line[:2000])
             for one in says:
                 self.assertIn(one, said)
 

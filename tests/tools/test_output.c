@@ -241,6 +241,7 @@ static void text(void) {
         {"\xc0\xaf", "\\xc0\\xaf", 0}, /* too long */
         {"\xed\xa0\x80", "\\xed\\xa0\\x80", 0} /* a surrogate */,
         {"\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80", 0},
+        {"\xfa\x99\x9a\x9a", "\\xfa\\x99\\x9a\\x9a", 0}, /* no character begins so */
         {"\xf8\x88\x80\x80\x80", "\\xf8\\x88\\x80\\x80\\x80", 0},
         {"\xc3\xa9", "\xc3\xa9  ", 3},
         {"\x1b", "\\x1b ", 5},

@@ -8,6 +8,7 @@ advise. Nothing may be written, and no other package is needed.
 import contextlib
 import io
 import json
+import os
 import sys
 import tempfile
 import unittest
@@ -82,6 +83,19 @@ FOLDERS = [
     ("a decoder of BART's", config(architectures=["BartForCausalLM"]), (), "a decoder alone"),
     ("an encoder of T5's", config(architectures=["T5EncoderModel"]), (), "'T5EncoderModel': an encoder alone"),
     ("BERT", config(architectures=["BertForMaskedLM"], model_type="bert"), (), "'BertForMaskedLM': an encoder alone"),
+    ("SeamlessM4T", config(model_type="seamless_m4t_v2", architectures=["SeamlessM4Tv2ForTextToText"]), (),
+     "model_type seamless_m4t_v2: ", "several models", "NLLB"),
+    ("IndicTrans2", config(model_type="IndicTrans", architectures=["IndicTransForConditionalGeneration"]), (),
+     "model_type IndicTrans: ", "IndicTransToolkit"),
+    ("UDOP", config(model_type="udop"), (), "model_type udop: ", "places of words on a page"),
+    ("Dia", config(model_type="dia"), (), "model_type dia: ", "gives sound"),
+    ("Kosmos", config(model_type="kosmos-2.5"), (), "model_type kosmos-2.5: ", "a decoder alone", "images"),
+    ("Canary", config(model_type="canary"), (), "model_type canary: ", "FastConformer"),
+    ("Cohere", config(model_type="cohere_asr"), (), "model_type cohere_asr: ", "FastConformer"),
+    ("Moonshine streaming", config(model_type="moonshine_streaming"), (), "model_type moonshine_streaming: ", "windowed attention",
+     "rotary"),
+    ("PEGASUS-X", config(model_type="pegasus_x"), (), "model_type pegasus_x: ", "local attention in blocks"),
+    ("a reason without weights", config(model_type="canary"), (NONE,), "FastConformer"),
     ("a classifier", config(architectures=["BartForSequenceClassification"]), (), "a classifier"),
 ]
 
@@ -101,6 +115,10 @@ FILES = [
     ("a pointer", file("model.pt", POINTER), "model.pt: a pointer of Git LFS", "git lfs pull"),
     ("a pointer, safetensors", file("model.safetensors", POINTER), "model.safetensors: a pointer of Git LFS"),
     ("a pointer of Marian's", file("model.npz", POINTER), "model.npz: a pointer of Git LFS"),
+    ("a file that is cut short", file("model.safetensors", (120).to_bytes(8, "little") + b"{" + b" " * 50), "the file is cut short"),
+    ("data that is cut short", lambda folder: [write_safetensors(folder / "a.safetensors", {"a": np.zeros(99, "f4")}),
+                                               os.truncate(folder / "a.safetensors", 300), folder / "a.safetensors"][2],
+     "the file is cut short"),
     ("TensorFlow", file("tf_model.h5", b"\x89HDF\r\n"), "tf_model.h5: TensorFlow"),
     ("an adapter", weights(lambda path: pickled.write_zip(path, {
         "base_model.model.encoder.layers.0.fc1.lora_B.weight": tensor()})), "lora_B", "merge"),

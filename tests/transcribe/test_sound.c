@@ -111,6 +111,51 @@ static void test_rates(void) {
     }
 }
 
+/* Rates whose ratio to 16 kHz has large numbers: the table of weights stays small, and the sound is the one that
+   the formula in sound.h gives in double, without a table. */
+static void test_odd_rates(void) {
+    static const int rates[] = {5512, 7999, 11127, 15999, 16001, 22051, 44056, 44101, 47999, 95999, 191999, 383999};
+    enum { FRAMES = 3000 };
+    static float in[FRAMES], out[10 * FRAMES];
+    char name[120];
+    int k, i;
+    for (k = 0; k < (int)(sizeof rates / sizeof *rates); k++) {
+        int rate = rates[k], n = 0, got, m;
+        double worst = 0, cut = 0.95 * (rate > SOUND_RATE ? (double)SOUND_RATE / rate : 1);
+        FILE *f = tmpfile();
+        unsigned seed = 7;
+        size_t weights;
+        sound s;
+        put_header(f, 3, 1, rate, -32, 4 * FRAMES);
+        for (i = 0; i < FRAMES; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            in[i] = (float)(seed >> 8) / 8388608 - 1;
+            put_sample(f, in[i], -32);
+        }
+        rewind(f);
+        if (sound_open(&s, f, SOUND_WAV)) continue;
+        while ((got = sound_read(&s, out + n, 777)) > 0) n += got;
+        weights = (size_t)(s.phases + s.is_between) * (size_t)s.half * 2;
+        for (m = 0; m < n; m++) {
+            double at = (double)m * rate / (int)SOUND_RATE, sum = 0, all = 0;
+            int first = (int)floor(at) - s.half + 1;
+            for (i = first; i < first + 2 * s.half; i++) {
+                double t = i - at, x = 3.14159265358979323846 * cut * t, u = t / s.half;
+                double w = u * u < 1 ? sound_bessel(8.5 * sqrt(1 - u * u)) : 0;
+                w *= fabs(x) < 1e-9 ? 1 : sin(x) / x;
+                all += w, sum += i >= 0 && i < FRAMES ? w * in[i] : 0;
+            }
+            worst = fmax(worst, fabs(out[m] - sum / all));
+        }
+        snprintf(name, sizeof name, "%d Hz: %d samples, %d weights, differ by %.1e", rate, n,
+                 (int)weights, worst);
+        CHECK(n >= (int)((double)FRAMES * SOUND_RATE / rate) && weights <= SOUND_WEIGHTS &&
+                  worst < 1e-5,
+              "%s", name);
+        sound_close(&s), fclose(f);
+    }
+}
+
 /* Returns how many samples a file has, or -1 if its header is refused, -2 if a sample is out of range,
    -3 if its bytes give another sound from memory. */
 static long count(FILE *f, const char **why) {
@@ -202,6 +247,7 @@ static void test_lies(void) {
 int main(void) {
     test_kinds();
     test_rates();
+    test_odd_rates();
     test_lies();
     return test_done("test_sound");
 }

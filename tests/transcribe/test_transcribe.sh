@@ -50,6 +50,26 @@ refuse "give a model and a sound"
 check "no Whisper model" "transcribe: examples/models/de-en.safetensors" \
     "$(build/transcribe examples/models/de-en.safetensors $data/noise.wav 2>&1 | cut -d: -f1,2)"
 check "--help" 0 "$(build/transcribe --help > $dir/help; echo $?)"
+if [ -c /dev/full ]; then
+    check "  into a full disk" "1 transcribe: standard output cannot be written" \
+        "$({ build/transcribe --help > /dev/full; echo $?; } 2>&1 | sort | tr '\n' ' ' | sed 's/ $//')"
+    check "a text into a full disk" 1 "$(hear $data/noise.wav $loose --beam 1 > /dev/full; echo $?)"
+fi
+
+# A file that can be read once only
+rm -f $dir/fifo && mkfifo $dir/fifo
+cat $data/noise.wav > $dir/fifo &
+check "a sound from a pipe with a name" "$(cat $data/beam1.jsonl)" "$(segments $dir/fifo --beam 1)"
+cat $data/noise.wav > $dir/fifo &
+check "  with workers" "$(segments $data/noise.wav --beam 1 --no-previous --workers 2 | cksum)" \
+    "$(segments $dir/fifo --beam 1 --no-previous --workers 2 | cksum)"
+check "/dev/stdin is a pipe" "$(cat $data/beam1.jsonl)" "$(cat $data/noise.wav | segments /dev/stdin --beam 1)"
+cat $model > $dir/fifo &
+check "a model from a pipe is refused by name" "1 1" \
+    "$(build/transcribe $dir/fifo $data/noise.wav 2>&1 > /dev/null | grep -c "fifo: cannot seek") $(build/transcribe $dir/nowhere $data/noise.wav 2> /dev/null; echo $?)"
+refuse "cannot be read" $dir
+check "a name with control characters" "transcribe: $dir/\\x1b[31m\\u009b: cannot be opened" \
+    "$(hear "$dir/$(printf '\033[31m\302\233')"; cat $dir/err)"
 
 # Sound
 say() { # description, lines expected or "any", raw samples on standard input

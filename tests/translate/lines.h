@@ -191,6 +191,8 @@ static size_t TEST_UNUSED lines_count(const char *text, size_t size) {
     return n + (size && text[size - 1] != '\n');
 }
 
+static int lines_copies; /* the input may have control characters, and parts of it are copied */
+
 /* Returns what is wrong with the output of n lines of input, or NULL. fields: TABs that each line has;
    more: TABs that a translation may add; numbered: lines begin with the number of their input line,
    and several may have the same. */
@@ -209,6 +211,9 @@ static const char TEST_UNUSED *lines_fault(size_t n, int fields, int more, int n
                     memcmp(at, breaks[i], strlen(breaks[i])) == 0)
                     return "a line has a line break";
             tabs += *at == '\t';
+            if (((unsigned char)*at < 32 && *at != '\t') || *at == 127 ||
+                ((unsigned char)*at == 0xC2 && at + 1 < end && (unsigned char)at[1] < 0xA0))
+                if (!lines_copies) return "a control character";
         }
         if (at == end) return "a line has no end";
         if (fields + more && tabs != fields && tabs != fields + more) return "fields";

@@ -1001,11 +1001,7 @@ static int run_lines(void) {
 
 static void misuse(const char *format, ...) {
     va_list arguments;
-    va_start(arguments, format);
-    fputs("bench: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
+    va_start(arguments, format), output_complain("bench", format, arguments), va_end(arguments);
     exit(2);
 }
 
@@ -1023,7 +1019,7 @@ int main(int argc, char **argv) {
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, N_OPTIONS, argc, argv, misuse)) {
         options_print(table, N_OPTIONS, stdout);
-        return fflush(stdout) != 0;
+        return !output_finish("bench");
     }
     while (opt.type && ++opt.weights < N_WEIGHT_TYPES)
         if (strcmp(weight_types[opt.weights].name, opt.type) == 0) break;
@@ -1038,5 +1034,5 @@ int main(int argc, char **argv) {
     if (opt.write)
         return !make_model(opt.write, opt.vocabulary ? opt.vocabulary : DEFAULT_VOCABULARY,
                            opt.seed, weight_types[opt.weights].dtype, NULL, NULL);
-    return !(opt.model ? run_lines() : run_random());
+    return !((opt.model ? run_lines() : run_random()) && output_finish("bench"));
 }

@@ -71,11 +71,7 @@ static int fail(const char *subject, const char *cause) {
 
 static void misuse(const char *format, ...) {
     va_list arguments;
-    va_start(arguments, format);
-    fputs("bench_drafts: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
+    va_start(arguments, format), output_complain("bench_drafts", format, arguments), va_end(arguments);
     exit(2);
 }
 
@@ -321,7 +317,7 @@ int main(int argc, char **argv) {
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, N_OPTIONS, argc, argv, misuse)) {
         options_print(table, N_OPTIONS, stdout);
-        return fflush(stdout) != 0;
+        return !output_finish("bench_drafts");
     }
-    return !run();
+    return !(run() && output_finish("bench_drafts"));
 }

@@ -76,7 +76,9 @@ def sentences(text: str) -> str:
     assert set(AVX2_ONLY) <= set(machines)
     rows = table_rows(text, "Sizes of Firefox's models")
     names = [row[0] for row in rows]
-    said = lambda column: " / ".join(row[column].split(" ")[0] for row in rows)
+    def said(column: int) -> str:
+        return " / ".join(row[column].split(" ")[0] for row in rows)
+
     made += [f"With models of the sizes of Firefox's ({' / '.join(names)}; random weights, with a shortlist), on one core of an AMD Zen 5,",
              f"one sentence at a time, `translate` writes {said(1)} words per second, and in batches of 32 sentences {said(2)}.",
              f"Mozilla's engine fxtranslate 0.5.0 writes {said(3)}, one sentence at a time."]

@@ -28,7 +28,7 @@ import numpy as np
 from . import decoding
 from . import tokenizer_files
 from . import whisper
-from .modelfile import (BF16, Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
+from .modelfile import (BF16, Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison, Part,
                        Tensors, describe, name_positions, to_f32, vocabulary_text)
 from .untrusted import (brief, check_kinds, has_file, read_bytes, read_json, read_object,
                        read_text)
@@ -599,7 +599,7 @@ def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
     return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, forward))
 
 
-def compare(folder: Path, forward: Forward) -> tuple[str, float]:
+def compare(folder: Path, forward: Forward) -> Comparison:
     """The log-probabilities of random targets, by the engine and by the file."""
     try:
         import ctranslate2
@@ -614,7 +614,7 @@ def compare(folder: Path, forward: Forward) -> tuple[str, float]:
         raise NoComparison("the directory names no start token")
     engine = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
     random = np.random.default_rng(1)
-    worst, rows, length = 0.0, 4, 8
+    worst, scale, rows, length = 0.0, 0.0, 4, 8
     for _ in range(rows):
         src, tgt = (random.integers(0, len(lines[side]), length).tolist() for side in lines)
         scored = engine.score_batch([[lines["src"][i] for i in src]],
@@ -623,9 +623,10 @@ def compare(folder: Path, forward: Forward) -> tuple[str, float]:
         ids += [facts["src_end"]] if "src_end" in facts else []
         logits = forward(np.array([ids]), np.array([len(ids)]),
                          np.array([[facts["start"], *tgt]]))["logits"][0].astype(np.float64)
+        scale = max(scale, float(np.abs(logits).max()))
         logits -= logits.max(-1, keepdims=True)
         logs = (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[
             range(length + 1), tgt + [facts["end"]]]
         worst = max(worst, float(np.abs(logs - np.array(scored)).max()))
-    return (f"{rows} random targets through CTranslate2: log-probabilities differ by at most "
-            f"{worst:.2g}"), worst
+    return Comparison(f"{rows} random targets through CTranslate2: log-probabilities differ by at most {worst:.2g}",
+                      [Part("log-probabilities", worst, scale)])

@@ -46,9 +46,9 @@ from . import refusals
 from . import tokenizer_files
 from . import whisper
 from .checkpoints_torch import read_pickle
-from .modelfile import (Checkpoint, Config, ConvertError, Forward, Model, NoComparison,
+from .modelfile import (Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison, Part,
                        Tensors, describe, is_floating, name_positions, position_table, same, shape_of,
-                       to_f32)
+                       strip_wrappers, to_f32)
 from .untrusted import brief, check_kinds, file_in, has_file, read_object, read_safetensors, visible
 
 SINES = {"positions": "sinusoidal_halves", "position_precision": "double"}
@@ -125,24 +125,6 @@ KINDS = {
     **checkpoints_t5.KINDS,
     "attention_window": "integer|list of integers",
     "suppress_tokens": "list of integers", "bad_words_ids": "list of lists of integers",
-}
-
-# What other families have that transformer.h has not.
-ALONE = "an encoder or a decoder alone, and transformer.h runs models of both"
-REASONS = {
-    "longt5": "an encoder whose attention is local or to summaries of blocks",
-    "switch_transformers": "a mixture of experts",
-    **dict.fromkeys(("t5gemma", "t5gemma2", "moonshine"), "rotary positions"),
-    **dict.fromkeys(("pop2piano", "speecht5", "seamless_m4t", "seamless_m4t_v2",
-                     "speech-encoder-decoder"), "its encoder reads audio, not text"),
-    **dict.fromkeys(("trocr", "donut-swin", "pix2struct"),
-                    "its encoder reads images, not text"),
-    **dict.fromkeys(("prophetnet", "xlm-prophetnet"), "a decoder of several tokens at once"),
-    "bigbird_pegasus": "sparse attention in its encoder", "nllb-moe": "a mixture of experts",
-    "encoder-decoder": "two models of other families joined",
-    **dict.fromkeys(("gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
-                     "gemma3", "opt", "bloom", "xglm", "phi3", "bert", "roberta", "xlm-roberta",
-                     "distilbert", "electra", "deberta-v2"), ALONE),
 }
 
 WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
@@ -407,9 +389,9 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
         outer, found, kind = found, inner, inner["model_type"].replace("florence2_language", "bart")
         files.append(found)
     elif kind == "trocr":
-        raise ConvertError(f"{folder}: model_type trocr: {REASONS['trocr']}")
+        raise ConvertError(f"{folder}: model_type trocr: {refusals.REASONS['trocr']}")
     if kind not in FAMILIES:
-        reason = REASONS.get(kind)
+        reason = refusals.reason(kind)
         raise ConvertError(f"{folder}: model_type {visible(kind)}"
                            + (f": {reason}" if reason else "") + "; what transformer.h runs is "
                            + ", ".join(FAMILIES))
@@ -532,7 +514,7 @@ def decoding_facts(hf: dict[str, Any], stated: Config, model: Model) -> Config:
 # ---------------------------------------------------------------------------------- the directory
 def read_checkpoint(folder: Path, ignored: set[str] = frozenset()) -> Checkpoint:
     hf, notes = read_configs(folder, ignored)
-    tensors = read_weights(folder)
+    tensors, wrapped = strip_wrappers(read_weights(folder))
     if not tensors:
         raise ConvertError(f"{folder} holds no weights")
 
@@ -560,10 +542,10 @@ def read_checkpoint(folder: Path, ignored: set[str] = frozenset()) -> Checkpoint
             model.facts.update(tokenizer_files.read_texts(folder, hf, sizes, model))
         return rest
 
-    return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, hf, forward))
+    return Checkpoint(tensors, place_all, notes=wrapped, compare=lambda forward: compare(folder, hf, forward))
 
 
-def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, float]:
+def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> Comparison:
     """Random sentences through both."""
     if takes_memory(hf) or hf["model_type"] in CONVOLVED:
         raise NoComparison("its sources are vectors, not ids")
@@ -599,15 +581,25 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> tuple[str, fl
     tgt = torch.randint(target_size, (3, 8), generator=generator)
     tgt = torch.where(tgt == pad, end, tgt)
     tgt[:, 0] = config.decoder_start_token_id or 0
-    with torch.no_grad():
-        expected = model(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt,
-                         use_cache=False)  # with one, FSMT has no causal mask
+
+    def run(in_type: Any) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            out = model.to(in_type)(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt,
+                                    use_cache=False)  # with one, FSMT has no causal mask
+        inside = (torch.arange(9) < lengths[:, None]).numpy()
+        return {"memory": out.encoder_last_hidden_state.numpy()[inside], "logits": out.logits.numpy()}
+
+    expected = run(torch.float32)
     found = forward(src.numpy(), lengths.numpy(), tgt.numpy())
-    inside = (torch.arange(9) < lengths[:, None]).numpy()
-    memory = np.abs(found["memory"] - expected.encoder_last_hidden_state.numpy())[inside].max()
-    logits = np.abs(found["logits"] - expected.logits.numpy()).max()
-    return (f"3 random sentences through transformers: memory differs by at most {memory:.2g}, "
-            f"logits by {logits:.2g}"), float(max(memory, logits))
+    found["memory"] = found["memory"][(torch.arange(9) < lengths[:, None]).numpy()]
+
+    def parts(exact: dict[str, np.ndarray]) -> list[Part]:
+        return [Part(name, float(np.abs(found[name] - one).max()), float(np.abs(one).max()),
+                     float(np.abs(expected[name] - one).max())) for name, one in exact.items()]
+
+    memory, logits = parts(expected)
+    return Comparison(f"3 random sentences through transformers: memory differs by at most {memory.worst:.2g}, "
+                      f"logits by {logits.worst:.2g}", [memory, logits], lambda: parts(run(torch.float64)))
 
 
 def check_norms(hf: dict[str, Any], model: Model) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import pickles
-from .modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, name_positions, shape_of,
+from .modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, name_positions, shape_of, strip_wrappers,
                        vocabulary_text)
 from .untrusted import brief
 
@@ -104,7 +104,7 @@ def checkpoint_of(found: dict[str, Any], path: Path) -> Checkpoint:
         if not isinstance(found[key] or {}, dict):
             raise ConvertError(f"{path}: {key} is no dictionary of tensors")
     facts = read_options(opt)
-    tensors = pickles.tensors_of(found["model"] or {}, path)
+    tensors, notes = strip_wrappers(pickles.tensors_of(found["model"] or {}, path))
     generator = pickles.tensors_of(found["generator"] or {}, path)
     tensors.update({f"generator.{name}": value for name, value in generator.items()})
 
@@ -126,4 +126,4 @@ def checkpoint_of(found: dict[str, Any], path: Path) -> Checkpoint:
         model.notes.append("layout: OpenNMT-py")
         return rest
 
-    return Checkpoint(tensors, place)
+    return Checkpoint(tensors, place, notes=notes)

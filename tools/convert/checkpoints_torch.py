@@ -13,8 +13,9 @@ import numpy as np
 from . import checkpoints_opennmt
 from . import pickles
 from . import refusals
-from .modelfile import (ASSUMED_AROUND_STACK, ASSUMED_IN_STACK, CONFIG_KEYS, Checkpoint,
-                       Config, ConvertError, Model, Tensors, describe, name_positions, shape_of)
+from .modelfile import (ASSUMED_AROUND_STACK, ASSUMED_IN_STACK, CONFIG_KEYS, FORMULA_KEYS, Checkpoint,
+                       Config, ConvertError, Model, Tensors, describe, find_formula, name_positions, same,
+                       settle_tables, shape_of, strip_wrappers)
 from .untrusted import brief, parse_json, read_safetensors
 
 
@@ -35,8 +36,9 @@ CASE_KEYS: dict[str, tuple[str, ...]] = {
 def read_checkpoint(path: Path) -> Checkpoint:
     """The tensors of the file by name, and what its metadata states as config entries."""
     if path.suffix == ".safetensors":
-        tensors, config = read_weights(path)
+        tensors, config, is_case = read_weights(path)
     else:
+        is_case = False
         found = pickles.load(path)
         if isinstance(found, dict) and "model" in found and {"args", "cfg"} & set(found) and (
                 {"extra_state", "task_state", "optimizer_history"} & set(found)):
@@ -51,11 +53,14 @@ def read_checkpoint(path: Path) -> Checkpoint:
     refuse_hugging_face(tensors, path)
 
     def place(chosen: Tensors, stated: Config, model: Model) -> Tensors:
-        rest = name_surroundings(name_layers(chosen, model), stated, model)
+        mapped = set(model.tensors)
+        rest = name_surroundings(name_layers(chosen, model), mapped, stated, model)
+        settle_tables(stated, model)
         complete(model)
         return rest
 
-    return Checkpoint(strip_wrappers(tensors), place, config)
+    tensors, notes = strip_wrappers(tensors)
+    return Checkpoint(tensors, place, config, own=not is_case, notes=notes)
 
 
 # Families of Hugging Face by names that only they have, the first that fits.
@@ -82,12 +87,13 @@ def refuse_hugging_face(tensors: Tensors, path: Path) -> None:
                            + ", not the file of weights")
 
 
-def read_weights(path: Path) -> tuple[Tensors, Config]:
+def read_weights(path: Path) -> tuple[Tensors, Config, bool]:
+    """The tensors, what the metadata states, and whether the file is one of test cases."""
     tensors, metadata = read_safetensors(path)
     if "transformer.config" in metadata:
         raise ConvertError(f"{path} is a model file already")
     if "case" not in metadata:
-        return tensors, {}
+        return tensors, {}, False
     weights = {name.removeprefix("weights."): tensor for name, tensor in tensors.items()
                if name.startswith("weights.")}
     what = f"{path}: the metadata's case"
@@ -95,7 +101,7 @@ def read_weights(path: Path) -> tuple[Tensors, Config]:
     if not isinstance(case, dict):
         raise ConvertError(f"{what}: not an object")
     try:
-        return weights, case_config(case)
+        return weights, case_config(case), True
     except ValueError as error:
         raise ConvertError(f"{what}: {error}") from None
 
@@ -148,14 +154,6 @@ def state_dicts(found: dict[Any, Any], prefix: str = "", depth: int = 3) -> dict
     return {path: state for key, value in found.items()
             if depth and isinstance(key, str) and isinstance(value, dict)
             for path, state in state_dicts(value, f"{prefix}{key}.", depth - 1).items()}
-
-
-def strip_wrappers(tensors: Tensors) -> Tensors:
-    """Without the prefixes that DataParallel and torch.compile put before every name."""
-    for prefix in ("module.", "_orig_mod.", "module."):
-        if all(name.startswith(prefix) for name in tensors):
-            tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
-    return tensors
 
 
 # ---------------------------------------------------------------------------------------- layouts
@@ -302,28 +300,41 @@ def name_layers(tensors: Tensors, model: Model) -> Tensors:
     return rest
 
 
-def name_surroundings(rest: Tensors, stated: Config, model: Model) -> Tensors:
-    """Puts embeddings, positions and generator into the model; returns what has no place."""
+def is_table(name: str, tensor: np.ndarray, width: int, stated: Config) -> bool:
+    """Returns whether a tensor is a table of positions: by its name, or because a formula gives its numbers."""
+    if tensor.ndim not in (2, 3) or tensor.shape[-1] != width or not (
+            0 < tensor.size == max(tensor.shape[:-1]) * width):
+        return False
+    table = tensor.reshape(-1, width)
+    others = {key: value for key, value in stated.items() if key not in FORMULA_KEYS}
+    return bool(words(name) & POSITION) or (len(table) > 2 and width > 3 and find_formula(table, others) is not None)
+
+
+def name_surroundings(rest: Tensors, mapped: set[str], stated: Config, model: Model) -> Tensors:
+    """Puts embeddings, positions and generator into the model; returns what has no place. mapped: the names that
+    --map has filled, which no other tensor claims."""
     width = model.width()
     if not width:
         return rest
     outside = {name: tensor for name, tensor in rest.items()
                if not re.search(r"layers\.\d", name)}
     tables = {name: tensor.reshape(-1, width) for name, tensor in outside.items()
-              if words(name) & POSITION and stated.get("positions") != "none"
-              and tensor.ndim in (2, 3) and tensor.shape[-1] == width
-              and 0 < tensor.size == max(tensor.shape[:-1]) * width}
+              if stated.get("positions") != "none" and is_table(name, tensor, width, stated)}
     name_positions(tables, sides, stated, model)
     placed = set(tables)
     claims = {name: recognise(name, tensor, width) for name, tensor in outside.items()
-              if not words(name) & POSITION}
+              if not words(name) & POSITION and name not in tables}
     for generator in (False, True):  # the generator last: its rows are the target embedding's
         embedding = model.tensors.get("tgt_embedding.weight")
+        if generator and embedding is None:
+            break  # "words_out" may be the target's embedding
         for name, news in claims.items():
             for new in news:
                 if new.startswith("generator.") != generator:
                     continue
                 rows = rest[name].shape[:1]
+                if new in mapped and not same(model.tensors[new], rest[name]):
+                    continue
                 if generator and embedding is not None and rows != embedding.shape[:1]:
                     continue
                 model.put(new, name, rest[name])

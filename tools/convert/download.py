@@ -11,6 +11,7 @@ import contextlib
 import errno
 import hashlib
 import http.client
+import io
 import os
 import re
 import sys
@@ -26,8 +27,11 @@ from .untrusted import ConvertError, brief, visible
 BLOCK = 1 << 16
 LARGEST_LIST = 64 << 20  # bytes of a list of models
 LARGEST_FILE = 4 << 30
-SECONDS = 60  # without a byte
-PAUSES = (0.5, 1, 2, 4)  # seconds before a request is repeated; a received byte starts them anew
+SECONDS, TRIES = 60, 8  # without a new byte: seconds, and requests in a row
+ALL_TRIES = 1000  # requests for one file, if each brings a new byte
+SLOWEST, WINDOW = 10, 600  # fewer bytes a second, over so many seconds, are as good as none
+PAUSES = (0.5, 1, 2, 4)  # seconds before a request is repeated; the last is for all that follow
+clock, sleep = time.monotonic, time.sleep  # tests replace them
 DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
@@ -137,17 +141,97 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, request: Any, file: Any, code: Any, message: Any, headers: Any, url: str) -> Any:
         if not re.match(r"https://" if request.full_url.startswith("https:") else r"https?://", url):
             raise DownloadError(f"{request.full_url}: leads to {visible(url)}, which is less safe")
+        if file is not None:
+            file.close()  # else urllib reads the answer's body, which need not end
         return super().redirect_request(request, file, code, message, headers, url)
 
 
-def open_url(url: str, first: int = 0) -> Any:
+class Budget:
+    """The time and the requests that a file may need, with all of its retries. Only a byte that no earlier request had
+    brought begins them anew."""
+
+    def __init__(self, url: str, had: int = 0) -> None:
+        self.url, self.most = url, had  # the most bytes that were there
+        self.tries = self.all_tries = 0
+        self.last = self.window = clock()
+        self.window_had = had
+
+    def begin(self) -> None:
+        """Counts a request."""
+        self.left()
+        self.tries, self.all_tries = self.tries + 1, self.all_tries + 1
+
+    def may_try(self) -> bool:
+        return self.tries < TRIES and self.all_tries < ALL_TRIES
+
+    def pause(self) -> None:
+        sleep(min(PAUSES[min(self.tries, len(PAUSES)) - 1] if self.tries else PAUSES[0], self.left()))
+
+    def got(self, length: int) -> None:
+        """Notes how many bytes of the file are there."""
+        now = clock()
+        if length > self.most:
+            self.most, self.last, self.tries = length, now, 0
+        if now - self.window > WINDOW:
+            if self.most - self.window_had < SLOWEST * WINDOW:
+                raise DownloadError(f"{self.url}: fewer than {SLOWEST} bytes a second for {WINDOW} seconds; what was received "
+                                    "stays for the next call")
+            self.window, self.window_had = now, self.most
+
+    def left(self) -> float:
+        """Returns the seconds in which a new byte must come."""
+        left = self.last + SECONDS - clock()
+        if left <= 0:
+            raise DownloadError(f"{self.url}: no new byte for {SECONDS} seconds; what was received stays for the next call")
+        return left
+
+
+class _Watched(io.RawIOBase):
+    """The bytes of a connection. Each wait for some ends with the budget, so that an answer cannot drip for ever."""
+
+    def __init__(self, connection: Any, budget: Budget) -> None:
+        self.connection, self.budget = connection, budget
+        self.raw = connection.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> Any:
+        self.connection.settimeout(self.budget.left())
+        return self.raw.readinto(buffer)
+
+    def close(self) -> None:
+        self.raw.close()
+        super().close()
+
+
+def _watching(handler: Any, budget: Budget) -> Any:
+    """Returns urllib's handler of a protocol with connections that the budget ends."""
+    class Response(http.client.HTTPResponse):
+        def __init__(self, connection: Any, *given: Any, **more: Any) -> None:
+            super().__init__(connection, *given, **more)
+            self.fp.close()
+            self.fp = io.BufferedReader(_Watched(connection, budget))
+
+    class Handler(handler):  # type: ignore[misc]
+        def do_open(self, kind: Any, request: Any, **more: Any) -> Any:
+            def connect(host: Any, **options: Any) -> Any:
+                made = kind(host, **options)
+                made.response_class = Response
+                return made
+            return super().do_open(connect, request, **more)
+    return Handler
+
+
+def open_url(url: str, budget: Budget, first: int = 0) -> Any:
     if not re.match(r"https?://", url):
         raise DownloadError(f"{visible(url)}: not an http or https address")
     headers = {"User-Agent": "transformer.h", "Accept-Encoding": "identity"}
     if first:
         headers["Range"] = f"bytes={first}-"
-    return urllib.request.build_opener(_Redirects).open(
-        urllib.request.Request(url, headers=headers), timeout=SECONDS)
+    handlers = [_watching(one, budget) for one in (urllib.request.HTTPHandler, getattr(urllib.request, "HTTPSHandler", None)) if one]
+    return urllib.request.build_opener(_Redirects, *handlers).open(
+        urllib.request.Request(url, headers=headers), timeout=budget.left())
 
 
 def explain(url: str, error: Exception) -> DownloadError:
@@ -164,9 +248,12 @@ FAILURES = (OSError, http.client.HTTPException, ValueError)
 
 def get_bytes(url: str) -> bytes:
     """Returns a list of models."""
+    budget, data = Budget(url), bytearray()
     try:
-        with open_url(url) as answer:
-            data = answer.read(LARGEST_LIST + 1)
+        with open_url(url, budget) as answer:
+            while len(data) <= LARGEST_LIST and (block := answer.read1(BLOCK)):
+                data += block
+                budget.got(len(data))
             said = answer.headers.get("Content-Length")
     except FAILURES as error:
         raise explain(url, error) from None
@@ -174,7 +261,7 @@ def get_bytes(url: str) -> bytes:
         raise DownloadError(f"{url}: more than {megabytes(LARGEST_LIST)}, which no list of models has")
     if said and said.isdigit() and int(said) != len(data):
         raise DownloadError(f"{url}: {len(data)} of {said} bytes; try again")
-    return data
+    return bytes(data)
 
 
 def receive(one: RemoteFile, part: Path, progress: Progress) -> bool:
@@ -186,41 +273,43 @@ def receive(one: RemoteFile, part: Path, progress: Progress) -> bool:
     if one.size is not None and begun > one.size:
         part.unlink()
         begun = 0
-    resumed, pauses = begun > 0, iter(PAUSES)
+    resumed, whole_again, budget = begun > 0, False, Budget(one.url, begun)
     while one.size is None or length() < one.size or not part.exists():
-        first = length()
+        first = 0 if whole_again else length()
+        budget.begin()
         try:
-            with open_url(one.url, first) as answer:
-                whole = receive_answer(one, answer, part, first, progress)
-            if length() == whole:
+            with open_url(one.url, budget, first) as answer:
+                whole_again = False
+                done, whole = receive_answer(one, answer, part, first, progress, budget)
+            if done == whole:
                 break
-            problem: Exception = DownloadError(f"{one.url}: the connection ended after {length()} of {whole} bytes")
+            problem: Exception = DownloadError(f"{one.url}: the connection ended after {done} of {whole} bytes")
         except urllib.error.HTTPError as error:
-            if error.code == 416 and first:  # the file has become another
-                part.unlink()
-                continue
-            if error.code < 500 and error.code not in (408, 429):
+            error.close()
+            if error.code == 416 and first:  # the file has become another; what is there goes when an answer replaces it
+                whole_again = True
+            elif error.code < 500 and error.code not in (408, 429):
                 raise explain(one.url, error) from None
             problem = error
         except FAILURES as error:
             if isinstance(error, OSError) and (error.errno in DISK_FULL or error.filename):
                 raise  # of the part, and not of the network
+            budget.left()  # says so if the time is over
             if isinstance(error, urllib.error.URLError) and not length():
                 raise explain(one.url, error) from None
             problem = error
-        if length() > first:
-            pauses = iter(PAUSES)
-        pause = next(pauses, None)
-        if pause is None:
-            raise problem if isinstance(problem, DownloadError) else explain(one.url, problem)
+        if not budget.may_try():
+            said = problem if isinstance(problem, DownloadError) else explain(one.url, problem)
+            raise DownloadError(f"{said}. This was try {budget.all_tries}, {budget.tries} in a row without a new byte")
         progress.say(f"{one.name}: the connection broke after {megabytes(length())}; trying again")
-        time.sleep(pause)
+        budget.pause()
     progress.clear()
     return resumed
 
 
-def receive_answer(one: RemoteFile, answer: Any, part: Path, first: int, progress: Progress) -> int | None:
-    """Writes one answer of the server. Returns the size of the whole file if the answer or the list says it."""
+def receive_answer(one: RemoteFile, answer: Any, part: Path, first: int, progress: Progress, budget: Budget) -> tuple[int, int]:
+    """Writes one answer of the server over what is there. Returns how many bytes of the file it reached, and how many the
+    file has if the answer or the list says it."""
     span = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range") or "")
     said = answer.headers.get("Content-Length")
     if answer.status == 206:
@@ -234,7 +323,8 @@ def receive_answer(one: RemoteFile, answer: Any, part: Path, first: int, progres
     whole = one.size if one.size is not None else whole
     done = first
     progress.begin(first)
-    with open(part, "ab" if first else "wb", buffering=0) as file:
+    with open(part, "r+b" if part.exists() else "wb", buffering=0) as file:
+        file.seek(first)
         while True:
             block = answer.read1(BLOCK)  # what is there, so that little is lost when the process ends
             if not block:
@@ -247,7 +337,11 @@ def receive_answer(one: RemoteFile, answer: Any, part: Path, first: int, progres
             while rest:  # a disk that becomes full takes a part
                 rest = rest[file.write(rest):]
             progress.show(one.name, done, whole)
-    return whole if whole is not None else done
+            budget.got(done)
+        whole = done if whole is None else whole
+        if done == whole:
+            file.truncate()
+    return done, whole
 
 
 # -------------------------------------------------------------------------------- bytes that are right

@@ -6,6 +6,7 @@ Do this, once, where the model was trained:
     python convert.py model.pt model.safetensors --heads 8 --set norm=post \\
         --set activation=relu --set embedding_scale=sqrt_d \\
         --set src_pad=1 --set tgt_pad=1 --set start=2 --set end=3 \\
+        --set src_start=none --set src_end=3 \\
         --src-vocab source.txt --tgt-vocab target.txt
 
 or convert a directory. Its files show the settings:
@@ -67,11 +68,14 @@ converter refuses it and names the setting.
 If the checkpoint's engine (transformers or ctranslate2) is installed and build/forward exists, the
 converter runs random sentences through both before it writes OUT. If they differ by more than
 rounding, it writes nothing and the exit status is 1; with --force it writes OUT and prints a warning.
---no-check skips the comparison. With --dtype and --packed, it compares before it rounds to the lower
+"More" follows the rounding of the engine itself in f32 and f64, or the largest logit.
+--no-check skips the comparison. --check FILE compares with numbers that you give: FILE is an .npz or
+.safetensors with src [B, S] and tgt [B, T] of integers (tgt begins with start) and the module's logits
+[B, T, V] for them; pads at the end of a row, or src_lengths and tgt_lengths [B], are optional. With --dtype and --packed, it compares before it rounds to the lower
 precision.
 
 PyTorch checkpoints have no standard names. The converter recognizes these, after any prefix
-("module.", "model.transformer." ...):
+("model.transformer." ...), and leaves out what DataParallel, torch.compile and FSDP add to names:
 
     nn.Transformer     X.layers.N.self_attn.in_proj_weight and its family. The stack whose layers
                        have multihead_attn is the decoder, the other one is the encoder.
@@ -86,7 +90,8 @@ PyTorch checkpoints have no standard names. The converter recognizes these, afte
                        many rows as the target embedding.
     positions          pe, pos_encoding.pe, pos_embedding.weight ...: if a known formula gives the
                        table, the config gets the formula instead; any other table is written as
-                       learned positions.
+                       learned positions. A table that a formula gives is found under any
+                       name.
 
 It guesses nothing else. If a tensor has no place, the converter lists it and writes nothing until
 you map or drop it. Use the names that the list shows:
@@ -121,9 +126,11 @@ tokenizer_config.json, special_tokens_map.json and tokenizer.json (tokenizer_fie
 tokenizer gives the ids and texts of the AutoTokenizer of transformers 5.
 
 State with --set what the weights do not show: the number of heads, and for nn.Transformer norm,
-activation, embedding_scale, and positions if there is no table. Until then nothing is written, and
-the message lists what is missing. You can write an id as a token of its vocabulary. --heads N is
-short for --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, and further spellings of it
+activation, embedding_scale, and positions if there is no table; the ids start and end of targets,
+src_start and src_end of sources, and the pads src_pad and tgt_pad; and with --src-vocab the
+vocabulary. Until then nothing is written, and the message lists what is missing. You can write an id
+as a token of its vocabulary, and none if the model has no such token, or no vocabulary (a token or file
+of that name: give its id, or ./none). --heads N is short for --set n_heads=N. A vocabulary is UTF-8 text: line i is token i, and further spellings of it
 follow after tabs. Without --tgt-vocab the source's vocabulary serves both sides. Every tensor keeps
 its type unless you give --dtype, also int8 with its scales; float64 becomes f32.
 
@@ -140,17 +147,20 @@ OUT is untouched.
 from __future__ import annotations
 
 import argparse
+import difflib
 import fnmatch
 import json
-import shlex
+import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 
+from . import checking
 from . import checkpoints_argos
 from . import checkpoints_ctranslate2
 from . import checkpoints_huggingface
@@ -159,23 +169,40 @@ from . import checkpoints_torch
 from . import decoding
 from . import hub
 from . import marian_bin
-from . import published
+from . import questions
 from . import refusals
-from .modelfile import (ACTIVATIONS, F32, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config,
-                       ConvertError, Forward, Model, NoComparison, Tensors, U8, U32, build_config,
-                       check_config, check_values, describe, is_floating, is_position_table, measure, missing_tensors,
-                       omit_tied, parse_settings, read_about, read_vocabulary, settle_bytes, shape_of,
-                       to_type, write_model, write_safetensors)
+from . import releases
+from .modelfile import (F32, I8, NO_TOKEN, SOURCE_IDS, TARGET_IDS, TYPE_NAMES, TYPE_OPTIONS, Checkpoint, Config, ConvertError,
+                        Model, Tensors, U8, U32, build_config, check_config, check_dropped, check_values, describe,
+                        is_floating, measure, missing_tensors, omit_tied, parse_settings, read_about, read_vocabulary,
+                        settle_bytes, shape_of, to_type, write_model)
+from .printing import Parser, run
 from .tokenizer_files import FORM_ERRORS
-from .untrusted import MEGABYTE, brief, read_safetensors, visible
+from .untrusted import MEGABYTE, brief, visible
 from .writer import check_target, stoppable
 
 # A model file of more than this many bytes for each of the checkpoint's repeats its tensors.
 LARGEST_GROWTH = 20
+LONGEST_COMMAND = 1 << 16  # characters of a command in a message, which must be whole
+
+
+def check_exists(path: Path) -> None:
+    """Says what IN may be, if there is no such file, and which name beside it resembles it."""
+    try:
+        there = os.path.lexists(path)
+    except ValueError:  # a NUL in the name; reading says so
+        return
+    if there:
+        return
+    names = refusals.files(path.parent)
+    near = difflib.get_close_matches(path.name, names, 1)
+    raise ConvertError(f"{path}: No such file or directory" + (f"; did you mean {path.parent / near[0]}?" if near else "")
+                       + "; IN is a checkpoint, its folder, a name on the hub (OWNER/NAME) or firefox:de-en")
 
 
 def read_checkpoint(path: Path, ignored: set[str]) -> Checkpoint:
     """By what the path is: a directory says itself which program wrote it. ignored: --ignore-key."""
+    check_exists(path)
     refusals.check(path, ignored)
     if ignored and not checkpoints_huggingface.is_huggingface(path):
         raise ConvertError(f"--ignore-key: {path} is not a Hugging Face directory; the option leaves out keys "
@@ -210,9 +237,12 @@ def select(tensors: Tensors, prefix: str, patterns: list[str], model: Model) -> 
         if not dropped:
             raise ConvertError(f"--drop {pattern}: no tensor's name matches")
         for name in dropped:
-            model.notes.append(f"{name} {describe(chosen.pop(name))}: dropped")
+            model.dropped[name] = chosen.pop(name)
+            model.notes.append(f"{name} {describe(model.dropped[name])}: dropped")
     for name in [name for name, tensor in chosen.items()
                  if not is_floating(tensor) and name not in model.scales]:
+        if chosen[name].dtype == I8 and chosen[name].ndim > 1:
+            raise ConvertError(f"{name} {describe(chosen[name])}: {refusals.UNQUANTIZED}")
         model.notes.append(f"{name} {describe(chosen.pop(name))}: a buffer that is no weight")
     return chosen
 
@@ -245,76 +275,6 @@ def apply_maps(tensors: Tensors, maps: list[str], model: Model) -> Tensors:
 
 
 # ---------------------------------------------------------------------------------- the whole way
-MOST_LISTED = 100
-# What weights do not tell, the flag that does, and how one knows.
-QUESTIONS = {
-    "n_heads": "--heads N",
-    "norm": "--set norm=post or norm=pre (norm_first=True)",
-    "layer_norm": "--set layer_norm=layer_norm (nn.LayerNorm) or layer_norm_unbiased, rms_norm",
-    "activation": "--set activation=" + " or ".join(ACTIVATIONS),
-    "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none",
-    "embedding_scale": "--set embedding_scale=1 or sqrt_d, NUMBER (what multiplies embeddings)",
-}
-
-
-def ask(wanted: list[str], model: Model) -> None:
-    """A wrong guess would give wrong answers without an error."""
-    if wanted:
-        model.problems.append("the weights do not tell, and the model file has to say: "
-                              + "; ".join(QUESTIONS[key] for key in wanted))
-
-
-def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
-    lines: list[str] = []
-
-    def list_some(names: list[str]) -> None:
-        more = len(names) - MOST_LISTED
-        lines.extend(f"  {name}" for name in names[:MOST_LISTED])
-        lines.extend([f"  ... and {more} more"] * (more > 0))
-
-    if unplaced:
-        lines.append(f"tensors that have no place in a model file ({len(unplaced)}):")
-        list_some([f"{name} {describe(tensor)}: --map {name}=NEW or --drop {name}"
-                   for name, tensor in unplaced.items()])
-    if missing:
-        lines.append(f"tensors that a model file needs and this one lacks ({len(missing)}):")
-        list_some(missing)
-        embedding = model.tensors.get("tgt_embedding.weight")
-        for name, tensor in unplaced.items():
-            if embedding is not None and "generator.weight" in missing and (
-                    checkpoints_torch.is_output(name) and tensor.ndim == 2 and len(tensor) != len(embedding)):
-                lines.append(f"{name} {describe(tensor)} is not the generator: {model.origin['tgt_embedding.weight']} "
-                             f"has {len(embedding)} rows")
-        alike = [name for name, tensor in unplaced.items()
-                 if embedding is not None and tensor.shape == embedding.shape]
-        if "generator.weight" in missing and alike:
-            stem = alike[0].removesuffix("weight")
-            lines.append(f"is {alike[0]} the generator? --map {alike[0]}=generator.weight"
-                         + f" --map {stem}bias=generator.bias" * (f"{stem}bias" in unplaced))
-        elif "generator.weight" in missing and "tgt_embedding.weight" in model.origin:
-            old = model.origin["tgt_embedding.weight"]
-            lines.append(f"is the generator tied? --map {old}=generator.weight "
-                         + " ".join(f"--map {old}={new}" for new, origin in model.origin.items()
-                                    if origin == old))
-        elif "tgt_embedding.weight" in missing and "src_embedding.weight" in model.origin:
-            old = model.origin["src_embedding.weight"]
-            lines.append(f"is the embedding shared? --map {old}=src_embedding.weight "
-                         f"--map {old}=tgt_embedding.weight")
-        elif missing == ["src_embedding.weight", "tgt_embedding.weight", "generator.weight"]:
-            lines.append("to write the encoder and the decoder alone: --core")
-    return "\n".join(model.problems[:MOST_LISTED] + lines)
-
-
-def command(options: argparse.Namespace, wanted: list[str], unplaced: Tensors) -> str:
-    """Returns the command line with a blank for each answer that is wanted."""
-    blanks = ["--heads ..." if key == "n_heads" else f"--set {key}=..." for key in wanted]
-    blanks += [f"--map {shlex.quote(name)}=..." for name in list(unplaced)[:MOST_LISTED]]
-    if not blanks:
-        return ""
-    return "\n".join(["", "the command again, with a blank for each answer (or --drop in the place of --map):",
-                      "  python " + shlex.join([sys.argv[0], *options.arguments]) + " " + " ".join(blanks)])
-
-
 def convert(options: argparse.Namespace) -> None:
     try:  # before the work
         check_target(options.output)
@@ -325,12 +285,12 @@ def convert(options: argparse.Namespace) -> None:
         options.input = Path(name)
         if options.revision and not hub.is_name(name):
             raise ConvertError(f"--revision: {name} is not a name of the hub")
-        if (options.architecture or options.offline) and not published.is_name(name):
+        if (options.architecture or options.offline) and not releases.is_name(name):
             raise ConvertError(f"--architecture and --offline: {name} is not a name such as firefox:de-en")
         if hub.is_name(name):
             options.input = hub.fetch(name, options.revision)
-        elif published.is_name(name):
-            options.input, about = published.fetch(name, options.architecture, options.offline)
+        elif releases.is_name(name):
+            options.input, about = releases.fetch(name, options.architecture, options.offline)
             options.set = [f"{key}={text}" for key, text in about.items()] + options.set
         if options.packed and not QUANTIZE.is_file():
             raise ConvertError(f"--packed needs {QUANTIZE}: run make")
@@ -356,7 +316,7 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     config, about = parse_settings(settings)
     stated.update(config)
 
-    model = Model(about=read_about(checkpoint.folder or options.input))
+    model = Model(notes=list(checkpoint.notes), about=read_about(checkpoint.folder or options.input))
     model.about.update(about)
     model.scales = {name.removeprefix(options.prefix): scale
                     for name, scale in checkpoint.scales.items()}
@@ -374,16 +334,20 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
         model.facts["decoding"] = said
     config, assumed = build_config(model, stated, core)
     wanted = ["n_heads"] * ("n_heads" not in config) + list(assumed)
-    ask(wanted, model)
+    if checkpoint.own and not core:
+        wanted += questions.of_ids({**config, **stated}, model, options)
+    questions.ask(wanted, model)
     check_values(config)
     missing = missing_tensors(model, config, core)
     if missing or unplaced or model.problems:
-        raise ConvertError(explain_failure(model, missing, unplaced) + command(options, wanted, unplaced))
+        raise ConvertError(questions.explain_failure(model, missing, unplaced)
+                           + questions.command(options, wanted, unplaced, missing, model))
+    check_dropped(config, model)
 
     sizes = measure(model, config["n_heads"])
     check_config(config, sizes, model)
     if model.problems:
-        raise ConvertError("\n".join(model.problems[:MOST_LISTED]))
+        raise ConvertError("\n".join(model.problems[:questions.MOST_LISTED]))
 
     omit_tied(model)
     wanted = TYPE_OPTIONS.get(options.dtype)
@@ -396,7 +360,13 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     check_growth(model, checkpoint.files or options.input)
     if not options.quiet:
         report(model, config, sizes)
-    write_checked(options, model, config, exact, None if options.no_check else checkpoint.compare)
+    given = None
+    if options.check:
+        if core:
+            raise ConvertError("--check needs a whole model, and --core writes none")
+        given = checking.with_file(options.check, config, sizes)
+    write_checked(options, model, config, exact, lambda written: checking.check(
+        None if options.no_check else checkpoint.compare, given, written, options))
     if not options.quiet:
         print(f"{options.output}: {len(model.tensors)} tensors, {options.output.stat().st_size} bytes")
     warn(model, stated, core)
@@ -406,7 +376,7 @@ QUANTIZE = Path(__file__).resolve().parents[2] / "build" / "quantize"
 
 
 def write_checked(options: argparse.Namespace, model: Model, config: Config, exact: Tensors,
-                  with_engine: Engine | None) -> None:
+                  check: Callable[[Callable[[], Path]], None]) -> None:
     """Writes OUT after the check, which is of numbers in f32: a program may round activations to the
     type of the weights, and the limit of the check allows nothing but the rounding of sums. exact are
     the tensors before --dtype. What build/quantize packs comes from a file: the layout of packed files
@@ -414,7 +384,7 @@ def write_checked(options: argparse.Namespace, model: Model, config: Config, exa
     out, same = options.output, (F32, U32, U8)
     if not options.packed and all(tensor.dtype in same for tensor in model.tensors.values()):
         write_model(out, model.tensors, config, model.about,
-                    lambda part: check(with_engine, lambda: part, options))
+                    lambda part: check(lambda: part))
         return
     with stoppable(), tempfile.TemporaryDirectory(prefix=f"{out.name}.part", dir=out.parent) as folder:
         plain = Path(folder) / "plain.safetensors"
@@ -424,7 +394,7 @@ def write_checked(options: argparse.Namespace, model: Model, config: Config, exa
                 write_model(plain, {**model.tensors, **exact}, config, model.about, widen=True)
             return plain
 
-        check(with_engine, in_f32, options)
+        check(in_f32)
         plain.unlink(missing_ok=True)
         write_model(plain if options.packed else out, model.tensors, config, model.about)
         if not options.packed:
@@ -446,12 +416,12 @@ def check_growth(model: Model, path: Path) -> None:
 
 def choose_texts(model: Model, options: argparse.Namespace) -> None:
     """--src-vocab and --tgt-vocab in the place of the checkpoint's vocabularies."""
-    if options.tgt_vocab and not options.src_vocab:
+    if options.tgt_vocab and not options.src_vocab and "src_projection.weight" not in model.tensors:
         raise ConvertError("--tgt-vocab without --src-vocab: give --src-vocab for both sides, or both options")
     if options.src_vocab:
         model.texts.pop("tgt_vocabulary", None)
     for side, path in (("src", options.src_vocab), ("tgt", options.tgt_vocab)):
-        if path:
+        if path and str(path) != NO_TOKEN:
             model.texts[f"{side}_vocabulary"] = text = read_vocabulary(path)
             lines = text.decode().split("\n")[:-1]
             alone = [line for line in lines if len(line) == 1]
@@ -468,6 +438,9 @@ def name_ids(stated: Config, model: Model) -> None:
     """--set forced=TOKEN: the token's id, as the vocabulary of its side has it."""
     for key, value in stated.items():
         if key not in SOURCE_IDS + TARGET_IDS or not isinstance(value, str):
+            continue
+        if value == NO_TOKEN:
+            stated[key] = None
             continue
         source = model.texts.get("src_vocabulary", b"")
         text = source if key in SOURCE_IDS else model.texts.get("tgt_vocabulary", source)
@@ -522,54 +495,6 @@ def add_shortlist(model: Model, sizes: Config, path: Path,
     return {"shortlist_first": min(first, sizes["tgt_vocab_size"])}
 
 
-Engine = Callable[[Forward], tuple[str, float]]
-LARGEST_DIFFERENCE = 1e-3  # of logits and log-probabilities; rounding makes some 1e-5 of it
-
-
-def check(with_engine: Engine | None, written: Callable[[], Path], options: argparse.Namespace) -> None:
-    """Runs the model file that is written for it by build/forward, and the checkpoint by its own engine. Raises a
-    ConvertError where their numbers differ, or prints it as a warning under --force."""
-    if not with_engine:
-        return
-    program = Path(__file__).resolve().parents[2] / "build" / "forward"
-
-    def forward(src: np.ndarray, lengths: np.ndarray, tgt: np.ndarray) -> Tensors:
-        if not program.is_file():
-            raise NoComparison(f"{program} is missing (make builds it)")
-        with tempfile.TemporaryDirectory() as folder:
-            ids, result = Path(folder) / "ids", Path(folder) / "result"
-            inputs = {"src": src, "src_lengths": lengths, "tgt": tgt}
-            write_safetensors(ids, {name: one.astype("<i4") for name, one in inputs.items()})
-            done = subprocess.run([program, written(), ids, result], capture_output=True, text=True)
-            if done.returncode:
-                raise ConvertError(f"{program} refuses the file: {done.stderr.strip()}")
-            return read_safetensors(result)[0]
-
-    def say(line: str) -> None:
-        if not options.quiet:
-            print(line)
-
-    try:
-        text, worst = with_engine(forward)
-        say(f"check: {text}")
-        if worst <= LARGEST_DIFFERENCE:
-            return
-        wrong = (f"{text}: more than rounding makes ({LARGEST_DIFFERENCE:g}). Something in the file is "
-                 f"not what the checkpoint says, a --set perhaps")
-    except ConvertError as error:
-        wrong = str(error)
-    except NoComparison as reason:
-        say(f"check: not made: {reason}")
-        return
-    except Exception as error:  # an engine refuses by whatever it raises
-        say(f"check: not made: {visible(brief(error))}")
-        return
-    if not options.force:
-        raise ConvertError(f"the check failed: {wrong}. {options.output} is not written; --force "
-                           f"writes it anyway")
-    print(f"convert.py: warning: the check failed: {visible(wrong)}", file=sys.stderr)
-
-
 def report(model: Model, config: Config, sizes: Config) -> None:
     rows = [(model.origin[new], new, str(list(tensor.shape)), TYPE_NAMES[tensor.dtype])
             for new, tensor in model.tensors.items()]
@@ -595,7 +520,7 @@ def warn(model: Model, stated: Config, core: bool) -> None:
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     option = parser.add_argument
     option("input", metavar="IN", help="the checkpoint: a directory, a file, a name on the hub, or firefox:de-en")
@@ -621,6 +546,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     option("--offline", action="store_true", default=None, help="take firefox:NAME or argos:NAME from the cache alone")
     option("--quiet", action="store_true", help="print only warnings and errors")
     option("--core", action="store_true", help="write encoder and decoder without embeddings and generator")
+    option("--check", metavar="FILE", type=Path, help="compare the result with the logits in FILE, of src, tgt and logits")
     option("--no-check", action="store_true", help="do not compare the result with the checkpoint's engine")
     option("--force", action="store_true", help="write OUT even if that comparison finds a difference")
     given = sys.argv[1:] if arguments is None else arguments
@@ -631,7 +557,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         convert(parse_arguments(arguments))
     except ConvertError as error:
-        print("convert.py: " + "\n".join(map(visible, str(error).split("\n"))), file=sys.stderr)
+        lines = [visible(line, LONGEST_COMMAND if line.startswith(questions.BEFORE_COMMAND) else 1000)
+                 for line in str(error).split("\n")]
+        print("convert.py: " + "\n".join(lines), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("convert.py: interrupted", file=sys.stderr)
@@ -640,4 +568,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("convert.py", main))

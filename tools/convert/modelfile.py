@@ -16,10 +16,11 @@ import struct
 from dataclasses import dataclass, field
 from itertools import chain, product
 from pathlib import Path
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
+from .printing import nearest
 from .untrusted import BF16, TYPES, ConvertError, brief, check_utf8, read_bytes, read_json
 from .writer import write_file
 
@@ -101,12 +102,15 @@ def one_of(*values: str, old: tuple[str, ...] = ()) -> Callable[[str], str]:
     return parse
 
 
+NO_TOKEN = "none"  # of --set: the model has no such token
+
+
 def token_or_id(text: str) -> int | str:
-    """An id, or a token that the vocabulary will turn into one."""
+    """An id, a token that the vocabulary will turn into one, or NO_TOKEN."""
     if re.fullmatch(r"\d+", text, re.ASCII):
         return integer(0)(text)
     if not text or text.startswith("-"):
-        raise ValueError("an id or a token of the vocabulary")
+        raise ValueError(f"an id or a token of the vocabulary, or {NO_TOKEN}")
     return text
 
 
@@ -227,9 +231,8 @@ def parse_settings(settings: list[str]) -> tuple[Config, dict[str, str]]:
             except ValueError as error:
                 raise ConvertError(f"--set {setting}: {key} takes {error}") from None
         elif key not in CONFIG_KEYS:
-            keys = ", ".join([*CONFIG_KEYS, "decoding=none",
-                              *(f"decoding.{one}" for one in DECODING_KEYS), *ABOUT_KEYS])
-            raise ConvertError(f"--set {setting}: no such key; the keys are {keys}")
+            keys = [*CONFIG_KEYS, "decoding=none", *(f"decoding.{one}" for one in DECODING_KEYS), *ABOUT_KEYS]
+            raise ConvertError(f"--set {setting}: no such key{nearest(key, keys)}; the keys are {', '.join(keys)}")
         else:
             try:
                 config[key] = CONFIG_KEYS[key](text)
@@ -297,8 +300,11 @@ def shape_of(name: str) -> str | None:
     return next(shape for rule, shape in SHAPES.items() if re.fullmatch(rule, name))
 
 
+POSITION_TABLES = ("src_positions.weight", "tgt_positions.weight")
+
+
 def is_position_table(name: str) -> bool:
-    return name in ("src_positions.weight", "tgt_positions.weight")
+    return name in POSITION_TABLES
 
 
 # -------------------------------------------------------------------------------------- positions
@@ -347,12 +353,16 @@ def find_formula(table: np.ndarray, stated: Config) -> Config | None:
     distances: dict[tuple[str, str, str, int], float] = {}
     offsets = (stated["position_offset"],) if "position_offset" in stated else (0, 1, 2)
     given = table.astype(F64)
+    few = min(rows, 8)  # which tell most other tables apart, without the work of all rows
     for kind, divisor, precision, offset in product(
             ("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index"), ("d", "d/2-1"),
             ("float", "double"), offsets):
         formula = dict(zip(FORMULA_KEYS, (kind, divisor, precision, offset)))
         denied = any(stated.get(key, value) != value for key, value in formula.items())
         if denied or (divisor != "d" and (kind == "sinusoidal_per_index" or width < 4)):
+            continue
+        start = position_table(few, width, {**stated, **formula}).astype(table.dtype)
+        if np.abs(start - given[:few]).max() > slack:
             continue
         expected = position_table(rows, width, {**stated, **formula}).astype(table.dtype)
         distance = np.abs(expected - given)
@@ -366,6 +376,61 @@ def find_formula(table: np.ndarray, stated: Config) -> Config | None:
     if not formula["position_offset"]:
         del formula["position_offset"]
     return formula
+
+
+def as_table(tensor: np.ndarray) -> np.ndarray:
+    """A table of positions as [n, D]: modules also hold it as [1, n, D] or [n, 1, D]."""
+    return tensor.reshape(-1, tensor.shape[-1]) if tensor.ndim == 3 and 1 in tensor.shape[:2] else tensor
+
+
+def settle_tables(stated: Config, model: Model) -> None:
+    """Of somebody's own module: tables that --map puts into their place, in any of their forms. If a formula gives
+    them, the config gets the formula. A formula that is stated and gives other numbers becomes a problem."""
+    tables = {name: as_table(model.tensors[name]) for name in POSITION_TABLES if name in model.tensors}
+    model.tensors.update(tables)
+    if not tables or stated.get("positions") in ("learned", "none") or any(one.ndim != 2 for one in tables.values()):
+        return
+    formulas = [find_formula(one, stated) for one in tables.values()]
+    formula = formulas[0]
+    if formula and all(one == formula for one in formulas):
+        model.facts.update(formula)
+        for name in tables:
+            model.notes.append(f"{model.origin.pop(name)}: the {formula['positions']} formula gives it")
+            del model.tensors[name]
+
+
+def table_difference(table: np.ndarray, config: Config) -> str:
+    """Compares a table of positions with the formula that is stated: how much and where they differ most. What is not
+    stated (offset, divisor, precision) is as in the formula that is nearest."""
+    given, best = to_f32(as_table(table)).astype(F64), (math.inf, 0)
+    for offset, divisor in product((config["position_offset"],) if "position_offset" in config else (0, 1, 2),
+                                   (config["position_divisor"],) if "position_divisor" in config else ("d", "d/2-1")):
+        if divisor != "d" and given.shape[1] < 4:
+            continue
+        formula = {**config, "position_offset": offset, "position_divisor": divisor}
+        distance = np.abs(position_table(*given.shape, formula) - given).max(axis=1)
+        best = min(best, (float(distance.max()), int(distance.argmax())))
+    return f"row {best[1]} differs by {best[0]:.2g}"
+
+
+def check_dropped(config: Config, model: Model) -> None:
+    """Warns of each tensor that --drop leaves out and that may be a table which the model adds to embeddings, unless the
+    config's formula gives it."""
+    for name, tensor in model.dropped.items():
+        table = as_table(tensor)
+        if (not is_floating(tensor) or table.ndim != 2 or len(table) < 2 or table.shape[1] != model.width()
+                or re.search(r"layers?\.\d|bias$", name) or any(same(tensor, one) for one in model.tensors.values())):
+            continue
+        said = config.get("positions")
+        formula = find_formula(table, {key: config[key] for key in (*FORMULA_KEYS, "position_base") if key in config}
+                               ) if said not in ("learned", "none") else None
+        if formula:
+            continue
+        other = f"positions={said}" + ("" if said in ("learned", "none") else
+                                       f" gives other numbers ({table_difference(table, config)})")
+        model.warn(f"{name} {describe(tensor)} is dropped, and {other}. If the model adds this table to its embeddings, "
+                   f"the file is wrong: --set positions=learned --map {name}=src_positions.weight, or "
+                   f"tgt_positions.weight, or both")
 
 
 def name_positions(tables: Tensors, sides: Callable[[str], tuple[str, ...]], stated: Config,
@@ -383,6 +448,30 @@ def name_positions(tables: Tensors, sides: Callable[[str], tuple[str, ...]], sta
 
 
 # ----------------------------------------------------------------------------------------- naming
+# Parts of names that wrappers of modules add: torch.compile, FSDP and activation checkpoints in the middle
+# of a name as well, DataParallel (and AveragedModel) before every name.
+WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+
+
+def strip_wrappers(tensors: Tensors) -> tuple[Tensors, list[str]]:
+    """Without what wrappers add to names, and a note of it. Names stay if two of them would become the same."""
+    def shorter(name: str, outer: bool) -> str:
+        kept = ".".join(one for one in name.split(".") if one not in WRAPPERS)
+        return kept.removeprefix("module.") if outer else kept
+
+    result, found = tensors, []
+    while True:
+        outer = bool(result) and all(name.startswith("module.") or not is_floating(one) or not one.ndim
+                                     for name, one in result.items())
+        renamed = {shorter(name, outer): one for name, one in result.items()}
+        if len(renamed) < len(result) or renamed.keys() == result.keys():
+            break
+        found += [f"{one}." for one in WRAPPERS if any(one in name.split(".") for name in result)]
+        found += ["module."] * (outer and any(name.startswith("module.") for name in result))
+        result = renamed
+    return result, [f"names: without {' and '.join(dict.fromkeys(found))}, which wrappers of the module have added"] * bool(found)
+
+
 @dataclass
 class Model:
     """A model file in the making."""
@@ -400,6 +489,8 @@ class Model:
     notes: list[str] = field(default_factory=list)
     warnings: list[tuple[str, str]] = field(default_factory=list)  # and the key that settles it
     problems: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)  # options that the command again gets, of problems
+    dropped: Tensors = field(default_factory=dict)  # by --drop
     takes_vectors: bool = False  # its sources are embeddings or memories: neither ids nor text
 
     def put(self, new: str, old: str, tensor: np.ndarray) -> None:
@@ -409,6 +500,7 @@ class Model:
         elif not same(self.tensors[new], tensor):
             self.problems.append(f"{new}: both {self.origin[new]} and {old} fit; choose with "
                                  f"--map or --drop")
+            self.answers.append("--drop ...")
         else:
             self.notes.append(f"{old}: the same as {self.origin[new]}")
 
@@ -426,6 +518,24 @@ class NoComparison(Exception):
     """Something that a comparison needs is not there; the text says what."""
 
 
+@dataclass
+class Part:
+    """Numbers of one kind that an engine and the model file gave for the same sentences."""
+
+    name: str
+    worst: float  # the largest difference
+    scale: float  # the largest number, apart from its sign
+    own: float = 0  # the largest difference between the engine in f32 and in f64
+
+
+@dataclass
+class Comparison:
+    text: str  # what was compared, and how far it differs
+    parts: list[Part]
+    # Compares with the engine in f64, if it has that.
+    exact: Callable[[], list[Part]] | None = None
+
+
 # Source rows, their lengths and targets to "memory" and "logits" of the model file.
 Forward = Callable[[np.ndarray, np.ndarray, np.ndarray], Tensors]
 
@@ -438,8 +548,10 @@ class Checkpoint:
     tensors: Tensors
     place: Callable[[Tensors, Config, Model], Tensors]
     stated: Config = field(default_factory=dict)  # what the file itself says; --set overrides it
-    # With the engine that the checkpoint is of: what was compared, and the largest difference.
-    compare: Callable[[Forward], tuple[str, float]] | None = None
+    # With the engine that the checkpoint is of.
+    compare: Callable[[Forward], Comparison] | None = None
+    own: bool = False  # somebody's own module: nothing but its weights is known
+    notes: list[str] = field(default_factory=list)  # of the reading
     folder: Path | None = None  # that says what it is, where IN is another
     files: Path | None = None  # the directory of the weights, likewise
     close: Callable[[], None] = lambda: None  # when all is written: a folder that goes away
@@ -610,15 +722,28 @@ def build_config(model: Model, stated: Config, core: bool) -> tuple[Config, Conf
     assumptions = ASSUMED_IN_STACK if core else {**ASSUMED_IN_STACK, **ASSUMED_AROUND_STACK}
     for name in [name for name in model.tensors if is_position_table(name)]:
         model.facts["positions"] = "learned"
-        if stated.get("positions", "learned") != "learned":
-            model.problems.append(f"positions={stated['positions']} does not give the table "
-                                  f"{model.origin[name]}: --drop it, or --set positions=learned")
+        said, old = stated.get("positions", "learned"), model.origin[name]
+        if said == "learned":
+            continue
+        table = as_table(model.tensors[name])
+        if said == "none":
+            why = f"positions=none, but the checkpoint has the table {old} {describe(table)}"
+        elif table.ndim != 2 or not table.size or not is_floating(table):
+            continue  # its shape is told
+        else:
+            why = (f"positions={said} gives other numbers than the table {old} {describe(table)}: "
+                   f"{table_difference(table, stated)}")
+        formula = find_formula(table, {}) if not set(FORMULA_KEYS[1:]) & set(stated) else None
+        right = formula["positions"] if formula and formula["positions"] != said else "learned"
+        model.problems.append(f"{why}. To keep {'its numbers' if formula else 'the table'}: --set positions={right}. To leave "
+                              f"it out: --drop {old}, and no --map of it")
+        model.answers.append(f"--set positions={right}")
     facts = {key: value for key, value in model.facts.items()
              if not (core and key in FORMULA_KEYS + ("embedding_scale",))}
     merged = {**assumptions, **facts, **stated}
     assumed = {key: value for key, value in assumptions.items()
                if key not in facts and key not in stated}
-    return {key: merged[key] for key in [*CONFIG_KEYS, "decoding"] if key in merged}, assumed
+    return {key: merged[key] for key in [*CONFIG_KEYS, "decoding"] if merged.get(key) is not None}, assumed
 
 
 def settle_bytes(model: Model, wanted: np.dtype | None) -> None:

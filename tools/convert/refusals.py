@@ -61,6 +61,63 @@ BY_ARCHITECTURE = (
     (r".*EncoderModel|.*ForMaskedLM|(Bert|Roberta|XLMRoberta|DistilBert|MPNet|Deberta)\w*", ENCODER),
     (r".*For(Sequence|Token|Audio|Image)Classification|.*ForQuestionAnswering", "a classifier"),
 )
+# The model_type that config.json of transformers names, and what transformer.h has not of it.
+ALONE = "an encoder or a decoder alone, and transformer.h runs models of both"
+HEARS = "its encoder reads audio, not text"
+SEES = "its encoder reads images, not text"
+HEARING_DECODER = f"{DECODER} that also hears audio"
+OBJECTS = "it finds objects in images, and gives no text"
+SERIES = "it forecasts numbers, and gives no text"
+SOUND = "its decoder gives sound, not text"
+TRANSDUCER = "its encoder reads audio, and it has a transducer in the place of a decoder that attends to the source"
+EXPERTS = "a mixture of experts"
+ROTARY = "rotary positions"
+SEAMLESS = ("a checkpoint of several models (text and speech encoders, a text decoder, units, a vocoder), whose layout is not "
+            "read. For text between these languages, convert an NLLB model")
+REASONS = {
+    "longt5": "an encoder whose attention is local or to summaries of blocks",
+    "pegasus_x": "an encoder with local attention in blocks, and global tokens beside them",
+    "bigbird_pegasus": "sparse attention in its encoder",
+    **dict.fromkeys(("switch_transformers", "nllb-moe"), EXPERTS),
+    "t5gemma": f"{ROTARY}, grouped keys and values, norms before and after each part, and soft caps",
+    "t5gemma2": f"{ROTARY}, norms of queries and keys, and one attention of a decoder layer over target and source",
+    "moonshine": f"{HEARS}, with convolutions over raw sound, and {ROTARY}",
+    "moonshine_streaming": f"{HEARS}, with convolutions over raw sound and windowed attention, and its decoder has {ROTARY}",
+    "canary": f"{HEARS}: a FastConformer, which transformer.h has not",
+    "canary_decoder": f"{ALONE}: the part of Canary behind its FastConformer",
+    "cohere_asr": f"{HEARS}: a FastConformer, which transformer.h has not",
+    **dict.fromkeys(("seamless_m4t", "seamless_m4t_v2"), SEAMLESS),
+    **dict.fromkeys(("speecht5", "speech-encoder-decoder", "pop2piano"), HEARS),
+    **dict.fromkeys(("parakeet_rnnt", "parakeet_tdt", "nemotron3_5_asr", "nemotron_asr_streaming"), TRANSDUCER),
+    **dict.fromkeys(("audioflamingo3", "fun_asr_nano", "glmasr", "granite_speech", "granite_speech_plus",
+                     "kyutai_speech_to_text", "moss_transcribe_diarize", "musicflamingo", "nemo_speechlm", "omniasr",
+                     "qwen2_audio", "qwen3_asr", "vibevoice_asr", "voxtral", "voxtral_realtime"), HEARING_DECODER),
+    "dia": f"{SOUND}, with {ROTARY} and several tokens a step",
+    "dia_decoder": f"{SOUND}, with {ROTARY} and several tokens a step",
+    **dict.fromkeys(("musicgen", "musicgen_melody", "fastspeech2_conformer", "vibevoice", "bark"), SOUND),
+    **dict.fromkeys(("trocr", "donut-swin", "nougat", "pix2struct", "pp_formulanet", "pp_formulanet_text"), SEES),
+    "udop": "an encoder that reads the image and the places of words on a page together, with positions of both",
+    **dict.fromkeys(("kosmos-2", "kosmos-2.5"), f"{DECODER} that also sees images"),
+    **dict.fromkeys(("prophetnet", "xlm-prophetnet"), "a decoder of several tokens at once"),
+    "rag": "a search in documents around another model: convert its generator",
+    "encoder-decoder": "two models of other families joined",
+    "indictrans": "a model with code of its own that transformers has not, whose texts need the normalization and the "
+                  "scripts of IndicTransToolkit",
+    **dict.fromkeys(("autoformer", "informer", "time_series_transformer"), SERIES),
+    **dict.fromkeys(("conditional_detr", "d_fine", "dab-detr", "deformable_detr", "deimv2", "detr", "grounding-dino",
+                     "mm-grounding-dino", "omdet-turbo", "pp_doclayout_v2", "pp_doclayout_v3", "pp_doclayout_v4", "rt_detr",
+                     "rt_detr_v2", "table-transformer"), OBJECTS),
+    **dict.fromkeys(("gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
+                     "gemma3", "opt", "bloom", "xglm", "phi3", "bert", "roberta", "xlm-roberta",
+                     "distilbert", "electra", "deberta-v2", "gemma4_assistant"), ALONE),
+}
+
+
+def reason(kind: str) -> str | None:
+    """Returns what transformer.h has not of a model_type. IndicTrans2 spells its own with capitals."""
+    return REASONS.get(kind) or REASONS.get(kind.lower())
+
+
 # Beginnings of the names of classes in a pickle.
 BY_CLASS = (
     (r"fairseq|omegaconf|hydra", FAIRSEQ),
@@ -118,11 +175,11 @@ def check_config(path: Path, ignored: set[str]) -> None:
         method = quantized.get("quant_method") if isinstance(quantized, dict) else None
         raise ConvertError(f"{path}: quantization_config is {brief(method or quantized)}: {UNQUANTIZED}; "
                            f"--ignore-key quantization_config leaves the key out")
-    architectures = config.get("architectures")
+    architectures, kind = config.get("architectures"), config.get("model_type")
     name = architectures[0] if isinstance(architectures, list) and architectures else ""
-    if not isinstance(name, str):
-        return
-    what = next((what for rule, what in BY_ARCHITECTURE if re.fullmatch(rule, name)), None)
+    what = next((what for rule, what in BY_ARCHITECTURE if isinstance(name, str) and re.fullmatch(rule, name)), None)
+    if not what and isinstance(kind, str) and reason(kind):
+        raise ConvertError(f"{path}: model_type {kind}: {reason(kind)}")
     if what:
         raise ConvertError(f"{path}: architectures is {brief(name)}: {what}; transformer.h runs an encoder and a "
                            f"decoder that give a text; --ignore-key architectures leaves the key out")

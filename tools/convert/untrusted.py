@@ -233,7 +233,8 @@ def read_tensors(file: BinaryIO, path: Path) -> tuple[dict[str, np.ndarray], dic
     raw = file.read(8)
     (length,) = struct.unpack("<Q", raw) if len(raw) == 8 else (size,)
     if length > min(size - 8, LARGEST_HEADER):
-        raise wrong(f"a header of {length} bytes in a file of {size}")
+        raise wrong(f"a header of {length} bytes in a file of {size}"
+                    + ("; the file is cut short: get it again" if size > 8 and length <= LARGEST_HEADER else ""))
     header = parse_json(file.read(length), f"{path}: not a safetensors file: its header")
     if not isinstance(header, dict):
         raise wrong("its header is no object")
@@ -252,7 +253,9 @@ def read_tensors(file: BinaryIO, path: Path) -> tuple[dict[str, np.ndarray], dic
                     for n in value):
                 raise wrong(f"{brief(name)}: {key} {brief(value)}")
         if len(ends) != 2 or not 0 <= ends[0] <= ends[1] <= size - 8 - length:
-            raise wrong(f"{brief(name)}: data_offsets {brief(ends)} of {size - 8 - length} bytes")
+            cut = len(ends) == 2 and 0 <= ends[0] <= ends[1]
+            raise wrong(f"{brief(name)}: data_offsets {brief(ends)} of {size - 8 - length} bytes"
+                        + ("; the file is cut short: get it again" if cut else ""))
         if math.prod(shape) * TYPES[kind].itemsize != ends[1] - ends[0]:
             raise wrong(f"{brief(name)}: {ends[1] - ends[0]} bytes for {kind} {brief(shape)}")
         entries.append((ends[0], ends[1], name, kind, shape))

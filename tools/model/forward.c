@@ -222,9 +222,7 @@ static void release(task *t) {
 /* Ends the program with a message about the command line. */
 static void misuse(const char *format, ...) {
     va_list arguments;
-    fputs("forward: ", stderr);
-    va_start(arguments, format), vfprintf(stderr, format, arguments), va_end(arguments);
-    fputc('\n', stderr);
+    va_start(arguments, format), output_complain("forward", format, arguments), va_end(arguments);
     exit(2);
 }
 
@@ -246,7 +244,7 @@ int main(int argc, char **argv) {
     paths[2] = NULL, attention = not_causal = 0, repeat = 1; /* the fuzzer calls main often */
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
-        return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+        return fputs(usage, stdout) < 0 || !output_finish("forward");
     if (!paths[2]) misuse("give MODEL, IN.safetensors and OUT.safetensors; see --help");
     t.want_attention = attention, t.not_causal = not_causal, t.repeat = repeat;
     t.model_path = paths[0], t.in_path = paths[1], t.out_path = paths[2];
@@ -256,5 +254,5 @@ int main(int argc, char **argv) {
     }
     done = run(&t);
     release(&t);
-    return done ? 0 : 1;
+    return !(done && output_finish("forward"));
 }

@@ -476,18 +476,12 @@ static int inspect(const char *path) {
         output_fail("inspect", opt.picture, fault);
     tfm_safetensors_free(file);
     if (fault) return 1;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
-    fputs("inspect: standard output: write error\n", stderr);
-    return 1;
+    return !output_finish("inspect");
 }
 
 static void misuse(const char *format, ...) {
     va_list arguments;
-    va_start(arguments, format);
-    fputs("inspect: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
+    va_start(arguments, format), output_complain("inspect", format, arguments), va_end(arguments);
     exit(2);
 }
 
@@ -496,7 +490,7 @@ int main(int argc, char **argv) {
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, N_OPTIONS, argc, argv, misuse)) {
         options_print(table, N_OPTIONS, stdout);
-        return fflush(stdout) != 0;
+        return !output_finish("inspect");
     }
     if (!opt.path) misuse("give a MODEL; see --help");
     if ((opt.cores > 0) != (opt.bandwidth > 0)) misuse("--cores and --bandwidth need each other");

@@ -576,9 +576,7 @@ static int quantize(job *j, const char *from, const char *to) {
 /* Ends the program with a message about the command line. */
 static void misuse(const char *format, ...) {
     va_list arguments;
-    fputs("quantize: ", stderr);
-    va_start(arguments, format), vfprintf(stderr, format, arguments), va_end(arguments);
-    fputc('\n', stderr);
+    va_start(arguments, format), output_complain("quantize", format, arguments), va_end(arguments);
     exit(2);
 }
 
@@ -599,7 +597,7 @@ int main(int argc, char **argv) {
     words[2] = NULL, is_packed = 0; /* the fuzzer calls main more than once */
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
-        return fputs(usage, stdout) < 0 || fflush(stdout) != 0;
+        return fputs(usage, stdout) < 0 || !output_finish("quantize");
     j.packed = is_packed;
     for (i = 0; words[2] && i < 4; i++)
         if (strcmp(words[2], names[i]) == 0) type = i;
@@ -617,6 +615,6 @@ int main(int argc, char **argv) {
     if (j.mapping) munmap(j.mapping, j.size);
     if (j.file >= 0) close(j.file);
 #endif
-    if (ok && (fflush(stdout) != 0 || ferror(stdout))) ok = fail("standard output", "write error");
+    if (ok) ok = output_finish("quantize");
     return !ok;
 }

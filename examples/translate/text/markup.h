@@ -224,6 +224,11 @@ static size_t markup_share(const markup_document *m, const markup_translation *t
     return best;
 }
 
+static int markup_is_word_byte(const markup_document *m, size_t i) {
+    return (unsigned char)m->plain.data[i] >= 0x80 ||
+           protect_is_word((unsigned char)m->plain.data[i]);
+}
+
 /* Sets node->low and node->high to the run of words that an element of plain bytes begin to end
    covers best: the run with the highest sum of 2 for each word aligned to the element and -1 for
    each other word. Only words that no other child of the parent covers are considered. Returns 0 if
@@ -232,12 +237,14 @@ static int markup_cover(markup_document *m, const markup_translation *t, const m
                         markup_node *node, size_t begin, size_t end) {
     size_t i, k, low = m->nodes[node->parent].low, high = m->nodes[node->parent].high, from = low;
     long sum = 0, best = 0;
-    int has_words = 0, has_stop = 0;
-    for (i = begin; i < end; i++)
-        if ((unsigned char)m->plain.data[i] >= 0x80 ||
-            protect_is_word((unsigned char)m->plain.data[i]))
-            has_words = 1;
-        else has_stop |= m->plain.data[i] != ' ';
+    int has_words, has_stop;
+    /* Elements begin in order, so each byte is looked at once, however many elements it is in. */
+    while (m->word_at < end && (m->word_at < begin || !markup_is_word_byte(m, m->word_at)))
+        m->word_at++;
+    while (m->stop_at < end && (m->stop_at < begin || m->plain.data[m->stop_at] == ' ' ||
+                                markup_is_word_byte(m, m->stop_at)))
+        m->stop_at++;
+    has_words = m->word_at < end, has_stop = m->stop_at < end;
     begin = begin > s->begin ? begin - s->begin : 0, end = end > s->begin ? end - s->begin : 0;
     for (i = low; i < high; i++) {
         const markup_word *w = &m->words[i];
@@ -285,6 +292,7 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
     m->nodes = (markup_node *)grown;
     if (m->broken) return 0;
     for (i = s->first; i < s->last; i++) lines += m->items[i].is_line != 0;
+    m->word_at = m->stop_at = s->begin;
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     for (i = s->first, parent = 1; i < s->last; i++) { /* first the parts, which keep their order */

@@ -369,6 +369,15 @@ static void terms_place(terms_found *f, terms_match *m, size_t from, size_t to) 
         if (f->words[i].begin < to && f->words[i].end > from) f->words[i].is_taken = 1;
 }
 
+/* Returns whether a placed match has one of bytes from to to - 1. A target without letters takes no
+   words, but the marks that it is made of. */
+static int terms_is_taken(const terms_found *f, size_t from, size_t to) {
+    size_t i;
+    for (i = 0; i < f->n; i++)
+        if (f->matches[i].is_placed && f->matches[i].from < to && f->matches[i].to > from) return 1;
+    return 0;
+}
+
 /* Returns the bytes of the target at the begin of a text, in any case, or 0. */
 static size_t terms_target_at(const terms_entry *e, const char *text, size_t size) {
     size_t i = 0, k = 0;
@@ -396,6 +405,7 @@ static void terms_place_found(terms_found *f, terms_match *m, const char *text, 
             own += (size_t)terms_is_own(&f->words[k], m, begins, source_ends);
         }
         if (k < f->n_words && f->words[k].begin < at + n) continue; /* it is taken */
+        if (terms_is_taken(f, at, at + n)) continue;
         off = (double)at / (double)size - share;
         if (off < 0) off = -off;
         if (best_n && (own < most || (own == most && off >= nearest))) continue;
@@ -423,9 +433,9 @@ static void terms_place_run(terms_found *f, terms_match *m, const char *text, co
     for (i = 0; i < f->n_words; i++) {
         const terms_word *w = &f->words[i];
         if (sum > 0 && terms_skip(text, w->begin, w[-1].end) < w->begin) sum--;
-        if (w->is_taken) sum = 0;
-        else if (sum <= 0) from = i, sum = 0;
+        if (w->is_taken || (sum > 0 && terms_is_taken(f, w[-1].end, w->begin))) sum = 0;
         if (w->is_taken) continue;
+        if (sum <= 0) from = i, sum = 0;
         sum += terms_is_own(w, m, begins, source_ends) ? 2 : -1;
         if (sum > best) best = sum, low = from, high = i;
     }
@@ -446,10 +456,10 @@ static void terms_place_gap(terms_found *f, terms_match *m, const char *text, si
     size_t i, to = protect_place(f->size, m->begin, text, size, n, ends, begins);
     if (to == size) /* before the stop at the end */
         while (to && protect_in(".!?", (unsigned char)text[to - 1])) to--;
-    for (i = 0; i < f->n; i++)
+    if (to && to < size && text[to - 1] == ' ') to--;
+    for (i = 0; i < f->n; i++) /* last, because a match may end with a space */
         if (f->matches[i].is_placed && f->matches[i].from < to && to < f->matches[i].to)
             to = f->matches[i].to;
-    if (to && to < size && text[to - 1] == ' ') to--;
     m->from = m->to = to, m->is_placed = 1;
 }
 

@@ -50,18 +50,27 @@ static inline void text_buffer_format(text_buffer *b, const char *format, ...) {
     va_end(arguments);
 }
 
-/* Replaces each line break in text, and with `fields` each TAB, by a space. Output that is one
-   line, or one field, must not contain them. Returns the new size, which may be smaller. */
-static inline size_t text_buffer_flatten(char *text, size_t size, int fields) {
-    static const char *const breaks[] = {"\n",       "\r",           "\v",           "\f",
-                                         "\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9", "\t"};
-    size_t at = 0, to = 0, n = 0, i, most = fields ? 8 : 7;
+/* What text_buffer_flatten replaces beside line breaks. */
+enum { FLATTEN_TABS = 1, FLATTEN_CONTROLS = 2 };
+
+/* Replaces each line break in text by a space, and with marks also each TAB or each other control
+   character. Output that is one line, or one field, must not contain the first two; a terminal would
+   obey the others. Returns the new size, which may be smaller. */
+static inline size_t text_buffer_flatten(char *text, size_t size, int marks) {
+    size_t at = 0, to = 0;
     while (at < size) {
-        for (i = 0; i < most; i++) {
-            n = strlen(breaks[i]);
-            if (size - at >= n && memcmp(text + at, breaks[i], n) == 0) break;
-        }
-        if (i < most) text[to++] = ' ', at += n;
+        unsigned char c = (unsigned char)text[at];
+        size_t more = size - at, n = 0;
+        if ((c >= '\n' && c <= '\r') || (c == '\t' && marks & FLATTEN_TABS)) n = 1;
+        else if ((c < 32 || c == 127) && c != '\t' && marks & FLATTEN_CONTROLS) n = 1;
+        else if (c == 0xC2 && more > 1 && (unsigned char)text[at + 1] < 0xA0)
+            n = text[at + 1] == '\x85' || marks & FLATTEN_CONTROLS ? 2 : 0;
+        else if (c == 0xE2 && more > 2)
+            n = memcmp(text + at, "\xE2\x80\xA8", 3) == 0 ||
+                        memcmp(text + at, "\xE2\x80\xA9", 3) == 0
+                    ? 3
+                    : 0;
+        if (n) text[to++] = ' ', at += n;
         else text[to++] = text[at++];
     }
     return to;

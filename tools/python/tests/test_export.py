@@ -149,6 +149,42 @@ def test_what_cannot_be_is_said(tmp_path, change, says):
     assert not list(tmp_path.iterdir())
 
 
+def ends(before, after, pad=0):
+    """Sources with tokens around them, as training has them, and targets that begin with 1."""
+    src = torch.full((3, 8), pad)
+    for i, length in enumerate((5, 3, 4)):
+        row = [*before, *range(3 + i, 3 + i + length), *after]
+        src[i, :len(row)] = torch.tensor(row)
+    tgt = torch.randint(3, VT, (3, 5))
+    tgt[:, 0] = 1
+    return src, tgt
+
+
+@pytest.mark.parametrize("before, after, expected", [
+    ([], [2], {"src_end": 2}), ([1], [2], {"src_start": 1, "src_end": 2}), ([1], [], {"src_start": 1}), ([], [], {})])
+def test_tokens_around_sources_are_seen(tmp_path, before, after, expected):
+    config = export(Translator(), tmp_path / "m", *ends(before, after), start=1, end=2)
+    assert {key: config[key] for key in ("src_start", "src_end") if key in config} == expected
+
+
+def test_pads_are_seen_without_padding_idx(tmp_path):
+    module = Translator()
+    module.source.padding_idx = None
+    config = export(module, tmp_path / "m", *ends([], [2]), start=1, end=2)
+    assert (config["src_pad"], config["src_end"]) == (0, 2)
+
+
+def test_two_readings_are_asked_for(tmp_path):
+    with pytest.raises(ExportError, match="every source of the example ends with 9.*'src_end': 9.*None"):
+        export(Translator(), tmp_path / "m", *ends([], [9]), start=1, end=2)
+    with pytest.raises(ExportError, match="every source of the example begins with 7"):
+        export(Translator(), tmp_path / "m", *ends([7], [2]), start=1, end=2)
+    assert export(Translator(), tmp_path / "m", *ends([], [9]), start=1, end=2, config={"src_end": 9})["src_end"] == 9
+    assert "src_end" not in export(Translator(), tmp_path / "m", *ends([], [9]), start=1, end=2, config={"src_end": None})
+    with pytest.raises(ExportError, match="start is 4, but every target of the example begins with 1"):
+        export(Translator(), tmp_path / "m", *ends([], [2]), start=4, end=2)
+
+
 def test_it_translates_by_its_vocabularies(tmp_path):
     module = Translator()
     words = [[f"{side}{i}" for i in range(n)] for side, n in (("s", VS), ("t", VT))]

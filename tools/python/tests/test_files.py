@@ -527,13 +527,43 @@ def test_links_are_refused():
 def test_a_failure_writes_nothing(german, tmp_path):
     (tmp_path / "a.txt").write_text("Heute " + "und morgen " * 50)
     with pytest.raises(Error):
-        translate_file(german, tmp_path / "a.txt", tmp_path / "b.txt", max_source=20)
-    assert translate_file(german, tmp_path / "a.txt", tmp_path / "b.txt", max_source=20, on_error="copy") == []
-    assert len(list(tmp_path.iterdir())) == 2
+        translate_file(german, tmp_path / "a.txt", tmp_path / "b.txt", max_source=20, on_error="raise")
+    assert len(list(tmp_path.iterdir())) == 1
     with pytest.raises(OSError):
         translate_file(german, tmp_path / "a.txt", tmp_path / "none" / "b.txt")
     with pytest.raises(ValueError, match="0 texts for 1"):
         File(b"Tag", "a.txt").join([])
+
+
+def test_sentences_that_are_too_long_stay_and_are_counted(german, tmp_path):
+    long = "Heute " + "und morgen " * 50
+    (tmp_path / "a.txt").write_text(f"Guten Tag.\n\n{long}\n\n{long}\n")
+    for options in {}, {"on_error": "copy"}:
+        assert translate_file(german, tmp_path / "a.txt", tmp_path / "b.txt", max_source=20, **options) == [
+            "a sentence that is too long for the model (2)"]
+        assert (tmp_path / "b.txt").read_text().split("\n\n")[0] == "Good day." and (tmp_path / "b.txt").read_text().count("morgen") == 100
+    with pytest.raises(Error, match="ZZ"):  # other errors end the translation
+        translate_file(german, tmp_path / "a.txt", tmp_path / "b.txt", target_language="ZZ")
+    pytest.importorskip("lxml")
+    (tmp_path / "a.docx").write_bytes(word(f"<w:p><w:r><w:t>Guten Tag. {long.strip()}.</w:t></w:r></w:p>"))
+    assert "a sentence that is too long for the model" in translate_file(german, tmp_path / "a.docx", tmp_path / "b.docx", max_source=20)
+    assert part((tmp_path / "b.docx").read_bytes()).count("morgen") == 50 and "Good day." in part((tmp_path / "b.docx").read_bytes())
+
+
+def test_an_end_of_another_pair_inside_a_field():
+    """The end of a comment whose beginning is outside of a link stays an element."""
+    pytest.importorskip("lxml")
+    ends = '<w:commentRangeStart w:id="1"/>{}<w:bookmarkStart w:id="7"/><w:commentRangeEnd w:id="1"/><w:r><w:t>Tag</w:t></w:r><w:bookmarkEnd w:id="7"/>'
+    made = part(through(File(word("<w:p>" + ends.format("<w:r><w:t>Ein</w:t></w:r>") + "</w:p>"), "a.docx")))
+    assert "&lt;" not in made and made.count("commentRange") == 2 and "Day" in made
+
+
+def test_fields_stay_in_a_paragraph_that_does_not_change():
+    """Reading takes nothing out of a paragraph."""
+    pytest.importorskip("lxml")
+    file = File(word(f"<w:p><w:r><w:t>Tag</w:t></w:r></w:p><w:p><w:r><w:t>Seite </w:t></w:r>{field('<w:r><w:t>7</w:t></w:r>')}</w:p>"), "a.docx")
+    made = part(through(file))
+    assert "Day" in made and made.count("fldChar ") == 3 and "PAGE" in made and ">7<" in made
 
 
 def test_any_place_of_a_tag_gives_a_document():

@@ -61,7 +61,9 @@ def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str],
     """Translates a document into the file `out`, which is written whole or not at all, and may be `path` itself. Its
     suffix says what the file is: docx, pptx, odt, odp, epub, html, txt, md, srt, vtt. A list of models translates with one
     after the other. Options are those of Model.translate_document. lang, by default target_language, is the language that
-    the new file says it is in: "en" or "en-GB". Returns what stays as it is, a line for each thing.
+    the new file says it is in: "en" or "en-GB". Returns what stays as it is, a line for each thing. A sentence that is too
+    long for the model stays as it is and is counted there; other errors end the translation. With on_error="copy" all such
+    sentences stay, and with "raise" none.
 
     Raises transformer_h.documents.FileError, a ValueError, for a file that cannot be read or has more than `most`
     bytes, unpacked or not; then nothing is written. Archives need lxml: pip install "transformer-h[documents]"."""
@@ -119,7 +121,10 @@ def export(module: torch.nn.Module, path: str | os.PathLike[str], example_src: t
     as module(example_src, example_tgt) takes them. Give several rows of several tokens, without pads
     if the module's masks are arguments. If the module is called in another way, pass a function
     call(module, example_src, example_tgt). start and end are the ids that targets begin and end with.
-    src_pad and tgt_pad are by default the padding_idx of the embeddings. A vocabulary is a list of
+    src_pad and tgt_pad are by default the padding_idx of the embeddings. Give sources as the module was
+    trained with them: if every example source ends with the id end (before pads), the file's src_end is end,
+    and if every one begins with start, its src_start is start. config={"src_end": ID} states another id, and
+    None states that there is none. A vocabulary is a list of
     tokens; NAME_sentencepiece is the path of a SentencePiece model. config has further keys of the
     model file's config (src_text ...). dtype is "f32", "f16" or "bf16".
 

@@ -44,7 +44,10 @@ def write_module(module: nn.Module, path: str | os.PathLike[str], example_src: t
         value = run.embedding[key[:3]].padding_idx if value is None else value
         if value is not None:
             facts[key] = value
-    facts.update({"start": start, "end": end, **(config or {})})
+    facts.update({"start": start, "end": end})
+    stated = dict(config or {})
+    facts.update(_read_ends(run, facts, stated))
+    facts.update(stated)
     for name, tokens, file in (("src", src_vocabulary, src_sentencepiece),
                                ("tgt", tgt_vocabulary, tgt_sentencepiece)):
         if tokens is not None:
@@ -53,7 +56,7 @@ def write_module(module: nn.Module, path: str | os.PathLike[str], example_src: t
             model.texts[f"{name}_sentencepiece"] = Path(file).read_bytes()
             facts.setdefault(f"{name}_text", "sentencepiece")
 
-    facts = {key: facts[key] for key in modelfile.CONFIG_KEYS if key in facts}
+    facts = {key: facts[key] for key in modelfile.CONFIG_KEYS if facts.get(key) is not None}
     modelfile.check_values(facts)
     sizes = modelfile.measure(model, facts["n_heads"])
     modelfile.check_config(facts, sizes, model)
@@ -290,6 +293,41 @@ def _positions(rest: torch.Tensor, tables: list[tuple[str, torch.Tensor]], run: 
                                         - _array(rest)).max() < limit:
                     return {key: value for key, value in formula.items() if value}, None
     return None
+
+
+def _read_ends(run: _Run, facts: dict[str, Any], stated: dict[str, Any]) -> dict[str, Any]:
+    """Returns what the example shows of the ids around sources: src_start and src_end, and src_pad if the embedding has
+    no padding_idx. A file without them would translate other sources than the module was trained with. Raises an
+    ExportError if the example has two readings, and if its targets begin with another token than start."""
+    start, end, found = facts["start"], facts["end"], {}
+    heads = {int(row[0]) for row in run.ids["tgt"]}
+    if len(run.ids["tgt"]) > 1 and len(heads) == 1 and heads != {start}:
+        raise ExportError(f"start is {start}, but every target of the example begins with {heads.pop()}: start is the "
+                          f"token that the decoder reads first")
+    rows = [row.tolist() for row in run.ids["src"]]
+    pad = stated.get("src_pad", facts.get("src_pad"))
+
+    def without(pad: Any) -> list[list[int]]:
+        return [row[:max([1, *(i + 1 for i, one in enumerate(row) if one != pad)])] for row in rows]
+
+    if "src_pad" not in stated and pad is None:
+        for last in {row[-1] for row in rows} - {end}:
+            if all(row[-1] == end for row in without(last)):
+                pad = found["src_pad"] = last
+    rows = without(pad)
+    for key, at, usual in (("src_start", 0, start), ("src_end", -1, end)):
+        ids = {row[at] for row in rows}
+        if key in stated or len(ids) > 1 or min(map(len, rows)) < 2:
+            continue
+        (one,) = ids
+        if one == usual:
+            found[key] = one
+        elif len(rows) > 1:
+            where = "begins" if at == 0 else "ends"
+            raise ExportError(f"every source of the example {where} with {one}, which is not {'start' if at == 0 else 'end'}: "
+                              f"say whether every source {where} with it: config={{{key!r}: {one}}}, or {{{key!r}: None}} "
+                              f"if it is part of the texts")
+    return found
 
 
 def _read_generator(run: _Run, model: modelfile.Model) -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+try:
+    from lxml import etree
+except ImportError:  # only set_language needs it
+    etree = None
+
 from .detecting import base_language
 
 # A dictionary is chosen by language and country. These countries are used where a code has none.
@@ -66,7 +71,7 @@ def set_language(root: Any, code: str, names: Any) -> bool:
     space = fo if group == "western" else style
     defaults = None
     for styles in root.iter(office + "styles"):  # the same in odt and odp
-        made = next((one for one in styles.iter(style + "default-style") if one.get(style + "family") == "paragraph"), None)
+        made = next((one for one in styles.iterchildren(style + "default-style") if one.get(style + "family") == "paragraph"), None)
         if made is None:
             made = styles.makeelement(style + "default-style", {style + "family": "paragraph"})
             styles.insert(0, made)
@@ -77,9 +82,14 @@ def set_language(root: Any, code: str, names: Any) -> bool:
     drawn, runs = names("a:rPr a:defRPr a:endParaRPr"), names("a:r")
     titles = names("dc:title dc:subject dc:description ncx:docTitle")
     kept = names("w:del w:moveFrom")
-    for element in root.iter("{*}*"):
-        if element.tag in languages:
-            if not any(one.tag in kept for one in element.iterancestors()):
+    is_kept = 0  # elements around this one whose text keeps its language
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        if element.tag in kept:
+            is_kept += 1 if event == "start" else -1
+        elif event == "end":
+            pass
+        elif element.tag in languages:
+            if not is_kept:
                 put(element, element.tag.partition("}")[0] + "}" + {
                     "western": "val", "asian": "eastAsia", "complex": "bidi"}[group], tag)
         elif element.tag in drawn:

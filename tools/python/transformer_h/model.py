@@ -243,16 +243,17 @@ class Model:
     @overload
     def translate_document(  # type: ignore[overload-overlap]
         self, text: str, format: str = "text", *, lang: str | None = None,
-        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[DocumentOptions]) -> str: ...
+        on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise", **options: Unpack[DocumentOptions]) -> str: ...
     @overload
     def translate_document(
         self, text: Iterable[str], format: str = "text", *, lang: str | None = None,
-        on_error: Literal["raise", "copy"] = "raise", **options: Unpack[DocumentOptions]) -> list[str]: ...
+        on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise",
+        **options: Unpack[DocumentOptions]) -> list[str]: ...
 
     @with_options("aligned", "on_error", "prefix", "draft", "prompt", "alternatives", "min_alternative_prob", "prefix_bias",
                   "tokens", "keep_end")
     def translate_document(self, text: str | Iterable[str], format: str = "text", *, lang: str | None = None,
-                           on_error: Literal["raise", "copy"] = "raise", **options: Any) -> Any:
+                           on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise", **options: Any) -> Any:
         """Translates a document, or each one of a list, sentence by sentence, and returns it with its lines and tags.
         format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
         (plain text in wrapped lines). The result has the bytes of `translate --document`, `--html` and so on. A
@@ -262,13 +263,15 @@ class Model:
         sentence; progress counts sentences.
 
         Raises Error for the first sentence that fails; its message has the number of the line, or in documents
-        with tags of the sentence. With on_error="copy", such a sentence stays as it is.
+        with tags of the sentence. With on_error="copy", such a sentence stays as it is, also with a function, which is
+        called with each Error and may raise it.
         """
         allowed = inspect.signature(Model.translate_document).parameters
         for name in options:
             if name not in allowed or name == "text":
                 raise unknown_option("translate_document", name, [one for one in allowed if one not in ("self", "text")])
-        check_choice("on_error", on_error, {"raise": 0, "copy": 0})
+        if not callable(on_error):
+            check_choice("on_error", on_error, {"raise": 0, "copy": 0})
         check_choice("format", format, dict.fromkeys(Document.FORMATS))
         check_lang(lang)
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
@@ -284,8 +287,11 @@ class Model:
         for index, document in enumerate(documents):
             results = [next(found) for _ in document.sentences]
             for i, result in enumerate(results):
-                if on_error == "raise" and isinstance(result, Error):
-                    raise Error(result.status, f"{document.where(i)}: {result.message}", None if one else index)
+                if on_error != "copy" and isinstance(result, Error):
+                    error = Error(result.status, f"{document.where(i)}: {result.message}", None if one else index)
+                    if not callable(on_error):
+                        raise error
+                    on_error(error)
             made.append(document.join(results, options.get("target_language") if lang is None else lang))
         return made[0] if one else made
 

@@ -1,0 +1,109 @@
+"""The process that reads and writes one document of a client. files.py starts it, and ends it if the document needs too
+much time. It asks the server to translate sentences, so that it needs no model.
+
+    python document_process.py CPU_SECONDS SECONDS BYTES
+
+Both directions have frames: 8 bytes of length, then JSON or bytes.
+
+    server: {"name", "most", "most_text"}, the document
+    process: {"characters", "sample"}: the number of characters, and text from which the language can be detected
+    server: {"steps", "target"}
+    process, for each step: {"sentences"}; server: {"translations"}: [text, bytes of alignment] or, for a sentence that is
+        too long and stays as it is, null; then all alignments
+    process: {"left": what stays as it is}, the translated document
+
+Instead of any frame the process can send {"refused": message} or {"failed": message}, and ends."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import traceback
+
+
+def limit(cpu_seconds, seconds, size):
+    """Sets the limits that this system has. The server's deadline ends the process in any case."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # the server finishes what it accepted
+        signal.signal(each, signal.SIG_IGN)
+    if hasattr(signal, "alarm"):
+        signal.alarm(seconds)  # also ends a process whose server was killed
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(5)  # requests with short texts come first
+    with contextlib.suppress(ImportError):
+        import resource
+        for name, most in (("CORE", 0), ("CPU", cpu_seconds), ("DATA", size), ("AS", size)):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+
+
+def receive():
+    length = int.from_bytes(sys.stdin.buffer.read(8), "big")
+    frame = sys.stdin.buffer.read(length)
+    if not length or len(frame) < length:
+        raise SystemExit  # the server has ended
+    return frame
+
+
+def send(content):
+    frame = content if isinstance(content, bytes) else json.dumps(content).encode()
+    sys.stdout.buffer.write(len(frame).to_bytes(8, "big") + frame)
+    sys.stdout.buffer.flush()
+
+
+def sample(file, Document):
+    """Returns some sentences of a document."""
+    found, size = [], 0
+    for text in file.texts[:1000]:
+        if size < 10000:
+            found += Document(text[:10000], file.format).sentences
+            size += len(text)
+    return "\n".join(found)
+
+
+def run(File, Document, Aligned):
+    about, data = json.loads(receive()), receive()
+    file = File(data[1:], about["name"], about["most"], about["most_text"])
+    del data
+    send({"characters": sum(map(len, file.texts)), "sample": sample(file, Document)})
+    asked, texts = json.loads(receive()), file.texts
+    for _ in range(asked["steps"]):
+        documents = [Document(text, file.format) for text in texts]
+        send({"sentences": [sentence for one in documents for sentence in one.sentences]})
+        translations, tokens = json.loads(receive())["translations"], receive()[1:]
+        made, at = [], 0
+        for one in translations:
+            if one is None:
+                file.leave("a sentence that is too long for the model")
+                made.append(None)
+                continue
+            made.append(Aligned(one[0], tokens[at:at + one[1]]))
+            at += one[1]
+        found = iter(made)
+        texts = [one.join([next(found) for _ in one.sentences], asked["target"]) for one in documents]
+    data = file.join(texts, asked["target"])
+    send({"left": file.left})
+    send(b"." + data)  # no frame is empty
+
+
+def main():
+    limit(*map(int, sys.argv[1:]))
+    try:
+        from transformer_h import Aligned, Document, Status
+        from transformer_h.documents import File, FileError
+        try:
+            run(File, Document, Aligned)
+        except FileError as e:
+            send({"refused": str(e)})
+    except MemoryError:
+        os._exit(3)  # the server says which limit this was
+    except BrokenPipeError:
+        os._exit(0)
+    except Exception as e:
+        if getattr(e, "status", None) == Status.E_MEMORY:
+            os._exit(3)
+        send({"failed": traceback.format_exc()[-3000:]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Documents that take all time or memory, on examples/server/server.py: make test-server
+
+The handler of documents is replaced by one that hangs, so that the tests do not depend on faults that are mended."""
+
+import contextlib
+import json
+import signal
+import socket
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from load import ROOT, server
+from test_files import docx, send  # noqa: F401  (docx: skips without lxml)
+
+SERVER = ROOT / "examples/server"
+ATTACKS = ROOT.parent / "shared/cases/attack"
+PROCESS = f"""
+import os, signal, sys, time
+sys.path.insert(0, {str(SERVER)!r})
+import document_process
+from transformer_h import documents
+
+class Planted(documents.File):
+    def __init__(self, data, name, *more):
+        kind, kept = name.partition(".")[0], []
+        if kind == "deaf":
+            for each in (signal.SIGALRM, signal.SIGXCPU):
+                signal.signal(each, signal.SIG_IGN)
+        while kind == "sleep":
+            time.sleep(1000)
+        while kind in ("spin", "deaf"):
+            pass
+        while kind == "grow":
+            kept.append(bytearray(1 << 20))
+        if kind == "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if kind == "fault":
+            raise ZeroDivisionError("planted")
+        super().__init__(data, name, *more)
+
+    def join(self, *given):
+        while self.name.startswith("late"):
+            pass
+        return super().join(*given)
+
+documents.File = Planted
+document_process.main()
+"""
+PLANTED = f"""
+import sys
+sys.path.insert(0, {str(SERVER)!r})
+import files
+files.PROGRAM = sys.argv.pop(1)
+import server
+server.main()
+"""
+
+
+@contextlib.contextmanager
+def planted(folder, *options, **more):
+    (folder / "process.py").write_text(PROCESS)
+    (folder / "planted.py").write_text(PLANTED)
+    with server(*options, models=(str(folder / "process.py"), f"de:en={ROOT}/examples/models/de-en.safetensors"),
+                program=folder / "planted.py", **more) as found:
+        yield found
+
+
+def children(pid):
+    return [int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()]
+
+
+def gone(pids, seconds=10):
+    end = time.monotonic() + seconds
+    while any(Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" for pid in pids):
+        assert time.monotonic() < end, "a process is left"
+        time.sleep(0.05)
+
+
+def in_time(port, seconds=2):
+    """Translates a document and a text, each within two seconds. One more second is for the machine of the tests."""
+    for ask in (lambda: send(port, "a.txt", b"Guten Tag.")[0], lambda: urllib.request.urlopen(
+            f"http://127.0.0.1:{port}/translate", b"q=Guten+Tag.&source=de&target=en").status):
+        began = time.monotonic()
+        assert ask() == 200
+        assert time.monotonic() - began < seconds
+
+
+def test_documents_that_take_all_time_or_memory(tmp_path, monkeypatch):
+    """Each gets a message that names the limit. Others are answered meanwhile, and the places for documents are free again."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with open(tmp_path / "log", "wb") as log, planted(tmp_path, "--file-seconds", 6, "--file-memory", 400000000, log=log) as (run, port):
+        in_time(port, 10)  # the first document reads the files of Python's modules
+        for kinds, status, message in (
+                (("sleep", "spin", "deaf"), 400, "takes more than 6 seconds (--file-seconds)"), (("late",), 400, "takes more than 6 seconds"),
+                (("grow",), 400, "takes more than 400000000 bytes of memory (--file-memory)"), (("crash",), 400, "memory"),
+                (("fault",), 500, "the server failed")):
+            found = {}
+            threads = [threading.Thread(target=lambda kind=kind: found.update({kind: send(port, f"{kind}.txt", b"Guten Tag.")})) for kind in kinds]
+            began = time.monotonic()
+            for thread in threads:
+                thread.start()
+            time.sleep(0.5)
+            in_time(port)
+            for thread in threads:
+                thread.join()
+            assert time.monotonic() - began < 14
+            for kind in kinds:
+                assert found[kind][0] == status and message in found[kind][1]["error"], found
+        gone(children(run.pid))
+        for _ in range(5):
+            in_time(port)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+            counts = response.read().decode()
+        assert 'transformer_documents_stopped_total{limit="seconds"} 4.0' in counts
+        assert 'transformer_documents_stopped_total{limit="memory"} 2.0' in counts
+    assert "planted" in (tmp_path / "log").read_text()
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_client_that_leaves_ends_the_process(tmp_path):
+    with planted(tmp_path, "--file-seconds", 100) as (run, port):
+        body = b'--line\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+        form = (body % (b"source", b"de") + body % (b"target", b"en") + b'--line\r\nContent-Disposition: form-data; name="file"; '
+                b'filename="sleep.txt"\r\n\r\nTag\r\n--line--\r\n')
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(b"POST /translate_file HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=line\r\n"
+                               b"Content-Length: %d\r\n\r\n%s" % (len(form), form))
+            end = time.monotonic() + 20
+            while not (found := children(run.pid)):
+                assert time.monotonic() < end
+                time.sleep(0.05)
+        gone(found)
+        in_time(port, 10)
+
+
+@pytest.mark.parametrize("kind", ["sleep", "spin", "deaf"])
+def test_sigterm_ends_the_server(tmp_path, kind):
+    """Within the limit of documents, also if one never ends; and a server that is killed leaves no process."""
+    with planted(tmp_path, "--file-timeout", 3, "--timeout", 1, "--read-timeout", 1, "--file-seconds", 100) as (run, port):
+        threading.Thread(target=attempt, args=(port, f"{kind}.txt"), daemon=True).start()
+        wait_for(lambda: children(run.pid))
+        found, began = children(run.pid), time.monotonic()
+        run.send_signal(signal.SIGTERM)
+        run.wait(timeout=20)
+        assert time.monotonic() - began < 3 + 1 + 1 + 3
+        gone(found)
+
+
+def attempt(port, name):
+    with contextlib.suppress(OSError, ValueError):
+        send(port, name, b"Guten Tag.")
+
+
+def wait_for(condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_killed_server_leaves_no_process(tmp_path):
+    with planted(tmp_path, "--file-timeout", 2, "--file-seconds", 2) as (run, port):
+        threading.Thread(target=attempt, args=(port, "sleep.txt"), daemon=True).start()
+        wait_for(lambda: children(run.pid))
+        found = children(run.pid)
+        run.kill()
+        gone(found, 20)
+
+
+def test_deepls_jobs_end(tmp_path):
+    with planted(tmp_path, "--file-seconds", 2) as (run, port):
+        body = b'--line\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+        form = (body % (b"target_lang", b"EN-US") + b'--line\r\nContent-Disposition: form-data; name="file"; '
+                b'filename="spin.txt"\r\n\r\nTag\r\n--line--\r\n')
+
+        def ask(path, data, kind):
+            request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, {"Content-Type": kind, "Authorization": "DeepL-Auth-Key x"})
+            with urllib.request.urlopen(request) as response:
+                return json.load(response)
+        job = ask("/v2/document", form, "multipart/form-data; boundary=line")
+        found = {}
+
+        def ended():
+            found.update(ask(f"/v2/document/{job['document_id']}", json.dumps({"document_key": job["document_key"]}).encode(), "application/json"))
+            return found["status"] != "translating"
+        wait_for(ended)
+        assert found["status"] == "error" and "takes more than 2 seconds" in found["error_message"]
+        gone(children(run.pid))
+
+
+def test_sigterm_drops_documents_that_nobody_waits_for(tmp_path):
+    """Sentences of a document that a DeepL client sent do not keep the server from ending."""
+    many = "".join(f"Heute ist der {i}. Tag, an dem es in der Stadt geregnet hat.\n\n" for i in range(20000)).encode()
+    with server("--threads", 1, "--queue", 100000) as (run, port):
+        body = b'--line\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+        form = (body % (b"target_lang", b"EN-US") + b'--line\r\nContent-Disposition: form-data; name="file"; '
+                b'filename="a.txt"\r\n\r\n' + many + b"\r\n--line--\r\n")
+        with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/v2/document", form, {
+                "Content-Type": "multipart/form-data; boundary=line", "Authorization": "DeepL-Auth-Key x"})) as response:
+            assert response.status == 200
+        wait_for(lambda: b"sentences_waiting 0.0" not in urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read())
+        found = children(run.pid)
+        run.send_signal(signal.SIGTERM)
+        run.wait(timeout=20)
+        gone(found)
+
+
+@pytest.mark.skipif(not ATTACKS.is_dir(), reason="the attacks are not here")
+def test_attacks():
+    with server() as (run, port):
+        threads = []
+        for name in ("hang.docx", "run.pptx", "run_tabs.docx", "enc40000.epub"):
+            data, found = (ATTACKS / name).read_bytes(), {}
+            threads.append((name, found, threading.Thread(target=lambda name=name, data=data, found=found: found.update(
+                dict(zip(("status", "content"), send(port, name, data)))))))
+        for _, _, thread in threads[:3]:
+            thread.start()
+        in_time(port, 10)
+        for _, _, thread in threads[:3]:
+            thread.join()
+        threads[3][2].start()
+        threads[3][2].join()
+        for name, found, _ in threads:
+            assert found["status"] == 200, (name, found)
+        assert threads[0][1]["content"]["notes"] == ["a sentence that is too long for the model"]
+        gone(children(run.pid))
+
+
+def test_systems_without_limits(tmp_path):
+    """Without the module resource and without alarms, the server's deadline ends the process."""
+    (tmp_path / "resource.py").write_text("raise ImportError\n")
+    with planted(tmp_path, "--file-seconds", 2) as (run, port):
+        (tmp_path / "process.py").write_text("import signal\ndel signal.alarm\n" + PROCESS)
+        status, content = send(port, "deaf.txt", b"Tag")
+        assert status == 400 and "takes more than 2 seconds" in content["error"]
+        gone(children(run.pid))
