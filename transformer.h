@@ -951,7 +951,7 @@ typedef enum tfm_text_kind {
     TFM_TEXT_KIND_CHARACTERS,    /* each Unicode character is a token; whitespace is U+2581 */
     TFM_TEXT_KIND_PIECES,        /* targets only: tokens are joined; U+2581 becomes a space */
     TFM_TEXT_KIND_SENTENCEPIECE, /* the SentencePiece model in the file decides */
-    TFM_TEXT_KIND_BYTES,         /* each byte of UTF-8 is a token, without a vocabulary: ByT5 */
+    TFM_TEXT_KIND_BYTES,         /* each byte of UTF-8 is a token: ByT5 */
     TFM_TEXT_KIND_BYTE_BPE,      /* GPT-2's byte-level BPE with the merges in the file */
     TFM_TEXT_KIND_COUNT
 } tfm_text_kind;
@@ -1499,10 +1499,11 @@ TFM_DEF tfm_text tfm_text_make(const char *data, size_t size);
 /* Turns a text into at most capacity source ids, with the start and end id that the
    config names. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
    pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte of normalized text. A
-   call with a measuring arena tells the exact size. For words and characters scratch may be NULL. A
-   language token is added only for ">>code<<" before the text (tfm_languages_set). Errors:
-   TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no
-   src_unk), TFM_E_ARENA, TFM_E_NO_TEXT. */
+   call with a measuring arena tells the exact size. For words, characters, and bytes without added
+   tokens scratch may be NULL. A language token is added only for ">>code<<" before the text
+   (tfm_languages_set). Bytes that end with a spelled end token get no second one. Errors: TFM_E_UTF8
+   (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no src_unk),
+   TFM_E_ARENA, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
                                       int32_t *ids, int32_t capacity, int32_t *count,
                                       tfm_arena *scratch, tfm_error *err);
@@ -3949,8 +3950,7 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
         if (tiling->configured && !configured) kernels->configure(configured = 1);
         for (r = 0; r < tiling->rows && !p->converted && M > 1; r++)
             memcpy(block + r * (TFM__X_STRIDE / 4),
-                   tfm__row(&p->x, 0, tfm__min(first + r, M - 1)) + k,
-                   (size_t)t.K * sizeof *block);
+                   tfm__row(&p->x, 0, tfm__min(first + r, M - 1)) + k, (size_t)t.K * sizeof *block);
         for (n = 0; n < N; n = next)
             for (next = n + tiling->panels * TFM__PANEL, m = first; m < end; m += t.rows) {
                 const tfm__tiling *tile = tiling;
@@ -3960,7 +3960,9 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
                     t.x = p->converted + k / step * p->converted_block + m * TFM__X_STRIDE;
                 if (p->scales) t.x_scales = p->scales + m;
                 tfm__product_aim(&t, p, m, n, k,
-                                 m + t.rows < end ? n : next >= N && end < M ? 0 : next);
+                                 m + t.rows < end       ? n
+                                 : next >= N && end < M ? 0
+                                                        : next);
                 if (next <= N) tile->run(&t);
                 else tfm__product_edge(tile, &t, N - n);
             }
@@ -5390,8 +5392,7 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
             tfm__add_norm_run(team, &p->x, &p->x, &out,
                               l->order == TFM_NORM_ORDER_POST ? &l->norms[part] : NULL);
         }
-    if (tfm__norm_exists(&stack->norm))
-        tfm__add_norm_run(team, &p->x, &p->x, NULL, &stack->norm);
+    if (tfm__norm_exists(&stack->norm)) tfm__add_norm_run(team, &p->x, &p->x, NULL, &stack->norm);
 }
 
 /* Widens sizes to what a layer needs. */
@@ -9984,8 +9985,7 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
             if (l > length || (l == 0 && length && id == s->search.forced)) *to = 0;
             else {
                 float max = s->team.kernels->largest(row, V);
-                *to = tfm__logits_log_p(row[id],
-                                        tfm__logits_log_sum(s->team.kernels, row, max, V));
+                *to = tfm__logits_log_p(row[id], tfm__logits_log_sum(s->team.kernels, row, max, V));
             }
         }
         if (offset && (at + n) % x->L == 0) at += offset;
@@ -10645,8 +10645,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
-    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, tfm__key_of_line,
-                           &same));
+    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, tfm__key_of_line, &same));
     v->text = text;
     v->n = (int32_t)lines;
     v->n_spellings = spellings;
@@ -10876,18 +10875,18 @@ static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
     return at > begin;
 }
 
-/* Loads a side whose tokens are the bytes of UTF-8: it has no vocabulary. */
+/* Loads a side whose tokens are the bytes of UTF-8. A vocabulary spells its added tokens alone. */
 static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     int32_t rows = (int32_t)side->embedding->rows;
-    (void)shared;
     side->first_byte = l->model->config.byte_offset;
     side->has_bytes = 1;
     side->unk = -1;
-    if (side->first_byte <= (int64_t)rows - 256) return TFM_OK;
-    return TFM__FAIL_CONFIG(l->err,
-                            "'%s_text' is bytes from id %d on, the vocabulary has %d "
-                            "tokens",
-                            side->name, side->first_byte, rows);
+    if (side->first_byte > (int64_t)rows - 256)
+        return TFM__FAIL_CONFIG(l->err,
+                                "'%s_text' is bytes from id %d on, the vocabulary has %d "
+                                "tokens",
+                                side->name, side->first_byte, rows);
+    return tfm__vocabulary_load(l, side, shared && shared->has_bytes ? shared : NULL);
 }
 
 /* Cuts a byte. An escape may stand for several bytes, which have its span together. */
@@ -10910,9 +10909,17 @@ static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
     return 1;
 }
 
+/* Writes a byte, or an added token that gives text. */
 static void tfm__bytes_join(tfm__joined *j, int32_t id) {
-    id -= j->side->first_byte;
-    if (id >= 0 && id < 256) tfm__join_byte(j, id);
+    const tfm__side *side = j->side;
+    int64_t byte = (int64_t)id - side->first_byte;
+    if (byte >= 0 && byte < 256) {
+        tfm__join_byte(j, (int)byte);
+    } else if (side->pieces && side->pieces[id] != TFM__ID_DROPPED) {
+        const tfm__spelling *s = tfm__join_spelling(j, id);
+        tfm__join_broken(j);
+        tfm__join_text(j, s->text, s->size);
+    }
 }
 
 /* >>sentencepiece =================================================================================
@@ -11531,10 +11538,29 @@ static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, in
     return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
 }
 
+/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from begin
+   to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
+   Metaspace) there is none where a text begins with one; and with "first" only where the text's first
+   character becomes the first one. */
+static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
+                               int64_t size) {
+    const tfm__sentencepiece *p = side->spm;
+    const char *part = text;
+    int64_t n = 0;
+    if (p->suffix && p->dummy_prefix) return 0;
+    if (i > begin && side->keep_trailing) return 1;
+    if (!p->dummy_prefix || (side->prefix_space == 2 && i > 0)) return 0;
+    if (!side->prefix_space) return 1;
+    while (i < size && !n && (i == 0 || side->prefix_space != 2)) {
+        i += tfm__spm_prefix(p, text + i, size - i, &part, &n);
+        for (; p->trim && n && *part == ' '; n--) part++;
+    }
+    return n && *part != ' ' && !tfm__begins_with_mark(part, n);
+}
+
 /* Normalizes bytes i to size of a text. The rules for whitespace: none at the front, one between
    words, none at the end (where normalizer_spec says so, and the side does not keep it); a mark for
-   each that is left, and one more before or behind the whole, or before the text's first part
-   alone. */
+   each that is left, and one more before or behind the whole (tfm__spm_wants_mark). */
 static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t i, int64_t size,
                                tfm__normal *o) {
     const tfm__sentencepiece *p = side->spm;
@@ -11550,8 +11576,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
     if (i == size && i > begin && side->keep_trailing) /* whitespace between added tokens */
         tfm__normal_put(o, space, space_size, begin);
     if (i == size) return;
-    if (p->dummy_prefix && !p->suffix && (side->prefix_space != 2 || !begin || i > begin))
-        tfm__normal_put(o, space, space_size, i);
+    if (tfm__spm_wants_mark(side, text, begin, i, size)) tfm__normal_put(o, space, space_size, i);
     while (i < size) {
         unsigned char c = (unsigned char)text[i];
         at = i;
@@ -12114,7 +12139,7 @@ static void tfm__byte_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
 /* Takes the text as it is, with a space before it if the config says so. */
 static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int64_t i,
                                     int64_t size, tfm__normal *o) {
-    if (side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
+    if (side->bpe && side->prefix_space && text[i] != ' ') tfm__normal_put(o, " ", 1, i);
     if (!o->n_cells) tfm__normal_put(o, text + i, size - i, i);
     for (; i < size && o->n_cells; i++) tfm__normal_put(o, text + i, 1, i);
 }
@@ -12350,7 +12375,7 @@ static void tfm__encode(tfm__cells *b, int has_marks) {
         const char *mark = NULL;
         if (has_marks) mark = (const char *)memchr(b->text + at, 0xFF, (size_t)(b->n - at));
         end = mark ? (int32_t)(mark - b->text) : b->n;
-        if (end > at) b->side->tokenizer->encode(b, at, end);
+        if (end > at && !b->side->has_bytes) b->side->tokenizer->encode(b, at, end);
         if (!mark) break;
         b->cells[end].id = -1;
         b->cells[end].next = end + TFM__ADDED_MARK;
@@ -12358,6 +12383,11 @@ static void tfm__encode(tfm__cells *b, int has_marks) {
 }
 
 /* ---- a text to cells ---- */
+
+/* Returns whether a side's texts need cells: bytes do to find added tokens. */
+static int tfm__has_cells(const tfm__side *side) {
+    return side->tokenizer->normalize && (!side->has_bytes || side->added);
+}
 
 /* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from; and
    that of the last cell. */
@@ -12379,7 +12409,7 @@ static void tfm__cells_origins(tfm__cut *c) {
 /* Takes scratch for n bytes of normalized text. */
 static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t n,
                                    tfm_arena *scratch, tfm_error *err) {
-    const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE */
+    const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
     if (n > INT32_MAX / 2)
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
                          n, (int64_t)(INT32_MAX / 2));
@@ -12388,7 +12418,7 @@ static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t
     b->n = (int32_t)n;
     TFM__TRY(TFM__TAKE(scratch, n, 1, &b->text, err));
     TFM__TRY(TFM__TAKE(scratch, n + 1, 1, &b->cells, err));
-    if (!p || p->bpe) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
+    if (p ? p->bpe : !side->has_bytes) TFM__TRY(TFM__TAKE(scratch, 2 * n, 1, &b->heap, err));
     if (!p || !p->bpe || !p->has_unused) return TFM_OK;
     b->n_splits = p->vocabulary.n;
     return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
@@ -12432,7 +12462,8 @@ static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_KIND_COUNT] = {
      INT32_MAX, 0},
     {tfm__spm_load, tfm__spm_build_side, tfm__cells_begin, tfm__spm_next, tfm__spm_normalize,
      tfm__spm_encode, tfm__spm_join, 1, 1},
-    {tfm__bytes_load, NULL, NULL, tfm__bytes_next, NULL, NULL, tfm__bytes_join, 0, -1},
+    {tfm__bytes_load, NULL, tfm__cells_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
+     tfm__bytes_join, 0, -1},
     {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__cells_begin, tfm__byte_bpe_next,
      tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0}};
 
@@ -12470,7 +12501,7 @@ static tfm_status tfm__map_target(tfm__loader *l) {
         int flags = i < v->n && side->added ? side->added->flags[i] : 0;
         const tfm__spelling *s = i < v->n ? &v->spellings[v->tokens[i]] : NULL;
         if (!s || i == c->start || i == c->end || i == c->tgt_pad || i == c->forced ||
-            flags & TFM__ADDED_SILENT)
+            flags & TFM__ADDED_SILENT || (side->has_bytes && !flags))
             *piece = TFM__ID_DROPPED;
         else if (flags || !pieces) *piece = TFM__ID_PLAIN;
         else if (v->spellings == pieces->spellings) *piece = i; /* pieces are the tokens */
@@ -12522,7 +12553,7 @@ static tfm_status tfm__build_text(tfm__loader *l) {
 
 /* Lays out what the text calls need. Only kinds that normalize need scratch. */
 static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm_error *err) {
-    if (s->model->source.tokenizer->normalize) {
+    if (tfm__has_cells(&s->model->source)) {
         tfm_arena need = tfm_arena_measuring();
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
         tfm__cells b;
@@ -12578,11 +12609,11 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     if (source) TFM__TRY(tfm__find_language(c, source, strlen(source), &from, err));
     if (target) TFM__TRY(tfm__find_language(c, target, strlen(target), &into, err));
     if (!source && c->src_language == TFM_LANGUAGE_USE_SOURCE)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "source: the model needs its language, such as %s", c->languages[0].code);
+        return tfm__fail(err, TFM_E_ARGUMENT, "source: the model needs its language, such as %s",
+                         c->languages[0].code);
     if (!target && (c->src_language == TFM_LANGUAGE_USE_TARGET || c->tgt_language_forced))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "target: the model needs its language, such as %s", c->languages[0].code);
+        return tfm__fail(err, TFM_E_ARGUMENT, "target: the model needs its language, such as %s",
+                         c->languages[0].code);
     if (c->src_language)
         session->text.language = c->src_language == TFM_LANGUAGE_USE_SOURCE ? from : into;
     if (c->tgt_language_forced) session->search.forced = into;
@@ -12639,7 +12670,7 @@ static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
     token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
     token->begin = c->at + 1;
     token->end = c->at + TFM__ADDED_MARK - 1;
-    c->at = c->last = c->at + TFM__ADDED_MARK;
+    c->at = c->first = c->last = c->at + TFM__ADDED_MARK;
     return 1;
 }
 
@@ -12657,7 +12688,9 @@ static tfm_status tfm__cut_begin(tfm__cut *c, const tfm_config *config, const tf
         TFM__TRY(tfm__take_language(config, &c->source, language, err));
     c->offset = text->size - c->source.size;
     c->text = c->source;
-    if (!c->kind->begin) return TFM_OK;
+    if (!c->kind->begin ||
+        (side->has_bytes && (form != TFM_TEXT_FORM_TEXT || !tfm__has_cells(side))))
+        return TFM_OK;
     if (scratch) return c->kind->begin(c, scratch, err);
     return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
 }
@@ -12733,6 +12766,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     tfm__token token;
     tfm__cut cut;
     int64_t n, total;
+    int32_t last = -1;
     int is_source, end, leading;
     if (!m || !out->count || (!out->ids && out->capacity > 0))
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids or count is NULL");
@@ -12749,6 +12783,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
         if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, &token, err);
         if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
             out->language = -1;
+        last = token.id;
     }
     if (n == 0) { /* blank */
         *out->count = 0;
@@ -12756,8 +12791,10 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
         return TFM_OK;
     }
     if (out->language == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
-    end = is_source && side->end >= 0;
     leading = (is_source && side->start >= 0) + (out->language >= 0);
+    /* ByT5 adds no end token to a whole text that ends with one */
+    end = is_source && side->end >= 0 &&
+          !(side->has_bytes && last == side->end && n + leading <= out->capacity);
     total = n + end + leading;
     if (total > out->capacity && (!out->left_out || out->capacity <= end + leading))
         return tfm__fail(err, TFM_E_TOO_LONG, "text has %i tokens, there is room for %i", total,
@@ -13367,10 +13404,10 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
 #define TFM__AVX2_STEP(sum, w0, w1, text)                                                          \
     do {                                                                                           \
         __m256i pairs0, pairs1;                                                                    \
-        __asm__(text : "+x"(sum), "=&x"(pairs0), "=&x"(pairs1)                                     \
+        __asm__(text                                                                               \
+                : "+x"(sum), "=&x"(pairs0), "=&x"(pairs1)                                          \
                 : "x"(ones), "x"(x0), "x"(x1), "x"(mask0), "x"(mask1),                             \
-                  "m"(*(const unsigned char(*)[32])(w0)),                                          \
-                  "m"(*(const unsigned char(*)[32])(w1)));                                         \
+                  "m"(*(const unsigned char(*)[32])(w0)), "m"(*(const unsigned char(*)[32])(w1))); \
     } while (0)
 
 /* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's copy:
@@ -14457,9 +14494,8 @@ TFM__TARGET static float TFM__(largest)(const float *x, int64_t n) {
     if (n < TFM__VL) return tfm__plain_largest(x, n);
     TFM__UNROLL
     for (l = 0; l < 4; l++) max[l] = TFM__V_SET(-INFINITY);
-    for (i = 0; i + 4 * TFM__VL <= n; i += 4 * TFM__VL)
-        TFM__UNROLL
-        for (l = 0; l < 4; l++) max[l] = TFM__V_MAX(TFM__V_LOAD(x + i + l * TFM__VL), max[l]);
+    for (i = 0; i + 4 * TFM__VL <= n; i += 4 * TFM__VL) TFM__UNROLL
+    for (l = 0; l < 4; l++) max[l] = TFM__V_MAX(TFM__V_LOAD(x + i + l * TFM__VL), max[l]);
     for (; i + TFM__VL <= n; i += TFM__VL) max[0] = TFM__V_MAX(TFM__V_LOAD(x + i), max[0]);
     max[1] = TFM__V_MAX(TFM__V_LOAD(x + n - TFM__VL), max[1]); /* the last vector overlaps */
     max[0] = TFM__V_MAX(TFM__V_MAX(max[0], max[1]), TFM__V_MAX(max[2], max[3]));

@@ -83,7 +83,8 @@ static void TEST_UNUSED put_rules(unsigned spec, const unit_row *rows, int n, co
     }
     memcpy(map + 1028, strings, size);
     put_field(2, map, 1028 + size);
-    for (i = 3; spec == 5 && i <= 5; i++) put_number(i, 0); /* Denormalization uses only the rules. */
+    for (i = 3; spec == 5 && i <= 5; i++)
+        put_number(i, 0); /* Denormalization uses only the rules. */
     wrap(spec, begin);
 }
 static void TEST_UNUSED put_charsmap(const unit_row *rows, int n, const char *strings,

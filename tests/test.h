@@ -4,7 +4,14 @@
    prints the checks that pass too. test_skip prints each check that cannot be made here, and the
    reason. The last line of a program is "name: N passed, N failed[, N skipped]". A check without a
    message ("") is a step of the next check: it counts only when it fails. Programs that go through a
-   table of calls (test_modules, test_arguments) count the table's rows. */
+   table of calls (test_modules, test_arguments) count the table's rows.
+
+   A failed check prints what was wanted and what it got. A check in a loop prints its first ten
+   failures of a section (V=1: all); a loop that costs time ends there (test_enough).
+
+   A test of many cases asks test_in_slice whether to run case i. It runs all of them, or with SLICE=n in the
+   environment, as .ci/run has it, every seventh: the cases with i % 7 == n % 7. With TEST_LIST=1 it prints
+   the cases that it would run and runs none of them; tests/slices.py compares these lists. */
 #ifndef TEST_H
 #define TEST_H
 
@@ -21,6 +28,9 @@
 #endif
 
 static int test_passed, test_failed, test_skipped;
+enum { TEST_PRINTED = 10, TEST_LINES = 4096 };
+static int test_failures[TEST_LINES]; /* failures of each line of the test, in this section */
+static int test_last_line;            /* the line of the last failure */
 
 #define SECTION(name) test_begin(name)
 #define CHECK(condition, ...)                                                                      \
@@ -37,6 +47,7 @@ static void TEST_UNUSED test_print_section(void) {
 }
 static void TEST_UNUSED test_begin(const char *name) {
     snprintf(test_section, sizeof test_section, "%s", name);
+    memset(test_failures, 0, sizeof test_failures);
     if (test_loud()) test_print_section();
 }
 
@@ -47,6 +58,15 @@ static void TEST_UNUSED test_check(int ok, const char *condition, const char *fi
     if (ok) test_passed++;
     else test_failed++;
     if (ok && !test_loud()) return;
+    if (!ok) {
+        int failures = ++test_failures[test_last_line = line % TEST_LINES];
+        if (failures > TEST_PRINTED && !test_loud()) {
+            if (failures == TEST_PRINTED + 1)
+                printf("    FAIL more than %d times; V=1 prints all   [%s:%d]\n", (int)TEST_PRINTED,
+                       file, line);
+            return;
+        }
+    }
     test_print_section();
     printf("    %s ", ok ? "ok  " : "FAIL");
     va_start(arguments, format);
@@ -58,6 +78,19 @@ static void TEST_UNUSED test_check(int ok, const char *condition, const char *fi
 
 /* Returns the larger number, or NaN if one of the two is NaN, which fmax would hide. */
 static double TEST_UNUSED test_max(double a, double b) { return a >= b || a != a ? a : b; }
+
+/* Returns whether the check that failed last has printed its first failures, and its loop can end. */
+static int TEST_UNUSED test_enough(void) { return test_failures[test_last_line] >= TEST_PRINTED; }
+
+/* Returns whether this run has case i of that name (unique in the program). */
+enum { TEST_SLICES = 7 };
+static int TEST_UNUSED test_in_slice(const char *name, long i) {
+    const char *slice = getenv("SLICE"), *list = getenv("TEST_LIST");
+    int in = !slice || !*slice || i % TEST_SLICES == atol(slice) % TEST_SLICES;
+    if (!list || !*list) return in;
+    if (in) printf("case %s %ld\n", name, i);
+    return 0;
+}
 
 /* Counts a check that cannot be made here, and prints which and why. */
 static void TEST_UNUSED test_skip(const char *what) {
@@ -92,6 +125,7 @@ static long TEST_UNUSED test_pages(void) {
 #endif
     return all - shared;
 }
+
 
 /* ---- golden files: only for tests that include transformer.h ---- */
 #ifdef TRANSFORMER_H
@@ -260,6 +294,26 @@ static int TEST_UNUSED test_names_another(const char *call, const char *text) {
         if (strncmp(at, call, n) != 0 || call[n] != '(') return 1;
     }
     return 0;
+}
+
+/* Checks that a call succeeds. It is a step: it counts only when it fails. Returns whether it did. */
+#define CHECK_OK(call, err) test_ok(call, #call, __FILE__, __LINE__, err)
+static int TEST_UNUSED test_ok(tfm_status status, const char *call, const char *file, int line,
+                               const tfm_error *err) {
+    if (status == TFM_OK) return 1;
+    test_check(0, call, file, line, "wanted status \"%s\", got \"%s\": %s", tfm_status_text(TFM_OK),
+               tfm_status_text(status), err->text);
+    return 0;
+}
+
+/* Writes up to so many ids as text, for the message of a check. */
+static const char TEST_UNUSED *test_ids(char *text, size_t room, const int32_t *ids, int64_t n) {
+    size_t at = 0;
+    int64_t i;
+    snprintf(text, room, "none");
+    for (i = 0; i < n && at + 16 < room; i++)
+        at += (size_t)snprintf(text + at, room - at, i ? " %d" : "%d", (int)ids[i]);
+    return text;
 }
 
 /* Checks that a call fails with that status, and that its message contains that text. */

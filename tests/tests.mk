@@ -5,7 +5,8 @@ export ASAN_OPTIONS ?= detect_stack_use_after_return=1
 GERMAN_EXAMPLES = $(addprefix build/german/,hello beam streaming threads scoring vectors)
 ## make test           all tests that need only cc and make (V=1: prints each check)
 test: how-long $(PROGRAMS) $(TESTS) $(GERMAN_EXAMPLES)
-	@V="$(V)" CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) $(wildcard tests/*/test_*.sh)
+	@V="$(V)" CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) $(SCRIPTS)
+SCRIPTS = $(wildcard tests/*/test_*.sh)
 how-long:
 	@echo "make test takes 2 to 3 minutes on two cores: half of them to compile, half to test."
 ## make test-c         the tests in C (TESTS=build/test_x: some of them; RUN=qemu-aarch64: by an emulator)
@@ -15,7 +16,8 @@ test-built: $(TESTS)
 $(TESTS) build/soak: tests/test.h tests/tiny.h tests/spm_file.h $(wildcard tests/*/*.h)
 build/test_lines build/fuzz_translate: examples/translate/translate.c
 # These tests use no matrix products. Without the vector kernels they compile in half the time.
-build/test_byte_bpe build/test_sentencepiece build/test_work: TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
+PLAIN = build/test_byte_bpe build/test_sentencepiece build/test_work
+$(PLAIN): TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
 # It includes a fuzz target, which would compile the library again.
 build/test_hearing: TARGET_CFLAGS = -DTFM__IMPLEMENTED
 build/test_hearing: tests/fuzz/whisper.c
@@ -31,6 +33,12 @@ SOURCES = $(filter-out tests/compare/spm_ids.c,$(PROGRAM_SOURCES) $(wildcard tes
 syntax: $(filter-out tests/install/% tests/examples/% tests/fuzz/%,$(SOURCES:=.syntax))
 %.c.syntax: %.c build/model.inc
 	$(COMPILE) -Ibuild -fsyntax-only $<
+
+# clang-format 14 with .clang-format: .ci/run checks with FORMAT="--dry-run -Werror".
+FORMAT = -i
+## make format         writes each file of C as .clang-format says
+format:
+	find . -path ./build -prune -o -name '*.[ch]' -exec clang-format $(FORMAT) {} +
 
 # Python with the engines that tests compare with, in a folder that make clean keeps
 ORACLES = $(CACHE)/oracles/bin/python
@@ -57,6 +65,7 @@ $(CACHE)/transformers4/transformers: $(PYTHON)
 ## make test-t5        comparisons with transformers 4: the T5 family, and each field of each config
 test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
 	cd tests/tools && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5 test_config_fields test_convert_torch.HuggingFace.test_untied
+for-markup: $(CACHE)/lxml/bin/python
 $(CACHE)/lxml/bin/python:
 	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q -c $(PIP_CONSTRAINTS) lxml markdown-it-py cmarkgfm
 ## make test-markup    web pages and Markdown, compared with lxml and markdown-it
@@ -165,6 +174,7 @@ test-sqlite: build/translate
 	! echo '#include <sqlite3ext.h>' | $(CC) -E - > /dev/null 2>&1 || \
 	{ $(MAKE) -s sqlite && $(COMPILE) tests/examples/sqlite.c -o build/sqlite/test -lsqlite3 -pthread; }
 	sh tests/examples/sqlite.sh $(ROWS)
+for-server: $(CACHE)/server/bin/pytest
 $(CACHE)/server/bin/pytest: tools/requirements-server.txt $(PIP_CONSTRAINTS)
 	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< -c $(PIP_CONSTRAINTS) cffi pytest libretranslatepy py3langid deepl lxml python-docx && touch $@
 ## make test-server    examples/server with its clients; make load-server puts it under load for two minutes
@@ -182,5 +192,5 @@ test-spark: build/translate build/quantize python-package $(CLUSTER_PYTHON)
 ## make test-scale     examples/cluster/ray_data.py and dask_bag.py
 test-scale: build/translate python-package $(CLUSTER_PYTHON)
 	PYTHONPATH=build/python $(CLUSTER_PYTHON) tests/examples/scale.py
-.PHONY: test test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
+.PHONY: test format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
 	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale

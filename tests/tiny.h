@@ -18,18 +18,19 @@ typedef struct tiny {
     int64_t d, heads, key, value, ff, encoder, decoder, vs, vt;
     int64_t ff_decoder;                   /* feed-forward width of the decoder; 0: ff */
     int64_t src_positions, tgt_positions; /* rows of learned positions; 0: no such tensor */
-    int packed;            /* whether query, key and value projections are one tensor, in_proj */
-    int more_norms;        /* whether there are norms for the embeddings and at the end of each stack too */
+    int packed;     /* whether query, key and value projections are one tensor, in_proj */
+    int more_norms; /* whether there are norms for the embeddings and at the end of each stack too */
     /* leaves out tensors with one of these in their name, one space between them: "bias norm" for no
        bias and plain norms; NULL: leaves out none */
     const char *without;
     const char *config;    /* members of transformer.config after n_heads: ", \"end\": 1" */
     const char *src, *tgt; /* vocabularies, or NULL */
-    tfm_dtype dtype;       /* the type of the weights: F32, or F16 or BF16 with random bit patterns */
+    tfm_dtype dtype; /* the type of the weights: F32, or F16 or BF16 with random bit patterns */
     unsigned seed;
     unsigned ssru; /* bit i: decoder layer i is an SSRU */
     int t5;        /* gates; relative positions: 1: a table for each stack, 2: for each layer */
-    int64_t input, memory; /* columns of src_projection (0: no projection), and width of the memory (0: d) */
+    int64_t input,
+        memory; /* columns of src_projection (0: no projection), and width of the memory (0: d) */
 } tiny;
 
 static tiny TEST_UNUSED tiny_default(void) {

@@ -26,7 +26,10 @@ while read -r target run; do
         continue
     fi
     check "$target: hello" "I'm a student." "$($run "$dir/hello" 2>&1 < /dev/null)"
-    for test in bits kernels operations toy; do
+    # Emulated machines have plain C kernels and the byte order of this one: these tests run there with ALL=1 alone.
+    tests="bits toy"
+    [ -n "$run" ] && [ -z "$ALL" ] || tests="$tests kernels operations"
+    for test in $tests; do
         lines= # an emulator takes minutes for the 50 lines that test_bits would go on to
         [ $test != bits ] || lines=5
         whole=$dir/transformer.o # The kernels and operations tests contain the header.

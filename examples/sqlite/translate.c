@@ -4,7 +4,7 @@
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <sqlite3ext.h>
-SQLITE_EXTENSION_INIT1
+SQLITE_EXTENSION_INIT1 /* clang-format off */
 enum { OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY, /* indexes may use PURE: all then load one model */
        PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
 typedef struct host { /* state of a connection; SQLite runs its functions one at a time */
@@ -32,22 +32,18 @@ static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
 }
 static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: score */
     host *h = sqlite3_user_data(sql);
-    tfm_tokens tokens = {0};
-    tfm_batch src = {0}, tgt = {0};
+    tfm_tokens tokens = {0}; tfm_batch src = {0}, tgt = {0};
     tfm_arena scratch = tfm_arena_make(h->memory, sizeof h->memory);
     tfm_text in[2] = {{NULL, 0}, {NULL, 0}}, out;
-    tokens.ids = h->src, tokens.capacity = 512;
-    src.ids = h->src, tgt.ids = h->tgt, src.rows = tgt.rows = 1;
+    tokens.ids = h->src, tokens.capacity = 512, src.ids = h->src, tgt.ids = h->tgt, src.rows = tgt.rows = 1;
     for (; n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
         if (!(in[n].data = (const char *)sqlite3_value_text(values[n]))) return;
     if (!in[1].data && !tfm_translate_batch(h->session, in, &out, 1, &h->options,
                                             (char *)h->memory, sizeof h->memory, &h->err))
         sqlite3_result_text(sql, out.data, (int)out.size, SQLITE_TRANSIENT);
-    else if (in[1].data &&
-             !tfm_session_tokenize(h->session, in, TFM_TEXT_FORM_TEXT, &tokens, &h->err) &&
-             (src.width = tokens.n,
-              !tfm_model_tokenize_target(h->model, in[1], TFM_TEXT_FORM_TEXT, h->tgt, 1040,
-                                         &tgt.width, &scratch, &h->err)) &&
+    else if (in[1].data && !tfm_session_tokenize(h->session, in, TFM_TEXT_FORM_TEXT, &tokens, &h->err) &&
+             (src.width = tokens.n, !tfm_model_tokenize_target(h->model, in[1], TFM_TEXT_FORM_TEXT, h->tgt,
+                                                               1040, &tgt.width, &scratch, &h->err)) &&
              !tfm_session_score(h->session, &src, &tgt, 0, h->scores, &h->err)) {
         for (n = 1; n <= tgt.width; n++) h->scores[0] += h->scores[n];
         sqlite3_result_double(sql, h->scores[0]);

@@ -102,8 +102,10 @@ static tfm_status hearing_load(hearing *h, const tfm_model *model, const tfm_saf
     if (fast || (i >= 0 && tfm_safetensors_tensor(file, i).dtype == TFM_DTYPE_I8))
         limits.cache = TFM_DTYPE_F16;
     if (c->src_vocab_size)
-        return hearing_fail(err, TFM_E_CONFIG, "a model of texts: use translate (this is not a "
-                                               "Whisper model from tools/convert.py)", "");
+        return hearing_fail(err, TFM_E_CONFIG,
+                            "a model of texts: use translate (this is not a "
+                            "Whisper model from tools/convert.py)",
+                            "");
     status = speech_load(&h->s, file, err);
     if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
     if (status == TFM_OK &&

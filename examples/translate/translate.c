@@ -781,8 +781,11 @@ static void open_model(const char *path, int is_last) {
         fail("--min-length %d: the model has positions for %d tokens", (int)s->decode.min_length,
              (int)most);
     if (s->decode.lexical_shortlist && !s->config->has_shortlist) {
-        if (is_last && !t.stages[0].decode.lexical_shortlist)
-            fail("--shortlist: %s has no shortlist", path);
+        if (is_last && (t.n_stages == 1 || !t.stages[0].decode.lexical_shortlist))
+            fail("--shortlist: %s has no lexicon. Leave the option out, or convert a model of "
+                 "Firefox "
+                 "or Bergamot together with its lexicon (lex.*.bin)",
+                 path);
         s->decode.lexical_shortlist = 0;
     }
     if (opt.via && is_last && !s->config->n_languages && !t.stages[0].config->n_languages)

@@ -39,7 +39,8 @@ static void fail(const char *what) {
 static tfm_batch *read_rows(rows *r, const char *text) {
     int32_t width = 0, n, row = 0;
     const char *at;
-    for (at = text, n = 1; *at; at++) { /* The number of ids in a row is its number of commas plus one. */
+    for (at = text, n = 1; *at;
+         at++) { /* The number of ids in a row is its number of commas plus one. */
         if (*at == ',') n++;
         if (*at == ';') n = 1;
         if (n > width) width = n;
@@ -97,20 +98,16 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
         return;                                                                                    \
     }
     if (strcmp(key, "defaults") == 0) return;
-    INT(max_length)
-    INT(force_end)
-    INT(no_source_ngram)
-    INT(min_length)
-    INT(beam)
-    INT(n_best)
-    INT(samples)
-    INT(top_k)
-    INT(alternatives) INT(no_unknown) INT(no_repeat_ngram) INT(attention_layer) INT(attention_head)
-        INT(keep_end) INT(truncate) INT(force_end) NUMBER(min_alternative_prob)
-            NUMBER(length_penalty) NUMBER(coverage_penalty) NUMBER(patience) NUMBER(temperature)
-                NUMBER(top_p) NUMBER(prefix_bias)
-                    NUMBER(repetition_penalty) if (strcmp(key, "stop") == 0)
-                        o->stop = (tfm_stop)whole;
+    /* clang-format 14 would indent these macros anew each time. */
+    /* clang-format off */
+    INT(max_length) INT(no_source_ngram) INT(min_length) INT(beam) INT(n_best) INT(samples)
+    INT(top_k) INT(alternatives) INT(no_unknown) INT(no_repeat_ngram) INT(attention_layer)
+    INT(attention_head) INT(keep_end) INT(truncate) INT(force_end)
+    NUMBER(min_alternative_prob) NUMBER(length_penalty) NUMBER(coverage_penalty)
+    NUMBER(patience) NUMBER(temperature) NUMBER(top_p) NUMBER(prefix_bias)
+    NUMBER(repetition_penalty)
+    if (strcmp(key, "stop") == 0) o->stop = (tfm_stop)whole;
+    /* clang-format on */
     else if (strcmp(key, "repetition") == 0) o->repetition = (tfm_repetition)whole;
     else if (strcmp(key, "seed") == 0) {
         for (i = 0; i < (int32_t)(sizeof seeds / sizeof *seeds); i++) seeds[i] = (uint64_t)number;

@@ -39,13 +39,11 @@ static void edit(void *user, int32_t row, const int32_t *ids, int32_t n, float *
         missing = 1;
         for (form = 0; form < FORMS; form++) {
             int32_t begun = t->n[form] - 1;
-            while (begun > 0 &&
-                   (begun > n ||
-                    memcmp(ids + n - begun, t->ids[form], (size_t)begun * sizeof *ids) != 0))
+            while (begun > 0 && (begun > n || memcmp(ids + n - begun, t->ids[form],
+                                                     (size_t)begun * sizeof *ids) != 0))
                 begun--;
             if (begun > 0) logits[t->ids[form][begun]] += (float)NEXT;
-            else if (t->n[form] && (form == 1) == (n == 0))
-                logits[t->ids[form][0]] += (float)FIRST;
+            else if (t->n[form] && (form == 1) == (n == 0)) logits[t->ids[form][0]] += (float)FIRST;
         }
     }
     if (missing) logits[s->end] = -INFINITY;

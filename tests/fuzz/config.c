@@ -14,9 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size) memcpy(text, data, size);
     text[size] = 0;
     err.text[0] = 0;
-    if (tfm__config_read(text, &pool, &stated, &err) != TFM_OK)
-        fuzz_refused(size, NULL);
-    else need(stated.config.n_heads > 0 && stated.config.n_suppressed >= 0 && stated.config.end >= -1);
+    if (tfm__config_read(text, &pool, &stated, &err) != TFM_OK) fuzz_refused(size, NULL);
+    else
+        need(stated.config.n_heads > 0 && stated.config.n_suppressed >= 0 &&
+             stated.config.end >= -1);
     tfm__pool_free(&pool);
     return free(text), 0;
 }

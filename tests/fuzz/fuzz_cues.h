@@ -51,7 +51,8 @@ static int fuzz_times(const char *line, size_t n) {
         used = 0;
         if (sscanf(part, "%2d:%2d:%2d%c%3d%n", &a, &b, &c, &stop, &d, &used) < 5 || !used) continue;
         after = stop;
-        if ((after != ',' && after != '.') || strspn(part, "0123456789:.,") < (size_t)used) continue;
+        if ((after != ',' && after != '.') || strspn(part, "0123456789:.,") < (size_t)used)
+            continue;
         count++, i += (size_t)used - 1;
     }
     return count;
@@ -70,8 +71,10 @@ static void fuzz_check_cues(int form, const char *said, size_t size) {
         if (form == CUE_JSON || form == CUE_TEXT) continue;
         if (at == -2) need(n == 6 && memcmp(line, "WEBVTT", 6) == 0), at++;
         else if (at == -1) need(n == 0), at = form == CUE_SRT ? 0 : 1;
-        else if (at == 0 && form == CUE_SRT) need(atoi(line) == ++number && n == strspn(line, "0123456789")), at++;
-        else if (at == 0 || at == 1) need(fuzz_times(line, n) == 2 && n == 29 && memcmp(line + 12, " --> ", 5) == 0), at = 2;
+        else if (at == 0 && form == CUE_SRT)
+            need(atoi(line) == ++number && n == strspn(line, "0123456789")), at++;
+        else if (at == 0 || at == 1)
+            need(fuzz_times(line, n) == 2 && n == 29 && memcmp(line + 12, " --> ", 5) == 0), at = 2;
         else if (at == 2) need(n > strspn(line, " ")), at = 3;
         else if (n == 0) at = form == CUE_SRT ? 0 : 1;
         if (at != 3) continue;

@@ -16,7 +16,8 @@ static const char *const fuzz_fields[] = {"start",           "end",
                                           "src_pad",         "tgt_pad",
                                           "src_start",       "src_end",
                                           "forced"};
-static const char *const fuzz_defaults[] = {"1", "2", "3", "3"}; /* dimensions of the first tensor */
+static const char *const fuzz_defaults[] = {"1", "2", "3",
+                                            "3"}; /* dimensions of the first tensor */
 static const char *const fuzz_choices[] = {
     "\"norm\": \"pre\"",
     "\"layer_norm\": \"deviation\"",
@@ -151,7 +152,8 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     } sizes[] = {{"d_model", 4},         {"d_ff", 4},           {"d_key", 2}, {"d_value", 2},
                  {"src_vocab_size", 11}, {"tgt_vocab_size", 11}};
     static fuzz_tables right, tables;
-    int which = size ? data[0] >> 3 & 31 : 0; /* Packed files have neither bit 7 nor a lexicon (bit 4). */
+    int which = size ? data[0] >> 3 & 31
+                     : 0; /* Packed files have neither bit 7 nor a lexicon (bit 4). */
     st_writer w, *base = &bases[which & 16          ? 1 + (which & 3)
                                 : (which & 22) == 2 ? 5 + (which & 1)
                                                     : 0];

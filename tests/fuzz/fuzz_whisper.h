@@ -67,25 +67,24 @@ enum {
     FUZZ_NO_SPEECH,
     FUZZ_NO_TIMES,
     FUZZ_FIRST_TIME,
-    FUZZ_SUPPRESSED,                 /* three */
+    FUZZ_SUPPRESSED,                  /* three */
     FUZZ_BEGIN = FUZZ_SUPPRESSED + 3, /* two */
     FUZZ_HEADS = FUZZ_BEGIN + 2,      /* two pairs */
     FUZZ_NUMBERS = FUZZ_HEADS + 4
 };
-static const char *const fuzz_codes[] = {"en", "zh", "de", "ja", "e\\\"n", "\\u001b[31m", "\\u009b",
-                                         "<|en|>", "a\\\\", "\\u2028x"};
-static const char *const fuzz_more[] = {
-    ", \"clean_up\": \"spaces\"",
-    ", \"prefix_space\": \"add\"",
-    ", \"norm\": \"post\"",
-    ", \"position_offset\": 2",
-    ", \"embedding_scale\": \"sqrt_d\"",
-    ", \"decoding\": {\"max_length\": 7}",
-    ", \"decoding\": {\"beam\": 3, \"no_repeat_ngram\": 2}",
-    ", \"forced\": 3",
-    ", \"layer_norm\": \"rms\"",
-    ", \"positions\": \"none\"",
-    ", \"tgt_unk\": 0"};
+static const char *const fuzz_codes[] = {"en",          "zh",      "de",     "ja",    "e\\\"n",
+                                         "\\u001b[31m", "\\u009b", "<|en|>", "a\\\\", "\\u2028x"};
+static const char *const fuzz_more[] = {", \"clean_up\": \"spaces\"",
+                                        ", \"prefix_space\": \"add\"",
+                                        ", \"norm\": \"post\"",
+                                        ", \"position_offset\": 2",
+                                        ", \"embedding_scale\": \"sqrt_d\"",
+                                        ", \"decoding\": {\"max_length\": 7}",
+                                        ", \"decoding\": {\"beam\": 3, \"no_repeat_ngram\": 2}",
+                                        ", \"forced\": 3",
+                                        ", \"layer_norm\": \"rms\"",
+                                        ", \"positions\": \"none\"",
+                                        ", \"tgt_unk\": 0"};
 static const char *const fuzz_keys[] = {"extra.transcribe",    "extra.translate",
                                         "extra.previous",      "extra.no_speech",
                                         "extra.no_timestamps", "extra.first_time"};
@@ -171,7 +170,8 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
     count = fuzz_byte(data, end), tokens = *data;
     if (count > (unsigned)(end - *data)) count = (unsigned)(end - *data);
     *data += count;
-    for (i = 0; i < 448; i++) { /* The first text begins behind a prompt of one token, or of three. */
+    for (i = 0; i < 448;
+         i++) { /* The first text begins behind a prompt of one token, or of three. */
         unsigned first = flags & FUZZ_MULTILINGUAL ? 2 : 0;
         int id = count ? tokens[(i + count * 448 - first) % count] : FUZZ_TEXTS;
         if (id > FUZZ_TEXTS) id = n[FUZZ_FIRST_TIME] + (id - FUZZ_TEXTS - 1) % FUZZ_TIMES;
@@ -235,7 +235,9 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
             e->bytes = 12 * (1 + (where & 3));
             merges[where & 3][where % 3] += how & 15 ? 0 : how >> 4;
             break;
-        case 14: texts[where % FUZZ_COUNT(fuzz_keys)] = how & 1 ? "1x" : how & 2 ? "" : "99999999999"; break;
+        case 14:
+            texts[where % FUZZ_COUNT(fuzz_keys)] = how & 1 ? "1x" : how & 2 ? "" : "99999999999";
+            break;
         default: M = (int)(how % 9);
         }
     }
@@ -251,15 +253,15 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
                     "{\"n_heads\": 2, \"activation\": \"gelu\", \"start\": %d, \"end\": %d, "
                     "\"suppressed\": [%d, %d, %d], \"tgt_text\": \"byte_bpe\"%s%s",
                     n[FUZZ_START], n[FUZZ_END], n[FUZZ_SUPPRESSED], n[FUZZ_SUPPRESSED + 1],
-                    n[FUZZ_SUPPRESSED + 2],
-                    strstr(more, "\"norm\"") ? "" : ", \"norm\": \"pre\"",
+                    n[FUZZ_SUPPRESSED + 2], strstr(more, "\"norm\"") ? "" : ", \"norm\": \"pre\"",
                     strstr(more, "\"positions\"") ? "" : ", \"positions\": \"learned\"");
     if (!(flags & FUZZ_WITHOUT_HEADS))
         used += snprintf(config + used, 100, ", \"alignment_heads\": [[%d, %d], [%d, %d]]",
                          n[FUZZ_HEADS], n[FUZZ_HEADS + 1], n[FUZZ_HEADS + 2], n[FUZZ_HEADS + 3]);
     if (flags & FUZZ_MULTILINGUAL)
-        used += snprintf(config + used, 200, ", \"languages\": {\"%s\": %d, \"fr\": %d, \"es\": %d}",
-                         code, n[FUZZ_LANGUAGE], n[FUZZ_LANGUAGE + 1], n[FUZZ_LANGUAGE + 2]);
+        used += snprintf(config + used, 200,
+                         ", \"languages\": {\"%s\": %d, \"fr\": %d, \"es\": %d}", code,
+                         n[FUZZ_LANGUAGE], n[FUZZ_LANGUAGE + 1], n[FUZZ_LANGUAGE + 2]);
     if (flags & FUZZ_CLEAN_UP && !strstr(more, "clean_up"))
         used += snprintf(config + used, 100, "%s", fuzz_more[0]);
     snprintf(config + used, 200, "%s}", more);

@@ -32,14 +32,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *path, *file;
     static option_rest rest;
     static option_entry table[] = {{"a text\n", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-                             {"file", NULL, OPTION_OPERAND, &file, 0, 0, 0, NULL},
-                             {"files", NULL, OPTION_REST, &rest, 0, 0, 0, NULL},
-                             {"--flag", "more", OPTION_FLAG, &flag, 0, 0, 0, "a\nb"},
-                             {"-n, --count", "N", OPTION_INTEGER, &count, 1, 100, 0, "n"},
-                             {"--share", "X", OPTION_NUMBER, &share, -1, 1.5, 0, "x"},
-                             {"--seed", "S", OPTION_SEED, &seed, 0, 0, 0, "s"},
-                             {"-p, --path", "P", OPTION_PATH, &path, 0, 0, 0, "p"},
-                             {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"}};
+                                   {"file", NULL, OPTION_OPERAND, &file, 0, 0, 0, NULL},
+                                   {"files", NULL, OPTION_REST, &rest, 0, 0, 0, NULL},
+                                   {"--flag", "more", OPTION_FLAG, &flag, 0, 0, 0, "a\nb"},
+                                   {"-n, --count", "N", OPTION_INTEGER, &count, 1, 100, 0, "n"},
+                                   {"--share", "X", OPTION_NUMBER, &share, -1, 1.5, 0, "x"},
+                                   {"--seed", "S", OPTION_SEED, &seed, 0, 0, 0, "s"},
+                                   {"-p, --path", "P", OPTION_PATH, &path, 0, 0, 0, "p"},
+                                   {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"}};
     static char *argv[66], *copy;
     static int argc, i;
     size_t at;

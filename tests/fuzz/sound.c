@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!sound_open(&s, file, data[0] & 1 ? SOUND_RAW : SOUND_WAV)) {
         need(!sound_open_memory(&m, data + 1, size - 1, data[0] & 1 ? SOUND_RAW : SOUND_WAV));
         while ((n = sound_read(&s, out, 1 + data[0] * 3)) > 0 && total < 1000000) {
-            need(sound_read(&m, again, 1 + data[0] * 3) == n && memcmp(out, again, (size_t)n * sizeof *out) == 0);
+            need(sound_read(&m, again, 1 + data[0] * 3) == n &&
+                 memcmp(out, again, (size_t)n * sizeof *out) == 0);
             for (i = 0, total += (size_t)n; i < n; i++) need(out[i] >= -1e7f && out[i] <= 1e7f);
         }
         need(total <= 17 * size || total >= 1000000);

@@ -38,7 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             ends[2 * tokens + i] = n * ((i * step) % tokens + 1) / tokens;
         }
         out.size = 0;
-        terms_put(&found, text.data, text.size, tokens, ends, ends + tokens, ends + 2 * tokens, &out);
+        terms_put(&found, text.data, text.size, tokens, ends, ends + tokens, ends + 2 * tokens,
+                  &out);
         need(!found.broken && !out.broken);
         for (i = 0; i < tokens; i++) need(ends[i] <= out.size && (!i || ends[i] >= ends[i - 1]));
         (void)protect_take(&safe, sentence, n);

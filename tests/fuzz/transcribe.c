@@ -31,13 +31,15 @@ static void look(const char *said, size_t size, int status) {
         for (end--; end > said && end[-1] != '\n';) end--;
         need(strncmp(end, "transcribe: ", 12) == 0);
     }
-    if (status == 0 || (size_t)(end - said) > 8) fuzz_check_cues(cue_output.form, said, (size_t)(end - said));
+    if (status == 0 || (size_t)(end - said) > 8)
+        fuzz_check_cues(cue_output.form, said, (size_t)(end - said));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const forms[] = {"text", "srt", "vtt", "json"};
     static uint8_t wave[1 << 17];
-    const char *arguments[24] = {"transcribe", NULL, NULL, "--beam", "1", "--best-of", "1", "--format"};
+    const char *arguments[24] = {"transcribe", NULL,        NULL, "--beam",
+                                 "1",          "--best-of", "1",  "--format"};
     unsigned first = size > 1 ? data[size - 2] : 0, last = size ? data[size - 1] : 0;
     const uint8_t *end = data + size;
     void *bytes = NULL;

@@ -98,7 +98,8 @@ static void layouts(void) {
         int wrong = 0, tried = 0;
         tiny t = tiny_default();
         t.config = ", \"positions\": \"learned\"", t.src_positions = 40;
-        if (kind == 4) { /* a shortlist and a text of bytes: every feature that a session can have */
+        if (kind ==
+            4) { /* a shortlist and a text of bytes: every feature that a session can have */
             tfm_model_options mo = tiny_options();
             st_writer w;
             memset(&mo, 0, sizeof mo);
@@ -188,7 +189,8 @@ static void sessions(void) {
     memset(&o, 0, sizeof o), memset(&parallel, 0, sizeof parallel);
     o.parallel = &parallel, o.threads = 2;
     CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "parallel has no run");
-    parallel.run = serial, o.threads = 0; /* The session cannot know how many threads a host's run has. */
+    parallel.run = serial,
+    o.threads = 0; /* The session cannot know how many threads a host's run has. */
     CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "set threads to how many");
     memset(&half, 0, sizeof half), memset(&o, 0, sizeof o);
     half.release = test_release, o.allocator = &half;
@@ -488,7 +490,8 @@ static void numbers(void) {
     SECTION("rounding in sums and scores");
     t.vt = V;
     m = tiny_model(t), s = session_of(m, 1, 0);
-    for (k = 0; k < 4; k++) { /* all tokens, the best 20, a nucleus of nearly all tokens, both limits */
+    for (k = 0; k < 4;
+         k++) { /* all tokens, the best 20, a nucleus of nearly all tokens, both limits */
         memset(&o, 0, sizeof o);
         o.samples = 1;
         if (k & 1) o.top_k = 20;
@@ -639,7 +642,8 @@ static void tensors(void) {
 #define TFM_X(name, text) good &= strcmp(tfm_status_text(name), text) == 0;
     TFM_STATUS_TABLE(TFM_X)
 #undef TFM_X
-    CHECK(good && strcmp(tfm_version(), TFM_VERSION) == 0, "the name of every status, and the version");
+    CHECK(good && strcmp(tfm_version(), TFM_VERSION) == 0,
+          "the name of every status, and the version");
 #ifndef __cplusplus
     CHECK(strcmp(tfm_status_text((tfm_status)-5), "unknown status") == 0 &&
               strcmp(tfm_status_text((tfm_status)1000), "unknown status") == 0,
@@ -864,7 +868,9 @@ static void defaults(void) {
         CHECK(strcmp(text[0], text[1]) == 0, "as tfm_model_decoding: %.40s", text[0]);
         must(tfm_translate(greedy, in.data, text[2], 256, &err));
         if (i < 2) CHECK((strcmp(text[0], text[2]) == 0) == (i == 0), "greedy: %.40s", text[2]);
-        else CHECK(s->max_target == 2000 && greedy->max_target == 1040, "there is room for max_length");
+        else
+            CHECK(s->max_target == 2000 && greedy->max_target == 1040,
+                  "there is room for max_length");
         memset(&decode, 0, sizeof decode);
         must(tfm_translate_batch(s, &in, &out, 1, &decode, text[1], 256, &err));
         CHECK(strcmp(text[1], text[2]) == 0, "all-zero options are greedy there too");

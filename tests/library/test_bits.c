@@ -99,7 +99,8 @@ static tfm_status forward(tfm_session *s, int32_t vocabulary, const int32_t *ids
 static uint64_t checksum(tfm_model *model, int chinese, int kind, int lines) {
     static const char *const german[] = {"Der",
                                          "Hund",
-                                         ("schl\xc3\xa4" "ft"),
+                                         ("schl\xc3\xa4"
+                                          "ft"),
                                          "nicht",
                                          "heute",
                                          "eine",

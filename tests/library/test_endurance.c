@@ -53,7 +53,8 @@ static void many_sentences(long sentences) {
     calls = model_counter.calls;
     for (i = 0; i < sentences; i++) {
         k = (int)(tiny_random(&seed) % TEXTS);
-        if (i % 8 == 7) { /* Two sentences by beam search run in between; nothing checks their result. */
+        if (i % 8 ==
+            7) { /* Two sentences by beam search run in between; nothing checks their result. */
             in[0].data = texts[k], in[0].size = strlen(texts[k]);
             in[1].data = texts[0], in[1].size = strlen(texts[0]);
             must(tfm_translate_batch(s, in, out, 2, &search, both, sizeof both, &err));

@@ -328,7 +328,7 @@ static void no_memory(void) {
     /* packed files: at an odd address, with SentencePiece, in int8 */
     static const int also[][2] = {{4, 1}, {5, 1}, {4, 2}};
     int i, k;
-    SECTION("E1, E3: each allocation fails, once and from then on");
+    SECTION("each allocation fails, once and from then on");
     for (k = 0; k < N_KINDS + 3; k++) {
         objects o;
         uint64_t expected;
@@ -385,7 +385,7 @@ static void reading(void) {
     static char sentinel;
     objects o;
     int i, persistent, n, good = 1;
-    SECTION("E2, C14: each call of stdio fails, once and from then on");
+    SECTION("each call of stdio fails, once and from then on");
     memset(&o, 0, sizeof o);
     path = "tests/data/models/marian.safetensors";
     for (i = 0; i < 2; i++) {
@@ -409,7 +409,7 @@ static void reading(void) {
         CHECK(good && n - 1 == 6 && memory.live == 0 && io.open == 0,
               "%s: each of %d calls of stdio", call_names[calls[i]], n - 1);
     }
-    SECTION("C14: the file's length changes while it is read");
+    SECTION("the file's length changes while it is read");
     for (i = 0; i < 4; i++) {
         io.more = more[i];
         o.model = NULL;
@@ -435,7 +435,7 @@ static void no_room(void) {
     static char room[1 << 16], out[4096], copy[4096];
     char needs[48];
     int i;
-    SECTION("E3: arenas and buffers of every size that is too small");
+    SECTION("arenas and buffers of every size that is too small");
     for (i = 1; i < N_KINDS; i++) {
         const kind *k = &kinds[i];
         size_t size, at, length = k->text ? strlen(k->text) : 0;
@@ -496,7 +496,7 @@ static void paths_in_files(void) {
     objects o;
     size_t size;
     void *data;
-    SECTION("E4: paths in a model file");
+    SECTION("paths in a model file");
     memset(&o, 0, sizeof o);
     tiny_write(&w, t);
     st_add_metadata(&w, "license", "/etc/passwd");

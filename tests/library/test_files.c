@@ -50,7 +50,8 @@ static void container(void) {
         {"{\"__metadata__\":{\"k\":\"v\",\"l\":\"\"}}", 0, NULL},
         {"{" TINY_MEMBER("a", "F4", "[2]", "[0,1]") "}", 1, NULL},
         /* sizes and offsets */
-        {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "}", 7, "the file is cut short: 69 bytes, the header promises 70"},
+        {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "}", 7,
+         "the file is cut short: 69 bytes, the header promises 70"},
         {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "}", 9, "1 bytes follow the last tensor"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[4,8]") "}", 8, "begins at byte 4, expected 0 (hole)"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4]") "," TINY_MEMBER("b", "F32", "[1]",
@@ -62,7 +63,8 @@ static void container(void) {
         {"{" TINY_MEMBER("a", "F32", "[2]", "[0,8]") "," TINY_MEMBER("b", "F32", "[2]",
                                                                      "[4,12]") "}",
          12, "overlap"},
-        {"{" TINY_MEMBER("a", "F32", "[1]", "[4,0]") "}", 4, "begins at byte 4 and ends before, at 0"},
+        {"{" TINY_MEMBER("a", "F32", "[1]", "[4,0]") "}", 4,
+         "begins at byte 4 and ends before, at 0"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[-4,0]") "}", 4, "data_offsets"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4.0]") "}", 4, "data_offsets"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[0,4e0]") "}", 4, "data_offsets"},
@@ -173,8 +175,10 @@ static void other_files(void) {
     } rows[] = {
         {"GGUF\3", "a GGUF file: run tools/convert.py"},
         {"lmgg\1", "a ggml file: run tools/convert.py"},
-        {"version https://git-lfs.github.com/spec/v1\noid sha256:", "a git-LFS pointer: run git lfs pull"},
-        {"<!DOCTYPE html>\n<html>", "an HTML page: the address or login was wrong, download it again"},
+        {"version https://git-lfs.github.com/spec/v1\noid sha256:",
+         "a git-LFS pointer: run git lfs pull"},
+        {"<!DOCTYPE html>\n<html>",
+         "an HTML page: the address or login was wrong, download it again"},
         {"\r\n  <html lang=\"en\">", "an HTML page"},
         {"\xEF\xBB\xBF<?xml version=", "an HTML page"},
         {"<p>", "an HTML page"},
@@ -198,14 +202,16 @@ static void other_files(void) {
         must(tfm_safetensors_open(&file, whole, size, NULL, &err));
         tfm_safetensors_free(file), file = NULL;
         for (i = 8; i < size; i++) {
-            snprintf(says, sizeof says, "the file is cut short: %d bytes, the header promises %d: copy",
-                     (int)i, (int)(i < n ? n : size));
+            snprintf(says, sizeof says,
+                     "the file is cut short: %d bytes, the header promises %d: copy", (int)i,
+                     (int)(i < n ? n : size));
             if (tfm_safetensors_open(&file, whole, i, NULL, &err) != TFM_E_FORMAT ||
                 strncmp(err.text, says, strlen(says)) != 0)
                 same = 0, printf("    %d bytes: %s\n", (int)i, err.text);
         }
     }
-    CHECK(same, "each of %d beginnings of a file says how long it is and should be", (int)(size - 8));
+    CHECK(same, "each of %d beginnings of a file says how long it is and should be",
+          (int)(size - 8));
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         tfm_safetensors *file = NULL;
         memset(bytes, i == sizeof rows / sizeof *rows - 1 ? '.' : 0, sizeof bytes);
@@ -222,7 +228,8 @@ static void other_files(void) {
         tfm_safetensors *file = NULL;
         CHECK_FAILS(tfm_safetensors_open(&file, bytes, sizeof bytes, NULL, &err), TFM_E_FORMAT,
                     "of CTranslate2: run tools/convert.py on its directory");
-        CHECK_FAILS(tfm_safetensors_open(&file, "<p>", 3, NULL, &err), TFM_E_FORMAT, "an HTML page");
+        CHECK_FAILS(tfm_safetensors_open(&file, "<p>", 3, NULL, &err), TFM_E_FORMAT,
+                    "an HTML page");
     }
 }
 

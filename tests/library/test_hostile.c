@@ -1,30 +1,39 @@
-/* Hostile inputs: what an untrusted file or text may try. The title of a section says what its rows
-   attack. Each input has memory of exactly its size, so a sanitizer sees a read past its end. Each
+/* Hostile inputs: what an untrusted file or text may try. The title of a section says what the
+   attack is. Each input has memory of exactly its size, so a sanitizer sees a read past its end. Each
    refusal leaves outputs untouched, leaks nothing, and allocates no block larger than 4 x the input
    and 8 kB (the manual promises 16 kB).
 
-   ROW   TEST                                     ROW   TEST
-   C1    test_files container; cut() here         J1    deep() here; test_files container
-   C2    test_files container                     J2    test_files container, model_files
-   C3    cut(), sizes() here; test_files          J3    numbers() here, test_locale.sh
-   C4    test_files container                     J4    test_files container
-   C5    many() here; test_files container        J5    names() here; test_files container
-   C6    offsets() here; test_files container     J6    many() here; test_files many_tensors
-   C7    offsets(), sizes() here; test_files      J7    test_files container
-   C8    offsets() here                           J8    names() here; test_files container
-   C9    test_files container                     M1    test_files every_tensor, model_files
-   C10   shapes() here; test_files container      M2    heads(), many_layers() here
-   C11   shapes() here; test_files model_files    M3    special_ids() here; test_files model_files
-   C12   shapes() here; test_files container      M4    numbers_of_weights() here; test_model
-   C13   addresses() here; test_model             M5    bad_ids() here; test_model limits
-   C14   test_faults reading                      M6    scales_of_bytes(), shapes() here
-   C15   addresses() here                         E1-E4 test_faults
-   T1    test_sentencepiece wire, damaged         T5    equal_ids() here; test_sentencepiece wire
-   T2    test_sentencepiece charsmaps             T6    texts(), large_texts() here; test_text
-   T3    pieces() here; test_sentencepiece wire   T7    vocabularies() here; test_files vocabularies
-   T4    test_sentencepiece wire                  P1    packed_files() here
-   L1    lexicons() here                          T8    byte_bpe() here; test_byte_bpe refused
-   M7    sources() here */
+   THE ATTACK                                     WHERE IT IS TESTED
+   files of the reader:
+   cut short, or shorter than its header says     cut() here; test_files container
+   lengths, offsets and products that overflow    offsets(), sizes() here; test_files container
+   files of more than 2 and 4 GiB                 sizes() here
+   a million members                              many() here; test_files many_tensors
+   ranks, shapes without elements, wrong types    shapes() here; test_files container, model_files
+   data at odd addresses, big-endian machines     addresses() here; test_model
+   reads that fail, files that change meanwhile   test_faults reading
+   JSON: deep nesting                             deep() here; test_files container
+   JSON: odd numbers, decimal commas              numbers() here; test_locale.sh
+   JSON: names that are equal, empty or no text   names() here; test_files container
+   models:
+   missing, double or unknown tensors             test_files every_tensor, model_files
+   heads, layers and languages that do not fit    heads(), many_layers() here
+   special ids outside the vocabulary             special_ids() here; test_files model_files
+   weights that are NaN or infinite               numbers_of_weights() here; test_model
+   ids, lengths and limits of a call              bad_ids() here; test_model limits
+   scales of bytes                                scales_of_bytes(), shapes() here
+   sources that are not ids                       sources() here
+   packed files                                   packed_files() here
+   lexical shortlists                             lexicons() here
+   no memory, and calls of stdio that fail        test_faults
+   text:
+   SentencePiece's protobuf                       test_sentencepiece wire, damaged
+   its charsmap                                   test_sentencepiece charsmaps
+   a megabyte of small pieces                     pieces() here; test_sentencepiece wire
+   special tokens that are the same               equal_ids() here; test_sentencepiece wire
+   texts without a NUL, of any bytes, of 2 GiB    texts(), large_texts() here; test_text
+   vocabularies                                   vocabularies() here; test_files vocabularies
+   merges and added tokens of byte-level BPE      byte_bpe() here; test_byte_bpe refused */
 #define _DEFAULT_SOURCE /* mmap and all of its flags */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
@@ -169,7 +178,7 @@ static void cut(void) {
     size_t size, n, header;
     unsigned char *data;
     int wrong = 0, cuts = 0;
-    SECTION("C1, C3: a model cut short");
+    SECTION("a model cut short");
     t.src = t.tgt = WORDS, t.vt = 11, t.d = 8;
     tiny_write(&w, t);
     data = (unsigned char *)tiny_bytes(&w, &size);
@@ -199,7 +208,7 @@ static void offsets(void) {
          "data_offsets of a"},
         {"{" TINY_MEMBER("a", "F32", "[1]", "[99999999999999999999999999999999,0]") "}", 4,
          "data_offsets"},
-        /* C7: products that overflow to the size of the data */
+        /* products that overflow to the size of the data */
         {"{" TINY_MEMBER("a", "F32", "[4611686018427387905]", "[0,4]") "}", 4, "'a'"},
         {"{" TINY_MEMBER("a", "F32", "[3037000500,3037000500]", "[0,4]") "}", 4, "'a'"},
         {"{" TINY_MEMBER("a", "U8", "[4294967296,4294967296,1]", "[0,0]") "}", 0,
@@ -216,7 +225,7 @@ static void offsets(void) {
          NULL},
         {"{" TINY_MEMBER("a", "U8", "[1e0]", "[0,1]") "}", 1, "shape"},
         {"{" TINY_MEMBER("a", "U8", "[18446744073709551617]", "[0,1]") "}", 1, "shape"},
-        /* C8: sums that overflow */
+        /* sums that overflow */
         {"{" TINY_MEMBER("a", "U8", "[9223372036854775807]",
                          "[0,9223372036854775807]") "," TINY_MEMBER("b", "U8", "[1]",
                                                                     "[9223372036854775807,"
@@ -227,7 +236,7 @@ static void offsets(void) {
          1, "elements of U8 in 9223372036854775806 bytes"},
     };
     size_t i;
-    SECTION("C6, C7, C8: offsets, products, sums");
+    SECTION("offsets, products, sums");
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         tfm_status status = open_text(rows[i].header, (size_t)rows[i].data);
         if (rows[i].says)
@@ -244,7 +253,7 @@ static void shapes(void) {
     st_writer w;
     size_t i;
     int type, good = 0, named = 1;
-    SECTION("C10: ranks");
+    SECTION("ranks");
     n_big = 0;
     put("{\"a\":{\"dtype\":\"F32\",\"shape\":["), put_many("1,", 1000000);
     put("1],\"data_offsets\":[0,4]}}");
@@ -256,7 +265,7 @@ static void shapes(void) {
         e->tensor = tfm_tensor_make(zeros, TFM_DTYPE_F32, 0, NULL), e->bytes = 4;
         CHECK_FAILS(load(&w), TFM_E_TENSOR, names[i]);
     }
-    SECTION("C11: shapes without elements");
+    SECTION("shapes without elements");
     for (i = 0; i < 3; i++) {
         st_entry *e;
         tiny_write(&w, t);
@@ -279,7 +288,7 @@ static void shapes(void) {
         while (type == 2 && w.n_entries) free(w.entries[--w.n_entries].name);
         CHECK_FAILS(load(&w), TFM_E_TENSOR, "is missing");
     }
-    SECTION("C12: element types");
+    SECTION("element types");
     t = tiny_default();
     for (type = 0; type < TFM_DTYPE_COUNT; type++)
         for (i = 0; i < 3; i++) {
@@ -298,7 +307,8 @@ static void shapes(void) {
             if (status == TFM_OK) good++;
             else named &= status == TFM_E_TENSOR && strstr(err.text, names[i]) != NULL;
         }
-    CHECK(good == 9 && named, "weights may be F32, F16 and BF16; the message names every other type");
+    CHECK(good == 9 && named,
+          "weights may be F32, F16 and BF16; the message names every other type");
     tiny_write(&w, t);
     st_add(&w, "encoder.layers.0.linear1.weight_scale", tfm_tensor_1d(zeros, TFM_DTYPE_F32, 24));
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "linear1.weight_scale' is not part of a model");
@@ -313,7 +323,7 @@ static void addresses(void) {
     size_t size, k;
     char *bytes = file_of(header, sizeof header - 1, sizeof data, &size);
     int good = 1;
-    SECTION("C13, C15: elements at any address, little-endian on any machine");
+    SECTION("elements at any address, little-endian on any machine");
     memcpy(bytes + size - sizeof data, data, sizeof data);
     for (k = 0; k < 8; k++) {
         int64_t whole = 0;
@@ -348,7 +358,7 @@ static void many(void) {
     size_t size;
     char *bytes, name[128];
     int i, found = 1;
-    SECTION("C5, J6: a million members");
+    SECTION("a million members");
     put_named(TINY_MEMBER("%d", "F32", "[1]", "[0,4]"), 100000);
     CHECK(open_header(big, n_big, 4) == TFM_E_FORMAT, "100,000 names for four bytes: %s", err.text);
     put_named(TINY_MEMBER("%d", "U8", "[0]", "[0,0]"), 1000000);
@@ -383,7 +393,7 @@ static void sizes(void) {
     char *bytes = file_of(header, sizeof header - 1, 1, &size);
     tfm_safetensors *file = NULL;
     tfm_model *model = NULL;
-    SECTION("C3, C7: files of more than 2 and 4 GiB");
+    SECTION("files of more than 2 and 4 GiB");
     CHECK_FAILS(tfm_safetensors_open(&file, bytes, (size_t)1 << 31, NULL, &err), TFM_E_FORMAT,
                 "bytes follow the last tensor");
     CHECK_FAILS(tfm_safetensors_open(&file, bytes, SIZE_MAX / 2, NULL, &err), TFM_E_FORMAT,
@@ -422,7 +432,8 @@ static void sizes(void) {
                   "two floats behind 5 GiB");
             tfm_safetensors_free(file), file = NULL;
             CHECK_FAILS(tfm_safetensors_open(&file, map, size + (size_t)data - 1, NULL, &err),
-                        TFM_E_FORMAT, "the file is cut short: 5368709279 bytes, the header promises 5368709280");
+                        TFM_E_FORMAT,
+                        "the file is cut short: 5368709279 bytes, the header promises 5368709280");
             munmap(map, size + (size_t)data);
         }
         free(bytes);
@@ -440,7 +451,7 @@ static void deep(void) {
     static const char *const brackets[] = {"[", "{\"a\":", "[{\"a\":"};
     char config[2048];
     int i, k;
-    SECTION("J1: nesting");
+    SECTION("nesting");
     for (i = 0; i < 5; i++)
         for (k = 0; k < 3; k++) {
             n_big = 0;
@@ -448,7 +459,8 @@ static void deep(void) {
             CHECK(open_header(big, n_big, 0) == TFM_E_FORMAT, "a million '%s' behind '%s': %.60s",
                   brackets[k], begins[i], err.text);
         }
-    for (i = 0; i < 2; i++) { /* brackets that are closed again, at the limit of 64 and just beyond it */
+    for (i = 0; i < 2;
+         i++) { /* brackets that are closed again, at the limit of 64 and just beyond it */
         n_big = 0;
         put("{\"a\":{\"x\":"), put_many("[", i ? 64 : 62), put_many("]", i ? 64 : 62);
         put(",\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}");
@@ -572,7 +584,7 @@ static int numbers(void) {
     double value;
     int64_t whole;
     int i, comma = 0;
-    SECTION("J3: numbers, whatever the locale");
+    SECTION("numbers, whatever the locale");
     random_numbers();
     for (i = 0; i < 6 && !comma; i++)
         comma = setlocale(LC_ALL, locales[i]) && localeconv()->decimal_point[0] == ',';
@@ -585,7 +597,8 @@ static int numbers(void) {
     {
         tfm__json j;
         j.begin = j.at = j.end = "";
-        CHECK(!tfm__json_int64(&j, &whole) && tfm__json_value(&j, 0) < 0, "an empty text is not a number");
+        CHECK(!tfm__json_int64(&j, &whole) && tfm__json_value(&j, 0) < 0,
+              "an empty text is not a number");
     }
     CHECK(number_of("-0.0", &value) && value == 0 && 1 / value < 0, "-0.0");
     for (i = 0; i < (int)(sizeof none / sizeof *none); i++)
@@ -621,7 +634,7 @@ static void names(void) {
     size_t size;
     char *bytes = file_of(header, sizeof header - 1, 4, &size), text[128];
     int i, good = 1;
-    SECTION("J5: names with a common beginning, and an empty name");
+    SECTION("names with a common beginning, and an empty name");
     must(tfm_safetensors_open(&file, bytes, size, NULL, &err));
     for (i = 0; i < 5; i++) {
         good &= tfm_safetensors_find(file, all[i]) == i;
@@ -630,7 +643,7 @@ static void names(void) {
     CHECK(good, "each name is found, and nothing else");
     tfm_safetensors_free(file);
     free(bytes);
-    SECTION("J8: values that are no strings");
+    SECTION("values that are no strings");
     for (i = 0; i < 6; i++) {
         snprintf(text, sizeof text, "{\"__metadata__\":{\"k\":%s}}", values[i]);
         CHECK_FAILS(open_text(text, 0), TFM_E_FORMAT, i == 5 ? "malformed" : "not a string of k");
@@ -646,7 +659,7 @@ static void names(void) {
 /* Makes the largest number of languages and one more, with numbers as ids and codes. */
 static void many_languages(void) {
     int i, k;
-    SECTION("M2: languages");
+    SECTION("languages");
     for (k = 4096; k < 4098; k++) {
         tiny t = tiny_default();
         st_writer w;
@@ -667,7 +680,7 @@ static void heads(void) {
                                       "null", "[2]", "1e1",        "13",         "7"};
     char config[64];
     size_t i;
-    SECTION("M2: heads");
+    SECTION("heads");
     for (i = 0; i < sizeof bad / sizeof *bad; i++) {
         tiny t = tiny_default();
         st_writer w;
@@ -700,7 +713,7 @@ static void many_layers(void) {
         ".layers.2.", ".layers.2.self_attn.", ".layers.1999.linear2.weight' is [1, 2]",
         "surplus' is not part of a model", "'start' is 13, the vocabulary has 13 tokens"};
     int i, k, kind;
-    SECTION("M2: thousands of layers");
+    SECTION("thousands of layers");
     for (k = 0; k < 10; k++) {
         const char *stack = stacks[k % 2];
         tiny t = tiny_default();
@@ -735,7 +748,7 @@ static void t5(void) {
     tiny t = tiny_default();
     st_writer w;
     size_t i;
-    SECTION("M4: relative positions and gates");
+    SECTION("relative positions and gates");
     t.t5 = 1;
     for (i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         st_entry *e;
@@ -808,7 +821,7 @@ static void sources(void) {
         {"", "'src_projection.weight' is [2, 31, 16, 1], expected [2, 20, 16, 1]"}};
     static float zeros[512];
     size_t i;
-    SECTION("M7: sources that are not ids");
+    SECTION("sources that are not ids");
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         tiny t = tiny_default();
         tfm_tensor made = tfm_tensor_2d(zeros, TFM_DTYPE_F32, rows[i].d0, rows[i].d1);
@@ -848,7 +861,7 @@ static void special_ids(void) {
     char config[128];
     size_t i, k;
     int wrong = 0;
-    SECTION("M3: ids outside the vocabulary");
+    SECTION("ids outside the vocabulary");
     for (i = 0; i < sizeof fields / sizeof *fields; i++)
         for (k = 0; k < sizeof bad / sizeof *bad; k++) {
             snprintf(config, sizeof config, ", \"%s\": %s", fields[i], bad[k]);
@@ -912,7 +925,7 @@ static void decoding(void) {
                                        "\"stop\" : \"early_never\" } "};
     static char config[1 << 16];
     size_t i, n;
-    SECTION("M3: decoding defaults");
+    SECTION("decoding defaults");
     for (i = 0; i < sizeof rows / sizeof *rows + sizeof good / sizeof *good; i++) {
         const char *says = i < sizeof rows / sizeof *rows ? rows[i].says : NULL;
         const char *value = says ? rows[i].value : good[i - sizeof rows / sizeof *rows];
@@ -1010,7 +1023,7 @@ static void lexicons(void) {
         {{0}, {0}, 12, 0, TFM_DTYPE_U32, "-1", "'shortlist_first' is not an integer"}};
     char config[128];
     size_t i;
-    SECTION("L1: lexical shortlists");
+    SECTION("lexical shortlists");
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         tiny t = tiny_default();
         tfm_tensor offsets = tfm_tensor_1d((void *)(uintptr_t)rows[i].offsets, rows[i].type,
@@ -1067,7 +1080,7 @@ static int searches_end(tfm_model *model, int *runs) {
 static void numbers_of_weights(void) {
     const float values[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-42f, 0};
     int v, good = 1, runs = 0;
-    SECTION("M4: weights that are NaN or infinite");
+    SECTION("weights that are NaN or infinite");
     for (v = 0; v < 7; v++) {
         st_writer w;
         size_t i;
@@ -1093,7 +1106,7 @@ static void scales_of_bytes(void) {
     tfm_batch batch = tiny_batch(ids, NULL, 1, 3);
     tfm_tensor wrong[5], logits[2];
     int i, v, good = 1, runs = 0;
-    SECTION("M6: scales");
+    SECTION("scales");
     wrong[0] = tfm_tensor_1d(numbers, TFM_DTYPE_F32, 23),
     wrong[1] = tfm_tensor_1d(numbers, TFM_DTYPE_F32, 25);
     wrong[2] = tfm_tensor_2d(numbers, TFM_DTYPE_F32, 24, 1),
@@ -1129,7 +1142,9 @@ static void scales_of_bytes(void) {
             o.weights = as[i];
             good &= searches_end(tiny_load(&w, &o), &runs);
         }
-    CHECK(good, "scales of 0, infinity, negative numbers or NaN: %d searches end, with ids in range", runs);
+    CHECK(good,
+          "scales of 0, infinity, negative numbers or NaN: %d searches end, with ids in range",
+          runs);
     for (i = 0; i < 2; i++) {
         tfm_model_options o = tiny_options();
         tfm_model *model;
@@ -1203,7 +1218,7 @@ static void orders(void) {
         }
 }
 
-/* P1: tests shapes that contradict the config, which alone tells how much is read. Then it tests
+/* tests shapes that contradict the config, which alone tells how much is read. Then it tests
    values that nobody checks, because they are only inputs of arithmetic. */
 static void packed_files(void) {
     static double zeros[1 << 12];
@@ -1370,7 +1385,7 @@ static void packed_files(void) {
         {"\"n_heads\": 2", "\"n_heads\": 1", "out_proj.weight' is "}};
     const float values[] = {NAN, INFINITY, 3.4e38f, 1e-42f};
     int i, v, good = 1, runs = 0;
-    SECTION("P1: packed files");
+    SECTION("packed files");
     for (i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {
         st_writer w;
         st_entry *e;
@@ -1448,7 +1463,7 @@ static void bad_ids(void) {
     double scores[4] = {7, 7, 7, 7};
     int32_t ids[3] = {3, 4, 5}, length;
     int i, refusals = 0, touched;
-    SECTION("M5: ids, lengths and caps");
+    SECTION("ids, lengths and caps");
     t.vs = 13;
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 20);
@@ -1508,7 +1523,7 @@ static void bad_ids(void) {
 static void equal_ids(void) {
     char config[256], out[256];
     int i, good = 1;
-    SECTION("T5: special tokens that are the same");
+    SECTION("special tokens that are the same");
     for (i = 0; i < 256; i++) {
         tiny t = tiny_default();
         tfm_model *model;
@@ -1555,7 +1570,7 @@ static void texts(void) {
     static const char some[] = "a\xe2\x96\x81\xc3\xa9 \x80\xf0\x9f";
     unsigned seed = 1;
     int kind, i, k;
-    SECTION("T6: texts without a NUL, of any bytes");
+    SECTION("texts without a NUL, of any bytes");
     for (kind = 0; kind < 4; kind++) {
         tfm_model *m = text_model(kind);
         tfm_arena arena = tfm_arena_make(room, sizeof room);
@@ -1611,7 +1626,7 @@ static void large_texts(void) {
     tfm__vocabulary v;
     tfm__joined j;
     int kind, i, refusals = 0;
-    SECTION("T6: texts of 2 GiB and more");
+    SECTION("texts of 2 GiB and more");
     memset(&pool, 0, sizeof pool), memset(&v, 0, sizeof v), memset(&j, 0, sizeof j);
     for (kind = 0; kind < 4; kind++) {
         tfm_model *m = text_model(kind);
@@ -1669,7 +1684,7 @@ static void vocabularies(void) {
     static const char *const what[] = {
         "tabs", "lines", "a NUL", "one line", "returns", "twice", "ten times 40,000 lines"};
     int i, k;
-    SECTION("T7: vocabularies");
+    SECTION("vocabularies");
     for (i = 0; i < 7; i++) {
         tiny t = tiny_default();
         st_writer w;
@@ -1717,7 +1732,7 @@ static void byte_bpe(void) {
     unsigned char *table = (unsigned char *)calloc((size_t)n, 12);
     int64_t i;
     int k;
-    SECTION("T8: merges and added tokens");
+    SECTION("merges and added tokens");
     if (!table) exit(2);
     for (k = 0; k < 7; k++) {
         int64_t merges = k == 3 ? 1 : k >= 5 ? 127 : n;
@@ -1777,7 +1792,7 @@ static void pieces(void) {
                 {"\x30\1", 2, "pieces: missing"}};
     tiny t = tiny_default();
     size_t i, k;
-    SECTION("T3: a megabyte of small pieces");
+    SECTION("a megabyte of small pieces");
     t.config = configs[2];
     for (i = 0; i <= sizeof rows / sizeof *rows; i++) {
         int last = i == sizeof rows / sizeof *rows; /* an unknown piece, then copies of one piece */

@@ -3,7 +3,8 @@
 #ifndef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS 6
 #endif
-static int kernels_wanted = TRANSFORMER_KERNELS; /* each kernel set in turn, for a whole model */
+static int kernels_of_build(void) { return TRANSFORMER_KERNELS; }
+static int kernels_wanted; /* kernels_of_build(), or each kernel set in turn, for a whole model */
 #undef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS kernels_wanted
 #define TFM__EVEX
@@ -685,7 +686,7 @@ static void tiles(const tfm__kernels *kernels) {
                         int q = (int)(tiny_random(&seed) % 255) - 127;
                         if (c & 1 || (c == 2 && r % 2)) q = q < 0 ? -q : q; /* as after ReLU */
                         if (k / 8 % 3 == 2 && c > 5) q = 0;
-                        if (k % 64 < 32) q /= 4;      /* many pairs fit 16 bits */
+                        if (k % 64 < 32) q /= 4; /* many pairs fit 16 bits */
                         ((signed char *)s8)[r * TFM__X_STRIDE + k] = (signed char)q;
                         ((unsigned char *)block)[r * TFM__X_STRIDE + k] =
                             (unsigned char)(q + kernels->zero_point);
@@ -1181,6 +1182,7 @@ static void arithmetic(void) {
 
 int main(void) {
     int i;
+    kernels_wanted = kernels_of_build();
     arithmetic();
     for (i = 0; i < SETS; i++) {
         const tfm__kernels *k = kernel_set(i);

@@ -203,7 +203,7 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
     for (row = 0; row < src->rows; row++)
         for (i = 0; i < lengths[row] * V; i++)
             most = test_max(most, fabs((double)steps[row * width * V + i] -
-                                   (double)((float *)logits.data)[row * width * V + i]));
+                                       (double)((float *)logits.data)[row * width * V + i]));
     tfm_session_free(s), tfm_session_free(f);
     return most;
 }
@@ -295,7 +295,10 @@ static void batches(int t5) {
                   : ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"norm\": \"pre\"";
     t.t5 = t5;
     tiny_write(&w, t);
-    tiny_raise(&w, 2, t5 == 1 ? 0.45f : t5 == 2 ? 0.1f : 0.6f); /* makes the end token come sometimes */
+    tiny_raise(&w, 2,
+               t5 == 1   ? 0.45f
+               : t5 == 2 ? 0.1f
+                         : 0.6f); /* makes the end token come sometimes */
     model = tiny_load(&w, NULL);
     one = tiny_session(model, 1, S, 40), many = tiny_session(model, N, S, 40);
     SECTION("a sentence has the same bits alone and in any batch");
@@ -386,8 +389,8 @@ static void memory(void) {
     o.cache = TFM_DTYPE_F16;
     must(tfm_session_bytes(model, &o, &halved, &err));
     calls = (int32_t)(t.decoder * t.heads * (t.key + t.value)) * 16 * (4 + 2 * 8);
-    CHECK(halved == bytes - 2 * (size_t)calls, "F16 takes %d bytes less, 2 for each element of a cache",
-          (int)(bytes - halved));
+    CHECK(halved == bytes - 2 * (size_t)calls,
+          "F16 takes %d bytes less, 2 for each element of a cache", (int)(bytes - halved));
     o.max_beam = 0;
     must(tfm_session_create(&s, model, &o, &err));
     calls = session_counter.calls;

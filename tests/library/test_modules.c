@@ -9,9 +9,7 @@ static unsigned char *scratch_memory; /* at a multiple of 64, as in an arena */
 static tfm_arena scratch;
 static tfm_error err;
 
-static void must(tfm_status status) {
-    if (status != TFM_OK) CHECK(0, "%s", err.text);
-}
+static void must(tfm_status status) { CHECK_OK(status, &err); }
 
 #define MODULE_LIMIT 1e-5
 
@@ -198,7 +196,8 @@ static void linears(void) {
     CHECK_FAILS(tfm_linear(&out, &x, &w, &err), TFM_E_DTYPE, "x is F16, expected F32");
 
     x = pattern(2, 3, 67, 0, 9), out = test_like(x), y = x;
-    ((float *)x.data)[70] = 300.0f; /* exp would overflow if softmax did not subtract the maximum. */
+    ((float *)x.data)[70] =
+        300.0f; /* exp would overflow if softmax did not subtract the maximum. */
     CHECK(tfm_softmax(&out, &x, &err) == TFM_OK, "");
     for (m = 0, worst = 0; m < 3; m++) {
         double sum = 0, max = -1e30;
@@ -206,7 +205,7 @@ static void linears(void) {
         for (k = 0; k < 67; k++) sum += exp((double)at(&y, m * 67 + k) - max);
         for (k = 0; k < 67; k++)
             worst = test_max(worst, fabs(exp((double)at(&y, m * 67 + k) - max) / sum -
-                                     (double)at(&out, m * 67 + k)));
+                                         (double)at(&out, m * 67 + k)));
     }
     CHECK(worst < 1e-6, "softmax against double                        largest difference %.2g",
           worst);
@@ -215,16 +214,18 @@ static void linears(void) {
         CHECK(tfm_activate(&out, &y, (tfm_activation)m, &err) == TFM_OK, "");
         for (k = 0; k < 3 * 67; k++)
             worst = test_max(worst, fabs((double)at(&out, k) -
-                                     test_activation((tfm_activation)m, (double)at(&y, k))));
+                                         test_activation((tfm_activation)m, (double)at(&y, k))));
         x = test_like(y), memcpy(x.data, y.data, 3 * 67 * sizeof(float));
         CHECK(tfm_activate(&x, &x, (tfm_activation)m, &err) == TFM_OK &&
-                  memcmp(x.data, out.data, 3 * 67 * sizeof(float)) == 0, "");
+                  memcmp(x.data, out.data, 3 * 67 * sizeof(float)) == 0,
+              "");
         x = test_like(out), x = tfm_tensor_swap(x, 0, 1);
         CHECK(tfm_activate(&x, &strided, (tfm_activation)m, &err) == TFM_OK &&
-                  memcmp(x.data, out.data, 3 * 67 * sizeof(float)) == 0, "");
+                  memcmp(x.data, out.data, 3 * 67 * sizeof(float)) == 0,
+              "");
     }
-    CHECK(worst < 2e-6, "activations against double, in place, with strides   largest difference %.2g",
-          worst);
+    CHECK(worst < 2e-6,
+          "activations against double, in place, with strides   largest difference %.2g", worst);
     snprintf(says, sizeof says, "activation is %d, expected TFM_ACTIVATION_RELU, TFM_",
              (int)TFM_ACTIVATION_COUNT);
     CHECK_FAILS(tfm_activate(&out, &y, TFM_ACTIVATION_COUNT, &err), TFM_E_ARGUMENT, says);
@@ -269,13 +270,14 @@ static void feed_forwards(void) {
                     worst = test_max(worst, fabs(sum - (double)at(&out, r * 20 + d)));
                 }
             CHECK(worst < MODULE_LIMIT,
-                  "%-10s %s biases, by the formula         largest difference %.2g", tfm_activation_name((tfm_activation)kind),
-                  bias ? "with" : "no  ", worst);
+                  "%-10s %s biases, by the formula         largest difference %.2g",
+                  tfm_activation_name((tfm_activation)kind), bias ? "with" : "no  ", worst);
         }
     CHECK(tfm_feed_forward(&out, &x, &w, &measure, &err) == TFM_OK, "");
     CHECK(measure.peak >= 6 * 37 * 4, "a measuring arena: %d bytes", (int)measure.peak);
     tight = tfm_arena_make(scratch_memory + 1, measure.peak);
-    CHECK(tfm_feed_forward(&out, &x, &w, &tight, &err) == TFM_OK, "that size suffices at any alignment");
+    CHECK(tfm_feed_forward(&out, &x, &w, &tight, &err) == TFM_OK,
+          "that size suffices at any alignment");
     tight = tfm_arena_make(scratch_memory, 6 * 37 * 4 - 1);
     CHECK_FAILS(tfm_feed_forward(&out, &x, &w, &tight, &err), TFM_E_ARENA, "are needed");
     CHECK(tight.used == 0, "a failed call gives its scratch back");
@@ -656,14 +658,13 @@ static void ssrus(void) {
                 for (t = 0; t < T; t++) {
                     double g = 1 / (1 + exp(-map_at(&w.gate, &x, b * T + t, n)));
                     c = g * c + (1 - g) * map_at(&w.input, &x, b * T + t, n);
-                    worst =
-                        test_max(worst, fabs((c > 0 ? c : 0) - (double)at(&out, (b * T + t) * W + n)));
+                    worst = test_max(worst,
+                                     fabs((c > 0 ? c : 0) - (double)at(&out, (b * T + t) * W + n)));
                 }
                 if (with) worst = test_max(worst, fabs(c - (double)at(&state, b * W + n)));
             }
         CHECK(worst < MODULE_LIMIT, "%s        largest difference %.2g",
-              with ? "with biases, from a given state on" : "from a zero state         ",
-              worst);
+              with ? "with biases, from a given state on" : "from a zero state         ", worst);
     }
     ends = test_like(state);
     memcpy(ends.data, state.data, (size_t)(B * W) * sizeof(float));
@@ -801,13 +802,15 @@ static tfm_status call_decoder_layer(void) {
 static void refused(function call, tfm_status expected, const char *says) {
     tfm_status status;
     size_t used = given.scratch ? given.scratch->used : 0;
+    int as_wanted;
     err.text[0] = 0, err.status = TFM_OK;
     status = call();
-    if (status == expected && err.status == expected && strstr(err.text, says) && is_untouched() &&
-        (!given.scratch || given.scratch->used == used))
-        test_passed++, n_refused++;
+    as_wanted = status == expected && err.status == expected && strstr(err.text, says) &&
+                is_untouched() && (!given.scratch || given.scratch->used == used);
+    if (as_wanted) test_passed++, n_refused++;
     else
-        CHECK(0, "'%s' expected, got %s: %s%s", says, tfm_status_text(status), err.text,
+        CHECK(as_wanted, "wanted status \"%s\" and a message with '%s', got \"%s\": %s%s",
+              tfm_status_text(expected), says, tfm_status_text(status), err.text,
               is_untouched() ? "" : "; an output was written");
 }
 static void accepted(function call) {
@@ -1116,7 +1119,9 @@ static void wrong_modules(void) {
         if (kind == 3) wrong_ffn(call_ffn, &ffn), small_arenas(call_ffn);
         given.weights = NULL;
         if (kind & 1) refused(calls[kind], TFM_E_ARGUMENT, "is NULL");
-        else accepted(calls[kind]); /* A norm may lack its weights; softmax and activations have none. */
+        else
+            accepted(
+                calls[kind]); /* A norm may lack its weights; softmax and activations have none. */
         /* Tensors of more than three dimensions are blocks of rows only where the dimensions are
            contiguous. */
         given.weights = all[kind], given.x = &four, given.out = &four_out;
@@ -1279,7 +1284,8 @@ static void wrong_multi_head(void) {
     wrong_masks(call_attention, &given.masks, 3, 4);
     small_arenas(call_attention);
     w.out.weight.data = NULL, out.dims[2] = 10, out.strides[1] = 10, out.strides[0] = 30;
-    accepted(call_attention), w = kept; /* Without an output projection the output is the contexts. */
+    accepted(call_attention),
+        w = kept; /* Without an output projection the output is the contexts. */
     CHECK(n_refused > 100, "multi-head attention: %d times refused", n_refused);
 }
 

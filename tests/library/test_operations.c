@@ -36,8 +36,7 @@ static int64_t count_self_attention(int64_t l, int64_t b, int64_t h, int32_t hea
     w.n_heads = heads;
     masks.causal = causal;
     counted = 0;
-    if (test_multi_head(&y, NULL, &w, &x, &x, &x, &masks, &scratch, &err) != TFM_OK)
-        CHECK(0, "%s", err.text);
+    CHECK_OK(test_multi_head(&y, NULL, &w, &x, &x, &x, &masks, &scratch, &err), &err);
     return counted;
 }
 
@@ -147,10 +146,7 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
     model_shape read;
     tfm_tensor tensor;
     int64_t elements = 0, halves = 0, bytes = 0, i;
-    if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK) {
-        CHECK(0, "%s", err.text);
-        return;
-    }
+    if (!CHECK_OK(tfm_safetensors_open(&file, data, size, NULL, &err), &err)) return;
     for (i = 0; i < tfm_safetensors_count(file); i++) {
         tensor = tfm_safetensors_tensor(file, i);
         elements += test_count(&tensor);
@@ -180,8 +176,7 @@ static void check_forward(const model_case *c, const model_shape *m, tfm_session
     memset(&options, 0, sizeof options);
     for (options.not_causal = 0; options.not_causal < 2 - (m->N_ssru > 0); options.not_causal++) {
         counted = 0;
-        if (tfm_session_forward(session, &src, &tgt, &options, &logits, &err) != TFM_OK)
-            CHECK(0, "%s", err.text);
+        CHECK_OK(tfm_session_forward(session, &src, &tgt, &options, &logits, &err), &err);
         expected = ops_encode(m, B * S, B * pairs_self(S, 0)) +
                    ops_decode(m, B * T, B * pairs_self(T, !options.not_causal), B * T * S);
         CHECK(counted == expected, "forward%s: %lld operations, by formula %lld",
@@ -199,7 +194,7 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
     for (b = 0; b < c->B; b++) tokens += lengths[b] = 1 + (b + c->S / 2) % c->S;
     src = source_of(c, lengths);
     counted = 0;
-    if (tfm_session_encode(session, &src, &err) != TFM_OK) CHECK(0, "%s", err.text);
+    CHECK_OK(tfm_session_encode(session, &src, &err), &err);
     for (l = c->S; l > 0; l--)
         for (b = 0; b < c->B; b++) {
             if (lengths[b] != l) continue;
@@ -208,8 +203,9 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
             if (!c->t.vs) expected -= ops_linear(longest - l, m->D_input, m->D);
             here--;
         }
-    CHECK(counted == expected, "encode %lld tokens of %d sentences: %lld operations",
-          (long long)tokens, (int)c->B, (long long)counted);
+    CHECK(counted == expected,
+          "encode %lld tokens of %d sentences: %lld operations, by formula %lld", (long long)tokens,
+          (int)c->B, (long long)counted, (long long)expected);
 }
 
 static void check_steps(const model_case *c, const model_shape *m, tfm_session *session) {
@@ -220,15 +216,16 @@ static void check_steps(const model_case *c, const model_shape *m, tfm_session *
     memset(&options, 0, sizeof options);
     options.max_length = c->T; /* Without an end token all rows run to this limit. */
     counted = 0;
-    if (tfm_session_start(session, &src, &options, &err) != TFM_OK) CHECK(0, "%s", err.text);
+    CHECK_OK(tfm_session_start(session, &src, &options, &err), &err);
     expected = ops_encode(m, B * S, B * S * S);
-    CHECK(counted == expected, "start: %lld operations", (long long)counted);
+    CHECK(counted == expected, "start: %lld operations, by formula %lld", (long long)counted,
+          (long long)expected);
     for (position = 0; position < c->T; position++) {
         counted = 0;
-        if (tfm_session_step(session, &running, &err) != TFM_OK) CHECK(0, "%s", err.text);
+        CHECK_OK(tfm_session_step(session, &running, &err), &err);
         expected = ops_decode(m, B, B * (position + 1), B * S);
-        CHECK(counted == expected, "step at position %d: %lld operations", (int)position,
-              (long long)counted);
+        CHECK(counted == expected, "step at position %d: %lld operations, by formula %lld",
+              (int)position, (long long)counted, (long long)expected);
     }
     CHECK(running == 0, "no step after the last");
 }
@@ -260,7 +257,8 @@ static void models(void) {
     model_case c;
     tiny *t = &c.t;
 
-    c = make_case("the Transformer paper's: post-norm, all biases, packed, one embedding for all", 2, 7, 5);
+    c = make_case("the Transformer paper's: post-norm, all biases, packed, one embedding for all",
+                  2, 7, 5);
     t->d = 32, t->heads = 4, t->key = t->value = 8, t->ff = 64, t->vs = t->vt = 23;
     t->encoder = t->decoder = 1;
     t->packed = 1;
@@ -308,7 +306,8 @@ static void models(void) {
     t->config = ", \"start_embedding\": \"zero\"";
     check_model(&c);
 
-    c = make_case("T5: relative positions, gates, heads with widths of their own, no biases", 2, 7, 5);
+    c = make_case("T5: relative positions, gates, heads with widths of their own, no biases", 2, 7,
+                  5);
     t->t5 = 1, t->without = "bias", t->ff_decoder = 17;
     t->config = ", \"start\": 1, \"layer_norm\": \"rms\", \"positions\": \"none\"";
     check_model(&c);
@@ -334,7 +333,8 @@ int main(void) {
     unsigned seed = 1;
     size_t i;
     for (i = 0; i < POOL; i++) pool[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
-    for (i = 0; i < IDS; i++) ids[i] = (int32_t)(tiny_random(&seed) % 9); /* a token in every vocabulary */
+    for (i = 0; i < IDS; i++)
+        ids[i] = (int32_t)(tiny_random(&seed) % 9); /* a token in every vocabulary */
     self_attention();
     models();
     return test_done("test_operations");

@@ -100,7 +100,8 @@ static void test_one_pass(void) {
             for (f16 = 0; f16 < 2; f16++) {
                 tfm_model *model = model_of(kind, types[type]);
                 tfm_session *sessions[4];
-                for (i = 0; i < 4; i++) sessions[i] = session_of(model, i == 1, 1 + (i == 2), f16, 0);
+                for (i = 0; i < 4; i++)
+                    sessions[i] = session_of(model, i == 1, 1 + (i == 2), f16, 0);
                 seed = (unsigned)(1000 * kind + 10 * type + f16 + 1);
                 for (k = 0; k < 12; k++) {
                     draw_batch(1 + below(ROWS));
@@ -112,7 +113,8 @@ static void test_one_pass(void) {
                 for (i = 0; i < 4; i++) tfm_session_free(sessions[i]);
                 tfm_model_free(model);
             }
-    CHECK(batches == 0, "  %d rows differ in a batch, alone, with threads or step by step", batches);
+    CHECK(batches == 0, "  %d rows differ in a batch, alone, with threads or step by step",
+          batches);
     CHECK(prefixes == 0, "  %d prompts differ from prefixes step by step", prefixes);
     CHECK(forwards == 0, "  %d steps have other logits than tfm_session_forward", forwards);
     CHECK(rules == 0, "  %d times a rule counts the start token, which the prompt replaces", rules);

@@ -78,7 +78,7 @@ static tfm_status tokenize(const tfm_model *m, const char *text, size_t size, in
     return status;
 }
 
-/* Returns whether the ids decode to that text, in a buffer of exactly its size. */
+/* Returns whether the ids decode to that text, in a buffer of exactly its size, and fails a check if not. */
 static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const char *text,
                    size_t size) {
     char *out = (char *)malloc(size + 1);
@@ -88,7 +88,14 @@ static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const char
     if (!out) exit(2);
     status = tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, size + 1, &got, &err);
     same = status == TFM_OK && got == size && memcmp(out, text, size) == 0 && out[size] == 0;
-    if (status != TFM_OK) printf("    %s\n", err.text);
+    if (!same) {
+        char some[600];
+        CHECK(same, "ids %s: wanted text '%.*s', got status \"%s\"%s%s, text '%.*s' of %d bytes",
+              test_ids(some, sizeof some, ids, n), (int)size, text, tfm_status_text(status),
+              status == TFM_OK ? "" : ": ", status == TFM_OK ? "" : err.text,
+              status == TFM_OK ? (int)(got < size ? got : size) : 0, out,
+              status == TFM_OK ? (int)got : 0);
+    }
     free(out);
     return same;
 }
@@ -117,27 +124,35 @@ static void golden(void) {
         m = load(
             plain_file(t[0].data, (size_t)t[0].dims[0], strstr(cases[i], "bytes") ? 420 : 260));
         if (!m) {
-            CHECK(0, "%s: %s", cases[i], err.text);
+            CHECK(m != NULL, "%s: wanted a model, got \"%s\"", cases[i], err.text);
             continue;
         }
         for (line = 0; line < n_lines; line++) {
             const char *text = (const char *)lines.data + end_of(&line_ends, line - 1);
             int32_t begin = end_of(&t[2], line - 1), n = end_of(&t[2], line) - begin;
             int32_t *ids = (int32_t *)t[1].data + begin, at = end_of(&t[7], line - 1);
-            int ok = tokenize(m, text,
-                              (size_t)(end_of(&line_ends, line) - end_of(&line_ends, line - 1)),
-                              got, 512, &count) == TFM_OK &&
-                     count == n && memcmp(got, ids, (size_t)n * 4) == 0;
+            tfm_status status =
+                tokenize(m, text, (size_t)(end_of(&line_ends, line) - end_of(&line_ends, line - 1)),
+                         got, 512, &count);
+            int ok = status == TFM_OK && count == n && memcmp(got, ids, (size_t)n * 4) == 0;
             all += n;
+            if (!ok) {
+                char wanted_ids[600], got_ids[600];
+                CHECK(ok, "%s, line %d: wanted ids %s; got status \"%s\", ids %s", cases[i],
+                      (int)line, test_ids(wanted_ids, sizeof wanted_ids, ids, n),
+                      tfm_status_text(status),
+                      test_ids(got_ids, sizeof got_ids, got, status == TFM_OK ? count : 0));
+            }
             ok &= decodes(m, ids, n, (char *)t[3].data + at, (size_t)(end_of(&t[7], line) - at));
-            if (!ok) printf("    line %d of %s\n", (int)line, cases[i]);
             wrong += !ok;
+            if (!ok && test_enough()) break;
         }
         CHECK(wrong == 0, "%s: %d lines, %d ids", cases[i], (int)n_lines, (int)all);
         for (wrong = 0, line = 0; line < t[4].dims[0]; line++) {
             int32_t at = end_of(&t[6], line - 1), n = (int32_t)t[4].dims[1];
             wrong += !decodes(m, (int32_t *)t[4].data + line * n, n, (char *)t[5].data + at,
                               (size_t)(end_of(&t[6], line) - at));
+            if (wrong && test_enough()) break;
         }
         CHECK(wrong == 0, "  %d rows of ids that no text gives", (int)line);
         tfm_model_free(m);
@@ -366,8 +381,8 @@ static void added_tokens(void) {
     static const struct {
         uint32_t flags;
         const char *text, *ids;
-    } rows[] = {{0, "bb", "8"},          {0, "aa", "6 4 4"},    {16, "aa", "8"},
-                {16, "ab", "8"},         {24, "aa", "8"},       {24, "aab", "6 4 4 4"},
+    } rows[] = {{0, "bb", "8"},        {0, "aa", "6 4 4"},    {16, "aa", "8"},
+                {16, "ab", "8"},       {24, "aa", "8"},       {24, "aab", "6 4 4 4"},
                 {24, "b aa", "6 4 8"}, {24, "baa", "6 4 4 4"}};
     size_t i;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -399,8 +414,7 @@ static void charsmaps(void) {
     for (i = 0; i < 3; i++) {
         static const char *const texts[] = {"abb", "bba", "aabbaa"};
         CHECK(strcmp(added_ids(24, texts[i]), "8") == 0,
-              "the rules drop a, so '%s' is an added token: %s", texts[i],
-              added_ids(24, texts[i]));
+              "the rules drop a, so '%s' is an added token: %s", texts[i], added_ids(24, texts[i]));
     }
     begin_file(), put_charsmap(ring, 2, "", 1);
     ACCEPTED("a trie with a cycle");
@@ -735,8 +749,8 @@ static void files(void) {
     tfm_model_free(m);
     f.tgt = bpe, f.tgt_size = n_bpe, f.tgt_words = words;
     f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"words\"";
-    CHECK(!load(f) && strstr(err.text, "'tgt_text' is words, but tensor 'tgt_sentencepiece'"),
-          "%s", err.text);
+    CHECK(!load(f) && strstr(err.text, "'tgt_text' is words, but tensor 'tgt_sentencepiece'"), "%s",
+          err.text);
     f.tgt = NULL;
     m = load(f);
     CHECK(m && strcmp(text_of(m, all + 3, 2, TFM_TEXT_FORM_TEXT), "b a") == 0,
@@ -761,8 +775,7 @@ static void files(void) {
     f.vt = 8, f.config = ", \"src_text\": \"sentencepiece\"";
     CHECK(!load(f) && strstr(err.text, "'tgt_vocabulary' is missing"), "%s", err.text);
     f.config = "";
-    CHECK(!load(f) && strstr(err.text, "'src_text' is words, but tensor"), "%s",
-          err.text);
+    CHECK(!load(f) && strstr(err.text, "'src_text' is words, but tensor"), "%s", err.text);
     f.config = ", \"src_text\": \"pieces\"";
     CHECK(!load(f) && strstr(err.text, "'src_text' is pieces, which only tgt_text"), "%s",
           err.text);
@@ -899,7 +912,8 @@ static void languages(void) {
     s = tiny_session(m, 2, 8, 12);
     CHECK_FAILS(tfm_translate(s, "ab", out, sizeof out, &err), TFM_E_STATE,
                 "call tfm_languages_set first");
-    CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out, "blank text stays blank");
+    CHECK(tfm_translate(s, " ", out, sizeof out, &err) == TFM_OK && !*out,
+          "blank text stays blank");
     CHECK(tfm_translate(s, ">>fra<<ab", first, sizeof first, &err) == TFM_OK, "%s", err.text);
     CHECK_FAILS(tfm_languages_set(s, NULL, "frankish and more than thirty-one bytes", &err),
                 TFM_E_TOKEN, "near it");
@@ -1153,22 +1167,10 @@ static void layouts(void) {
         int at;
         uint32_t link, id;
     } used[] = {{0, 131328, 0}, /* an id and 1 */
-                {300, 136239, 0},
-                {309, 62, 0},
-                {310, 62, 0},
-                {311, 62, 0},
-                {316, 132668, 0},
-                {353, 133729, 4},
-                {354, 98, 5},
-                {357, 97, 8},
-                {359, 98, 6},
-                {360, 134766, 0},
-                {364, 135275, 0},
-                {368, 135795, 0},
-                {374, 134261, 0},
-                {377, 136819, 0},
-                {387, 133249, 7},
-                {407, 132246, 0},
+                {300, 136239, 0}, {309, 62, 0},     {310, 62, 0},     {311, 62, 0},
+                {316, 132668, 0}, {353, 133729, 4}, {354, 98, 5},     {357, 97, 8},
+                {359, 98, 6},     {360, 134766, 0}, {364, 135275, 0}, {368, 135795, 0},
+                {374, 134261, 0}, {377, 136819, 0}, {387, 133249, 7}, {407, 132246, 0},
                 {482, 131810, 0}};
     static const char text[] = "ab aab xb a";
     static uint32_t units[2 * 512];

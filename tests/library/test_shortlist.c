@@ -579,7 +579,8 @@ static void lexical_arguments(void) {
 #undef REFUSED
     while (running) must(tfm_session_step(s, &running, &err));
     now = outcome_of(s, 0);
-    CHECK(same_outcome(&now, &expected), "the row has the results that it has without the refusals");
+    CHECK(same_outcome(&now, &expected),
+          "the row has the results that it has without the refusals");
     so = limits(0), plain = make(model, &so);
     o.n_shortlist = 0;
     CHECK_FAILS(tfm_session_start(plain, &one, &o, &err), TFM_E_ARGUMENT,

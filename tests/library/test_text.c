@@ -587,7 +587,8 @@ static void bytes(void) {
     tfm_session *s;
     tfm_model *m;
     static const char *const lines[] = {"a\nb\tc\rd\ve\ff", "\\n \\\\ \\u2028 x",
-                                        "\xe2\x80\xa8 \xc2\x85\xe4\xbd\xa0\xf0\x9f\x98\x80\n", NULL};
+                                        "\xe2\x80\xa8 \xc2\x85\xe4\xbd\xa0\xf0\x9f\x98\x80\n",
+                                        NULL};
     int32_t read[40], n_read;
     SECTION("bytes");
     t.config = ", \"start\": 0, \"end\": 1, \"src_end\": 1, \"src_text\": \"bytes\", "
@@ -645,8 +646,56 @@ static void bytes(void) {
     tfm_model_free(m);
 }
 
+/* Tests added tokens among bytes: they are found in texts, also where the text around them ends inside
+   a character of the target, and they are written where they give text. */
+static void bytes_added(void) {
+    static const char text[] = "a \xc3\xa9 w260w261 w26";
+    static const int32_t expected[] = {100, 35, 198, 172, 260, 261, 35, 122, 53, 57, 1};
+    static const int32_t target[] = {231, 187, 260, 176, 261, 231, 261, 187, 261, 176, 262};
+    static uint32_t added[] = {260, 1, 261, 4, 1, 0};
+    int32_t ids[40], n = 0, count, left_out;
+    char out[40];
+    tfm_span spans[40];
+    tfm_text source = {text, sizeof text - 1};
+    tiny t = tiny_default();
+    tfm_session *s;
+    tfm_model *m = NULL;
+    size_t size;
+    void *data;
+    st_writer w;
+    SECTION("added tokens among bytes");
+    t.config = ", \"start\": 0, \"end\": 1, \"src_end\": 1, \"src_text\": \"bytes\", "
+               "\"tgt_text\": \"bytes\", \"byte_offset\": 3";
+    t.vs = t.vt = 264;
+    t.src = numbered(264);
+    tiny_write(&w, t);
+    st_add(&w, "src_added", tfm_tensor_2d(added, TFM_DTYPE_U32, 3, 2));
+    data = tiny_bytes(&w, &size);
+    must(tfm_model_load(&m, data, size, NULL, &err));
+    s = tiny_session(m, 1, 20, 20);
+    must(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, spans, 40, &n, NULL, &err));
+    CHECK(n == 11 && memcmp(ids, expected, sizeof expected) == 0, "%d ids, found in the text", n);
+    CHECK(spans[4].begin == 5 && spans[4].end == 9 && spans[5].begin == 9 && spans[6].begin == 13,
+          "spans: the first token begins behind the space that it takes");
+    must(tfm_model_detokenize(m, target, 11, TFM_TEXT_FORM_TEXT, out, sizeof out, &size, &err));
+    CHECK(strcmp(out, "w260\xe4\xb8\xad") == 0, "text, and nothing of a silent one: %s", out);
+    source.size = 13;
+    must(session_tokens(s, &source, TFM_TEXT_FORM_ESCAPED, ids, NULL, 40, &n, NULL, &err));
+    CHECK(n == 14, "in a form with tokens all are bytes: %d", n);
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make(text, 2), TFM_TEXT_FORM_TEXT, ids, 40, &count, NULL, &err),
+                TFM_E_ARGUMENT, "scratch is NULL");
+    source.data = "abw1", source.size = 4;
+    must(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, NULL, 3, &n, &left_out, &err));
+    CHECK(n == 3 && ids[2] == 1 && left_out == 0, "a text that ends with the end token: no second");
+    must(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, NULL, 2, &n, &left_out, &err));
+    CHECK(n == 2 && ids[1] == 1 && left_out == 2, "a text that is cut off ends with one");
+    tfm_session_free(s);
+    tfm_model_free(m);
+}
+
 int main(void) {
     bytes();
+    bytes_added();
     escaped();
     tokenizing();
     detokenizing();

@@ -160,7 +160,8 @@ static void processes(const tfm_model *model) {
     fflush(stdout);
     for (i = 0; i < HOST_FORKS; i++) {
         pids[i] = fork();
-        if (pids[i] == 0) { /* Works on the parent's session, then on a session with threads of its own. */
+        if (pids[i] ==
+            0) { /* Works on the parent's session, then on a session with threads of its own. */
             int good;
             run(s, &child);
             good = memcmp(&expected, &child, sizeof child) == 0;

@@ -14,9 +14,8 @@ static float read_16(uint16_t bits, tfm_dtype type) {
     st_init(&w);
     st_add(&w, "x", tfm_tensor_1d(&bits, type, 1));
     data = tiny_bytes(&w, &size);
-    if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK ||
-        tfm_safetensors_read(file, 0, TFM_DTYPE_F32, &x, &err) != TFM_OK)
-        CHECK(0, "%s", err.text);
+    if (CHECK_OK(tfm_safetensors_open(&file, data, size, NULL, &err), &err))
+        CHECK_OK(tfm_safetensors_read(file, 0, TFM_DTYPE_F32, &x, &err), &err);
     tfm_safetensors_free(file);
     return x;
 }
@@ -53,9 +52,10 @@ static void sixteen_bits(void) {
     CHECK(bf16 == n, "BF16: %d of %d", bf16, n);
     CHECK(st_f16(65519.0f) == 0x7BFF && st_f16(65520.0f) == 0x7C00 && st_f16(-1e9f) == 0xFC00,
           "F16: 65519 is the last, then infinite");
-    CHECK(st_f16((float)ldexp(1, -25)) == 0 && st_f16((float)ldexp(1.5, -25)) == 1 &&
-              st_f16((float)ldexp(1023.5, -24)) == 0x400,
-          "  half of the smallest becomes 0, more becomes the smallest; the last denormal rounds up");
+    CHECK(
+        st_f16((float)ldexp(1, -25)) == 0 && st_f16((float)ldexp(1.5, -25)) == 1 &&
+            st_f16((float)ldexp(1023.5, -24)) == 0x400,
+        "  half of the smallest becomes 0, more becomes the smallest; the last denormal rounds up");
     CHECK((st_f16((float)NAN) & 0x7FFF) == 0x7E00 && (st_bf16((float)NAN) & 0x7FFF) > 0x7F80,
           "NaN stays NaN");
     CHECK(st_bf16((float)INFINITY) == 0x7F80 && st_f16(-(float)INFINITY) == 0xFC00,
@@ -243,10 +243,7 @@ static void order(void) {
     for (i = 0; i < 7; i++)
         st_add(&w, tensors[i].name, tfm_tensor_1d(zeros, tensors[i].dtype, tensors[i].n));
     data = (const char *)tiny_bytes(&w, &size);
-    if (tfm_safetensors_open(&file, data, size, NULL, &err) != TFM_OK) {
-        CHECK(0, "%s", err.text);
-        return;
-    }
+    if (!CHECK_OK(tfm_safetensors_open(&file, data, size, NULL, &err), &err)) return;
     for (i = 0; i < 7; i++) {
         tfm_tensor t = tfm_safetensors_tensor(file, (int64_t)i);
         int64_t at = (const char *)t.data - data;

@@ -271,7 +271,8 @@ static void writing(void) {
 /* With clean_up, a longer hypothesis has a longer text, and its tokens need no more work each. */
 static void cleaned(void) {
     static const char tokens[] = "<pad>\n<s>\n</s>\n<unk>\n\xe2\x96\x81\n'\nx\n.\ns\nn't\n";
-    tfm_model *m = words_model(tokens, tokens, ", \"tgt_text\": \"pieces\", \"clean_up\": \"spaces\"");
+    tfm_model *m =
+        words_model(tokens, tokens, ", \"tgt_text\": \"pieces\", \"clean_up\": \"spaces\"");
     static char texts[2][4 * SMALL];
     size_t size[2] = {0, 0};
     double small;

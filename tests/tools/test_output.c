@@ -102,7 +102,8 @@ static void other_files(void) {
     remove(WHERE);
     snprintf(part, sizeof part, "%s.part%d", WHERE, output_process());
     if (symlink("test_output.victim", part) != 0) exit(2);
-    CHECK(!write_out(&o, "six", NULL) && holds(WHERE, "six", 1), "a link where the part file belongs");
+    CHECK(!write_out(&o, "six", NULL) && holds(WHERE, "six", 1),
+          "a link where the part file belongs");
     CHECK(holds("build/test_output.victim", "victim", 1) && kind_of(part) == S_IFLNK,
           "  is not followed");
     remove(part), remove(WHERE), remove("build/test_output.victim");
@@ -111,7 +112,8 @@ static void other_files(void) {
     CHECK(fault && strcmp(fault, "is not a regular file") == 0 && kind_of(WHERE) == S_IFIFO,
           "a pipe");
     remove(WHERE);
-    if (mknod(WHERE, S_IFCHR | 0600, (dev_t)(1 << 8 | 3)) == 0) { /* Linux's null device, made here */
+    if (mknod(WHERE, S_IFCHR | 0600, (dev_t)(1 << 8 | 3)) ==
+        0) { /* Linux's null device, made here */
         fault = write_out(&o, "eight", NULL);
         CHECK(fault && strcmp(fault, "is not a regular file") == 0 && kind_of(WHERE) == S_IFCHR,
               "a device");
@@ -127,7 +129,8 @@ static void permissions(void) {
     SECTION("permissions");
     CHECK(!write_out(&o, "nine", NULL) && mode_of(WHERE) == 0640, "a new file: mode by the umask");
     chmod(WHERE, 0600);
-    CHECK(!write_out(&o, "ten", NULL) && mode_of(WHERE) == 0600, "an existing file: its mode, with fewer bits");
+    CHECK(!write_out(&o, "ten", NULL) && mode_of(WHERE) == 0600,
+          "an existing file: its mode, with fewer bits");
     chmod(WHERE, 0664);
     CHECK(!write_out(&o, "eleven", NULL) && mode_of(WHERE) == 0664, "  and more");
     chmod(WHERE, 0444);
@@ -170,7 +173,8 @@ static void second_signal(void) {
         signal(SIGINT, SIG_DFL);
         if (output_open(&o, WHERE) || fputs("new", o.stream) < 0 || fflush(o.stream)) _exit(3);
         raise(SIGINT);
-        if (!output_stopped() || holds(WHERE, "old", 0)) _exit(4); /* Wait until there is a part file. */
+        if (!output_stopped() || holds(WHERE, "old", 0))
+            _exit(4); /* Wait until there is a part file. */
         raise(SIGINT);
         _exit(5);
     }

@@ -24,6 +24,7 @@ import sentencepiece  # noqa: E402
 import transformers  # noqa: E402
 
 import import_path  # noqa: E402, F401
+from convert import charsmap  # noqa: E402
 from convert import tokenizer_fields  # noqa: E402
 from convert import tokenizer_files  # noqa: E402
 from compare_sentencepiece import compile_program, run  # noqa: E402
@@ -52,8 +53,9 @@ def pieces_of(data):
     return [package.id_to_piece(at) for at in range(package.get_piece_size())]
 
 
-def directory(family, folder):
-    """Writes the tokenizer files of a family in the form that its own code reads. Returns the tokenizer."""
+def directory(family, folder, **options):
+    """Writes the tokenizer files of a family in the form that its own code reads, with options of SentencePiece's trainer. Returns the
+    tokenizer."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"model_type": MODEL_TYPES.get(family, family)}))
     if family == "bart":
@@ -64,7 +66,7 @@ def directory(family, folder):
         trained.save_model(str(folder))
         return transformers.BartTokenizer(vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt"))
     ours = dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1) if family in ("t5", "pegasus") else {}
-    data = train("bpe" if family == "nllb" else "unigram", **ours)
+    data = train("bpe" if family == "nllb" else "unigram", **ours, **options)
     pieces = pieces_of(data)
     if family == "marian":
         (folder / "source.spm").write_bytes(data)
@@ -91,14 +93,16 @@ def saved(family, folder, change=lambda tokenizer: None, **settings):
     return folder / "saved"
 
 
-def converted(folder, out, rows=ROWS):
-    """Makes a model around the texts that the converter reads from the directory, with zeros for weights. Returns its notes."""
+def converted(folder, out, rows=ROWS, **more):
+    """Makes a model around the texts that the converter reads from the directory, with zeros for weights, and more keys of the config.
+    Returns its notes."""
     hf = json.loads((folder / "config.json").read_text())
     model = Model()
     facts = tokenizer_files.read_texts(folder, hf, {"src": rows, "tgt": rows}, model)
     config = {"n_heads": 1, **facts}
     for key in ("src_start", "src_end", "languages", "src_language", "tgt_language"):
         config.pop(key, None)  # Other tests compare the tokens around a text.
+    config.update(more)
     tensors = {"src_embedding.weight": np.zeros((rows, 2), np.float32), **model.tables,
                **{name: np.frombuffer(data, np.uint8) for name, data in model.texts.items()}}
     for stack, attentions in (("encoder", ["self_attn"]), ("decoder", ["self_attn", "multihead_attn"])):
@@ -267,6 +271,83 @@ class Added(EachFamily):
                     self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
 
 
+class ByT5(Case):
+    """Compares ids and decoded texts of ByT5Tokenizer, which has no vocabulary: special tokens, extra ids and added tokens that its files
+    list in each way, with random flags."""
+    NAMES = ["<de>", "<sep>", "foo", "ab", "été", "<x>", "x_y", "::", "<extra_id_7>", "ж", "</", "bc"]
+    PARTS = [" ", "  ", "\u3000", "x", "foo", "é", "e", "ab", "ж", "€", "</s>", "<", "\t", "a", "<unk>", "<extra_id_0>", "<extra_id_4>"]
+
+    def token(self, name):
+        return {"content": name, "single_word": False,
+                **{flag: self.random.random() < 0.5 for flag in ("lstrip", "rstrip", "normalized", "special")}}
+
+    def folder_of(self, number):
+        r, folder = self.random, self.at / str(number)
+        folder.mkdir(parents=True)
+        chance = lambda part, value: value if r.random() < part else None  # noqa: E731
+        settings = {"tokenizer_class": "ByT5Tokenizer", "extra_ids": chance(0.5, r.choice([0, 1, 5, 125])),
+                    "mask_token": chance(0.4, r.choice(["<m>", {**self.token("<m>"), "__type": "AddedToken"}])), "bos_token": chance(0.3, "<b>"),
+                    "eos_token": chance(0.2, {**self.token("</s>"), "__type": "AddedToken"}), "language_token": chance(0.2, "<lang>"),
+                    "extra_special_tokens": chance(0.3, r.sample(["<sep>", "<x>", "<q>"], r.randint(0, 3)))}
+        if number % 3 == 0:
+            names = r.sample(self.NAMES, 4)
+            settings["added_tokens_decoder"] = {str(at): self.token(name) for at, name in zip((390, 391, 392, 397), names)}
+        (folder / "tokenizer_config.json").write_text(json.dumps({key: one for key, one in settings.items() if one is not None}))
+        (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
+        if number % 3 == 1:
+            (folder / "added_tokens.json").write_text(json.dumps({"<de>": 259}))
+        if number % 3 == 2:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            tokenizer.add_tokens([transformers.AddedToken(**self.token(name)) for name in r.sample(self.NAMES, 3)])
+            tokenizer.save_pretrained(folder)
+        return folder
+
+    def test_random(self):
+        found = 0
+        for number in range(12):
+            with self.subTest(number=number, seed=self.seed):
+                folder, r = self.folder_of(number), self.random
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+                converted(folder, folder / "model.safetensors")
+                names = [name for name in tokenizer.added_tokens_encoder if "extra_id" not in name]
+                lines = ["".join(r.choice(names if r.random() < 0.5 else self.PARTS) for _ in range(r.randint(1, 9))) for _ in range(60)]
+                results, _ = run(self.program, folder / "model.safetensors", lines)
+                expected = tokenizer(lines, add_special_tokens=False).input_ids
+                for line, (ids, spans, _), wanted in zip(lines, results, expected):
+                    self.assertEqual(ids, wanted, line)
+                    ends = [len(line[:k].encode()) for k in range(len(line) + 1)]
+                    self.assertTrue(all(a <= b <= ends[-1] for a, b in spans), (line, spans))
+                    found += sum(one < 3 or one > 258 for one in ids)
+                some = list(tokenizer.added_tokens_decoder)
+                rows = [[r.choice([r.choice(some), r.randrange(3, 259), r.choice([3 + byte for byte in "é€жa".encode()])])
+                         for _ in range(r.randint(1, 10))] for _ in range(80)]
+                self.assertEqual(self.decoded(folder / "model.safetensors", rows),
+                                 [tokenizer.decode(ids, skip_special_tokens=True) for ids in rows])
+        self.assertGreater(found, 1000)
+
+    def test_end_token(self):
+        """A source that ends with </s> gets no second one, and one that is cut off ends with one."""
+        folder = self.folder_of(1)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        end = tokenizer.eos_token_id
+        converted(folder, folder / "model.safetensors", src_end=end)
+        lines = ["a</s>", "</s>", "</s>a", "a</s></s>", "ab", "a</s> "]
+        results, _ = run(self.program, folder / "model.safetensors", lines)
+        self.assertEqual([ids for ids, _, _ in results], tokenizer(lines).input_ids)
+
+    def test_refused(self):
+        for at, name, reason in ((395, "é", "name of a byte"), (100, "foo", "id of a byte"), (395, "</s>", "also has the id 1"),
+                                 (395, " a", "whitespace at its ends"), (384, "<de>", "<extra_id_124>' the id 384, which '<de>'")):
+            with self.subTest(reason):
+                folder = self.at / f"{at}{name.strip('</>')}"
+                folder.mkdir(parents=True)
+                (folder / "config.json").write_text(json.dumps({"model_type": "t5"}))
+                (folder / "tokenizer_config.json").write_text(json.dumps({
+                    "tokenizer_class": "ByT5Tokenizer", "added_tokens_decoder": {str(at): {"content": name}}}))
+                with self.assertRaisesRegex(ConvertError, f"{reason}"):
+                    converted(folder, folder / "model.safetensors")
+
+
 GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
 
 
@@ -312,6 +393,108 @@ class Decoded(Case):
                     self.same(folder)
                 else:
                     self.assertIn("'<pad>': decoded texts are without them", "\n".join(converted(folder, folder / "model.safetensors").notes))
+
+
+class Spaces(Case):
+    """Compares what is done with whitespace and with the characters that normalizers change. tools/README.md says how U+2581 and U+0085
+    differ."""
+    PARTS = [" ", "  ", "\u3000", "\u00a0", "\t", "\u2028", "\u200d", "\u200c", "\x01", "\x0c", "the", "ship", "a", "Bonjour", ".", "é",
+             "ﬁ", "½", "ж", "<tok>", "\ufeff"]
+
+    def lines(self, n, tokens=()):
+        r = self.random
+        fixed = ["Bonjour !", " Bonjour", "\u3000Bonjour", "\u00a0Bonjour", "  a", "a  b", "a ", "a\u200db", "a\u200cb", "\x01 a", "<tok> a <tok>a"]
+        return fixed + [line for line in ("".join(r.choice(self.PARTS) for _ in range(r.randint(1, 8))) for _ in range(n)) if line.strip()]
+
+    def tokenizer_json(self, folder, normalizers, scheme, split, white_space=False, bpe=False):
+        """Writes a folder whose tokenizer was trained by tokenizers. Returns its tokenizer."""
+        from tokenizers import Tokenizer, decoders, models, normalizers as forms, pre_tokenizers, trainers
+        special = ["<s>", "<pad>", "</s>", "<unk>"]
+        own = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True) if bpe else models.Unigram())
+        own.normalizer = forms.Sequence(normalizers) if normalizers else None
+        before = [pre_tokenizers.Metaspace(prepend_scheme=scheme, split=split)]
+        own.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit()] * white_space + before)
+        own.decoder = decoders.Metaspace(prepend_scheme="always")
+        trainer = (trainers.BpeTrainer(vocab_size=300, special_tokens=special, show_progress=False) if bpe else
+                   trainers.UnigramTrainer(vocab_size=300, special_tokens=special, unk_token="<unk>", show_progress=False))
+        own.train_from_iterator([*SENTENCES, ALPHABET, "▁ a  b"] * 20, trainer)
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=own, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>")
+        tokenizer.add_tokens([transformers.AddedToken("<tok>", normalized=False)])
+        folder.mkdir(parents=True)
+        tokenizer.save_pretrained(folder)
+        (folder / "config.json").write_text(json.dumps({"model_type": "bart"}))
+        return tokenizer
+
+    def same(self, folder, lines, rows=ROWS):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        model = converted(folder, folder / "model.safetensors", rows)
+        if "texts are tokens" in str(model.warnings):
+            raise ConvertError(str(model.warnings))
+        results, _ = run(self.program, folder / "model.safetensors", lines)
+        expected = tokenizer(lines, add_special_tokens=False).input_ids
+        wrong = [(line, tokenizer.convert_ids_to_tokens(wanted), tokenizer.convert_ids_to_tokens(ids))
+                 for line, (ids, _, _), wanted in zip(lines, results, expected) if ids != wanted]
+        self.assertEqual(wrong[:3], [], f"{len(wrong)} of {len(lines)}")
+
+    def test_metaspace(self):
+        """A Metaspace puts no space before a text that begins with one."""
+        from tokenizers import normalizers as n
+        chains = [[], [n.NFKC()], [n.Nmt()], [n.Nmt(), n.NFKC()]]
+        outcomes = Counter()
+        for number, chain in enumerate(chains):
+            for scheme in ("always", "first", "never"):
+                split, bpe, white_space = self.random.random() < 0.7, self.random.random() < 0.1, False
+                folder = self.at / f"{number}-{scheme}"
+                with self.subTest(chain=[str(one) for one in chain], scheme=scheme, split=split, bpe=bpe, white_space=white_space, seed=self.seed):
+                    self.tokenizer_json(folder, chain, scheme, split, white_space, bpe)
+                    try:
+                        self.same(folder, self.lines(150))
+                        outcomes["equal"] += 1
+                    except ConvertError as error:
+                        outcomes[str(error)[-90:]] += 1
+        self.assertGreater(outcomes["equal"], 6)
+
+    def test_normalizers_of_each_character(self):
+        """Compares NFKC, Nmt and their chains with tokenizers on every character."""
+        from tokenizers import normalizers as n
+        characters = [chr(c) for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
+        for chain in ([n.Nmt()], [n.NFKC()], [n.Nmt(), n.NFKC()], [n.NFKC(), n.Nmt()]):
+            described = json.loads(json.dumps([json.loads(one.__getstate__()) for one in chain]))
+            rules = charsmap.read(tokenizer_files.read_normalizer({
+                "normalizer": {"type": "Sequence", "normalizers": described}, "pre_tokenizer": {"type": "Metaspace"}}).charsmap)
+            form = n.Sequence(chain)
+            wrong = [c for c in characters if rules.get(c, c) != form.normalize_str(c)]
+            self.assertEqual(wrong[:9], [], described)
+
+    def test_rules_of_sentencepiece(self):
+        """Compares folders whose SentencePiece model has each rule, with every whitespace."""
+        white = [*charsmap.WHITE_SPACE.replace("\x85", ""), "\u200b", "\x1f", "\x7f"]
+        for family in ("t5", "pegasus", "mbart", "mbart50", "nllb"):
+            for rule in ("nmt_nfkc", "nmt_nfkc_cf", "nfkc", "nfkc_cf", "identity"):
+                if family == "nllb" and "nmt" not in rule:
+                    continue
+                folder = self.at / f"{family}-{rule}"
+                with self.subTest(family=family, rule=rule, seed=self.seed):
+                    directory(family, folder, normalization_rule_name=rule)
+                    if family == "nllb":
+                        getattr(transformers, "NllbTokenizer").from_pretrained(folder).save_pretrained(folder)
+                    lines = [f"{a}the{one}ship{b}" for one in white for a in ("", one) for b in ("", one, "\u0131")]
+                    self.same(folder, lines + [line for line in self.lines(60) if not {"\u200c", "\u200d"} & set(line)])
+
+    def test_pieces_that_cross_spaces(self):
+        for family in ("t5", "pegasus", "mbart50", "nllb"):
+            with self.subTest(family=family, seed=self.seed):
+                folder = self.at / family
+                directory(family, folder, split_by_whitespace=False, vocab_size=600, max_sentencepiece_length=30)
+                if family == "nllb":
+                    getattr(transformers, "NllbTokenizer").from_pretrained(folder).save_pretrained(folder)
+                lines = [" ".join(self.random.choices(" ".join(SENTENCES).split(), k=6)) for _ in range(200)] + SENTENCES
+                self.same(folder, lines, 900)
+                self.assertIn("pieces go on after a space", "\n".join(converted(folder, folder / "model.safetensors", 900).notes))
+        folder = self.at / "suffix"
+        directory("t5", folder, treat_whitespace_as_suffix=True)
+        with self.assertRaisesRegex(ConvertError, "treat_whitespace_as_suffix"):
+            converted(folder, folder / "model.safetensors")
 
 
 class Keys(Case):

@@ -24,19 +24,28 @@ static void test_forms(void) {
         {"plain", "\"plain\"", "plain", "plain", "plain"},
         {"", "\"\"", "", "", ""},
         {"a \"b\" \\c", "\"a \\\"b\\\" \\\\c\"", "a \"b\" \\c", "a \"b\" \\c", "a \"b\" \\c"},
-        {"AT&T <b>x</b>", "\"AT&T <b>x</b>\"", "AT&amp;T &lt;b&gt;x&lt;/b&gt;", "AT&T <b>x</b>", "AT&T <b>x</b>"},
+        {"AT&T <b>x</b>", "\"AT&T <b>x</b>\"", "AT&amp;T &lt;b&gt;x&lt;/b&gt;", "AT&T <b>x</b>",
+         "AT&T <b>x</b>"},
         {"a --> b", "\"a --> b\"", "a --&gt; b", "a -> b", "a --> b"},
         {"---->-->", "\"---->-->\"", "----&gt;--&gt;", "->->", "---->-->"},
         {"-- >", "\"-- >\"", "-- &gt;", "-- >", "-- >"},
         {"00:00:01,000 --> 00:00:02,000 x", "\"00:00:01,000 --> 00:00:02,000 x\"",
-         "00:00:01,000 --&gt; 00:00:02,000 x", "00:00:01,000 ->\n00:00:02,000 x", "00:00:01,000 --> 00:00:02,000 x"},
-        {"1:2:3.4 5:6:7,8901", "\"1:2:3.4 5:6:7,8901\"", "1:2:3.4 5:6:7,8901", "1:2:3.4\n5:6:7,8901", "1:2:3.4 5:6:7,8901"},
-        {"at 12:30 and 1:2:3", "\"at 12:30 and 1:2:3\"", "at 12:30 and 1:2:3", "at 12:30 and 1:2:3", "at 12:30 and 1:2:3"},
+         "00:00:01,000 --&gt; 00:00:02,000 x", "00:00:01,000 ->\n00:00:02,000 x",
+         "00:00:01,000 --> 00:00:02,000 x"},
+        {"1:2:3.4 5:6:7,8901", "\"1:2:3.4 5:6:7,8901\"", "1:2:3.4 5:6:7,8901",
+         "1:2:3.4\n5:6:7,8901", "1:2:3.4 5:6:7,8901"},
+        {"at 12:30 and 1:2:3", "\"at 12:30 and 1:2:3\"", "at 12:30 and 1:2:3", "at 12:30 and 1:2:3",
+         "at 12:30 and 1:2:3"},
         {"a\n\nb\r\tc", "\"a\\u000a\\u000ab\\u000d\\u0009c\"", "a  b  c", "a  b  c", "a  b  c"},
-        {"\x1b[31m\x7f\xc2\x9b" "2J", "\"\\u001b[31m\\u007f\\u009b2J\"", " [31m  2J", " [31m  2J", " [31m  2J"},
-        {"a\xe2\x80\xa8" "b\xe2\x80\xa9", "\"a\\u2028b\\u2029\"", "a b ", "a b ", "a b "},
-        {"\xe5\xad\xa6 \xf0\x9f\x91\x8d", "\"\xe5\xad\xa6 \xf0\x9f\x91\x8d\"", "\xe5\xad\xa6 \xf0\x9f\x91\x8d",
-         "\xe5\xad\xa6 \xf0\x9f\x91\x8d", "\xe5\xad\xa6 \xf0\x9f\x91\x8d"},
+        {"\x1b[31m\x7f\xc2\x9b"
+         "2J",
+         "\"\\u001b[31m\\u007f\\u009b2J\"", " [31m  2J", " [31m  2J", " [31m  2J"},
+        {"a\xe2\x80\xa8"
+         "b\xe2\x80\xa9",
+         "\"a\\u2028b\\u2029\"", "a b ", "a b ", "a b "},
+        {"\xe5\xad\xa6 \xf0\x9f\x91\x8d", "\"\xe5\xad\xa6 \xf0\x9f\x91\x8d\"",
+         "\xe5\xad\xa6 \xf0\x9f\x91\x8d", "\xe5\xad\xa6 \xf0\x9f\x91\x8d",
+         "\xe5\xad\xa6 \xf0\x9f\x91\x8d"},
         {"\x80\xe5", "\"\\ufffd\\ufffd\"", "  ", "  ", "  "},
     };
     size_t i;
@@ -62,11 +71,13 @@ static void test_long(void) {
     cue_output.form = CUE_JSON;
     cue_append_text(&line, text);
     for (i = 0; i < n && line.at[1 + 2 * i] == '\\' && line.at[2 + 2 * i] == '"';) i++;
-    CHECK(i == n && line.n == 2 * n + 2 && line.at[line.n - 1] == '"', "%d of %d escapes", (int)i, (int)n);
+    CHECK(i == n && line.n == 2 * n + 2 && line.at[line.n - 1] == '"', "%d of %d escapes", (int)i,
+          (int)n);
     CHECK(line.room <= 2 * line.n + 2048, "%d bytes for %d", (int)line.room, (int)line.n);
     cue_clear(&line), cue_append(&line, "%s", text);
     CHECK(line.n == n, "by printf's way");
-    cue_clear(&line), cue_append_number(&line, "%.1f", INFINITY), cue_append_number(&line, "%.1f", NAN);
+    cue_clear(&line), cue_append_number(&line, "%.1f", INFINITY),
+        cue_append_number(&line, "%.1f", NAN);
     cue_append_number(&line, "%.1f", -1.5);
     CHECK(strcmp(line.at, "nullnull-1.5") == 0, "numbers: %s", line.at);
     free(line.at), free(text);
@@ -75,7 +86,8 @@ static void test_long(void) {
 /* What is printed: times that go back or are below 0, and texts without anything to see. */
 static void test_print(void) {
     static const char path[] = "build/test_cues.out";
-    static const char wanted[] = "1\n00:00:00,000 --> 00:00:00,000\nx\n\n2\n00:00:02,000 --> 00:00:02,000\ny\n\n";
+    static const char wanted[] =
+        "1\n00:00:00,000 --> 00:00:00,000\nx\n\n2\n00:00:02,000 --> 00:00:02,000\ny\n\n";
     char got[200] = "";
     FILE *f;
     size_t n;
@@ -83,7 +95,8 @@ static void test_print(void) {
     fflush(stdout);
     if (before < 0 || !freopen(path, "wb", stdout)) exit(2);
     cue_output.form = CUE_SRT;
-    cue_add(0, -3, -1, "x"), cue_add(0, 1, 2, "   "), cue_add(0, 2, 1, "  y"), cue_add(0, 0, 0, NULL);
+    cue_add(0, -3, -1, "x"), cue_add(0, 1, 2, "   "), cue_add(0, 2, 1, "  y"),
+        cue_add(0, 0, 0, NULL);
     fflush(stdout);
     if (dup2(before, 1) != 1) exit(2);
     close(before);

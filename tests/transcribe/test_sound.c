@@ -69,7 +69,8 @@ static void test_kinds(void) {
             const char *why = sound_open(&s, f, SOUND_WAV);
             int32_t n = why ? 0 : sound_read(&s, out, N);
             for (i = 0; i < n; i++)
-                worst = test_max(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 440) / channels));
+                worst = test_max(
+                    worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 440) / channels));
             snprintf(name, sizeof name, "%d bits, %d channels: %d samples, differ by %.1e", bits[k],
                      channels, (int)n, worst);
             CHECK(!why && n == N && worst <= allowed && sound_read(&s, out, N) == 0, "%s", name);
@@ -93,7 +94,8 @@ static void test_rates(void) {
                                  777 < SOUND_RATE + 100 - n ? 777 : SOUND_RATE + 100 - n)) > 0)
             n += got;
         for (i = 400; i < n - 400; i++)
-            worst = test_max(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 0.8 * limit)));
+            worst =
+                test_max(worst, fabs(out[i] - wave_at((double)i / (int)SOUND_RATE, 0.8 * limit)));
         sound_close(&s), fclose(f);
         if (rate > 18000) {
             f = make(1, rate, -32, rate, 1.06 * limit);
@@ -114,7 +116,8 @@ static void test_rates(void) {
 /* Rates whose ratio to 16 kHz has large numbers: the table of weights stays small, and the sound is the one that
    the formula in sound.h gives in double, without a table. */
 static void test_odd_rates(void) {
-    static const int rates[] = {5512, 7999, 11127, 15999, 16001, 22051, 44056, 44101, 47999, 95999, 191999, 383999};
+    static const int rates[] = {5512,  7999,  11127, 15999, 16001,  22051,
+                                44056, 44101, 47999, 95999, 191999, 383999};
     enum { FRAMES = 3000 };
     static float in[FRAMES], out[10 * FRAMES];
     char name[120];

@@ -202,7 +202,9 @@ static void anything(void) {
                                        "ς",
                                        "\xf4\x90\x80\x80"};
     unsigned long seed = 88172645463325252ul % 1000003;
-    int round, good = 1, total = 0;
+    int round, total = 0;
+    const char *broken = NULL; /* the rule that the round broke first */
+    char detail[64] = "";
     protect_text p;
     text_buffer text, out;
     memset(&p, 0, sizeof p), memset(&text, 0, sizeof text);
@@ -221,12 +223,15 @@ static void anything(void) {
         (void)protect_take(&p, text.data, text.size);
         for (i = 0; i < p.n; i++) {
             const protect_span *s = &p.spans[i];
-            good &= s->begin >= at && s->size > 0 && s->begin + s->size <= text.size &&
-                    s->at <= p.clean.size && (!i || s->at >= s[-1].at);
+            int in_order = s->begin >= at && s->size > 0 && s->begin + s->size <= text.size &&
+                           s->at <= p.clean.size && (!i || s->at >= s[-1].at);
             at = s->begin + s->size;
-            good &= !memchr(text.data + s->begin, '\t', s->size) &&
-                    !memchr(text.data + s->begin, '\n', s->size) &&
-                    !memchr(text.data + s->begin, 0xff, s->size);
+            if (!broken && (!in_order || memchr(text.data + s->begin, '\t', s->size) ||
+                            memchr(text.data + s->begin, '\n', s->size) ||
+                            memchr(text.data + s->begin, 0xff, s->size)))
+                broken = in_order ? "spans without tab, line feed and byte 255" : "spans in order",
+                snprintf(detail, sizeof detail, "span %d at byte %d, of %d bytes", (int)i,
+                         (int)s->begin, (int)s->size);
         }
         total += (int)p.n;
         for (i = 0; i < 20; i++) { /* tokens that end anywhere and come from anywhere */
@@ -243,15 +248,21 @@ static void anything(void) {
             for (k = 0; k + p.spans[i].size <= out.size &&
                         memcmp(out.data + k, span, p.spans[i].size) != 0;)
                 k++;
-            good &= k + p.spans[i].size <= out.size;
+            if (!broken && k + p.spans[i].size > out.size)
+                broken = "each span in the output",
+                snprintf(detail, sizeof detail, "no span %d", (int)i);
         }
-        for (i = 0; i < 256; i++) good &= p.capitals || i == ' ' || counts[i] == 0;
-        if (!good) {
-            CHECK(0, "round %d: '%s' gives '%s'", round, text.data, out.data);
+        for (i = 0; i < 256; i++)
+            if (!broken && !p.capitals && i != ' ' && counts[i] != 0)
+                broken = "the bytes of clean text and spans",
+                snprintf(detail, sizeof detail, "%d of byte %d more", counts[i], (int)i);
+        if (broken) {
+            CHECK(!broken, "round %d, text '%s': wanted %s, got %s in '%s'", round, text.data,
+                  broken, detail, out.data);
             break;
         }
     }
-    CHECK(good && total > 1000, "%d spans in 20,000 texts", total);
+    CHECK(!broken && total > 1000, "%d spans in 20,000 texts", total);
     protect_free(&p), text_buffer_free(&text), text_buffer_free(&out);
 }
 

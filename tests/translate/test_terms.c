@@ -205,7 +205,8 @@ static void anything(void) {
     memset(text, 0, sizeof text), memset(&out, 0, sizeof out);
     CHECK(terms_read(&list, list_text, strlen(list_text), message, sizeof message), "");
     for (round = 0; round < 20000 && good; round++) {
-        size_t i, k, n, ends[20], begins[20], source_ends[20], at = 0, made = 0;
+        size_t i, k, n, ends[20], begins[20], source_ends[20], at = 0, made = 0, matched = 0;
+        const char *wanted;
         for (k = 0; k < 2; k++) {
             text_buffer_clear(&text[k], 1 << 16), text_buffer_append(&text[k], "", 0);
             for (i = 0; i < 12; i++) {
@@ -235,13 +236,24 @@ static void anything(void) {
             }
             while (made < m->new_to && out.data[made] == ' ') made++;
             good &= m->new_to >= made + m->entry->n_target - 1;
-            at = m->to, made = m->new_to;
+            at = m->to, made = m->new_to, matched = i;
         }
-        good &= out.size - made == text[1].size - at &&
-                memcmp(out.data + made, text[1].data + at, out.size - made) == 0;
-        for (i = 0; i < 20; i++) good &= ends[i] <= out.size;
+        wanted = "each match placed in the order of the translation, its text before it copied";
+        if (good) {
+            wanted = "the rest of the translation copied";
+            good &= out.size - made == text[1].size - at &&
+                    memcmp(out.data + made, text[1].data + at, out.size - made) == 0;
+        }
+        if (good) {
+            wanted = "tokens that end within the output";
+            for (i = 0; i < 20; i++) good &= ends[i] <= out.size;
+        }
         if (!good)
-            CHECK(0, "round %d: '%s' '%s' gives '%s'", round, text[0].data, text[1].data, out.data);
+            CHECK(good,
+                  "round %d, source '%s', translation '%s': wanted %s; got '%s' (match %d of %d, "
+                  "byte %d)",
+                  round, text[0].data, text[1].data, wanted, out.data, (int)matched, (int)f.n,
+                  (int)made);
     }
     CHECK(good && total > 1000, "%d terms in 20,000 sentences", (int)total);
     terms_found_free(&f), terms_free(&list);

@@ -66,6 +66,10 @@ for one in "GB18030 我是学生，我喜欢学习。" "KOI8-R Я читаю к�
 done
 printf '我是学生\377我喜欢学习\n' | run $zh > $dir/status
 check "a fault in UTF-8 is not another encoding" 0 "$(grep -c iconv $dir/err)"
+for models in "$toy" "$toy $toy"; do
+    check "--shortlist without a lexicon: ${models#* }" "2 translate: --shortlist: $toy has no lexicon. Leave the option out," \
+        "$(run $models --shortlist < $dir/utf8) $(sed 's/out,.*/out,/' $dir/err)"
+done
 check "-o and -j" "0 I am a student|I am a boy|" "$(run $toy -j 2 $dir/utf8 -o $dir/short) $(tr '\n' '|' < $dir/short)"
 check "  -j2, -j=2" "00" "$(run $toy -j2 < $dir/utf8)$(run $toy -j=2 < $dir/utf8)"
 check "  -j with no number" "2 translate: --threads takes a number from 1 to 64, not '0'" "$(run $toy -j0 < $dir/utf8) $(cat $dir/err)"

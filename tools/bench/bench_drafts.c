@@ -71,7 +71,8 @@ static int fail(const char *subject, const char *cause) {
 
 static void misuse(const char *format, ...) {
     va_list arguments;
-    va_start(arguments, format), output_complain("bench_drafts", format, arguments), va_end(arguments);
+    va_start(arguments, format), output_complain("bench_drafts", format, arguments),
+        va_end(arguments);
     exit(2);
 }
 

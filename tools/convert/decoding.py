@@ -133,6 +133,16 @@ def from_transformers(source: Said, end: int | None, stated: Config, model: Mode
                            f"{end}, which transformer.h has for both; {HINT}")
     if forced_end:
         found["force_end"] = 1
+    first = said.get("forced_bos_token_id")
+    first = first[0] if isinstance(first, list) and first else first
+    if first is not None and first == end:
+        raise ConvertError(f"{path}: forced_bos_token_id is {first}, which is the end token: every "
+                           f"target of transformers is empty; {HINT}, or --set forced=TOKEN the "
+                           f"token with which targets begin")
+    if first is not None and forced_end and found.get("max_length") == 1:
+        raise ConvertError(f"{path}: its max_length leaves one token, which forced_bos_token_id and "
+                           f"forced_eos_token_id both determine; transformers takes the end token, so "
+                           f"every target is empty; {HINT}")
     if integer("no_repeat_ngram_size", 0, 0):
         found["no_repeat_ngram"] = said["no_repeat_ngram_size"]
     if integer("encoder_no_repeat_ngram_size", 0, 0):

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import base64
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from . import charsmap as maps
 from . import tokenizer_fields
 from .config_fields import NEWEST
 from .modelfile import Config, ConvertError, Model, vocabulary_text
@@ -35,8 +36,6 @@ UNIGRAM, BPE = 1, 2
 SPACE = "\u2581"
 # What Python raises where a value of JSON is of another kind than it is used as.
 FORM_ERRORS = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-WHITE_SPACE = "\t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
-    map(chr, range(0x2000, 0x200B)))
 LONGEST_PIECE = 1000  # that merges make; all its cuts are tried
 LONGEST_EXPANSION = 64  # of a character; NFKC's longest is 18
 
@@ -108,63 +107,106 @@ def parts(node: Any, key: str) -> list[dict[str, Any]]:
     return node.get(key, []) if node.get("type") == "Sequence" else [node]
 
 
-def rule_charsmap(name: str) -> bytes:
-    """The table of a named rule, or of "spaces", which makes a space of all whitespace."""
-    try:
-        import sentencepiece
-    except ImportError:
-        raise NotPieces(f"the normalizer {name}; its table is in the package sentencepiece, which is "
-                        f"not installed") from None
-    if name == "spaces":
-        sentencepiece.set_min_log_level(2)
-        with tempfile.TemporaryDirectory() as folder:
-            rules = Path(folder) / "rules.tsv"
-            rules.write_text("".join(f"{ord(one):X}\t20\n" for one in WHITE_SPACE))
-            form = sentencepiece.SentencePieceNormalizer(rule_tsv=str(rules))
-    else:
-        form = sentencepiece.SentencePieceNormalizer(rule_name=name)
-    model = form.serialized_model_proto()
-    return bytes(parse_model(model, name).normalizer_spec.precompiled_charsmap)
+@dataclass
+class Rules:
+    """What a tokenizer.json does with a text before it is cut into pieces."""
+    charsmap: bytes = b""
+    prefix: str = "never"  # before which parts of a text a space is put; "first", "always"
+    once: bool = False  # not before a part that begins with one
+    squeeze: bool = False  # several spaces become one
+    trim: bool = False  # and those at the ends none
+    split: bool = False  # each space begins another piece
 
 
-def read_normalizer(tokenizer: dict[str, Any]) -> tuple[bytes, str, bool, bool]:
-    """The character map; before which parts of a text a space is put ("never", "first", "always");
-    whether spaces are squeezed; whether those at the end are kept."""
-    charsmap, prefix, squeeze, trim, rules = b"", "never", False, False, []
+def read_normalizer(tokenizer: dict[str, Any]) -> Rules:
+    """What normalizer and pre_tokenizer do, in any order in which SentencePiece can do it too."""
+    found, steps, has_marks = Rules(), [], False
     for step in parts(tokenizer.get("normalizer"), "normalizers"):
         kind, pattern = step.get("type"), step.get("pattern", {})
         if kind == "Precompiled":
-            charsmap = base64.b64decode(step["precompiled_charsmap"] or "", validate=True)
+            steps.append(base64.b64decode(step["precompiled_charsmap"] or "", validate=True))
         elif kind in ("NFKC", "Nmt"):
-            rules.append(kind)
-        elif kind == "Replace" and pattern.get("Regex") == " {2,}":
-            squeeze = True
-        elif kind == "Strip" and step.get("strip_left", True):
-            trim = bool(step.get("strip_right", True))
-            squeeze = squeeze or trim
+            steps.append(maps.nfkc() if kind == "NFKC" else maps.NMT)
+        elif kind == "Replace" and pattern.get("Regex") == " {2,}" and step.get("content") == " ":
+            found.squeeze = True
+        elif kind == "Strip" and step.get("strip_left", True) and step.get("strip_right", True):
+            found.trim = True
         elif kind == "Replace" and (pattern.get("Regex") or pattern.get("String")) == "\n":
-            pass  # a line is translated at a time
+            if step.get("content") == " ":  # others: a line is translated at a time
+                steps.append({"\n": " "})
         elif kind == "Replace" and pattern.get("String") == " " and step.get("content") == SPACE:
-            pass
+            has_marks = True
         elif kind == "Prepend" and step.get("prepend") == SPACE:
-            prefix = "always"
+            found.prefix = "always"
         else:
             raise NotPieces(f"the normalizer {brief(step)}")
-    if rules:
-        charsmap = rule_charsmap("nmt_nfkc" if "Nmt" in rules else "nfkc")
-    for step in parts(tokenizer.get("pre_tokenizer"), "pretokenizers"):
-        kind = step.get("type")
-        if kind == "Metaspace":
-            if step.get("replacement", SPACE) != SPACE:
-                raise NotPieces("a Metaspace of another character")
-            prefix = step.get("prepend_scheme", "always" if step.get("add_prefix_space", True)
-                              else "never")
-        elif kind == "WhitespaceSplit":
-            squeeze = trim = True
-            charsmap = charsmap or rule_charsmap("spaces")
-        else:
-            raise NotPieces(f"the pre-tokenizer {brief(kind).strip(chr(39))}")
-    return charsmap, prefix, squeeze, squeeze and not trim
+        if kind in ("Precompiled", "NFKC", "Nmt") and (found.squeeze or found.trim or has_marks
+                                                       or found.prefix != "never"):
+            raise NotPieces(f"the normalizer {kind} after one that changes spaces")
+    if found.trim and not found.squeeze:
+        raise NotPieces("the normalizer Strip without a Replace of ' {2,}', so that spaces between "
+                        "words are kept")
+    before = parts(tokenizer.get("pre_tokenizer"), "pretokenizers")
+    kinds = [step.get("type") for step in before]
+    if kinds not in ([], ["Metaspace"], ["WhitespaceSplit", "Metaspace"]):
+        raise NotPieces(f"the pre-tokenizer {', '.join(brief(kind).strip(chr(39)) for kind in kinds)}")
+    if not kinds and not has_marks:
+        raise NotPieces("no pre-tokenizer and no normalizer that make U+2581 of a space")
+    if kinds:
+        step = before[-1]
+        if step.get("replacement", SPACE) != SPACE:
+            raise NotPieces("a Metaspace of another character")
+        if found.prefix != "never" or has_marks:
+            raise NotPieces("a Metaspace after a normalizer that writes U+2581")
+        found.prefix = step.get("prepend_scheme", "always")
+        if not step.get("add_prefix_space", True):
+            found.prefix = "never"
+        found.once, found.split = True, bool(step.get("split", True))
+    if len(kinds) == 2:
+        if found.prefix != "always":
+            raise NotPieces(f"a WhitespaceSplit before a Metaspace whose prepend_scheme is "
+                            f"{found.prefix}")
+        found.squeeze = found.trim = True
+    found.charsmap = chain(steps)
+    if len(kinds) == 2:
+        found.charsmap = chain([found.charsmap], white_space=True)
+    return found
+
+
+def class_steps(kind: str, charsmap: bytes) -> dict[str, Any]:
+    """normalizer and pre_tokenizer of a class of OWN_BACKEND (transformers 5.24). charsmap: of its
+    files; empty: none."""
+    steps: list[dict[str, Any]] = []
+    if charsmap and kind != "MBart":
+        steps.append({"type": "Precompiled",
+                      "precompiled_charsmap": base64.b64encode(charsmap).decode()})
+    elif kind == "Pegasus":
+        steps.append({"type": "Replace", "pattern": {"String": "\n"}, "content": " "})
+    if kind in ("Pegasus", "MBart50") or kind == "Nllb" and charsmap:
+        steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+    before = [{"type": "WhitespaceSplit"}] if kind in ("T5", "MBart") else []
+    return {"normalizer": {"type": "Sequence", "normalizers": steps},
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": [*before, {"type": "Metaspace"}]}}
+
+
+def chain(steps: list[bytes | maps.Rules], white_space: bool = False) -> bytes:
+    """The charsmap that does one step after the other, and then makes a space of white space. One
+    charsmap that leaves at most U+0085 of that stays as it is, as SentencePiece's own nmt_nfkc."""
+    if len(steps) == 1 and isinstance(steps[0], bytes) and not white_space:
+        return steps[0]
+    try:
+        import sentencepiece  # noqa: F401
+    except ImportError:
+        raise NotPieces("a normalizer whose table is in the package sentencepiece, which is not "
+                        "installed") from None
+    rules: maps.Rules = {}
+    for step in steps:
+        rules = maps.chain(rules, maps.read(step) if isinstance(step, bytes) else step)
+    if white_space:
+        if isinstance(steps[-1], bytes) and set(maps.SPACES) - set(rules) <= {"\x85"}:
+            return steps[-1]
+        rules = maps.chain(rules, maps.SPACES)
+    return maps.write(rules)
 
 
 def added_tokens(tokenizer: dict[str, Any]) -> dict[int, dict[str, Any]]:
@@ -183,7 +225,7 @@ def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
     kind = model.get("type") or ("BPE" if "merges" in model else "Unigram")
     if kind not in ("Unigram", "BPE"):
         raise NotPieces(f"a {brief(kind).strip(chr(39))} model")
-    charsmap, prefix, squeeze, _ = read_normalizer(tokenizer)
+    rules = read_normalizer(tokenizer)
     byte_fallback = bool(model.get("byte_fallback"))
     scores = unigram_scores(model) if kind == "Unigram" else bpe_scores(model)
     unk = model.get("unk_id") if kind == "Unigram" else next(
@@ -203,8 +245,21 @@ def pieces_of_tokenizer(tokenizer: dict[str, Any]) -> bytes:
         elif byte_fallback and re.fullmatch(r"<0x[0-9A-F]{2}>", piece):
             piece_kind = BYTE
         pieces.append((piece, score, UNKNOWN if at == unk else piece_kind))
-    return write_pieces(pieces, UNIGRAM if kind == "Unigram" else BPE, unk, charsmap,
-                        prefix != "never", squeeze, byte_fallback)
+    if rules.split:
+        pieces = [(hidden(at) if crosses(piece) and piece_kind == NORMAL else piece, score, piece_kind)
+                  for at, (piece, score, piece_kind) in enumerate(pieces)]
+    return write_pieces(pieces, UNIGRAM if kind == "Unigram" else BPE, unk, rules.charsmap,
+                        rules.prefix != "never", rules.squeeze, byte_fallback)
+
+
+def crosses(piece: str) -> bool:
+    """Whether a piece goes on after a space, so that a Metaspace which splits never lets a text have it."""
+    return SPACE in piece[1:]
+
+
+def hidden(at: int) -> str:
+    """The spelling of a piece that no text has: in a normalized text there is no space."""
+    return f"<crosses a space {at}>"
 
 
 def unigram_scores(model: dict[str, Any]) -> dict[int, tuple[str, float]]:
@@ -424,6 +479,9 @@ BYTE_LEVEL = (*LIKE_ROBERTA, "blenderbot")
 # Their special tokens, where the files do not say others.
 SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "sep_token": "</s>", "cls_token": "<s>",
            "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"}
+# The order in which transformers adds them.
+SPECIAL_ORDER = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token",
+                 "mask_token")
 # PLBart's, by language_codes of its settings.
 PLBART_LANGUAGES = {"base": ["__java__", "__python__", "__en_XX__"],
                     "multi": ["__java__", "__python__", "__en_XX__", "__javascript__", "__php__",
@@ -442,8 +500,6 @@ OWN_SPECIAL = {"Marian": ("eos_token", "unk_token", "pad_token"),
                            "mask_token")}
 # What add_prefix_space is in classes with byte-level BPE where tokenizer_config.json has none.
 PREFIX_SPACE = {"Bart": False, "Roberta": False, "LED": False, "Mvp": False, "Blenderbot": True}
-# Their normalizers make one space of several.
-KEEPS_TRAILING = ("MBart50", "Nllb", "Pegasus")
 # Classes that take from tokenizer.json only the pieces, the added tokens and a Precompiled normalizer:
 # how pieces are joined, unknown characters, and that no bytes are spelled, they set themselves.
 OWN_BACKEND = ("T5", "Pegasus", "MBart", "MBart50", "Nllb")
@@ -470,8 +526,17 @@ class Files:
         self.vocab = self.ids("vocab-src.json" if fsmt else "vocab.json")
         self.target_vocab = self.ids("vocab-tgt.json" if fsmt else "target_vocab.json")
         self.source, self.target = piece_files(folder)
-        if self.short_kind == "MBart":
-            self.leave_out_normalizer()
+        self.rules: Rules | None = None  # None: SentencePiece's own, or no pieces
+        if self.short_kind in OWN_BACKEND and not self.is_slow():
+            self.cut_as_class()
+        elif self.tokenizer and not self.is_slow() and not has_byte_level(self.tokenizer):
+            try:
+                self.rules = read_normalizer(self.tokenizer)
+            except NotPieces:
+                pass  # the SentencePiece model beside it counts; without one this is said
+            except FORM_ERRORS as error:
+                raise ConvertError(f"{folder / 'tokenizer.json'}: not what tokenizers writes: "
+                                   f"{brief(error)}") from None
         self.like_roberta = self.family in LIKE_ROBERTA or "Roberta" in self.kind
         if (not self.tokenizer and not self.source and self.vocab
                 and has_file(folder, "merges.txt")
@@ -500,26 +565,55 @@ class Files:
                 tokenizer_fields.MODEL, model, f"{path}, model", ignored, self.notes,
                 lambda key: True)
 
-    def leave_out_normalizer(self) -> None:
-        """MBartTokenizer of transformers 5 normalizes nothing, whatever its files have."""
-        found = bool(parts(self.tokenizer.get("normalizer"), "normalizers"))
+    def cut_as_class(self) -> None:
+        """Makes files cut texts as a class of OWN_BACKEND does, which takes pieces, scores and a
+        charsmap from them, and nothing else."""
+        steps = parts(self.tokenizer.get("normalizer"), "normalizers")
+        charsmap = next((base64.b64decode(step["precompiled_charsmap"] or "") for step in steps
+                         if step.get("type") == "Precompiled"), b"")
+        found = bool(steps)
         if self.tokenizer:
-            self.tokenizer = {**self.tokenizer, "normalizer": None, "pre_tokenizer": {
-                "type": "Sequence",
-                "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace"}]}}
+            self.tokenizer = {**self.tokenizer, **class_steps(self.short_kind, charsmap)}
+            self.rules = read_normalizer(self.tokenizer)
         if self.source:
             model = parse_model(self.source, str(self.folder))
-            normalizer = model.normalizer_spec
-            found = found or bool(normalizer.precompiled_charsmap)
-            normalizer.precompiled_charsmap = rule_charsmap("spaces")
-            normalizer.add_dummy_prefix = normalizer.remove_extra_whitespaces = True
-            normalizer.escape_whitespaces = True
-            self.source = bytes(model.SerializeToString())
-        if found:
+            found = found or bool(model.normalizer_spec.precompiled_charsmap)
+            self.rules = read_normalizer(class_steps(
+                self.short_kind, model.normalizer_spec.precompiled_charsmap))
+            self.source = self.cut_pieces(model, self.rules)
+        if found and self.short_kind == "MBart":
             self.notes.append("texts are not normalized: MBartTokenizer of transformers 5 leaves the "
                               "normalizer of its files out, which transformers 4 used. Characters "
                               "such as \u00bd and \ufb01 may be unknown: normalize texts to NFKC "
                               "before if the model was trained so")
+
+    def cut_pieces(self, model: Any, rules: Rules) -> bytes:
+        """A SentencePiece model by these rules; its own bytes where nothing changes."""
+        trainer, normalizer = model.trainer_spec, model.normalizer_spec
+        name = f"{self.short_kind}Tokenizer"
+        if trainer.treat_whitespace_as_suffix:
+            raise ConvertError(f"{self.folder}: its SentencePiece model has "
+                               f"treat_whitespace_as_suffix, so that pieces end with a space; {name} "
+                               f"of transformers puts spaces before words all the same, and cuts "
+                               f"words as the model was not trained")
+        crossing = [at for at, one in enumerate(model.pieces)
+                    if one.type in (NORMAL, UNUSED) and crosses(one.piece)]
+        if crossing:
+            self.notes.append(f"texts: {len(crossing)} pieces go on after a space, such as "
+                              f"{brief(model.pieces[crossing[0]].piece)}, and are not used: {name} of "
+                              f"transformers cuts each word by itself, SentencePiece does not")
+        for at in crossing:
+            model.pieces[at].piece = hidden(at)
+        for one in model.pieces:
+            if one.type == UNUSED:
+                one.type = NORMAL  # transformers has no such type
+        normalizer.precompiled_charsmap = rules.charsmap
+        model.ClearField("denormalizer_spec")
+        if not (normalizer.add_dummy_prefix and normalizer.escape_whitespaces
+                and normalizer.remove_extra_whitespaces == rules.squeeze):
+            normalizer.add_dummy_prefix = normalizer.escape_whitespaces = True
+            normalizer.remove_extra_whitespaces = rules.squeeze
+        return bytes(model.SerializeToString())
 
     def check_backend(self) -> None:
         """Refuses what tokenizer.json says of unknown characters and of joining pieces, where the
@@ -593,6 +687,49 @@ class Files:
             if at is not None:
                 found.setdefault(at, {**one, "id": at, "special": is_special})
         return list(found.values())
+
+    def byt5_added(self) -> list[dict[str, Any]]:
+        """The added tokens of a ByT5Tokenizer, whose files have no vocabulary: the ids that the files
+        list, and for each other special token, in the class's order, 256 and the number of those
+        before it."""
+        def token(value: Any, **flags: bool) -> dict[str, Any]:
+            return value if isinstance(value, dict) else {"content": value, **flags}
+
+        found: dict[int, dict[str, Any]] = {}
+        for at, (key, name) in enumerate((("pad_token", "<pad>"), ("eos_token", "</s>"),
+                                          ("unk_token", "<unk>"))):
+            found[at] = token(self.settings.get(key, self.special_map.get(key)) or name, lstrip=True,
+                              rstrip=True)
+        decoder = self.settings.get("added_tokens_decoder") or {}
+        found.update({int(at): one for at, one in decoder.items() if at.isdecimal()})
+        if not decoder:
+            found.update({at: {"content": one} for at, one in self.ids("added_tokens.json").items()})
+        keys = [*SPECIAL_ORDER, *(key for key in self.settings if key.endswith("_token")
+                                  and key not in SPECIAL_ORDER)]
+        special = [token(value) for value in (
+            self.settings.get(key, self.special_map.get(key)) for key in keys) if value]
+        places = [self.settings] if decoder else [self.settings, self.special_map]
+        lists = [one[key] for one in places for key in ("extra_special_tokens",
+                                                        "additional_special_tokens") if key in one]
+        extra = next(filter(None, lists), [] if lists else [
+            f"<extra_id_{i}>" for i in range(self.settings.get("extra_ids", 125))])
+        special += [token(one) for one in (extra if isinstance(extra, list) else extra.values())]
+        names = {one["content"] for one in found.values()}
+        for one in special:
+            if one["content"] in names:
+                continue
+            at = 256 + len(found)
+            if at in found:
+                raise ConvertError(f"{self.folder}: transformers gives the special token "
+                                   f"{brief(one['content'])} the id {at}, which "
+                                   f"{brief(found[at]['content'])} has: give it another one in "
+                                   f"added_tokens_decoder of tokenizer_config.json")
+            found[at] = {"content": one["content"]}  # transformers forgets its flags
+            names.add(one["content"])
+        silent = {one["content"] for one in (*special, *(found[at] for at in range(3)))}
+        for at, one in found.items():
+            check_utf8(one["content"], f"{self.folder}: id {at}")
+        return [{**one, "id": at, "special": one["content"] in silent} for at, one in found.items()]
 
     def is_slow(self) -> bool:
         """Whether transformers 5 cuts these texts by a tokenizer in Python, not by tokenizers."""
@@ -792,7 +929,8 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
         if min(sizes.values()) < 259:
             raise ConvertError(f"{folder}: the bytes of a ByT5Tokenizer are ids 3 to 258, but the "
                                f"embedding has {min(sizes.values())} rows")
-        model.notes.append("texts: the bytes of UTF-8 from id 3 on")
+        put_byt5_added(files, sizes, model)
+        model.notes.append("texts: the bytes of UTF-8 from id 3 on, and added tokens")
         return {"src_text": "bytes", "tgt_text": "bytes", "byte_offset": 3, "src_unk": 2,
                 "tgt_unk": 2, **files.clean_up(model),
                 **({"src_end": end} if isinstance(end, int) else {})}
@@ -868,25 +1006,20 @@ def put_added(files: Files, ids: dict[int, str], source: bytes, sizes: dict[str,
                                        escape_whitespaces=False, remove_extra_whitespaces=True)
         return str(form.normalize(token))
 
-    keeps = files.short_kind in KEEPS_TRAILING
-    prefix = "always"
-    if files.tokenizer and not files.is_slow():
-        try:
-            _, prefix, _, keeps_too = read_normalizer(files.tokenizer)
-            keeps = keeps or keeps_too and files.short_kind not in CLASSES.values()
-        except NotPieces:
-            pass  # the SentencePiece model beside it counts
+    rules = files.rules or Rules()
+    keeps = rules.squeeze and not rules.trim
+    prefix = "first" if rules.prefix == "first" else "add" if rules.once and not (
+        rules.squeeze and SPACE in maps.read(rules.charsmap)) else ""
     by_token = {token: at for at, token in sorted(ids.items(), reverse=True)}
-    # Where there is no normalizer, the source has one for the whitespace of WhitespaceSplit.
-    steps = (parts(files.tokenizer.get("normalizer"), "normalizers")
-             or parts(files.tokenizer.get("pre_tokenizer"), "pretokenizers"))
-    spaces = files.short_kind in (*KEEPS_TRAILING, "MBart") or any(
-        step.get("type") == "WhitespaceSplit" or step.get("pattern", {}).get("Regex") == " {2,}"
-        for step in steps)
+    # whether whitespace is other than where tokenizers looks for tokens that are normalized
+    spaces = rules.squeeze and not (rules.trim and files.short_kind == "T5"
+                                    and SPACE in maps.read(rules.charsmap))
     listed = files.listed_added(by_token)
     added = added_table(listed, sizes["src"], files.is_slow(), normalize, spaces)
     note_expansions(ids, added, source, model)
     facts: Config = {"trailing_space": "keep"} if keeps else {}
+    if prefix:
+        facts["prefix_space"] = prefix
     if files.target_vocab:  # of its own, with its own ids
         by_token = {token: at for at, token in files.target_vocab.items()}
         own = [{**one, "id": by_token[one["content"]]} for one in listed
@@ -900,8 +1033,6 @@ def put_added(files: Files, ids: dict[int, str], source: bytes, sizes: dict[str,
                                f"transformers leaves out what has the source's ids there")
     if len(added):
         model.tables["src_added"] = added
-        if prefix == "first":
-            facts["prefix_space"] = "first"
     return facts
 
 
@@ -922,6 +1053,29 @@ def note_expansions(ids: dict[int, str], added: np.ndarray, source: bytes, model
                            "end inside a character that the normalizer spells with several, such as "
                            "\ufb01 or \u00bd. With \"normalized\": false transformers does not find "
                            "them there either")
+
+
+def put_byt5_added(files: Files, sizes: dict[str, int], model: Model) -> None:
+    """The added tokens of a ByT5Tokenizer, and a vocabulary that spells them."""
+    added = files.byt5_added()
+    ids: dict[str, int] = {}
+    for one in added:
+        at, content = one["id"], one["content"]
+        wrong = ("it is also the name of a byte" if len(content) == 1 and ord(content) < 0x100 else
+                 "this is the id of a byte" if 3 <= at < 259 else
+                 f"it also has the id {ids[content]}" if content in ids else "")
+        ids[content] = at
+        if wrong:
+            raise ConvertError(f"the added token {brief(content)} of id {at}: {wrong}, so "
+                               f"transformer.h would not find it as transformers does. Take it out "
+                               f"of the tokenizer's files if no text has it")
+    lines = lines_of({one["id"]: one["content"] for one in added}, max(sizes.values()))
+    lines = [line or f"<byte {at}>" for at, line in enumerate(lines)]
+    for side, rows in sizes.items():
+        if side == "src" or rows != sizes["src"]:
+            model.texts[f"{side}_vocabulary"] = vocabulary_text(lines[:rows], f"{side}_vocabulary",
+                                                                model)
+            model.tables[f"{side}_added"] = added_table(added, rows, is_slow=True)
 
 
 def put_byte_level(files: Files, ids: dict[int, str], sizes: dict[str, int],

@@ -485,8 +485,7 @@ static int prepare_packed(job *j, const char *from, char **config) {
     tfm_error err;
     memset(&options, 0, sizeof options);
     options.in_place = 1, options.map = j->mapping != NULL;
-    if (tfm_model_load_file(&model, from, &options, &err) != TFM_OK)
-        return fail(NULL, err.text);
+    if (tfm_model_load_file(&model, from, &options, &err) != TFM_OK) return fail(NULL, err.text);
     j->query = (int64_t)model->config.n_heads * model->config.d_key;
     j->value = (int64_t)model->config.n_heads * model->config.d_value;
     *config = pack_config(text, &model->config);

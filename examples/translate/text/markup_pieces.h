@@ -105,9 +105,9 @@ typedef struct markup_document {
     markup_form form;
     const char *text; /* the document; the caller owns it */
     size_t size;
-    text_buffer plain;  /* its text without tags */
+    text_buffer plain;       /* its text without tags */
     size_t word_at, stop_at; /* the next byte of a word, and of another sign, for markup_cover */
-    text_buffer places; /* a markup_place for each byte of plain */
+    text_buffer places;      /* a markup_place for each byte of plain */
     markup_item *items;
     markup_sentence *sentences;
     markup_word *words;

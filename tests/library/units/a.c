@@ -13,7 +13,8 @@ int main(void) {
     tfm_tensor t = tfm_tensor_1d(x, TFM_DTYPE_F32, 2);
     CHECK(strcmp(version_by_declarations(), TFM_VERSION) == 0,
           "a second unit links to the one implementation");
-    CHECK(tfm_layer_norm(&t, &t, NULL, NULL) == TFM_OK, "the linked implementation computes a norm");
+    CHECK(tfm_layer_norm(&t, &t, NULL, NULL) == TFM_OK,
+          "the linked implementation computes a norm");
     CHECK(norm_by_static_copy_1() == (double)x[1] && norm_by_static_copy_2() == (double)x[1],
           "two static copies work in the same program");
     return test_done("test_units");
