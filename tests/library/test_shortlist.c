@@ -334,8 +334,9 @@ static outcome apart(tfm_session *s, tfm_session *other, const tfm_model *model,
         must(tfm_session_step(s, &running, &err));
         must(tfm_session_step(other, &running, &err));
         x = tfm_result_logits(s, 0, 0), y = tfm_result_logits(other, 0, 0);
-        *wrong += x != tfm_result_logits(s, 0, 0) || memcmp(x, y, (size_t)V * sizeof *x) != 0;
-        for (i = 0; i < V; i++) *wrong += (x[i] > -INFINITY) != has(list, given.n_shortlist, i);
+        *wrong += x != tfm_result_logits(s, 0, 0) || !x != !y;
+        *wrong += x && y && memcmp(x, y, (size_t)V * sizeof *x) != 0;
+        for (i = 0; x && i < V; i++) *wrong += (x[i] > -INFINITY) != has(list, given.n_shortlist, i);
     }
     return outcome_of(other, 0);
 }
