@@ -126,7 +126,6 @@ static long TEST_UNUSED test_pages(void) {
     return all - shared;
 }
 
-
 /* ---- golden files: only for tests that include transformer.h ---- */
 #ifdef TRANSFORMER_H
 

@@ -177,6 +177,11 @@ static tfm_status whisper_spell(whisper *w, const int32_t *ids, int32_t n, tfm_e
     w->text[0] = 0;
     status = tfm_model_detokenize(w->model, plain, m, TFM_TEXT_FORM_TEXT, w->text, WHISPER_TEXT,
                                   &size, err);
+    if (status == TFM_E_TOO_SMALL)
+        snprintf(err->text, sizeof err->text,
+                 "the model writes over %d bytes in a window of %d s, which no speech has: convert "
+                 "the model again",
+                 (int)WHISPER_TEXT - 1, (int)SPEECH_SECONDS);
     for (i = 0; status == TFM_OK && i < size; i++)
         if (!w->text[i]) w->text[i] = ' ';
     return status;

@@ -30,13 +30,17 @@ static void lines_exit(int status) { longjmp(lines_end, status + 1); }
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 
-/* Loads the current model instead of a file. */
+/* Loads the current model instead of a file. Messages name the file, as those of
+   tfm_model_load_file. */
 static void *lines_model;
 static size_t lines_model_size;
 static tfm_status lines_load(tfm_model **model, const char *path, const tfm_model_options *options,
                              tfm_error *err) {
-    (void)path;
-    return tfm_model_load(model, lines_model, lines_model_size, options, err);
+    tfm_error why;
+    tfm_status status = tfm_model_load(model, lines_model, lines_model_size, options, &why);
+    err->status = why.status;
+    if (status != TFM_OK) snprintf(err->text, sizeof err->text, "%s: %.200s", path, why.text);
+    return status;
 }
 
 #undef stdin
