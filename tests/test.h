@@ -126,9 +126,6 @@ static long TEST_UNUSED test_pages(void) {
     return all - shared;
 }
 
-/* Returns the larger number, or NaN if one of the two is NaN, which fmax would hide. */
-static double TEST_UNUSED test_max(double a, double b) { return a >= b || a != a ? a : b; }
-
 /* ---- golden files: only for tests that include transformer.h ---- */
 #ifdef TRANSFORMER_H
 
