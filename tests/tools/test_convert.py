@@ -1531,9 +1531,13 @@ class TokenizerFiles(TokenizerCase):
         self.assertEqual((lines[0], lines[54687]), ("<pad>", "</s>"))
 
     def test_fairseq_ids(self):
-        """Tests NLLB and mBART with their SentencePiece model alone: piece k is id k + 1."""
+        """Tests mBART with its SentencePiece model alone: piece k is id k + 1. The model puts no space before a text, but
+        MBart50Tokenizer of transformers always does."""
         source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
-        pieces = self.processor(model_file=str(REAL / source[0]))
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto
+        spaced = ModelProto.FromString((REAL / source[0]).read_bytes())
+        spaced.normalizer_spec.add_dummy_prefix = True
+        pieces = self.processor(model_proto=spaced.SerializeToString())
         languages = ["ar_AR", "cs_CZ", "en_XX"]
         folder = self.directory("mbart", 8006, source, tokenizer_class="MBart50Tokenizer",
                                 additional_special_tokens=languages)
@@ -1545,6 +1549,7 @@ class TokenizerFiles(TokenizerCase):
         self.assertEqual((model.config["src_start"], model.config["forced"]), (8003, 8002))
         self.check_texts(model, lambda text: [8003, *(
             3 if at == 0 else at + 1 for at in pieces.encode(text)), 2])
+        self.assertIn("a space goes before each text", self.done.stdout)
         config = self.convert(folder).config
         expected = {"languages": {"ar_AR": 8001, "cs_CZ": 8002, "en_XX": 8003},
                     "src_language": "source", "tgt_language": "forced", "src_end": 2}

@@ -325,6 +325,35 @@ class ByT5(Case):
                                  [tokenizer.decode(ids, skip_special_tokens=True) for ids in rows])
         self.assertGreater(found, 1000)
 
+    def test_renamed(self):
+        """Compares every id and the token after a source where eos_token, pad_token or unk_token has another name than its id."""
+        token = lambda name: {"content": name, "lstrip": False, "rstrip": False, "normalized": False, "special": True}  # noqa: E731
+        decoders = [{}, {1: "</s>"}, {0: "<pad>", 1: "</s>", 2: "<unk>"}, {1: "</s>", 390: "<e>"}, {1: "<e>"}, {1: "<e>", 400: "</s>"},
+                    {0: "<q>", 2: "<w>"}]
+        outcomes = Counter()
+        for number, (key, name, decoder) in enumerate((key, name, decoder) for key in ("eos_token", "pad_token", "unk_token")
+                                                      for name in ("<e>", "</s>", "<pad>", None) for decoder in decoders):
+            folder = self.at / str(number)
+            folder.mkdir(parents=True)
+            (folder / "config.json").write_text(json.dumps({"model_type": "t5", "eos_token_id": 1}))
+            (folder / "tokenizer_config.json").write_text(json.dumps({
+                "tokenizer_class": "ByT5Tokenizer", "extra_ids": 0, **({key: name} if name else {}),
+                "added_tokens_decoder": {str(at): token(one) for at, one in decoder.items()}}))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            hf = json.loads((folder / "config.json").read_text())
+            with self.subTest(key=key, name=name, decoder=decoder):
+                try:
+                    facts = tokenizer_files.read_texts(folder, hf, {"src": ROWS, "tgt": ROWS}, Model())
+                except ConvertError as error:
+                    self.assertRegex(str(error), "it also has the id")
+                    outcomes["refused"] += 1
+                    continue
+                added = tokenizer_files.Files(folder, hf).byt5_added()
+                self.assertEqual({one["content"]: one["id"] for one in added}, tokenizer.added_tokens_encoder)
+                self.assertEqual([facts["src_end"]], tokenizer("a").input_ids[1:])
+                outcomes["equal"] += 1
+        self.assertGreater(outcomes["equal"], 60, outcomes)
+
     def test_end_token(self):
         """A source that ends with </s> gets no second one, and one that is cut off ends with one."""
         folder = self.folder_of(1)

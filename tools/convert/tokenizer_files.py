@@ -604,6 +604,9 @@ class Files:
                               f"transformers cuts each word by itself, SentencePiece does not")
         for at in crossing:
             model.pieces[at].piece = hidden(at)
+        if not normalizer.add_dummy_prefix:
+            self.notes.append(f"texts: a space goes before each text, as {name} of transformers puts "
+                              f"it; the SentencePiece model alone has add_dummy_prefix false")
         for one in model.pieces:
             if one.type == UNUSED:
                 one.type = NORMAL  # transformers has no such type
@@ -696,18 +699,18 @@ class Files:
             return value if isinstance(value, dict) else {"content": value, **flags}
 
         found: dict[int, dict[str, Any]] = {}
-        for at, (key, name) in enumerate((("pad_token", "<pad>"), ("eos_token", "</s>"),
-                                          ("unk_token", "<unk>"))):
-            found[at] = token(self.settings.get(key, self.special_map.get(key)) or name, lstrip=True,
-                              rstrip=True)
+        own = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+        named = {**self.special_map, **self.settings}
+        named.update({key: named.get(key) or name for key, name in own.items()})
+        for at, key in enumerate(own):
+            found[at] = token(named[key], lstrip=True, rstrip=True)
         decoder = self.settings.get("added_tokens_decoder") or {}
         found.update({int(at): one for at, one in decoder.items() if at.isdecimal()})
         if not decoder:
             found.update({at: {"content": one} for at, one in self.ids("added_tokens.json").items()})
         keys = [*SPECIAL_ORDER, *(key for key in self.settings if key.endswith("_token")
                                   and key not in SPECIAL_ORDER)]
-        special = [token(value) for value in (
-            self.settings.get(key, self.special_map.get(key)) for key in keys) if value]
+        special = [token(named[key]) for key in keys if named.get(key)]
         places = [self.settings] if decoder else [self.settings, self.special_map]
         lists = [one[key] for one in places for key in ("extra_special_tokens",
                                                         "additional_special_tokens") if key in one]
@@ -730,6 +733,12 @@ class Files:
         for at, one in found.items():
             check_utf8(one["content"], f"{self.folder}: id {at}")
         return [{**one, "id": at, "special": one["content"] in silent} for at, one in found.items()]
+
+    def byt5_end(self) -> int:
+        """The id with which a ByT5Tokenizer ends a source. It is not 1, and not the eos_token_id of
+        config.json, where eos_token has another id than the files give </s>."""
+        name = self.setting("eos_token") or "</s>"
+        return next(one["id"] for one in self.byt5_added() if one["content"] == name)
 
     def is_slow(self) -> bool:
         """Whether transformers 5 cuts these texts by a tokenizer in Python, not by tokenizers."""
@@ -932,8 +941,7 @@ def find_texts(folder: Path, hf: dict[str, Any], sizes: dict[str, int], model: M
         put_byt5_added(files, sizes, model)
         model.notes.append("texts: the bytes of UTF-8 from id 3 on, and added tokens")
         return {"src_text": "bytes", "tgt_text": "bytes", "byte_offset": 3, "src_unk": 2,
-                "tgt_unk": 2, **files.clean_up(model),
-                **({"src_end": end} if isinstance(end, int) else {})}
+                "tgt_unk": 2, **files.clean_up(model), "src_end": files.byt5_end()}
     ids = files.spelled()
     for at, token in ids.items():
         check_utf8(token, f"{folder}: id {at}")
