@@ -44,7 +44,7 @@ from convert import main as convert  # noqa: E402
 import pickled  # noqa: E402
 from convert.modelfile import (BF16, CONFIG_KEYS, DECODING_KEYS, position_table, to_bf16,  # noqa: E402
                        write_safetensors)
-from convert.tokenizer_files import write_pieces  # noqa: E402
+from convert.sentencepieces import read_pieces, write_pieces  # noqa: E402
 from convert.untrusted import read_safetensors  # noqa: E402
 from convert.writer import write_file  # noqa: E402
 
@@ -1653,7 +1653,7 @@ class TokenizerFiles(TokenizerCase):
     def test_tokenizer_json_bpe(self):
         folder = self.directory("marian", 32010)
         data = (REAL / "sentencepiece" / "bergamot_vocab.csen.spm").read_bytes()
-        pieces = convert.checkpoints_huggingface.tokenizer_files.read_pieces(data, "data")
+        pieces = read_pieces(data, "data")
         known = {piece: at for at, piece in enumerate(pieces) if at > 1}
         merges = [(piece[:at], piece[at:]) for piece in known for at in range(1, len(piece))
                   if piece[:at] in known and piece[at:] in known]

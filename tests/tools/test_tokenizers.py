@@ -26,6 +26,7 @@ import transformers  # noqa: E402
 import import_path  # noqa: E402, F401
 from convert import charsmap  # noqa: E402
 from convert import tokenizer_fields  # noqa: E402
+from convert import sentencepieces  # noqa: E402
 from convert import tokenizer_files  # noqa: E402
 from compare_sentencepiece import compile_program, run  # noqa: E402
 from convert.modelfile import ConvertError, Model, write_model  # noqa: E402
@@ -489,7 +490,7 @@ class Spaces(Case):
         characters = [chr(c) for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
         for chain in ([n.Nmt()], [n.NFKC()], [n.Nmt(), n.NFKC()], [n.NFKC(), n.Nmt()]):
             described = json.loads(json.dumps([json.loads(one.__getstate__()) for one in chain]))
-            rules = charsmap.read(tokenizer_files.read_normalizer({
+            rules = charsmap.read(sentencepieces.read_normalizer({
                 "normalizer": {"type": "Sequence", "normalizers": described}, "pre_tokenizer": {"type": "Metaspace"}}).charsmap)
             form = n.Sequence(chain)
             wrong = [c for c in characters if rules.get(c, c) != form.normalize_str(c)]
