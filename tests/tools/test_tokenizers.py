@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -483,6 +484,33 @@ class Spaces(Case):
                     except ConvertError as error:
                         outcomes[str(error)[-90:]] += 1
         self.assertGreater(outcomes["equal"], 6)
+
+    def test_chains(self):
+        """Compares random chains of normalizers before a Metaspace. tools/README.md says that joiners after a character that a rule replaces
+        differ, and controls that a rule removes where a text begins."""
+        from tokenizers import Regex, normalizers as n
+        r, outcomes = self.random, Counter()
+        squeeze, strip, newline = (lambda: n.Replace(Regex(" {2,}"), " ")), n.Strip, (lambda: n.Replace("\n", " "))
+        rule = lambda name: lambda: n.Precompiled(charsmap.named(name))  # noqa: E731
+        rules = [rule("nmt_nfkc"), rule("nfkc"), rule("nmt_nfkc_cf"), rule("nfkc_cf"), n.NFKC, n.Nmt]
+        chains = [[rule("nmt_nfkc"), strip, squeeze], [rule("nfkc"), strip, squeeze]]  # one that is equal, one that is refused
+        for _ in range(5):
+            after = [one for one in (squeeze, strip, newline) if r.random() < 0.5]
+            chains.append(r.sample(rules, r.choice([0, 1, 1, 1, 2])) + r.sample(after, len(after)))
+        for number, made in enumerate(chains):
+            chain = [one() for one in made]
+            scheme, split, white_space = r.choice(["always", "first", "never"]), r.random() < 0.7, r.random() < 0.2
+            bpe = r.random() < 0.2
+            with self.subTest(chain=[str(one)[:40] for one in chain], scheme=scheme, split=split, bpe=bpe, white_space=white_space, seed=self.seed):
+                self.tokenizer_json(self.at / str(number), chain, scheme, split, white_space, bpe)
+                lines = [line for line in self.lines(150) if not {"\u200c", "\u200d"} & set(line) and not re.search(r"(^|<tok>)\s*\x01", line)]
+                try:
+                    self.same(self.at / str(number), lines)
+                    outcomes["equal"] += 1
+                except ConvertError as error:
+                    self.assertRegex(str(error), "the normalizer|WhitespaceSplit before")
+                    outcomes["Strip" if "strips also whitespace" in str(error) else "refused"] += 1
+        self.assertTrue(outcomes["equal"] and outcomes["Strip"], outcomes)
 
     def test_normalizers_of_each_character(self):
         """Compares NFKC, Nmt and their chains with tokenizers on every character."""

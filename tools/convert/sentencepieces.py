@@ -150,6 +150,10 @@ def read_normalizer(tokenizer: dict[str, Any]) -> Rules:
     found.charsmap = chain(steps)
     if len(kinds) == 2:
         found.charsmap = chain([found.charsmap], white_space=True)
+    kept = set(maps.SPACES) - set(maps.read(found.charsmap)) - {"\x85"}
+    if found.trim and len(kinds) < 2 and kept:
+        raise NotPieces(f"the normalizer Strip, which strips also whitespace that the other "
+                        f"normalizers keep, such as {brief(min(kept))}")
     return found
 
 
