@@ -1470,6 +1470,7 @@ class TokenizerCase(ConvertTest):
         self.assertEqual(model.config["languages"], {"fra": 2, "ita": 3})
         self.assertEqual(model.config["src_language"], "target")
         self.assertNotIn("tgt_language", model.config)
+        self.assertIn(">>xxx<<, is translated with these characters as text", self.done.stdout)
         model = self.convert(folder, "--set=src_start=>>ita<<")
         self.assertEqual((self.done.stderr, model.config["src_start"]), ("", 3))
         self.assertTrue({"languages", "src_language"}.isdisjoint(model.config))

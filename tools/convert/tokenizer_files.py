@@ -160,6 +160,10 @@ def find_languages(ids: dict[int, str], model: Model) -> Config:
                        f"where texts are translated; one for good: --set "
                        + ("src_start=TOKEN" if kind in LIKE_MARIAN else
                           "src_start=TOKEN --set forced=TOKEN"))
+    if kind == "marian":
+        model.notes.append("a source that begins with the token of another language, such as >>xxx<<, "
+                           "is translated with these characters as text. MarianTokenizer makes <unk> "
+                           "of the token")
     config: Config = {"languages": {code: at for code, at in codes.items()
                                     if 0 < len(code.encode()) < 32}}
     config["src_language"] = "target" if kind in LIKE_MARIAN else "source"
