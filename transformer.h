@@ -1458,9 +1458,8 @@ TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
    ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a row that does not exist. */
 TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err);
 
-/* Returns the number of results of a row: n_best if it has ended, or fewer if no more hypotheses
-   exist (max_length and what is forbidden leave so few), the running hypotheses if it runs,
-   the samples or alternatives in either case, and 0 if there is no such row. */
+/* Returns the number of results of a row: at most n_best if it has ended, the running hypotheses if
+   it runs, the samples or alternatives in either case, and 0 if there is no such row. */
 TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row);
 
 /* Returns result number rank of a row. Rank 0 is the best, or the first sample or alternative. */
