@@ -1363,6 +1363,19 @@ class T5(ConvertTest):
         self.assertNotIn("suppressed", model.config)
         self.assertEqual(model.config["decoding"], {"max_length": 8})
         self.assertEqual(model.config["src_pad"], 3)
+        two = {"eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": 1, "max_length": 2}
+        for said, reason in (({**two, "max_length": 9, "forced_bos_token_id": 1}, "forced_bos_token_id is 1, which is the end token"),
+                             ({**two, "max_length": 9, "forced_bos_token_id": [1]}, "forced_bos_token_id is 1, which is the end token"),
+                             ({**two, "forced_bos_token_id": 5}, "forced_bos_token_id and forced_eos_token_id both determine")):
+            (folder / "generation_config.json").write_text(json.dumps(said))
+            self.out.unlink(missing_ok=True)
+            message = self.refuse(folder)
+            self.assertIn(reason, message)
+            self.assertIn("--set decoding=none", message)
+            self.convert(folder, "--set", "decoding=none")
+        for said in (two, {**two, "max_length": 3, "forced_bos_token_id": 5}):
+            (folder / "generation_config.json").write_text(json.dumps(said))
+            self.assertEqual(self.convert(folder).config["decoding"], {"max_length": said["max_length"] - 1, "force_end": 1})
 
     def test_refused(self):
         table = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"

@@ -432,7 +432,7 @@ class Spaces(Case):
     PARTS = [" ", "  ", "\u3000", "\u00a0", "\t", "\u2028", "\u200d", "\u200c", "\x01", "\x0c", "the", "ship", "a", "Bonjour", ".", "é",
              "ﬁ", "½", "ж", "<tok>", "\ufeff"]
 
-    def lines(self, n, tokens=()):
+    def lines(self, n):
         r = self.random
         fixed = ["Bonjour !", " Bonjour", "\u3000Bonjour", "\u00a0Bonjour", "  a", "a  b", "a ", "a\u200db", "a\u200cb", "\x01 a", "<tok> a <tok>a"]
         return fixed + [line for line in ("".join(r.choice(self.PARTS) for _ in range(r.randint(1, 8))) for _ in range(n)) if line.strip()]
@@ -508,7 +508,7 @@ class Spaces(Case):
                     self.same(self.at / str(number), lines)
                     outcomes["equal"] += 1
                 except ConvertError as error:
-                    self.assertRegex(str(error), "the normalizer|WhitespaceSplit before")
+                    self.assertRegex(str(error), "the normalizer|WhitespaceSplit before|BPE merges without")
                     outcomes["Strip" if "strips also whitespace" in str(error) else "refused"] += 1
         self.assertTrue(outcomes["equal"] and outcomes["Strip"], outcomes)
 
@@ -537,7 +537,16 @@ class Spaces(Case):
                     if family == "nllb":
                         getattr(transformers, "NllbTokenizer").from_pretrained(folder).save_pretrained(folder)
                     lines = [f"{a}the{one}ship{b}" for one in white for a in ("", one) for b in ("", one, "\u0131")]
-                    self.same(folder, lines + [line for line in self.lines(60) if not {"\u200c", "\u200d"} & set(line)])
+                    self.same(folder, lines + [line for line in self.lines(60) if not {"\u200c", "\u200d"} & set(line) and line.strip("\x01 ")])
+
+    def test_types_of_pieces(self):
+        """Compares folders with a .model alone that has pieces of the user and control pieces: most classes make added tokens of them."""
+        for family in ("t5", "pegasus", "mbart", "mbart50"):
+            with self.subTest(family=family, seed=self.seed):
+                directory(family, self.at / family, user_defined_symbols=["<usr>", "foo"], control_symbols=["<ctl>"])
+                lines = ["".join(self.random.choices(["<usr>", "<ctl>", "foo", " ", "  ", "the", " ship", "a"], k=6)) for _ in range(150)]
+                self.same(self.at / family, ["a <usr> ship", "<usr>the ship", "seafoods foo", "the<ctl>ship <ctl> a"]
+                          + [line for line in lines if line.strip()])
 
     def test_pieces_that_cross_spaces(self):
         for family in ("t5", "pegasus", "mbart50", "nllb"):

@@ -25,8 +25,8 @@ from . import charsmap as maps
 from . import tokenizer_fields
 from .config_fields import NEWEST
 from .modelfile import Config, ConvertError, Model, vocabulary_text
-from .sentencepieces import (LONGEST_EXPANSION, NORMAL, NotPieces, Rules, SPACE, UNUSED,
-                            added_tokens, class_steps, crosses, expansions, hidden, joins_pieces,
+from .sentencepieces import (CONTROL, LONGEST_EXPANSION, NORMAL, NotPieces, Rules, SPACE, UNUSED,
+                            USER_DEFINED, added_tokens, class_steps, crosses, expansions, hidden, joins_pieces,
                             parse_model, parts, pieces_of_tokenizer, read_normalizer,
                             read_pieces, template)
 from .tokenizer_fields import FORCED_CLEAN_UP
@@ -239,6 +239,7 @@ class Files:
         self.target_vocab = self.ids("vocab-tgt.json" if fsmt else "target_vocab.json")
         self.source, self.target = piece_files(folder)
         self.rules: Rules | None = None  # None: SentencePiece's own, or no pieces
+        self.own_added: list[dict[str, Any]] = []  # pieces that the class makes added tokens
         if self.short_kind in OWN_BACKEND and not self.is_slow():
             self.cut_as_class()
         elif self.tokenizer and not self.is_slow() and not has_byte_level(self.tokenizer):
@@ -314,6 +315,13 @@ class Files:
             self.notes.append(f"texts: {len(crossing)} pieces go on after a space, such as "
                               f"{brief(model.pieces[crossing[0]].piece)}, and are not used: {name} of "
                               f"transformers cuts each word by itself, SentencePiece does not")
+        if self.short_kind == "Pegasus":  # transformers 5 has no such types there
+            for one in model.pieces:
+                one.type = NORMAL if one.type in (CONTROL, USER_DEFINED) else one.type
+        elif not self.tokenizer:
+            self.own_added = [{"content": one.piece, "special": one.type == CONTROL,
+                               "normalized": False} for one in model.pieces
+                              if one.type in (CONTROL, USER_DEFINED)]
         for at in crossing:
             model.pieces[at].piece = hidden(at)
         if not normalizer.add_dummy_prefix:
@@ -401,6 +409,9 @@ class Files:
             at = {**vocab, **more}.get(one["content"])
             if at is not None:
                 found.setdefault(at, {**one, "id": at, "special": is_special})
+        for one in self.own_added:
+            if one["content"] in vocab:
+                found.setdefault(vocab[one["content"]], {**one, "id": vocab[one["content"]]})
         return list(found.values())
 
     def byt5_added(self) -> list[dict[str, Any]]:
