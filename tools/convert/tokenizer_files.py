@@ -461,7 +461,7 @@ class Files:
         """The id with which a ByT5Tokenizer ends a source. It is not 1, and not the eos_token_id of
         config.json, where eos_token has another id than the files give </s>."""
         name = self.setting("eos_token") or "</s>"
-        return next(one["id"] for one in self.byt5_added() if one["content"] == name)
+        return int(next(one["id"] for one in self.byt5_added() if one["content"] == name))
 
     def is_slow(self) -> bool:
         """Whether transformers 5 cuts these texts by a tokenizer in Python, not by tokenizers."""
