@@ -186,14 +186,15 @@ static option_entry table[] = {
     {"--beam", "N", OPTION_INTEGER, &opt.beam, 1, 1000, NOT_SCORE | NOT_SAMPLE,
      "keep N hypotheses at each step (default: the model's, or 1, which is\n"
      "greedy; at least --n-best)"},
-    {"--greedy", NULL, OPTION_FLAG, &opt.greedy, 0, 0, 0,
+    {"--greedy", NULL, OPTION_FLAG, &opt.greedy, 0, 0, NOT_SCORE,
      "ignore the decoding defaults of the model file; without --greedy they\n"
      "apply wherever no option is given (inspect shows them)"},
     {"--verbose", NULL, OPTION_FLAG, &opt.verbose, 0, 0, 0,
      "write the decoding defaults of the model file to standard error"},
     {"--length-penalty", "X", OPTION_NUMBER, &opt.decode.length_penalty, -100, 100, NOT_SCORE,
      "rank hypotheses by their sum of log-probabilities divided by length^X,\n"
-     "the length in tokens (default: the model's, or 0)"},
+     "the length in tokens (default: the model's, or 0). With --beam 1 or\n"
+     "--sample it changes no translation, only --scores"},
     {"--max-length", "N", OPTION_INTEGER, &opt.max_length, 1, 1000000, NOT_SCORE,
      "stop each sentence after N target tokens (default: the model's, or\n"
      "twice the source's tokens plus 16)"},
@@ -258,7 +259,8 @@ static option_entry table[] = {
      "write the score and a tab before each translation: the sum of\n"
      "log-probabilities (base e), divided by length^X with a length penalty.\n"
      "=tokens adds the log-probability of each token, separated by spaces,\n"
-     "the end token's last (0 if there is none), and a tab"},
+     "the end token's last (0 if there is none), and a tab. With --score,\n"
+     "which always writes scores, only =tokens changes the output"},
     {"--n-best", "N", OPTION_INTEGER, &opt.n_best, 1, 1000,
      NOT_SCORE | NOT_DOCUMENT | NOT_COLUMN | NOT_MARKUP,
      "write the N best translations (default 1), one per line: the number of\n"

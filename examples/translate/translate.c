@@ -263,6 +263,41 @@ static const char *length_advice(const input_item *l) {
     return count > 1 ? "; it has several sentences, which --document translates one by one" : "";
 }
 
+/* Warns of a line that begins with the token of a target language, as Marian's models have them
+   (>>fra<<), if the vocabulary has no such token: its characters are translated. */
+static void check_language(worker *me, input_item *l) {
+    enum { LONGEST = 40 };
+    const tfm_model *model = me->of->model;
+    const tfm_config *c = me->of->config;
+    const char *text = l->text[INPUT_SOURCE].data;
+    size_t size = l->text[INPUT_SOURCE].size, i = 2;
+    int32_t ids[4 * LONGEST], n = 0, k, own = 0, known = 0;
+    tfm_arena need = tfm_arena_measuring(), scratch;
+    for (; size && *text == ' '; size--) text++;
+    if (size < 5 || memcmp(text, ">>", 2) != 0) return;
+    while (i + 1 < size && i < LONGEST && text[i] != '<' && text[i] != '>') i++;
+    if (i == 2 || i + 1 >= size || memcmp(text + i, "<<", 2) != 0) return;
+    for (k = 0; k < c->n_languages && !known; k++)
+        known = strlen(c->languages[k].code) == i - 2 &&
+                memcmp(c->languages[k].code, text + 2, i - 2) == 0;
+    size = i + 2, me->scratch.size = 0;
+    if (!known &&
+        tfm_model_tokenize(model, tfm_text_make(text, size), opt.form, NULL, 0, &n, &need,
+                           &me->err) == TFM_OK &&
+        text_buffer_reserve(&me->scratch, need.peak + 64)) {
+        scratch = tfm_arena_make(me->scratch.data, need.peak + 64);
+        if (tfm_model_tokenize(model, tfm_text_make(text, size), opt.form, ids, 4 * LONGEST, &n,
+                               &scratch, &me->err) != TFM_OK)
+            n = 0;
+        for (k = 0; k < n; k++)
+            if (ids[k] != c->src_start && ids[k] != c->src_end)
+                own++, known = own == 1 && ids[k] != c->src_unk;
+    }
+    if (!known)
+        report(me, l, 0, "the model has no language token %.*s, and translates it as text",
+               (int)size, text);
+}
+
 /* Tokenizes a line, or reports why it cannot be translated. */
 static void tokenize(worker *me, input_item *l) {
     int32_t left_out = 0;
@@ -286,6 +321,7 @@ static void tokenize(worker *me, input_item *l) {
                me->err.text);
     else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
     else if (opt.beside && me->of->is_last) check_target(me, l);
+    if (status == TFM_OK && me->of == t.stages && !opt.tokens) check_language(me, l);
     if (left_out)
         report(me, l, 0, "of %d tokens the last %d are left out%s",
                (int)(l->n[INPUT_SOURCE] + left_out), (int)left_out, length_advice(l));

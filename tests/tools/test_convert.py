@@ -44,7 +44,7 @@ from convert import main as convert  # noqa: E402
 import pickled  # noqa: E402
 from convert.modelfile import (BF16, CONFIG_KEYS, DECODING_KEYS, position_table, to_bf16,  # noqa: E402
                        write_safetensors)
-from convert.tokenizer_files import write_pieces  # noqa: E402
+from convert.sentencepieces import read_pieces, write_pieces  # noqa: E402
 from convert.untrusted import read_safetensors  # noqa: E402
 from convert.writer import write_file  # noqa: E402
 
@@ -1363,6 +1363,19 @@ class T5(ConvertTest):
         self.assertNotIn("suppressed", model.config)
         self.assertEqual(model.config["decoding"], {"max_length": 8})
         self.assertEqual(model.config["src_pad"], 3)
+        two = {"eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": 1, "max_length": 2}
+        for said, reason in (({**two, "max_length": 9, "forced_bos_token_id": 1}, "forced_bos_token_id is 1, which is the end token"),
+                             ({**two, "max_length": 9, "forced_bos_token_id": [1]}, "forced_bos_token_id is 1, which is the end token"),
+                             ({**two, "forced_bos_token_id": 5}, "forced_bos_token_id and forced_eos_token_id both determine")):
+            (folder / "generation_config.json").write_text(json.dumps(said))
+            self.out.unlink(missing_ok=True)
+            message = self.refuse(folder)
+            self.assertIn(reason, message)
+            self.assertIn("--set decoding=none", message)
+            self.convert(folder, "--set", "decoding=none")
+        for said in (two, {**two, "max_length": 3, "forced_bos_token_id": 5}):
+            (folder / "generation_config.json").write_text(json.dumps(said))
+            self.assertEqual(self.convert(folder).config["decoding"], {"max_length": said["max_length"] - 1, "force_end": 1})
 
     def test_refused(self):
         table = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
@@ -1470,6 +1483,7 @@ class TokenizerCase(ConvertTest):
         self.assertEqual(model.config["languages"], {"fra": 2, "ita": 3})
         self.assertEqual(model.config["src_language"], "target")
         self.assertNotIn("tgt_language", model.config)
+        self.assertIn(">>xxx<<, is translated with these characters as text", self.done.stdout)
         model = self.convert(folder, "--set=src_start=>>ita<<")
         self.assertEqual((self.done.stderr, model.config["src_start"]), ("", 3))
         self.assertTrue({"languages", "src_language"}.isdisjoint(model.config))
@@ -1531,9 +1545,13 @@ class TokenizerFiles(TokenizerCase):
         self.assertEqual((lines[0], lines[54687]), ("<pad>", "</s>"))
 
     def test_fairseq_ids(self):
-        """Tests NLLB and mBART with their SentencePiece model alone: piece k is id k + 1."""
+        """Tests mBART with its SentencePiece model alone: piece k is id k + 1. The model puts no space before a text, but
+        MBart50Tokenizer of transformers always does."""
         source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
-        pieces = self.processor(model_file=str(REAL / source[0]))
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto
+        spaced = ModelProto.FromString((REAL / source[0]).read_bytes())
+        spaced.normalizer_spec.add_dummy_prefix = True
+        pieces = self.processor(model_proto=spaced.SerializeToString())
         languages = ["ar_AR", "cs_CZ", "en_XX"]
         folder = self.directory("mbart", 8006, source, tokenizer_class="MBart50Tokenizer",
                                 additional_special_tokens=languages)
@@ -1545,6 +1563,7 @@ class TokenizerFiles(TokenizerCase):
         self.assertEqual((model.config["src_start"], model.config["forced"]), (8003, 8002))
         self.check_texts(model, lambda text: [8003, *(
             3 if at == 0 else at + 1 for at in pieces.encode(text)), 2])
+        self.assertIn("a space goes before each text", self.done.stdout)
         config = self.convert(folder).config
         expected = {"languages": {"ar_AR": 8001, "cs_CZ": 8002, "en_XX": 8003},
                     "src_language": "source", "tgt_language": "forced", "src_end": 2}
@@ -1648,7 +1667,7 @@ class TokenizerFiles(TokenizerCase):
     def test_tokenizer_json_bpe(self):
         folder = self.directory("marian", 32010)
         data = (REAL / "sentencepiece" / "bergamot_vocab.csen.spm").read_bytes()
-        pieces = convert.checkpoints_huggingface.tokenizer_files.read_pieces(data, "data")
+        pieces = read_pieces(data, "data")
         known = {piece: at for at, piece in enumerate(pieces) if at > 1}
         merges = [(piece[:at], piece[at:]) for piece in known for at in range(1, len(piece))
                   if piece[:at] in known and piece[at:] in known]

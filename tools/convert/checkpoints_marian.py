@@ -25,6 +25,7 @@ from . import marian_bin
 from . import tokenizer_files
 from .modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe,
                        vocabulary_text)
+from .sentencepieces import read_pieces
 from .untrusted import (brief, check_gaps, file_in, has_file, parse_yaml, read_npz, read_object, read_text, token_ids, visible)
 
 CONFIG = "special:model.yml"
@@ -346,7 +347,7 @@ def read_texts(files: Files, options: dict[str, Any], stated: Config, model: Mod
     for side, path in zip(("src", "tgt"), (files.vocabularies[0], files.vocabularies[-1])):
         if ".spm" in path.suffixes[-2:]:
             pieces[side] = marian_bin.read_unpacked(path)
-            lines[side] = tokenizer_files.read_pieces(pieces[side], str(path))
+            lines[side] = read_pieces(pieces[side], str(path))
         elif path.suffix == ".json":
             lines[side] = tokenizer_files.lines_of(token_ids(read_object(path), str(path)))
         elif path.suffix in (".yml", ".yaml"):
