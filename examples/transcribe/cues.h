@@ -7,7 +7,9 @@
 
    - JSON has escapes for quotation marks, backslashes, control characters and ends of lines.
    - In the other forms, each control character and end of a line becomes a space.
-   - WebVTT has &amp; &lt; &gt;, so a text has no tags and no arrow.
+   - WebVTT has &amp; &lt; &gt;, so a text has no tags and no arrow. pysubs2 takes a line with exactly
+     two times for the times of a cue, so cue_add leaves out the first word's time there, or
+     begins a new line.
    - SRT has no escapes. A reader may take a line with an arrow for the times of a cue. ffmpeg
      does so if two times stand around the arrow, and pysubs2 if the line has two times, with an
      arrow or without. So --> becomes ->, and what has several times is written in several lines.
@@ -69,6 +71,39 @@ static void cue_print(const cue *c) {
     printf(is_subtitle ? "\n%s\n\n" : "%s\n", c->text);
 }
 
+/* Returns the size of a time of WebVTT such as 01:02.345 at text, or 0. */
+static size_t cue_short_time(const char *text) {
+    static const char form[] = "00:00.00";
+    size_t hours = strspn(text, "0123456789"), i;
+    const char *at = hours <= 4 && text[hours] == ':' ? text + hours + 1 : text;
+    for (;; at = text) {
+        for (i = 0; form[i] == '0' ? at[i] >= '0' && at[i] <= '9' : form[i] && at[i] == form[i];)
+            i++;
+        if (!form[i]) return (size_t)(at - text) + i + (at[i] >= '0' && at[i] <= '9');
+        if (at == text) return 0;
+    }
+}
+
+/* Changes a text of WebVTT that has two times, which has room for one more byte. A word's time before
+   the text is the time of the cue, which no reader needs twice. */
+static void cue_part_times(char *text) {
+    char *at, *second = NULL;
+    int count = 0;
+    for (at = text; *at;) {
+        size_t n = cue_short_time(at);
+        if (n && ++count == 2) second = at;
+        at += n ? n : 1;
+    }
+    if (count != 2) return;
+    if (*text == '<') {
+        at = strchr(text, '>') + 1;
+        memmove(text, at, strlen(at) + 1);
+    } else {
+        second -= second[-1] == '<';
+        memmove(second + 1, second, strlen(second) + 1), *second = '\n';
+    }
+}
+
 /* Adds a cue to a lane, and writes all cues whose turn it is. text NULL: the lane is done. The text is
    one that cue_append_text has written. */
 static void cue_add(int number, double begin, double end, const char *text) {
@@ -85,9 +120,10 @@ static void cue_add(int number, double begin, double end, const char *text) {
     }
     if (text) {
         cue *c = lane->cues ? &lane->cues[lane->n++] : NULL;
-        if (!c || !(c->text = (char *)malloc(strlen(text) + 1))) cue_fail("no memory for the text");
+        if (!c || !(c->text = (char *)malloc(strlen(text) + 2))) cue_fail("no memory for the text");
         c->begin = begin > 0 ? begin : 0, c->end = end > c->begin ? end : c->begin;
         memcpy(c->text, text, strlen(text) + 1);
+        if (cue_output.form == CUE_VTT) cue_part_times(c->text);
     }
     while (cue_output.writing < cue_output.n_lanes) {
         cue_lane *now = &cue_output.lanes[cue_output.writing];

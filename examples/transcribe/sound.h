@@ -75,16 +75,17 @@ static int sound_skip(sound *s, uint64_t n) {
 /* Reads the chunks of a WAV file up to its samples. Returns NULL, or what is wrong. */
 static const char *sound_read_header(sound *s) {
     unsigned char b[40];
-    int kind = 0, bits = 0;
+    int kind = 0, bits = 0, has_format = 0;
+    uint32_t rate = 0;
     if (sound_bytes(s, b, 12) != 12 || memcmp(b, "RIFF", 4) || memcmp(b + 8, "WAVE", 4))
         return "not a WAV file (ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes one of other formats)";
     for (;;) {
         uint32_t size, n;
         if (sound_bytes(s, b, 8) != 8)
-            return kind ? "the WAV file has no data chunk" : "the WAV file has no fmt chunk";
+            return has_format ? "the WAV file has no data chunk" : "the WAV file has no fmt chunk";
         size = sound_u32(b + 4);
         if (memcmp(b, "data", 4) == 0) {
-            if (!kind) return "the WAV file has no fmt chunk before its data";
+            if (!has_format) return "the WAV file has no fmt chunk before its data";
             /* programs that write to a pipe do not know the size: 0 or the largest number */
             s->left = size && size < 0xFFFFFF00u ? size : UINT64_MAX;
             break;
@@ -96,9 +97,9 @@ static const char *sound_read_header(sound *s) {
         n = size < sizeof b ? size : (uint32_t)sizeof b;
         if (n < 16 || sound_bytes(s, b, n) != n || !sound_skip(s, size - n + (size & 1)))
             return "the fmt chunk of the WAV file is too short";
-        kind = b[0] | b[1] << 8;
+        kind = b[0] | b[1] << 8, has_format = 1;
         s->channels = b[2] | b[3] << 8;
-        s->rate = (int32_t)(sound_u32(b + 4) & 0x7FFFFFFF);
+        rate = sound_u32(b + 4);
         bits = b[14] | b[15] << 8;
         if (kind == 0xFFFE && n >= 26) kind = b[24] | b[25] << 8; /* extensible */
     }
@@ -106,8 +107,10 @@ static const char *sound_read_header(sound *s) {
     if (kind != 1 && kind != 3) return "the WAV file is compressed; only PCM and float can be read";
     if (bits % 8 || (kind == 1 ? bits < 8 || bits > 32 : bits != 32 && bits != 64))
         return "the WAV file has samples of another size than 8, 16, 24, 32 or (float) 64 bits";
-    if (s->channels < 1 || s->channels > SOUND_CHANNELS) return "the WAV file has over 64 channels";
-    if (s->rate < 1000 || s->rate > 384000) return "the WAV file's rate is not 1 to 384 kHz";
+    if (s->channels < 1 || s->channels > SOUND_CHANNELS)
+        return "the WAV file's number of channels is not 1 to 64";
+    if (rate < 1000 || rate > 384000) return "the WAV file's rate is not 1 to 384 kHz";
+    s->rate = (int32_t)rate;
     return NULL;
 }
 

@@ -13,47 +13,48 @@
 
 enum { FUZZ_MULTILINGUAL = 1, FUZZ_CLEAN_UP = 2, FUZZ_WITHOUT_HEADS = 4, FUZZ_FLAGS_OF_USER = 8 };
 
+#define FUZZ_LONG " long long long long long long long long long long long long long long long long"
+
 /* Texts of tokens as bytes, which byte-level BPE spells; a size where there is a byte 0. */
 static const struct {
     const char *text;
     size_t size;
-} fuzz_texts[] = {
-    {" a", 0},
-    {"b", 0},
-    {".", 0},
-    {" .", 0},
-    {" world", 0},
-    {"\xe5", 0},
-    {"\xad", 0},
-    {"\xa6", 0},
-    {" \xe5\xad\xa6", 0},
-    {"\xe3\x80\x82", 0},
-    {"!", 0},
-    {" ?", 0},
-    {"\"", 0},
-    {" '", 0},
-    {"n't", 0},
-    {" n't", 0},
-    {" -->", 0},
-    {" &amp;", 0},
-    {"<b>", 0},
-    {"\n", 0},
-    {"\r\n\n", 0},
-    {"\0", 1},
-    {"\x1b[31m", 0},
-    {"\x7f", 0},
-    {"\xc2\x9b", 0},
-    {"\xff", 0},
-    {"\xf0\x9f", 0},
-    {"\x91\x8d", 0},
-    {" 00:00:01,000", 0},
-    {"\xe2\x80\xa8", 0},
-    {" ", 0},
-    {"(", 0},
-    {"\\", 0},
-    {"\xef\xbf\xbd", 0},
-    {" half of a word\xe5", 0},
-    {" long long long long long long long long long long long long long long long long long", 0}};
+} fuzz_texts[] = {{" a", 0},
+                  {"b", 0},
+                  {".", 0},
+                  {" .", 0},
+                  {" world", 0},
+                  {"\xe5", 0},
+                  {"\xad", 0},
+                  {"\xa6", 0},
+                  {" \xe5\xad\xa6", 0},
+                  {"\xe3\x80\x82", 0},
+                  {"!", 0},
+                  {" ?", 0},
+                  {"\"", 0},
+                  {" '", 0},
+                  {"n't", 0},
+                  {" n't", 0},
+                  {" -->", 0},
+                  {" &amp;", 0},
+                  {"<b>", 0},
+                  {"\n", 0},
+                  {"\r\n\n", 0},
+                  {"\0", 1},
+                  {"\x1b[31m", 0},
+                  {"\x7f", 0},
+                  {"\xc2\x9b", 0},
+                  {"\xff", 0},
+                  {"\xf0\x9f", 0},
+                  {"\x91\x8d", 0},
+                  {" 00:00:01,000", 0},
+                  {"\xe2\x80\xa8", 0},
+                  {" ", 0},
+                  {"(", 0},
+                  {"\\", 0},
+                  {"\xef\xbf\xbd", 0},
+                  {" half of a word\xe5", 0},
+                  {FUZZ_LONG FUZZ_LONG FUZZ_LONG FUZZ_LONG, 0}}; /* 224 of these are over 64 kB */
 enum { FUZZ_TEXTS = FUZZ_COUNT(fuzz_texts), FUZZ_TIMES = 61, FUZZ_WIDTH = 16 };
 
 /* Numbers of the file that a change can replace. */
@@ -180,18 +181,19 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
     for (j = 0; j < w.n_entries; j++) {
         st_entry *e = &w.entries[j];
         if (!strcmp(e->name, "tgt_positions.weight"))
-            e->tensor = tfm_tensor_2d(positions, TFM_F32, 448, FUZZ_WIDTH);
+            e->tensor = tfm_tensor_2d(positions, TFM_DTYPE_F32, 448, FUZZ_WIDTH);
         if (!strcmp(e->name, "generator.weight"))
-            e->tensor = tfm_tensor_2d(rows, TFM_F32, V, FUZZ_WIDTH);
+            e->tensor = tfm_tensor_2d(rows, TFM_DTYPE_F32, V, FUZZ_WIDTH);
         e->bytes = st_bytes(&e->tensor);
     }
-    st_add(&w, "extra.conv1.weight", tfm_tensor_3d(conv[0], TFM_F32, FUZZ_WIDTH, 3, M));
-    st_add(&w, "extra.conv1.bias", tfm_tensor_1d(same, TFM_F32, FUZZ_WIDTH));
-    st_add(&w, "extra.conv2.weight", tfm_tensor_3d(conv[1], TFM_F32, FUZZ_WIDTH, 3, FUZZ_WIDTH));
-    st_add(&w, "extra.conv2.bias", tfm_tensor_1d(same, TFM_F32, FUZZ_WIDTH));
-    st_add(&w, "tgt_vocabulary", tfm_tensor_1d(words, TFM_U8, (int64_t)at));
-    st_add(&w, "tgt_merges", tfm_tensor_2d(merges, TFM_U32, 0, 3));
-    st_add(&w, "tgt_added", tfm_tensor_2d(added, TFM_U32, V - FUZZ_TEXTS, 2));
+    st_add(&w, "extra.conv1.weight", tfm_tensor_3d(conv[0], TFM_DTYPE_F32, FUZZ_WIDTH, 3, M));
+    st_add(&w, "extra.conv1.bias", tfm_tensor_1d(same, TFM_DTYPE_F32, FUZZ_WIDTH));
+    st_add(&w, "extra.conv2.weight",
+           tfm_tensor_3d(conv[1], TFM_DTYPE_F32, FUZZ_WIDTH, 3, FUZZ_WIDTH));
+    st_add(&w, "extra.conv2.bias", tfm_tensor_1d(same, TFM_DTYPE_F32, FUZZ_WIDTH));
+    st_add(&w, "tgt_vocabulary", tfm_tensor_1d(words, TFM_DTYPE_U8, (int64_t)at));
+    st_add(&w, "tgt_merges", tfm_tensor_2d(merges, TFM_DTYPE_U32, 0, 3));
+    st_add(&w, "tgt_added", tfm_tensor_2d(added, TFM_DTYPE_U32, V - FUZZ_TEXTS, 2));
 
     for (count = fuzz_byte(data, end) % 16; count > 0; count--) {
         unsigned what = fuzz_byte(data, end) % 16, where = fuzz_byte(data, end),
@@ -216,8 +218,8 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
             break;
         case 6: vanished = (int)where; break;
         case 7:
-            if (st_bytes(&shape) > (int64_t)sizeof same[0] || shape.dtype != TFM_F32) break;
-            e->tensor = tfm_tensor_make(same[how & 7], TFM_F32, shape.rank, shape.dims);
+            if (st_bytes(&shape) > (int64_t)sizeof same[0] || shape.dtype != TFM_DTYPE_F32) break;
+            e->tensor = tfm_tensor_make(same[how & 7], TFM_DTYPE_F32, shape.rank, shape.dims);
             break;
         case 8:
             e->tensor = w.entries[how % w.n_entries].tensor;
@@ -230,7 +232,7 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
         case 13:
             e = fuzz_entry(&w, "tgt_merges");
             if (!e) break;
-            e->tensor = tfm_tensor_2d(merges, TFM_U32, 1 + (where & 3), 3),
+            e->tensor = tfm_tensor_2d(merges, TFM_DTYPE_U32, 1 + (where & 3), 3),
             e->bytes = 12 * (1 + (where & 3));
             merges[where & 3][where % 3] += how & 15 ? 0 : how >> 4;
             break;
@@ -243,7 +245,7 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
     if (M != 4) {
         st_entry *e = fuzz_entry(&w, "extra.conv1.weight");
         if (e)
-            e->tensor = tfm_tensor_3d(conv[0], TFM_F32, FUZZ_WIDTH, 3, M),
+            e->tensor = tfm_tensor_3d(conv[0], TFM_DTYPE_F32, FUZZ_WIDTH, 3, M),
             e->bytes = st_bytes(&e->tensor);
     }
     if (vanished >= 0) fuzz_drop(&w, &w.entries[(size_t)vanished % w.n_entries]);

@@ -44,7 +44,7 @@ from convert import main as convert  # noqa: E402
 import pickled  # noqa: E402
 from convert.modelfile import (BF16, CONFIG_KEYS, DECODING_KEYS, position_table, to_bf16,  # noqa: E402
                        write_safetensors)
-from convert.tokenizer_files import write_pieces  # noqa: E402
+from convert.sentencepieces import read_pieces, write_pieces  # noqa: E402
 from convert.untrusted import read_safetensors  # noqa: E402
 from convert.writer import write_file  # noqa: E402
 
@@ -213,14 +213,14 @@ class Words(unittest.TestCase):
 
     def test_words_of_the_header(self):
         header = (ROOT / "transformer.h").read_text()
-        for key, table in (("norm", "NORM_ORDER"), ("layer_norm", "NORM_KIND"), ("activation", "ACTIVATION"),
-                           ("positions", "POSITION"), ("src_language", "LANGUAGE"), ("tgt_text", "TEXT"),
-                           ("stop", "STOP"), ("repetition", "REPETITION")):
-            rows = re.search(rf"#define TFM_{table}_TABLE\(X\)((?:.*\\\n)+.*)", header)[1]
-            words = tuple(re.findall(r'X\(TFM_\w+, "(\w+)"', rows))
+        for key, table in (("norm", "norm_order"), ("layer_norm", "norm_kind"), ("activation", "activation"),
+                           ("positions", "position"), ("src_language", "language"), ("tgt_text", "text"),
+                           ("stop", "stop"), ("repetition", "repetition")):
+            row = re.search(rf'TFM__WORDS\(tfm__{table}_words, "\w*", \w+,([^)]+)\)', header)[1]
+            kind = {**CONFIG_KEYS, **DECODING_KEYS}[key]
             with self.subTest(key):
-                self.assertGreater(len(words), 1)
-                self.assertEqual(words, {**CONFIG_KEYS, **DECODING_KEYS}[key].values)
+                self.assertGreater(len(kind.values), 1)
+                self.assertEqual(tuple(re.findall(r'"(\w+)"', row)), kind.values + kind.old)
 
 
 class Modules(unittest.TestCase):
@@ -795,7 +795,7 @@ class CTranslate2(CTranslate2Case):
         t5["decoder/layer_0/attention/queries_scale"] = np.float32(1)
         t5["decoder/scale_outputs"] = np.float32(24 ** -0.5)
         model = self.convert(self.directory(t5), "--set=src_end=</s>")
-        expected = {"layer_norm": "rms", "layer_norm_eps": 1e-6, "positions": "none",
+        expected = {"layer_norm": "rms_norm", "layer_norm_eps": 1e-6, "positions": "none",
                     "relative_max_distance": 20, "attention_scale": 1, "embedding_scale": 1}
         self.assertEqual({key: model.config[key] for key in expected}, expected)
         self.same(model.t["encoder.relative_positions.weight"],
@@ -1266,7 +1266,7 @@ class T5(ConvertTest):
                    w["decoder.block.1.layer.1.EncDecAttention.o.weight"])
         self.check(model, "decoder.layers.1.norm3.weight",
                    w["decoder.block.1.layer.2.layer_norm.weight"])
-        config = {"n_heads": 2, "d_key": 5, "norm": "pre", "layer_norm": "rms", "activation": "relu",
+        config = {"n_heads": 2, "d_key": 5, "norm": "pre", "layer_norm": "rms_norm", "activation": "relu",
                   "positions": "none", "attention_scale": 1, "relative_max_distance": 128,
                   "start": 0, "end": 1, "src_pad": 0}
         self.assertEqual({key: model.config[key] for key in config}, config)
@@ -1363,6 +1363,19 @@ class T5(ConvertTest):
         self.assertNotIn("suppressed", model.config)
         self.assertEqual(model.config["decoding"], {"max_length": 8})
         self.assertEqual(model.config["src_pad"], 3)
+        two = {"eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": 1, "max_length": 2}
+        for said, reason in (({**two, "max_length": 9, "forced_bos_token_id": 1}, "forced_bos_token_id is 1, which is the end token"),
+                             ({**two, "max_length": 9, "forced_bos_token_id": [1]}, "forced_bos_token_id is 1, which is the end token"),
+                             ({**two, "forced_bos_token_id": 5}, "forced_bos_token_id and forced_eos_token_id both determine")):
+            (folder / "generation_config.json").write_text(json.dumps(said))
+            self.out.unlink(missing_ok=True)
+            message = self.refuse(folder)
+            self.assertIn(reason, message)
+            self.assertIn("--set decoding=none", message)
+            self.convert(folder, "--set", "decoding=none")
+        for said in (two, {**two, "max_length": 3, "forced_bos_token_id": 5}):
+            (folder / "generation_config.json").write_text(json.dumps(said))
+            self.assertEqual(self.convert(folder).config["decoding"], {"max_length": said["max_length"] - 1, "force_end": 1})
 
     def test_refused(self):
         table = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
@@ -1470,6 +1483,7 @@ class TokenizerCase(ConvertTest):
         self.assertEqual(model.config["languages"], {"fra": 2, "ita": 3})
         self.assertEqual(model.config["src_language"], "target")
         self.assertNotIn("tgt_language", model.config)
+        self.assertIn(">>xxx<<, is translated with these characters as text", self.done.stdout)
         model = self.convert(folder, "--set=src_start=>>ita<<")
         self.assertEqual((self.done.stderr, model.config["src_start"]), ("", 3))
         self.assertTrue({"languages", "src_language"}.isdisjoint(model.config))
@@ -1531,9 +1545,13 @@ class TokenizerFiles(TokenizerCase):
         self.assertEqual((lines[0], lines[54687]), ("<pad>", "</s>"))
 
     def test_fairseq_ids(self):
-        """Tests NLLB and mBART with their SentencePiece model alone: piece k is id k + 1."""
+        """Tests mBART with its SentencePiece model alone: piece k is id k + 1. The model puts no space before a text, but
+        MBart50Tokenizer of transformers always does."""
         source = "sentencepiece/opennmt_sp.model", "sentencepiece.bpe.model"
-        pieces = self.processor(model_file=str(REAL / source[0]))
+        from sentencepiece.sentencepiece_model_pb2 import ModelProto
+        spaced = ModelProto.FromString((REAL / source[0]).read_bytes())
+        spaced.normalizer_spec.add_dummy_prefix = True
+        pieces = self.processor(model_proto=spaced.SerializeToString())
         languages = ["ar_AR", "cs_CZ", "en_XX"]
         folder = self.directory("mbart", 8006, source, tokenizer_class="MBart50Tokenizer",
                                 additional_special_tokens=languages)
@@ -1545,6 +1563,7 @@ class TokenizerFiles(TokenizerCase):
         self.assertEqual((model.config["src_start"], model.config["forced"]), (8003, 8002))
         self.check_texts(model, lambda text: [8003, *(
             3 if at == 0 else at + 1 for at in pieces.encode(text)), 2])
+        self.assertIn("a space goes before each text", self.done.stdout)
         config = self.convert(folder).config
         expected = {"languages": {"ar_AR": 8001, "cs_CZ": 8002, "en_XX": 8003},
                     "src_language": "source", "tgt_language": "forced", "src_end": 2}
@@ -1648,7 +1667,7 @@ class TokenizerFiles(TokenizerCase):
     def test_tokenizer_json_bpe(self):
         folder = self.directory("marian", 32010)
         data = (REAL / "sentencepiece" / "bergamot_vocab.csen.spm").read_bytes()
-        pieces = convert.checkpoints_huggingface.tokenizer_files.read_pieces(data, "data")
+        pieces = read_pieces(data, "data")
         known = {piece: at for at, piece in enumerate(pieces) if at > 1}
         merges = [(piece[:at], piece[at:]) for piece in known for at in range(1, len(piece))
                   if piece[:at] in known and piece[at:] in known]

@@ -65,7 +65,7 @@ with_decoding() { # arguments: file, members. Writes the model with these member
     tail -c +$((9 + $(od -An -tu8 -N8 "$1"))) "$1"
 }
 with_decoding tests/data/models/toy.safetensors "$decoding" > $dir/toy
-check "a model that says how it decodes" "0 beam 3 length_penalty 0.6 stop sure max_length 40 no_repeat_ngram 2 repetition hugging_face force_end 1 forbidden 3 forbidden_sequences 4 5 6" \
+check "a model that says how it decodes, in words of 0.6.0" "0 beam 3 length_penalty 0.6 stop early_never max_length 40 no_repeat_ngram 2 repetition hugging_face force_end 1 suppressed 3 suppressed_sequences 4 5 6" \
     "$(status build/inspect $dir/toy) $(sed -n '/^decoding$/,/^[a-z]/p' $dir/out | grep '^ ' | tr -s ' \n' ' ' | sed 's/^ //; s/ $//')"
 for type in f32 "int8 --packed"; do
     check "  says the same as $type" "0 $(cat $dir/out | sed -n '/^decoding$/,/^[a-z]/p' | grep -c '^ ')" \
@@ -155,7 +155,7 @@ if mount -t tmpfs -o size=16k none $dir/full 2> /dev/null; then
     umount $dir/full
 else echo "    skip a full disk: no tmpfs can be mounted here" && skipped=$((skipped + 1)); fi
 if [ -c /dev/full ]; then
-    check "standard output is full" "1 quantize: standard output: write error" \
+    check "standard output is full" "1 quantize: standard output cannot be written" \
         "$($quantize $model $dir/int8 int8 2> $dir/err > /dev/full; echo $?) $(cat $dir/err)"
 else echo "    skip standard output: no /dev/full" && skipped=$((skipped + 1)); fi
 check "standard output is closed" 1 "$($quantize $model $dir/int8 int8 2> /dev/null >&-; echo $?)"
@@ -164,7 +164,7 @@ rm -f $dir/gone $dir/int8
 { until [ -e $dir/gone ]; do sleep 0.01; done; trap '' PIPE; $quantize $model $dir/int8 int8 2> $dir/err; echo $? > $dir/ended; } |
     { exec 0<&-; touch $dir/gone; }
 until [ -s $dir/ended ]; do sleep 0.01; done
-check "a closed pipe: exit status 1" "1 quantize: standard output: write error" "$(cat $dir/ended $dir/err | tr '\n' ' ' | sed 's/ $//')"
+check "a closed pipe: exit status 1" "1 quantize: standard output cannot be written" "$(cat $dir/ended $dir/err | tr '\n' ' ' | sed 's/ $//')"
 check "  the file is whole" "" "$(cmp $dir/model $dir/int8 2>&1)"
 check "  and nothing is beside it" int8 "$(ls $dir | grep '^int8')"
 # Whenever the signal comes, OUT must be the old file or the new one. (tests/tools/test_output.c sends it

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -26,6 +27,7 @@ import transformers  # noqa: E402
 import import_path  # noqa: E402, F401
 from convert import charsmap  # noqa: E402
 from convert import tokenizer_fields  # noqa: E402
+from convert import sentencepieces  # noqa: E402
 from convert import tokenizer_files  # noqa: E402
 from compare_sentencepiece import compile_program, run  # noqa: E402
 from convert.modelfile import ConvertError, Model, write_model  # noqa: E402
@@ -325,6 +327,35 @@ class ByT5(Case):
                                  [tokenizer.decode(ids, skip_special_tokens=True) for ids in rows])
         self.assertGreater(found, 1000)
 
+    def test_renamed(self):
+        """Compares every id and the token after a source where eos_token, pad_token or unk_token has another name than its id."""
+        token = lambda name: {"content": name, "lstrip": False, "rstrip": False, "normalized": False, "special": True}  # noqa: E731
+        decoders = [{}, {1: "</s>"}, {0: "<pad>", 1: "</s>", 2: "<unk>"}, {1: "</s>", 390: "<e>"}, {1: "<e>"}, {1: "<e>", 400: "</s>"},
+                    {0: "<q>", 2: "<w>"}]
+        outcomes = Counter()
+        for number, (key, name, decoder) in enumerate((key, name, decoder) for key in ("eos_token", "pad_token", "unk_token")
+                                                      for name in ("<e>", "</s>", "<pad>", None) for decoder in decoders):
+            folder = self.at / str(number)
+            folder.mkdir(parents=True)
+            (folder / "config.json").write_text(json.dumps({"model_type": "t5", "eos_token_id": 1}))
+            (folder / "tokenizer_config.json").write_text(json.dumps({
+                "tokenizer_class": "ByT5Tokenizer", "extra_ids": 0, **({key: name} if name else {}),
+                "added_tokens_decoder": {str(at): token(one) for at, one in decoder.items()}}))
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+            hf = json.loads((folder / "config.json").read_text())
+            with self.subTest(key=key, name=name, decoder=decoder):
+                try:
+                    facts = tokenizer_files.read_texts(folder, hf, {"src": ROWS, "tgt": ROWS}, Model())
+                except ConvertError as error:
+                    self.assertRegex(str(error), "it also has the id")
+                    outcomes["refused"] += 1
+                    continue
+                added = tokenizer_files.Files(folder, hf).byt5_added()
+                self.assertEqual({one["content"]: one["id"] for one in added}, tokenizer.added_tokens_encoder)
+                self.assertEqual([facts["src_end"]], tokenizer("a").input_ids[1:])
+                outcomes["equal"] += 1
+        self.assertGreater(outcomes["equal"], 60, outcomes)
+
     def test_end_token(self):
         """A source that ends with </s> gets no second one, and one that is cut off ends with one."""
         folder = self.folder_of(1)
@@ -401,7 +432,7 @@ class Spaces(Case):
     PARTS = [" ", "  ", "\u3000", "\u00a0", "\t", "\u2028", "\u200d", "\u200c", "\x01", "\x0c", "the", "ship", "a", "Bonjour", ".", "é",
              "ﬁ", "½", "ж", "<tok>", "\ufeff"]
 
-    def lines(self, n, tokens=()):
+    def lines(self, n):
         r = self.random
         fixed = ["Bonjour !", " Bonjour", "\u3000Bonjour", "\u00a0Bonjour", "  a", "a  b", "a ", "a\u200db", "a\u200cb", "\x01 a", "<tok> a <tok>a"]
         return fixed + [line for line in ("".join(r.choice(self.PARTS) for _ in range(r.randint(1, 8))) for _ in range(n)) if line.strip()]
@@ -454,13 +485,40 @@ class Spaces(Case):
                         outcomes[str(error)[-90:]] += 1
         self.assertGreater(outcomes["equal"], 6)
 
+    def test_chains(self):
+        """Compares random chains of normalizers before a Metaspace. tools/README.md says that joiners after a character that a rule replaces
+        differ, and controls that a rule removes where a text begins."""
+        from tokenizers import Regex, normalizers as n
+        r, outcomes = self.random, Counter()
+        squeeze, strip, newline = (lambda: n.Replace(Regex(" {2,}"), " ")), n.Strip, (lambda: n.Replace("\n", " "))
+        rule = lambda name: lambda: n.Precompiled(charsmap.named(name))  # noqa: E731
+        rules = [rule("nmt_nfkc"), rule("nfkc"), rule("nmt_nfkc_cf"), rule("nfkc_cf"), n.NFKC, n.Nmt]
+        chains = [[rule("nmt_nfkc"), strip, squeeze], [rule("nfkc"), strip, squeeze]]  # one that is equal, one that is refused
+        for _ in range(5):
+            after = [one for one in (squeeze, strip, newline) if r.random() < 0.5]
+            chains.append(r.sample(rules, r.choice([0, 1, 1, 1, 2])) + r.sample(after, len(after)))
+        for number, made in enumerate(chains):
+            chain = [one() for one in made]
+            scheme, split, white_space = r.choice(["always", "first", "never"]), r.random() < 0.7, r.random() < 0.2
+            bpe = r.random() < 0.2
+            with self.subTest(chain=[str(one)[:40] for one in chain], scheme=scheme, split=split, bpe=bpe, white_space=white_space, seed=self.seed):
+                self.tokenizer_json(self.at / str(number), chain, scheme, split, white_space, bpe)
+                lines = [line for line in self.lines(150) if not {"\u200c", "\u200d"} & set(line) and not re.search(r"(^|<tok>)\s*\x01", line)]
+                try:
+                    self.same(self.at / str(number), lines)
+                    outcomes["equal"] += 1
+                except ConvertError as error:
+                    self.assertRegex(str(error), "the normalizer|WhitespaceSplit before|BPE merges without")
+                    outcomes["Strip" if "strips also whitespace" in str(error) else "refused"] += 1
+        self.assertTrue(outcomes["equal"] and outcomes["Strip"], outcomes)
+
     def test_normalizers_of_each_character(self):
         """Compares NFKC, Nmt and their chains with tokenizers on every character."""
         from tokenizers import normalizers as n
         characters = [chr(c) for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
         for chain in ([n.Nmt()], [n.NFKC()], [n.Nmt(), n.NFKC()], [n.NFKC(), n.Nmt()]):
             described = json.loads(json.dumps([json.loads(one.__getstate__()) for one in chain]))
-            rules = charsmap.read(tokenizer_files.read_normalizer({
+            rules = charsmap.read(sentencepieces.read_normalizer({
                 "normalizer": {"type": "Sequence", "normalizers": described}, "pre_tokenizer": {"type": "Metaspace"}}).charsmap)
             form = n.Sequence(chain)
             wrong = [c for c in characters if rules.get(c, c) != form.normalize_str(c)]
@@ -479,7 +537,16 @@ class Spaces(Case):
                     if family == "nllb":
                         getattr(transformers, "NllbTokenizer").from_pretrained(folder).save_pretrained(folder)
                     lines = [f"{a}the{one}ship{b}" for one in white for a in ("", one) for b in ("", one, "\u0131")]
-                    self.same(folder, lines + [line for line in self.lines(60) if not {"\u200c", "\u200d"} & set(line)])
+                    self.same(folder, lines + [line for line in self.lines(60) if not {"\u200c", "\u200d"} & set(line) and line.strip("\x01 ")])
+
+    def test_types_of_pieces(self):
+        """Compares folders with a .model alone that has pieces of the user and control pieces: most classes make added tokens of them."""
+        for family in ("t5", "pegasus", "mbart", "mbart50"):
+            with self.subTest(family=family, seed=self.seed):
+                directory(family, self.at / family, user_defined_symbols=["<usr>", "foo"], control_symbols=["<ctl>"])
+                lines = ["".join(self.random.choices(["<usr>", "<ctl>", "foo", " ", "  ", "the", " ship", "a"], k=6)) for _ in range(150)]
+                self.same(self.at / family, ["a <usr> ship", "<usr>the ship", "seafoods foo", "the<ctl>ship <ctl> a"]
+                          + [line for line in lines if line.strip()])
 
     def test_pieces_that_cross_spaces(self):
         for family in ("t5", "pegasus", "mbart50", "nllb"):

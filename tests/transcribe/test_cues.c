@@ -107,8 +107,33 @@ static void test_print(void) {
     CHECK(strcmp(got, wanted) == 0, "srt: %s", got);
 }
 
+/* Lines of WebVTT with two times, which pysubs2 would take for the times of a cue. */
+static void test_times(void) {
+    static const struct {
+        const char *text, *wanted;
+    } cases[] = {
+        {"<00:00:01.000><c>a</c>", "<00:00:01.000><c>a</c>"},
+        {"<00:00:01.000><c>a</c><00:00:02.000><c> b</c>", "<c>a</c><00:00:02.000><c> b</c>"},
+        {"<00:00:01.000><c>a</c><00:00:02.000><c> b</c><00:00:03.000><c> c</c>",
+         "<00:00:01.000><c>a</c><00:00:02.000><c> b</c><00:00:03.000><c> c</c>"},
+        {"<00:00:01.000><c>at 12:34.56</c>", "<c>at 12:34.56</c>"},
+        {"12:34.56 or 1:02:03.456", "12:34.56 or \n1:02:03.456"},
+        {"12345:01:02.33:04:05.67", "12345:01:02.33\n:04:05.67"},
+        {"12:34.5 or 2:34.567 or 1:2:3.4", "12:34.5 or 2:34.567 or 1:2:3.4"},
+        {"12:34.56, 12:34.57, 12:34.58", "12:34.56, 12:34.57, 12:34.58"},
+    };
+    char text[200];
+    size_t i;
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        strcpy(text, cases[i].text), cue_part_times(text);
+        CHECK(strcmp(text, cases[i].wanted) == 0, "%s: got %s, wanted %s", cases[i].text, text,
+              cases[i].wanted);
+    }
+}
+
 int main(void) {
     test_forms();
+    test_times();
     test_long();
     test_print();
     return test_done("test_cues");

@@ -45,6 +45,69 @@ static void release(void *p) {
 #undef malloc
 #undef free
 
+/* Writes a WAV file of 16 kHz and 16 bits with sizes that are not known. Returns its size. */
+static size_t test_wave(uint8_t *out, size_t room) {
+    static const char head[45] =
+        "RIFF\1\1\0\0WAVEfmt \20\0\0\0\1\0\1\0\200\76\0\0\0\0\0\0\4\0\20\0data\0\0\0";
+    memset(out, 1, room), memcpy(out, head, 44);
+    return room;
+}
+
+/* A disk that fails within a sound: the descriptor becomes that of a folder, which cannot be read. */
+static void test_read_error(void) {
+    static const char path[] = "build/test_hearing.wav";
+    static uint8_t wave[1 << 17];
+    track_source source = {path, NULL, NULL, 0};
+    track t;
+    size_t n;
+    const char *why;
+    FILE *f = fopen(path, "wb");
+    int folder = open("/", O_RDONLY);
+    int64_t frames;
+    n = test_wave(wave, sizeof wave);
+    if (!f || folder < 0 || fwrite(wave, 1, n, f) != n || fclose(f)) exit(2);
+    why = track_open(&t, &source, NULL, NULL);
+    CHECK(!why, "opened: %s", why ? why : "");
+    if (why) exit(2);
+    frames = track_frames(&t, 0, 1);
+    CHECK(frames == 1 && !t.fault, "the beginning: %d frames", (int)frames);
+    if (dup2(folder, fileno(t.file)) < 0) exit(2);
+    frames = track_frames(&t, 0, 300);
+    CHECK(frames == -1 && t.fault && strstr(t.fault, "cannot be read to its end"),
+          "got %d frames and \"%s\", wanted -1 and a reason", (int)frames, t.fault ? t.fault : "");
+    track_close(&t), close(folder), remove(path);
+}
+
+/* A model whose tokens are so long that a window's text is over 64 kB. */
+static void test_long_text(void) {
+    static const uint8_t input[] = {0, 0, 1, FUZZ_TEXTS - 1, 0};
+    static uint8_t wave[32044];
+    static hearing h;
+    const uint8_t *data = input;
+    track_source source = {NULL, NULL, NULL, 0};
+    hearing_options o;
+    tfm_model *model = NULL;
+    tfm_safetensors *file = NULL;
+    tfm_status status;
+    void *bytes = NULL;
+    size_t n = 0;
+    hearing_defaults(&o);
+    o.decoding.beam = o.decoding.n_temperatures = 1, o.decoding.without_times = 1;
+    source.data = wave, source.size = test_wave(wave, sizeof wave);
+    if (!fuzz_whisper(&data, input + sizeof input, &bytes, &n) ||
+        tfm_model_load(&model, bytes, n, NULL, &err) != TFM_OK ||
+        tfm_safetensors_open(&file, bytes, n, NULL, &err) != TFM_OK ||
+        hearing_load(&h, model, file, 1, 1, 0, &err) != TFM_OK ||
+        hearing_begin(&h, &o, &source, &err) != TFM_OK)
+        printf("%s\n", err.text), exit(2);
+    status = hearing_next(&h, &err);
+    CHECK(status == TFM_E_TOO_SMALL && h.n == 0, "got %s and %d segments, wanted %s",
+          tfm_status_text(status), (int)h.n, tfm_status_text(TFM_E_TOO_SMALL));
+    CHECK(strstr(err.text, "over 65535 bytes in a window of 1 s"), "got \"%s\", wanted the limit",
+          err.text);
+    hearing_free(&h), tfm_safetensors_free(file), tfm_model_free(model), free(bytes);
+}
+
 int main(void) {
     static const char folder[] = "tests/fuzz/corpus/whisper";
     static unsigned char bytes[4096];
@@ -63,5 +126,7 @@ int main(void) {
     }
     CHECK(all != NULL, "%s", folder);
     if (all) closedir(all);
+    test_read_error();
+    test_long_text();
     return test_done("test_hearing");
 }

@@ -194,6 +194,14 @@ check "  nothing to draw" "1 translate: $dir/a.svg: no sentence to draw" "$(run 
 
 printf '我是学生\n\n  我喜欢学习 \n' > $dir/in
 check "--document: paragraphs of one sentence are lines" "0 I am a student||I like learning|" "$(run $toy --document < $dir/in) $(tr '\n' '|' < $dir/out)"
+LC_ALL=C sed 's/\\"positions\\": \\"sinusoidal_per_index\\", \\"embedding_scale\\": 1\.0, \\"position_precision\\": \\"double\\", /\\"languages\\": {\\"fr\\": 3, \\"it\\": 4}, \\"src_language\\": \\"target\\",                                   /' $toy > $dir/languages
+printf '>>fr<< 我是学生\n>>it<<我\n我>>xx<<\n' > $dir/in
+check "a line that begins with the token of a language" "1 translate: line 3: \">\" at byte 3" "$(run $dir/languages < $dir/in) $(grep -o '.*byte [0-9]*' $dir/err)"
+if [ -f examples/models/de-en.safetensors ]; then
+    printf '>>fra<< Hund\n  >>fra<<\n>>fra< Hund\n>><< Hund\nHund >>fra<<\n>>%050d<<\n' 0 > $dir/in
+    check "  that the model lacks: said, and translated as text" "0 translate: line 1: the model has no language token >>fra<<, and translates it as text
+translate: line 2: the model has no language token >>fra<<, and translates it as text" "$(run examples/models/de-en.safetensors < $dir/in) $(grep language $dir/err)"
+fi
 LC_ALL=C sed 's/src_text\\": \\"characters\\"/src_text\\": \\"words\\"     /' $toy > $dir/words
 printf '我 我是学生\n我 \033[31m我\n' > $dir/in
 check "an unknown word is named, with advice if texts are cut into words; without control characters" \

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -91,14 +92,18 @@ def nfkc() -> Rules:
             if not any(ord(one) in newer for one in key for newer in NEWER)}
 
 
-def apply(rules: Rules, text: str) -> str:
-    longest, out, at = max(map(len, rules), default=1), "", 0
-    while at < len(text):
-        size = next((n for n in range(min(longest, len(text) - at), 0, -1)
-                     if text[at:at + n] in rules), 0)
-        out += rules[text[at:at + size]] if size else text[at]
-        at += size or 1
-    return out
+def apply(rules: Rules, texts: Iterable[str]) -> list[str]:
+    """What the rules make of each text."""
+    longest, found = max(map(len, rules), default=1), []
+    for text in texts:
+        out, at = "", 0
+        while at < len(text):
+            size = next((n for n in range(min(longest, len(text) - at), 0, -1)
+                         if text[at:at + n] in rules), 0)
+            out += rules[text[at:at + size]] if size else text[at]
+            at += size or 1
+        found.append(out)
+    return found
 
 
 def chain(first: Rules, then: Rules) -> Rules:
@@ -106,7 +111,7 @@ def chain(first: Rules, then: Rules) -> Rules:
     other characters is not joined with them."""
     if not first:
         return then
-    both = {key: apply(then, to) for key, to in first.items()}
+    both = dict(zip(first, apply(then, first.values())))
     for key, to in then.items():
         if not any(one in first for one in key):
             both.setdefault(key, to)

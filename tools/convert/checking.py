@@ -21,6 +21,7 @@ import numpy as np
 
 from .modelfile import (F32, F64, Comparison, Config, ConvertError, Forward, NoComparison, Part, Tensors, describe,
                         write_safetensors)
+from .printing import nearest
 from .untrusted import brief, read_npz, read_safetensors, visible
 
 SMALL = 1e-3  # of logits and log-probabilities; rounding mostly makes some 1e-5 of it

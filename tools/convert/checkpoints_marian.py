@@ -25,6 +25,7 @@ from . import marian_bin
 from . import tokenizer_files
 from .modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe,
                        vocabulary_text)
+from .sentencepieces import read_pieces
 from .untrusted import (brief, check_gaps, file_in, has_file, parse_yaml, read_npz, read_object, read_text, token_ids, visible)
 
 CONFIG = "special:model.yml"
@@ -264,7 +265,7 @@ def read_options(options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Conf
     if not isinstance(heads, int):
         raise ConvertError(f"{CONFIG}: no transformer-heads")
     config: Config = {"n_heads": heads, "norm": "pre" if steps[0] else "post",
-                      "layer_norm": "variance", "layer_norm_eps": 1e-6,
+                      "layer_norm": "layer_norm", "layer_norm_eps": 1e-6,
                       "activation": ACTIVATIONS[activation],
                       "start_embedding": "zero", "n_encoder_layers": options.get("enc-depth"),
                       "n_decoder_layers": options.get("dec-depth")}
@@ -346,7 +347,7 @@ def read_texts(files: Files, options: dict[str, Any], stated: Config, model: Mod
     for side, path in zip(("src", "tgt"), (files.vocabularies[0], files.vocabularies[-1])):
         if ".spm" in path.suffixes[-2:]:
             pieces[side] = marian_bin.read_unpacked(path)
-            lines[side] = tokenizer_files.read_pieces(pieces[side], str(path))
+            lines[side] = read_pieces(pieces[side], str(path))
         elif path.suffix == ".json":
             lines[side] = tokenizer_files.lines_of(token_ids(read_object(path), str(path)))
         elif path.suffix in (".yml", ".yaml"):

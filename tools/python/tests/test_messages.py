@@ -60,7 +60,7 @@ g.translate("Ja.", Threads=2) | TypeError | did you mean 'threads'?
 g.translate("Ja.", tempreature=2) | TypeError | did you mean 'temperature'?
 g.translate("Ja.", num_beams=2) | TypeError | num_beams is no option of translate; it is called 'beam'
 g.translate("Ja.", zzzzzz=2) | TypeError | zzzzzz is no option of translate
-g.translate("Ja.", stop="likly", beam=2) | ValueError | did you mean 'likely'?
+g.translate("Ja.", stop="early_nver", beam=2) | ValueError | did you mean 'early_never'?
 g.translate("Ja.", repetition="huggingface", repetition_penalty=2) | ValueError | did you mean 'hugging_face'?
 g.translate("Ja.", on_error="retrun") | ValueError | did you mean 'return'?
 g.translate([], length_penalty=NAN, beam=2) | ValueError | length_penalty is nan, expected a finite number

@@ -388,7 +388,7 @@ def test_ctrl_c(threads):
 
 
 def test_config_and_header(german):
-    assert german.config["norm"] == "pre_norm" and german.config["d_model"] == 256
+    assert german.config["norm"] == "pre" and german.config["d_model"] == 256
     header = (Path(transformer_h.get_include()) / "transformer.h").read_bytes()
     assert header == (ROOT / "transformer.h").read_bytes()
     assert f'#define TFM_VERSION "{transformer_h.__version__}"'.encode() in header
