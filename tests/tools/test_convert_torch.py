@@ -568,6 +568,17 @@ class OwnNames(ConvertTest):
         said = self.refuse({"net": self.module.state_dict()}, *maps, f"--src-vocab={self.vocabulary}")
         self.assertIn("in the vocabulary of sources: <pad> is 0, <s> is 1, </s> is 2", said)
         self.assertIn("row 0 of words_in.weight is zero, as nn.Embedding's padding_idx=0 makes it", said)
+        self.vocabulary.write_text("\n".join(["[PAD]", "[CLS]", "[SEP]", *"stuvwxyz"]))  # "s" is a word, as "go" may be
+        said = self.refuse({"net": self.module.state_dict()}, *maps, f"--src-vocab={self.vocabulary}")
+        self.assertIn("in the vocabulary of sources: [PAD] is 0, [CLS] is 1, [SEP] is 2\n", said)
+
+    def test_what_a_blank_takes_is_said(self):
+        """Tables that are learned, and tensors that need not be there, are in no list of what is missing."""
+        del self.module.table
+        self.module.table = nn.Parameter(torch.randn(1, 40, 16))
+        said = self.refuse({"net": self.module.state_dict()})
+        self.assertRegex(said, "--set positions=.* or learned, with --map TABLE=src_positions.weight")
+        self.assertRegex(said, "NEW is src_embedding.weight, .*generator.bias.* --help lists")
 
     def test_an_embedding_is_not_taken_for_the_generator(self):
         """Nothing tells that words_out is not an output, before the target's embedding is known."""

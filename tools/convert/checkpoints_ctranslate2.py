@@ -30,7 +30,7 @@ from . import tokenizer_files
 from . import whisper
 from .modelfile import (BF16, Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison, Part,
                        Tensors, describe, name_positions, to_f32, vocabulary_text)
-from .untrusted import (brief, check_kinds, has_file, read_bytes, read_json, read_object,
+from .untrusted import (CUT, brief, check_kinds, has_file, read_bytes, read_json, read_object,
                        read_text)
 
 SPECIFICATIONS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}  # heads
@@ -126,7 +126,7 @@ class Reader:
     def take(self, size: int) -> bytes:
         if size > len(self.data) - self.at:
             raise ConvertError(f"{self.path}: ends at byte {len(self.data)}, within something of "
-                               f"{size} bytes that begins at byte {self.at}")
+                               f"{size} bytes that begins at byte {self.at}{CUT}")
         self.at += size
         return self.data[self.at - size:self.at]
 

@@ -23,7 +23,8 @@ QUESTIONS = {
     "norm": "--set norm=post or norm=pre (norm_first=True)",
     "layer_norm": "--set layer_norm=variance (nn.LayerNorm) or deviation, rms",
     "activation": "--set activation=" + " or ".join(ACTIVATIONS),
-    "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none",
+    "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none; or learned, with --map "
+                 "TABLE=src_positions.weight (and =tgt_positions.weight, if targets have a table of their own)",
     "embedding_scale": "--set embedding_scale=1 or sqrt_d, NUMBER (what multiplies embeddings)",
     "src_start": f"--set src_start=ID or {NO_TOKEN} (the token before every source)",
     "src_end": f"--set src_end=ID or {NO_TOKEN} (the token after every source)",
@@ -38,8 +39,8 @@ QUESTIONS = {
 BEFORE_COMMAND = "    "
 BLANKS = {"n_heads": "--heads ...", "src_vocab": "--src-vocab ...", "tgt_vocab": "--tgt-vocab ..."}
 # Spellings of the tokens that the questions ask for.
-SPECIAL = re.compile(r"[<\[]?/?(s|pad|blank|bos|eos|sos|start|end|cls|sep|go|begin)[>\]]?|<\|(endoftext|startoftext)\|>",
-                     re.IGNORECASE)
+SPECIAL = re.compile(r"[<\[]/?(s|go|begin)[>\]]|[<\[]?/?(pad|blank|bos|eos|sos|start|end|cls|sep)[>\]]?|"
+                     r"<\|(endoftext|startoftext)\|>", re.IGNORECASE)
 
 
 def of_ids(config: Config, model: Model, options: argparse.Namespace) -> list[str]:
@@ -117,6 +118,8 @@ def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
         lines.append(f"tensors that have no place in a model file ({len(unplaced)}):")
         list_some([f"{name} {describe(tensor)}: --map {shlex.quote(name)}=NEW or --drop {shlex.quote(glob.escape(name))}"
                    for name, tensor in unplaced.items()])
+        lines.append("NEW is src_embedding.weight, tgt_embedding.weight, generator.weight, generator.bias, src_positions.weight or "
+                     "another name that --help lists. A tensor that serves two places gets a --map for each")
     if missing:
         lines.append(f"tensors that a model file needs and this one lacks ({len(missing)}):")
         list_some(missing)
