@@ -85,8 +85,10 @@ FOLDERS = [
     ("a decoder of BART's", config(architectures=["BartForCausalLM"]), (), "a decoder alone"),
     ("an encoder of T5's", config(architectures=["T5EncoderModel"]), (), "'T5EncoderModel': an encoder alone"),
     ("BERT", config(architectures=["BertForMaskedLM"], model_type="bert"), (), "'BertForMaskedLM': an encoder alone"),
+    ("SpeechT5 of text to speech", config(model_type="speecht5", architectures=["SpeechT5ForTextToSpeech"]), (),
+     "model_type speecht5: ", "its decoder gives audio"),
     ("SeamlessM4T", config(model_type="seamless_m4t_v2", architectures=["SeamlessM4Tv2ForTextToText"]), (),
-     "model_type seamless_m4t_v2: ", "several models", "NLLB"),
+     "model_type seamless_m4t_v2: ", "nor of its text model alone", "NLLB"),
     ("IndicTrans2", config(model_type="IndicTrans", architectures=["IndicTransForConditionalGeneration"]), (),
      "model_type IndicTrans: ", "IndicTransToolkit"),
     ("UDOP", config(model_type="udop"), (), "model_type udop: ", "places of words on a page"),
@@ -231,6 +233,24 @@ class Refusals(unittest.TestCase):
                     (folder / "adapter_config.json").unlink()
                     (folder / weights).write_bytes(POINTER)
                     self.refuse(folder, folder, f"{weights}: a pointer of Git LFS")
+
+    def test_wrappers_of_hugging_face_models(self):
+        """What DataParallel and torch.compile add to names must change nothing, in a folder of Hugging Face's form too."""
+        with tempfile.TemporaryDirectory() as place:
+            folder, out = Path(place) / "in", Path(place) / "out"
+            hf_write(folder, "m2m_100", 40)
+            tensors = untrusted.read_safetensors(folder / NONE)[0]
+            written = []
+            for rename in ("{}", "module.{}", "_orig_mod.{}", "module._orig_mod.{}", "model._orig_mod.{}"):
+                write_safetensors(folder / NONE, {rename.format(name if rename[:6] != "model." else name.partition(".")[2]): one
+                                                  for name, one in tensors.items()})
+                told = io.StringIO()
+                with self.subTest(rename), contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+                    status = convert.main([str(folder), str(out), "--no-check"])
+                    self.assertEqual(status, 0, told.getvalue())
+                    self.assertEqual("wrappers of the module" in told.getvalue(), rename != "{}")
+                    written.append(out.read_bytes())
+                    self.assertEqual(written[0], written[-1])
 
     def test_what_stays_readable(self):
         """Tests names that resemble the refused ones."""
