@@ -36,7 +36,7 @@
 
    CONTENTS (search for the tag)
 
-       >>manual        14 chapters, each about one thing that you may want to do
+       >>manual        15 chapters, each about one thing that you may want to do
        >>options       macros that you may define before including this file
        declarations
        >>api-status    1. version, status, errors
@@ -87,7 +87,8 @@
    4. Decode step by step          11. Run fast
    5. Choose a language            12. Read files and texts that you do not trust
    6. The model file               13. Find out why an output is wrong
-   7. Use several threads          14. Glossary
+   7. Use several threads          14. What a version promises
+                                   15. Glossary
 
 
    1. TRANSLATE A TEXT
@@ -101,7 +102,7 @@
        modules   tfm_multi_head_attention, tfm_encoder ...: plain functions over your tensors.
 
    To translate several sentences at a time, create the session with max_batch and call
-   tfm_translate_batch. By default one bad text fails the whole call. If you set options.faults,
+   tfm_translate_batch. By default one bad text fails the whole call. If you set options.errors,
    each text gets its own status instead. If your buffer was too small, tfm_translation_size says
    how many bytes you need, and tfm_translation_get writes the translations again without a second
    decode.
@@ -131,12 +132,12 @@
        limits.max_batch = 16;                  options.beam = 4;
        limits.max_beam = 4;                    options.n_best = 2;
                                                options.length_penalty = 1;
-       tfm_decode(session, &src, &options, &err);
+       tfm_session_decode(session, &src, &options, &err);
        for (rank = 0; rank < tfm_result_count(session, row); rank++)
            tfm_result_get(session, row, rank, &result, &err);
 
-   Many model files say how their makers decode. tfm_decode_defaults fills the options with these
-   values. A session with decode_defaults = 1 uses them in every call without options.
+   Many model files say how their makers decode. tfm_model_decoding returns them, for a program
+   that changes some. A session with decode_defaults = 1 uses them in every call without options.
 
    Beam search. Let b be options.beam. In each step the search looks at the 2 b best continuations.
    One that ends becomes a result if it is among the b best. The b best of those that do not end go
@@ -152,7 +153,8 @@
    Rules of your own. The search calls options.edit_logits before it chooses a token. Your function
    can forbid tokens or change their logits: for a list of allowed words, for a grammar, for the
    timestamps of speech. The other tokens share the probability of a token that it forbids.
-   tfm_score does not call it, because it computes what the model says. See examples/allowed.c.
+   tfm_session_score does not call it, because it computes what the model says. See
+   examples/allowed.c.
 
    Shortlists. If you know which target tokens a sentence may need, a shortlist saves most of the
    work of the output projection. You give one for all rows (options.shortlist), or the model's
@@ -180,24 +182,25 @@
 
    4. DECODE STEP BY STEP
    ----------------------
-   Call tfm_start once and tfm_step until no row runs. Your program drives the loop, so streaming,
-   progress, time limits and cancelling need no callback:
+   Call tfm_session_start once and tfm_session_step until no row runs. Your program drives the loop,
+   so streaming, progress, time limits and cancelling need no callback:
 
-       tfm_batch src = {ids, lengths, rows, width, NULL, NULL};
+       tfm_batch src = {0};
        int32_t running = 1;
-       if (tfm_start(session, &src, NULL, &err) != TFM_OK) ...
+       src.ids = ids, src.lengths = lengths, src.rows = rows, src.width = width;
+       if (tfm_session_start(session, &src, NULL, &err) != TFM_OK) ...
        while (running && !the_user_has_had_enough)
-           if (tfm_step(session, &running, &err) != TFM_OK) ...
+           if (tfm_session_step(session, &running, &err) != TFM_OK) ...
        for (row = 0; row < rows; row++)
            tfm_result_get(session, row, 0, &result, &err);     ids, length, score, finish
 
-   tfm_decode does all of this in one call. While a row still runs, its results are the hypotheses
-   so far. A program can show them while it translates.
+   tfm_session_decode does all of this in one call. While a row still runs, its results are the
+   hypotheses so far. A program can show them while it translates.
 
    Prompts. The decoder of some models, such as Whisper, reads more than a start token: earlier text,
-   a language, a task. Give these ids as options.prompt. tfm_start computes prompts and forced tokens
-   in one pass. That takes less time than a step for each token and gives the same bits. Only if the
-   session keeps attention (attention = 1), forced tokens take a step each.
+   a language, a task. Give these ids as options.prompt. tfm_session_start computes prompts and
+   forced tokens in one pass. That takes less time than a step for each token and gives the same
+   bits. Only if the session keeps attention (attention = 1), forced tokens take a step each.
 
    Sources that are not ids. If your program computes the encoder's input, pass it as
    src.embeddings; if it computes the encoder's output, as src.memory (tfm_batch).
@@ -207,7 +210,7 @@
    multiply by embedding_scale.
 
    The same source once more. To decode the source of the session's last call with other options,
-   pass src NULL to tfm_start: the session still has its encoding.
+   pass src NULL to tfm_session_start: the session still has its encoding.
 
 
    5. CHOOSE A LANGUAGE
@@ -224,146 +227,9 @@
 
    6. THE MODEL FILE
    -----------------
-   tools/convert.py writes model files from the checkpoints of other programs. You need this chapter
-   only if you write a model file yourself.
-
-   A model is one safetensors file. Parameters have the names that PyTorch gives them, and shapes
-   are [out, in], row-major:
-
-       src_embedding.weight [V, D]         tgt_embedding.weight    absent: shared with src
-       src_projection.weight [D, D_in] .bias   for sources that are embeddings; absent: D_in is D
-       src_positions.weight [n, D]         tgt_positions.weight    only for learned positions
-       src_embedding_norm.weight .bias     tgt_embedding_norm.*    absent: no such norm
-       encoder.layers.N.self_attn.in_proj_weight [3D, D], in_proj_bias
-           or .q_proj.weight [H*K, D] .k_proj.weight [H*K, D] .v_proj.weight [H*W, D] and .bias
-       encoder.layers.N.self_attn.out_proj.weight [D, H*W] .bias   absent: none, if H*W = D
-       encoder.layers.N.linear1.weight [F, D] .bias, linear2.weight [D, F] .bias
-       encoder.layers.N.linear1_gate.weight [F, D] .bias   present: linear2(activation(
-                                           linear1_gate(x)) * linear1(x));
-                                           absent: linear2(activation(linear1(x)))
-       encoder.layers.N.norm1.weight .bias, norm2          absent: the norm has no weights
-       encoder.relative_positions.weight [buckets, H]      added to the self-attention scores of all
-                                           layers, by the distance of key and query. A layer's own:
-           encoder.layers.N.self_attn.relative_positions.weight        absent: none
-       decoder.layers.N. the same names; multihead_attn.* is the cross-attention, norm3 follows
-                                           the feed-forward. Without an encoder, its k_proj is
-                                           [H*K, D_memory] and its v_proj [H*W, D_memory]
-       decoder.layers.N.ssru.weight [D, D], ssru_gate.weight [D, D] .bias   an SSRU, no self_attn
-       encoder.norm.*, decoder.norm.*      absent: no final norm
-       generator.weight [V, D]             absent: the target embedding
-       generator.bias [V]                  absent: none
-       src_vocabulary, tgt_vocabulary      U8. UTF-8 text: line i is token i. Further spellings that
-                                           read as the same id follow after TABs. Absent tgt: shared
-       src_sentencepiece, tgt_sentencepiece   U8. A SentencePiece model file, unchanged. Absent tgt:
-                                           shared
-       src_merges, tgt_merges [n, 3]       U32, for byte_bpe. Two tokens and the token that they
-                                           become, in order of rank. Without tgt_merges and
-                                           tgt_vocabulary: the source's
-       src_added, tgt_added [n, 2]         U32, for byte_bpe, sentencepiece and bytes (which need a
-                                           vocabulary for them alone). The id of a token that is
-                                           found in the text as it is spelled, and a sum of
-                                           flags. 1: it takes the whitespace before it, 2: that
-                                           after it, 4: it produces no text, 8: it is found only if
-                                           no letter or digit touches it, 16: it is found in the
-                                           normalized text. Absent tgt: shared
-       shortlist.offsets [V + 1], shortlist.ids [n]   U32, both or none: the lexicon. Source token t
-                                           may become ids[offsets[t]] to ids[offsets[t + 1] - 1]
-
-   Any other tensor is an error. A file whose sources are embeddings or memories has no
-   src_embedding but has a tgt_embedding. A file whose sources are memories need not have an
-   encoder.
-
-   Vectors are F32, F16 or BF16. Matrices are F32, F16, BF16 or I8. An I8 matrix NAME has a tensor
-   NAME_scale [out], F32, beside it (encoder.layers.0.linear1.weight_scale, in_proj_weight_scale),
-   and the weight is w = q * scale[row]. A matrix may also have NAME_input_factor [1], F32: where the
-   matrix is multiplied as int8, its input x becomes round(x * factor), clipped to -127 to 127.
-   Firefox's models have them. generator.weight_input_factor also belongs to a tied generator.
-
-   The metadata key transformer.config holds JSON. Only n_heads is required. Sizes come from the
-   shapes; if you state one, it must agree. The first value in this table is the default. A number
-   has at most 19 digits.
-
-       n_heads  d_model d_ff d_ff_decoder d_key d_value n_encoder_layers n_decoder_layers
-       src_vocab_size tgt_vocab_size  d_input (D_in)  d_memory (D_memory)
-       norm                "post" | "pre"
-       layer_norm          "variance" | "deviation" (unbiased, eps outside) | "rms" (no mean)
-       layer_norm_eps      1e-5 | 1e-6 for "deviation" and "rms"
-       activation          "relu" | "gelu" | "gelu_tanh" | "swish" | "gelu_sigmoid"
-       positions           "sinusoidal" | "sinusoidal_halves" | "sinusoidal_per_index" | "learned" |
-                           "none"
-       position_offset     0
-       position_base       10000
-       position_divisor    "d" | "d/2-1"
-       position_precision  "float" | "double": the type in which the angles are computed
-       pad_position        "plain" | "zero": what is added to the embedding of a pad
-       embedding_scale     1 | a number | "sqrt_d"
-       attention_scale     1/sqrt(K) | a number
-       relative_max_distance   128: longer distances share the last bucket
-       relative_buckets    the number of buckets, as the shape has it
-       src_pad tgt_pad src_unk tgt_unk src_start src_end start end forced      ids; absent: none
-                           The decoder reads start at position 0. Every target begins with forced,
-                           every source begins with src_start and ends with src_end
-       start_embedding     "token" | "zero": the embedding that the decoder reads at position 0
-       suppressed          [] ids that are never emitted
-       alignment_heads     [] [[layer, head], ...] of the cross-attention, from 0, at most 1024. The
-                           session keeps the mean of their attention. Empty: all heads of the last
-                           layer
-       languages           {} codes and the ids of their tokens: {"fra": 5, "deu": 6}
-       src_language        "none" | "source" | "target": whose token begins the source
-       tgt_language        "none" | "forced": whether its language's token begins the target
-       src_text            "words" | "characters" | "sentencepiece" | "bytes" | "byte_bpe"
-       tgt_text            the same, and "pieces"
-       clean_up            "none" | "spaces": the target's text has no space before . ? ! , n't 'm
-                           's 've 're and none around a lone ' (clean_up_tokenization_spaces of
-                           transformers). While a hypothesis runs, its text ends before a space
-                           that the next token may remove
-       byte_offset         0: for "bytes", the id of byte 0
-       prefix_space        "none" | "add": byte_bpe and sentencepiece put their space before a
-                           text, and after an added token, if there is none | "first": sentencepiece
-                           does so, but not directly after an added token
-       trailing_space      "none" | "keep": for sentencepiece, whitespace at the end of a text, or
-                           before an added token, is a piece; and at its beginning if the model has
-                           no add_dummy_prefix
-       packed              none | 1 | 2: the layout of a packed file, see below
-       decoding            {} what tfm_decode_defaults returns, under the names of
-                           tfm_decode_options: the numbers beam length_penalty patience max_length
-                           min_length no_repeat_ngram no_source_ngram repetition_penalty no_unknown
-                           force_end; "stop": "enough" | "sure" | "full" | "likely"; "repetition":
-                           "target" | "hugging_face"; "forbidden": [ids]; "forbidden_sequences":
-                           [[ids], ...]
-       shortlist_first     0: ids 0 to shortlist_first - 1 are candidates of every sentence
-
-   The metadata keys license, source and revision may hold any text. Tensors and metadata keys whose
-   names begin with extra. are your program's. Loading ignores them; read them with tfm_safetensors.
-
-   SentencePiece ids. Without a vocabulary, the position of a piece in its file is its id. With a
-   vocabulary, a piece gets the id that the vocabulary has for its spelling, or src_unk. Control
-   pieces, start, end, tgt_pad, forced and language tokens produce no text.
-
-   Packed files. build/quantize --packed writes the matrices in the order in which the
-   micro-kernels read them. A packed file that is mapped (map in tfm_model_options) is used in
-   place: loading does not read the weights, and processes share them. Its config has "packed": 2
-   and all sizes that padding hides: d_model, d_ff, d_ff_decoder, d_input, d_memory, d_key, d_value
-   and both vocabulary sizes. A matrix [rows, columns] becomes
-
-       NAME         [ceil(rows/16), ceil(columns/k), 16, k]  F32, F16: k = 1; BF16: 2; I8: 4
-                    element [p, g, r, j] is row 16 p + r, column g k + j; padding is 0
-       NAME_scale   [16 ceil(rows/16) + 64]  F32, for I8: one scale a row; padding is 0. Kernels may
-                    read the last 64 numbers
-       NAME_sums    [ceil(columns/2048), 16 ceil(rows/16) + 64]  I32, for I8: 128 times the sum of q
-                    over each block of 2048 columns of a row; padding is 0
-
-   Query, key and value are separate. Embeddings that are only looked up stay [V, D]. If the kernels
-   of a machine need another order, or the machine is big-endian, loading rearranges the matrices.
-   The file may also hold what loading derives from its texts:
-
-       NAME_sorted  [n]         I32. The spellings of a vocabulary, or the pieces of SentencePiece,
-                                in the order of their bytes
-
-   Loading checks every shape against the config, and that NAME_sorted is a permutation in sorted
-   order. It does not check padding, scales and sums. A wrong number there gives wrong output, and
-   does no other harm. Layout 1, which version 0.4.0 writes, also has NAME_trie for SentencePiece.
-   Loading ignores NAME_trie.
+   A model is one safetensors file: parameters under PyTorch's names, a config in JSON, and the
+   vocabularies. tools/convert.py writes it from the checkpoints of other programs. If you write one
+   yourself, tools/convert/README.md has every tensor and every key of the config.
 
 
    7. USE SEVERAL THREADS
@@ -381,7 +247,7 @@
    -------------------------
    tfm_session_bytes returns the exact size of a session's only allocation. Most of it is the KV
    cache, which grows with max_batch * (max_source + max_beam * max_target). Lower max_target first:
-   many programs set it too high. cache = TFM_F16 halves the cache.
+   many programs set it too high. cache = TFM_DTYPE_F16 halves the cache.
 
    tfm_model_load_file reads the file into one buffer and rearranges the matrices within it. So a
    loaded model takes the memory of its file. If tfm_model_options.weights asks for another type,
@@ -400,13 +266,15 @@
    A tensor is a view of your memory with strides. This computes multi-head attention
    (examples/modules.c is the whole program):
 
-       tfm_tensor x = tfm_tensor_3d(data, TFM_F32, B, L, D), out = ..., weights = ...;
+       tfm_tensor x = tfm_tensor_3d(data, TFM_DTYPE_F32, B, L, D), out = ..., weights = ...;
        tfm_attention_weights w = {0};
+       tfm_attention_inputs inputs = {0};
        tfm_arena scratch = tfm_arena_make(memory, bytes);
+       inputs.query = inputs.key = inputs.value = &x;
        w.n_heads = 8;
        tfm_attention_unpack(&w, &in_proj_weight, &in_proj_bias, &err);
        w.out.weight = out_proj_weight;
-       tfm_multi_head_attention(&out, &weights, &w, &x, &x, &x, NULL, &scratch, &err);
+       tfm_multi_head_attention(&out, &weights, &w, &inputs, &scratch, &err);
 
    Modules allocate nothing. They take scratch memory from a tfm_arena of yours. To learn how much
    memory a call needs, make the same call with an arena from tfm_arena_measuring. It checks the
@@ -446,9 +314,10 @@
                                -mfpmath=sse), s390x with
                                gcc -std=c99
 
-   With encoder_attention = TFM_BF16, "fused" promises nothing between machines. With "BLAS", and with
-   x87 compiled as C++ or by gcc without -std=c99 or another ISO mode, the bits of a sentence may
-   change with its batch. tests/data/bits.txt has checksums that every "fused" machine must reproduce.
+   With encoder_attention = TFM_DTYPE_BF16, "fused" promises nothing between machines. With "BLAS",
+   and with x87 compiled as C++ or by gcc without -std=c99 or another ISO mode, the bits of a
+   sentence may change with its batch. tests/data/bits.txt has checksums that every "fused" machine
+   must reproduce.
 
    Close to PyTorch. Arithmetic is f32. With F32 weights, modules differ from PyTorch by at most
    1e-5 and logits of whole models by 1e-4, absolute. These options round more:
@@ -459,9 +328,10 @@
          with BF16 on ARM
        I8 weights                   activations are quantized with one scale per token, or by
                                     NAME_input_factor; the int32 sums are exact
-       cache = TFM_F16              keys and values of the decoder are rounded once, when they are
+       cache = TFM_DTYPE_F16        keys and values of the decoder are rounded once, when they are
                                     stored
-       encoder_attention = TFM_BF16 queries, keys, values and attention weights of the encoder are
+       encoder_attention = TFM_DTYPE_BF16 queries, keys, values and attention weights of the encoder
+       are
                                     rounded to bf16; sums are f32
 
    tools/bench/SPEED.md has what each of these costs in logits and in BLEU.
@@ -530,12 +400,29 @@
    of the last. build/forward writes all of them.
 
    The output repeats or never ends. The limit of 2 * source + 16 tokens ends it, and finish is
-   TFM_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token of the
-   training (src_end), and text that is unlike the training text. no_repeat_ngram and
+   TFM_FINISH_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token of
+   the training (src_end), and text that is unlike the training text. no_repeat_ngram and
    repetition_penalty treat the symptom.
 
 
-   14. GLOSSARY
+   14. WHAT A VERSION PROMISES
+   ---------------------------
+   A version is MAJOR.MINOR.PATCH. Before 1.0 a new MINOR may rename and remove what it likes: the
+   history at the end of this file has the old and the new names. From 1.0 on:
+
+                      PATCH    MINOR                               MAJOR
+       source         same     names are only added                may change
+       ABI            same     structs may grow at their ends:     may change
+                               compile again (tfm_sizes_check)
+       model files    load     files of all earlier versions load  files of the MAJOR before load
+       packed files   load     as model files                      may need build/quantize again
+       bits           same     may change; the history says so     may change
+
+   An older library may refuse the files of a newer one: it names the key that it does not know. A
+   name that goes away stays for one MINOR, with a line in the history.
+
+
+   15. GLOSSARY
    ------------
    alignment    for each target token, the source token that it attends to most
    blank        a text without tokens: its translation is empty, and the model does not run
@@ -583,13 +470,6 @@
        TRANSFORMER_NO_THREADS   no threads of its own, without <pthread.h> and <windows.h>. Your
                                 program's parallel-for still works. (Before glibc 2.34, threads
                                 need -pthread.)
-       TFM_COUNT(operations)    is called with the number of multiplications and additions of each
-                                product, in any thread. Default: nothing
-       TFM_COUNT_TEXT(steps)    is called with the number of bytes, comparisons and moves of work on
-                                texts. Default: nothing
-       TFM_PART(part)           is called when the session's thread begins another kind of work:
-                                OTHER, EMBEDDING, PROJECTIONS, ATTENTION, FFN, OUTPUT, NORM or
-                                SEARCH (TFM_PART_OTHER ... are an enum). Default: nothing
 ------------------------------------------------------------------------------------------------- */
 
 #ifndef TRANSFORMER_H
@@ -632,9 +512,7 @@ TFM_DEF const char *tfm_version(void);
    "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
-/* A table of an enum has each value's identifier and its text. It makes the enum and the names. In
-   this table the text is what a status means; in later ones it is the word in a model file. */
-#define TFM_ID(id, text) id,
+/* What a call returns, and what it means (tfm_status_text). */
 /* clang-format off */
 #define TFM_STATUS_TABLE(X)                                                        \
     X(TFM_OK, "success")                                                           \
@@ -655,7 +533,9 @@ TFM_DEF const char *tfm_cpu_string(void);
     X(TFM_E_STATE, "the session is not at the point that this call needs")         \
     X(TFM_E_NO_TEXT, "the model has no vocabulary")
 
-typedef enum tfm_status { TFM_STATUS_TABLE(TFM_ID) TFM_STATUS_COUNT } tfm_status;
+#define TFM_X(id, text) id,
+typedef enum tfm_status { TFM_STATUS_TABLE(TFM_X) TFM_STATUS_COUNT } tfm_status;
+#undef TFM_X
 /* clang-format on */
 
 /* A failed call fills this in. text is terminated. Control characters in names become '?'. */
@@ -705,24 +585,37 @@ TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, 
    dimensions have strides, in elements, so a transposed batch needs no copy.
    ============================================================================================== */
 
-/* The element types of the safetensors format: name, bits of an element */
-/* clang-format off */
-#define TFM_DTYPE_TABLE(X)                                                                     \
-    X(F32, 32) X(F16, 16) X(BF16, 16) X(F64, 64) X(BOOL, 8) X(U8, 8) X(I8, 8) X(I16, 16)       \
-    X(U16, 16) X(I32, 32) X(U32, 32) X(I64, 64) X(U64, 64) X(C64, 64) X(F8_E5M2, 8)            \
-    X(F8_E4M3, 8) X(F8_E8M0, 8) X(F8_E4M3FNUZ, 8) X(F8_E5M2FNUZ, 8) X(F6_E2M3, 6) X(F6_E3M2, 6) \
-    X(F4, 4)
-
+/* The element types of the safetensors format. The library computes with F32, F16, BF16 and I8. */
 typedef enum tfm_dtype {
-#define TFM_X(name, bits) TFM_##name,
-    TFM_DTYPE_TABLE(TFM_X)
-#undef TFM_X
+    TFM_DTYPE_F32,         /* float: 1 sign, 8 exponent, 23 mantissa bits */
+    TFM_DTYPE_F16,         /* IEEE half: 1, 5, 10 */
+    TFM_DTYPE_BF16,        /* bfloat16: 1, 8, 7, the upper half of a float */
+    TFM_DTYPE_F64,         /* double */
+    TFM_DTYPE_BOOL,        /* a byte: 0 or 1 */
+    TFM_DTYPE_U8,          /* uint8_t */
+    TFM_DTYPE_I8,          /* int8_t */
+    TFM_DTYPE_I16,         /* int16_t */
+    TFM_DTYPE_U16,         /* uint16_t */
+    TFM_DTYPE_I32,         /* int32_t */
+    TFM_DTYPE_U32,         /* uint32_t */
+    TFM_DTYPE_I64,         /* int64_t */
+    TFM_DTYPE_U64,         /* uint64_t */
+    TFM_DTYPE_C64,         /* two floats: real and imaginary part */
+    TFM_DTYPE_F8_E5M2,     /* floats of 8 bits: 5 of exponent, 2 of mantissa */
+    TFM_DTYPE_F8_E4M3,     /* 4 and 3 */
+    TFM_DTYPE_F8_E8M0,     /* 8 and 0: a power of two */
+    TFM_DTYPE_F8_E4M3FNUZ, /* 4 and 3, without infinity and negative zero */
+    TFM_DTYPE_F8_E5M2FNUZ, /* 5 and 2, without infinity and negative zero */
+    TFM_DTYPE_F6_E2M3,     /* floats of 6 bits: 2 and 3 */
+    TFM_DTYPE_F6_E3M2,     /* 3 and 2 */
+    TFM_DTYPE_F4,          /* floats of 4 bits */
     TFM_DTYPE_COUNT
 } tfm_dtype;
-/* clang-format on */
 
 /* Returns "F32", "BF16" ..., or "?" for a number that is no type. */
 TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype);
+/* Returns the number of bits of an element, or 0 for a number that is no type. */
+TFM_DEF int tfm_dtype_bits(tfm_dtype dtype);
 
 #define TFM_MAX_RANK 8
 
@@ -778,18 +671,18 @@ TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err);
 
 /* ---- positions ---- */
 
-/* clang-format off */
-#define TFM_POSITION_TABLE(X)                                                                      \
-    /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the same; arXiv:1706.03762, 3.5 */   \
-    X(TFM_POSITIONS_SINUSOIDAL, "sinusoidal")                                                      \
-    /* sines in the first half, cosines in the second (tensor2tensor, fairseq, Marian) */          \
-    X(TFM_POSITIONS_HALVES, "sinusoidal_halves")                                                   \
-    /* column j has its own exponent, sin or cos of p / base^(2j/D), and row 0 is zero */          \
-    X(TFM_POSITIONS_PER_INDEX, "sinusoidal_per_index")                                             \
-    X(TFM_POSITIONS_LEARNED, "learned") /* row p of a table (BERT, BART) */                        \
-    X(TFM_POSITIONS_NONE, "none")       /* zero */
-typedef enum tfm_position_kind { TFM_POSITION_TABLE(TFM_ID) TFM_POSITIONS_COUNT } tfm_position_kind;
-/* clang-format on */
+/* How a model adds the position p of a token to its embedding of D numbers. */
+typedef enum tfm_position_kind {
+    TFM_POSITION_KIND_SINUSOIDAL, /* PE(p, 2i) = sin(p / base^(2i/D)), PE(p, 2i+1) = cos of the
+                                     same; arXiv:1706.03762 section 3.5 */
+    TFM_POSITION_KIND_SINUSOIDAL_HALVES, /* sines in the first half of the columns, cosines in the
+                                            second (tensor2tensor, fairseq, Marian) */
+    TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX, /* column j has its own exponent, sin or cos of
+                                               p / base^(2j/D), and row 0 is zero */
+    TFM_POSITION_KIND_LEARNED,    /* row p of a table (BERT, BART) */
+    TFM_POSITION_KIND_NONE,       /* nothing */
+    TFM_POSITION_KIND_COUNT
+} tfm_position_kind;
 
 typedef struct tfm_position_options {
     tfm_position_kind kind;
@@ -808,22 +701,20 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
 
 /* ---- norm, linear, softmax, feed-forward ---- */
 
-/* clang-format off */
-#define TFM_NORM_KIND_TABLE(X)                                                                     \
-    /* y = (x - mean) / sqrt(var + eps) * weight + bias; biased variance (torch.nn.LayerNorm, */   \
-    /* arXiv:1607.06450) */                                                                        \
-    X(TFM_NORM_VARIANCE, "variance")                                                               \
-    /* y = (x - mean) / (std + eps) * weight + bias; unbiased std (Annotated Transformer) */       \
-    X(TFM_NORM_DEVIATION, "deviation")                                                             \
-    /* y = x / sqrt(mean of x^2 + eps) * weight + bias (arXiv:1910.07467, T5) */                   \
-    X(TFM_NORM_RMS, "rms")
-typedef enum tfm_norm_kind { TFM_NORM_KIND_TABLE(TFM_ID) TFM_NORM_KIND_COUNT } tfm_norm_kind;
-/* clang-format on */
+/* What a norm computes of x: y = ... * weight + bias. */
+typedef enum tfm_norm_kind {
+    TFM_NORM_KIND_LAYER_NORM,          /* (x - mean) / sqrt(var + eps), biased variance:
+                                          torch.nn.LayerNorm, arXiv:1607.06450 */
+    TFM_NORM_KIND_LAYER_NORM_UNBIASED, /* (x - mean) / (std + eps), unbiased std: Annotated
+                                          Transformer */
+    TFM_NORM_KIND_RMS_NORM,            /* x / sqrt(mean of x^2 + eps): arXiv:1910.07467, T5 */
+    TFM_NORM_KIND_COUNT
+} tfm_norm_kind;
 
 typedef struct tfm_norm_weights {
     tfm_tensor weight, bias; /* [D] each; each may be absent */
     tfm_norm_kind kind;
-    double eps; /* 0 means 1e-5 for TFM_NORM_VARIANCE, else 1e-6 */
+    double eps; /* 0 means 1e-5 for TFM_NORM_KIND_LAYER_NORM, else 1e-6 */
 } tfm_norm_weights;
 
 /* Normalizes over the last dimension. out, x: [..., D]. weights may be NULL, like all zero. */
@@ -842,22 +733,15 @@ TFM_DEF tfm_status tfm_linear(tfm_tensor *out, const tfm_tensor *x,
 /* Computes out = exp(x - max) / sum exp(x - max) over the last dimension. */
 TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *err);
 
-/* An activation: its name here and in a model file, and what it computes of x.
-   .github/CONTRIBUTING.md shows how to add one. */
-/* clang-format off */
-#define TFM_ACTIVATION_TABLE(X)                                                                    \
-    X(TFM_RELU, "relu", x < 0.0f ? 0.0f : x)                                                       \
-    X(TFM_GELU, "gelu", 0.5f * x * (1.0f + tfm__erf_of(x * 0.70710678f))) /* arXiv:1606.08415 */   \
-    X(TFM_GELU_TANH, "gelu_tanh", /* 0.5 x (1 + tanh(0.79788456 (x + 0.044715 x^3))) */            \
-      tfm__gate(x, 1.59576912f * tfm__fma(0.044715f, x * x * x, x)))                               \
-    X(TFM_SWISH, "swish", tfm__gate(x, x)) /* x / (1 + exp(-x)): arXiv:1710.05941, torch's SiLU */ \
-    X(TFM_GELU_SIGMOID, "gelu_sigmoid", /* arXiv:1606.08415, Marian's gelu, "quick_gelu" */        \
-      tfm__gate(x, 1.702f * x))
-#define TFM_FORMULA_ID(id, word, formula) id,
+/* What a feed-forward computes of each x between its two products. */
 typedef enum tfm_activation {
-    TFM_ACTIVATION_TABLE(TFM_FORMULA_ID) TFM_ACTIVATION_COUNT
+    TFM_ACTIVATION_RELU,         /* max(0, x) */
+    TFM_ACTIVATION_GELU,         /* x/2 * (1 + erf(x / sqrt(2))): arXiv:1606.08415 */
+    TFM_ACTIVATION_GELU_TANH,    /* x/2 * (1 + tanh(0.79788456 (x + 0.044715 x^3))) */
+    TFM_ACTIVATION_SWISH,        /* x / (1 + exp(-x)): arXiv:1710.05941, torch's SiLU */
+    TFM_ACTIVATION_GELU_SIGMOID, /* x / (1 + exp(-1.702 x)): Marian's gelu, "quick_gelu" */
+    TFM_ACTIVATION_COUNT
 } tfm_activation;
-/* clang-format on */
 
 /* Computes out = activation(x), element by element. */
 TFM_DEF tfm_status tfm_activate(tfm_tensor *out, const tfm_tensor *x, tfm_activation activation,
@@ -892,14 +776,19 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 
 /* ---- attention ---- */
 
+/* What an attention reads. masks NULL: every query attends to all keys. */
+typedef struct tfm_attention_inputs {
+    const tfm_tensor *query, *key, *value;
+    const tfm_masks *masks;
+} tfm_attention_inputs;
+
 /* Computes context = softmax(scale * query key^T, masked) value; arXiv:1706.03762 section 3.2.1,
    torch.nn.functional.scaled_dot_product_attention.
    query [B, T, K], key [B, S, K], value [B, S, W], context [B, T, W], weights [B, T, S] or NULL, or
-   all of them with heads: [B, H, ...]. scale 0 means 1/sqrt(K). masks may be NULL. */
+   all of them with heads: [B, H, ...]. scale 0 means 1/sqrt(K). */
 TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_tensor *weights,
-                                                    const tfm_tensor *query, const tfm_tensor *key,
-                                                    const tfm_tensor *value, double scale,
-                                                    const tfm_masks *masks, tfm_arena *scratch,
+                                                    const tfm_attention_inputs *inputs,
+                                                    double scale, tfm_arena *scratch,
                                                     tfm_error *err);
 
 /* Relative positions (T5, arXiv:1910.10683 section 2.1): table[bucket(s - t), head] is added to the
@@ -934,18 +823,17 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
    value [B, S, .], out [B, T, D], attention [B, H, T, S] or NULL. */
 TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attention,
                                             const tfm_attention_weights *weights,
-                                            const tfm_tensor *query, const tfm_tensor *key,
-                                            const tfm_tensor *value, const tfm_masks *masks,
-                                            tfm_arena *scratch, tfm_error *err);
+                                            const tfm_attention_inputs *inputs, tfm_arena *scratch,
+                                            tfm_error *err);
 
 /* ---- layers and stacks ---- */
 
-/* clang-format off */
-#define TFM_NORM_ORDER_TABLE(X)                                                                    \
-    X(TFM_POST_NORM, "post") /* x = norm(x + sublayer(x)); arXiv:1706.03762 */                     \
-    X(TFM_PRE_NORM, "pre")   /* x = x + sublayer(norm(x)); arXiv:2002.04745, PyTorch's norm_first */
-typedef enum tfm_norm_order { TFM_NORM_ORDER_TABLE(TFM_ID) TFM_NORM_ORDER_COUNT } tfm_norm_order;
-/* clang-format on */
+/* Where the norm of a sublayer stands. */
+typedef enum tfm_norm_order {
+    TFM_NORM_ORDER_POST, /* x = norm(x + sublayer(x)): arXiv:1706.03762 */
+    TFM_NORM_ORDER_PRE,  /* x = x + sublayer(norm(x)): arXiv:2002.04745, PyTorch's norm_first */
+    TFM_NORM_ORDER_COUNT
+} tfm_norm_order;
 
 typedef struct tfm_encoder_layer_weights {
     tfm_attention_weights self_attn;
@@ -974,6 +862,12 @@ typedef struct tfm_decoder_weights {
     const tfm_norm_weights *norm;
 } tfm_decoder_weights;
 
+/* What a decoder reads. Each of the masks may be NULL. */
+typedef struct tfm_decoder_inputs {
+    const tfm_tensor *x, *memory; /* [B, T, D], [B, S, D] */
+    const tfm_masks *self_masks, *cross_masks;
+} tfm_decoder_inputs;
+
 /* Computes torch.nn.TransformerEncoderLayer. out, x: [B, S, D]; attention: [B, H, S, S] or NULL. */
 TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
                                      const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
@@ -990,18 +884,16 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
    has no self-attention weights: asking for them is TFM_E_ARGUMENT. */
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
                                      tfm_tensor *cross_attention,
-                                     const tfm_decoder_layer_weights *weights, const tfm_tensor *x,
-                                     const tfm_tensor *memory, const tfm_masks *self_masks,
-                                     const tfm_masks *cross_masks, tfm_arena *scratch,
+                                     const tfm_decoder_layer_weights *weights,
+                                     const tfm_decoder_inputs *inputs, tfm_arena *scratch,
                                      tfm_error *err);
 
 /* Computes torch.nn.TransformerDecoder. self_attention: [N, B, H, T, T] or NULL; cross_attention:
    [N, B, H, T, S] or NULL. */
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
-                               const tfm_tensor *x, const tfm_tensor *memory,
-                               const tfm_masks *self_masks, const tfm_masks *cross_masks,
-                               tfm_arena *scratch, tfm_error *err);
+                               const tfm_decoder_inputs *inputs, tfm_arena *scratch,
+                               tfm_error *err);
 
 /* >>api-files =====================================================================================
    5. SAFETENSORS FILES
@@ -1040,8 +932,9 @@ TFM_DEF const char *tfm_safetensors_metadata(const tfm_safetensors *file, const 
 TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, int64_t i);
 
 /* Copies entry i into out, an array of as many elements of type want. F32, F16 and BF16 can be read
-   as TFM_F32, BOOL and integers as TFM_I32 or TFM_I64 if each value fits, and any type as itself.
-   Numbers come in the byte order of the host. Errors: TFM_E_DTYPE, TFM_E_OVERFLOW. */
+   as TFM_DTYPE_F32, BOOL and integers as TFM_DTYPE_I32 or TFM_DTYPE_I64 if each value fits, and any
+   type as itself. Numbers come in the byte order of the host. Errors: TFM_E_DTYPE, TFM_E_OVERFLOW.
+   */
 TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, tfm_dtype want,
                                         void *out, tfm_error *err);
 
@@ -1052,18 +945,16 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 
 typedef struct tfm_model tfm_model;
 
-/* clang-format off */
-#define TFM_TEXT_TABLE(X)                                                                          \
-    X(TFM_TEXT_WORDS, "words") /* whitespace separates tokens */                                   \
-    /* each Unicode character is a token; whitespace is U+2581 */                                  \
-    X(TFM_TEXT_CHARACTERS, "characters")                                                           \
-    X(TFM_TEXT_PIECES, "pieces") /* targets only: tokens are joined, and U+2581 becomes a space */ \
-    /* the SentencePiece model in the file decides */                                              \
-    X(TFM_TEXT_SENTENCEPIECE, "sentencepiece")                                                     \
-    X(TFM_TEXT_BYTES, "bytes") /* each byte of UTF-8 is a token: ByT5 */                           \
-    X(TFM_TEXT_BYTE_BPE, "byte_bpe") /* GPT-2's byte-level BPE with the merges in the file */
-typedef enum tfm_text_kind { TFM_TEXT_TABLE(TFM_ID) TFM_TEXT_COUNT } tfm_text_kind;
-/* clang-format on */
+/* How a text becomes tokens. */
+typedef enum tfm_text_kind {
+    TFM_TEXT_KIND_WORDS,         /* whitespace separates tokens */
+    TFM_TEXT_KIND_CHARACTERS,    /* each Unicode character is a token; whitespace is U+2581 */
+    TFM_TEXT_KIND_PIECES,        /* targets only: tokens are joined; U+2581 becomes a space */
+    TFM_TEXT_KIND_SENTENCEPIECE, /* the SentencePiece model in the file decides */
+    TFM_TEXT_KIND_BYTES,         /* each byte of UTF-8 is a token: ByT5 */
+    TFM_TEXT_KIND_BYTE_BPE,      /* GPT-2's byte-level BPE with the merges in the file */
+    TFM_TEXT_KIND_COUNT
+} tfm_text_kind;
 
 /* A language of the model: its code in the file and the id of its token. */
 typedef struct tfm_language {
@@ -1072,16 +963,15 @@ typedef struct tfm_language {
 } tfm_language;
 
 /* Which language token begins the source. */
-/* clang-format off */
-#define TFM_LANGUAGE_TABLE(X)                                                                      \
-    X(TFM_LANGUAGE_NONE, "none")                                                                   \
-    X(TFM_LANGUAGE_SOURCE, "source") /* that of the source's language */                           \
-    X(TFM_LANGUAGE_TARGET, "target") /* that of the language to translate into */
-typedef enum tfm_language_use { TFM_LANGUAGE_TABLE(TFM_ID) TFM_LANGUAGE_COUNT } tfm_language_use;
-/* clang-format on */
+typedef enum tfm_language_use {
+    TFM_LANGUAGE_USE_NONE,
+    TFM_LANGUAGE_USE_SOURCE, /* that of the source's language */
+    TFM_LANGUAGE_USE_TARGET, /* that of the language to translate into */
+    TFM_LANGUAGE_USE_COUNT
+} tfm_language_use;
 
-/* Return the word that a model file has for a value: "post", "rms", "relu" ... They return "?" if
-   the enum has no such value. */
+/* Return the word that a model file has for a value: "post", "rms_norm", "relu" ... They return "?"
+   if the enum has no such value. */
 TFM_DEF const char *tfm_norm_order_name(tfm_norm_order order);
 TFM_DEF const char *tfm_norm_kind_name(tfm_norm_kind kind);
 TFM_DEF const char *tfm_activation_name(tfm_activation activation);
@@ -1089,7 +979,7 @@ TFM_DEF const char *tfm_position_kind_name(tfm_position_kind kind);
 TFM_DEF const char *tfm_text_kind_name(tfm_text_kind kind);
 TFM_DEF const char *tfm_language_use_name(tfm_language_use use);
 
-/* A model's config, with defaults filled in. Chapter 6 of the manual explains the fields. An id of
+/* A model's config, with defaults filled in. tools/convert/README.md explains the fields. An id of
    -1 means none. embedding_scale is the factor itself, also if the file has "sqrt_d".
    attention_scale 0 means 1/sqrt(d_key). d_key and d_value are widths of one head. */
 typedef struct tfm_config {
@@ -1124,7 +1014,7 @@ typedef struct tfm_config {
     int32_t relative_buckets;       /* of relative positions; 0: none */
     int32_t relative_max_distance;
     int32_t has_gate;     /* 1: feed-forwards are gated */
-    int32_t byte_offset;  /* TFM_TEXT_BYTES: the id of byte 0 */
+    int32_t byte_offset;  /* TFM_TEXT_KIND_BYTES: the id of byte 0 */
     int32_t prefix_space; /* byte_bpe: 1: a text that begins without a space gets one;
                              sentencepiece: 2: what follows an added token gets none */
     int32_t d_input;      /* columns of a source's embeddings; 0: there is no encoder */
@@ -1136,13 +1026,13 @@ typedef struct tfm_config {
 
 /* The type in which a loaded model keeps its matrices. */
 typedef enum tfm_weight_type {
-    TFM_WEIGHTS_AS_STORED, /* the type that the file has */
-    TFM_WEIGHTS_F32,
-    TFM_WEIGHTS_F16,
-    TFM_WEIGHTS_BF16,
-    TFM_WEIGHTS_I8 /* bytes with one scale per output, max|w| / 127. Inputs are quantized too, with
-                      one scale per token or the file's factor (chapter 6), and the sums of the
-                      products are exact */
+    TFM_WEIGHT_TYPE_AS_STORED, /* the type that the file has */
+    TFM_WEIGHT_TYPE_F32,
+    TFM_WEIGHT_TYPE_F16,
+    TFM_WEIGHT_TYPE_BF16,
+    TFM_WEIGHT_TYPE_I8 /* bytes with one scale per output, max|w| / 127. Inputs are quantized too,
+                          with one scale per token or the file's factor, and the sums
+                          of the products are exact */
 } tfm_weight_type;
 
 /* All zero: defaults. */
@@ -1186,6 +1076,28 @@ TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
 
 typedef struct tfm_session tfm_session;
 
+/* A text: UTF-8 of size bytes, which need not be terminated. */
+typedef struct tfm_text {
+    const char *data;
+    size_t size;
+} tfm_text;
+
+/* The bytes of a text that a token comes from: begin to end - 1. */
+typedef struct tfm_span {
+    size_t begin, end;
+} tfm_span;
+
+/* Where tokenizing writes. All zero but ids and capacity: defaults. */
+typedef struct tfm_tokens {
+    int32_t *ids;    /* [capacity] */
+    tfm_span *spans; /* [capacity]: where each id comes from; NULL: not wanted */
+    int32_t capacity;
+    int32_t truncate; /* 1: of too many tokens the first and the end token are written; 0: they are
+                         TFM_E_TOO_LONG */
+    int32_t n;        /* set: the number of ids; 0 for a blank text */
+    int32_t left_out; /* set: tokens that were not written (truncate) */
+} tfm_tokens;
+
 /* Your program's own parallel-for. run must call task(context, part) for each part from 0 to
    parts - 1, in any order and in any threads, and return when all calls are done. */
 typedef void (*tfm_task)(void *context, int32_t part);
@@ -1196,28 +1108,35 @@ typedef struct tfm_parallel {
 
 /* All zero: defaults. */
 typedef struct tfm_session_options {
-    int32_t max_batch;              /* sentences at a time; 0 means 1 */
-    int32_t max_source;             /* source tokens per sentence; 0 means 512 */
-    int32_t max_target;             /* target tokens per sentence; 0 means 2 * max_source + 16 */
-    const tfm_allocator *allocator; /* NULL: the model's */
-    int32_t max_beam;  /* hypotheses per sentence (beam, samples or alternatives); 0 means 1 */
-    int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
-    /* Threads that share the work, with the calling one; 0 means 1, at most 64. With parallel,
-       which the session copies, this must be the number of its threads. */
-    int32_t threads;
-    const tfm_parallel *parallel;
-    /* Ids of a shortlist, at most tgt_vocab_size; 0: none. If the lexical shortlists of a batch
-       have more ids together, the session computes the full projection. */
-    int32_t max_shortlist;
-    tfm_dtype cache;             /* of the KV cache: TFM_F32 or TFM_F16 (chapter 10) */
-    tfm_dtype encoder_attention; /* what the encoder's attention multiplies: TFM_F32, or TFM_BF16,
-                                    which needs AMX or BF16 to have an effect (chapter 10) */
-    int32_t decode_defaults;     /* 1: calls without tfm_decode_options decode as the model file
-                                    says (tfm_decode_defaults), and a max_beam and max_target of 0
-                                    are large enough for it. 0: such calls are greedy */
+    /* ---- limits of a call ---- */
+    int32_t max_batch;     /* sentences at a time; 0 means 1 */
+    int32_t max_source;    /* source tokens per sentence; 0 means 512 */
+    int32_t max_target;    /* target tokens per sentence; 0 means 2 * max_source + 16 */
+    int32_t max_beam;      /* hypotheses per sentence (beam, samples or alternatives); 0 means 1 */
+    int32_t max_shortlist; /* ids of a shortlist, at most tgt_vocab_size; 0: none. If the lexical
+                              shortlists of a batch have more ids together, the session computes the
+                              full projection */
     int32_t max_draft; /* tokens of a draft that a step verifies at most, for each sentence; each
-                          takes 4 * (V + max_target) bytes and more; 8 is a good choice. 0: the
-                          session takes no drafts */
+                              takes 4 * (V + max_target) bytes and more; 8 is a good choice. 0: the
+                              session takes no drafts */
+
+    /* ---- what it does ---- */
+    int32_t decode_defaults; /* 1: calls without tfm_decode_options decode as the model file says
+                                (tfm_model_decoding), and a max_beam and max_target of 0 are large
+                                enough for it. 0: such calls are greedy */
+    int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
+
+    /* ---- memory and precision ---- */
+    const tfm_allocator *allocator; /* NULL: the model's */
+    tfm_dtype cache;             /* of the KV cache: TFM_DTYPE_F32 or TFM_DTYPE_F16 (chapter 10) */
+    tfm_dtype encoder_attention; /* what the encoder's attention multiplies: TFM_DTYPE_F32, or
+                                    TFM_DTYPE_BF16, which needs AMX or BF16 to have an effect
+                                    (chapter 10) */
+
+    /* ---- threads ---- */
+    int32_t threads; /* that share the work, with the calling one; 0 means 1, at most 64. With
+                        parallel this must be the number of its threads */
+    const tfm_parallel *parallel; /* your own parallel-for, which the session copies; NULL: none */
 } tfm_session_options;
 
 /* Computes the exact number of bytes that tfm_session_create will request, in one call. The system
@@ -1243,14 +1162,14 @@ typedef struct tfm_batch {
     const tfm_tensor *memory;     /* NULL: none. Otherwise the encoder does not run */
 } tfm_batch;
 
-/* Runs the encoder alone. tfm_encoder_output then returns its output [B, S, d_memory], or the
-   memory that was given. The session owns it until its next call. Positions after a sentence's
+/* Runs the encoder alone. tfm_session_encoder_output then returns its output [B, S, d_memory], or
+   the memory that was given. The session owns it until its next call. Positions after a sentence's
    length have undefined values. Errors: TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG,
    TFM_E_ARGUMENT (no rows, or a row that is empty or only pads), each with row and position;
    TFM_E_SHAPE and TFM_E_DTYPE for embeddings or memory; TFM_E_ARGUMENT if the model takes no such
    source. */
-TFM_DEF tfm_status tfm_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
-TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *session);
+TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
+TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session);
 
 /* All zero: defaults. You own the attention tensors. data NULL: none. */
 typedef struct tfm_forward_options {
@@ -1264,57 +1183,61 @@ typedef struct tfm_forward_options {
 /* Computes the teacher-forced pass: the encoder on src, the decoder on tgt, and logits [B, T, V]
    into your tensor, which may have row strides. This is torch.nn.Transformer.forward with
    embeddings and generator. Every position is computed, pads too, as in PyTorch. src may be NULL, as
-   in tfm_start, but not with encoder_attention. Errors: as tfm_encode; TFM_E_SHAPE for logits and
-   attention tensors that do not fit; TFM_E_ARGUMENT for decoder_attention and not_causal if a layer
-   is an SSRU, and for alignment_heads if the model has none. */
-TFM_DEF tfm_status tfm_forward(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
-                               const tfm_forward_options *options, tfm_tensor *logits,
-                               tfm_error *err);
+   in tfm_session_start, but not with encoder_attention. Errors: as tfm_session_encode; TFM_E_SHAPE
+   for logits and attention tensors that do not fit; TFM_E_ARGUMENT for decoder_attention and
+   not_causal if a layer is an SSRU, and for alignment_heads if the model has none. */
+TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *src,
+                                       const tfm_batch *tgt, const tfm_forward_options *options,
+                                       tfm_tensor *logits, tfm_error *err);
 
 /* ---- decoding: beam search, sampling, alternatives ---- */
 
-/* When the search of a sentence ends, if it does not reach max_length. */
-/* clang-format off */
-#define TFM_STOP_TABLE(X)                                                                          \
-    /* CTranslate2's: round(beam * patience) hypotheses have ended (arXiv:2204.05424). Without */  \
-    /* length and coverage penalty: n_best have ended, and one was the best of its step. */        \
-    X(TFM_STOP_ENOUGH, "enough")                                                                   \
-    /* No running hypothesis can still get among the n best (early_stopping="never") */            \
-    X(TFM_STOP_SURE, "sure")                                                                       \
-    /* round(beam * patience) have ended, with any penalties (early_stopping=True) */              \
-    X(TFM_STOP_FULL, "full")                                                                       \
-    /* `beam` finished hypotheses score at least as high as the best running one would if it */    \
-    /* ended at its present length. Hugging Face's early_stopping=False, its default */            \
-    X(TFM_STOP_LIKELY, "likely")
-typedef enum tfm_stop { TFM_STOP_TABLE(TFM_ID) TFM_STOP_COUNT } tfm_stop;
+/* When the beam search of a sentence ends, if it does not reach max_length. */
+typedef enum tfm_stop {
+    TFM_STOP_CTRANSLATE2, /* CTranslate2's rule: round(beam * patience) hypotheses have ended
+                             (arXiv:2204.05424). Without length and coverage penalty: n_best have
+                             ended, and one was the best of its step */
+    TFM_STOP_EARLY_NEVER, /* Hugging Face's early_stopping="never": no running hypothesis can still
+                             get among the n best */
+    TFM_STOP_EARLY_TRUE,  /* early_stopping=True: round(beam * patience) hypotheses have ended, with
+                             any penalties */
+    TFM_STOP_EARLY_FALSE, /* early_stopping=False, Hugging Face's default: `beam` finished
+                             hypotheses score at least as high as the best running one would if it
+                             ended at its present length */
+    TFM_STOP_COUNT
+} tfm_stop;
 
 /* Which earlier tokens the rules against repetition look at. */
-#define TFM_REPETITION_TABLE(X)                                                                    \
-    /* those of the target; the penalty changes logits */                                          \
-    X(TFM_REPETITION_TARGET, "target")                                                             \
-    /* those of the target and the start token. With a beam, the penalty multiplies */             \
-    /* log-probabilities, which are not normalized again */                                        \
-    X(TFM_REPETITION_HUGGING_FACE, "hugging_face")
-typedef enum tfm_repetition { TFM_REPETITION_TABLE(TFM_ID) TFM_REPETITION_COUNT } tfm_repetition;
-/* clang-format on */
+typedef enum tfm_repetition {
+    TFM_REPETITION_TARGET,       /* those of the target; the penalty changes logits */
+    TFM_REPETITION_HUGGING_FACE, /* those of the target and the start token. With a beam, the
+                                    penalty multiplies log-probabilities, which are not normalized
+                                    again */
+    TFM_REPETITION_COUNT
+} tfm_repetition;
 
 /* Return the word that a model file has for a value, or "?" if the enum has no such value. */
 TFM_DEF const char *tfm_stop_name(tfm_stop stop);
 TFM_DEF const char *tfm_repetition_name(tfm_repetition repetition);
 
 /* All zero: greedy decoding with the model's own end token; only the ids that its config names are
-   forbidden. You own the arrays and keep them until the last step. Probabilities are the model's
+   suppressed. You own the arrays and keep them until the last step. Probabilities are the model's
    softmax over all V logits. Only repetition penalty, prefix bias, shortlist and edit_logits change
    them. */
 typedef struct tfm_decode_options {
-    /* Lengths, in target tokens. */
+    /* ---- lengths, in target tokens ---- */
     int32_t max_length; /* with the end token and forced tokens; a longer prefix is cut. 0 means
                            2 * source length + prefix length + 16, but at least min_length + 1 and
                            at most the session's max_target, and a prefix without room there is
                            TFM_E_TOO_LONG */
-    int32_t min_length; /* the end token is forbidden before this many others; at most max_length */
+    int32_t
+        min_length; /* the end token is suppressed before this many others; at most max_length */
+    /* n: of a longer source (with start, end and language token) only the first n tokens are read,
+       at most max_source; the last of them is the model's src_end if the source ended with it.
+       result.left_out counts the others. 0: a longer source is TFM_E_TOO_LONG. */
+    int32_t truncate;
 
-    /* Beam search. */
+    /* ---- beam search ---- */
     int32_t beam;            /* hypotheses that go on at each step; 0 means 1: greedy */
     int32_t n_best;          /* hypotheses to return: at most beam, or round(beam * patience) if
                                 that is more and max_beam allows it; 0 means 1 */
@@ -1324,110 +1247,111 @@ typedef struct tfm_decode_options {
     double patience;         /* 0 means 1 */
     tfm_stop stop;
 
-    /* Sampling instead of search: the number of independent samples of each source. The score is
-       the sum of the model's log-probabilities at temperature 1. */
-    int32_t samples;
+    /* ---- sampling instead of search ----
+       The score of a sample is the sum of the model's log-probabilities at temperature 1. */
+    int32_t samples;       /* independent samples of each source; 0: search */
     double temperature;    /* 0 means 1 */
     int32_t top_k;         /* sample from the k most probable tokens only; 0: from all */
     double top_p;          /* then from the smallest set of these whose total probability is at
                               least p (nucleus sampling); 0 means 1: from all */
-    uint64_t seed;         /* the seed of every row ... */
-    const uint64_t *seeds; /* ... or [rows], one for each. Row number and batch change nothing. */
+    const uint64_t *seeds; /* [rows]: the seed of each row; NULL: 0. Row number and batch change
+                              nothing */
 
-    /* Alternatives: at the first position that is not forced, the search takes the n most probable
-       tokens (without the end token) and continues each in a search of its own. max_beam must be at
-       least n * beam. Results are in the order of that token's probability. Its log-probability
-       counts in full, and the length penalty applies to the tokens after it. */
+    /* ---- alternatives ----
+       At the first position that is not forced, the search takes the n most probable tokens
+       (without the end token) and continues each in a search of its own. max_beam must be at least
+       n * beam. Results are in the order of that token's probability. Its log-probability counts in
+       full, and the length penalty applies to the tokens after it. */
     int32_t alternatives;
-
-    /* What the target begins with. */
-    const int32_t *first;    /* [rows]: the first token of each row, such as a language. -1 or NULL:
-                                that of the model, if it has one. It scores 0. */
-    const tfm_batch *prefix; /* tokens that follow the first one; rows may have length 0. They are
-                                forced and score 0. */
-    double prefix_bias;      /* b in (0, 1]: the prefix is favoured, not forced, as long as the
-                                hypothesis follows it: p' = (1 - b) p + b [token = prefix];
-                                arXiv:1912.03393 section 4.2. 0: the prefix is forced */
-
-    /* What the target may not contain. Forced tokens are allowed. */
-    const int32_t *forbidden;
-    int32_t n_forbidden;
-    const tfm_batch *forbidden_sequences; /* one sequence per row */
-    int32_t no_unknown;                   /* 1: forbids the model's tgt_unk */
-    int32_t no_repeat_ngram;              /* n: no sequence of n tokens occurs twice; 0: off */
-    double repetition_penalty; /* r: the logit of an earlier token is divided by r if it is positive
-                                  and multiplied by r if negative; arXiv:1909.05858. 0 means 1 */
-
-    /* Only these ids can be emitted, and probabilities are relative to them. Give each id once,
-       with the end token (otherwise only the lengths end a sentence) and all forced tokens. All
-       rows share the list, which tfm_start reads. NULL and 0: the whole vocabulary. */
-    const int32_t *shortlist;
-    int32_t n_shortlist; /* at most the session's max_shortlist */
-
-    /* Tokens that end the target, instead of the model's end token. */
-    const int32_t *ends;
-    int32_t n_ends;
-
-    /* Which attention a session with attention keeps. Layers and heads count from 1. Both 0: the
-       mean over the model's alignment_heads, if its config has some. */
-    int32_t attention_layer; /* 0: the last */
-    int32_t attention_head;  /* 0: the mean over heads */
-
-    /* Only for tfm_translate_batch: your array [n], which receives a status and message for each
-       text. A text with an error has an empty translation. NULL: one such text fails the call. */
-    tfm_error *faults;
-
-    /* Rules of Hugging Face. */
-    tfm_repetition repetition; /* which tokens no_repeat_ngram and repetition_penalty look at */
-    int32_t no_source_ngram;   /* n: no sequence of n tokens of the source occurs in the target, for
-                                  models that share ids (encoder_no_repeat_ngram_size); 0: off */
-    int32_t force_end;         /* 1: a target that reaches max_length gets the end token as its last
-                                  token, which then scores 0 (forced_eos_token_id) */
-
-    /* 1: the model's lexicon gives each sentence its own shortlist (tfm_config.has_shortlist): ids
-       below shortlist_first, the candidates of each source token, that token itself if both sides
-       share one embedding, the ends, the first token and the prefix. You cannot give shortlist too.
-       A sentence with more ids than max_shortlist is TFM_E_TOO_LONG. */
-    int32_t lexical_shortlist;
-
     double min_alternative_prob; /* drops alternatives that are less probable, but never all */
-    int32_t keep_end;            /* 1: a result, and its text in tokens, includes its end token */
-    /* n: of a longer source (with start, end and language token) only the first n tokens are read,
-       at most max_source; the last of them is the model's src_end if the source ended with it.
-       result.left_out counts the others. 0: a longer source is TFM_E_TOO_LONG. */
-    int32_t truncate;
 
+    /* ---- how the target begins ---- */
     /* What the decoder reads before the target, instead of the model's start token: at least one id
        a row. A prompt is not part of the result, its scores, lengths and n-grams. It takes room:
        the target has at most max_target - (length of the prompt) + 1 tokens. A decoder whose
        position 0 has no embedding (start_embedding "zero") does not read the first id. NULL: none. */
     const tfm_batch *prompt;
-
-    /* Called for each hypothesis before its next token is chosen, unless that is forced. ids [n]
-       are its tokens so far; row is that of the batch. The function may edit logits [V]: -INFINITY
-       forbids a token, and the others share its probability. It sees the model's logits before all
-       other options, with -INFINITY for tokens outside a shortlist, which stay out. Equal arguments
-       must give equal logits. It must not call the session. NULL: none. */
-    void (*edit_logits)(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits);
-    void *edit_user;
-
+    const int32_t *first_token; /* [rows]: the first token of each row, such as a language. -1 or
+                                   NULL: that of the model, if it has one. It scores 0. */
+    const tfm_batch *prefix; /* tokens that follow the first one; rows may have length 0. They are
+                                   forced and score 0. */
+    double
+        prefix_bias; /* b in (0, 1]: the prefix is favoured, not forced, as long as the hypothesis
+                           follows it: p' = (1 - b) p + b [token = prefix]; arXiv:1912.03393 section
+                           4.2. 0: the prefix is forced */
     /* What the target may be, for greedy decoding: a guess for each row, which may have length 0
        (chapter 3). A step verifies several of its tokens, so it may give a row several tokens. The
        results are the same bits as without a draft. Its ids are those of a whole target, with or
        without the first token, with the prefix, and without the prompt. NULL: none. */
     const tfm_batch *draft;
+
+    /* ---- how the target ends ---- */
+    const int32_t *end_ids; /* tokens that end the target, instead of the model's end token */
+    int32_t n_end_ids;
+    int32_t force_end; /* 1: a target that reaches max_length gets the end token as its last token,
+                          which then scores 0 (Hugging Face's forced_eos_token_id) */
+    int32_t keep_end;  /* 1: a result, and its text in tokens, includes its end token */
+
+    /* ---- suppressed tokens: what the target may not contain ----
+       Forced tokens are allowed. */
+    const int32_t *suppressed; /* single ids */
+    int32_t n_suppressed;
+    const tfm_batch *suppressed_sequences; /* of several ids each: one sequence per row */
+    int32_t no_unknown;                    /* 1: suppresses the model's tgt_unk */
+
+    /* ---- repetition ---- */
+    int32_t no_repeat_ngram;   /* n: no sequence of n tokens occurs twice; 0: off */
+    int32_t no_source_ngram;   /* n: no sequence of n tokens of the source occurs in the target, for
+                                  models that share ids (encoder_no_repeat_ngram_size); 0: off */
+    double repetition_penalty; /* r: the logit of an earlier token is divided by r if it is positive
+                                  and multiplied by r if negative; arXiv:1909.05858. 0 means 1 */
+    tfm_repetition repetition; /* which tokens no_repeat_ngram and repetition_penalty look at */
+
+    /* ---- shortlists: the only ids that can be emitted ----
+       Probabilities are relative to them. Give one of the two, in a session with max_shortlist. */
+    const int32_t *shortlist;  /* each id once, with the end token (otherwise only the lengths end a
+                                 sentence) and all forced tokens. All rows share the list, which
+                                 tfm_session_start reads. NULL and 0: the whole vocabulary */
+    int32_t n_shortlist;       /* at most the session's max_shortlist */
+    int32_t lexical_shortlist; /* 1: the model's lexicon gives each sentence its own shortlist
+                                  (tfm_config.has_shortlist): ids below shortlist_first, the
+                                  candidates of each source token, that token itself if both sides
+                                  share one embedding, the end ids, the first token and the prefix.
+                                  A sentence with more ids than max_shortlist is TFM_E_TOO_LONG */
+
+    /* ---- attention that a session with attention keeps ----
+       Layers and heads count from 1. Both 0: the mean over the model's alignment_heads, if its
+       config has some. */
+    int32_t attention_layer; /* 0: the last */
+    int32_t attention_head;  /* 0: the mean over heads */
+
+    /* ---- rules of your own ---- */
+    /* Called for each hypothesis before its next token is chosen, unless that is forced. ids [n]
+       are its tokens so far; row is that of the batch. The function may edit logits [V]: -INFINITY
+       suppresses a token, and the others share its probability. It sees the model's logits before
+       all other options, with -INFINITY for tokens outside a shortlist, which stay out. Equal
+       arguments must give equal logits. It must not call the session. NULL: none. */
+    void (*edit_logits)(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits);
+    void *edit_user;
+
+    /* ---- errors ---- */
+    /* Only for tfm_translate_batch: your array [n], which receives a status and message for each
+       text. A text with an error has an empty translation. NULL: one such text fails the call. */
+    tfm_error *errors;
 } tfm_decode_options;
 
-/* Fills options with what the model file says of decoding (chapter 6, decoding); all others are
-   zero. The model owns the arrays. The session's max_beam and max_target must allow them. */
-TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *options);
+/* Returns what the model file says of decoding (its key decoding); all other options are zero.
+   Copy it to change it. The model owns it and its arrays. The session's max_beam and max_target
+   must allow it. */
+TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model);
 
 typedef enum tfm_finish {
-    TFM_RUNNING,    /* it has not ended */
-    TFM_ENDED,      /* by an end token */
-    TFM_HIT_LENGTH, /* by max_length */
-    TFM_STUCK,      /* every token was forbidden, or no logit was a number */
-    TFM_STOPPED     /* by tfm_row_stop */
+    TFM_FINISH_RUNNING,    /* it has not ended */
+    TFM_FINISH_ENDED,      /* by an end token */
+    TFM_FINISH_HIT_LENGTH, /* by max_length */
+    TFM_FINISH_STUCK,      /* every token was suppressed, or no logit was a number */
+    TFM_FINISH_STOPPED,    /* by tfm_session_stop */
+    TFM_FINISH_BLANK       /* nothing was decoded: a text that is blank, or has an error */
 } tfm_finish;
 
 typedef struct tfm_result {
@@ -1437,26 +1361,28 @@ typedef struct tfm_result {
     double log_probability; /* the sum over the tokens, with the end token */
     double score;           /* orders hypotheses: with length and coverage penalty */
     tfm_finish finish;
-    int32_t left_out; /* source tokens that were not read (truncate) */
+    int32_t left_out;  /* source tokens that were not read (truncate) */
+    tfm_status status; /* TFM_OK, or why a text has no translation (options.errors) */
 } tfm_result;
 
-/* Start a decode and advance it by one step (chapter 4). tfm_start encodes the source. Each
-   tfm_step decodes one position of every running hypothesis and sets *running to the number of
-   sentences that still run. src NULL: the source of the session's last call, which is not encoded
-   again. With a draft, a step may decode several positions of a row. options may be NULL. If
-   tfm_start fails, a decode in progress is unchanged. Errors: as tfm_encode; TFM_E_CONFIG without
-   start token and prompt; TFM_E_ARGUMENT, TFM_E_TOO_LONG or TFM_E_TOKEN with the name of the
-   option; TFM_E_STATE for a step or result without a start. */
-TFM_DEF tfm_status tfm_start(tfm_session *session, const tfm_batch *src,
-                             const tfm_decode_options *options, tfm_error *err);
-TFM_DEF tfm_status tfm_step(tfm_session *session, int32_t *running, tfm_error *err);
+/* Start a decode and advance it by one step (chapter 4). tfm_session_start encodes the source. Each
+   tfm_session_step decodes one position of every running hypothesis and sets *running to the number
+   of sentences that still run. src NULL: the source of the session's last call, which is not
+   encoded again. With a draft, a step may decode several positions of a row. options may be NULL.
+   If tfm_session_start fails, a decode in progress is unchanged. Errors: as tfm_session_encode;
+   TFM_E_CONFIG without start token and prompt; TFM_E_ARGUMENT, TFM_E_TOO_LONG or TFM_E_TOKEN with
+   the name of the option; TFM_E_STATE for a step or result without a start. */
+TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
+                                     const tfm_decode_options *options, tfm_error *err);
+TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_error *err);
 /* Starts a decode and steps until no row runs. */
-TFM_DEF tfm_status tfm_decode(tfm_session *session, const tfm_batch *src,
-                              const tfm_decode_options *options, tfm_error *err);
+TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_batch *src,
+                                      const tfm_decode_options *options, tfm_error *err);
 
-/* Ends one row of a running batch with TFM_STOPPED, as if it had reached max_length. A row that has
-   ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a row that does not exist. */
-TFM_DEF tfm_status tfm_row_stop(tfm_session *session, int32_t row, tfm_error *err);
+/* Ends one row of a running batch with TFM_FINISH_STOPPED, as if it had reached max_length. A row
+   that has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a row that does not exist.
+   */
+TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t row, tfm_error *err);
 
 /* Returns the number of results of a row: at most n_best if it has ended, the running hypotheses if
    it runs, the samples or alternatives in either case, and 0 if there is no such row. */
@@ -1483,45 +1409,71 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
 TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
                                         int32_t *sources, tfm_error *err);
 
-/* Returns the logits [V] of a row's best hypothesis in the last step, or NULL if the row did not
-   take part in it. They include a repetition penalty and what edit_logits changed. Tokens outside
-   the shortlist: -INFINITY. */
-TFM_DEF const float *tfm_step_logits(const tfm_session *session, int32_t row);
-
 /* Returns the logits [V] that gave a hypothesis its last token or its end in the last step, or NULL
-   if it got no token there. For all tokens of a hypothesis, tfm_forward returns the logits. */
+   if it got no token there. They include a repetition penalty and what edit_logits changed. Tokens
+   outside the shortlist: -INFINITY. For all tokens of a hypothesis, tfm_session_forward returns the
+   logits. */
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank);
 
 /* Computes the log-probabilities of given targets, with the bits of a search: out is row-major,
    [rows, width + 1]. Entry l of a row is that of its token l, and the entry after its last token is
    that of the end token. Later entries are 0, and so is a first token that the model forces. Rows
-   of tgt have neither start nor end token and may have length 0. tfm_score_from begins at token
-   offset; entries before are 0. Errors: as tfm_start; TFM_E_CONFIG without an end token. */
-TFM_DEF tfm_status tfm_score(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
-                             double *out, tfm_error *err);
-TFM_DEF tfm_status tfm_score_from(tfm_session *session, const tfm_batch *src, const tfm_batch *tgt,
-                                  int32_t offset, double *out, tfm_error *err);
+   of tgt have neither start nor end token and may have length 0. Tokens before offset are given
+   and not scored: their entries are 0. Errors: as tfm_session_start; TFM_E_CONFIG without an end
+   token. */
+TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
+                                     const tfm_batch *tgt, int32_t offset, double *out,
+                                     tfm_error *err);
 
 /* ---- a library compiled elsewhere ---- */
 
-/* Checks that a library and the header of its caller have the same structs: tfm_sizes_check(
-   TFM_SIZES, &err). Otherwise the library would misread them. Programs that define
+/* Every struct that a program and the library pass to each other. */
+#define TFM_STRUCT_TABLE(X)                                                                        \
+    X(tfm_error)                                                                                   \
+    X(tfm_allocator)                                                                               \
+    X(tfm_arena)                                                                                   \
+    X(tfm_tensor)                                                                                  \
+    X(tfm_masks) X(tfm_position_options) X(tfm_norm_weights) X(tfm_linear_weights)                 \
+        X(tfm_ffn_weights) X(tfm_ssru_weights) X(tfm_attention_inputs) X(tfm_relative_positions)   \
+            X(tfm_attention_weights) X(tfm_encoder_layer_weights) X(tfm_decoder_layer_weights)     \
+                X(tfm_encoder_weights) X(tfm_decoder_weights) X(tfm_decoder_inputs)                \
+                    X(tfm_language) X(tfm_config) X(tfm_model_options) X(tfm_parallel)             \
+                        X(tfm_session_options) X(tfm_batch) X(tfm_forward_options)                 \
+                            X(tfm_decode_options) X(tfm_result) X(tfm_span) X(tfm_text)            \
+                                X(tfm_tokens)
+
+/* Checks that a library and the header of its caller have the same structs: otherwise the library
+   would misread them. sizes [n] are those of TFM_STRUCT_TABLE, in its order. Programs that define
    TRANSFORMER_LIBRARY (transformer.pc and the CMake package define it) check before they load a
-   model. A binding with its own declarations should check once. Errors: TFM_E_ARGUMENT with both
-   sizes. */
-#define TFM_SIZES                                                                                  \
-    sizeof(tfm_config), sizeof(tfm_model_options), sizeof(tfm_session_options),                    \
-        sizeof(tfm_forward_options), sizeof(tfm_decode_options), sizeof(tfm_result)
-TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
-                                   size_t forward_options, size_t decode_options, size_t result,
-                                   tfm_error *err);
+   model. A binding with its own declarations should check once. Errors: TFM_E_ARGUMENT with the
+   name and both sizes. */
+TFM_DEF tfm_status tfm_sizes_check(const size_t *sizes, size_t n, tfm_error *err);
 #if defined(TRANSFORMER_LIBRARY) && !defined(TRANSFORMER_IMPLEMENTATION)
-#define tfm_model_load(model, data, size, options, err)                                            \
-    (tfm_sizes_check(TFM_SIZES, err) == TFM_OK ? tfm_model_load(model, data, size, options, err)   \
-                                               : TFM_E_ARGUMENT)
-#define tfm_model_load_file(model, path, options, err)                                             \
-    (tfm_sizes_check(TFM_SIZES, err) == TFM_OK ? tfm_model_load_file(model, path, options, err)    \
-                                               : TFM_E_ARGUMENT)
+#if defined(__GNUC__)
+#define TFM__CALLER static __attribute__((unused))
+#else
+#define TFM__CALLER static
+#endif
+#define TFM_X(type) sizeof(type),
+TFM__CALLER tfm_status tfm__caller_check(tfm_error *err) {
+    static const size_t sizes[] = {TFM_STRUCT_TABLE(TFM_X)};
+    return tfm_sizes_check(sizes, sizeof sizes / sizeof *sizes, err);
+}
+#undef TFM_X
+TFM__CALLER tfm_status tfm__caller_load(tfm_model **model, const void *data, size_t size,
+                                        const tfm_model_options *options, tfm_error *err) {
+    tfm_status status = tfm__caller_check(err);
+    return status == TFM_OK ? tfm_model_load(model, data, size, options, err) : status;
+}
+#define tfm_model_load tfm__caller_load
+#ifndef TRANSFORMER_NO_STDIO
+TFM__CALLER tfm_status tfm__caller_load_file(tfm_model **model, const char *path,
+                                             const tfm_model_options *options, tfm_error *err) {
+    tfm_status status = tfm__caller_check(err);
+    return status == TFM_OK ? tfm_model_load_file(model, path, options, err) : status;
+}
+#define tfm_model_load_file tfm__caller_load_file
+#endif
 #endif
 
 /* >>api-text ======================================================================================
@@ -1531,9 +1483,9 @@ TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t s
 #ifndef TRANSFORMER_NO_TEXT
 
 typedef enum tfm_text_form {
-    TFM_FORM_TEXT,   /* text as people write it; the config says how it becomes tokens */
-    TFM_FORM_TOKENS, /* tokens of the vocabulary, with spaces between them */
-    TFM_FORM_ESCAPED /* tokens on one line, which tokenizing turns back into the same ids.
+    TFM_TEXT_FORM_TEXT,   /* text as people write it; the config says how it becomes tokens */
+    TFM_TEXT_FORM_TOKENS, /* tokens of the vocabulary, with spaces between them */
+    TFM_TEXT_FORM_ESCAPED /* tokens on one line, which tokenizing turns back into the same ids.
                         Whitespace in a token is written \s \t \n \v \f \r or, beyond ASCII, \u and
                         four hexadecimal digits, and a backslash is \\. When such text is read,
                         \u0000 to \uFFFF are accepted, and a backslash without an escape means
@@ -1541,7 +1493,10 @@ typedef enum tfm_text_form {
                         then its text, escaped, without bytes that are not valid UTF-8 */
 } tfm_text_form;
 
-/* Turns a text of size bytes into at most capacity source ids, with the start and end id that the
+/* Returns a text: tfm_text_make(text, strlen(text)). */
+TFM_DEF tfm_text tfm_text_make(const char *data, size_t size);
+
+/* Turns a text into at most capacity source ids, with the start and end id that the
    config names. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
    pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte of normalized text. A
    call with a measuring arena tells the exact size. For words, characters, and bytes without added
@@ -1549,52 +1504,38 @@ typedef enum tfm_text_form {
    (tfm_languages_set). Bytes that end with a spelled end token get no second one. Errors: TFM_E_UTF8
    (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no src_unk),
    TFM_E_ARENA, TFM_E_NO_TEXT. */
-TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
-                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
-                                tfm_arena *scratch, tfm_error *err);
-
-/* The bytes of a text that a token comes from: begin to end - 1. */
-typedef struct tfm_span {
-    size_t begin, end;
-} tfm_span;
-
-typedef struct tfm_text {
-    const char *data;
-    size_t size;
-} tfm_text;
+TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
+                                      int32_t *ids, int32_t capacity, int32_t *count,
+                                      tfm_arena *scratch, tfm_error *err);
 
 /* Turns a text into source ids as tfm_translate does: with the session's language
    (tfm_languages_set) or the one of ">>code<<" before the text, and with the session's scratch. In
    the forms with tokens, a first token that is a language chooses the language to translate into,
-   if src_language is "target". spans may be NULL; otherwise spans[i] is where ids[i] comes from.
-   Spans of language, start and end tokens are empty. With SentencePiece, a span is the text from
-   which the piece was normalized, as the package reports it; if an unknown character becomes
-   several bytes, the last byte has the span. If left_out is not NULL and there are more tokens than
-   capacity, the first of them and the end token are written, and *left_out is the number of tokens
-   that were not. If left_out is NULL, this is TFM_E_TOO_LONG. Errors: as tfm_tokenize; TFM_E_STATE
-   if the language is not known. */
+   if src_language is "target". Spans of language, start and end tokens are empty. With
+   SentencePiece, a span is the text from which the piece was normalized, as the package reports it;
+   if an unknown character becomes several bytes, the last byte has the span. Errors: as
+   tfm_model_tokenize; TFM_E_STATE if the language is not known. */
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
-                                        tfm_text_form form, int32_t *ids, tfm_span *spans,
-                                        int32_t capacity, int32_t *count, int32_t *left_out,
-                                        tfm_error *err);
+                                        tfm_text_form form, tfm_tokens *tokens, tfm_error *err);
 
-/* Turns a target text into target ids without start and end token, for a prefix or for tfm_score.
-   It works as tfm_tokenize, and an unknown token becomes tgt_unk. A vocabulary of pieces without
-   SentencePiece has no rules, so at each position the longest piece is used; that needs scratch. */
-TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text, size_t size,
-                                       tfm_text_form form, int32_t *ids, int32_t capacity,
-                                       int32_t *count, tfm_arena *scratch, tfm_error *err);
+/* Turns a target text into target ids without start and end token, for a prefix or for
+   tfm_session_score. It works as tfm_model_tokenize, and an unknown token becomes tgt_unk. A
+   vocabulary of pieces without SentencePiece has no rules, so at each position the longest piece is
+   used; that needs scratch. */
+TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
+                                             tfm_text_form form, int32_t *ids, int32_t capacity,
+                                             int32_t *count, tfm_arena *scratch, tfm_error *err);
 
 /* Turns target ids into a terminated text. *size is its length without the terminator. With text
    NULL and capacity 0, the call only sets *size. With SentencePiece, control pieces and the start,
    end, pad and forced id produce no text. Errors: TFM_E_TOO_SMALL (with the number of bytes),
    TFM_E_TOKEN, TFM_E_NO_TEXT. */
-TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
-                                  tfm_text_form form, char *text, size_t capacity, size_t *size,
-                                  tfm_error *err);
+TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
+                                        tfm_text_form form, char *text, size_t capacity,
+                                        size_t *size, tfm_error *err);
 
 /* Translates one terminated text into out, which is terminated too. A blank text gives an empty
-   translation. Errors: as tfm_tokenize and tfm_start; TFM_E_TOO_SMALL, after which
+   translation. Errors: as tfm_model_tokenize and tfm_session_start; TFM_E_TOO_SMALL, after which
    tfm_translation_size returns the number of bytes, and tfm_translation_get writes the translation
    without a second decode. */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
@@ -1609,16 +1550,16 @@ TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, i
    languages). Codes are those of the model file; give NULL for a side for which the model has no
    language token. If the target's token begins the source, a text can choose for itself with
    ">>code<<" at its beginning. If the model needs languages, tfm_translate returns TFM_E_STATE
-   until this call. tfm_start forces the target's token and does not change sources. Errors:
+   until this call. tfm_session_start forces the target's token and does not change sources. Errors:
    TFM_E_TOKEN if there is no such code (with the nearest); TFM_E_ARGUMENT if a code is missing. */
 TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err);
 
 /* Translates up to max_batch texts at once. options may be NULL. Each out[i] points to a terminated
-   text in buffer. An error in one text fails the call and names the text, unless options.faults is
-   set. Then a text with an error is skipped. The rows of options.seeds, first, prefix, prompt,
-   draft and edit_logits belong to the texts that are neither blank nor skipped;
-   tfm_session_tokenize sets *count to 0 for a blank text. Errors: as tfm_translate. */
+   text in buffer. An error in one text fails the call and names the text, unless options.errors is
+   set. Then a text with an error is skipped. Results, and the rows of seeds, first_token, prefix,
+   prompt, draft and edit_logits in the options, have the number of their text: blank texts and texts
+   with an error count, and have one result, which is empty. Errors: as tfm_translate. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
                                        int32_t n, const tfm_decode_options *options, char *buffer,
                                        size_t capacity, tfm_error *err);
@@ -1634,9 +1575,8 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
                                        size_t capacity, tfm_error *err);
 
 /* Writes result number rank of a row as a terminated text. *size is its length without the
-   terminator. With text NULL and capacity 0, the call only sets *size. The rows of
-   tfm_translate_batch are its texts that are neither blank nor skipped. Errors: as tfm_result_get
-   and tfm_detokenize. */
+   terminator. With text NULL and capacity 0, the call only sets *size. After tfm_translate_batch, a
+   row is the number of a text. Errors: as tfm_result_get and tfm_model_detokenize. */
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
                                    tfm_text_form form, char *text, size_t capacity, size_t *size,
                                    tfm_error *err);
@@ -1649,6 +1589,21 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 
 #if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED)
 #define TFM__IMPLEMENTED
+
+/* The life of a sentence, from tfm_translate to its translation:
+
+       tfm__tokenize_batch      text to ids                                     >>text
+       tfm__session_begin       checks options, then encodes and plans          >>search
+       tfm__encoder_run         the sources, in passes of similar length        >>session
+       tfm__stack_run           the layers of encoder or decoder                >>stack
+       tfm__linear_run          a product: the threads share its rows           >>packed
+       tfm__kernels             the loops of this CPU, which multiply           >>vectors
+       tfm__prompt_run          fills the caches up to the first free token     >>search
+       tfm_session_step         one position of each hypothesis, again and again
+       tfm__logits_compute      the output projection
+       tfm__sentence_step       chooses tokens: candidates, beams, samples
+       tfm_result_get           walks back from a hypothesis's last token
+       tfm__join                ids to text                                     >>text */
 
 /* >>base ==========================================================================================
    9. INCLUDES, CHECKED SIZES, MESSAGES
@@ -1711,24 +1666,27 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 extern long syscall(long number, ...); /* unistd.h has it for those who ask for all of GNU's */
 #endif
 #endif
-#ifndef TFM_COUNT
-#define TFM_COUNT(operations) ((void)0)
+/* Hooks of the tests and of tools/bench: the multiplications and additions of each product, in any
+   thread; the bytes, comparisons and moves of work on texts; the work that the session's thread
+   begins. */
+#ifndef TFM__COUNT
+#define TFM__COUNT(operations) ((void)0)
 #endif
-#ifndef TFM_COUNT_TEXT
-#define TFM_COUNT_TEXT(steps) ((void)0)
+#ifndef TFM__COUNT_TEXT
+#define TFM__COUNT_TEXT(steps) ((void)0)
 #endif
-enum tfm_part {
-    TFM_PART_OTHER,
-    TFM_PART_EMBEDDING,
-    TFM_PART_PROJECTIONS, /* of attention */
-    TFM_PART_ATTENTION,
-    TFM_PART_FFN,
-    TFM_PART_OUTPUT, /* logits */
-    TFM_PART_NORM,   /* and residuals */
-    TFM_PART_SEARCH
+enum tfm__part {
+    TFM__PART_OTHER,
+    TFM__PART_EMBEDDING,
+    TFM__PART_PROJECTIONS, /* of attention */
+    TFM__PART_ATTENTION,
+    TFM__PART_FFN,
+    TFM__PART_OUTPUT, /* logits */
+    TFM__PART_NORM,   /* and residuals */
+    TFM__PART_SEARCH
 };
-#ifndef TFM_PART
-#define TFM_PART(part) ((void)0)
+#ifndef TFM__PART
+#define TFM__PART(part) ((void)0)
 #endif
 #ifndef TRANSFORMER_KERNELS
 #define TRANSFORMER_KERNELS 6
@@ -1762,6 +1720,11 @@ enum tfm_part {
         tfm_status tfm__s = (call);                                                                \
         if (tfm__s != TFM_OK) return tfm__s;                                                       \
     } while (0)
+
+/* Does not compile if an array has another number of elements than the enum that it stands beside.
+   */
+#define TFM__LENGTH_IS(array, n)                                                                   \
+    typedef char array##_length[sizeof(array) / sizeof *(array) == (size_t)(n) ? 1 : -1]
 
 /* All sizes are int64_t, so one pair of functions is enough. */
 static int64_t tfm__min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -1826,15 +1789,59 @@ static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     tfm__write_char(w, ']');
 }
 
-/* Writes the names of an enum, each with a space behind it, as "A, B or C". */
-static void tfm__write_choices(tfm__writer *w, const char *ids) {
-    for (; ids[1]; ids++)
-        if (*ids != ' ') tfm__write_char(w, *ids);
-        else tfm__write_text(w, strchr(ids + 1, ' ')[1] ? ", " : " or ");
+/* The words of a choice in model files, in the order of its enum. Old spellings follow, in the same
+   order, which files of earlier versions have. */
+typedef struct tfm__words {
+    const char *const *words;
+    int n, n_spellings;
+    const char *prefix; /* and a word in capitals make the name in C */
+} tfm__words;
+#define TFM__WORDS(name, prefix, n, ...)                                                            \
+    static const char *const name##_list[] = {__VA_ARGS__};                                        \
+    typedef char name##_length[sizeof name##_list / sizeof *name##_list % (n) == 0 ? 1 : -1];      \
+    static const tfm__words name = {name##_list, n, sizeof name##_list / sizeof *name##_list,     \
+                                    prefix};
+
+/* clang-format off */
+TFM__WORDS(tfm__norm_order_words, "TFM_NORM_ORDER_", TFM_NORM_ORDER_COUNT, "post", "pre")
+TFM__WORDS(tfm__norm_kind_words, "TFM_NORM_KIND_", TFM_NORM_KIND_COUNT, "layer_norm", "layer_norm_unbiased",
+           "rms_norm", /* to 0.6.0 */ "variance", "deviation", "rms")
+TFM__WORDS(tfm__activation_words, "TFM_ACTIVATION_", TFM_ACTIVATION_COUNT, "relu", "gelu", "gelu_tanh", "swish",
+           "gelu_sigmoid")
+TFM__WORDS(tfm__position_words, "TFM_POSITION_KIND_", TFM_POSITION_KIND_COUNT, "sinusoidal", "sinusoidal_halves",
+           "sinusoidal_per_index", "learned", "none")
+TFM__WORDS(tfm__text_words, "TFM_TEXT_KIND_", TFM_TEXT_KIND_COUNT, "words", "characters", "pieces", "sentencepiece",
+           "bytes", "byte_bpe")
+TFM__WORDS(tfm__language_words, "TFM_LANGUAGE_USE_", TFM_LANGUAGE_USE_COUNT, "none", "source", "target")
+TFM__WORDS(tfm__stop_words, "TFM_STOP_", TFM_STOP_COUNT, "ctranslate2", "early_never", "early_true",
+           "early_false", /* to 0.6.0 */ "enough", "sure", "full", "likely")
+TFM__WORDS(tfm__repetition_words, "TFM_REPETITION_", TFM_REPETITION_COUNT, "target", "hugging_face")
+TFM__WORDS(tfm__divisor_words, "", 2, "d", "d/2-1")
+TFM__WORDS(tfm__precision_words, "", 2, "float", "double")
+TFM__WORDS(tfm__pad_words, "", 2, "plain", "zero")
+TFM__WORDS(tfm__scale_words, "", 1, "sqrt_d")
+TFM__WORDS(tfm__start_words, "", 2, "token", "zero")
+TFM__WORDS(tfm__forced_words, "", 2, "none", "forced")
+TFM__WORDS(tfm__space_words, "", 3, "none", "add", "first")
+TFM__WORDS(tfm__trailing_words, "", 2, "none", "keep")
+TFM__WORDS(tfm__clean_words, "", 2, "none", "spaces")
+TFM__WORDS(tfm__metadata_words, "", 5, "transformer.config", "format", "license", "source", "revision")
+/* clang-format on */
+
+/* Writes the names that an enum has in C: "TFM_NORM_ORDER_POST or TFM_NORM_ORDER_PRE". */
+static void tfm__write_choices(tfm__writer *w, const tfm__words *words) {
+    const char *c;
+    int i;
+    for (i = 0; i < words->n; i++) {
+        if (i) tfm__write_text(w, i + 1 < words->n ? ", " : " or ");
+        tfm__write_text(w, words->prefix);
+        for (c = words->words[i]; *c; c++)
+            tfm__write_char(w, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+    }
 }
 
 /* Formats a message without locale or stdio: %s is text, %d an int32_t, %i an int64_t, %t the shape
-   of a tensor, %e the names of an enum by TFM__CHOICE, %m the text of another message. */
+   of a tensor, %e the names of an enum (tfm__words), %m the text of another message. */
 static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
     tfm__writer w;
     w.at = out;
@@ -1846,7 +1853,7 @@ static void tfm__vformat(char *out, size_t size, const char *format, va_list arg
         else if (*format == 'i') tfm__write_int(&w, va_arg(arguments, int64_t));
         else if (*format == 't') tfm__write_shape(&w, va_arg(arguments, const tfm_tensor *));
         else if (*format == 'm') tfm__write_message(&w, va_arg(arguments, const char *));
-        else if (*format == 'e') tfm__write_choices(&w, va_arg(arguments, const char *));
+        else if (*format == 'e') tfm__write_choices(&w, va_arg(arguments, const tfm__words *));
         else break;
     }
     *w.at = 0;
@@ -1860,9 +1867,6 @@ static void tfm__format(char *out, size_t size, const char *format, ...) {
     va_end(arguments);
 }
 
-#define TFM__CHOICE(id, word) #id " "
-#define TFM__FORMULA_CHOICE(id, word, formula) #id " "
-
 /* Fills err (if there is one) and returns the status: "return tfm__fail(...)". */
 static tfm_status tfm__fail(tfm_error *err, tfm_status status, const char *format, ...) {
     if (err) {
@@ -1875,22 +1879,27 @@ static tfm_status tfm__fail(tfm_error *err, tfm_status status, const char *forma
     return status;
 }
 
-TFM_DEF tfm_status tfm_sizes_check(size_t config, size_t model_options, size_t session_options,
-                                   size_t forward_options, size_t decode_options, size_t result,
-                                   tfm_error *err) {
-    static const char *const names[] = {"config",          "model_options",  "session_options",
-                                        "forward_options", "decode_options", "result"};
-    static const size_t here[] = {TFM_SIZES};
-    const size_t given[] = {config,          model_options,  session_options,
-                            forward_options, decode_options, result};
-    size_t i;
-    for (i = 0; i < 6; i++)
-        if (given[i] != here[i])
+TFM_DEF tfm_status tfm_sizes_check(const size_t *sizes, size_t n, tfm_error *err) {
+#define TFM_X(type) {#type, sizeof(type)},
+    static const struct {
+        const char *name;
+        size_t size;
+    } here[] = {TFM_STRUCT_TABLE(TFM_X)};
+#undef TFM_X
+    size_t i, count = sizeof here / sizeof *here;
+    if (!sizes) return tfm__fail(err, TFM_E_ARGUMENT, "sizes is NULL");
+    for (i = 0; i < n && i < count; i++)
+        if (sizes[i] != here[i].size)
             return tfm__fail(err, TFM_E_ARGUMENT,
-                             "tfm_%s has %i bytes here and %i in the library, whose version is %s: "
+                             "%s has %i bytes here and %i in the library, whose version is %s: "
                              "compile with its header",
-                             names[i], (int64_t)given[i], (int64_t)here[i], TFM_VERSION);
-    return TFM_OK;
+                             here[i].name, (int64_t)sizes[i], (int64_t)here[i].size, TFM_VERSION);
+    if (n == count) return TFM_OK;
+    return tfm__fail(
+        err, TFM_E_ARGUMENT,
+        "there are %i structs here and %i in the library, whose version is %s: compile "
+        "with its header",
+        (int64_t)n, (int64_t)count, TFM_VERSION);
 }
 #ifdef TFM__ANALYZED /* tests/analyze.sh: clang's analyzer does not look into variadic functions */
 #define tfm__fail(err, status, ...) (tfm__fail(err, status, __VA_ARGS__), (status))
@@ -1940,7 +1949,7 @@ static void tfm__sort(void **items, int64_t n, tfm__compare compare) {
 #define TFM__BISECT(low, high, middle, is_before)                                                  \
     for (int64_t tfm__high = (high), middle; low < tfm__high;) {                                   \
         middle = low + (tfm__high - low) / 2;                                                      \
-        TFM_COUNT_TEXT(1);                                                                         \
+        TFM__COUNT_TEXT(1);                                                                        \
         if (is_before) low = middle + 1;                                                           \
         else tfm__high = middle;                                                                   \
     }
@@ -2144,15 +2153,23 @@ static tfm_status tfm__take(tfm_arena *arena, int64_t rows, int64_t columns, siz
    them safe: after tfm__view or tfm__check_shape nobody looks at a tensor's header again.
    ============================================================================================== */
 
-#define TFM_X(name, bits) {#name, bits},
+/* clang-format off */
 static const struct {
     const char *name;
     int bits;
-} tfm__dtypes[] = {TFM_DTYPE_TABLE(TFM_X)};
-#undef TFM_X
+} tfm__dtypes[] = {
+    {"F32", 32}, {"F16", 16}, {"BF16", 16}, {"F64", 64}, {"BOOL", 8}, {"U8", 8}, {"I8", 8},
+    {"I16", 16}, {"U16", 16}, {"I32", 32}, {"U32", 32}, {"I64", 64}, {"U64", 64}, {"C64", 64},
+    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
+/* clang-format on */
+TFM__LENGTH_IS(tfm__dtypes, TFM_DTYPE_COUNT);
 
 TFM_DEF const char *tfm_dtype_name(tfm_dtype dtype) {
     return (int)dtype >= 0 && dtype < TFM_DTYPE_COUNT ? tfm__dtypes[dtype].name : "?";
+}
+TFM_DEF int tfm_dtype_bits(tfm_dtype dtype) {
+    return (int)dtype >= 0 && dtype < TFM_DTYPE_COUNT ? tfm__dtypes[dtype].bits : 0;
 }
 
 /* Each stride is the product of the later dimensions. */
@@ -2255,7 +2272,7 @@ static tfm_status tfm__check_optional(const tfm_tensor *t, const char *name, tfm
 static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank, int max_rank,
                             tfm__rows *rows, tfm_error *err) {
     int last, i;
-    TFM__TRY(tfm__check_tensor(t, name, TFM_F32, min_rank, max_rank, err));
+    TFM__TRY(tfm__check_tensor(t, name, TFM_DTYPE_F32, min_rank, max_rank, err));
     last = t->rank - 1;
     rows->data = (float *)t->data;
     rows->D = t->dims[last];
@@ -2340,9 +2357,9 @@ static void tfm__widen(float *out, const unsigned char *bytes, tfm_dtype dtype, 
     int64_t i;
     for (i = 0; i < n; i++) {
         uint32_t bits = (uint32_t)tfm__little_endian(bytes + width * i, width);
-        if (dtype == TFM_F16) out[i] = tfm__float_from_half(bits);
-        else if (dtype == TFM_I8) out[i] = (float)(signed char)bits;
-        else out[i] = tfm__float_from_bits(dtype == TFM_BF16 ? bits << 16 : bits);
+        if (dtype == TFM_DTYPE_F16) out[i] = tfm__float_from_half(bits);
+        else if (dtype == TFM_DTYPE_I8) out[i] = (float)(signed char)bits;
+        else out[i] = tfm__float_from_bits(dtype == TFM_DTYPE_BF16 ? bits << 16 : bits);
     }
 }
 
@@ -2365,12 +2382,12 @@ static uint32_t tfm__half_from_float(float value) {
 /* Converts n floats to F32, F16 or BF16. */
 static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, int64_t n) {
     int64_t i;
-    if (dtype == TFM_F32) memcpy(bytes, x, (size_t)n * sizeof *x);
-    for (i = 0; dtype != TFM_F32 && i < n; i++) {
+    if (dtype == TFM_DTYPE_F32) memcpy(bytes, x, (size_t)n * sizeof *x);
+    for (i = 0; dtype != TFM_DTYPE_F32 && i < n; i++) {
         uint32_t bits;
         uint16_t narrow;
         memcpy(&bits, x + i, sizeof bits);
-        if (dtype == TFM_F16) bits = tfm__half_from_float(x[i]);
+        if (dtype == TFM_DTYPE_F16) bits = tfm__half_from_float(x[i]);
         else if ((bits & 0x7FFFFFFFu) > 0x7F800000u) bits = bits >> 16 | 0x40u; /* NaN */
         else bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
         narrow = (uint16_t)bits;
@@ -2411,9 +2428,9 @@ static void tfm__team_run(const tfm__team *team, tfm_task task, void *context, i
 #ifdef TFM__THREADS
 
 enum {
-    TFM__SPINS = 4000,  /* looks for work before a thread sleeps */
-    TFM__A_YIELD = 64,  /* looks that a yield counts as */
-    TFM__NO_CORE = 9999 /* the system does not say which core a thread runs on */
+    TFM__POLLS = 4000,    /* polls for work before a thread sleeps */
+    TFM__YIELD_COST = 64, /* polls that a yield counts as */
+    TFM__NO_CORE = 9999   /* the system does not say which core a thread runs on */
 };
 
 /* The system's functions: atomic words that all threads see change in one order, the core that a
@@ -2572,10 +2589,10 @@ static int tfm__workers_crowded(tfm__workers *w) {
 static uint32_t tfm__workers_wait(tfm__workers *w, uint32_t seen) {
     uint32_t number = seen;
     int i;
-    for (i = 0; i < TFM__SPINS; i++) {
+    for (i = 0; i < TFM__POLLS; i++) {
         number = tfm__workers_number(w);
         if (number != seen) return number;
-        if (tfm__workers_crowded(w)) tfm__thread_yield(), i += TFM__A_YIELD;
+        if (tfm__workers_crowded(w)) tfm__thread_yield(), i += TFM__YIELD_COST;
         else tfm__thread_pause();
     }
     tfm__mutex_lock(&w->mutex);
@@ -2641,7 +2658,7 @@ static void tfm__workers_run(void *workers, tfm_task task, void *context, int32_
     tfm__atomic_store(&w->done, 0);
     tfm__workers_drain(w, tfm__workers_post(w, parts), 0);
     for (i = 0; tfm__atomic_load(&w->done) != (uint64_t)parts; i++) {
-        if (i < TFM__SPINS) tfm__thread_pause();
+        if (i < TFM__POLLS) tfm__thread_pause();
         else tfm__thread_yield(); /* the thread with the last part may need this core */
     }
 }
@@ -2747,19 +2764,19 @@ enum {
 };
 
 enum { TFM__SIGMOID = TFM_ACTIVATION_COUNT }; /* after tfm_activation: for the gate of an SSRU */
-enum { TFM__PAIRS = TFM_WEIGHTS_I8 + 1 };     /* after tfm_weight_type: BF16 times BF16 */
+enum { TFM__PAIRS = TFM_WEIGHT_TYPE_I8 + 1 }; /* after tfm_weight_type: BF16 times BF16 */
 /* Weight types by the names of the kernels' tables. */
 enum {
-    TFM__TYPE_f32 = TFM_WEIGHTS_F32,
-    TFM__TYPE_f16 = TFM_WEIGHTS_F16,
-    TFM__TYPE_bf16 = TFM_WEIGHTS_BF16,
+    TFM__TYPE_f32 = TFM_WEIGHT_TYPE_F32,
+    TFM__TYPE_f16 = TFM_WEIGHT_TYPE_F16,
+    TFM__TYPE_bf16 = TFM_WEIGHT_TYPE_BF16,
     TFM__TYPE_pairs = TFM__PAIRS
 };
 
 typedef struct tfm__kernels {
     const char *name;
     /* by tfm_weight_type, each list from many rows to one; NULL: w is packed as F32 instead */
-    const tfm__tiling *tiles[TFM_WEIGHTS_I8 + 1];
+    const tfm__tiling *tiles[TFM_WEIGHT_TYPE_I8 + 1];
     int fused;      /* 1: multiply-adds round once, as in the plain loops; 0: twice */
     int zero_point; /* added to x when it becomes int8 */
     /* Writes which columns of x the tiles of int8 take in which order and way. x is a row of n int8,
@@ -3128,8 +3145,8 @@ static TFM__INLINE float tfm__float_at(const unsigned char *w, tfm_weight_type t
                                        int l) {
     const uint16_t *halves = (const uint16_t *)(const void *)w;
     int64_t at = k * TFM__PANEL + l;
-    if (type == TFM_WEIGHTS_F32) return ((const float *)(const void *)w)[at];
-    if (type == TFM_WEIGHTS_F16) return tfm__float_from_half(halves[at]);
+    if (type == TFM_WEIGHT_TYPE_F32) return ((const float *)(const void *)w)[at];
+    if (type == TFM_WEIGHT_TYPE_F16) return tfm__float_from_half(halves[at]);
     return tfm__float_from_bits((uint32_t)halves[(k / 2 * TFM__PANEL + l) * 2 + k % 2] << 16);
 }
 
@@ -3172,7 +3189,9 @@ static TFM__INLINE void tfm__plain_tile_int8(const tfm__tile *t, int rows, int p
         }
 }
 
-static void tfm__plain_tile_f32_1(const tfm__tile *t) { tfm__plain_tile(t, TFM_WEIGHTS_F32, 1, 1); }
+static void tfm__plain_tile_f32_1(const tfm__tile *t) {
+    tfm__plain_tile(t, TFM_WEIGHT_TYPE_F32, 1, 1);
+}
 static void tfm__plain_tile_int8_1(const tfm__tile *t) { tfm__plain_tile_int8(t, 1, 1); }
 static const tfm__tiling tfm__plain_f32[] = {{1, 1, 1, tfm__plain_tile_f32_1, 0}};
 static const tfm__tiling tfm__plain_int8[] = {{1, 1, 1, tfm__plain_tile_int8_1, 0}};
@@ -3180,13 +3199,14 @@ static const tfm__tiling tfm__plain_int8[] = {{1, 1, 1, tfm__plain_tile_int8_1, 
 /* ---- norm, activations ---- */
 
 static double tfm__norm_default_eps(tfm_norm_kind kind) {
-    return kind == TFM_NORM_VARIANCE ? 1e-5 : 1e-6;
+    return kind == TFM_NORM_KIND_LAYER_NORM ? 1e-5 : 1e-6;
 }
 
 /* Returns the factor for the deviations from the mean, whose squares have the sum square. */
 static double tfm__norm_scale(double square, int64_t n, const tfm_norm_weights *w) {
     double eps = w->eps != 0 ? w->eps : tfm__norm_default_eps(w->kind);
-    if (w->kind == TFM_NORM_DEVIATION) return 1 / (sqrt(square / (double)(n - 1)) + eps);
+    if (w->kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED)
+        return 1 / (sqrt(square / (double)(n - 1)) + eps);
     return 1 / sqrt(square / (double)n + eps);
 }
 
@@ -3207,7 +3227,7 @@ static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t 
         double sum = 0, square = 0;
         float mean, scale;
         int64_t i, k, end;
-        for (i = w->kind == TFM_NORM_RMS ? n : 0; i < n; i = end) {
+        for (i = w->kind == TFM_NORM_KIND_RMS_NORM ? n : 0; i < n; i = end) {
             float lanes[TFM__SUMS] = {0};
             end = tfm__min(n, i + TFM__RUN);
             for (k = i; k < end; k++) lanes[k % TFM__SUMS] += x[k];
@@ -3238,17 +3258,24 @@ static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t 
     }
 }
 
-/* Applies an activation in place, by its formula in TFM_ACTIVATION_TABLE. NaN stays NaN. */
+/* Returns an activation of x (tfm_activation), or TFM__SIGMOID. .github/CONTRIBUTING.md shows how
+   to add one. */
+static float tfm__activation_of(int activation, float x) {
+    switch (activation) {
+    case TFM_ACTIVATION_RELU: return x < 0.0f ? 0.0f : x;
+    case TFM_ACTIVATION_GELU: return 0.5f * x * (1.0f + tfm__erf_of(x * 0.70710678f));
+    case TFM_ACTIVATION_GELU_TANH: /* 0.79788456 = sqrt(2 / pi) */
+        return tfm__gate(x, 1.59576912f * tfm__fma(0.044715f, x * x * x, x));
+    case TFM_ACTIVATION_SWISH: return tfm__gate(x, x);
+    case TFM_ACTIVATION_GELU_SIGMOID: return tfm__gate(x, 1.702f * x);
+    default: return tfm__gate(1.0f, x); /* TFM__SIGMOID */
+    }
+}
+
+/* Applies an activation in place. NaN stays NaN. */
 static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) {
     int64_t i;
-#define TFM_X(id, word, formula)                                                                   \
-    for (i = 0; activation == id && i < n; i++) {                                                  \
-        float x = y[i];                                                                            \
-        y[i] = formula;                                                                            \
-    }
-    TFM_ACTIVATION_TABLE(TFM_X)
-#undef TFM_X
-    for (i = 0; (int)activation == TFM__SIGMOID && i < n; i++) y[i] = tfm__gate(1.0f, y[i]);
+    for (i = 0; i < n; i++) y[i] = tfm__activation_of((int)activation, y[i]);
 }
 
 /* Returns kernel set i, from the plainest to the fastest, or NULL if this machine or this build
@@ -3274,9 +3301,9 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
    This section alone knows the layout of packed weights, besides the tiles that read them.
 
    A packed matrix [rows, columns] is a sequence of panels of 16 rows. In a panel, each group of
-   k_group columns has the elements of all 16 rows side by side: [panel][group][16][k_group]. So a
-   vector of w serves as many rows of x as there are registers, and one row of x reads memory in
-   order. Zeros fill the last group of columns and the last panel. Where panels replace the rows of
+   k_group columns has the elements of all 16 rows side by side: [panel][group][16][k_group]. One
+   loaded vector of w is multiplied with several rows of x, whose sums stay in registers. One row of
+   x reads memory in order. Zeros fill the last group of columns and the last panel. Where panels replace the rows of
    a file in place, the last panel does not fit there and has memory of its own (tail).
 
    int8: w = q * scale[row]. Weights are symmetric with one scale per output channel; activations
@@ -3284,8 +3311,8 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
    all inputs of the matrix, beyond which they are clipped; sums are int32. Scales are padded to whole
    panels plus the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero
    point of 128 to x, which adds 128 times the sum of q to every sum. These are the block sums, one
-   for each row and block of TFM__X_BYTES columns, and the tile subtracts them. A packed file has
-   them for 128; every other kernel set has no zero point.
+   for each row and block of TFM__X_BYTES columns, and the tile subtracts them. Packed
+   files store block sums for zero point 128; every other kernel set has no zero point.
 
    A matrix of a model has one of three forms: packed; rows of floats, for in_place or BLAS; or as
    stored in the file (rows or panels), if rows are only looked up. Panels of a packed file are used
@@ -3303,14 +3330,15 @@ static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64
 /* The element types by tfm_weight_type, like the tiles of a kernel set. A new type needs a row here,
    cases in tfm__widen and tfm__narrow or a quantization, and tiles in some kernel set. Types of 16
    bits are for little-endian machines, because others have no tiles for them. */
-enum { TFM__TYPES = TFM_WEIGHTS_I8 + 1 };
+enum { TFM__TYPES = TFM_WEIGHT_TYPE_I8 + 1 };
 static const struct tfm__type {
     const char *name;
     tfm_dtype dtype;
     int k_group; /* columns that lie side by side */
 } tfm__types[TFM__TYPES] = {
-    {"none", TFM_F32, 0}, /* TFM_WEIGHTS_AS_STORED: not packed */
-    {"f32", TFM_F32, 1},  {"f16", TFM_F16, 1}, {"bf16", TFM_BF16, 2}, {"int8", TFM_I8, 4},
+    {"none", TFM_DTYPE_F32, 0}, /* TFM_WEIGHT_TYPE_AS_STORED: not packed */
+    {"f32", TFM_DTYPE_F32, 1},   {"f16", TFM_DTYPE_F16, 1},
+    {"bf16", TFM_DTYPE_BF16, 2}, {"int8", TFM_DTYPE_I8, 4},
 };
 
 /* Returns the bytes of n elements, which are whole bytes. */
@@ -3321,7 +3349,7 @@ static int64_t tfm__dtype_bytes(tfm_dtype dtype, int64_t n) {
 /* A matrix [rows, columns] of a model. */
 typedef struct tfm__matrix {
     int64_t rows, columns;
-    tfm_weight_type type; /* of packed weights; TFM_WEIGHTS_AS_STORED: not packed */
+    tfm_weight_type type; /* of packed weights; TFM_WEIGHT_TYPE_AS_STORED: not packed */
     tfm_dtype dtype;      /* of weights as stored */
     int k_group;          /* of panels as stored; 0: rows */
     unsigned char *data;  /* packed, or as stored (little-endian, any alignment) */
@@ -3453,8 +3481,8 @@ static void tfm__packed_set_panel(const tfm__matrix *w, int64_t i, const unsigne
 
 /* Returns the weight type with elements of this dtype. */
 static tfm_weight_type tfm__type_of_dtype(tfm_dtype dtype) {
-    int type = TFM_WEIGHTS_F32;
-    while (type < TFM_WEIGHTS_I8 && tfm__types[type].dtype != dtype) type++;
+    int type = TFM_WEIGHT_TYPE_F32;
+    while (type < TFM_WEIGHT_TYPE_I8 && tfm__types[type].dtype != dtype) type++;
     return (tfm_weight_type)type;
 }
 
@@ -3475,7 +3503,7 @@ static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
             n = tfm__min(256 / tfm__dtype_bytes(dtype, 1), w->columns - k);
             for (g = 0; g < (n + k_group - 1) / k_group; g++, from += TFM__PANEL * bytes)
                 memcpy(some + g * bytes, from, (size_t)bytes);
-            if (w->type == TFM_WEIGHTS_F32) memcpy(row + k, some, (size_t)n * sizeof *row);
+            if (w->type == TFM_WEIGHT_TYPE_F32) memcpy(row + k, some, (size_t)n * sizeof *row);
             else tfm__widen(row + k, some, dtype, n);
         }
     }
@@ -3495,7 +3523,7 @@ static void tfm__packed_set_keys(tfm__matrix *w, const float *keys, int64_t stri
         for (r = 0; r < TFM__PANEL && i + r < w->rows; r++) {
             const float *row = keys + (i + r) * stride;
             panel[r] = (const unsigned char *)row;
-            if (w->type == TFM_WEIGHTS_F32) continue;
+            if (w->type == TFM_WEIGHT_TYPE_F32) continue;
             memcpy(scratch, row, (size_t)w->columns * sizeof *row);
             kernels->scale(scratch, scale, w->columns);
             kernels->narrow(bf16, scratch, w->columns);
@@ -3504,7 +3532,7 @@ static void tfm__packed_set_keys(tfm__matrix *w, const float *keys, int64_t stri
         }
         tfm__packed_set_panel(w, i / TFM__PANEL, panel, 4);
     }
-    if (w->type == TFM_WEIGHTS_F32)
+    if (w->type == TFM_WEIGHT_TYPE_F32)
         kernels->scale((float *)(void *)w->data, scale,
                        tfm__packed_bytes(w->type, w->rows, w->columns) / 4);
 }
@@ -3517,13 +3545,13 @@ static void tfm__packed_set_values(tfm__matrix *w, const float *values, int64_t 
     uint16_t *first = (uint16_t *)(void *)scratch, *second = first + w->rows + 32, *pairs;
     int64_t i, s;
     int l;
-    for (i = 0; w->type == TFM_WEIGHTS_F32 && i < w->rows; i += TFM__PANEL)
+    for (i = 0; w->type == TFM_WEIGHT_TYPE_F32 && i < w->rows; i += TFM__PANEL)
         for (s = 0; s < w->columns; s++, to += TFM__PANEL) {
             size_t some = (size_t)tfm__min(TFM__PANEL, w->rows - i);
             if (some < TFM__PANEL) memset(to, 0, TFM__PANEL * sizeof *to);
             memcpy(to, values + s * stride + i, some * sizeof *to);
         }
-    if (w->type == TFM_WEIGHTS_F32) return;
+    if (w->type == TFM_WEIGHT_TYPE_F32) return;
     memset(first, 0, (size_t)(2 * w->rows + 64) * sizeof *first);
     for (s = 0; s < w->columns; s += 2) {
         kernels->narrow((unsigned char *)first, values + s * stride, w->rows);
@@ -3546,14 +3574,15 @@ typedef struct tfm__packer {
     tfm_arena arena;         /* for packed weights; if it measures, nothing is packed */
     tfm_weight_type weights; /* wanted */
     int in_place;            /* F32 stays in rows */
-    int is_ours;             /* panels may take the place of rows */
+    int owns_bytes;          /* panels may take the place of rows */
     void *scratch;           /* tfm__packed_scratch floats */
     tfm_error *err;
 } tfm__packer;
 
 /* Returns whether a file's bytes can be read as floats where they are. */
 static int tfm__are_floats(const void *data, tfm_dtype dtype) {
-    return dtype == TFM_F32 && (uintptr_t)data % sizeof(float) == 0 && tfm__is_little_endian();
+    return dtype == TFM_DTYPE_F32 && (uintptr_t)data % sizeof(float) == 0 &&
+           tfm__is_little_endian();
 }
 
 /* Makes rows of floats of a matrix. They stay in place if the file's bytes are floats here. */
@@ -3574,7 +3603,7 @@ static tfm_status tfm__matrix_set_rows(tfm__packer *p, tfm__matrix *w) {
 static void tfm__packed_set_block_sums(const tfm__kernels *kernels, const tfm__matrix *w,
                                        int64_t i) {
     enum { WIDTH = (int)TFM__MOST_PANELS * TFM__PANEL };
-    const tfm__tiling *tiling = kernels->tiles[TFM_WEIGHTS_I8];
+    const tfm__tiling *tiling = kernels->tiles[TFM_WEIGHT_TYPE_I8];
     unsigned char x[TFM__X_BYTES];
     int32_t none[WIDTH] = {0}, *sums = w->block_sums + i * TFM__PANEL;
     float y[WIDTH], ones[WIDTH];
@@ -3622,13 +3651,14 @@ static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     in_place = 1;
 #endif
     w->type = p->weights ? p->weights : tfm__type_of_dtype(w->dtype);
-    if (!p->kernels->tiles[w->type]) w->type = TFM_WEIGHTS_F32;
-    if (w->type == TFM_WEIGHTS_F32 && in_place) {
-        w->type = TFM_WEIGHTS_AS_STORED;
+    if (!p->kernels->tiles[w->type]) w->type = TFM_WEIGHT_TYPE_F32;
+    if (w->type == TFM_WEIGHT_TYPE_F32 && in_place) {
+        w->type = TFM_WEIGHT_TYPE_AS_STORED;
         return tfm__matrix_set_rows(p, w);
     }
     type = &tfm__types[w->type];
-    same = type->dtype == w->dtype && (type->dtype != TFM_F32 || tfm__are_floats(w->data, TFM_F32));
+    same = type->dtype == w->dtype &&
+           (type->dtype != TFM_DTYPE_F32 || tfm__are_floats(w->data, TFM_DTYPE_F32));
     if (same && w->k_group == type->k_group) {
         if (!p->kernels->zero_point) w->block_sums = NULL;
         return TFM_OK;
@@ -3637,14 +3667,14 @@ static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     panel_bytes = tfm__packed_panel_bytes(w->type, w->columns),
     row_bytes = panel_bytes / TFM__PANEL;
     /* panels may replace their own rows if these are whole groups */
-    in_place = same && p->is_ours && w->columns % type->k_group == 0;
+    in_place = same && p->owns_bytes && w->columns % type->k_group == 0;
     if (!in_place || w->rows % TFM__PANEL) {
         TFM__TRY(TFM__TAKE(&p->arena, in_place ? 1 : panels, panel_bytes, &memory, p->err));
         if (in_place) w->tail = memory;
         else w->data = memory;
     }
     w->scales = NULL, w->block_sums = NULL;
-    if (w->type == TFM_WEIGHTS_I8)
+    if (w->type == TFM_WEIGHT_TYPE_I8)
         TFM__TRY(tfm__packed_alloc_scales(&p->arena, w, p->kernels->zero_point, p->err));
     if (p->arena.measuring) return TFM_OK;
     bytes = tfm__dtype_bytes(type->dtype, w->columns);
@@ -3657,7 +3687,7 @@ static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
             if (same) memcpy(to, from.data + row * bytes, (size_t)bytes);
             else {
                 tfm__matrix_read_row(&from, row, floats);
-                if (w->type != TFM_WEIGHTS_I8) tfm__narrow(to, floats, type->dtype, w->columns);
+                if (w->type != TFM_WEIGHT_TYPE_I8) tfm__narrow(to, floats, type->dtype, w->columns);
                 else
                     p->kernels->quantize(to, floats,
                                          tfm__int8_factor(p->kernels, floats, w->columns, &scale),
@@ -3750,7 +3780,7 @@ static tfm__product tfm__product_make(const tfm__rows *y, const tfm__rows *x,
 
 /* Returns the bytes of an element of x after conversion, or 0 if the tiles for w read floats. */
 static int64_t tfm__product_x_size(const tfm__kernels *kernels, const tfm__matrix *w) {
-    return w->scales ? 1 : w->type == TFM_WEIGHTS_BF16 && kernels->narrow ? 2 : 0;
+    return w->scales ? 1 : w->type == TFM_WEIGHT_TYPE_BF16 && kernels->narrow ? 2 : 0;
 }
 
 /* Returns the bytes of a block of a converted row of x, with its order. */
@@ -4013,7 +4043,7 @@ static void tfm__product_part(void *context, int32_t part) {
                                       : tfm__product_share(whole, 0, whole->x.L, first, some);
         if (some < 1) continue;
         if (job->by_rows && !which && p.converted) tfm__product_convert(job->kernels, &p, 0, some);
-        TFM_COUNT(2 * p.x.B * p.x.L * p.y.D * p.x.D);
+        TFM__COUNT(2 * p.x.B * p.x.L * p.y.D * p.x.D);
         for (b = 0; b < p.x.B; b++, p.x.data += p.x.sb, p.y.data += p.y.sb) {
             if (p.w->w.type) tfm__product_packed(job->kernels, &p);
             else tfm__product_rows(job->kernels, &p);
@@ -4037,7 +4067,7 @@ static int tfm__product_prepare(tfm__product *p, const tfm__team *team) {
 
 /* Computes up to three products of the same x, in parts where that pays. */
 static void tfm__product_run(const tfm__team *team, const tfm__product *products, int n) {
-    tfm__team hands = *team;
+    tfm__team workers = *team;
     tfm__product_job job;
     int64_t operations;
     int i;
@@ -4054,19 +4084,19 @@ static void tfm__product_run(const tfm__team *team, const tfm__product *products
         job.by_rows &= tfm__product_prepare(&job.all[i], team);
     }
     operations = 2 * job.rows * products->x.D * products->y.D;
-    if (!tfm__team_shares(team, n * operations)) hands.n = 1;
+    if (!tfm__team_shares(team, n * operations)) workers.n = 1;
     else if (operations >= TFM__WORTH_SHARING)
         job.parts = tfm__min(operations / (TFM__WORTH_SHARING / 2), 2 * (int64_t)team->n);
 #ifdef TRANSFORMER_BLAS
     job.parts = 1;
 #endif
-    job.by_rows &= job.rows >= TFM__MANY_ROWS * (int64_t)hands.n;
+    job.by_rows &= job.rows >= TFM__MANY_ROWS * (int64_t)workers.n;
     if (job.by_rows) n = 1;
     else if (job.all->converted && job.rows * products->x.D < TFM__WORTH_CONVERTING)
         tfm__product_convert(team->kernels, job.all, 0, job.rows);
     else if (job.all->converted)
-        tfm__team_run(&hands, tfm__product_convert_part, &job, (int32_t)job.parts);
-    tfm__team_run(&hands, tfm__product_part, &job, (int32_t)(n * job.parts));
+        tfm__team_run(&workers, tfm__product_convert_part, &job, (int32_t)job.parts);
+    tfm__team_run(&workers, tfm__product_part, &job, (int32_t)(n * job.parts));
 }
 
 /* Computes y = exp(x - max) in n entries and returns the factor that makes their sum 1. x may be
@@ -4099,13 +4129,13 @@ static int tfm__position_wave(const tfm_position_options *o, int64_t column, int
     int64_t i = column / 2, half = o->divisor_half ? D / 2 : (D + 1) / 2;
     int wave = (int)(column & 1);
     if (o->divisor_half) step = half > 1 ? tfm__log(base) / (double)(half - 1) : 0;
-    if (o->kind == TFM_POSITIONS_HALVES) {
+    if (o->kind == TFM_POSITION_KIND_SINUSOIDAL_HALVES) {
         wave = column >= half;
         i = column - wave * half;
         if (i >= half) wave = 2; /* D is odd and the divisor D/2 - 1 */
     }
-    if (o->kind == TFM_POSITIONS_PER_INDEX || (o->double_angles && !o->divisor_half)) {
-        if (o->kind == TFM_POSITIONS_PER_INDEX) i = column;
+    if (o->kind == TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX || (o->double_angles && !o->divisor_half)) {
+        if (o->kind == TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX) i = column;
         *frequency = 1 / tfm__pow(base, 2.0 * (double)i / (double)D);
     } else if (o->double_angles) *frequency = tfm__exp((double)i * -step);
     else { /* torch.exp(arange(0, D, 2) * -(log(base) / D)), rounded where PyTorch rounds */
@@ -4123,15 +4153,15 @@ static void tfm__position_rows(const tfm__rows *out, const tfm_position_options 
     for (j = 0; j < D; j++) {
         double frequency;
         int wave = tfm__position_wave(o, j, D, &frequency);
-        int per_index = o->kind == TFM_POSITIONS_PER_INDEX;
+        int per_index = o->kind == TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX;
         for (b = 0; b < out->B; b++)
             for (l = 0; l < out->L; l++) {
                 int64_t p = o->first + l;
                 double angle = (double)p * frequency, value = 0;
                 if (!o->double_angles && !per_index) angle = (double)((float)p * (float)frequency);
-                if (o->kind == TFM_POSITIONS_LEARNED)
+                if (o->kind == TFM_POSITION_KIND_LEARNED)
                     value = (double)table[p * o->table.strides[0] + j];
-                else if (o->kind != TFM_POSITIONS_NONE && wave < 2 && !(per_index && p == 0))
+                else if (o->kind != TFM_POSITION_KIND_NONE && wave < 2 && !(per_index && p == 0))
                     value = tfm__sine(angle, wave);
                 tfm__row(out, b, l)[j] = lengths && l >= lengths[b] ? 0.0f : (float)value;
             }
@@ -4144,15 +4174,15 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
     int64_t end;
     if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options is NULL");
     TFM__TRY(tfm__view(out, "out", 2, 3, &rows, err));
-    if ((int)options->kind < 0 || options->kind >= TFM_POSITIONS_COUNT)
+    if ((int)options->kind < 0 || options->kind >= TFM_POSITION_KIND_COUNT)
         return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %d, expected %e",
-                         (int32_t)options->kind, TFM_POSITION_TABLE(TFM__CHOICE));
+                         (int32_t)options->kind, &tfm__position_words);
     if (options->first < 0 || !tfm__add(options->first, rows.L, &end))
         return tfm__fail(err, TFM_E_ARGUMENT, "options.first is %i, expected 0 to 2^63 - %i",
                          options->first, rows.L + 1);
-    if (options->kind == TFM_POSITIONS_LEARNED) {
+    if (options->kind == TFM_POSITION_KIND_LEARNED) {
         const tfm_tensor *table = &options->table;
-        TFM__TRY(tfm__check_tensor(table, "options.table", TFM_F32, 2, 2, err));
+        TFM__TRY(tfm__check_tensor(table, "options.table", TFM_DTYPE_F32, 2, 2, err));
         if (table->dims[1] != rows.D)
             return tfm__fail(err, TFM_E_SHAPE, "options.table is %t, expected %i columns", table,
                              rows.D);
@@ -4175,7 +4205,7 @@ static void tfm__norm_run(const tfm__kernels *kernels, const tfm__rows *out, con
                           const tfm_norm_weights *w) {
     int even = x->sb == x->L * x->sl && out->sb == x->L * out->sl;
     int64_t B = even ? 1 : x->B, L = even ? x->B * x->L : x->L, b;
-    TFM_PART(NORM);
+    TFM__PART(NORM);
     for (b = 0; b < B; b++)
         kernels->norm(tfm__row(out, b, 0), out->sl, tfm__row(x, b, 0), x->sl, L, x->D, w);
 }
@@ -4185,7 +4215,7 @@ static tfm_status tfm__check_vector(const tfm_tensor *t, const char *name, const
                                     int64_t n, tfm_error *err) {
     char all[64];
     tfm__format(all, sizeof all, "%s%s", name, part);
-    return tfm__check_optional(t, all, tfm_tensor_1d(NULL, TFM_F32, n), err);
+    return tfm__check_optional(t, all, tfm_tensor_1d(NULL, TFM_DTYPE_F32, n), err);
 }
 
 /* Checks a layer norm over D columns, which messages call name. */
@@ -4195,11 +4225,11 @@ static tfm_status tfm__norm_check(const tfm_norm_weights *w, const char *name, i
     TFM__TRY(tfm__check_vector(&w->bias, name, ".bias", D, err));
     if ((int)w->kind < 0 || w->kind >= TFM_NORM_KIND_COUNT)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s.kind is %d, expected %e", name, (int32_t)w->kind,
-                         TFM_NORM_KIND_TABLE(TFM__CHOICE));
-    if (D < 1 || (D < 2 && w->kind == TFM_NORM_DEVIATION))
+                         &tfm__norm_kind_words);
+    if (D < 1 || (D < 2 && w->kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED))
         return tfm__fail(err, TFM_E_SHAPE,
                          "%s: %i columns cannot be normalized, expected %d or more", name, D,
-                         w->kind == TFM_NORM_DEVIATION ? 2 : 1);
+                         w->kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED ? 2 : 1);
     if (!(w->eps >= 0))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "%s.eps is negative or no number, expected 0 (the default) or more", name);
@@ -4243,7 +4273,7 @@ static tfm_status tfm__linear_view(const tfm_linear_weights *w, const char *name
     char all[64];
     memset(view, 0, sizeof *view);
     tfm__format(all, sizeof all, "%s%s.weight", name, part);
-    TFM__TRY(tfm__check_tensor(&w->weight, all, TFM_F32, 2, 2, err));
+    TFM__TRY(tfm__check_tensor(&w->weight, all, TFM_DTYPE_F32, 2, 2, err));
     if (w->weight.dims[1] != columns)
         return tfm__fail(err, TFM_E_SHAPE, "%s is %t, its input has %i columns", all, &w->weight,
                          columns);
@@ -4289,7 +4319,7 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
 static tfm_status tfm__check_activation(tfm_activation activation, tfm_error *err) {
     if ((int)activation >= 0 && activation < TFM_ACTIVATION_COUNT) return TFM_OK;
     return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, expected %e", (int32_t)activation,
-                     TFM_ACTIVATION_TABLE(TFM__FORMULA_CHOICE));
+                     &tfm__activation_words);
 }
 
 TFM_DEF tfm_status tfm_activate(tfm_tensor *out, const tfm_tensor *x, tfm_activation activation,
@@ -4322,7 +4352,7 @@ static void tfm__ffn_run(const tfm__team *team, const tfm__rows *out, const tfm_
                          const tfm__ffn *w, float *hidden) {
     tfm__rows h = tfm__rows_make(hidden, x->B, x->L, w->linear1.w.rows), g = h;
     tfm__product first = tfm__product_make(&h, x, &w->linear1), gate;
-    TFM_PART(FFN);
+    TFM__PART(FFN);
     if (w->gate.w.rows) { /* first, because the other product multiplies its results by the gate */
         first.gate = x->B * x->L * h.D;
         g.data += first.gate;
@@ -4379,7 +4409,7 @@ static void tfm__ssru_products(const tfm__team *team, const tfm__rows *c, const 
     products[0] = tfm__product_make(c, x, &w->input);
     products[1] = tfm__product_make(gates, x, &w->gate);
     products[1].activation = TFM__SIGMOID;
-    TFM_PART(PROJECTIONS);
+    TFM__PART(PROJECTIONS);
     tfm__product_run(team, products, 2);
 }
 
@@ -4401,7 +4431,7 @@ static void tfm__ssru_scan(const tfm__rows *rows, const tfm__rows *gates, int64_
 static void tfm__ssru_out(const tfm__kernels *kernels, const tfm__rows *c) {
     int64_t b, l;
     for (b = 0; b < c->B; b++)
-        for (l = 0; l < c->L; l++) kernels->activate(tfm__row(c, b, l), c->D, TFM_RELU);
+        for (l = 0; l < c->L; l++) kernels->activate(tfm__row(c, b, l), c->D, TFM_ACTIVATION_RELU);
 }
 
 /* Views an SSRU [rows, D]; rows is -1 if any number fits. */
@@ -4422,10 +4452,11 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
     if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
     TFM__TRY(tfm__ssru_view(weights, -1, from.D, &w, err));
     W = w.input.w.rows;
-    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_F32, from.B, from.L, W), &to, err));
+    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_DTYPE_F32, from.B, from.L, W), &to,
+                            err));
     if (state)
-        TFM__TRY(
-            tfm__view_like(state, "state", tfm_tensor_2d(NULL, TFM_F32, from.B, W), &states, err));
+        TFM__TRY(tfm__view_like(state, "state", tfm_tensor_2d(NULL, TFM_DTYPE_F32, from.B, W),
+                                &states, err));
     gates = tfm__rows_make(NULL, from.B, from.L, W);
     all = tfm__scratch_begin(scratch);
     TFM__TRY(TFM__TAKE(&all, from.B * from.L, W, &gates.data, err));
@@ -4454,7 +4485,7 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 static tfm_status tfm__mask_fill(tfm_tensor *mask, const int32_t *ids, int32_t pad,
                                  const int32_t *lengths, tfm_error *err) {
     int64_t i, j;
-    TFM__TRY(tfm__check_tensor(mask, "mask", TFM_BOOL, 2, 2, err));
+    TFM__TRY(tfm__check_tensor(mask, "mask", TFM_DTYPE_BOOL, 2, 2, err));
     for (i = 0; i < mask->dims[0]; i++)
         for (j = 0; j < mask->dims[1]; j++) {
             int64_t seen = lengths ? lengths[i] : i + 1;
@@ -4485,10 +4516,10 @@ static tfm_status tfm__masks_check(const tfm_masks *m, int64_t B, int64_t H, int
     int64_t b;
     if (!m) return TFM_OK;
     TFM__TRY(tfm__check_optional(&m->key_padding, "key_padding",
-                                 tfm_tensor_2d(NULL, TFM_BOOL, B, S), err));
+                                 tfm_tensor_2d(NULL, TFM_DTYPE_BOOL, B, S), err));
     if (m->attention.data) {
         const tfm_tensor *a = &m->attention;
-        TFM__TRY(tfm__check_tensor(a, "attention mask", TFM_BOOL, 2, 3, err));
+        TFM__TRY(tfm__check_tensor(a, "attention mask", TFM_DTYPE_BOOL, 2, 3, err));
         if (a->dims[a->rank - 2] != T || a->dims[a->rank - 1] != S ||
             (a->rank == 3 && a->dims[0] != B && a->dims[0] != B * H))
             return tfm__fail(err, TFM_E_SHAPE,
@@ -4564,9 +4595,10 @@ static tfm_status tfm__relative_view(const tfm_relative_positions *w, const char
     memset(view, 0, sizeof *view);
     if (!w->table.data) return TFM_OK;
     tfm__format(all, sizeof all, "%s relative.table", name);
-    TFM__TRY(tfm__check_tensor(&w->table, all, TFM_F32, 2, 2, err));
+    TFM__TRY(tfm__check_tensor(&w->table, all, TFM_DTYPE_F32, 2, 2, err));
     view->buckets = w->table.dims[0];
-    TFM__TRY(tfm__check_shape(&w->table, all, tfm_tensor_2d(NULL, TFM_F32, view->buckets, H), err));
+    TFM__TRY(tfm__check_shape(&w->table, all, tfm_tensor_2d(NULL, TFM_DTYPE_F32, view->buckets, H),
+                              err));
     view->table = (const float *)w->table.data;
     view->stride = w->table.strides[0];
     view->max_distance = w->max_distance ? w->max_distance : TFM__MAX_DISTANCE;
@@ -4740,7 +4772,7 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int6
         }
         for (i = 0; i < n; i++) {
             float *x = scores + i * a->S;
-            TFM_COUNT(2 * counts[i] * (a->K + a->W));
+            TFM__COUNT(2 * counts[i] * (a->K + a->W));
             kernels->scale(x, a->scale, counts[i]);
             tfm__attend_mask(a, rows[i], h, positions[i], x, 0, counts[i]);
             tfm__softmax_row(kernels, x, x, counts[i]);
@@ -4771,7 +4803,7 @@ static int64_t tfm__attend_tile_scratch(tfm_weight_type type, int64_t S, int64_t
     /* A size that fits no arena, but does fit integers, stands in for all larger ones. */
     if (!tfm__mul(S + TFM__PANEL, K + W + TFM__PANEL, &n) || n > INT64_MAX / 128)
         return INT64_MAX / 128;
-    if (type == TFM_WEIGHTS_BF16)
+    if (type == TFM_WEIGHT_TYPE_BF16)
         rows += TFM__MOST_ROWS * (1 + tfm__packed_blocks(2 * tfm__max(K, W)));
     n = tfm__packed_bytes(type, S, K) + tfm__packed_bytes(type, W, S);
     return (n + rows * TFM__X_STRIDE) / 4;
@@ -4815,7 +4847,7 @@ static void tfm__attend_block(const tfm__attention *a, int64_t b, int64_t h, int
    bits. */
 static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, float *scratch) {
     const tfm__kernels *kernels = a->kernels;
-    const int is_bf16 = a->tiles == TFM_WEIGHTS_BF16;
+    const int is_bf16 = a->tiles == TFM_WEIGHT_TYPE_BF16;
     int64_t n = tfm__attend_count_keys(a, b, 0), most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
     int64_t t, s, i, M;
     float *room = scratch + (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS], factor;
@@ -4857,7 +4889,7 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
             memset(tfm__head_row(&a->weights, b, h, t + i) + n, 0,
                    (size_t)(a->S - n) * sizeof factor);
         }
-        TFM_COUNT(2 * M * n * (a->K + a->W));
+        TFM__COUNT(2 * M * n * (a->K + a->W));
     }
 }
 
@@ -4900,20 +4932,22 @@ static float tfm__attend_scale(double scale, int64_t K) {
 }
 
 TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_tensor *weights,
-                                                    const tfm_tensor *query, const tfm_tensor *key,
-                                                    const tfm_tensor *value, double scale,
-                                                    const tfm_masks *masks, tfm_arena *scratch,
+                                                    const tfm_attention_inputs *inputs,
+                                                    double scale, tfm_arena *scratch,
                                                     tfm_error *err) {
+    const tfm_tensor *query, *key, *value;
+    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__attention a;
     tfm_tensor expected;
     tfm_arena all;
     int r;
     memset(&a, 0, sizeof a);
-    if (!scratch) return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL");
-    TFM__TRY(tfm__check_tensor(query, "query", TFM_F32, 3, 4, err));
+    if (!inputs || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "inputs or scratch is NULL");
+    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
+    TFM__TRY(tfm__check_tensor(query, "query", TFM_DTYPE_F32, 3, 4, err));
     r = query->rank;
-    TFM__TRY(tfm__check_tensor(key, "key", TFM_F32, r, r, err));
+    TFM__TRY(tfm__check_tensor(key, "key", TFM_DTYPE_F32, r, r, err));
     a.B = query->dims[0];
     a.H = r == 4 ? query->dims[1] : 1;
     a.T = query->dims[r - 2];
@@ -4921,7 +4955,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     expected = *query;
     a.S = expected.dims[r - 2] = key->dims[r - 2];
     TFM__TRY(tfm__check_shape(key, "key", expected, err));
-    TFM__TRY(tfm__check_tensor(value, "value", TFM_F32, r, r, err));
+    TFM__TRY(tfm__check_tensor(value, "value", TFM_DTYPE_F32, r, r, err));
     a.W = expected.dims[r - 1] = value->dims[r - 1];
     TFM__TRY(tfm__check_shape(value, "value", expected, err));
     expected.dims[r - 2] = a.T;
@@ -4953,7 +4987,7 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
     int64_t E;
     int i;
     if (!weights) return tfm__fail(err, TFM_E_ARGUMENT, "weights is NULL");
-    TFM__TRY(tfm__check_tensor(in_proj_weight, "in_proj_weight", TFM_F32, 2, 2, err));
+    TFM__TRY(tfm__check_tensor(in_proj_weight, "in_proj_weight", TFM_DTYPE_F32, 2, 2, err));
     E = in_proj_weight->dims[0] / 3;
     if (in_proj_weight->dims[0] % 3)
         return tfm__fail(err, TFM_E_SHAPE,
@@ -4965,7 +4999,7 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
         parts[i]->weight = *in_proj_weight;
         parts[i]->weight.dims[0] = E;
         parts[i]->weight.data = (float *)in_proj_weight->data + i * E * in_proj_weight->strides[0];
-        parts[i]->bias = tfm_tensor_1d(NULL, TFM_F32, E);
+        parts[i]->bias = tfm_tensor_1d(NULL, TFM_DTYPE_F32, E);
         if (in_proj_bias && in_proj_bias->data)
             parts[i]->bias.data = (float *)in_proj_bias->data + i * E;
     }
@@ -5101,7 +5135,7 @@ static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int
     tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows);
     tfm__rows context = tfm__rows_beside(p, p->work.context, w->value.w.rows);
     tfm__attention a;
-    TFM_PART(ATTENTION);
+    TFM__PART(ATTENTION);
     if (!w->has_out) context = *out; /* the contexts are the output */
     memset(&a, 0, sizeof a);
     a.B = p->x.B, a.H = w->n_heads, a.T = p->x.L, a.K = w->K, a.W = w->W;
@@ -5122,15 +5156,16 @@ static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int
     }
     a.tiles = p->work.tiles, a.scratch = p->work.scores, a.scratch_size = p->work.scores_size;
     tfm__attend_run(p->work.team, &a);
-    TFM_PART(PROJECTIONS);
+    TFM__PART(PROJECTIONS);
     if (w->has_out) tfm__linear_run(p->work.team, out, &context, &w->out);
 }
 
 TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attention,
                                             const tfm_attention_weights *weights,
-                                            const tfm_tensor *query, const tfm_tensor *key,
-                                            const tfm_tensor *value, const tfm_masks *masks,
-                                            tfm_arena *scratch, tfm_error *err) {
+                                            const tfm_attention_inputs *inputs, tfm_arena *scratch,
+                                            tfm_error *err) {
+    const tfm_tensor *query, *key, *value;
+    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__projections w;
     tfm__rows q, k, v, y, keys, values;
@@ -5143,19 +5178,22 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
     memset(&kv, 0, sizeof kv);
-    if (!weights || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "weights or scratch is NULL");
+    if (!weights || !inputs || !scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "weights, inputs or scratch is NULL");
+    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
-    TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, k.D), err));
+    TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, k.L, k.D), err));
     TFM__TRY(tfm__view(value, "value", 3, 3, &v, err));
-    TFM__TRY(tfm__check_shape(value, "value", tfm_tensor_3d(NULL, TFM_F32, q.B, k.L, v.D), err));
+    TFM__TRY(
+        tfm__check_shape(value, "value", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, k.L, v.D), err));
     TFM__TRY(tfm__projections_view(weights, "attention", q.D, k.D, v.D, -1, &w, err));
     z.HK = w.query.w.rows, z.HW = w.value.w.rows;
     D = w.has_out ? w.out.w.rows : z.HW;
-    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_F32, q.B, q.L, D), &y, err));
+    TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, q.L, D), &y, err));
     TFM__TRY(tfm__masks_check(masks, q.B, w.n_heads, q.L, k.L, err));
-    TFM__TRY(tfm__check_optional(attention, "attention",
-                                 tfm_tensor_4d(NULL, TFM_F32, q.B, w.n_heads, q.L, k.L), err));
+    TFM__TRY(tfm__check_optional(
+        attention, "attention", tfm_tensor_4d(NULL, TFM_DTYPE_F32, q.B, w.n_heads, q.L, k.L), err));
     z.M = q.B * q.L, z.key_rows = q.B * k.L, z.scores = k.L;
     p.reach = w.relative.table && q.L && k.L ? tfm__max(q.L, k.L) : 0;
     all = tfm__scratch_begin(scratch);
@@ -5235,7 +5273,7 @@ static void tfm__add_norm_run(const tfm__team *team, const tfm__rows *out, const
                               const tfm__rows *y, const tfm_norm_weights *w) {
     tfm__add_norm a;
     memset(&a, 0, sizeof a);
-    TFM_PART(NORM);
+    TFM__PART(NORM);
     a.out = *out, a.x = *x, a.w = w, a.kernels = team->kernels, a.parts = 1;
     if (y) a.y = *y;
     if (tfm__team_shares(team, TFM__NORM_COST * x->B * x->L * x->D)) a.parts = 2 * team->n;
@@ -5260,7 +5298,7 @@ static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__pr
         if (!kv->by_heads) y.data = tfm__head_row(&to[i], 0, 0, 0), y.sb = to[i].b;
         products[i] = tfm__product_make(&y, x, map);
     }
-    TFM_PART(PROJECTIONS);
+    TFM__PART(PROJECTIONS);
     tfm__product_run(p->work.team, products, with_queries ? 3 : 2);
     for (i = 0; kv->by_heads && i < 2; i++)
         for (b = 0; b < x->B; b++)
@@ -5292,7 +5330,7 @@ static void tfm__ssru_run(const tfm__pass *p, const tfm__layer *l, const tfm__kv
     const int32_t *rows = p->kv_rows[TFM__SELF];
     int64_t b;
     tfm__ssru_products(p->work.team, c, &gates, in, &l->ssru);
-    TFM_PART(ATTENTION);
+    TFM__PART(ATTENTION);
     for (b = 0; b < c->B; b++) {
         const float *before = NULL;
         int64_t first = tfm__first_of(p->firsts, b);
@@ -5339,7 +5377,7 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
             tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows), in = p->x;
             if (p->only_caches && part == TFM__CROSS && i + 1 == stack->n) return;
             if (part == TFM__CROSS && !w->n_heads) continue;
-            if (l->order == TFM_PRE_NORM) {
+            if (l->order == TFM_NORM_ORDER_PRE) {
                 in = tfm__rows_beside(p, p->work.n, p->x.D);
                 tfm__add_norm_run(team, &in, &p->x, NULL, &l->norms[part]);
             }
@@ -5352,7 +5390,7 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
                 tfm__attend_layer(p, w, i, part, kv, &out, tfm__pass_weights(p, part, i));
             }
             tfm__add_norm_run(team, &p->x, &p->x, &out,
-                              l->order == TFM_POST_NORM ? &l->norms[part] : NULL);
+                              l->order == TFM_NORM_ORDER_POST ? &l->norms[part] : NULL);
         }
     if (tfm__norm_exists(&stack->norm)) tfm__add_norm_run(team, &p->x, &p->x, NULL, &stack->norm);
 }
@@ -5409,7 +5447,7 @@ static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
     if (d) TFM__TRY(tfm__norm_check(&l->norms[TFM__FFN], "norm3", D, err));
     if ((int)l->order < 0 || l->order >= TFM_NORM_ORDER_COUNT)
         return tfm__fail(err, TFM_E_ARGUMENT, "order is %d, expected %e", (int32_t)l->order,
-                         TFM_NORM_ORDER_TABLE(TFM__CHOICE));
+                         &tfm__norm_order_words);
     return TFM_OK;
 }
 
@@ -5450,7 +5488,7 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
     B = from.B, L = from.L;
     if (d) {
         TFM__TRY(tfm__view(memory, "memory", 3, 3, &p->memory, err));
-        shape = tfm_tensor_3d(NULL, TFM_F32, B, p->memory.L, p->memory.D);
+        shape = tfm_tensor_3d(NULL, TFM_DTYPE_F32, B, p->memory.L, p->memory.D);
         TFM__TRY(tfm__check_shape(memory, "memory", shape, err));
     }
     S = p->memory.L;
@@ -5471,17 +5509,17 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
                 err, TFM_E_ARGUMENT,
                 "self_attention: layers[%d] is an SSRU, which has no attention: pass NULL", i);
         TFM__TRY(tfm__masks_check(p->masks[TFM__CROSS], B, layer.cross.n_heads, L, S, err));
-        shape = tfm_tensor_4d(NULL, TFM_F32, B, layer.self.n_heads, L, L);
+        shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, B, layer.self.n_heads, L, L);
         TFM__TRY(tfm__check_optional(p->attention[TFM__SELF], d ? "self_attention" : "attention",
                                      tfm__tensor_stacked(&shape, stack.n), err));
-        shape = tfm_tensor_4d(NULL, TFM_F32, B, layer.cross.n_heads, L, S);
+        shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, B, layer.cross.n_heads, L, S);
         TFM__TRY(tfm__check_optional(p->attention[TFM__CROSS], "cross_attention",
                                      tfm__tensor_stacked(&shape, stack.n), err));
     }
     if (norm) TFM__TRY(tfm__norm_check(norm, "norm", from.D, err));
     z.D = from.D;
     z.M = B * L, z.key_rows = B * tfm__max(L, S);
-    z.scores = d ? tfm__max(L, S) : tfm__attend_tile_scratch(TFM_WEIGHTS_F32, L, z.K, z.W);
+    z.scores = d ? tfm__max(L, S) : tfm__attend_tile_scratch(TFM_WEIGHT_TYPE_F32, L, z.K, z.W);
     TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
     TFM__TRY(tfm__work_alloc(&all, &z, &p->work, err));
     TFM__TRY(TFM__TAKE(&all, stack.relative_heads, tfm__max(0, 2 * L - 1), &bias, err));
@@ -5491,7 +5529,7 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
     p->x = tfm__rows_make(data, B, L, from.D);
     p->bias = bias, p->reach = p->end = L, p->S = S;
     p->work.team = &team;
-    p->work.tiles = d ? TFM_WEIGHTS_AS_STORED : TFM_WEIGHTS_F32;
+    p->work.tiles = d ? TFM_WEIGHT_TYPE_AS_STORED : TFM_WEIGHT_TYPE_F32;
     tfm__copy_rows(&p->x, &from);
     tfm__stack_run(p, &stack);
     if (norm) tfm__norm_run(team.kernels, &p->x, &p->x, norm);
@@ -5510,14 +5548,14 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
 
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
-                               const tfm_tensor *x, const tfm_tensor *memory,
-                               const tfm_masks *self_masks, const tfm_masks *cross_masks,
-                               tfm_arena *scratch, tfm_error *err) {
+                               const tfm_decoder_inputs *inputs, tfm_arena *scratch,
+                               tfm_error *err) {
     tfm__pass p;
     memset(&p, 0, sizeof p);
     p.attention[TFM__SELF] = self_attention, p.attention[TFM__CROSS] = cross_attention;
-    p.masks[TFM__SELF] = self_masks, p.masks[TFM__CROSS] = cross_masks;
-    return tfm__stack_call(&p, NULL, weights, out, x, memory, scratch, err);
+    if (!inputs) return tfm__fail(err, TFM_E_ARGUMENT, "inputs is NULL");
+    p.masks[TFM__SELF] = inputs->self_masks, p.masks[TFM__CROSS] = inputs->cross_masks;
+    return tfm__stack_call(&p, NULL, weights, out, inputs->x, inputs->memory, scratch, err);
 }
 
 /* Returns the attention tensor of one layer as that of a stack: the same memory. */
@@ -5539,15 +5577,14 @@ TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
 
 TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
                                      tfm_tensor *cross_attention,
-                                     const tfm_decoder_layer_weights *weights, const tfm_tensor *x,
-                                     const tfm_tensor *memory, const tfm_masks *self_masks,
-                                     const tfm_masks *cross_masks, tfm_arena *scratch,
+                                     const tfm_decoder_layer_weights *weights,
+                                     const tfm_decoder_inputs *inputs, tfm_arena *scratch,
                                      tfm_error *err) {
     tfm_decoder_weights one = {weights, 1, NULL};
     tfm_tensor self_stack, cross_stack;
     return tfm_decoder(out, tfm__tensor_as_stack(self_attention, &self_stack),
-                       tfm__tensor_as_stack(cross_attention, &cross_stack), &one, x, memory,
-                       self_masks, cross_masks, scratch, err);
+                       tfm__tensor_as_stack(cross_attention, &cross_stack), &one, inputs, scratch,
+                       err);
 }
 
 /* >>utf8 ==========================================================================================
@@ -5591,7 +5628,7 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
         n = (size_t)tfm__utf8_next(text + i, size - i, &character);
         if (n == 0) return (int64_t)i;
     }
-    TFM_COUNT_TEXT(size);
+    TFM__COUNT_TEXT(size);
     return -1;
 }
 
@@ -6275,15 +6312,17 @@ TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, in
 }
 
 /* Returns whether weights may have that type. */
-static int tfm__is_float(tfm_dtype d) { return d == TFM_F32 || d == TFM_F16 || d == TFM_BF16; }
+static int tfm__is_float(tfm_dtype d) {
+    return d == TFM_DTYPE_F32 || d == TFM_DTYPE_F16 || d == TFM_DTYPE_BF16;
+}
 
 /* Returns whether ids, lengths and masks may have that type. */
 static int tfm__is_signed(tfm_dtype d) {
-    return d == TFM_I8 || d == TFM_I16 || d == TFM_I32 || d == TFM_I64;
+    return d == TFM_DTYPE_I8 || d == TFM_DTYPE_I16 || d == TFM_DTYPE_I32 || d == TFM_DTYPE_I64;
 }
 static int tfm__is_integer(tfm_dtype d) {
-    return tfm__is_signed(d) || d == TFM_BOOL || d == TFM_U8 || d == TFM_U16 || d == TFM_U32 ||
-           d == TFM_U64;
+    return tfm__is_signed(d) || d == TFM_DTYPE_BOOL || d == TFM_DTYPE_U8 || d == TFM_DTYPE_U16 ||
+           d == TFM_DTYPE_U32 || d == TFM_DTYPE_U64;
 }
 
 /* Converts n elements of any integer type to I32 or I64. It is an error if one does not fit. */
@@ -6298,11 +6337,11 @@ static tfm_status tfm__file_read_integers(const tfm__file_entry *e, const unsign
             int negative = tfm__is_signed(e->dtype) && (raw & sign);
             int64_t value = negative ? -(int64_t)(~(raw | (0 - sign))) - 1 : (int64_t)raw;
             if ((!negative && raw > (uint64_t)INT64_MAX) ||
-                (want == TFM_I32 && (value < INT32_MIN || value > INT32_MAX)))
+                (want == TFM_DTYPE_I32 && (value < INT32_MIN || value > INT32_MAX)))
                 return tfm__fail(err, TFM_E_OVERFLOW, "tensor '%s': element %i does not fit %s",
                                  e->name, i, tfm_dtype_name(want));
-            if (pass && want == TFM_I32) ((int32_t *)out)[i] = (int32_t)value;
-            if (pass && want == TFM_I64) ((int64_t *)out)[i] = value;
+            if (pass && want == TFM_DTYPE_I32) ((int32_t *)out)[i] = (int32_t)value;
+            if (pass && want == TFM_DTYPE_I64) ((int64_t *)out)[i] = value;
         }
     return TFM_OK;
 }
@@ -6318,17 +6357,18 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
         return tfm__fail(err, TFM_E_ARGUMENT, "no entry %i: the file has %i", i, file->n_entries);
     bytes = file->data + e->begin;
     n = (e->end - e->begin) * 8 / tfm__dtypes[e->dtype].bits;
-    if (want == TFM_F32 && tfm__is_float(e->dtype)) {
+    if (want == TFM_DTYPE_F32 && tfm__is_float(e->dtype)) {
         tfm__widen((float *)out, bytes, e->dtype, n);
         return TFM_OK;
     }
-    if ((want == TFM_I32 || want == TFM_I64) && tfm__is_integer(e->dtype))
+    if ((want == TFM_DTYPE_I32 || want == TFM_DTYPE_I64) && tfm__is_integer(e->dtype))
         return tfm__file_read_integers(e, bytes, n, want, out, err);
     if (want != e->dtype)
         return tfm__fail(err, TFM_E_DTYPE, "tensor '%s' is %s, which is not read as %s", e->name,
                          tfm_dtype_name(e->dtype), tfm_dtype_name(want));
     memcpy(out, bytes, (size_t)(e->end - e->begin));
-    tfm__to_host(out, e->end - e->begin, e->dtype == TFM_C64 ? 4 : tfm__dtypes[e->dtype].bits / 8);
+    tfm__to_host(out, e->end - e->begin,
+                 e->dtype == TFM_DTYPE_C64 ? 4 : tfm__dtypes[e->dtype].bits / 8);
     return TFM_OK;
 }
 
@@ -6383,13 +6423,8 @@ typedef struct tfm__config_field {
     int kind, rule;
     double otherwise;    /* the default of a scalar */
     int32_t least, most; /* the range of a decode option */
-    const char *words;   /* of a choice, in the order of their enum: "post|pre" */
+    const struct tfm__words *words; /* of a choice; NULL: none */
 } tfm__config_field;
-
-/* The words of an enum's table: "|post|pre" without the first character. */
-#define TFM__WORD(id, word) "|" word
-#define TFM__FORMULA_WORD(id, word, formula) "|" word
-#define TFM__WORDS(TABLE) &(TABLE(TFM__WORD))[1]
 
 /* clang-format off */
 #define TFM__FIELD(name, type, member, kind, rule, otherwise, least, most, words)                  \
@@ -6397,7 +6432,7 @@ typedef struct tfm__config_field {
      TFM__RULE_##rule, otherwise, least, most, words}
 #define TFM__CONFIG(name, member, kind, rule, otherwise, words)                                    \
     TFM__FIELD(#name, tfm__config_stated, config.member, kind, rule, otherwise, 0, 0, words)
-#define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, "")
+#define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, NULL)
 static const tfm__config_field tfm__config_fields[] = {
     TFM__SAME(n_heads, INT, NOT_0, 0),
     TFM__SAME(n_encoder_layers, INT, SHAPE, -1), TFM__SAME(n_decoder_layers, INT, SHAPE, -1),
@@ -6406,17 +6441,16 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__SAME(d_value, INT, STATED, -1), TFM__SAME(d_input, INT, PADDED, -1),
     TFM__SAME(d_memory, INT, PADDED, -1), TFM__SAME(src_vocab_size, INT, STATED, -1),
     TFM__SAME(tgt_vocab_size, INT, STATED, -1), TFM__SAME(relative_buckets, INT, SHAPE, -1),
-    TFM__CONFIG(norm, norm, CHOICE, NONE, 0, TFM__WORDS(TFM_NORM_ORDER_TABLE)),
-    TFM__CONFIG(layer_norm, layer_norm, CHOICE, NONE, 0, TFM__WORDS(TFM_NORM_KIND_TABLE)),
+    TFM__CONFIG(norm, norm, CHOICE, NONE, 0, &tfm__norm_order_words),
+    TFM__CONFIG(layer_norm, layer_norm, CHOICE, NONE, 0, &tfm__norm_kind_words),
     TFM__SAME(layer_norm_eps, NUMBER, POSITIVE, 0), /* 0: that of the kind of norm */
-    TFM__CONFIG(activation, activation, CHOICE, NONE, 0,
-                &(TFM_ACTIVATION_TABLE(TFM__FORMULA_WORD))[1]),
-    TFM__CONFIG(positions, positions, CHOICE, NONE, 0, TFM__WORDS(TFM_POSITION_TABLE)),
+    TFM__CONFIG(activation, activation, CHOICE, NONE, 0, &tfm__activation_words),
+    TFM__CONFIG(positions, positions, CHOICE, NONE, 0, &tfm__position_words),
     TFM__SAME(position_offset, INT, NONE, 0), TFM__SAME(position_base, NUMBER, POSITIVE, 10000),
-    TFM__CONFIG(position_divisor, position_divisor_half, CHOICE, NONE, 0, "d|d/2-1"),
-    TFM__CONFIG(position_precision, position_double, CHOICE, NONE, 0, "float|double"),
-    TFM__CONFIG(pad_position, pad_position_zero, CHOICE, NONE, 0, "plain|zero"),
-    TFM__CONFIG(embedding_scale, embedding_scale, SCALE, NONE, 1, "sqrt_d"),
+    TFM__CONFIG(position_divisor, position_divisor_half, CHOICE, NONE, 0, &tfm__divisor_words),
+    TFM__CONFIG(position_precision, position_double, CHOICE, NONE, 0, &tfm__precision_words),
+    TFM__CONFIG(pad_position, pad_position_zero, CHOICE, NONE, 0, &tfm__pad_words),
+    TFM__CONFIG(embedding_scale, embedding_scale, SCALE, NONE, 1, &tfm__scale_words),
     TFM__SAME(attention_scale, NUMBER, NOT_0, 0),
     TFM__SAME(relative_max_distance, INT, NONE, TFM__MAX_DISTANCE),
     TFM__SAME(src_pad, INT, SRC_ID, -1), TFM__SAME(tgt_pad, INT, TGT_ID, -1),
@@ -6424,46 +6458,53 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__SAME(src_start, INT, SRC_ID, -1), TFM__SAME(src_end, INT, SRC_ID, -1),
     TFM__SAME(start, INT, TGT_ID, -1), TFM__SAME(end, INT, TGT_ID, -1),
     TFM__SAME(forced, INT, TGT_ID, -1),
-    TFM__CONFIG(start_embedding, start_embedding_zero, CHOICE, NONE, 0, "token|zero"),
+    TFM__CONFIG(start_embedding, start_embedding_zero, CHOICE, NONE, 0, &tfm__start_words),
     {"suppressed", offsetof(tfm__config_stated, config.suppressed), 0,
      offsetof(tfm__config_stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0,
-     ""},
+     NULL},
     TFM__SAME(languages, LANGUAGES, NONE, 0),
-    TFM__CONFIG(src_language, src_language, CHOICE, NONE, 0, TFM__WORDS(TFM_LANGUAGE_TABLE)),
-    TFM__CONFIG(tgt_language, tgt_language_forced, CHOICE, NONE, 0, "none|forced"),
-    TFM__CONFIG(src_text, src_text, CHOICE, NONE, 0, TFM__WORDS(TFM_TEXT_TABLE)),
-    TFM__CONFIG(tgt_text, tgt_text, CHOICE, NONE, 0, TFM__WORDS(TFM_TEXT_TABLE)),
+    TFM__CONFIG(src_language, src_language, CHOICE, NONE, 0, &tfm__language_words),
+    TFM__CONFIG(tgt_language, tgt_language_forced, CHOICE, NONE, 0, &tfm__forced_words),
+    TFM__CONFIG(src_text, src_text, CHOICE, NONE, 0, &tfm__text_words),
+    TFM__CONFIG(tgt_text, tgt_text, CHOICE, NONE, 0, &tfm__text_words),
     TFM__SAME(byte_offset, INT, NONE, 0),
-    TFM__CONFIG(prefix_space, prefix_space, CHOICE, NONE, 0, "none|add|first"),
-    TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, "none|keep"),
-    TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, "none|spaces"),
+    TFM__CONFIG(prefix_space, prefix_space, CHOICE, NONE, 0, &tfm__space_words),
+    TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, &tfm__trailing_words),
+    TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, &tfm__clean_words),
     TFM__SAME(shortlist_first, INT, NONE, 0), TFM__SAME(alignment_heads, HEADS, NONE, 0),
-    TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, ""),
-    TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, "")};
+    TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, NULL),
+    TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, NULL)};
 
 #define TFM__DECODE(member, kind, least, most, words)                                              \
     TFM__FIELD(#member, tfm_decode_options, member, kind, NONE, 0, least, most, words)
 static const tfm__config_field tfm__decode_fields[] = {
-    TFM__DECODE(beam, INT, 0, INT32_MAX, ""), TFM__DECODE(length_penalty, NUMBER, -100, 100, ""),
-    TFM__DECODE(patience, NUMBER, 0, 1000000, ""), TFM__DECODE(no_unknown, INT, 0, 1, ""),
-    TFM__DECODE(stop, CHOICE, 0, TFM_STOP_COUNT - 1, TFM__WORDS(TFM_STOP_TABLE)),
-    TFM__DECODE(max_length, INT, 0, INT32_MAX, ""), TFM__DECODE(min_length, INT, 0, INT32_MAX, ""),
-    TFM__DECODE(no_repeat_ngram, INT, 0, INT32_MAX, ""),
-    TFM__DECODE(repetition_penalty, NUMBER, 0, 1000000, ""),
-    TFM__DECODE(repetition, CHOICE, 0, TFM_REPETITION_COUNT - 1, TFM__WORDS(TFM_REPETITION_TABLE)),
-    TFM__DECODE(force_end, INT, 0, 1, ""), TFM__DECODE(no_source_ngram, INT, 0, INT32_MAX, ""),
-    {"forbidden", offsetof(tfm_decode_options, forbidden), 0,
-     offsetof(tfm_decode_options, n_forbidden), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, ""},
-    TFM__DECODE(forbidden_sequences, SEQUENCES, 0, 0, ""),
-    TFM__DECODE(coverage_penalty, CALL, 0, 1000000, ""),
-    TFM__DECODE(samples, CALL, 0, INT32_MAX, ""), TFM__DECODE(temperature, CALL, 0, 1000000, ""),
-    TFM__DECODE(top_k, CALL, 0, INT32_MAX, ""), TFM__DECODE(top_p, CALL, 0, 1, ""),
-    TFM__DECODE(alternatives, CALL, 0, INT32_MAX, ""), TFM__DECODE(prefix_bias, CALL, 0, 1, ""),
-    TFM__DECODE(lexical_shortlist, CALL, 0, 1, ""),
-    TFM__DECODE(min_alternative_prob, CALL, 0, 1, ""), TFM__DECODE(keep_end, CALL, 0, 1, ""),
-    TFM__DECODE(truncate, CALL, 0, INT32_MAX, "")};
+    TFM__DECODE(beam, INT, 0, INT32_MAX, NULL),
+    TFM__DECODE(length_penalty, NUMBER, -100, 100, NULL),
+    TFM__DECODE(patience, NUMBER, 0, 1000000, NULL), TFM__DECODE(no_unknown, INT, 0, 1, NULL),
+    TFM__DECODE(stop, CHOICE, 0, TFM_STOP_COUNT - 1, &tfm__stop_words),
+    TFM__DECODE(max_length, INT, 0, INT32_MAX, NULL),
+    TFM__DECODE(min_length, INT, 0, INT32_MAX, NULL),
+    TFM__DECODE(no_repeat_ngram, INT, 0, INT32_MAX, NULL),
+    TFM__DECODE(repetition_penalty, NUMBER, 0, 1000000, NULL),
+    TFM__DECODE(repetition, CHOICE, 0, TFM_REPETITION_COUNT - 1, &tfm__repetition_words),
+    TFM__DECODE(force_end, INT, 0, 1, NULL), TFM__DECODE(no_source_ngram, INT, 0, INT32_MAX, NULL),
+    {"suppressed", offsetof(tfm_decode_options, suppressed), 0,
+     offsetof(tfm_decode_options, n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
+    TFM__DECODE(suppressed_sequences, SEQUENCES, 0, 0, NULL),
+    TFM__DECODE(coverage_penalty, CALL, 0, 1000000, NULL),
+    TFM__DECODE(samples, CALL, 0, INT32_MAX, NULL),
+    TFM__DECODE(temperature, CALL, 0, 1000000, NULL),
+    TFM__DECODE(top_k, CALL, 0, INT32_MAX, NULL), TFM__DECODE(top_p, CALL, 0, 1, NULL),
+    TFM__DECODE(alternatives, CALL, 0, INT32_MAX, NULL), TFM__DECODE(prefix_bias, CALL, 0, 1, NULL),
+    TFM__DECODE(lexical_shortlist, CALL, 0, 1, NULL),
+    TFM__DECODE(min_alternative_prob, CALL, 0, 1, NULL), TFM__DECODE(keep_end, CALL, 0, 1, NULL),
+    TFM__DECODE(truncate, CALL, 0, INT32_MAX, NULL)};
 /* clang-format on */
+/* Keys of decoding in files of versions up to 0.6.0, and what they are now. */
+static const char *const tfm__decode_old_keys[][2] = {
+    {"forbidden", "suppressed"}, {"forbidden_sequences", "suppressed_sequences"}};
 enum {
+    TFM__N_OLD_KEYS = sizeof tfm__decode_old_keys / sizeof *tfm__decode_old_keys,
     TFM__N_CONFIG_FIELDS = sizeof tfm__config_fields / sizeof *tfm__config_fields,
     TFM__N_DECODE_FIELDS = sizeof tfm__decode_fields / sizeof *tfm__decode_fields
 };
@@ -6472,21 +6513,18 @@ enum {
 #undef TFM__SAME
 #undef TFM__DECODE
 
-#define TFM__QUOTED(id, word) word,
-#define TFM__FORMULA_QUOTED(id, word, formula) word,
 #define TFM__NAMES_OF(type, list)                                                                  \
     TFM_DEF const char *type##_name(type value) {                                                  \
-        static const char *const names[] = {list};                                                 \
-        return (size_t)value < sizeof names / sizeof *names ? names[value] : "?";                  \
+        return (size_t)value < (size_t)list.n ? list.words[value] : "?";                           \
     }
-TFM__NAMES_OF(tfm_norm_order, TFM_NORM_ORDER_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_norm_kind, TFM_NORM_KIND_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_activation, TFM_ACTIVATION_TABLE(TFM__FORMULA_QUOTED))
-TFM__NAMES_OF(tfm_position_kind, TFM_POSITION_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_text_kind, TFM_TEXT_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_language_use, TFM_LANGUAGE_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_stop, TFM_STOP_TABLE(TFM__QUOTED))
-TFM__NAMES_OF(tfm_repetition, TFM_REPETITION_TABLE(TFM__QUOTED))
+TFM__NAMES_OF(tfm_norm_order, tfm__norm_order_words)
+TFM__NAMES_OF(tfm_norm_kind, tfm__norm_kind_words)
+TFM__NAMES_OF(tfm_activation, tfm__activation_words)
+TFM__NAMES_OF(tfm_position_kind, tfm__position_words)
+TFM__NAMES_OF(tfm_text_kind, tfm__text_words)
+TFM__NAMES_OF(tfm_language_use, tfm__language_words)
+TFM__NAMES_OF(tfm_stop, tfm__stop_words)
+TFM__NAMES_OF(tfm_repetition, tfm__repetition_words)
 
 /* Returns the value that a scalar has in the struct at base. Its member is a double, an int32_t, or
    an enum, which some compilers store in a byte. */
@@ -6539,17 +6577,26 @@ typedef struct tfm__config_reader {
     tfm_error *err;
 } tfm__config_reader;
 
-/* Returns the index of word in "a|b|c", or -1. */
-static int tfm__config_choice(const char *words, const char *word) {
-    size_t n = strlen(word);
-    int index = 0;
-    for (;;) {
-        size_t length = strcspn(words, "|");
-        if (length == n && memcmp(words, word, n) == 0) return index;
-        if (!words[length]) return -1;
-        words += length + 1;
-        index++;
+/* Returns the value that a word stands for, or -1. */
+static int tfm__config_choice(const tfm__words *words, const char *word) {
+    int i;
+    for (i = 0; words && i < words->n_spellings; i++)
+        if (strcmp(words->words[i], word) == 0) return i % words->n;
+    return -1;
+}
+
+/* Says that a value is none of a field's words: "'norm' is 'both', expected post|pre". word: NULL
+   if it is no text. */
+static tfm_status tfm__config_no_word(const tfm__config_field *f, const char *word,
+                                      tfm_error *err) {
+    char all[120];
+    int i;
+    for (i = 0, *all = 0; f->words && i < f->words->n; i++) {
+        size_t n = strlen(all);
+        tfm__format(all + n, sizeof all - n, i ? "|%s" : "%s", f->words->words[i]);
     }
+    if (!word) return TFM__FAIL_CONFIG(err, "'%s' is not one of %s", f->name, all);
+    return TFM__FAIL_CONFIG(err, "'%s' is '%s', expected %s", f->name, word, all);
 }
 
 /* Reads an integer of at least 0 that fits an int32_t: every id and size. */
@@ -6637,12 +6684,10 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__config_fi
         int choice;
         (void)tfm__json_string(&r->json, r->spare);
         choice = tfm__config_choice(f->words, r->spare);
-        if (choice < 0)
-            return TFM__FAIL_CONFIG(r->err, "'%s' is '%s', expected %s", f->name, r->spare,
-                                    f->words);
+        if (choice < 0) return tfm__config_no_word(f, r->spare, r->err);
         value = f->kind == TFM__FIELD_SCALE ? TFM__BEYOND : choice;
     } else if (f->kind == TFM__FIELD_CHOICE) {
-        return TFM__FAIL_CONFIG(r->err, "'%s' is not one of %s", f->name, f->words);
+        return tfm__config_no_word(f, NULL, r->err);
     } else {
         tfm__json_decimal n;
         if (!tfm__json_number(&r->json, &n))
@@ -6711,8 +6756,11 @@ static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_fi
     unsigned char seen[TFM__N_CONFIG_FIELDS] = {0}; /* the longer of the two tables */
     int k;
     while (tfm__json_member(&r->json, r->spare)) {
+        const char *key = r->spare;
+        for (k = 0; *inside && k < TFM__N_OLD_KEYS; k++)
+            if (strcmp(key, tfm__decode_old_keys[k][0]) == 0) key = tfm__decode_old_keys[k][1];
         for (k = 0; k < n; k++)
-            if (fields[k].kind != TFM__FIELD_CALL && strcmp(fields[k].name, r->spare) == 0) break;
+            if (fields[k].kind != TFM__FIELD_CALL && strcmp(fields[k].name, key) == 0) break;
         if (k == n || seen[k]++)
             return TFM__FAIL_CONFIG(r->err, "%s'%s' is %s", inside, r->spare,
                                     k == n ? "not a known field" : "a duplicate key");
@@ -6727,7 +6775,7 @@ static tfm_status tfm__config_complete(tfm_config *c, tfm_error *err) {
     if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
     if (!c->n_languages && (c->src_language || c->tgt_language_forced))
         return TFM__FAIL_CONFIG(err, "'languages' is missing");
-    if (c->src_text == TFM_TEXT_PIECES)
+    if (c->src_text == TFM_TEXT_KIND_PIECES)
         return TFM__FAIL_CONFIG(err, "'src_text' is pieces, which only tgt_text can be");
     return TFM_OK;
 }
@@ -6859,7 +6907,7 @@ typedef struct tfm__loader {
     tfm_model *model;
     tfm_model_options options;
     int packed;  /* layout; not 0: matrices may be panels, and the config states the sizes */
-    int is_ours; /* the model owns the file's bytes, so panels may overwrite rows */
+    int owns_bytes;       /* the model owns the file's bytes, so panels may overwrite rows */
     char name[TFM__NAME]; /* of the tensor that was claimed last */
     tfm_error *err;
 } tfm__loader;
@@ -6918,7 +6966,7 @@ static tfm_status tfm__load_check_panels(const tfm__loader *l, const tfm_tensor 
                                          int64_t columns) {
     int64_t k_group = t->dims[3], dims[4];
     /* floats may have another k_group and are rearranged; int8 cannot, because of its scales */
-    if (t->dtype == TFM_I8 || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
+    if (t->dtype == TFM_DTYPE_I8 || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
         k_group = tfm__types[tfm__type_of_dtype(t->dtype)].k_group;
     dims[0] = tfm__packed_panels(rows);
     dims[1] = (columns + k_group - 1) / k_group;
@@ -6940,7 +6988,7 @@ static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const cha
     memset(out, 0, sizeof *out);
     if (!e) return flags & TFM__REQUIRED ? tfm__load_missing(l) : TFM_OK;
     t = tfm__file_tensor(l->file, e);
-    if (!tfm__is_float(t.dtype) && !(int8_too && t.dtype == TFM_I8))
+    if (!tfm__is_float(t.dtype) && !(int8_too && t.dtype == TFM_DTYPE_I8))
         return TFM__FAIL_TENSOR(l, "tensor '%s' is %s, expected F32, F16%s BF16%s", l->name,
                                 tfm_dtype_name(t.dtype), int8_too ? "," : " or",
                                 int8_too ? " or I8" : "");
@@ -6980,7 +7028,7 @@ static tfm_status tfm__load_float_tensor(tfm__loader *l, const char *prefix, con
     float *data;
     TFM__TRY(tfm__load_weight(l, prefix, suffix, flags, rows, columns, &t));
     *out = t;
-    out->dtype = TFM_F32;
+    out->dtype = TFM_DTYPE_F32;
     if (!t.data) return TFM_OK;
     TFM__TRY(tfm__load_floats(l, &t, 0, t.dims[0] * t.strides[0], &data));
     out->data = data;
@@ -7010,13 +7058,13 @@ static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const cha
     found->w.k_group = t.rank == 4 ? (int)t.dims[3] : 0;
     found->w.rows = n_scales = *rows;
     found->w.columns = *columns;
-    if (t.dtype != TFM_I8) return TFM_OK;
+    if (t.dtype != TFM_DTYPE_I8) return TFM_OK;
     if (found->w.k_group) {
         dims[0] = tfm__packed_blocks(*columns);
         dims[1] = tfm__packed_padded_rows(*rows);
         n_scales = (int32_t)tfm__min(INT32_MAX, dims[1]);
         tfm__format(name, sizeof name, "%s_sums", suffix);
-        TFM__TRY(tfm__load_array(l, prefix, name, TFM_I32, 2, dims, &found->sums));
+        TFM__TRY(tfm__load_array(l, prefix, name, TFM_DTYPE_I32, 2, dims, &found->sums));
         if (!found->sums.data) return tfm__load_missing(l);
     }
     tfm__format(name, sizeof name, "%s_scale", suffix);
@@ -7049,7 +7097,7 @@ static tfm_status tfm__load_rows(tfm__loader *l, const tfm__load_found *found, i
     w->data += begin * w->columns * tfm__dtypes[w->dtype].bits / 8;
     if (!found->scales.data) return TFM_OK;
     if (!w->k_group) return tfm__load_floats(l, &found->scales, begin, n, &w->scales);
-    sums.dtype = TFM_F32; /* reinterprets the 32-bit integers; their bits stay unchanged */
+    sums.dtype = TFM_DTYPE_F32; /* reinterprets the 32-bit integers; their bits stay unchanged */
     TFM__TRY(tfm__load_floats(l, &sums, 0, sums.dims[0] * sums.dims[1], &bits));
     w->block_sums = (int32_t *)(void *)bits;
     return tfm__load_floats(l, &found->scales, 0, found->scales.dims[0], &w->scales);
@@ -7245,7 +7293,7 @@ static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encode
     tfm_config *c = &m->config;
     int32_t most[2] = {0, 0};
     int i;
-    if (c->positions != TFM_POSITIONS_LEARNED) return TFM_OK;
+    if (c->positions != TFM_POSITION_KIND_LEARNED) return TFM_OK;
     for (i = has_encoder ? 0 : 1; i < 2; i++) {
         const char *name = i ? "tgt_positions" : "src_positions";
         tfm_tensor *table = i ? &m->target.positions : &m->source.positions;
@@ -7320,7 +7368,7 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
     int64_t n[2], i, k, last = 0;
     n[0] = c->src_vocab_size + (int64_t)1;
     for (k = 0; k < 2; k++) {
-        TFM__TRY(tfm__load_array(l, names[k], "", TFM_U32, 1, k ? NULL : n, &t));
+        TFM__TRY(tfm__load_array(l, names[k], "", TFM_DTYPE_U32, 1, k ? NULL : n, &t));
         data[k] = (const unsigned char *)t.data, n[k] = t.dims[0];
     }
     c->has_shortlist = data[0] || data[1];
@@ -7465,7 +7513,7 @@ static tfm_status tfm__load_pack(tfm__loader *l) {
     p.err = l->err;
     p.weights = l->options.weights;
     p.in_place = l->options.in_place;
-    p.is_ours = l->is_ours;
+    p.owns_bytes = l->owns_bytes;
     for (w = m->linears; w; w = w->next) columns = tfm__max(columns, w->w.columns);
     TFM__TRY(tfm__pool_take(&l->file->pool, tfm__packed_scratch(columns), sizeof(float), &p.scratch,
                             l->err));
@@ -7481,7 +7529,7 @@ TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model) {
     const tfm__linear *w = model ? model->linears : NULL;
     if (!model) return NULL;
     for (; w && model->kernels->narrow; w = w->next)
-        if (w->w.type == TFM_WEIGHTS_BF16) return "fused, pairs of bf16";
+        if (w->w.type == TFM_WEIGHT_TYPE_BF16) return "fused, pairs of bf16";
     return model->kernels->fused ? "fused" : "separate";
 #endif
 }
@@ -7503,8 +7551,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
                          "(tools/convert.py makes one from a checkpoint)");
     for (i = 0; i < l->file->n_metadata; i++) {
         const char *key = l->file->metadata[2 * i];
-        if (!tfm__load_is_extra(key) &&
-            tfm__config_choice("transformer.config|format|license|source|revision", key) < 0)
+        if (!tfm__load_is_extra(key) && tfm__config_choice(&tfm__metadata_words, key) < 0)
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
     /* the config comes first: how many heads, which positions */
@@ -7521,9 +7568,9 @@ static tfm_status tfm__load_all(tfm__loader *l) {
         TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
     if (!c->d_input) c->d_ff = c->d_ff_decoder;
-    if (c->layer_norm == TFM_NORM_DEVIATION && c->d_model < 2)
-        return TFM__FAIL_CONFIG(
-            l->err, "'layer_norm' is deviation and d_model is 1: d_model must be at least 2");
+    if (c->layer_norm == TFM_NORM_KIND_LAYER_NORM_UNBIASED && c->d_model < 2)
+        return TFM__FAIL_CONFIG(l->err, "'layer_norm' is layer_norm_unbiased and d_model is 1: d_model "
+                                        "must be at least 2");
     TFM__TRY(tfm__load_text(l));
     /* tensors that are not part of a model */
     for (i = 0; i < l->file->n_entries; i++)
@@ -7539,7 +7586,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
 
 /* Makes a model in pool from size bytes at data. On failure the pool is freed. */
 static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const void *data,
-                                    int64_t size, int is_ours, const tfm_model_options *options,
+                                    int64_t size, int owns_bytes, const tfm_model_options *options,
                                     tfm_error *err) {
     tfm__loader l;
     tfm_model *m;
@@ -7553,7 +7600,7 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     m->pool = *pool;
     l.model = m;
     l.err = err;
-    l.is_ours = is_ours;
+    l.owns_bytes = owns_bytes;
     if (options) l.options = *options;
     status = tfm_safetensors_open(&l.file, data, (size_t)size, &pool->allocator, err);
     if (status == TFM_OK) status = tfm__load_all(&l);
@@ -7567,10 +7614,11 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
 static tfm_status tfm__load_begin(tfm__pool *pool, tfm_model **model, const tfm_model_options *o,
                                   tfm_error *err) {
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
-    if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHTS_I8))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "weights is %d, expected TFM_WEIGHTS_AS_STORED (0) to TFM_WEIGHTS_I8 (%d)",
-                         (int32_t)o->weights, (int32_t)TFM_WEIGHTS_I8);
+    if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHT_TYPE_I8))
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "weights is %d, expected TFM_WEIGHT_TYPE_AS_STORED (0) to TFM_WEIGHT_TYPE_I8 (%d)",
+            (int32_t)o->weights, (int32_t)TFM_WEIGHT_TYPE_I8);
     pool->blocks = NULL;
     return tfm__choose_allocator(&pool->allocator, o ? o->allocator : NULL, err);
 }
@@ -7664,7 +7712,7 @@ typedef struct tfm__hypothesis {
     int32_t row;       /* row of its last token in the paths, and of its next step in the cache */
     int32_t length;    /* tokens without the end token */
     int32_t on_prefix; /* 1 while every token follows the prefix */
-    int32_t end;       /* the end token, if finish is TFM_ENDED */
+    int32_t end;       /* the end token, if finish is TFM_FINISH_ENDED */
     tfm_finish finish;
     double sum, score;
     /* sum and length after an alternative's first token: its score counts only what follows */
@@ -7697,7 +7745,8 @@ typedef struct tfm__sentence {
     int32_t position;     /* of the token that the next step chooses */
     int32_t n_live;       /* running hypotheses of all its beams; 0 means that it is done */
     int32_t n_beams;      /* 1, or after the split one for each sample or alternative */
-    int32_t is_split;     /* samples and alternatives have beams of their own */
+    unsigned is_split : 1; /* samples and alternatives have beams of their own */
+    unsigned given : 31;   /* its number in the call: of the text, or the row of the batch */
     int32_t first_logits; /* its first row in the last step's logits, -1 if it has none; with a
                              draft, the row that gave its last token */
     /* of a draft (tfm__draft_follow): */
@@ -7800,10 +7849,10 @@ struct tfm_session {
         int32_t *left_out;     /* [B]: tokens of the source that were truncated */
         float *memory;         /* [B, S, D]: the output */
     } encoder;
-    tfm_decode_options decode;             /* of the last tfm_start */
+    tfm_decode_options decode;             /* of the last tfm_session_start */
     const tfm_decode_options *decoding_of; /* the model's, for calls without options; or NULL */
     struct {
-        int started;          /* tfm_start was called, and no other pass since */
+        int started;          /* tfm_session_start was called, and no other pass since */
         int32_t forced;       /* first target token of every sentence, -1, TFM__LANGUAGE_UNSET */
         int32_t beam, n_best; /* as in the options, with their defaults */
         int32_t max_ended;    /* ended hypotheses to keep in each beam */
@@ -7902,7 +7951,7 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     int64_t N = s->max_step;
     int64_t D = c->d_model, V = c->tgt_vocab_size, group = tfm__session_group_rows(s);
     int64_t candidates = tfm__session_max_candidates(s);
-    if (c->positions != TFM_POSITIONS_LEARNED && c->positions != TFM_POSITIONS_NONE)
+    if (c->positions != TFM_POSITION_KIND_LEARNED && c->positions != TFM_POSITION_KIND_NONE)
         TFM__TRY(TFM__TAKE(arena, tfm__session_longest(s), D, &s->positions.rows, err));
     TFM__TRY(TFM__TAKE(arena, m->encoder.relative_heads, 2 * S - 1, &s->positions.bias[0], err));
     TFM__TRY(TFM__TAKE(arena, m->decoder.relative_heads, 2 * T - 1, &s->positions.bias[1], err));
@@ -8006,7 +8055,7 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
                                     const tfm_session_options *options, tfm_arena *arena,
                                     tfm_error *err) {
     tfm_session_options o;
-    tfm_session *itself; /* it comes first in its own memory */
+    tfm_session *self; /* it comes first in its own memory */
     const tfm_config *c;
     int32_t most_source, most_target;
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
@@ -8058,15 +8107,16 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "max_shortlist is %d, expected 0 to the target vocabulary's %d tokens",
                          o.max_shortlist, c->tgt_vocab_size);
-    if (o.cache != TFM_F32 && o.cache != TFM_F16)
+    if (o.cache != TFM_DTYPE_F32 && o.cache != TFM_DTYPE_F16)
         return tfm__fail(err, TFM_E_ARGUMENT, "cache is %s, expected F32 or F16",
                          tfm_dtype_name(o.cache));
-    s->cache.is_f16 = o.cache == TFM_F16;
-    if (o.encoder_attention != TFM_F32 && o.encoder_attention != TFM_BF16)
+    s->cache.is_f16 = o.cache == TFM_DTYPE_F16;
+    if (o.encoder_attention != TFM_DTYPE_F32 && o.encoder_attention != TFM_DTYPE_BF16)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention is %s, expected F32 or BF16",
                          tfm_dtype_name(o.encoder_attention));
-    s->encoder.tiles = o.encoder_attention == TFM_BF16 && model->kernels->narrow ? TFM_WEIGHTS_BF16
-                                                                                 : TFM_WEIGHTS_F32;
+    s->encoder.tiles = o.encoder_attention == TFM_DTYPE_BF16 && model->kernels->narrow
+                           ? TFM_WEIGHT_TYPE_BF16
+                           : TFM_WEIGHT_TYPE_F32;
     s->shortlist.max = o.max_shortlist;
     s->text.language = c->src_language ? TFM__LANGUAGE_UNSET : -1;
     s->search.forced = c->tgt_language_forced ? TFM__LANGUAGE_UNSET : c->forced;
@@ -8083,7 +8133,7 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     if (!o.allocator) o.allocator = &model->pool.allocator;
     TFM__TRY(tfm__choose_allocator(&s->allocator, o.allocator, err));
     *arena = tfm_arena_measuring();
-    TFM__TRY(TFM__TAKE(arena, 1, 1, &itself, err));
+    TFM__TRY(TFM__TAKE(arena, 1, 1, &self, err));
     return tfm__session_layout(s, o.attention, arena, err);
 }
 
@@ -8130,7 +8180,8 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     return TFM_OK;
 }
 
-TFM_DEF void tfm_session_free(tfm_session *s) {
+TFM_DEF void tfm_session_free(tfm_session *session) {
+    tfm_session *s = session;
     if (!s) return;
 #ifdef TFM__THREADS
     if (s->workers.n) tfm__workers_stop(&s->workers);
@@ -8244,7 +8295,8 @@ static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side
         const tfm_tensor *t = batch->memory ? batch->memory : batch->embeddings;
         int64_t D = batch->memory ? c->d_memory : c->d_input;
         TFM__TRY(tfm__check_shape(t, batch->memory ? "src.memory" : "src.embeddings",
-                                  tfm_tensor_3d(NULL, TFM_F32, batch->rows, batch->width, D), err));
+                                  tfm_tensor_3d(NULL, TFM_DTYPE_F32, batch->rows, batch->width, D),
+                                  err));
         plain.embeddings = plain.memory = NULL;
     }
     TFM__TRY(tfm__batch_check_ids(&plain, name, -1, 1,
@@ -8337,7 +8389,7 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     p.bias = s->positions.bias[side != &s->model->source];
     p.reach = tfm__session_max_length(s, side);
     p.work = s->scratch.work;
-    TFM_PART(EMBEDDING);
+    TFM__PART(EMBEDDING);
     for (b = 0; in->given && b < in->B; b++)
         tfm__encoder_copy_row(s, in->given[b], in->lengths[b],
                               tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
@@ -8352,7 +8404,7 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
             if (side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
             else if (!in->given) tfm__matrix_read_row(side->embedding, in->ids[at], row);
             if (scale != 1 && !in->given) kernels->scale(row, scale, D);
-            if (c->positions == TFM_POSITIONS_LEARNED && P->data)
+            if (c->positions == TFM_POSITION_KIND_LEARNED && P->data)
                 added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
             else if (s->positions.rows) added = s->positions.rows + position * D;
             if (added && !(in->pads && in->pads[at] && c->pad_position_zero))
@@ -8367,7 +8419,8 @@ static tfm_masks tfm__id_rows_masks(const tfm__id_rows *keys) {
     tfm_masks masks;
     memset(&masks, 0, sizeof masks);
     masks.key_lengths = keys->lengths;
-    if (keys->has_holes) masks.key_padding = tfm_tensor_2d(keys->pads, TFM_BOOL, keys->B, keys->L);
+    if (keys->has_holes)
+        masks.key_padding = tfm_tensor_2d(keys->pads, TFM_DTYPE_BOOL, keys->B, keys->L);
     return masks;
 }
 
@@ -8456,22 +8509,22 @@ static tfm_status tfm__session_last_source(const tfm_session *s, const tfm_batch
     last->ids = s->src.B && s->src.ids[0] != TFM__NO_ID ? s->src.ids : NULL;
     last->lengths = s->src.lengths, last->rows = s->src.B, last->width = s->src.L;
     if (!*src && !s->src.B)
-        return tfm__fail(
-            err, TFM_E_ARGUMENT,
-            "src is NULL, and the session has no source yet: give src, or call tfm_encode first");
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "src is NULL, and the session has no source yet: give src, or call "
+                         "tfm_session_encode first");
     if (!*src) *src = last;
     return TFM_OK;
 }
 
 /* Encodes a source for decoding. The last one only lacks keys and values, if it came by
-   tfm_encode. */
+   tfm_session_encode. */
 static tfm_status tfm__session_encode(tfm_session *s, const tfm_batch *src, const tfm_batch *last,
                                       int32_t truncate, const tfm_tensor *attention,
                                       tfm_error *err) {
     if (src != last) TFM__TRY(tfm__session_set_source(s, src, truncate, err));
     else if (s->encoder.has_keys) return TFM_OK;
     else {
-        tfm_tensor memory = tfm_encoder_output(s);
+        tfm_tensor memory = tfm_session_encoder_output(s);
         (void)tfm__view(&memory, "src", 3, 3, &s->encoder.given, NULL);
         s->encoder.is_memory = 1;
     }
@@ -8479,15 +8532,17 @@ static tfm_status tfm__session_encode(tfm_session *s, const tfm_batch *src, cons
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_encode(tfm_session *s, const tfm_batch *src, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
+    tfm_session *s = session;
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     TFM__TRY(tfm__session_set_source(s, src, 0, err));
     tfm__encoder_run(s, 0, NULL);
     return TFM_OK;
 }
 
-TFM_DEF tfm_tensor tfm_encoder_output(const tfm_session *s) {
-    return tfm_tensor_3d(s->src.B ? s->encoder.memory : NULL, TFM_F32, s->src.B, s->src.L,
+TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session) {
+    const tfm_session *s = session;
+    return tfm_tensor_3d(s->src.B ? s->encoder.memory : NULL, TFM_DTYPE_F32, s->src.B, s->src.L,
                          s->model->config.d_memory);
 }
 
@@ -8524,9 +8579,10 @@ static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, const tfm_fo
     return p.x;
 }
 
-TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
-                               const tfm_forward_options *options, tfm_tensor *logits,
-                               tfm_error *err) {
+TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *src,
+                                       const tfm_batch *tgt, const tfm_forward_options *options,
+                                       tfm_tensor *logits, tfm_error *err) {
+    tfm_session *s = session;
     const tfm_model *m;
     const tfm_config *c;
     tfm_forward_options o;
@@ -8560,9 +8616,9 @@ TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_b
                 "%s: decoder.layers.%d is an SSRU, which is causal and has no attention",
                 o.not_causal ? "not_causal" : "decoder_attention", i);
     /* outputs are checked first, because a wrong shape must not change the session */
-    shape = tfm_tensor_3d(NULL, TFM_F32, src->rows, tgt->width, c->tgt_vocab_size);
+    shape = tfm_tensor_3d(NULL, TFM_DTYPE_F32, src->rows, tgt->width, c->tgt_vocab_size);
     TFM__TRY(tfm__view_like(logits, "logits", shape, &out, err));
-    shape = tfm_tensor_4d(NULL, TFM_F32, src->rows, c->n_heads, src->width, src->width);
+    shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, src->rows, c->n_heads, src->width, src->width);
     TFM__TRY(tfm__check_optional(&o.encoder_attention, "encoder_attention",
                                  tfm__tensor_stacked(&shape, c->n_encoder_layers), err));
     shape.dims[2] = shape.dims[3] = tgt->width;
@@ -8571,8 +8627,8 @@ TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_b
     shape.dims[3] = src->width;
     shape = tfm__tensor_stacked(&shape, c->n_decoder_layers);
     if (o.alignment_heads)
-        shape =
-            tfm_tensor_4d(NULL, TFM_F32, c->n_alignment_heads, src->rows, tgt->width, src->width);
+        shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, c->n_alignment_heads, src->rows, tgt->width,
+                              src->width);
     TFM__TRY(tfm__check_optional(&o.cross_attention, "cross_attention", shape, err));
     TFM__TRY(tfm__session_read_batch(s, &m->target, 0, tgt, &s->tgt, err));
     TFM__TRY(tfm__session_encode(s, src, &last, 0, &o.encoder_attention, err));
@@ -8583,7 +8639,7 @@ TFM_DEF tfm_status tfm_forward(tfm_session *s, const tfm_batch *src, const tfm_b
         /* the product writes to the caller's tensor, without a copy of [B, T, V] */
         y.data = tfm__row(&out, b0, 0);
         y.B = x.B;
-        TFM_PART(OUTPUT);
+        TFM__PART(OUTPUT);
         tfm__linear_run(&s->team, &y, &x, &m->generator);
     }
     return TFM_OK;
@@ -8629,7 +8685,7 @@ static void tfm__path_walk(const tfm_session *s, const tfm__hypothesis *h, int32
 
 /* Returns c * sum_s log(min(1, sum_t attention[t, s])) over the source tokens without pads. */
 static double tfm__score_coverage(tfm_session *s, int32_t b, const tfm__hypothesis *h) {
-    int32_t i, t, steps = h->length + (h->finish == TFM_ENDED);
+    int32_t i, t, steps = h->length + (h->finish == TFM_FINISH_ENDED);
     double sum = 0;
     tfm__path_walk(s, h, NULL, s->scratch.path);
     for (i = 0; i < s->src.lengths[b]; i++) {
@@ -8700,26 +8756,27 @@ static void tfm__logits_sum(const tfm__kernels *kernels, const tfm__logits *y, i
 
 static int tfm__search_is_end(const tfm_session *s, int32_t id) {
     int32_t i = 0;
-    while (i < s->decode.n_ends && s->decode.ends[i] != id) i++;
-    return i < s->decode.n_ends;
+    while (i < s->decode.n_end_ids && s->decode.end_ids[i] != id) i++;
+    return i < s->decode.n_end_ids;
 }
 
 /* Returns the end token if this step must choose it, as the last one that the cap allows, or -1. */
 static int32_t tfm__sentence_forced_end(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
     int is_last = s->decode.force_end && sentence->position + 1 >= sentence->cap;
-    return is_last && s->decode.n_ends ? s->decode.ends[0] : -1;
+    return is_last && s->decode.n_end_ids ? s->decode.end_ids[0] : -1;
 }
 
 /* Returns an id that the caller or the model gives a row: those of the prompt (or the start token),
    then the first token and the prefix. */
 static int32_t tfm__sentence_given_id(const tfm_session *s, int32_t b, int32_t i) {
     const tfm__sentence *sentence = &s->search.sentences[b];
-    if (i < sentence->n_prompt && s->decode.prompt) return tfm__batch_ids(s->decode.prompt, b)[i];
+    if (i < sentence->n_prompt && s->decode.prompt)
+        return tfm__batch_ids(s->decode.prompt, sentence->given)[i];
     if (i < sentence->n_prompt) return (int32_t)tfm__max(0, s->model->config.start);
     i -= sentence->n_prompt;
     if (sentence->first >= 0 && i-- == 0) return sentence->first;
-    return tfm__batch_ids(s->decode.prefix, b)[i];
+    return tfm__batch_ids(s->decode.prefix, sentence->given)[i];
 }
 
 /* Returns the id that is forced, or favoured by prefix_bias, at this step, or -1. */
@@ -8743,7 +8800,7 @@ static void tfm__ban_drop(tfm_session *s, int32_t n) {
 
 static void tfm__ban_add_ends(tfm_session *s) {
     int32_t i;
-    for (i = 0; i < s->decode.n_ends; i++) tfm__ban_add(s, s->decode.ends[i]);
+    for (i = 0; i < s->decode.n_end_ids; i++) tfm__ban_add(s, s->decode.end_ids[i]);
 }
 
 /* Returns whether the last n_tail ids are those of tail. */
@@ -8753,10 +8810,10 @@ static int tfm__ids_end_in(const int32_t *ids, int32_t n, const int32_t *tail, i
 
 /* Bans what must not follow the tokens ids [n]. Before them are n_start (0 or 1) start tokens,
    which count for n-grams. */
-static void tfm__ban_add_forbidden(tfm_session *s, int32_t b, const int32_t *ids, int32_t n,
-                                   int32_t n_start) {
+static void tfm__ban_add_suppressed(tfm_session *s, int32_t b, const int32_t *ids, int32_t n,
+                                    int32_t n_start) {
     const tfm_decode_options *o = &s->decode;
-    const tfm_batch *sequences = o->forbidden_sequences;
+    const tfm_batch *sequences = o->suppressed_sequences;
     int32_t i, gram = o->no_repeat_ngram;
     if (n < o->min_length) tfm__ban_add_ends(s);
     for (i = 0; sequences && i < sequences->rows; i++) {
@@ -8817,13 +8874,14 @@ static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothes
     tfm__path_walk(s, h, s->scratch.path + n_start, NULL);
     if (o->edit_logits) {
         tfm__logits_spread(*y, s->model->config.tgt_vocab_size);
-        o->edit_logits(o->edit_user, b, s->scratch.path + n_start, h->length, y->x);
+        o->edit_logits(o->edit_user, (int32_t)s->search.sentences[b].given,
+                       s->scratch.path + n_start, h->length, y->x);
         for (i = 0; y->ids && i < y->n; i++) y->x[i] = y->x[y->ids[i]];
     }
     if (after) tfm__logits_sum(s->team.kernels, y, 1);
     if (tfm__logits_are_penalized(o))
         tfm__logits_penalize(s, y, s->scratch.path, h->length + n_start, after ? *y->log_sum : 0);
-    tfm__ban_add_forbidden(s, b, s->scratch.path + n_start, h->length, n_start);
+    tfm__ban_add_suppressed(s, b, s->scratch.path + n_start, h->length, n_start);
     if (!s->step.is_summed) tfm__logits_sum(s->team.kernels, y, !after);
     return *y->log_sum;
 }
@@ -8858,7 +8916,7 @@ static void tfm__candidates_offer(tfm__candidates *c, double total, int32_t from
 }
 
 /* Returns a token's log-probability. The variable makes x87 round to a double: then sums have the
-   same bits as in tfm_score. */
+   same bits as in tfm_session_score. */
 static double tfm__logits_log_p(float logit, double log_sum) {
     double log_p = (double)logit - log_sum;
     return log_p;
@@ -9025,7 +9083,7 @@ static void tfm__beam_finish(tfm_session *s, tfm__beam *beam, const tfm__hypothe
     tfm__hypothesis *ended = beam->ended, last = *h;
     int32_t at, max = s->search.max_ended;
     last.finish = finish;
-    last.score = tfm__score_normalize(s, h, h->length + (finish == TFM_ENDED));
+    last.score = tfm__score_normalize(s, h, h->length + (finish == TFM_FINISH_ENDED));
     if (s->decode.coverage_penalty > 0) last.score += tfm__score_coverage(s, beam->sentence, &last);
     beam->n_ended++;
     for (at = beam->n_kept; at > 0 && ended[at - 1].score < last.score; at--)
@@ -9047,11 +9105,11 @@ static int tfm__beam_is_done(const tfm_session *s, const tfm__beam *beam) {
     if (o->length_penalty > 0) length = s->search.sentences[beam->sentence].cap;
     if (full && ended[s->search.n_best - 1].score >= tfm__score_normalize(s, live, length))
         return 1;
-    if (o->stop == TFM_STOP_SURE) return 0;
-    if (o->stop == TFM_STOP_LIKELY)
+    if (o->stop == TFM_STOP_EARLY_NEVER) return 0;
+    if (o->stop == TFM_STOP_EARLY_FALSE)
         return beam->n_kept == s->search.max_ended &&
                ended[s->search.max_ended - 1].score >= tfm__score_normalize(s, live, live->length);
-    if (o->stop == TFM_STOP_ENOUGH && o->length_penalty == 0 && o->coverage_penalty == 0)
+    if (o->stop == TFM_STOP_CTRANSLATE2 && o->length_penalty == 0 && o->coverage_penalty == 0)
         return full && beam->best_ended;
     return beam->n_ended >= tfm__max(1, (int64_t)floor(s->search.beam * patience + 0.5));
 }
@@ -9079,11 +9137,12 @@ static void tfm__beam_advance(tfm_session *s, tfm__beam *beam, const tfm__hypoth
             h.row = beam->first_row + n_next;
         }
         h.on_prefix = h.on_prefix && candidate->id == wanted;
-        if (is_end || last) tfm__beam_finish(s, beam, &h, is_end ? TFM_ENDED : TFM_HIT_LENGTH);
+        if (is_end || last)
+            tfm__beam_finish(s, beam, &h, is_end ? TFM_FINISH_ENDED : TFM_FINISH_HIT_LENGTH);
         if (is_end && i == 0) beam->best_ended = 1;
         if (!is_end) next[n_next++] = h;
     }
-    for (k = 0; !n && k < n_from; k++) tfm__beam_finish(s, beam, &from[k], TFM_STUCK);
+    for (k = 0; !n && k < n_from; k++) tfm__beam_finish(s, beam, &from[k], TFM_FINISH_STUCK);
     beam->n_live = last ? 0 : n_next;
     memcpy(beam->live, next, (size_t)beam->n_live * sizeof *next);
     if (tfm__beam_is_done(s, beam)) beam->n_live = 0;
@@ -9100,7 +9159,7 @@ static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n, int
     int32_t position = s->search.sentences[b].position;
     double log_sum = tfm__logits_prepare(s, b, &h, &y);
     for (g = 0; g < n; g++) {
-        uint64_t seed = o->seeds ? o->seeds[b] : o->seed;
+        uint64_t seed = o->seeds ? o->seeds[s->search.sentences[b].given] : 0;
         double uniform = tfm__sample_uniform(seed, first[g].number, position), log_p = 0;
         id = end >= 0 ? end : tfm__sample_draw(s, &y, uniform);
         if (end < 0 && id >= 0) log_p = tfm__logits_log_p(*tfm__logits_find(&y, id), log_sum);
@@ -9142,7 +9201,7 @@ static void tfm__sentence_step(tfm_session *s, int32_t b) {
     const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->scratch.candidates;
     tfm__beam *beam = tfm__beam_at(s, b, 0);
-    int64_t most = tfm__min((1 + tfm__max(1, o->n_ends)) * (int64_t)s->search.beam,
+    int64_t most = tfm__min((1 + tfm__max(1, o->n_end_ids)) * (int64_t)s->search.beam,
                             tfm__session_max_candidates(s));
     int32_t g, n, at = 0, forced;
     int splits = (o->samples || o->alternatives) && !sentence->is_split &&
@@ -9182,8 +9241,8 @@ static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
     enum { TOO_FAR = 1000000 };
     tfm__sentence *sentence = &s->search.sentences[b];
     const tfm_batch *draft = s->decode.draft;
-    const int32_t *ids = draft && draft->width ? tfm__batch_ids(draft, b) : NULL;
-    int32_t n = ids ? tfm__batch_row_length(draft, b) : 0, i, cost, least = TOO_FAR;
+    const int32_t *ids = draft && draft->width ? tfm__batch_ids(draft, sentence->given) : NULL;
+    int32_t n = ids ? tfm__batch_row_length(draft, sentence->given) : 0, i, cost, least = TOO_FAR;
     int32_t at = sentence->draft_at, best = at + 1, id = tfm__path_at(s, t, b * s->max_beam)->id;
     if (at < n && ids[at] == id) {
         sentence->draft_at++;
@@ -9211,7 +9270,7 @@ static void tfm__draft_begin(tfm_session *s, int32_t b) {
    token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one of 8. */
 static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
-    int64_t n = s->decode.draft ? tfm__batch_row_length(s->decode.draft, b) : 0;
+    int64_t n = s->decode.draft ? tfm__batch_row_length(s->decode.draft, sentence->given) : 0;
     int32_t rows = TFM__DRAFT_ROWS;
     n = tfm__min(n - sentence->draft_at, sentence->cap - 1 - sentence->position);
     n = tfm__min(n, tfm__min(s->max_draft, TFM__DRAFT_ROWS / s->search.n_running - 1));
@@ -9263,9 +9322,10 @@ static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_option
         for (k = tfm__u32_at(lexicon->offsets, id); k < tfm__u32_at(lexicon->offsets, id + 1); k++)
             listed[tfm__u32_at(lexicon->ids, k)] = 1;
     }
-    for (i = 0; i < o->n_ends; i++) listed[o->ends[i]] = 1;
+    for (i = 0; i < o->n_end_ids; i++) listed[o->end_ids[i]] = 1;
     if (sentence->first >= 0) listed[sentence->first] = 1;
-    for (i = 0; i < sentence->n_prefix; i++) listed[tfm__batch_ids(o->prefix, b)[i]] = 1;
+    for (i = 0; i < sentence->n_prefix; i++)
+        listed[tfm__batch_ids(o->prefix, sentence->given)[i]] = 1;
     for (i = 0; i < V; i++) n += listed[i];
     return n;
 }
@@ -9306,7 +9366,7 @@ static void tfm__shortlist_gather(tfm_session *s, const tfm_batch *src) {
     if (s->decode.n_shortlist) l->n = tfm__shortlist_list(s, l->ids);
     if (s->decode.lexical_shortlist) tfm__shortlist_unite(s, src);
     if (!l->n) return;
-    TFM_PART(OUTPUT);
+    TFM__PART(OUTPUT);
     tfm__matrix_gather_rows(&l->linear.w, &generator->w, l->ids, l->n);
     for (i = 0; l->bias && i < l->n; i++) l->bias[i] = generator->bias[l->ids[i]];
 }
@@ -9329,7 +9389,7 @@ static void tfm__logits_sum_row(void *context, int32_t row) {
    not need every row. */
 static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     tfm__shortlist *l = &s->shortlist;
-    tfm__team hands = s->team;
+    tfm__team workers = s->team;
     tfm__rows out = tfm__rows_make(s->step.logits, x->B, 1, s->model->config.tgt_vocab_size);
     if (l->n) out.D = l->n;
     tfm__linear_run(&s->team, &out, x, l->n ? &l->linear : &s->model->generator);
@@ -9337,10 +9397,10 @@ static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     s->step.is_summed = x->B > 1 && !s->decode.edit_logits &&
                         !tfm__logits_are_penalized(&s->decode) &&
                         tfm__team_shares(&s->team, TFM__LOGITS_COST * x->B * out.D);
-    if (!s->step.is_summed) hands.n = 1;
-    TFM_PART(SEARCH);
+    if (!s->step.is_summed) workers.n = 1;
+    TFM__PART(SEARCH);
     if (s->step.is_summed || s->decode.lexical_shortlist)
-        tfm__team_run(&hands, tfm__logits_sum_row, s, (int32_t)x->B);
+        tfm__team_run(&workers, tfm__logits_sum_row, s, (int32_t)x->B);
 }
 
 /* ---- options ---- */
@@ -9418,13 +9478,14 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "coverage_penalty, attention_layer and attention_head need a session with "
                          "attention: set attention in its options");
-    TFM__TRY(tfm__ids_check(o->forbidden, o->n_forbidden, V, "forbidden", -1, err));
-    TFM__TRY(tfm__ids_check(o->ends, o->n_ends, V, "ends", -1, err));
-    if (o->forbidden_sequences)
+    TFM__TRY(tfm__ids_check(o->suppressed, o->n_suppressed, V, "suppressed", -1, err));
+    TFM__TRY(tfm__ids_check(o->end_ids, o->n_end_ids, V, "end_ids", -1, err));
+    if (o->suppressed_sequences)
         TFM__TRY(
-            tfm__batch_check_ids(o->forbidden_sequences, "forbidden_sequences", -1, 1, V, err));
-    for (i = 0; o->first && i < rows; i++)
-        if (o->first[i] != -1) TFM__TRY(tfm__ids_check(&o->first[i], 1, V, "first", i, err));
+            tfm__batch_check_ids(o->suppressed_sequences, "suppressed_sequences", -1, 1, V, err));
+    for (i = 0; o->first_token && i < rows; i++)
+        if (o->first_token[i] != -1)
+            TFM__TRY(tfm__ids_check(&o->first_token[i], 1, V, "first_token", i, err));
     TFM__TRY(tfm__shortlist_check(s, o, err));
     if (o->prompt) TFM__TRY(tfm__batch_check_ids(o->prompt, "prompt", rows, 1, V, err));
     if (o->draft) TFM__TRY(tfm__batch_check_ids(o->draft, "draft", rows, 0, V, err));
@@ -9439,34 +9500,36 @@ static tfm_status tfm__shortlist_check_sentence(const tfm_session *s, const tfm_
     int32_t i, n = o->lexical_shortlist ? tfm__shortlist_mark(s, o, src, b, sentence) : 0;
     if (n > s->shortlist.max)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "row %d has %d candidates, the session's max_shortlist is %d", b, n,
-                         s->shortlist.max);
+                         "row %d has %d candidates, the session's max_shortlist is %d",
+                         (int32_t)sentence->given, n, s->shortlist.max);
     for (i = -1; o->n_shortlist && i < sentence->n_prefix; i++) {
         int32_t id = sentence->first;
-        if (i >= 0) id = tfm__batch_ids(o->prefix, b)[i];
+        if (i >= 0) id = tfm__batch_ids(o->prefix, sentence->given)[i];
         if (id >= 0 && !s->shortlist.listed[id])
-            return tfm__fail(err, TFM_E_TOKEN, "row %d: %s %d is not in the shortlist", b,
+            return tfm__fail(err, TFM_E_TOKEN, "row %d: %s %d is not in the shortlist",
+                             (int32_t)sentence->given,
                              i < 0 ? "the first token" : "the prefix's token", id);
     }
     return TFM_OK;
 }
 
 /* Sets the cap of a sentence of this length, and checks that it has room for the forced tokens. */
-static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_options *o, int32_t b,
-                                     int32_t source_length, tfm__sentence *sentence,
+static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_options *o,
+                                     int32_t given, int32_t source_length, tfm__sentence *sentence,
                                      tfm_error *err) {
     int64_t forced;
     memset(sentence, 0, sizeof *sentence);
     sentence->n_live = sentence->n_beams = 1;
     sentence->first_logits = -1;
-    sentence->n_prompt = o->prompt ? tfm__batch_row_length(o->prompt, b) : 1;
+    sentence->given = (unsigned)given & 0x7FFFFFFFu;
+    sentence->n_prompt = o->prompt ? tfm__batch_row_length(o->prompt, given) : 1;
     sentence->first = s->search.forced; /* below 0: none */
-    if (o->first && o->first[b] >= 0) sentence->first = o->first[b];
-    sentence->n_prefix = o->prefix ? tfm__batch_row_length(o->prefix, b) : 0;
+    if (o->first_token && o->first_token[given] >= 0) sentence->first = o->first_token[given];
+    sentence->n_prefix = o->prefix ? tfm__batch_row_length(o->prefix, given) : 0;
     forced = sentence->n_prefix + (sentence->first >= 0);
     if (sentence->n_prompt > s->max_target)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "prompt: row %d has %d tokens, the session's max_target is %d", b,
+                         "prompt: row %d has %d tokens, the session's max_target is %d", given,
                          sentence->n_prompt, s->max_target);
     sentence->cap = (int32_t)tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix,
                                       (int64_t)o->min_length + 1);
@@ -9474,7 +9537,7 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
     sentence->cap = (int32_t)tfm__min(sentence->cap, s->max_target - sentence->n_prompt + 1);
     if (forced > 0 && forced >= sentence->cap && !o->max_length)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "row %d: %i tokens are forced, but max_target leaves room for %d", b,
+                         "row %d: %i tokens are forced, but max_target leaves room for %d", given,
                          forced, sentence->cap);
     return TFM_OK;
 }
@@ -9552,8 +9615,18 @@ static void tfm__step_list_heads(tfm_session *s) {
 
 /* ---- the calls ---- */
 
-TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
-                             const tfm_decode_options *options, tfm_error *err) {
+/* Returns the number in the call of row b: of its text, or of the row itself if n_texts is 0. */
+static int32_t tfm__session_given(const tfm_session *s, int32_t n_texts, int32_t b) {
+    int32_t i = n_texts ? 0 : b;
+    while (i < n_texts && s->text.rows[i] != b) i++;
+    return i;
+}
+
+/* Starts a decode. src has a row for each of n_texts texts that is neither blank nor skipped
+   (text.rows); n_texts is 0 if the caller gave src. */
+static tfm_status tfm__session_begin(tfm_session *s, const tfm_batch *src,
+                                     const tfm_decode_options *options, int32_t n_texts,
+                                     tfm_error *err) {
     const tfm_config *c;
     tfm_decode_options o;
     tfm__sentence plan;
@@ -9568,9 +9641,9 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
     if (c->start < 0 && !c->start_embedding_zero && !o.prompt)
         return TFM__FAIL_CONFIG(
             err, "'start' is missing, so only a prompt can begin a target: set prompt");
-    if (!o.n_ends && c->end >= 0) o.ends = &c->end, o.n_ends = 1;
+    if (!o.n_end_ids && c->end >= 0) o.end_ids = &c->end, o.n_end_ids = 1;
     TFM__TRY(tfm__session_check_rows(s, "src", src, err));
-    TFM__TRY(tfm__search_check_options(s, &o, src->rows, err));
+    TFM__TRY(tfm__search_check_options(s, &o, n_texts ? n_texts : src->rows, err));
     if (!src->ids && (o.lexical_shortlist || o.no_source_ngram))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "%s: src has no ids, but embeddings or memory: leave this option 0",
@@ -9579,25 +9652,27 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
         TFM__TRY(tfm__session_check_batch(s, &s->model->source, o.truncate, src, err));
     for (b = 0; b < src->rows; b++) {
         /* the length is 0, because if the shortest cap has room, every cap has */
-        TFM__TRY(tfm__sentence_plan(s, &o, b, 0, &plan, err));
+        i = tfm__session_given(s, n_texts, b);
+        TFM__TRY(tfm__sentence_plan(s, &o, i, 0, &plan, err));
         TFM__TRY(tfm__shortlist_check_sentence(s, &o, src, b, &plan, err));
     }
     TFM__TRY(tfm__session_encode(s, src, &last, o.truncate, NULL, err));
     s->search.started = 1;
-    s->text.n = 0;
+    s->text.n = n_texts;
     s->decode = o;
     tfm__step_list_heads(s);
     s->search.beam = o.beam ? o.beam : 1;
     s->search.n_best = o.n_best ? o.n_best : 1;
-    s->search.max_ended = o.stop == TFM_STOP_LIKELY ? s->search.beam : s->search.n_best;
+    s->search.max_ended = o.stop == TFM_STOP_EARLY_FALSE ? s->search.beam : s->search.n_best;
     s->search.n_running = s->src.B;
     memset(s->bans.set, 0, (size_t)c->tgt_vocab_size);
     s->bans.n = 0; /* the bans of the whole decode come first */
     for (i = 0; i < c->n_suppressed; i++) tfm__ban_add(s, c->suppressed[i]);
-    for (i = 0; i < o.n_forbidden; i++) tfm__ban_add(s, o.forbidden[i]);
+    for (i = 0; i < o.n_suppressed; i++) tfm__ban_add(s, o.suppressed[i]);
     if (o.no_unknown && c->tgt_unk >= 0) tfm__ban_add(s, c->tgt_unk);
     for (b = 0; b < s->src.B; b++) {
-        (void)tfm__sentence_plan(s, &o, b, s->src.lengths[b], &s->search.sentences[b], NULL);
+        i = tfm__session_given(s, n_texts, b);
+        (void)tfm__sentence_plan(s, &o, i, s->src.lengths[b], &s->search.sentences[b], NULL);
         tfm__sentence_begin(s, b);
     }
     tfm__prompt_run(s);
@@ -9605,9 +9680,13 @@ TFM_DEF tfm_status tfm_start(tfm_session *s, const tfm_batch *src,
     return TFM_OK;
 }
 
-TFM_DEF void tfm_decode_defaults(const tfm_model *model, tfm_decode_options *options) {
-    if (options && model) *options = model->decoding;
-    else if (options) memset(options, 0, sizeof *options);
+TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
+                                     const tfm_decode_options *options, tfm_error *err) {
+    return tfm__session_begin(session, src, options, 0, err);
+}
+
+TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model) {
+    return model ? &model->decoding : NULL;
 }
 
 /* Lists the rows, sentences, last tokens and ancestries of the running hypotheses. Tokens of a draft
@@ -9636,8 +9715,8 @@ static void tfm__step_list(tfm_session *s) {
             s->step.rows[n] = s->step.rows[n - 1];
             s->step.sentences[n] = b;
             s->step.firsts[n] = s->step.firsts[n - 1] + 1;
-            s->step.ids[n] =
-                tfm__batch_ids(s->decode.draft, b)[s->search.sentences[b].draft_at + k];
+            s->step.ids[n] = tfm__batch_ids(
+                s->decode.draft, s->search.sentences[b].given)[s->search.sentences[b].draft_at + k];
             for (i = 0; i <= s->step.firsts[n]; i++) ancestry[i] = b * s->max_beam;
         }
     }
@@ -9659,9 +9738,11 @@ static void tfm__step_store_attention(tfm_session *s) {
     }
 }
 
-TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_error *err) {
+    tfm_session *s = session;
     if (!s || !running) return tfm__fail(err, TFM_E_ARGUMENT, "session or running is NULL");
-    if (!s->search.started) return tfm__fail(err, TFM_E_STATE, "call tfm_start before tfm_step");
+    if (!s->search.started)
+        return tfm__fail(err, TFM_E_STATE, "call tfm_session_start before tfm_session_step");
     if (s->search.n_running) {
         tfm__id_rows last = {s->step.ids, NULL, NULL, 0, 1, 0, NULL}; /* last tokens */
         tfm_tensor attention;
@@ -9672,10 +9753,11 @@ TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
         p = tfm__pass_begin(s, &s->model->target, &last, s->step.firsts);
         p.ancestry = s->step.ancestry;
         p.listed = s->step.listed, p.n_listed = s->step.n_listed;
-        attention = tfm_tensor_4d(s->step.attention, TFM_F32, p.n_listed, last.B, 1, s->src.L);
+        attention =
+            tfm_tensor_4d(s->step.attention, TFM_DTYPE_F32, p.n_listed, last.B, 1, s->src.L);
         if (s->attention) p.attention[TFM__CROSS] = &attention;
         tfm__decoder_run(s, &p, s->step.sentences);
-        TFM_PART(OUTPUT);
+        TFM__PART(OUTPUT);
         tfm__logits_compute(s, &p.x);
         if (s->attention) tfm__step_store_attention(s);
         for (b = 0; b < s->src.B; b++) {
@@ -9687,34 +9769,41 @@ TFM_DEF tfm_status tfm_step(tfm_session *s, int32_t *running, tfm_error *err) {
             s->search.n_running -= !s->search.sentences[b].n_live;
         }
     }
-    TFM_PART(OTHER);
+    TFM__PART(OTHER);
     *running = s->search.n_running;
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_decode(tfm_session *s, const tfm_batch *src,
-                              const tfm_decode_options *options, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_batch *src,
+                                      const tfm_decode_options *options, tfm_error *err) {
     int32_t running = 0;
-    TFM__TRY(tfm_start(s, src, options, err));
-    do TFM__TRY(tfm_step(s, &running, err));
+    TFM__TRY(tfm_session_start(session, src, options, err));
+    do TFM__TRY(tfm_session_step(session, &running, err));
     while (running);
     return TFM_OK;
 }
 
-/* Checks that the session is decoding and has this row. */
-static tfm_status tfm__result_check_row(const tfm_session *s, int32_t row, tfm_error *err) {
+/* Checks that the session is decoding and has this row or text, and sets *row to the row of a text: to
+   -1 for a blank one, and to -1 - status for one with an error. */
+static tfm_status tfm__result_check_row(const tfm_session *s, int32_t *row, tfm_error *err) {
+    int32_t n;
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     if (!s->search.started)
-        return tfm__fail(err, TFM_E_STATE, "no results: call tfm_start or tfm_decode first");
-    if (row < 0 || row >= s->src.B)
+        return tfm__fail(err, TFM_E_STATE,
+                         "no results: call tfm_session_start or tfm_session_decode first");
+    n = s->text.n ? s->text.n : s->src.B;
+    if (*row < 0 || *row >= n)
         return tfm__fail(err, TFM_E_ARGUMENT, "row is %d, expected 0 to %d: the batch has %d rows",
-                         row, s->src.B - 1, s->src.B);
+                         *row, n - 1, n);
+    if (s->text.n) *row = s->text.rows[*row];
     return TFM_OK;
 }
 
-TFM_DEF int32_t tfm_result_count(const tfm_session *s, int32_t row) {
+TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
+    const tfm_session *s = session;
     const tfm__beam *beam;
-    if (tfm__result_check_row(s, row, NULL) != TFM_OK) return 0;
+    if (tfm__result_check_row(s, &row, NULL) != TFM_OK) return 0;
+    if (row < 0) return 1;
     beam = tfm__beam_at(s, row, 0);
     if (s->decode.samples || s->decode.alternatives) return s->search.sentences[row].n_beams;
     return beam->n_live ? beam->n_live : (int32_t)tfm__min(beam->n_kept, s->search.n_best);
@@ -9722,32 +9811,41 @@ TFM_DEF int32_t tfm_result_count(const tfm_session *s, int32_t row) {
 
 /* Returns how many tokens of a hypothesis its result has. */
 static int32_t tfm__result_length(const tfm_session *s, const tfm__hypothesis *h) {
-    return h->length + (s->decode.keep_end && h->finish == TFM_ENDED);
+    return h->length + (s->decode.keep_end && h->finish == TFM_FINISH_ENDED);
 }
 
-/* Finds the result of a rank of a row, 0 for the best. */
-static tfm_status tfm__result_find(tfm_session *s, int32_t row, int32_t rank, tfm__hypothesis *h,
+/* Finds the result of a rank of a row, 0 for the best, and sets *row as tfm__result_check_row does. A
+   text that was not decoded has one result, which is empty. */
+static tfm_status tfm__result_find(tfm_session *s, int32_t *row, int32_t rank, tfm__hypothesis *h,
                                    tfm_error *err) {
     const tfm__beam *beam;
-    int32_t n = tfm_result_count(s, row), g;
+    int32_t given = *row, n = tfm_result_count(s, given), g;
     memset(h, 0, sizeof *h);
     TFM__TRY(tfm__result_check_row(s, row, err));
     if (rank < 0 || rank >= n)
         return tfm__fail(err, TFM_E_ARGUMENT, "row %d: rank is %d, and there are %d hypotheses",
-                         row, rank, n);
+                         given, rank, n);
+    h->finish = TFM_FINISH_BLANK;
+    if (*row < 0) return TFM_OK;
     g = s->decode.samples || s->decode.alternatives ? rank : 0;
-    beam = tfm__beam_at(s, row, g);
+    beam = tfm__beam_at(s, *row, g);
     *h = (beam->n_live ? beam->live : beam->ended)[rank - g];
-    if (h->finish == TFM_RUNNING) h->score = tfm__score_normalize(s, h, h->length);
+    if (h->finish == TFM_FINISH_RUNNING) h->score = tfm__score_normalize(s, h, h->length);
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_get(tfm_session *s, int32_t row, int32_t rank, tfm_result *result,
-                                  tfm_error *err) {
+TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
+                                  tfm_result *result, tfm_error *err) {
+    tfm_session *s = session;
     tfm__hypothesis h;
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
-    TFM__TRY(tfm__result_find(s, row, rank, &h, err));
+    TFM__TRY(tfm__result_find(s, &row, rank, &h, err));
+    memset(result, 0, sizeof *result);
+    result->ids = s->search.out_ids;
+    result->finish = h.finish;
+    if (row < 0) result->status = (tfm_status)(-1 - row);
+    if (row < 0) return TFM_OK;
     ids = s->search.out_ids + ((int64_t)row * s->max_beam + rank) * s->max_target;
     tfm__path_walk(s, &h, ids, NULL);
     result->length = tfm__result_length(s, &h);
@@ -9756,18 +9854,17 @@ TFM_DEF tfm_status tfm_result_get(tfm_session *s, int32_t row, int32_t rank, tfm
     result->left_out = s->encoder.left_out[row];
     result->log_probability = h.sum;
     result->score = h.score;
-    result->finish = h.finish;
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *s, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t row, int32_t rank,
                                                 double *out, tfm_error *err) {
     tfm__hypothesis h;
     int32_t t;
     if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
-    TFM__TRY(tfm__result_find(s, row, rank, &h, err));
+    TFM__TRY(tfm__result_find(session, &row, rank, &h, err));
     for (out[h.length] = h.sum, t = h.length - 1; t >= 0; t--) {
-        const tfm__path_token *token = tfm__path_at(s, t, h.row);
+        const tfm__path_token *token = tfm__path_at(session, t, h.row);
         out[t] = token->sum;
         out[t + 1] -= out[t];
         h.row = token->back;
@@ -9776,7 +9873,7 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *s, int32_t row, int
 }
 
 /* Finds a result for its attention, and writes the hypothesis's ancestry to scratch.path. */
-static tfm_status tfm__result_find_attention(tfm_session *s, int32_t row, int32_t rank,
+static tfm_status tfm__result_find_attention(tfm_session *s, int32_t *row, int32_t rank,
                                              tfm__hypothesis *h, tfm_error *err) {
     TFM__TRY(tfm__result_find(s, row, rank, h, err));
     if (!s->attention)
@@ -9786,14 +9883,16 @@ static tfm_status tfm__result_find_attention(tfm_session *s, int32_t row, int32_
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_attention(tfm_session *s, int32_t row, int32_t rank, tfm_tensor *out,
-                                        tfm_error *err) {
+TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
+                                        tfm_tensor *out, tfm_error *err) {
+    tfm_session *s = session;
     tfm__hypothesis h;
     tfm__rows rows;
     tfm_tensor expected;
     int32_t t;
-    TFM__TRY(tfm__result_find_attention(s, row, rank, &h, err));
-    expected = tfm_tensor_2d(NULL, TFM_F32, tfm__result_length(s, &h), s->src.lengths[row]);
+    TFM__TRY(tfm__result_find_attention(s, &row, rank, &h, err));
+    expected = tfm_tensor_2d(NULL, TFM_DTYPE_F32, tfm__result_length(s, &h),
+                             row < 0 ? 0 : s->src.lengths[row]);
     TFM__TRY(tfm__view_like(out, "out", expected, &rows, err));
     for (t = 0; t < expected.dims[0]; t++)
         memcpy(tfm__row(&rows, 0, t), tfm__path_attention(s, t, s->scratch.path[t]),
@@ -9801,13 +9900,14 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *s, int32_t row, int32_t ran
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_alignment(tfm_session *s, int32_t row, int32_t rank, int32_t *sources,
-                                        tfm_error *err) {
+TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
+                                        int32_t *sources, tfm_error *err) {
+    tfm_session *s = session;
     const tfm_config *c;
     tfm__hypothesis h;
     int32_t t, i, best;
     if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources is NULL");
-    TFM__TRY(tfm__result_find_attention(s, row, rank, &h, err));
+    TFM__TRY(tfm__result_find_attention(s, &row, rank, &h, err));
     c = &s->model->config;
     for (t = 0; t < tfm__result_length(s, &h); t++) {
         const float *weights = tfm__path_attention(s, t, s->scratch.path[t]);
@@ -9832,16 +9932,11 @@ static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t 
     return y.x;
 }
 
-TFM_DEF const float *tfm_step_logits(const tfm_session *s, int32_t row) {
-    if (tfm__result_check_row(s, row, NULL) != TFM_OK || s->search.sentences[row].first_logits < 0)
-        return NULL;
-    return tfm__logits_expand(s, row, 0);
-}
-
-TFM_DEF const float *tfm_result_logits(tfm_session *s, int32_t row, int32_t rank) {
+TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank) {
+    tfm_session *s = session;
     tfm__hypothesis h;
     int32_t n, t, from;
-    if (tfm__result_find(s, row, rank, &h, NULL) != TFM_OK) return NULL;
+    if (tfm__result_find(s, &row, rank, &h, NULL) != TFM_OK || row < 0) return NULL;
     t = s->search.sentences[row].position - 1; /* the last step */
     if (t < 0 || h.length < t || s->search.sentences[row].first_logits < 0) return NULL;
     from = h.length == t ? h.row : tfm__path_at(s, t, h.row)->back;
@@ -9850,15 +9945,18 @@ TFM_DEF const float *tfm_result_logits(tfm_session *s, int32_t row, int32_t rank
                          : NULL;
 }
 
-TFM_DEF tfm_status tfm_row_stop(tfm_session *s, int32_t row, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t row, tfm_error *err) {
+    tfm_session *s = session;
     tfm__sentence *sentence;
     int32_t g, k;
-    TFM__TRY(tfm__result_check_row(s, row, err));
+    TFM__TRY(tfm__result_check_row(s, &row, err));
+    if (row < 0) return TFM_OK;
     sentence = &s->search.sentences[row];
     s->search.n_running -= sentence->n_live > 0;
     for (g = 0; g < sentence->n_beams; g++) {
         tfm__beam *beam = tfm__beam_at(s, row, g);
-        for (k = 0; k < beam->n_live; k++) tfm__beam_finish(s, beam, &beam->live[k], TFM_STOPPED);
+        for (k = 0; k < beam->n_live; k++)
+            tfm__beam_finish(s, beam, &beam->live[k], TFM_FINISH_STOPPED);
         beam->n_live = 0;
     }
     sentence->n_live = 0;
@@ -9876,7 +9974,7 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
         tfm__rows some = tfm__rows_make(x->data + at * x->D, 1, 1, x->D), logits;
         n = some.B = tfm__min(s->max_rows, offset ? x->L - at % x->L : x->B * x->L - at);
         logits = tfm__rows_make(s->step.logits, n, 1, V);
-        TFM_PART(OUTPUT);
+        TFM__PART(OUTPUT);
         tfm__linear_run(&s->team, &logits, &some, &s->model->generator);
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / x->L, l = (at + i) % x->L;
@@ -9896,8 +9994,10 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
 
 /* Runs the teacher-forced decoder on the start token and each target, and scores the target and the
    end token. */
-TFM_DEF tfm_status tfm_score_from(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
-                                  int32_t offset, double *out, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
+                                     const tfm_batch *tgt, int32_t offset, double *out,
+                                     tfm_error *err) {
+    tfm_session *s = session;
     const tfm_config *c;
     tfm_forward_options causal;
     tfm__rows x;
@@ -9941,11 +10041,6 @@ TFM_DEF tfm_status tfm_score_from(tfm_session *s, const tfm_batch *src, const tf
             for (i = 0; i < offset; i++) out[b * x.L + i] = 0;
     }
     return TFM_OK;
-}
-
-TFM_DEF tfm_status tfm_score(tfm_session *s, const tfm_batch *src, const tfm_batch *tgt,
-                             double *out, tfm_error *err) {
-    return tfm_score_from(s, src, tgt, 0, out, err);
 }
 
 #ifndef TRANSFORMER_NO_TEXT
@@ -10021,11 +10116,11 @@ static size_t tfm__run(const tfm_text *text, size_t at, int space) {
         n = tfm__utf8_next(text->data + i, text->size - i, &c);
         if (tfm__is_space(c) != space) break;
     }
-    TFM_COUNT_TEXT(i - at + 1);
+    TFM__COUNT_TEXT(i - at + 1);
     return i - at;
 }
 
-static tfm_text tfm__text(const char *data, size_t size) {
+TFM_DEF tfm_text tfm_text_make(const char *data, size_t size) {
     tfm_text text = {data, size};
     return text;
 }
@@ -10072,7 +10167,7 @@ static void tfm__normal_put(tfm__normal *o, const char *text, int64_t n, int64_t
     else o->capacity = 0; /* so that later bytes do not follow a gap */
     for (k = o->n; k < o->n + n && k < o->n_cells; k++) o->cells[k].prev = (int32_t)origin;
     o->n += n;
-    TFM_COUNT_TEXT(n);
+    TFM__COUNT_TEXT(n);
 }
 
 /* Two neighbours that would make one symbol. */
@@ -10123,7 +10218,7 @@ static void tfm__cut_take(tfm__cut *c, tfm__token *token, size_t begin, size_t e
     token->end = c->at = end;
     while (tfm__is_inside(c->text.data, c->text.size, begin)) begin--;
     while (tfm__is_inside(c->text.data, c->text.size, end)) end++;
-    token->text = tfm__text(c->text.data + begin, end - begin);
+    token->text = tfm_text_make(c->text.data + begin, end - begin);
 }
 
 /* ---- byte-pair encoding ---- */
@@ -10143,7 +10238,7 @@ static void tfm__bpe_push(tfm__cells *b, int32_t left) {
     pair.size = l->next + r->next;
     for (i = b->n_heap++; i && tfm__pair_first(&pair, &b->heap[(i - 1) / 2]); i = (i - 1) / 2) {
         b->heap[i] = b->heap[(i - 1) / 2];
-        TFM_COUNT_TEXT(1);
+        TFM__COUNT_TEXT(1);
     }
     b->heap[i] = pair;
 }
@@ -10164,7 +10259,7 @@ static tfm__pair tfm__bpe_pop(tfm__cells *b) {
         if (child + 1 < b->n_heap && tfm__pair_first(&b->heap[child + 1], &b->heap[child])) child++;
         if (!tfm__pair_first(&b->heap[child], &last)) break;
         b->heap[i] = b->heap[child];
-        TFM_COUNT_TEXT(1);
+        TFM__COUNT_TEXT(1);
     }
     b->heap[i] = last;
     return top;
@@ -10196,7 +10291,7 @@ static void tfm__bpe_merge(tfm__cells *b) {
 /* Of an id of the target: it is not a piece; it has no text. */
 enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
 
-/* In TFM_FORM_ESCAPED a backslash and letter i stand for character i. */
+/* In TFM_TEXT_FORM_ESCAPED a backslash and letter i stand for character i. */
 static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
 
 /* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are soon
@@ -10247,7 +10342,7 @@ static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
 
 static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
     int64_t k;
-    TFM_COUNT_TEXT(n);
+    TFM__COUNT_TEXT(n);
     for (k = 0; k < n && j->clean_up; k++) tfm__join_clean(j, 0, bytes[k]);
     if (j->clean_up) return;
     if (j->out) memcpy(j->out + j->size, bytes, (size_t)n);
@@ -10281,7 +10376,7 @@ static void tfm__join_text(tfm__joined *j, const char *token, int64_t size) {
     char escape[6] = "\\u";
     int64_t k;
     int n, i;
-    if (j->form != TFM_FORM_ESCAPED) {
+    if (j->form != TFM_TEXT_FORM_ESCAPED) {
         tfm__join_bytes(j, token, size);
         return;
     }
@@ -10362,7 +10457,8 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
    vocabulary. */
 static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
     const tfm__vocabulary *v = &j->side->vocabulary;
-    if (j->form == TFM_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n) return NULL;
+    if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
+        return NULL;
     return &v->spellings[v->tokens[id]];
 }
 
@@ -10378,7 +10474,7 @@ static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id)
 static int tfm__compare_spellings(const void *a, const void *b) {
     const tfm__spelling *x = (const tfm__spelling *)a, *y = (const tfm__spelling *)b;
     int order = memcmp(x->text, y->text, (size_t)tfm__min(x->size, y->size));
-    TFM_COUNT_TEXT(1 + tfm__min(x->size, y->size));
+    TFM__COUNT_TEXT(1 + tfm__min(x->size, y->size));
     return order ? order : x->size < y->size ? -1 : x->size > y->size;
 }
 
@@ -10403,7 +10499,7 @@ static int tfm__is_line_end(int c) { return c == '\n' || c == '\t'; }
 static int tfm__compare_lines(const void *a, const void *b) {
     const unsigned char *x = (const unsigned char *)a, *y = (const unsigned char *)b;
     for (; *x == *y && !tfm__is_line_end(*x); x++) y++;
-    TFM_COUNT_TEXT(1 + (x - (const unsigned char *)a));
+    TFM__COUNT_TEXT(1 + (x - (const unsigned char *)a));
     if (tfm__is_line_end(*x)) return tfm__is_line_end(*y) - 1;
     return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
 }
@@ -10476,7 +10572,7 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
         swap = from, from = to, to = swap;
     }
     if (from != items) memcpy(items, from, (size_t)n * sizeof *items);
-    TFM_COUNT_TEXT(16 * n);
+    TFM__COUNT_TEXT(16 * n);
     for (i = 0; i < n; i = end) {
         for (end = i + 1; end < n && keys[end] == keys[i];) end++;
         if (end > i + 1) tfm__sort(items + i, end - i, compare);
@@ -10658,7 +10754,7 @@ static int tfm__compare_escaped(const void *a, const void *b) {
 
 /* Returns the id of a token as a text of that form writes it, or -1. */
 static int32_t tfm__token_id(const tfm__vocabulary *v, tfm_text_form form, const tfm_text *token) {
-    if (form == TFM_FORM_ESCAPED && memchr(token->data, '\\', token->size))
+    if (form == TFM_TEXT_FORM_ESCAPED && memchr(token->data, '\\', token->size))
         return tfm__find_like(v, token, tfm__compare_escaped);
     return tfm__find_token(v, token->data, (int64_t)token->size);
 }
@@ -10674,9 +10770,9 @@ static tfm_status tfm__text_open(tfm__loader *l, const tfm__side *side, const ch
     r->pool = &l->model->pool;
     r->temporary = &l->file->pool;
     tfm__format(r->own_name, sizeof r->own_name, "%s_%s", side->name, suffix);
-    TFM__TRY(tfm__load_array(l, r->name, "", TFM_U8, 1, NULL, t));
+    TFM__TRY(tfm__load_array(l, r->name, "", TFM_DTYPE_U8, 1, NULL, t));
     if (!t->data || !l->packed) return TFM_OK;
-    return tfm__load_array(l, r->name, "_sorted", TFM_I32, 1, NULL, &r->order);
+    return tfm__load_array(l, r->name, "_sorted", TFM_DTYPE_I32, 1, NULL, &r->order);
 }
 
 static tfm_status tfm__text_missing(tfm__loader *l, const tfm__side *side, const char *suffix) {
@@ -10757,7 +10853,7 @@ static tfm_status tfm__pieces_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *
         memcpy(out + n + TFM__SPACE_PIECE, c->text.data + at, word);
         n += TFM__SPACE_PIECE + word;
     }
-    c->text = tfm__text(out, n);
+    c->text = tfm_text_make(out, n);
     return TFM_OK;
 }
 
@@ -10802,14 +10898,14 @@ static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
         if (c->at >= c->text.size) return 0;
         taken = 1;
         c->bytes[0] = *at;
-        if (c->form == TFM_FORM_ESCAPED)
+        if (c->form == TFM_TEXT_FORM_ESCAPED)
             taken = tfm__unescape(at, (int64_t)(c->text.size - c->at), c->bytes, &n);
         c->first = 0;
         c->last = (size_t)n;
     }
     tfm__cut_take(c, token, c->at, c->at + (size_t)taken);
     token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
-    TFM_COUNT_TEXT(1);
+    TFM__COUNT_TEXT(1);
     return 1;
 }
 
@@ -11087,7 +11183,7 @@ static int32_t tfm__shared_bytes(const tfm__vocabulary *v, int64_t i) {
     const tfm__spelling *s = tfm__sorted(v, i), *last = i ? tfm__sorted(v, i - 1) : s;
     int32_t n = 0;
     while (i && n < last->size && s->text[n] == last->text[n]) n++;
-    TFM_COUNT_TEXT(n);
+    TFM__COUNT_TEXT(n);
     return n;
 }
 
@@ -11114,7 +11210,7 @@ static void tfm__trie_build(tfm__sentencepiece *p) {
             nodes[at].children = next[depth + 2];
             nodes[at].id = -1;
         }
-        TFM_COUNT_TEXT(s->size);
+        TFM__COUNT_TEXT(s->size);
         if (tfm__is_text_piece(p, s->id)) nodes[at].id = s->id;
     }
     nodes[n].children = n;
@@ -11134,7 +11230,7 @@ static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
 static int32_t tfm__trie_walk(const tfm__trie *t, int32_t node, const char *text, int32_t size) {
     int32_t i;
     for (i = 0; i < size && node >= 0; i++) node = tfm__trie_step(t, node, text[i]);
-    TFM_COUNT_TEXT(i);
+    TFM__COUNT_TEXT(i);
     return node;
 }
 /* Returns the piece that ends at a node, or -1. */
@@ -11394,7 +11490,7 @@ static int64_t tfm__charsmap_match(const tfm__charsmap *m, const char *text, int
         length = i + 1;
         found++;
     }
-    TFM_COUNT_TEXT(i + 1);
+    TFM__COUNT_TEXT(i + 1);
     return length;
 }
 
@@ -11414,7 +11510,7 @@ static int64_t tfm__spm_match_user(const tfm__sentencepiece *p, const char *text
         length = i + 1;
         found++;
     }
-    TFM_COUNT_TEXT(i + 1);
+    TFM__COUNT_TEXT(i + 1);
     return length;
 }
 
@@ -11488,7 +11584,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
             (p->plain[c] == 2 && (i + 1 == size || (unsigned char)text[i + 1] < 0x80))) {
             if (o->n < o->capacity) o->text[o->n++] = text[i]; /* nobody asks for origins */
             else tfm__normal_put(o, text + i, 1, at);
-            TFM_COUNT_TEXT(1);
+            TFM__COUNT_TEXT(1);
             i++;
             after_space = 0;
             continue;
@@ -11548,7 +11644,7 @@ static void tfm__unigram_encode(tfm__cells *b, int32_t from, int32_t to) {
             for (end = start; end <= frontier; end++)
                 if (end == start || cells[end].prev >= 0) cells[end].score -= here;
             here = 0;
-            TFM_COUNT_TEXT(frontier - start);
+            TFM__COUNT_TEXT(frontier - start);
         }
         size = tfm__utf8_size((unsigned char)text[start]);
         for (end = start; end < n;) {
@@ -11560,7 +11656,7 @@ static void tfm__unigram_encode(tfm__cells *b, int32_t from, int32_t to) {
             tfm__unigram_offer(cells, &frontier, start, end, piece, p->scores[piece] + here);
             if (end - start == size) single = 1;
         }
-        TFM_COUNT_TEXT(end - start + 1);
+        TFM__COUNT_TEXT(end - start + 1);
         if (!single)
             tfm__unigram_offer(cells, &frontier, start, start + size, p->unk, p->unk_score + here);
     }
@@ -11721,7 +11817,7 @@ static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
                cells[c->last].id == p->unk)
             c->last = (size_t)cells[c->last].next;
     }
-    token->text = tfm__text(text + c->first, c->last - c->first);
+    token->text = tfm_text_make(text + c->first, c->last - c->first);
     token->begin = c->first;
     token->end = c->last;
     piece = cells[c->first].id;
@@ -11738,7 +11834,7 @@ static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
         return 1;
     }
     token->id = c->side->ids ? c->side->ids[piece] : piece;
-    TFM_COUNT_TEXT(1);
+    TFM__COUNT_TEXT(1);
     return 1;
 }
 
@@ -11893,7 +11989,7 @@ static int tfm__is_join(const char *left, const char *right, const char *whole) 
     for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
     if (!tfm__is_line_end(*left)) return 0;
     for (; !tfm__is_line_end(*right) && *right == *whole && whole < end; right++) whole++;
-    TFM_COUNT_TEXT(TFM__MOST_MERGED - (end - whole) + 1);
+    TFM__COUNT_TEXT(TFM__MOST_MERGED - (end - whole) + 1);
     return tfm__is_line_end(*right) && tfm__is_line_end(*whole);
 }
 
@@ -11904,7 +12000,7 @@ static uint64_t tfm__merge_pair(const void *row) {
 }
 static int tfm__compare_merges(const void *a, const void *b) {
     uint64_t x = tfm__merge_pair(a), y = tfm__merge_pair(b);
-    TFM_COUNT_TEXT(1);
+    TFM__COUNT_TEXT(1);
     return x < y ? -1 : x > y;
 }
 
@@ -11961,7 +12057,7 @@ static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm_
     TFM__TRY(tfm__vocabulary_load(l, side, shared));
     has_vocabulary = side->vocabulary.text &&
                      (!shared || side->vocabulary.text != shared->vocabulary.text);
-    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_U32, 2, NULL, &merges));
+    TFM__TRY(tfm__load_array(l, side->name, "_merges", TFM_DTYPE_U32, 2, NULL, &merges));
     side->bpe = shared ? shared->bpe : NULL;
     if (!has_vocabulary && !merges.rank && side->bpe) return TFM_OK;
     if (!has_vocabulary || !merges.rank)
@@ -12016,7 +12112,7 @@ static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t siz
         if (next != TFM__CLASS_SPACE) kind = next;
     }
     for (; i < size && tfm__class_at(p, text, size, i, &n) == kind; i += (size_t)n) last = i;
-    TFM_COUNT_TEXT(i - at + 1);
+    TFM__COUNT_TEXT(i - at + 1);
     /* of whitespace before a word its last character is left, for that word if it is a space */
     return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
 }
@@ -12059,7 +12155,7 @@ static int tfm__byte_bpe_next(tfm__cut *c, tfm__token *token) {
     token->end = token->begin + token->text.size;
     while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
     while (token->begin < token->end && text[token->end - 1] == ' ') token->end--;
-    TFM_COUNT_TEXT(c->at - at + 1);
+    TFM__COUNT_TEXT(c->at - at + 1);
     return 1;
 }
 
@@ -12116,7 +12212,7 @@ static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__si
     tfm_tensor rows;
     int64_t i, id, flags;
     if (!side->tokenizer->normalize) return TFM_OK;
-    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_U32, 2, NULL, &rows));
+    TFM__TRY(tfm__load_array(l, side->name, "_added", TFM_DTYPE_U32, 2, NULL, &rows));
     if (!rows.rank && shared && shared->vocabulary.text == v->text &&
         shared->vocabulary.spellings == v->spellings)
         side->added = shared->added;
@@ -12225,7 +12321,7 @@ static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *t
         a.id = -1; /* what is inside it is not looked for */
         step = n;
     }
-    TFM_COUNT_TEXT(at - from + 1);
+    TFM__COUNT_TEXT(at - from + 1);
     a.first = a.begin = a.id < 0 ? size : at;
     a.end = a.last = a.id < 0 ? size : at + n;
     if (a.id < 0) return a;
@@ -12345,7 +12441,7 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
     c->cells = b.cells;
-    c->text = tfm__text(b.text, (size_t)b.n);
+    c->text = tfm_text_make(b.text, (size_t)b.n);
     return TFM_OK;
 }
 
@@ -12357,8 +12453,8 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
 
 /* ---- the texts of a model file and of a session ---- */
 
-/* In the order of TFM_TEXT_TABLE; a new kind has a row in both. */
-static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_COUNT] = {
+/* In the order of tfm_text_kind. */
+static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_KIND_COUNT] = {
     {tfm__vocabulary_load, NULL, NULL, tfm__words_next, NULL, NULL, tfm__words_join, 0, 0},
     {tfm__vocabulary_load, NULL, NULL, tfm__characters_next, NULL, NULL, tfm__pieces_join,
      INT32_MAX, 0},
@@ -12512,14 +12608,14 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
     c = &session->model->config;
     if (source) TFM__TRY(tfm__find_language(c, source, strlen(source), &from, err));
     if (target) TFM__TRY(tfm__find_language(c, target, strlen(target), &into, err));
-    if (!source && c->src_language == TFM_LANGUAGE_SOURCE)
+    if (!source && c->src_language == TFM_LANGUAGE_USE_SOURCE)
         return tfm__fail(err, TFM_E_ARGUMENT, "source: the model needs its language, such as %s",
                          c->languages[0].code);
-    if (!target && (c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced))
+    if (!target && (c->src_language == TFM_LANGUAGE_USE_TARGET || c->tgt_language_forced))
         return tfm__fail(err, TFM_E_ARGUMENT, "target: the model needs its language, such as %s",
                          c->languages[0].code);
     if (c->src_language)
-        session->text.language = c->src_language == TFM_LANGUAGE_SOURCE ? from : into;
+        session->text.language = c->src_language == TFM_LANGUAGE_USE_SOURCE ? from : into;
     if (c->tgt_language_forced) session->search.forced = into;
     return TFM_OK;
 }
@@ -12529,16 +12625,16 @@ TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, c
 static tfm_status tfm__take_language(const tfm_config *c, tfm_text *text, int32_t *id,
                                      tfm_error *err) {
     const char *at = text->data, *end, *code;
-    if (c->src_language != TFM_LANGUAGE_TARGET || !text->size) return TFM_OK; /* may be NULL */
+    if (c->src_language != TFM_LANGUAGE_USE_TARGET || !text->size) return TFM_OK; /* may be NULL */
     end = at + text->size;
     at += tfm__run(text, 0, 1);
     if (end - at < 4 || memcmp(at, ">>", 2) != 0) return TFM_OK;
     for (code = at += 2; end - at >= 2 && (at[0] != '<' || at[1] != '<'); at++)
         if ((unsigned char)*at <= ' ') return TFM_OK; /* no code, but a text about arrows */
-    TFM_COUNT_TEXT(at - text->data);
+    TFM__COUNT_TEXT(at - text->data);
     if (end - at < 2) return TFM_OK;
     TFM__TRY(tfm__find_language(c, code, (size_t)(at - code), id, err));
-    *text = tfm__text(at + 2, (size_t)(end - at - 2));
+    *text = tfm_text_make(at + 2, (size_t)(end - at - 2));
     return TFM_OK;
 }
 
@@ -12563,8 +12659,8 @@ static tfm_status tfm__check_text(const tfm_text *text, const char *what, tfm_er
 
 /* Returns the side's kind of text. The forms with tokens are read as words, except bytes. */
 static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_form form) {
-    return form == TFM_FORM_TEXT || side->has_bytes ? side->tokenizer
-                                                    : &tfm__tokenizers[TFM_TEXT_WORDS];
+    return form == TFM_TEXT_FORM_TEXT || side->has_bytes ? side->tokenizer
+                                                         : &tfm__tokenizers[TFM_TEXT_KIND_WORDS];
 }
 
 /* Sets the next token and returns 1, at the end 0. */
@@ -12588,11 +12684,12 @@ static tfm_status tfm__cut_begin(tfm__cut *c, const tfm_config *config, const tf
     c->kind = tfm__tokenizer_of(side, form);
     c->form = form;
     c->source = *text;
-    if (config && form == TFM_FORM_TEXT)
+    if (config && form == TFM_TEXT_FORM_TEXT)
         TFM__TRY(tfm__take_language(config, &c->source, language, err));
     c->offset = text->size - c->source.size;
     c->text = c->source;
-    if (!c->kind->begin || (side->has_bytes && (form != TFM_FORM_TEXT || !tfm__has_cells(side))))
+    if (!c->kind->begin ||
+        (side->has_bytes && (form != TFM_TEXT_FORM_TEXT || !tfm__has_cells(side))))
         return TFM_OK;
     if (scratch) return c->kind->begin(c, scratch, err);
     return tfm__fail(err, TFM_E_ARGUMENT, "scratch is NULL: pieces need a scratch arena");
@@ -12610,7 +12707,7 @@ typedef struct tfm__ids {
 /* Returns whether a token at the front of a source chooses the language to translate into. */
 static int tfm__is_language(const tfm_config *c, int32_t id) {
     int32_t i;
-    for (i = 0; c->src_language == TFM_LANGUAGE_TARGET && i < c->n_languages; i++)
+    for (i = 0; c->src_language == TFM_LANGUAGE_USE_TARGET && i < c->n_languages; i++)
         if (c->languages[i].id == id) return 1;
     return 0;
 }
@@ -12684,7 +12781,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     if (scratch && scratch->measuring) return TFM_OK;
     for (n = 0; tfm__cut_next(&cut, &token); n++) {
         if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, &token, err);
-        if (n == 0 && form != TFM_FORM_TEXT && tfm__is_language(&m->config, token.id))
+        if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
             out->language = -1;
         last = token.id;
     }
@@ -12721,20 +12818,18 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_tokenize(const tfm_model *model, const char *text, size_t size,
-                                tfm_text_form form, int32_t *ids, int32_t capacity, int32_t *count,
-                                tfm_arena *scratch, tfm_error *err) {
+TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
+                                      int32_t *ids, int32_t capacity, int32_t *count,
+                                      tfm_arena *scratch, tfm_error *err) {
     tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    tfm_text source = tfm__text(text, size);
-    return tfm__tokenize(model, model ? &model->source : NULL, &source, form, &out, scratch, err);
+    return tfm__tokenize(model, model ? &model->source : NULL, &text, form, &out, scratch, err);
 }
 
-TFM_DEF tfm_status tfm_tokenize_target(const tfm_model *model, const char *text, size_t size,
-                                       tfm_text_form form, int32_t *ids, int32_t capacity,
-                                       int32_t *count, tfm_arena *scratch, tfm_error *err) {
+TFM_DEF tfm_status tfm_model_tokenize_target(const tfm_model *model, tfm_text text,
+                                             tfm_text_form form, int32_t *ids, int32_t capacity,
+                                             int32_t *count, tfm_arena *scratch, tfm_error *err) {
     tfm__ids out = {ids, NULL, capacity, count, -1, NULL};
-    tfm_text target = tfm__text(text, size);
-    return tfm__tokenize(model, model ? &model->target : NULL, &target, form, &out, scratch, err);
+    return tfm__tokenize(model, model ? &model->target : NULL, &text, form, &out, scratch, err);
 }
 
 /* Says how long the text is if the session's scratch does not suffice. */
@@ -12756,11 +12851,14 @@ static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, 
 }
 
 TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *source,
-                                        tfm_text_form form, int32_t *ids, tfm_span *spans,
-                                        int32_t capacity, int32_t *count, int32_t *left_out,
-                                        tfm_error *err) {
-    tfm__ids out = {ids, spans, capacity, count, -1, left_out};
-    if (!session || !source) return tfm__fail(err, TFM_E_ARGUMENT, "session or text is NULL");
+                                        tfm_text_form form, tfm_tokens *tokens, tfm_error *err) {
+    tfm__ids out;
+    if (!session || !source || !tokens)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, text or tokens is NULL");
+    memset(&out, 0, sizeof out);
+    out.ids = tokens->ids, out.spans = tokens->spans, out.capacity = tokens->capacity;
+    out.count = &tokens->n;
+    if (tokens->truncate) out.left_out = &tokens->left_out;
     return tfm__session_tokenize(session, source, form, &out, err);
 }
 
@@ -12784,11 +12882,11 @@ static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *ou
     j.side = side;
     j.form = said->form;
     j.out = out;
-    j.clean_up = said->form == TFM_FORM_TEXT && side->clean_up;
-    if (said->form == TFM_FORM_TEXT && side->spm && side->spm->unmap.units)
+    j.clean_up = said->form == TFM_TEXT_FORM_TEXT && side->clean_up;
+    if (said->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
         j.rules = &side->spm->unmap;
     for (i = 0; i < said->n; i++) kind->join(&j, said->ids[i]);
-    TFM_COUNT_TEXT(said->n);
+    TFM__COUNT_TEXT(said->n);
     tfm__join_broken(&j);
     if (j.rules) tfm__join_held(&j, 0);
     for (pass = 0; pass < 3 && !said->runs; pass++)
@@ -12813,9 +12911,9 @@ static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *sa
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
-                                  tfm_text_form form, char *text, size_t capacity, size_t *size,
-                                  tfm_error *err) {
+TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
+                                        tfm_text_form form, char *text, size_t capacity,
+                                        size_t *size, tfm_error *err) {
     tfm__spoken said = {ids, count, form, 0};
     int32_t i;
     if (!model || (!ids && count > 0) || !size || (!text && capacity))
@@ -12837,9 +12935,9 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
     said.ids = result.ids;
     said.n = result.length;
     said.form = form;
-    if (form == TFM_FORM_TEXT && session->decode.keep_end && result.finish == TFM_ENDED)
+    if (form == TFM_TEXT_FORM_TEXT && session->decode.keep_end && result.finish == TFM_FINISH_ENDED)
         said.n--; /* an end token that was kept gives no text, whatever its spelling */
-    said.runs = result.finish == TFM_RUNNING;
+    said.runs = result.finish == TFM_FINISH_RUNNING;
     return tfm__join_text_of(&session->model->target, &said, text, capacity, size, err);
 }
 
@@ -12847,7 +12945,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int32_t n,
                                       const tfm_decode_options *o, tfm_batch *batch,
                                       tfm_error *err) {
-    tfm_error inner, *faults = o ? o->faults : NULL;
+    tfm_error inner, *errors = o ? o->errors : NULL;
     int32_t i, row, count, most = s->max_source, truncate = o ? o->truncate : 0;
     if (truncate > 0) most = (int32_t)tfm__min(most, truncate);
     batch->ids = s->text.ids;
@@ -12857,16 +12955,16 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
         int32_t *ids = s->text.ids + (int64_t)batch->rows * s->max_source;
         int32_t *left_out = truncate > 0 ? &s->text.left_out[batch->rows] : NULL;
         tfm__ids to = {ids, NULL, most, &count, -1, left_out};
-        tfm_status status = tfm__session_tokenize(s, &texts[i], TFM_FORM_TEXT, &to, &inner);
-        if (faults) memset(&faults[i], 0, sizeof *faults);
-        if (status != TFM_OK && !faults)
+        tfm_status status = tfm__session_tokenize(s, &texts[i], TFM_TEXT_FORM_TEXT, &to, &inner);
+        if (errors) memset(&errors[i], 0, sizeof *errors);
+        if (status != TFM_OK && !errors)
             return n > 1 ? tfm__fail(err, status, "text %i: %m", (int64_t)i, inner.text)
                          : tfm__fail(err, status, "%m", inner.text);
         if (status != TFM_OK) {
-            faults[i] = inner;
+            errors[i] = inner;
             count = 0;
         }
-        s->text.rows[i] = count ? batch->rows : -1;
+        s->text.rows[i] = count ? batch->rows : -1 - (int32_t)status;
         if (!count) continue;
         s->text.lengths[batch->rows++] = count;
         batch->width = (int32_t)tfm__max(batch->width, count);
@@ -12881,12 +12979,10 @@ static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int
 
 TFM_DEF size_t tfm_translation_size(tfm_session *session) {
     size_t needed = 0, size = 0;
-    int32_t i, row;
+    int32_t i;
     for (i = 0; session && i < session->text.n; i++) {
         needed = tfm__more(needed, 1);
-        row = session->text.rows[i];
-        if (row < 0) continue;
-        if (tfm_result_text(session, row, 0, TFM_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
+        if (tfm_result_text(session, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
         needed = tfm__more(needed, size);
     }
     return needed;
@@ -12906,11 +13002,10 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
                          (int64_t)needed, (int64_t)capacity);
     for (i = 0; i < session->text.n; i++) {
         size_t size = 0;
-        if (session->text.rows[i] >= 0)
-            TFM__TRY(tfm_result_text(session, session->text.rows[i], 0, TFM_FORM_TEXT, buffer + at,
-                                     capacity - at, &size, err));
+        TFM__TRY(tfm_result_text(session, i, 0, TFM_TEXT_FORM_TEXT, buffer + at, capacity - at,
+                                 &size, err));
         buffer[at + size] = 0;
-        if (out) out[i] = tfm__text(buffer + at, size);
+        if (out) out[i] = tfm_text_make(buffer + at, size);
         at += size + 1;
     }
     return TFM_OK;
@@ -12922,6 +13017,7 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
                                        size_t capacity, tfm_error *err) {
     tfm_session *s = session;
     tfm_batch batch;
+    int32_t running;
     memset(&batch, 0, sizeof batch);
     if (!s || !texts || !out || !buffer || n < 0)
         return tfm__fail(err, TFM_E_ARGUMENT,
@@ -12932,13 +13028,16 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *tex
     if (!s->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT,
                          "the model has no vocabularies: use ids, or convert it with them");
-    s->text.n = 0; /* text_rows change */
+    if (s->text.n) s->search.started = 0; /* the rows of its texts change */
+    s->text.n = 0;
     TFM__TRY(tfm__tokenize_batch(s, texts, n, options, &batch, err));
-    if (batch.rows) TFM__TRY(tfm_decode(s, &batch, options, err));
+    if (batch.rows) TFM__TRY(tfm__session_begin(s, &batch, options, n, err));
     if (batch.rows && options && options->truncate)
         memcpy(s->encoder.left_out, s->text.left_out,
                (size_t)batch.rows * sizeof *s->encoder.left_out);
+    if (!batch.rows) s->search.n_running = 0, s->search.started = n > 0; /* all are blank */
     s->text.n = n;
+    for (running = batch.rows; running;) TFM__TRY(tfm_session_step(s, &running, err));
     return n ? tfm_translation_get(s, out, buffer, capacity, err) : TFM_OK;
 }
 
@@ -12947,7 +13046,7 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
     tfm_text in, translated;
     if (!session || !text || !out)
         return tfm__fail(err, TFM_E_ARGUMENT, "session, text or out is NULL");
-    in = tfm__text(text, strlen(text));
+    in = tfm_text_make(text, strlen(text));
     return tfm_translate_batch(session, &in, &translated, 1, NULL, out, capacity, err);
 }
 #else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
@@ -13405,7 +13504,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_by_lists(const tfm__tile *t, int u8)
             list = tfm__avx2_run(sums[0], x, w, list, block->steps[0], TFM__FOURS, u8);
             list = tfm__avx2_run(sums[0], x, w, list, block->steps[1], TFM__TWOS, u8);
             if (!u8) tfm__avx2_run(sums[0], x, w, list, block->steps[2], TFM__SIGNED, u8);
-            if (ends) tfm__avx2_write(t, TFM_WEIGHTS_I8, sums, r, 1, 0, TFM__VECTORS);
+            if (ends) tfm__avx2_write(t, TFM_WEIGHT_TYPE_I8, sums, r, 1, 0, TFM__VECTORS);
             TFM__UNROLL
             for (i = 0; i < TFM__VECTORS; i++) kept[r][i] = sums[0][i];
         }
@@ -13462,7 +13561,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_in_order(const tfm__tile *t, int fir
             }
         }
     }
-    tfm__avx2_write(t, TFM_WEIGHTS_I8, sums, first, rows, 0, TFM__VECTORS);
+    tfm__avx2_write(t, TFM_WEIGHT_TYPE_I8, sums, first, rows, 0, TFM__VECTORS);
 }
 
 TFM__AVX2 static void tfm__avx2_tile_int8(const tfm__tile *t) {
@@ -13840,10 +13939,10 @@ TFM__INLINED TFM__V TFM__(load_w)(const unsigned char *w, int i, int type, int o
     const int at = odd * TFM__PANEL + i * TFM__VL;
     TFM__(bits) pairs;
     TFM__V v;
-    if (type == TFM_WEIGHTS_F32 || type == TFM__PAIRS)
+    if (type == TFM_WEIGHT_TYPE_F32 || type == TFM__PAIRS)
         return TFM__V_LOAD((const float *)(const void *)w + at);
 #ifdef TFM__V_F16
-    if (type == TFM_WEIGHTS_F16) return TFM__V_F16((const uint16_t *)(const void *)w + at);
+    if (type == TFM_WEIGHT_TYPE_F16) return TFM__V_F16((const uint16_t *)(const void *)w + at);
 #endif
     memcpy(&pairs, w + 4 * i * TFM__VL, sizeof pairs);
     pairs = odd ? pairs & 0xFFFF0000u : pairs << 16;
@@ -13879,8 +13978,8 @@ TFM__INLINED void TFM__(tile)(const tfm__tile *t, int type, int rows, int panels
     TFM__V acc[(int)TFM__X_ROWS * TFM__MOST_PANELS * TFM__PER_PANEL];
     TFM__V bias[TFM__MOST_PANELS * TFM__PER_PANEL];
     const int wide = panels * TFM__PER_PANEL;
-    const int step = type == TFM_WEIGHTS_BF16 || rows == TFM__TALL ? 2 : 1;
-    const int size = type == TFM_WEIGHTS_F16 || type == TFM_WEIGHTS_BF16 ? 2 : 4;
+    const int step = type == TFM_WEIGHT_TYPE_BF16 || rows == TFM__TALL ? 2 : 1;
+    const int size = type == TFM_WEIGHT_TYPE_F16 || type == TFM_WEIGHT_TYPE_BF16 ? 2 : 4;
     const int bytes = size * TFM__PANEL * step; /* of a step, at most two lines */
     const int64_t K = type == TFM__PAIRS ? (t->K + 1) / 2 : t->K;
     const float *x = (const float *)t->x;
@@ -13968,7 +14067,7 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
     TFM__UNROLL
     for (i = 0; i < outputs; i++, o += TFM__VL) {
         TFM__V scale = TFM__V_SET(1.0f), bias = TFM__V_SET(-0.0f);
-        if (type == TFM_WEIGHTS_I8) scale = TFM__V_LOAD(t->w_scales + o);
+        if (type == TFM_WEIGHT_TYPE_I8) scale = TFM__V_LOAD(t->w_scales + o);
         if (t->bias) bias = TFM__V_LOAD(t->bias + o);
         TFM__UNROLL
         for (r = 0; r < rows; r++) {
@@ -13976,7 +14075,7 @@ TFM__INT8_INLINED void TFM__(write)(const tfm__tile *t, int type, TFM__(sums) * 
             TFM__I *sum = sums[r] + i * TFM__INT8_SPLIT;
             TFM__V v;
             if (r >= TFM__LEAST(rows) && first + r >= t->rows) continue;
-            if (type == TFM_WEIGHTS_I8) {
+            if (type == TFM_WEIGHT_TYPE_I8) {
                 v = TFM__I_FLOATS(sum[0], sum[TFM__INT8_SPLIT - 1], t->block_sums + o);
                 v = v * (TFM__V_SET(t->x_scales[first + r]) * scale);
                 if (!t->begins) v = TFM__V_LOAD(y) + v;
@@ -14052,7 +14151,7 @@ TFM__INT8_INLINED void TFM__(tile_int8)(const tfm__tile *t, int rows, int panels
                 TFM__(bits) more = (TFM__(bits))sums[s / vectors][s % vectors];
                 *sum = (TFM__I)(more + (TFM__(bits))sum[0]);
             }
-            TFM__(write)(t, TFM_WEIGHTS_I8, sums, 0, rows, i * TFM__PANEL + o, side * outputs);
+            TFM__(write)(t, TFM_WEIGHT_TYPE_I8, sums, 0, rows, i * TFM__PANEL + o, side * outputs);
         }
 }
 
@@ -14089,7 +14188,7 @@ TFM__INT8_INLINED void TFM__(mmla_step)(TFM__(sums) * acc, const unsigned char *
         const unsigned char *row = x + i / vectors * 2 * TFM__X_STRIDE;
         if (i % vectors == 0)
             pair = TFM__FOUR_LANES(TFM__I_LOAD(row), TFM__I_LOAD(row + TFM__X_STRIDE), 0, 1, 4, 5);
-        if (type == TFM_WEIGHTS_I8) TFM__I_MMLA_INT8(*sum, pair, v[i % vectors]);
+        if (type == TFM_WEIGHT_TYPE_I8) TFM__I_MMLA_INT8(*sum, pair, v[i % vectors]);
         else TFM__I_MMLA_BF16(*sum, pair, v[i % vectors]);
     }
 }
@@ -14111,7 +14210,7 @@ TFM__INT8_INLINED void TFM__(mmla_turn)(TFM__(sums) * to, TFM__(sums) * from, in
 /* Computes a tile of one panel. Sums of int8 start at zero; those of bf16 go on from y. */
 TFM__INT8_INLINED void TFM__(mmla)(const tfm__tile *t, int type, int rows) {
     const int vectors = rows > 4 ? TFM__PER_PANEL : 2 * TFM__PER_PANEL; /* sums fit registers */
-    const int64_t bytes = (t->K * (type == TFM_WEIGHTS_I8 ? 1 : 2) + 3) / 4 * 4;
+    const int64_t bytes = (t->K * (type == TFM_WEIGHT_TYPE_I8 ? 1 : 2) + 3) / 4 * 4;
     const unsigned char *ahead = t->ahead;
     int o, r;
     for (o = 0; o < TFM__PANEL; o += 2 * vectors) {
@@ -14119,7 +14218,7 @@ TFM__INT8_INLINED void TFM__(mmla)(const tfm__tile *t, int type, int rows) {
         TFM__(sums) sums[8], acc[4];
         int64_t k;
         memset(sums, 0, sizeof sums);
-        for (r = 0; type != TFM_WEIGHTS_I8 && !t->begins && r < t->rows; r++)
+        for (r = 0; type != TFM_WEIGHT_TYPE_I8 && !t->begins && r < t->rows; r++)
             memcpy(sums[r], t->y + r * t->y_stride + o, (size_t)(8 * vectors));
         TFM__(mmla_turn)(acc, sums, rows, vectors, 1);
         for (k = 8; k <= bytes; k += 8, x += 8, w += 8 * TFM__PANEL) {
@@ -14137,11 +14236,11 @@ TFM__INT8_INLINED void TFM__(mmla)(const tfm__tile *t, int type, int rows) {
     TFM__INT8_TARGET static void TFM__(mmla_##type##_##rows)(const tfm__tile *t) {                 \
         TFM__(mmla)(t, TYPE, rows);                                                                \
     }
-TFM__MMLA_TILE(int8, TFM_WEIGHTS_I8, 8)
-TFM__MMLA_TILE(int8, TFM_WEIGHTS_I8, 4)
-TFM__MMLA_TILE(bf16, TFM_WEIGHTS_BF16, 8)
-TFM__MMLA_TILE(bf16, TFM_WEIGHTS_BF16, 4)
-TFM__MMLA_TILE(bf16, TFM_WEIGHTS_BF16, 2)
+TFM__MMLA_TILE(int8, TFM_WEIGHT_TYPE_I8, 8)
+TFM__MMLA_TILE(int8, TFM_WEIGHT_TYPE_I8, 4)
+TFM__MMLA_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 8)
+TFM__MMLA_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 4)
+TFM__MMLA_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 2)
 static const tfm__tiling TFM__(int8s)[] = {{8, 5, 1, TFM__(mmla_int8_8), 0},
                                            {4, 3, 1, TFM__(mmla_int8_4), 0},
                                            TFM__INT8_TILES(TFM__TILING, int8)};
@@ -14168,7 +14267,7 @@ static void TFM__(configure)(int on) {
 /* Multiplies int8 or bf16, as the function's argument type says. */
 #define TFM__TILE_DOT(c, a, b)                                                                     \
     do {                                                                                           \
-        if (type == TFM_WEIGHTS_I8) TFM__TILE_DOT_INT8(c, a, b);                                   \
+        if (type == TFM_WEIGHT_TYPE_I8) TFM__TILE_DOT_INT8(c, a, b);                               \
         else TFM__TILE_DOT_BF16(c, a, b);                                                          \
     } while (0)
 
@@ -14204,7 +14303,7 @@ TFM__INT8_INLINED void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type, i
                                      int panels) {
     const unsigned char *x = (const unsigned char *)t->x, *w[TFM__MOST_PANELS];
     unsigned char last[TFM__MOST_PANELS][16 * 64];
-    int64_t bytes = (type == TFM_WEIGHTS_I8 ? t->K + 3 : 2 * t->K + 3) / 4 * 4, k;
+    int64_t bytes = (type == TFM_WEIGHT_TYPE_I8 ? t->K + 3 : 2 * t->K + 3) / 4 * 4, k;
     int i;
     for (k = 0; k + 64 <= bytes; k += 64)
         if (rows == 32) TFM__(step_32)(x + k, t->w, 16 * k, type);
@@ -14222,7 +14321,7 @@ TFM__INT8_INLINED void TFM__(sum_up)(const tfm__tile *t, tfm_weight_type type, i
    from y. Whole tiles of bf16 without a bias need no change, so the registers read and write y. */
 TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int rows, int panels) {
     TFM__(sums) sums[TFM__MOST_ROWS]; /* of two panels; with 16 rows the other two follow */
-    int is_y = type == TFM_WEIGHTS_BF16 && !t->bias && t->rows == rows, r, p;
+    int is_y = type == TFM_WEIGHT_TYPE_BF16 && !t->bias && t->rows == rows, r, p;
     int64_t stride = 2 * TFM__PANEL * 4, half = 16 * stride; /* half: to registers 2 and 3 */
     unsigned char *at = (unsigned char *)sums;
 #ifdef TFM__UNSEEN_STORES
@@ -14232,7 +14331,7 @@ TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int 
         at = (unsigned char *)t->y, stride = 4 * t->y_stride;
         half = rows == 32 ? 16 * stride : 2 * TFM__PANEL * 4;
     }
-    if (type == TFM_WEIGHTS_I8 || t->begins) {
+    if (type == TFM_WEIGHT_TYPE_I8 || t->begins) {
         TFM__TILE_ZERO(0);
         TFM__TILE_ZERO(1);
         TFM__TILE_ZERO(2);
@@ -14264,10 +14363,10 @@ TFM__INT8_INLINED void TFM__(amx)(const tfm__tile *t, tfm_weight_type type, int 
     TFM__INT8_TARGET static void TFM__(amx_##type##_##rows)(const tfm__tile *t) {                  \
         TFM__(amx)(t, TYPE, rows, panels);                                                         \
     }
-TFM__AMX_TILE(int8, TFM_WEIGHTS_I8, 32, 2)
-TFM__AMX_TILE(int8, TFM_WEIGHTS_I8, 16, 4)
-TFM__AMX_TILE(bf16, TFM_WEIGHTS_BF16, 32, 2)
-TFM__AMX_TILE(bf16, TFM_WEIGHTS_BF16, 16, 4)
+TFM__AMX_TILE(int8, TFM_WEIGHT_TYPE_I8, 32, 2)
+TFM__AMX_TILE(int8, TFM_WEIGHT_TYPE_I8, 16, 4)
+TFM__AMX_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 32, 2)
+TFM__AMX_TILE(bf16, TFM_WEIGHT_TYPE_BF16, 16, 4)
 /* Few rows of int8 are as fast with AVX-512, which gives the same sums. bf16 has different sums
    there, so its tiles run for all numbers of rows. */
 static const tfm__tiling TFM__(amx_int8)[] = {{32, 21, 2, TFM__(amx_int8_32), 1},
@@ -14512,7 +14611,7 @@ TFM__INLINED void TFM__(moments_of)(const float *x, int64_t stride, int rows, in
     int64_t i;
     int r, v;
     for (r = 0; r < rows; r++) sum[r] = square[r] = 0;
-    for (i = w->kind == TFM_NORM_RMS ? n : 0; i < n;) {
+    for (i = w->kind == TFM_NORM_KIND_RMS_NORM ? n : 0; i < n;) {
         int64_t end = tfm__min(n, i + TFM__RUN);
         TFM__UNROLL
         for (v = 0; v < rows * MORE; v++) totals[v] = TFM__V_SET(0.0f);
@@ -14597,14 +14696,14 @@ TFM__INLINED TFM__V TFM__(active)(TFM__V x, tfm_activation activation) {
     float lanes[TFM__VL];
     switch ((int)activation) {
     case TFM__SIGMOID: return TFM__(gate)(TFM__V_SET(1.0f), x);
-    case TFM_RELU: return TFM__V_MAX(TFM__V_SET(0.0f), x);
-    case TFM_GELU:
+    case TFM_ACTIVATION_RELU: return TFM__V_MAX(TFM__V_SET(0.0f), x);
+    case TFM_ACTIVATION_GELU:
         return x * TFM__V_SET(0.5f) * (TFM__V_SET(1.0f) + TFM__(erf)(x * TFM__V_SET(0.70710678f)));
-    case TFM_GELU_TANH: /* 1 + tanh(u) = 2 / (1 + exp(-2u)) */
+    case TFM_ACTIVATION_GELU_TANH: /* 1 + tanh(u) = 2 / (1 + exp(-2u)) */
         return TFM__(gate)(x, TFM__V_SET(1.59576912f) *
                                   TFM__V_FMA(TFM__V_SET(0.044715f), x * x * x, x));
-    case TFM_SWISH: return TFM__(gate)(x, x);
-    case TFM_GELU_SIGMOID: return TFM__(gate)(x, x * TFM__V_SET(1.702f));
+    case TFM_ACTIVATION_SWISH: return TFM__(gate)(x, x);
+    case TFM_ACTIVATION_GELU_SIGMOID: return TFM__(gate)(x, x * TFM__V_SET(1.702f));
     default: /* the formula, lane by lane */
         TFM__V_STORE(lanes, x);
         tfm__plain_activate(lanes, TFM__VL, activation);
@@ -14782,6 +14881,50 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 
    REVISION HISTORY
 
+   0.7.0
+     Breaking
+     - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
+         0.6.0                                       0.7.0
+         tfm_encode, tfm_forward, tfm_start, tfm_step tfm_session_encode, _forward, _start, _step
+         tfm_decode, tfm_row_stop, tfm_encoder_output tfm_session_decode, _stop, _encoder_output
+         tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
+         tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
+         tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
+         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, out, err)
+         tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
+         tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
+         query, key, value, masks of attention       tfm_attention_inputs
+         x, memory, masks of tfm_decoder(_layer)     tfm_decoder_inputs
+         tfm_sizes_check(TFM_SIZES, err)             the sizes of TFM_STRUCT_TABLE, n, err
+         options.first, ends, n_ends, faults, seed   first_token, end_ids, n_end_ids, errors, seeds
+         options.forbidden, forbidden_sequences      suppressed, suppressed_sequences; in files too
+         TFM_F32 ..., TFM_WEIGHTS_F32 ...            TFM_DTYPE_F32 ..., TFM_WEIGHT_TYPE_F32 ...
+         TFM_TEXT_WORDS ..., TFM_FORM_TEXT ...       TFM_TEXT_KIND_WORDS ..., TFM_TEXT_FORM_TEXT ...
+         TFM_LANGUAGE_NONE ...                       TFM_LANGUAGE_USE_NONE ...
+         TFM_POSITIONS_HALVES ..., TFM_RELU ...      TFM_POSITION_KIND_..., TFM_ACTIVATION_...
+         TFM_POST_NORM, TFM_PRE_NORM                 TFM_NORM_ORDER_POST, TFM_NORM_ORDER_PRE
+         TFM_NORM_VARIANCE "variance"                TFM_NORM_KIND_LAYER_NORM "layer_norm"
+         TFM_NORM_DEVIATION "deviation"              TFM_NORM_KIND_LAYER_NORM_UNBIASED, and so the word
+         TFM_NORM_RMS "rms"                          TFM_NORM_KIND_RMS_NORM "rms_norm"
+         TFM_STOP_ENOUGH "enough"                    TFM_STOP_CTRANSLATE2 "ctranslate2"
+         TFM_STOP_SURE "sure"                        TFM_STOP_EARLY_NEVER "early_never"
+         TFM_STOP_FULL "full"                        TFM_STOP_EARLY_TRUE "early_true"
+         TFM_STOP_LIKELY "likely"                    TFM_STOP_EARLY_FALSE "early_false"
+         TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...  TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
+         TFM_DTYPE_TABLE, TFM_ACTIVATION_TABLE ...   tfm_dtype_bits, tfm_activation_name ...
+         TFM_COUNT, TFM_COUNT_TEXT, TFM_PART         private
+     - After tfm_translate_batch, results and the rows of the options have the numbers of the texts: blank
+       texts count. Before, seeds, prefixes and results shifted after a blank text, and after a blank
+       text alone the session still had the result of the text before. tfm_result.status,
+       TFM_FINISH_BLANK.
+     - Members of tfm_decode_options and tfm_session_options stand by topic: compile bindings again.
+     - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
+     - Python: model.config has the new words for norms. stop takes the old words too.
+     - tfm_model_tokenize and the calls beside it have at most eight parameters.
+     Changed
+     - The manual's chapter 6, the model file, is tools/convert/README.md. Chapter 14 is what a version
+       promises.
+
    0.6.0 (2026-11-26)
      Breaking
      - On Windows the file functions and the programs take file names in UTF-8. The functions still
@@ -14933,49 +15076,20 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        message suggests --document. server.py bounds the number and the length of its messages.
 
    0.4.0 (2026-11-24)
-     Breaking
-     - Names have the noun first: tfm_free_model is tfm_model_free, tfm_free_session is
-       tfm_session_free, tfm_free_safetensors is tfm_safetensors_free, tfm_get_result is
-       tfm_result_get, tfm_get_attention is tfm_result_attention, tfm_get_alignment is
-       tfm_result_alignment, tfm_get_text is tfm_result_text, tfm_memory is tfm_encoder_output,
-       tfm_find_language is tfm_language_find, tfm_set_languages is tfm_languages_set.
-     - tfm_batch and the structs of weights have new members and must begin as zeros.
-     - TFM_STOP_ENOUGH is the rule of CTranslate2, so n-best lists change. Beam 1 is always greedy.
-     - Alternatives never begin with the end token.
-     - convert.py asks for norm, activation, scale and positions of a bare PyTorch checkpoint.
-     - train.py does not resume checkpoints of 0.3.0, and writes int8 unless --dtype is given.
-     Added
-     - T5 and its relatives: TFM_NORM_RMS, gated feed-forwards, relative positions, texts as bytes.
-     - Sources that are embeddings or memories; models without a source embedding or an encoder.
-     - SSRUs in decoders (tfm_ssru), byte-level BPE, lexicons (lexical_shortlist), packed files that
-       are used where they are mapped, decoding defaults in model files (tfm_decode_defaults).
-     - tfm_session_tokenize, tfm_translation_size, tfm_translation_get, tfm_row_stop,
-       tfm_result_logits, tfm_result_log_probabilities, tfm_score_from, tfm_sizes_check;
-       TFM_FORM_ESCAPED, TFM_STOP_FULL, TFM_STOP_LIKELY, TFM_COUNT_TEXT; faults, repetition,
-       no_source_ngram, force_end, min_alternative_prob, keep_end and truncate of
-       tfm_decode_options; cache and encoder_attention of tfm_session_options; config key
-       alignment_heads.
-     - convert.py reads Marian's .bin with its shortlist, FSMT, PLBart, MVP, LED, Blenderbot, Argos
-       Translate and names of the hub. train.py --decoder ssru, --marian, --from-model, --forced.
-     - translate --threads runs one session a thread; translate A B goes through two models.
-     Faster
-     - AMX for int8 and bf16, AVX-VNNI, AVX-512 for norms and exponentials, larger tiles; x is
-       quantized once a product; weights are in huge pages on Linux.
-     Fixed
-     - The time of a tokenizer is in proportion to its text. Output is valid UTF-8. A number of a
-       config has at most 19 digits. int8 kernels assemble with -masm=intel.
+     Breaking: functions have the noun first (tfm_model_free, tfm_result_get, tfm_languages_set ...);
+     tfm_batch and the structs of weights have new members. TFM_STOP_ENOUGH is CTranslate2's rule.
+     Added: T5 and its relatives, embeddings and memories as sources, SSRUs, byte-level BPE, lexicons,
+     packed files, decoding defaults in model files; convert.py reads Marian, FSMT, PLBart, MVP, LED,
+     Blenderbot, Argos Translate; translate --threads; translate A B goes through two models.
+     Faster: AMX for int8 and bf16, AVX-VNNI, larger tiles, huge pages on Linux.
+     Fixed: the time of a tokenizer is in proportion to its text. Output is valid UTF-8.
 
    0.3.0 (2026-11-21)
-     Breaking: tfm_model_options must begin as zeros.
-     Added: matrices in panels, as F32, F16, BF16 or int8 (weights, in_place); kernels for SSE2,
-     AVX-512, VNNI, NEON and WebAssembly; mapped files; Windows threads; shortlists;
-     tfm_safetensors_metadata_key.
-     Faster: the encoder's attention in tiles; tfm_encode makes no keys for the decoder.
+     Matrices in panels as F32, F16, BF16 or int8; kernels for SSE2, AVX-512, VNNI, NEON and
+     WebAssembly; mapped files; Windows threads; shortlists.
 
    0.2.0 (2026-11-21)
-     Breaking: tfm_get_result takes a rank, tfm_translate_batch takes options, tfm_tokenize takes a
-     scratch arena.
-     Added: beam search, sampling, alternatives, constraints, scoring, attention and alignment;
+     Beam search, sampling, alternatives, constraints, scoring, attention and alignment;
      SentencePiece and languages; kernels for AVX2 and AVX-512; threads.
 
    0.1.0 (2026-11-21)

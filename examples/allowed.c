@@ -31,7 +31,8 @@ static void edit_logits(void *user, int32_t row, const int32_t *ids, int32_t n, 
     memcpy(next, ids, (size_t)n * sizeof *ids);
     for (id = 0, (void)row; id < tfm_model_config(model)->tgt_vocab_size; id++) {
         next[n] = id; /* an end token gives no text */
-        if (tfm_detokenize(model, next, n + 1, TFM_FORM_TEXT, text, BYTES, &size, NULL) != TFM_OK ||
+        if (tfm_model_detokenize(model, next, n + 1, TFM_TEXT_FORM_TEXT, text, BYTES, &size,
+                                 NULL) ||
             !is_allowed(text, id == tfm_model_config(model)->end))
             logits[id] = -INFINITY; /* the other tokens share its probability */
     }

@@ -41,17 +41,21 @@ static int show(job *j, const char *text, int is_whole) {
 /* Translates a sentence step by step, because a job can be cancelled between two steps. */
 static tfm_status translate(job *j, tfm_session *session, const tfm_text *sentence, int *go_on) {
     int32_t ids[512], running = 1; /* 512 tokens: the default limit of a session */
-    tfm_batch batch = {ids, NULL, 1, 0, NULL, NULL}; /* one row; the tokenizer sets its width */
+    tfm_tokens tokens;
+    tfm_batch batch; /* one row */
     char text[8192];
     size_t size;
-    tfm_status status = tfm_session_tokenize(session, sentence, TFM_FORM_TEXT, ids, NULL, 512,
-                                             &batch.width, NULL, &j->err);
-    if (status == TFM_OK) status = tfm_start(session, &batch, NULL, &j->err);
+    tfm_status status;
+    memset(&tokens, 0, sizeof tokens), memset(&batch, 0, sizeof batch);
+    tokens.ids = ids, tokens.capacity = 512;
+    status = tfm_session_tokenize(session, sentence, TFM_TEXT_FORM_TEXT, &tokens, &j->err);
+    batch.ids = ids, batch.rows = 1, batch.width = tokens.n;
+    if (status == TFM_OK) status = tfm_session_start(session, &batch, NULL, &j->err);
     while (status == TFM_OK && running && *go_on) {
-        status = tfm_step(session, &running, &j->err);
+        status = tfm_session_step(session, &running, &j->err);
         if (status == TFM_OK)
-            status =
-                tfm_result_text(session, 0, 0, TFM_FORM_TEXT, text, sizeof text, &size, &j->err);
+            status = tfm_result_text(session, 0, 0, TFM_TEXT_FORM_TEXT, text, sizeof text, &size,
+                                     &j->err);
         if (status == TFM_OK) *go_on = show(j, text, !running);
     }
     return status;

@@ -34,8 +34,8 @@ int main(void) {
         size_t size;
         status = tfm_result_get(session, 0, rank, &result, &err);
         if (status == TFM_OK)
-            status =
-                tfm_result_text(session, 0, rank, TFM_FORM_TEXT, text, sizeof text, &size, &err);
+            status = tfm_result_text(session, 0, rank, TFM_TEXT_FORM_TEXT, text, sizeof text, &size,
+                                     &err);
         if (status == TFM_OK) printf("%.4f  %s\n", result.score, text);
     }
     if (status != TFM_OK) fprintf(stderr, "%s\n", err.text);

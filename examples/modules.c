@@ -21,11 +21,13 @@ static void fill(float *data, int n, float range, unsigned seed) {
 
 int main(void) {
     static const int32_t lengths[B] = {10, 7, 3, 1};
-    tfm_tensor x = tfm_tensor_3d(x_data, TFM_F32, B, L, D);
-    tfm_tensor out = tfm_tensor_3d(out_data, TFM_F32, B, L, D);
-    tfm_tensor weights = tfm_tensor_4d(weights_data, TFM_F32, B, H, L, L);
-    tfm_tensor packed = tfm_tensor_2d(in_proj, TFM_F32, 3 * D, D); /* PyTorch's in_proj_weight */
+    tfm_tensor x = tfm_tensor_3d(x_data, TFM_DTYPE_F32, B, L, D);
+    tfm_tensor out = tfm_tensor_3d(out_data, TFM_DTYPE_F32, B, L, D);
+    tfm_tensor weights = tfm_tensor_4d(weights_data, TFM_DTYPE_F32, B, H, L, L);
+    tfm_tensor packed =
+        tfm_tensor_2d(in_proj, TFM_DTYPE_F32, 3 * D, D); /* PyTorch's in_proj_weight */
     tfm_attention_weights attention;
+    tfm_attention_inputs inputs;
     tfm_masks masks;
     tfm_arena scratch = tfm_arena_measuring(); /* pass 0 only measures the memory that is needed */
     tfm_error err;
@@ -34,17 +36,18 @@ int main(void) {
     int pass, i;
 
     memset(&attention, 0, sizeof attention), memset(&masks, 0, sizeof masks);
+    inputs.query = inputs.key = inputs.value = &x; /* self-attention */
+    inputs.masks = &masks;
     fill(x_data, B * L * D, 3, 1);
     fill(in_proj, 3 * D * D, 1 / sqrtf((float)D), 2), fill(out_proj, D * D, 1 / sqrtf((float)D), 3);
     attention.n_heads = H;
-    attention.out.weight = tfm_tensor_2d(out_proj, TFM_F32, D, D);
+    attention.out.weight = tfm_tensor_2d(out_proj, TFM_DTYPE_F32, D, D);
     masks.key_lengths = lengths; /* keys beyond a sequence's length are padding */
     if (tfm_attention_unpack(&attention, &packed, NULL, &err) != TFM_OK) return 1;
     for (pass = 0; pass < 2 && status == TFM_OK; pass++) {
         if (pass && !(memory = malloc(scratch.peak))) return 2;
         if (pass) scratch = tfm_arena_make(memory, scratch.peak);
-        status = tfm_multi_head_attention(&out, &weights, &attention, &x, &x, &x, &masks, &scratch,
-                                          &err);
+        status = tfm_multi_head_attention(&out, &weights, &attention, &inputs, &scratch, &err);
     }
     if (status == TFM_OK) {
         printf("output  [%d, %d, %d]\n", (int)out.dims[0], (int)out.dims[1], (int)out.dims[2]);

@@ -31,13 +31,15 @@ int main(void) {
     status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, &limits, &err);
     for (row = 0; status == TFM_OK && row < ROWS; row++) {
-        status = tfm_tokenize(model, source, strlen(source), TFM_FORM_TEXT, src_ids[row], WIDTH,
-                              &src_lengths[row], &scratch, &err);
+        status = tfm_model_tokenize(model, tfm_text_make(source, strlen(source)),
+                                    TFM_TEXT_FORM_TEXT, src_ids[row], WIDTH, &src_lengths[row],
+                                    &scratch, &err);
         if (status == TFM_OK)
-            status = tfm_tokenize_target(model, targets[row], strlen(targets[row]), TFM_FORM_TEXT,
-                                         tgt_ids[row], WIDTH, &tgt_lengths[row], &scratch, &err);
+            status = tfm_model_tokenize_target(
+                model, tfm_text_make(targets[row], strlen(targets[row])), TFM_TEXT_FORM_TEXT,
+                tgt_ids[row], WIDTH, &tgt_lengths[row], &scratch, &err);
     }
-    if (status == TFM_OK) status = tfm_score(session, &src, &tgt, scores[0], &err);
+    if (status == TFM_OK) status = tfm_session_score(session, &src, &tgt, 0, scores[0], &err);
     for (row = 0; status == TFM_OK && row < ROWS; row++) {
         double sum = 0;
         for (i = 0; i <= tgt_lengths[row]; i++) sum += scores[row][i];

@@ -13,24 +13,28 @@ int main(void) {
     tfm_model *model = NULL;
     tfm_session *session = NULL;
     int32_t ids[64], running = 1;
-    tfm_batch batch = {ids, NULL, 1, 0, NULL, NULL}; /* one row; the tokenizer sets its width */
+    tfm_tokens tokens;
+    tfm_batch batch; /* one row */
     size_t shown = 0, size;
     time_t start = time(NULL); /* clock() would add up the time of all threads */
     char text[1024];
     tfm_status status;
 
     source.size = strlen(source.data);
+    memset(&tokens, 0, sizeof tokens), memset(&batch, 0, sizeof batch);
+    tokens.ids = ids, tokens.capacity = 64;
     status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, NULL, &err);
     if (status == TFM_OK)
-        status = tfm_session_tokenize(session, &source, TFM_FORM_TEXT, ids, NULL, 64, &batch.width,
-                                      NULL, &err);
-    if (status == TFM_OK) status = tfm_start(session, &batch, NULL, &err);
+        status = tfm_session_tokenize(session, &source, TFM_TEXT_FORM_TEXT, &tokens, &err);
+    batch.ids = ids, batch.rows = 1, batch.width = tokens.n;
+    if (status == TFM_OK) status = tfm_session_start(session, &batch, NULL, &err);
     while (status == TFM_OK && running && difftime(time(NULL), start) < 10) {
-        status = tfm_step(session, &running, &err);
+        status = tfm_session_step(session, &running, &err);
         /* the text so far; with greedy search, later steps only add to it */
         if (status == TFM_OK)
-            status = tfm_result_text(session, 0, 0, TFM_FORM_TEXT, text, sizeof text, &size, &err);
+            status =
+                tfm_result_text(session, 0, 0, TFM_TEXT_FORM_TEXT, text, sizeof text, &size, &err);
         if (status != TFM_OK || size == shown) continue;
         printf("%s|", text + shown);
         fflush(stdout);

@@ -14,9 +14,9 @@
 static tfm_status show(tfm_session *session, const tfm_batch *src, tfm_error *err) {
     char text[256];
     size_t size = 0;
-    tfm_status status = tfm_decode(session, src, NULL, err);
+    tfm_status status = tfm_session_decode(session, src, NULL, err);
     if (status == TFM_OK)
-        status = tfm_result_text(session, 0, 0, TFM_FORM_TEXT, text, sizeof text, &size, err);
+        status = tfm_result_text(session, 0, 0, TFM_TEXT_FORM_TEXT, text, sizeof text, &size, err);
     if (status == TFM_OK) printf("%.*s\n", (int)size, text);
     return status;
 }
@@ -38,16 +38,17 @@ int main(void) {
         int64_t D = c->d_input, i, at = tfm_safetensors_find(file, "src_embedding.weight");
         float *table = (float *)malloc((size_t)(c->src_vocab_size * D) * sizeof(float));
         if (!table) return 1;
-        status = tfm_safetensors_read(file, at, TFM_F32, table, &err);
+        status = tfm_safetensors_read(file, at, TFM_DTYPE_F32, table, &err);
         for (i = 0; i < 4 * D; i++) /* a tensor [1, 4, D] */
             input[i] = table[tokens[i / D] * D + i % D] * (float)c->embedding_scale;
         free(table);
         src.embeddings = &vectors;
-        vectors = tfm_tensor_3d(input, TFM_F32, 1, 4, D);
+        vectors = tfm_tensor_3d(input, TFM_DTYPE_F32, 1, 4, D);
     }
     if (status == TFM_OK) status = show(session, &src, &err);
     if (status == TFM_OK) {
-        memory = tfm_encoder_output(session); /* valid until the session's next call, so copy it */
+        memory = tfm_session_encoder_output(
+            session); /* valid until the session's next call, so copy it */
         memcpy(kept, memory.data, 4 * (size_t)memory.dims[2] * sizeof(float));
         memory.data = kept;
         src.embeddings = NULL, src.memory = &memory;

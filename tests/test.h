@@ -126,8 +126,6 @@ static long TEST_UNUSED test_pages(void) {
     return all - shared;
 }
 
-/* Returns the larger number, or NaN if one of the two is NaN, which fmax would hide. */
-static double TEST_UNUSED test_max(double a, double b) { return a >= b || a != a ? a : b; }
 
 /* ---- golden files: only for tests that include transformer.h ---- */
 #ifdef TRANSFORMER_H
@@ -243,7 +241,7 @@ static tfm_tensor TEST_UNUSED test_get(const tfm_safetensors *file, const char *
     memset(&none, 0, sizeof none);
     if (i < 0) return none;
     t = tfm_safetensors_tensor(file, i);
-    want = t.dtype == TFM_I64 ? TFM_I32 : t.dtype;
+    want = t.dtype == TFM_DTYPE_I64 ? TFM_DTYPE_I32 : t.dtype;
     t = tfm_tensor_make(test_memory((size_t)test_count(&t) * 4), want, t.rank, t.dims);
     if (tfm_safetensors_read(file, i, want, t.data, &err) != TFM_OK) {
         printf("%s: %s\n", name, err.text);
@@ -255,7 +253,7 @@ static tfm_tensor TEST_UNUSED test_get(const tfm_safetensors *file, const char *
 /* Makes a tensor of the same shape to compute into, full of NaN. */
 static tfm_tensor TEST_UNUSED test_like(tfm_tensor t) {
     int64_t i, n = test_count(&t);
-    t = tfm_tensor_make(test_memory((size_t)n * sizeof(float)), TFM_F32, t.rank, t.dims);
+    t = tfm_tensor_make(test_memory((size_t)n * sizeof(float)), TFM_DTYPE_F32, t.rank, t.dims);
     for (i = 0; i < n; i++) ((float *)t.data)[i] = (float)NAN;
     return t;
 }
@@ -277,11 +275,11 @@ static double TEST_UNUSED test_difference(const tfm_tensor *a, const tfm_tensor 
    one. */
 static double TEST_UNUSED test_activation(tfm_activation kind, double x) {
     double cubic = x + 0.044715 * x * x * x;
-    if (kind == TFM_RELU) return x < 0 ? 0 : x;
-    if (kind == TFM_GELU) return x / 2 * (1 + erf(x * sqrt(0.5)));
-    if (kind == TFM_GELU_TANH) return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * cubic));
-    if (kind == TFM_SWISH) return x / (1 + exp(-x));
-    if (kind == TFM_GELU_SIGMOID) return x / (1 + exp(-1.702 * x));
+    if (kind == TFM_ACTIVATION_RELU) return x < 0 ? 0 : x;
+    if (kind == TFM_ACTIVATION_GELU) return x / 2 * (1 + erf(x * sqrt(0.5)));
+    if (kind == TFM_ACTIVATION_GELU_TANH) return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * cubic));
+    if (kind == TFM_ACTIVATION_SWISH) return x / (1 + exp(-x));
+    if (kind == TFM_ACTIVATION_GELU_SIGMOID) return x / (1 + exp(-1.702 * x));
     return (double)NAN;
 }
 
@@ -328,4 +326,65 @@ static const char TEST_UNUSED *test_ids(char *text, size_t room, const int32_t *
     } while (0)
 
 #endif /* TRANSFORMER_H */
+
+#ifdef TRANSFORMER_H
+/* The modules' calls with their inputs as arguments. */
+static tfm_status TEST_UNUSED test_dot_product(tfm_tensor *context, tfm_tensor *weights,
+                                               const tfm_tensor *query, const tfm_tensor *key,
+                                               const tfm_tensor *value, double scale,
+                                               const tfm_masks *masks, tfm_arena *scratch,
+                                               tfm_error *err) {
+    tfm_attention_inputs inputs;
+    inputs.query = query, inputs.key = key, inputs.value = value, inputs.masks = masks;
+    return tfm_scaled_dot_product_attention(context, weights, &inputs, scale, scratch, err);
+}
+static tfm_status TEST_UNUSED test_multi_head(tfm_tensor *out, tfm_tensor *attention,
+                                              const tfm_attention_weights *weights,
+                                              const tfm_tensor *query, const tfm_tensor *key,
+                                              const tfm_tensor *value, const tfm_masks *masks,
+                                              tfm_arena *scratch, tfm_error *err) {
+    tfm_attention_inputs inputs;
+    inputs.query = query, inputs.key = key, inputs.value = value, inputs.masks = masks;
+    return tfm_multi_head_attention(out, attention, weights, &inputs, scratch, err);
+}
+static tfm_status TEST_UNUSED test_decoder(tfm_tensor *out, tfm_tensor *self, tfm_tensor *cross,
+                                           const tfm_decoder_weights *weights, const tfm_tensor *x,
+                                           const tfm_tensor *memory, const tfm_masks *self_masks,
+                                           const tfm_masks *cross_masks, tfm_arena *scratch,
+                                           tfm_error *err) {
+    tfm_decoder_inputs inputs;
+    inputs.x = x, inputs.memory = memory;
+    inputs.self_masks = self_masks, inputs.cross_masks = cross_masks;
+    return tfm_decoder(out, self, cross, weights, &inputs, scratch, err);
+}
+static tfm_status TEST_UNUSED test_decoder_layer(
+    tfm_tensor *out, tfm_tensor *self, tfm_tensor *cross, const tfm_decoder_layer_weights *weights,
+    const tfm_tensor *x, const tfm_tensor *memory, const tfm_masks *self_masks,
+    const tfm_masks *cross_masks, tfm_arena *scratch, tfm_error *err) {
+    tfm_decoder_inputs inputs;
+    inputs.x = x, inputs.memory = memory;
+    inputs.self_masks = self_masks, inputs.cross_masks = cross_masks;
+    return tfm_decoder_layer(out, self, cross, weights, &inputs, scratch, err);
+}
+
+#ifndef TRANSFORMER_NO_TEXT
+/* tfm_session_tokenize with its outputs as arguments. left_out NULL: too many tokens are an error. */
+static tfm_status TEST_UNUSED session_tokens(tfm_session *session, const tfm_text *text,
+                                             tfm_text_form form, int32_t *ids, tfm_span *spans,
+                                             int32_t capacity, int32_t *count, int32_t *left_out,
+                                             tfm_error *err) {
+    tfm_tokens tokens;
+    tfm_status status;
+    memset(&tokens, 0, sizeof tokens);
+    tokens.ids = ids, tokens.spans = spans, tokens.capacity = capacity;
+    tokens.truncate = left_out != NULL;
+    tokens.n = *count, tokens.left_out = left_out ? *left_out : 0;
+    status = tfm_session_tokenize(session, text, form, &tokens, err);
+    *count = tokens.n;
+    if (left_out) *left_out = tokens.left_out;
+    return status;
+}
+#endif
+#endif /* TRANSFORMER_H */
+
 #endif

@@ -72,10 +72,10 @@ static void TEST_UNUSED tiny_tensor(st_writer *w, tiny *t, const char *prefix, c
     for (i = 0; i < n; i++) data[i] = scale * ((float)tiny_random(&t->seed) / 8388608.0f - 1.0f);
     /* The upper 16 bits of a float are the same number in BF16. As F16 these bits are another number,
        which a cleared top exponent bit keeps below 2. */
-    for (i = 0; i < n && t->dtype != TFM_F32; i++) {
+    for (i = 0; i < n && t->dtype != TFM_DTYPE_F32; i++) {
         uint32_t bits;
         memcpy(&bits, &data[i], 4);
-        if (t->dtype == TFM_F16) bits &= 0xBBFFFFFFu;
+        if (t->dtype == TFM_DTYPE_F16) bits &= 0xBBFFFFFFu;
         ((uint16_t *)data)[i] = (uint16_t)(bits >> 16);
     }
     dims[0] = d0, dims[1] = d1;
@@ -135,7 +135,7 @@ static void TEST_UNUSED tiny_stack(st_writer *w, tiny *t, const char *name, int6
 }
 
 static void TEST_UNUSED tiny_vocabulary(st_writer *w, const char *name, const char *text) {
-    if (text) st_add(w, name, tfm_tensor_1d((void *)text, TFM_U8, (int64_t)strlen(text)));
+    if (text) st_add(w, name, tfm_tensor_1d((void *)text, TFM_DTYPE_U8, (int64_t)strlen(text)));
 }
 
 static void TEST_UNUSED tiny_embedding(st_writer *w, tiny *t, const char *side, int64_t vocabulary,
@@ -180,15 +180,15 @@ static void TEST_UNUSED tiny_quantize(st_writer *w, int as_floats) {
         char name[160];
         if (!st_is_matrix(w->entries[i].name, &t)) continue;
         bytes = (int8_t *)test_memory((size_t)(t.dims[0] * K));
-        scales = test_like(tfm_tensor_1d(NULL, TFM_F32, t.dims[0]));
+        scales = test_like(tfm_tensor_1d(NULL, TFM_DTYPE_F32, t.dims[0]));
         for (row = 0; row < t.dims[0]; row++) {
             float *floats = (float *)t.data + row * K, scale;
-            if (!st_row(TFM_I8, bytes + row * K, floats, K, &scale)) exit(2);
+            if (!st_row(TFM_DTYPE_I8, bytes + row * K, floats, K, &scale)) exit(2);
             ((float *)scales.data)[row] = scale;
             for (k = 0; k < K; k++) floats[k] = (float)bytes[row * K + k] * scale;
         }
         if (as_floats) continue;
-        w->entries[i].tensor = tfm_tensor_2d(bytes, TFM_I8, t.dims[0], K);
+        w->entries[i].tensor = tfm_tensor_2d(bytes, TFM_DTYPE_I8, t.dims[0], K);
         w->entries[i].bytes = st_bytes(&w->entries[i].tensor);
         snprintf(name, sizeof name, "%s_scale", w->entries[i].name);
         st_add(w, name, scales);
@@ -216,18 +216,19 @@ static void TEST_UNUSED tiny_pack(st_writer *w, const tiny *t, int64_t k_group) 
         int is_scale = st_is_scale(e->name);
         int is_looked_up = strstr(e->name, "_embedding.weight") && tiny_has(t, "generator.weight");
         if (is_scale && !is_looked_up) {
-            to = test_like(tfm_tensor_1d(NULL, TFM_F32, st_padded_rows(rows)));
+            to = test_like(tfm_tensor_1d(NULL, TFM_DTYPE_F32, st_padded_rows(rows)));
             memset(to.data, 0, (size_t)st_bytes(&to));
             memcpy(to.data, from.data, (size_t)rows * sizeof(float));
         } else if (st_is_matrix(e->name, &from) && !is_looked_up) {
-            to = st_panels(NULL, from.dtype, rows, columns, from.dtype == TFM_I8 ? 4 : k_group);
+            to = st_panels(NULL, from.dtype, rows, columns,
+                           from.dtype == TFM_DTYPE_I8 ? 4 : k_group);
             to.data = test_memory((size_t)st_bytes(&to));
             st_pack(&to, from.data, rows, columns);
         } else {
             to = from;
         }
         st_add(&packed, e->name, to);
-        if (to.rank != 4 || to.dtype != TFM_I8) continue;
+        if (to.rank != 4 || to.dtype != TFM_DTYPE_I8) continue;
         snprintf(name, sizeof name, "%s_sums", e->name);
         to = st_sums(NULL, rows, columns);
         to.data = test_memory((size_t)st_bytes(&to));

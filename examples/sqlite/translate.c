@@ -25,26 +25,26 @@ static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
     host *h = sqlite3_user_data(sql);
     int loaded = !h->model && !tfm_model_load_file(
         &h->model, (const char *)sqlite3_value_text(path[n - 1]), NULL, &h->err);
-    if (loaded) tfm_decode_defaults(h->model, &h->options);
+    if (loaded) h->options = *tfm_model_decoding(h->model);
     h->limits.max_beam = h->options.beam, h->limits.max_target = h->options.max_length;
     if (!loaded || tfm_session_create(&h->session, h->model, &h->limits, &h->err))
         sqlite3_result_error(sql, h->session ? "this connection has a model" : h->err.text, -1);
 }
 static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: score */
     host *h = sqlite3_user_data(sql);
-    tfm_batch src = {h->src, NULL, 1, 0, NULL, NULL}, tgt = {h->tgt, NULL, 1, 0, NULL, NULL};
+    tfm_tokens tokens = {0}; tfm_batch src = {0}, tgt = {0};
     tfm_arena scratch = tfm_arena_make(h->memory, sizeof h->memory);
     tfm_text in[2] = {{NULL, 0}, {NULL, 0}}, out;
+    tokens.ids = h->src, tokens.capacity = 512, src.ids = h->src, tgt.ids = h->tgt, src.rows = tgt.rows = 1;
     for (; n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
         if (!(in[n].data = (const char *)sqlite3_value_text(values[n]))) return;
     if (!in[1].data && !tfm_translate_batch(h->session, in, &out, 1, &h->options,
                                             (char *)h->memory, sizeof h->memory, &h->err))
         sqlite3_result_text(sql, out.data, (int)out.size, SQLITE_TRANSIENT);
-    else if (in[1].data && !tfm_session_tokenize(h->session, in, TFM_FORM_TEXT, h->src, NULL, 512,
-                                                 &src.width, NULL, &h->err) &&
-             !tfm_tokenize_target(h->model, in[1].data, in[1].size, TFM_FORM_TEXT, h->tgt, 1040,
-                                  &tgt.width, &scratch, &h->err) &&
-             !tfm_score(h->session, &src, &tgt, h->scores, &h->err)) {
+    else if (in[1].data && !tfm_session_tokenize(h->session, in, TFM_TEXT_FORM_TEXT, &tokens, &h->err) &&
+             (src.width = tokens.n, !tfm_model_tokenize_target(h->model, in[1], TFM_TEXT_FORM_TEXT, h->tgt,
+                                                               1040, &tgt.width, &scratch, &h->err)) &&
+             !tfm_session_score(h->session, &src, &tgt, 0, h->scores, &h->err)) {
         for (n = 1; n <= tgt.width; n++) h->scores[0] += h->scores[n];
         sqlite3_result_double(sql, h->scores[0]);
     } else sqlite3_result_error(sql, h->session ? h->err.text : "no translate_model(path) yet", -1);

@@ -98,8 +98,9 @@ static tfm_status hearing_load(hearing *h, const tfm_model *model, const tfm_saf
     memset(h, 0, sizeof *h), memset(&limits, 0, sizeof limits);
     limits.max_source = SPEECH_POSITIONS, limits.max_target = WHISPER_TOKENS;
     limits.max_beam = beam, limits.threads = threads;
-    if (fast) limits.encoder_attention = TFM_BF16;
-    if (fast || (i >= 0 && tfm_safetensors_tensor(file, i).dtype == TFM_I8)) limits.cache = TFM_F16;
+    if (fast) limits.encoder_attention = TFM_DTYPE_BF16;
+    if (fast || (i >= 0 && tfm_safetensors_tensor(file, i).dtype == TFM_DTYPE_I8))
+        limits.cache = TFM_DTYPE_F16;
     if (c->src_vocab_size)
         return hearing_fail(err, TFM_E_CONFIG,
                             "a model of texts: use translate (this is not a "
@@ -132,8 +133,9 @@ static tfm_status hearing_prompt(hearing *h, const char *prompt, tfm_error *err)
     tfm_status status = TFM_E_MEMORY;
     if (text && scratch) {
         snprintf(text, length, " %s", words_trim(prompt));
-        status = tfm_tokenize_target(h->w.model, text, strlen(text), TFM_FORM_TEXT, h->history,
-                                     WHISPER_TOKENS, &h->n_history, &arena, err);
+        status = tfm_model_tokenize_target(h->w.model, tfm_text_make(text, strlen(text)),
+                                           TFM_TEXT_FORM_TEXT, h->history, WHISPER_TOKENS,
+                                           &h->n_history, &arena, err);
     } else {
         hearing_fail(err, status, "no memory for the prompt", "");
     }
@@ -247,14 +249,14 @@ static tfm_status hearing_spell(hearing *h, int32_t k, tfm_error *err) {
 static tfm_status hearing_encode(hearing *h, int64_t size, tfm_error *err) {
     float loudest = h->loudest;
     tfm_tensor input =
-        tfm_tensor_3d(h->embeddings, TFM_F32, 1, SPEECH_POSITIONS, (int64_t)h->s.width);
+        tfm_tensor_3d(h->embeddings, TFM_DTYPE_F32, 1, SPEECH_POSITIONS, (int64_t)h->s.width);
     tfm_batch src = {NULL, NULL, 1, SPEECH_POSITIONS, NULL, NULL};
     tfm_status status =
         speech_mel(&h->s, h->t.x + h->seek * SPEECH_HOP - h->t.first, size, h->mel, &loudest, err);
     if (status == TFM_OK)
         status = speech_convolve(&h->s, h->mel, size, loudest, h->embeddings, err);
     src.embeddings = &input;
-    return status == TFM_OK ? tfm_encode(h->w.session, &src, err) : status;
+    return status == TFM_OK ? tfm_session_encode(h->w.session, &src, err) : status;
 }
 
 /* Cuts what was heard in a window of size frames into segments, finds their words, and keeps the

@@ -57,9 +57,9 @@ static tfm_status speech_read(const tfm_safetensors *file, const char *name, int
                  name);
         return err->status = TFM_E_TENSOR;
     }
-    *out = tfm_tensor_2d(speech_zeros(n), TFM_F32, sizes[0], n / sizes[0]);
+    *out = tfm_tensor_2d(speech_zeros(n), TFM_DTYPE_F32, sizes[0], n / sizes[0]);
     out->rank = rank > 1 ? 2 : 1;
-    return out->data ? tfm_safetensors_read(file, i, TFM_F32, out->data, err) : TFM_E_MEMORY;
+    return out->data ? tfm_safetensors_read(file, i, TFM_DTYPE_F32, out->data, err) : TFM_E_MEMORY;
 }
 
 /* Fills in the Fourier transform with Hann's window, and Slaney's mel filters: triangles of equal
@@ -117,8 +117,8 @@ static tfm_status speech_load(speech *s, const tfm_safetensors *file, tfm_error 
     if (status == TFM_OK) {
         float *waves = speech_zeros(bins * 2 * SPEECH_SPAN);
         float *filters = speech_zeros(bins * s->mels);
-        s->waves.weight = tfm_tensor_2d(waves, TFM_F32, 2 * bins, SPEECH_SPAN);
-        s->filters.weight = tfm_tensor_2d(filters, TFM_F32, s->mels, bins);
+        s->waves.weight = tfm_tensor_2d(waves, TFM_DTYPE_F32, 2 * bins, SPEECH_SPAN);
+        s->filters.weight = tfm_tensor_2d(filters, TFM_DTYPE_F32, s->mels, bins);
         s->spectrum = speech_zeros(frames * 2 * bins);
         s->padded = speech_zeros((int64_t)(frames + 2) * s->mels);
         s->middle = speech_zeros((int64_t)(frames + 2) * s->width);
@@ -150,7 +150,8 @@ static void speech_part(void *context, int32_t part) {
     y.data = (float *)y.data + at * y.strides[0];
     x.data = (float *)x.data + at * x.strides[0];
     status = tfm_linear(&y, &x, t->w, &err);
-    if (status == TFM_OK && t->w->bias.data) status = tfm_activate(&y, &y, TFM_GELU, &err);
+    if (status == TFM_OK && t->w->bias.data)
+        status = tfm_activate(&y, &y, TFM_ACTIVATION_GELU, &err);
     if (part == 0) t->status = status, t->err = err;
 }
 
@@ -159,8 +160,8 @@ static void speech_part(void *context, int32_t part) {
 static tfm_status speech_linear(speech *s, float *out, int64_t rows, float *x, int64_t stride,
                                 const tfm_linear_weights *w, tfm_error *err) {
     const int64_t *sizes = w->weight.dims;
-    speech_task t = {tfm_tensor_2d(out, TFM_F32, rows, sizes[0]),
-                     tfm_tensor_2d(x, TFM_F32, rows, sizes[1]),
+    speech_task t = {tfm_tensor_2d(out, TFM_DTYPE_F32, rows, sizes[0]),
+                     tfm_tensor_2d(x, TFM_DTYPE_F32, rows, sizes[1]),
                      w,
                      1,
                      TFM_OK,

@@ -1,7 +1,7 @@
 /* whisper.h: Whisper's decoding rules: prompt, times, forbidden tokens, fallback to temperatures,
    language and silence. Needs transformer.h before it, and the model file of tools/convert.py.
 
-   The window is encoded once, by tfm_encode. Each attempt reads the session's last source, or
+   The window is encoded once, by tfm_session_encode. Each attempt reads the session's last source, or
    another encoder's output [1, 1500, D] if memory is not NULL. The functions give the texts that
    faster-whisper gives (make test-whisper). */
 #ifndef WHISPER_H
@@ -175,7 +175,8 @@ static tfm_status whisper_spell(whisper *w, const int32_t *ids, int32_t n, tfm_e
     for (k = 0; k < n; k++)
         if (ids[k] < w->end) plain[m++] = ids[k];
     w->text[0] = 0;
-    status = tfm_detokenize(w->model, plain, m, TFM_FORM_TEXT, w->text, WHISPER_TEXT, &size, err);
+    status = tfm_model_detokenize(w->model, plain, m, TFM_TEXT_FORM_TEXT, w->text, WHISPER_TEXT,
+                                  &size, err);
     for (i = 0; status == TFM_OK && i < size; i++)
         if (!w->text[i]) w->text[i] = ' ';
     return status;
@@ -185,24 +186,24 @@ static tfm_status whisper_spell(whisper *w, const int32_t *ids, int32_t n, tfm_e
 static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int32_t *prompt,
                                  int32_t n, int32_t max_length, double temperature,
                                  tfm_error *err) {
-    tfm_batch src = {NULL, NULL, 1, SPEECH_POSITIONS, NULL, NULL},
-              before = {NULL, NULL, 1, 0, NULL, NULL};
+    tfm_batch src, before;
     tfm_decode_options o;
+    uint64_t seed;
     int32_t running = 1;
     tfm_status status;
-    memset(&o, 0, sizeof o);
-    src.memory = memory;
-    before.ids = prompt, before.width = n;
+    memset(&o, 0, sizeof o), memset(&src, 0, sizeof src), memset(&before, 0, sizeof before);
+    src.memory = memory, src.rows = 1, src.width = SPEECH_POSITIONS;
+    before.rows = 1, before.ids = prompt, before.width = n;
     o.prompt = &before, o.edit_logits = whisper_edit, o.edit_user = w, o.max_length = max_length;
     if (temperature > 0) {
         o.samples = w->options.best_of, o.temperature = temperature;
-        o.seed = (uint64_t)(temperature * 1000);
+        seed = (uint64_t)(temperature * 1000), o.seeds = &seed;
     } else if (!w->is_probe && w->options.beam > 1) {
         o.beam = o.n_best = w->options.beam, o.length_penalty = 1;
     }
-    status = tfm_start(w->session, memory ? &src : NULL, &o, err);
+    status = tfm_session_start(w->session, memory ? &src : NULL, &o, err);
     while (status == TFM_OK && running && !whisper_is_stopped(w))
-        status = tfm_step(w->session, &running, err);
+        status = tfm_session_step(w->session, &running, err);
     return status;
 }
 

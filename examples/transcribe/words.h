@@ -99,7 +99,7 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
     /* a file without alignment heads: all heads of the upper half of the layers */
     int32_t n_heads = c->n_alignment_heads ? c->n_alignment_heads : (N + 1) / 2 * c->n_heads;
     int64_t first = c->n_alignment_heads ? 0 : (int64_t)(N - (N + 1) / 2) * c->n_heads;
-    tfm_batch src = {NULL, NULL, 1, S, NULL, NULL}, tgt = {ids, NULL, 1, 0, NULL, NULL};
+    tfm_batch src, tgt;
     tfm_forward_options o;
     tfm_tensor logits;
     float *attention, *y, *sum, *scratch, *cost;
@@ -113,8 +113,10 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
     ids[n_before++] = w->no_times;
     if (n > WHISPER_TOKENS - n_before - 1) n = WHISPER_TOKENS - n_before - 1;
     memcpy(ids + n_before, text, (size_t)n * sizeof *ids);
-    T = n_before + n + 1, ids[T - 1] = w->end, tgt.width = T;
-    src.memory = memory;
+    T = n_before + n + 1, ids[T - 1] = w->end;
+    memset(&src, 0, sizeof src), memset(&tgt, 0, sizeof tgt);
+    src.memory = memory, src.rows = 1, src.width = S;
+    tgt.ids = ids, tgt.rows = 1, tgt.width = T;
     attention = (float *)malloc((size_t)(first + n_heads) * (size_t)(T * S) * sizeof(float));
     y = (float *)malloc((size_t)T * (size_t)w->V * sizeof(float));
     sum = (float *)calloc((size_t)T * (size_t)positions, sizeof(float));
@@ -126,10 +128,11 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
         dims[0] = N, dims[1] = 1, dims[2] = c->n_heads, dims[3] = T, dims[4] = S;
         memset(&o, 0, sizeof o);
         o.alignment_heads = c->n_alignment_heads > 0;
-        o.cross_attention = o.alignment_heads ? tfm_tensor_4d(attention, TFM_F32, n_heads, 1, T, S)
-                                              : tfm_tensor_make(attention, TFM_F32, 5, dims);
-        logits = tfm_tensor_3d(y, TFM_F32, 1, T, w->V);
-        status = tfm_forward(w->session, memory ? &src : NULL, &tgt, &o, &logits, err);
+        o.cross_attention = o.alignment_heads
+                                ? tfm_tensor_4d(attention, TFM_DTYPE_F32, n_heads, 1, T, S)
+                                : tfm_tensor_make(attention, TFM_DTYPE_F32, 5, dims);
+        logits = tfm_tensor_3d(y, TFM_DTYPE_F32, 1, T, w->V);
+        status = tfm_session_forward(w->session, memory ? &src : NULL, &tgt, &o, &logits, err);
     } else {
         snprintf(err->text, sizeof err->text, "no memory for the times of words");
     }

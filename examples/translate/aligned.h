@@ -1,10 +1,11 @@
 /* aligned.h: finds which bytes of the source each token of a translation comes from, and puts terms
    into the translation.
 
-       tfm_session_tokenize(reader, &source, form, ids, spans, most, &n, NULL, &err);
+       tfm_session_tokenize(reader, &source, form, &tokens, &err);
        terms_find(&list, source.data, source.size, &found);
-       aligned_text(model, session, row, 0, form, spans, n, &found, &text, &at, &length, &err);
-       aligned_tokens(at, length, &tokens);
+       aligned_text(model, session, row, 0, form, tokens.spans, tokens.n, &found, &text, &at,
+                    &length, &err);
+       aligned_tokens(at, length, &out);
 
    Include transformer.h before this header. */
 #ifndef ALIGNED_H

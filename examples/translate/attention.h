@@ -1,9 +1,9 @@
 /* attention.h: draws the attention of a translation as a picture. The columns are the source's
    tokens, as they are in its text; the rows are the tokens of the translation.
 
-       tfm_session_tokenize(session, &source, form, ids, spans, n, &n, NULL, &err);
+       tfm_session_tokenize(session, &source, form, &tokens, &err);
        ... decode, in a session created with options.attention
-       attention_draw(file, session, model, row, &source, ids, spans, n, &err);
+       attention_draw(file, session, model, row, &source, tokens.ids, tokens.spans, tokens.n, &err);
 
    Include transformer.h before this header. */
 #ifndef ATTENTION_H
@@ -24,7 +24,7 @@ static size_t attention_label_source(char *out, const tfm_config *c, const tfm_t
     uint32_t first = 0;
     int32_t k;
     if (size) (void)sentence_char(text, size, &first);
-    if (c->src_text == TFM_TEXT_CHARACTERS && sentence_is_space(first))
+    if (c->src_text == TFM_TEXT_KIND_CHARACTERS && sentence_is_space(first))
         text = "\xE2\x96\x81", size = 3;
     if (!size) {
         for (text = "", k = 0; k < c->n_languages; k++)
@@ -41,7 +41,7 @@ static size_t attention_label_source(char *out, const tfm_config *c, const tfm_t
    bytes. */
 static size_t attention_label_target(char *out, size_t room, const tfm_model *model, int32_t id) {
     size_t size = 0;
-    (void)tfm_detokenize(model, &id, 1, TFM_FORM_TOKENS, out, room, &size, NULL);
+    (void)tfm_model_detokenize(model, &id, 1, TFM_TEXT_FORM_TOKENS, out, room, &size, NULL);
     return size + 1;
 }
 
@@ -65,7 +65,7 @@ static tfm_status attention_draw(FILE *f, tfm_session *session, const tfm_model 
         size += attention_label_target(NULL, 0, model, result.ids[i]);
     weights = (float *)malloc(((size_t)n * (size_t)result.length + 1) * sizeof *weights);
     at = labels = (char *)malloc(size + 1);
-    tensor = tfm_tensor_2d(weights, TFM_F32, result.length, n);
+    tensor = tfm_tensor_2d(weights, TFM_DTYPE_F32, result.length, n);
     if (!weights || !labels) status = TFM_E_MEMORY;
     else status = tfm_result_attention(session, row, 0, &tensor, err);
     if (status == TFM_OK) {

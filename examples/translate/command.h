@@ -41,6 +41,7 @@ static struct {
         markdown, wrapped;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width;
     tfm_decode_options decode;
+    uint64_t seed;
     /* derived from the options above */
     const char *second; /* path of the second model; NULL: there is only one model */
     const char *beside; /* the file of --prefix, --drafts or --score */
@@ -230,7 +231,7 @@ static option_entry table[] = {
     {"--top-p", "X", OPTION_NUMBER, &opt.decode.top_p, 0.0001, 1, OF_SAMPLE,
      "draw only from the smallest set of most probable tokens whose total\n"
      "probability is at least X (default 1)"},
-    {"--seed", "N", OPTION_SEED, &opt.decode.seed, 0, 0, OF_SAMPLE,
+    {"--seed", "N", OPTION_SEED, &opt.seed, 0, 0, OF_SAMPLE,
      "draw line n with seed N + n (default 0)"},
     {"\nscoring", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--score", "FILE", OPTION_PATH, &opt.score, 0, 0,
@@ -341,14 +342,15 @@ static tfm_decode_options take_defaults(const tfm_model *model, int is_last, con
     tfm_decode_options d;
     int32_t n_best = is_last ? opt.n_best : 1;
     size_t i;
-    tfm_decode_defaults(opt.greedy || opt.score ? NULL : model, &d);
+    memset(&d, 0, sizeof d);
+    if (!opt.greedy && !opt.score) d = *tfm_model_decoding(model);
     if (opt.verbose)
         fprintf(stderr,
                 "translate: %s says: beam %d, length penalty %g, max length %d, min length %d, "
                 "n-gram %d, repetition penalty %g (0: not set; inspect shows all)\n",
                 opt.greedy ? "--greedy" : name, (int)d.beam, d.length_penalty, (int)d.max_length,
                 (int)d.min_length, (int)d.no_repeat_ngram, d.repetition_penalty);
-    if (opt.sample) d.beam = 0, d.length_penalty = d.patience = 0, d.stop = TFM_STOP_ENOUGH;
+    if (opt.sample) d.beam = 0, d.length_penalty = d.patience = 0, d.stop = TFM_STOP_CTRANSLATE2;
     for (i = 0; i < N_OPTIONS; i++) {
         const char *from = (const char *)table[i].to, *begin = (const char *)&opt.decode;
         option_kind kind = table[i].kind;
@@ -409,7 +411,7 @@ static void read_options(int argc, char **argv) {
     check_together();
     if (!is_open(0) && !opt.files.n) fail("standard input is closed");
     if (!is_open(1) && !opt.output) fail("standard output is closed");
-    opt.form = opt.tokens ? TFM_FORM_ESCAPED : TFM_FORM_TEXT;
+    opt.form = opt.tokens ? TFM_TEXT_FORM_ESCAPED : TFM_TEXT_FORM_TEXT;
     opt.beside = opt.prefix ? opt.prefix : opt.drafts ? opt.drafts : opt.score;
     opt.per_token |= opt.scores == 2;
     if (!opt.batch) opt.batch = PAUSES || !isatty(0) ? 64 : 1;

@@ -149,18 +149,21 @@ static int32_t *ids_of(const worker *me, size_t at) {
 /* Tokenizes a line's source; --truncate sets *left_out to the number of tokens that it drops. spans
    gets the bytes of each token and may be NULL. */
 static tfm_status tokenize_source(worker *me, input_item *l, tfm_span *spans, int32_t *left_out) {
-    int32_t n = 0;
+    tfm_tokens tokens;
     *left_out = 0;
     tfm_status status = me->reader ? TFM_OK : grow_reader(me);
     while (status == TFM_OK) {
         if (!text_buffer_reserve(&me->ids, (size_t)me->reader_source * sizeof(int32_t)))
             return no_memory(me, "too long for the memory at hand");
-        status = tfm_session_tokenize(
-            me->reader, &l->text[INPUT_SOURCE], opt.form, ids_of(me, me->ids.size), spans,
-            me->reader_source, &n,
-            opt.truncate && me->reader_source == me->of->most_source ? left_out : NULL, &me->err);
+        memset(&tokens, 0, sizeof tokens);
+        tokens.ids = ids_of(me, me->ids.size), tokens.spans = spans;
+        tokens.capacity = me->reader_source;
+        tokens.truncate = opt.truncate && me->reader_source == me->of->most_source;
+        status =
+            tfm_session_tokenize(me->reader, &l->text[INPUT_SOURCE], opt.form, &tokens, &me->err);
         if (status == TFM_OK) {
-            keep_ids(me, l, INPUT_SOURCE, n);
+            *left_out = tokens.left_out;
+            keep_ids(me, l, INPUT_SOURCE, tokens.n);
             break;
         }
         if (status == TFM_E_TOO_LONG && me->reader_source < me->of->most_source)
@@ -174,8 +177,9 @@ static tfm_status tokenize_target(worker *me, input_item *l) {
     const tfm_text *text = &l->text[INPUT_TARGET];
     tfm_arena need = tfm_arena_measuring(), scratch;
     int32_t n = 0;
-    tfm_status status = tfm_tokenize_target(me->of->model, text->data, text->size, opt.form, NULL,
-                                            0, &n, &need, &me->err);
+    tfm_status status = tfm_model_tokenize_target(me->of->model,
+                                                  tfm_text_make(text->data, text->size), opt.form,
+                                                  NULL, 0, &n, &need, &me->err);
     /* an upper bound on the tokens: each one takes bytes of the text or of the scratch memory */
     size_t most = 2 * text->size + need.peak / 17 + 3;
     if (status != TFM_OK) return status;
@@ -185,8 +189,9 @@ static tfm_status tokenize_target(worker *me, input_item *l) {
         !text_buffer_reserve(&me->scratch, need.peak + 64))
         return no_memory(me, "too long for --max-source, or for memory");
     scratch = tfm_arena_make(me->scratch.data, need.peak + 64);
-    status = tfm_tokenize_target(me->of->model, text->data, text->size, opt.form,
-                                 ids_of(me, me->ids.size), (int32_t)most, &n, &scratch, &me->err);
+    status = tfm_model_tokenize_target(me->of->model, tfm_text_make(text->data, text->size),
+                                       opt.form, ids_of(me, me->ids.size), (int32_t)most, &n,
+                                       &scratch, &me->err);
     if (status == TFM_OK) keep_ids(me, l, INPUT_TARGET, n);
     return status;
 }
@@ -274,7 +279,8 @@ static void tokenize(worker *me, input_item *l) {
         report(me, l, 1, "%s (%s)%s", me->err.text,
                me->of->most_source < opt.max_source ? "the model's positions" : "--max-source",
                length_advice(l));
-    else if (status == TFM_E_TOKEN && me->of->config->src_text == TFM_TEXT_WORDS && !opt.tokens)
+    else if (status == TFM_E_TOKEN && me->of->config->src_text == TFM_TEXT_KIND_WORDS &&
+             !opt.tokens)
         report(me, l, 1,
                "%s. If the vocabulary has characters, convert with --set src_text=characters",
                me->err.text);
@@ -358,7 +364,7 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     char *text;
     if (rank) text_buffer_append(&l->out, "\n", 1);
     if (opt.scores == 2 && is_last) {
-        int32_t n = result->length + !(opt.decode.keep_end && result->finish == TFM_ENDED);
+        int32_t n = result->length + !(opt.decode.keep_end && result->finish == TFM_FINISH_ENDED);
         double *each = (double *)malloc(((size_t)result->length + 1) * sizeof *each);
         status = no_memory(me, "too little memory");
         if (each) status = tfm_result_log_probabilities(s, row, rank, each, &me->err);
@@ -373,7 +379,7 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     text = l->out.data + l->out.size;
     status = tfm_result_text(s, row, rank, opt.form, text, size + 1, &size, &me->err);
     if (status != TFM_OK) return status;
-    if (opt.form == TFM_FORM_TEXT)
+    if (opt.form == TFM_TEXT_FORM_TEXT)
         size = text_buffer_flatten(text, size,
                                    FLATTEN_CONTROLS | (is_last ? fields : opt.column != 0));
     l->out.size += size;
@@ -418,10 +424,10 @@ static void append_row(worker *me, input_item *l, int32_t row) {
             report(me, l, 1, "%s", me->err.text);
             return;
         }
-        if (result.finish == TFM_HIT_LENGTH)
+        if (result.finish == TFM_FINISH_HIT_LENGTH)
             report(me, l, 0, "stopped at its limit of %d tokens%s", (int)result.length,
                    length_advice(l));
-        else if (result.finish == TFM_STUCK)
+        else if (result.finish == TFM_FINISH_STUCK)
             report(me, l, 0, "no token was left to choose after %d", (int)result.length);
         if (rank == 0 && me->keep_attention && t.picture) draw_line(me, l, result.length);
     }
@@ -476,7 +482,7 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     memset(&o, 0, sizeof o);
     o.max_batch = me->rows;
     o.max_source = me->length[INPUT_SOURCE];
-    if (opt.f16_cache) o.cache = TFM_F16;
+    if (opt.f16_cache) o.cache = TFM_DTYPE_F16;
     o.max_beam = beam_of(decode);
     if (opt.score) o.max_target = me->length[INPUT_TARGET] + 1;
     else if (decode->max_length) o.max_target = decode->max_length;
@@ -522,7 +528,8 @@ static tfm_status score_batch(worker *me, input_item *const *lines, const tfm_ba
     int32_t row, i;
     if (scores)
         status =
-            tfm_score(me->session, &sides[INPUT_SOURCE], &sides[INPUT_TARGET], scores, &me->err);
+            tfm_session_score(me->session, &sides[INPUT_SOURCE], &sides[INPUT_TARGET], 0, scores,
+                              &me->err);
     for (row = 0; status == TFM_OK && row < sides->rows; row++) {
         input_item *l = lines[row];
         each = scores + (size_t)row * width;
@@ -543,13 +550,13 @@ static tfm_status decode_batch(worker *me, input_item *const *lines, const tfm_b
     int32_t row, running = 1;
     tfm_status status = TFM_E_MEMORY;
     for (row = 0; seeds && row < sides->rows; row++)
-        seeds[row] = decode.seed + (uint64_t)lines[row]->number;
+        seeds[row] = opt.seed + (uint64_t)lines[row]->number;
     decode.seeds = seeds;
     if (opt.prefix && me->of->is_last) decode.prefix = &sides[INPUT_TARGET];
     if (opt.drafts && me->of->is_last) decode.draft = &sides[INPUT_TARGET];
-    if (seeds) status = tfm_start(me->session, &sides[INPUT_SOURCE], &decode, &me->err);
+    if (seeds) status = tfm_session_start(me->session, &sides[INPUT_SOURCE], &decode, &me->err);
     while (status == TFM_OK && running && !interrupts_stopped())
-        status = tfm_step(me->session, &running, &me->err);
+        status = tfm_session_step(me->session, &running, &me->err);
     for (row = 0; status == TFM_OK && !running && row < sides->rows; row++) {
         append_row(me, lines[row], row);
         lines[row]->done = 1;

@@ -145,8 +145,8 @@ EXPORT(const int32_t *, web_info)(void) {
     info[0] = c->n_encoder_layers, info[1] = c->n_decoder_layers, info[2] = c->n_heads;
     info[3] = c->d_model, info[4] = c->src_vocab_size, info[5] = c->tgt_vocab_size;
     info[6] = c->has_text, info[7] = c->n_ssru_layers, info[8] = c->n_languages;
-    info[9] = c->src_language == TFM_LANGUAGE_SOURCE;
-    info[10] = c->src_language == TFM_LANGUAGE_TARGET || c->tgt_language_forced;
+    info[9] = c->src_language == TFM_LANGUAGE_USE_SOURCE;
+    info[10] = c->src_language == TFM_LANGUAGE_USE_TARGET || c->tgt_language_forced;
     info[11] = c->forced >= 0 ||
                c->tgt_language_forced; /* whether the first id of a result is forced */
     return info;
@@ -205,6 +205,7 @@ EXPORT(int32_t, web_languages)(void) {
 /* Tokenizes the first size bytes of the text and returns the number of tokens; they are at web_ids and web_spans. */
 EXPORT(int32_t, web_tokenize)(size_t size) {
     tfm_text text;
+    tfm_tokens tokens;
     tfm_status status = web.reader ? TFM_OK : grow_reader();
     text.data = (const char *)web.text.data, text.size = size;
     while (status == TFM_OK) {
@@ -212,8 +213,10 @@ EXPORT(int32_t, web_tokenize)(size_t size) {
         tfm_span *spans = (tfm_span *)fit(&web.spans, (size_t)web.reader_source * sizeof *spans);
         int32_t before = web.reader_source;
         if (!ids || !spans) return no_memory();
-        status = tfm_session_tokenize(web.reader, &text, TFM_FORM_TEXT, ids, spans,
-                                      web.reader_source, &web.n, NULL, &web.err);
+        memset(&tokens, 0, sizeof tokens);
+        tokens.ids = ids, tokens.spans = spans, tokens.capacity = web.reader_source;
+        status = tfm_session_tokenize(web.reader, &text, TFM_TEXT_FORM_TEXT, &tokens, &web.err);
+        if (status == TFM_OK) web.n = tokens.n;
         if (status == TFM_OK) return web.n;
         if (status != TFM_E_TOO_LONG) break;
         if (before < MOST_SOURCE) status = grow_reader();
@@ -225,16 +228,16 @@ EXPORT(int32_t, web_tokenize)(size_t size) {
 EXPORT(int32_t, web_tokenize_target)(size_t size) {
     tfm_arena need = tfm_arena_measuring(), scratch;
     const char *text = (const char *)web.text.data;
-    tfm_status status =
-        tfm_tokenize_target(web.model, text, size, TFM_FORM_TEXT, NULL, 0, &web.n, &need, &web.err);
-    size_t most = 2 * size + need.peak / 17 +
-                  3; /* each token takes bytes of the text or of the scratch memory */
+    tfm_status status = tfm_model_tokenize_target(
+        web.model, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT, NULL, 0, &web.n, &need, &web.err);
+    size_t most = 2 * size + need.peak / 17 + 3; /* each token takes bytes of the text or of the scratch memory */
     if (status != TFM_OK) return failed(status);
     if (!fit(&web.ids, most * sizeof(int32_t)) || !fit(&web.scratch, need.peak + 64))
         return no_memory();
     scratch = tfm_arena_make(web.scratch.data, need.peak + 64);
-    status = tfm_tokenize_target(web.model, text, size, TFM_FORM_TEXT, (int32_t *)web.ids.data,
-                                 (int32_t)most, &web.n, &scratch, &web.err);
+    status = tfm_model_tokenize_target(web.model, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT,
+                                       (int32_t *)web.ids.data, (int32_t)most, &web.n, &scratch,
+                                       &web.err);
     return status == TFM_OK ? web.n : failed(status);
 }
 EXPORT(const int32_t *, web_ids)(void) { return (const int32_t *)web.ids.data; }
@@ -291,7 +294,8 @@ EXPORT(int32_t, web_space_after)(size_t size) {
 static tfm_decode_options decode_options(void) {
     const double *o = web.options;
     tfm_decode_options d;
-    tfm_decode_defaults(o[GREEDY] != 0 ? NULL : web.model, &d);
+    memset(&d, 0, sizeof d);
+    if (!(o[GREEDY] != 0)) d = *tfm_model_decoding(web.model);
     if (o[BEAM] > 0) d.beam = (int32_t)o[BEAM];
     if (o[N_BEST] > 0) d.n_best = (int32_t)o[N_BEST];
     if (o[LENGTH_PENALTY] != 0) d.length_penalty = o[LENGTH_PENALTY];
@@ -388,13 +392,14 @@ EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width, in
     if (draft_width && ways(&d) == 1 && rows <= MOST_DRAFTS)
         d.draft = &web.draft, o.max_draft = DRAFT_TOKENS;
     status = fit_session(o);
-    return failed(status == TFM_OK ? tfm_start(web.session, &source, &d, &web.err) : status);
+    return failed(status == TFM_OK ? tfm_session_start(web.session, &source, &d, &web.err)
+                                   : status);
 }
 
 /* Adds a token to each hypothesis. Returns how many rows are not finished. */
 EXPORT(int32_t, web_step)(void) {
     int32_t running = 0;
-    tfm_status status = tfm_step(web.session, &running, &web.err);
+    tfm_status status = tfm_session_step(web.session, &running, &web.err);
     return status == TFM_OK ? running : failed(status);
 }
 EXPORT(int32_t, web_count)(int32_t row) { return tfm_result_count(web.session, row); }
@@ -405,16 +410,17 @@ static tfm_status spell(void) {
     size_t *found = (size_t *)fit(&web.ends, ((size_t)h->length + 1) * sizeof *found);
     uint32_t *ends = (uint32_t *)(void *)found; /* read by JavaScript, narrowed in place */
     int32_t i;
-    tfm_status status =
-        tfm_detokenize(web.model, h->ids, h->length, TFM_FORM_TEXT, NULL, 0, &h->size, &web.err);
+    tfm_status status = tfm_model_detokenize(web.model, h->ids, h->length, TFM_TEXT_FORM_TEXT, NULL,
+                                             0, &h->size, &web.err);
     if (status == TFM_OK && (!found || !fit(&web.out, h->size + 1)))
         return no_memory(), TFM_E_MEMORY;
     h->ends = ends, h->text = (const char *)web.out.data;
     if (status == TFM_OK)
-        status = tfm_detokenize(web.model, h->ids, h->length, TFM_FORM_TEXT, (char *)web.out.data,
-                                h->size + 1, &h->size, &web.err);
+        status = tfm_model_detokenize(web.model, h->ids, h->length, TFM_TEXT_FORM_TEXT,
+                                      (char *)web.out.data, h->size + 1, &h->size, &web.err);
     if (status == TFM_OK)
-        status = target_ends_find(web.model, h->ids, h->length, TFM_FORM_TEXT, found, &web.err);
+        status =
+            target_ends_find(web.model, h->ids, h->length, TFM_TEXT_FORM_TEXT, found, &web.err);
     for (i = 0; status == TFM_OK && i < h->length; i++) {
         uint32_t end = (uint32_t)found[i];
         memcpy(&ends[i], &end, sizeof end);
@@ -442,7 +448,7 @@ EXPORT(int32_t, web_result)(int32_t row, int32_t rank) {
         h->weights =
             (const float *)fit(&web.weights, (size_t)r.length * (size_t)width * sizeof(float));
         if (!h->weights) return no_memory();
-        t = tfm_tensor_2d(web.weights.data, TFM_F32, r.length, width);
+        t = tfm_tensor_2d(web.weights.data, TFM_DTYPE_F32, r.length, width);
         if (r.length) status = tfm_result_attention(web.session, row, rank, &t, &web.err);
     }
     return failed(status);
@@ -488,11 +494,11 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
                              !fit(&web.scratch, 4 * ((int64_t)target + 1) * c->tgt_vocab_size)))
         no_memory(), status = TFM_E_MEMORY;
     if (status == TFM_OK) {
-        *weights = tfm_tensor_make(web.weights.data, TFM_F32, 5, dims);
-        logits = tfm_tensor_3d(web.scratch.data, TFM_F32, 1, target + 1, c->tgt_vocab_size);
+        *weights = tfm_tensor_make(web.weights.data, TFM_DTYPE_F32, 5, dims);
+        logits = tfm_tensor_3d(web.scratch.data, TFM_DTYPE_F32, 1, target + 1, c->tgt_vocab_size);
         web.model->target.pad =
             -1; /* the start token may be the padding id (Marian, T5): it must not be masked */
-        status = tfm_forward(web.session, &source, &to, &o, &logits, &web.err);
+        status = tfm_session_forward(web.session, &source, &to, &o, &logits, &web.err);
         web.model->target.pad = pad;
     }
     give_back(NULL, web.scratch.data), memset(&web.scratch, 0, sizeof web.scratch);

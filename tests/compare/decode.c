@@ -77,7 +77,7 @@ static void read_vectors(const char *text) {
         if (end == text) fail("vectors: expected a number");
         width += *end == ';';
     }
-    vectors = tfm_tensor_3d(numbers, TFM_F32, 1, width, n / width);
+    vectors = tfm_tensor_3d(numbers, TFM_DTYPE_F32, 1, width, n / width);
     src.lengths[0] = src.batch.width = width, src.batch.rows = 1;
     src.batch.ids = NULL, src.batch.lengths = src.lengths;
 }
@@ -109,7 +109,10 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     if (strcmp(key, "stop") == 0) o->stop = (tfm_stop)whole;
     /* clang-format on */
     else if (strcmp(key, "repetition") == 0) o->repetition = (tfm_repetition)whole;
-    else if (strcmp(key, "seed") == 0) o->seed = (uint64_t)number;
+    else if (strcmp(key, "seed") == 0) {
+        for (i = 0; i < (int32_t)(sizeof seeds / sizeof *seeds); i++) seeds[i] = (uint64_t)number;
+        o->seeds = seeds;
+    }
     else if (strcmp(key, "seeds") == 0) {
         n = read_ids(first, value);
         for (i = 0; i < n; i++) seeds[i] = (uint64_t)first[i];
@@ -120,11 +123,11 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     else if (strcmp(key, "tgt") == 0) read_rows(&tgt, value);
     else if (strcmp(key, "prefix") == 0) o->prefix = read_rows(&prefix, value);
     else if (strcmp(key, "prompt") == 0) o->prompt = read_rows(&prompt, value);
-    else if (strcmp(key, "sequences") == 0) o->forbidden_sequences = read_rows(&sequences, value);
-    else if (strcmp(key, "forbidden") == 0) o->n_forbidden = read_ids(forbidden, value),
-                                            o->forbidden = forbidden;
-    else if (strcmp(key, "ends") == 0) o->n_ends = read_ids(ends, value), o->ends = ends;
-    else if (strcmp(key, "first") == 0) read_ids(first, value), o->first = first;
+    else if (strcmp(key, "sequences") == 0) o->suppressed_sequences = read_rows(&sequences, value);
+    else if (strcmp(key, "forbidden") == 0) o->n_suppressed = read_ids(forbidden, value),
+                                            o->suppressed = forbidden;
+    else if (strcmp(key, "ends") == 0) o->n_end_ids = read_ids(ends, value), o->end_ids = ends;
+    else if (strcmp(key, "first") == 0) read_ids(first, value), o->first_token = first;
     else if (strcmp(key, "score") == 0) *scoring = whole;
     else if (strcmp(key, "offset") == 0) offset = whole;
     else if (strcmp(key, "attention") != 0) fail(key); }
@@ -141,7 +144,7 @@ static void print_hypothesis(tfm_session *session, int32_t row, int32_t rank, in
     for (i = 0; i < r.length; i++) printf(" %d", (int)r.ids[i]);
     printf("\n");
     if (!attention) return;
-    out = tfm_tensor_2d(weights, TFM_F32, r.length, S);
+    out = tfm_tensor_2d(weights, TFM_DTYPE_F32, r.length, S);
     if (tfm_result_attention(session, row, rank, &out, &err) != TFM_OK) fail(err.text);
     for (i = 0; i < r.length * S; i++) printf("%.9g ", (double)weights[i]);
     printf("\n");
@@ -160,7 +163,8 @@ int main(int argc, char **argv) {
         int scoring = 0, attention = strstr(line, "attention=1") != NULL;
         int32_t row, rank;
         char *word;
-        tfm_decode_defaults(strstr(line, "defaults=1") ? model : NULL, &o);
+        memset(&o, 0, sizeof o);
+        if (strstr(line, "defaults=1")) o = *tfm_model_decoding(model);
         memset(&limits, 0, sizeof limits);
         for (word = strtok(line, " \n"); word; word = strtok(NULL, " \n")) {
             char *equals = strchr(word, '=');
@@ -184,7 +188,7 @@ int main(int argc, char **argv) {
         if (tfm_session_create(&session, model, &limits, &err) != TFM_OK) fail(err.text);
         if (scoring) {
             static double scores[ROOM];
-            if (tfm_score_from(session, &src.batch, &tgt.batch, offset, scores, &err) != TFM_OK)
+            if (tfm_session_score(session, &src.batch, &tgt.batch, offset, scores, &err) != TFM_OK)
                 fail(err.text);
             for (row = 0; row < tgt.batch.rows; row++) {
                 for (rank = 0; rank <= tgt.lengths[row]; rank++)
@@ -192,7 +196,7 @@ int main(int argc, char **argv) {
                 printf("\n");
             }
         } else {
-            if (tfm_decode(session, &src.batch, &o, &err) != TFM_OK) fail(err.text);
+            if (tfm_session_decode(session, &src.batch, &o, &err) != TFM_OK) fail(err.text);
             for (row = 0; row < src.batch.rows; row++)
                 for (rank = 0; rank < tfm_result_count(session, row); rank++)
                     print_hypothesis(session, row, rank, attention);

@@ -17,9 +17,10 @@ int main(int argc, char **argv) {
         tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
         size_t size = strcspn(line, "\n");
         int32_t n = 0, i;
-        if (tfm_tokenize(model, line, size, TFM_FORM_TEXT, ids, 1 << 16, &n, &scratch, &err) !=
-                TFM_OK ||
-            tfm_detokenize(model, ids, n, TFM_FORM_TEXT, text, sizeof text, &size, &err) != TFM_OK)
+        if (tfm_model_tokenize(model, tfm_text_make(line, size), TFM_TEXT_FORM_TEXT, ids, 1 << 16,
+                               &n, &scratch, &err) != TFM_OK ||
+            tfm_model_detokenize(model, ids, n, TFM_TEXT_FORM_TEXT, text, sizeof text, &size,
+                                 &err) != TFM_OK)
             return fprintf(stderr, "%s\n", err.text), 2;
         for (i = 0; i < n; i++) printf("%d ", (int)ids[i]);
         printf("\t%s\n", text);

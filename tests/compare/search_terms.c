@@ -62,8 +62,8 @@ static int read_target(const tfm_model *model, const char *word, target *t) {
         if (size >= sizeof text) return 0;
         memcpy(text, word, size + 1);
         if (form == 1 && text[0] >= 'a' && text[0] <= 'z') text[0] = (char)(text[0] - 'a' + 'A');
-        if (tfm_tokenize_target(model, text, size, TFM_FORM_TEXT, t->ids[form], MOST, &t->n[form],
-                                &scratch, &err) != TFM_OK)
+        if (tfm_model_tokenize_target(model, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT,
+                                      t->ids[form], MOST, &t->n[form], &scratch, &err) != TFM_OK)
             return fprintf(stderr, "%s: %s\n", word, err.text), 0;
     }
     return 1;

@@ -45,7 +45,7 @@ static tfm_model *load(const char *path) {
     for (pass = 0; pass < 2 && !model; pass++) {
         st_writer w;
         tiny_write(&w, t);
-        st_add(&w, "src_sentencepiece", tfm_tensor_1d(data, TFM_U8, (int64_t)size));
+        st_add(&w, "src_sentencepiece", tfm_tensor_1d(data, TFM_DTYPE_U8, (int64_t)size));
         file = tiny_bytes(&w, &bytes);
         if (tfm_model_load(&model, file, bytes, NULL, &err) == TFM_OK) break;
         at = strstr(err.text, " has ");
@@ -68,11 +68,11 @@ static void spans_of(const tfm_model *model, const char *text, size_t size, tfm_
                      size_t capacity) {
     int32_t *ids = (int32_t *)malloc(capacity * sizeof *ids), count = 0, i;
     tfm_span *spans = (tfm_span *)malloc(capacity * sizeof *spans);
-    tfm_text source = tfm__text(text, size);
+    tfm_text source = tfm_text_make(text, size);
     tfm__ids out = {ids, NULL, (int32_t)capacity, &count, -1, NULL};
     if (!ids || !spans) exit(2);
     out.spans = spans;
-    must(tfm__tokenize(model, &model->source, &source, TFM_FORM_TEXT, &out, scratch, &err));
+    must(tfm__tokenize(model, &model->source, &source, TFM_TEXT_FORM_TEXT, &out, scratch, &err));
     for (i = 0; i < count; i++) {
         uint32_t ends[2];
         ends[0] = (uint32_t)spans[i].begin, ends[1] = (uint32_t)spans[i].end;
@@ -91,8 +91,8 @@ static int write_texts(const tfm_model *model, const char *in, size_t size) {
         memcpy(&n, in + at, 4);
         if (n > sizeof ids) exit(2);
         memcpy(ids, in + at + 4, n);
-        must(tfm_detokenize(model, ids, (int32_t)(n / 4), TFM_FORM_TEXT, out, sizeof out, &n_out,
-                            &err));
+        must(tfm_model_detokenize(model, ids, (int32_t)(n / 4), TFM_TEXT_FORM_TEXT, out, sizeof out,
+                                  &n_out, &err));
         n = (uint32_t)n_out, put(&n, 4), put(out, n);
         memcpy(&n, in + at, 4);
     }
@@ -119,8 +119,8 @@ int main(int argc, char **argv) {
             memcpy(&n, in + at, 4);
             at += 4 + n;
             if (pass == 0) { /* room for all texts and results */
-                if (tfm_tokenize(model, text, n, TFM_FORM_TEXT, NULL, 0, &count, &scratch, &err) !=
-                    TFM_OK)
+                if (tfm_model_tokenize(model, tfm_text_make(text, n), TFM_TEXT_FORM_TEXT, NULL, 0,
+                                       &count, &scratch, &err) != TFM_OK)
                     fprintf(stderr, "%s\n", err.text), exit(3);
                 if (scratch.peak > room || largest < scratch.peak / 17 + 2) {
                     memory = realloc(memory, room = 2 * scratch.peak);
@@ -130,13 +130,13 @@ int main(int argc, char **argv) {
                 }
             }
             scratch = tfm_arena_make(memory, room);
-            if (tfm_tokenize(model, text, n, TFM_FORM_TEXT, ids, (int32_t)largest, &count, &scratch,
-                             &err) != TFM_OK)
+            if (tfm_model_tokenize(model, tfm_text_make(text, n), TFM_TEXT_FORM_TEXT, ids,
+                                   (int32_t)largest, &count, &scratch, &err) != TFM_OK)
                 fprintf(stderr, "%s\n", err.text), exit(3);
             if (pass) continue;
             size_of = n;
-            if (tfm_detokenize(model, ids, count, TFM_FORM_TEXT, out, 256 * largest, &out_size,
-                               &err) != TFM_OK)
+            if (tfm_model_detokenize(model, ids, count, TFM_TEXT_FORM_TEXT, out, 256 * largest,
+                                     &out_size, &err) != TFM_OK)
                 fprintf(stderr, "%s\n", err.text), exit(3);
             n = (uint32_t)count, put(&n, 4), put(ids, 4 * (size_t)n);
             spans_of(model, text, size_of, &scratch, largest);

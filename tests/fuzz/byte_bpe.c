@@ -27,16 +27,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (k = 4; k < at; k++) t.vs += data[k] == '\n';
     t.vt = t.vs;
     tiny_write(&w, t);
-    st_add(&w, "src_vocabulary", tfm_tensor_1d((void *)(data + 4), TFM_U8, data[1]));
-    st_add(&w, "src_merges", tfm_tensor_2d(merges, TFM_U32, (int64_t)rows, 3));
-    st_add(&w, "src_added", tfm_tensor_2d(added, TFM_U32, (int64_t)more, 2));
+    st_add(&w, "src_vocabulary", tfm_tensor_1d((void *)(data + 4), TFM_DTYPE_U8, data[1]));
+    st_add(&w, "src_merges", tfm_tensor_2d(merges, TFM_DTYPE_U32, (int64_t)rows, 3));
+    st_add(&w, "src_added", tfm_tensor_2d(added, TFM_DTYPE_U32, (int64_t)more, 2));
     bytes = tiny_bytes(&w, &length);
     if (tfm_model_load(&m, bytes, length, &mo, &err) != TFM_OK) return fuzz_refused(length, m), 0;
     data += at + 3 * rows + 2 * more, size -= at + 3 * rows + 2 * more;
-    if (tfm_tokenize(m, (const char *)data, size, TFM_FORM_TEXT, ids, 1024, &n, &arena, &err) ==
-        TFM_OK) {
+    if (tfm_model_tokenize(m, tfm_text_make((const char *)data, size), TFM_TEXT_FORM_TEXT, ids,
+                           1024, &n, &arena, &err) == TFM_OK) {
         for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < t.vs);
-        need(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &length, &err) == TFM_OK);
+        need(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, sizeof out, &length, &err) ==
+             TFM_OK);
         need(out[length] == 0 && fuzz_is_utf8(out, length));
     }
     tfm_model_free(m);

@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         need(bytes >= 0 && (const uint8_t *)t.data + bytes <= data + size);
         end += bytes;
         if (test_count(&t) * 8 > (int64_t)sizeof fuzz_room) continue;
-        (void)tfm_safetensors_read(file, i, TFM_F32, fuzz_room, &err);
-        (void)tfm_safetensors_read(file, i, TFM_I64, fuzz_room, &err);
+        (void)tfm_safetensors_read(file, i, TFM_DTYPE_F32, fuzz_room, &err);
+        (void)tfm_safetensors_read(file, i, TFM_DTYPE_I64, fuzz_room, &err);
     }
     need(end <= (int64_t)size && tfm_safetensors_find(file, "no such name") < 0);
     (void)tfm_safetensors_metadata(file, "transformer.config");

@@ -25,7 +25,7 @@ static void TEST_UNUSED fuzz_drop(st_writer *w, st_entry *e) {
 /* Replaces e's tensor by another, where there are enough data for it. */
 static void TEST_UNUSED fuzz_put(st_entry *e, tfm_tensor t) {
     int64_t bytes = st_bytes(&t);
-    if (bytes < 0 || bytes > (int64_t)sizeof fuzz_bytes || st_bits(t.dtype) < 8) return;
+    if (bytes < 0 || bytes > (int64_t)sizeof fuzz_bytes || tfm_dtype_bits(t.dtype) < 8) return;
     e->tensor = t, e->bytes = bytes;
 }
 

@@ -43,7 +43,7 @@ static const char *const fuzz_choices[] = {
     "\"languages\": {\"fra\": 5}, \"src_language\": \"source\", \"tgt_language\": \"forced\"",
     "\"layer_norm\": \"rms\"",
     "\"relative_max_distance\": 3"};
-static const tfm_dtype fuzz_types[] = {TFM_I8, TFM_F16, TFM_BF16, TFM_F32};
+static const tfm_dtype fuzz_types[] = {TFM_DTYPE_I8, TFM_DTYPE_F16, TFM_DTYPE_BF16, TFM_DTYPE_F32};
 
 /* Data for tensors: the same number everywhere */
 static float fuzz_same[8][1024];
@@ -71,8 +71,8 @@ static void TEST_UNUSED fuzz_scale(st_writer *w, const char *weight, int value) 
     rows = value & 8 ? value >> 4 : e->tensor.dims[0];
     if (rows > FUZZ_COUNT(fuzz_same[0])) return;
     st_add(w, name,
-           value & 128 ? tfm_tensor_1d(fuzz_bytes, TFM_F16, rows)
-                       : tfm_tensor_1d(fuzz_same[value & 7], TFM_F32, rows));
+           value & 128 ? tfm_tensor_1d(fuzz_bytes, TFM_DTYPE_F16, rows)
+                       : tfm_tensor_1d(fuzz_same[value & 7], TFM_DTYPE_F32, rows));
 }
 
 /* Gives all weights of two dimensions one type. I8 gets scales. */
@@ -86,7 +86,7 @@ static void TEST_UNUSED fuzz_retype_all(st_writer *w, int value) {
         fuzz_retype(e, type);
         snprintf(names[n++], sizeof names[0], "%s", e->name);
     }
-    for (i = 0; i < n && type == TFM_I8; i++)
+    for (i = 0; i < n && type == TFM_DTYPE_I8; i++)
         if (i != value >> 3) fuzz_scale(w, names[i], 5 + (value & 1));
 }
 
@@ -115,7 +115,7 @@ static fuzz_tables TEST_UNUSED fuzz_tables_make(void) {
         tiny_write(&w, t);
         if (pieces)
             st_add(&w, "src_sentencepiece",
-                   tfm_tensor_1d((void *)fuzz_unigram, TFM_U8, FUZZ_UNIGRAM));
+                   tfm_tensor_1d((void *)fuzz_unigram, TFM_DTYPE_U8, FUZZ_UNIGRAM));
         model = tiny_load(&w, NULL);
         v = pieces ? &model->source.spm->vocabulary : &model->source.vocabulary;
         need(v->n_spellings <= (pieces ? 8 : 12));
@@ -185,8 +185,8 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
     if (size && data[0] & 32) {
         memcpy(lexicon.numbers[0], fuzz_offsets, sizeof fuzz_offsets);
         memcpy(lexicon.numbers[1], fuzz_lists, sizeof fuzz_lists);
-        st_add(&w, "shortlist.offsets", tfm_tensor_1d(lexicon.numbers[0], TFM_U32, 12));
-        st_add(&w, "shortlist.ids", tfm_tensor_1d(lexicon.numbers[1], TFM_U32, 14));
+        st_add(&w, "shortlist.offsets", tfm_tensor_1d(lexicon.numbers[0], TFM_DTYPE_U32, 12));
+        st_add(&w, "shortlist.ids", tfm_tensor_1d(lexicon.numbers[1], TFM_DTYPE_U32, 14));
         used += snprintf(config + used, 100, ", \"shortlist_first\": %d", data[0] >> 3 & 3);
     }
     for (at = 1; at + 3 < size && at < 40; at += 3) {
@@ -219,7 +219,9 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
             for (k = t.rank, t.rank = value % (TFM_MAX_RANK + 1); k < t.rank; k++) t.dims[k] = 1;
             fuzz_put(e, tfm_tensor_make(fuzz_bytes, t.dtype, t.rank, t.dims));
             break;
-        case 7: fuzz_put(e, tfm_tensor_make(fuzz_same[value % 8], TFM_F32, t.rank, t.dims)); break;
+        case 7:
+            fuzz_put(e, tfm_tensor_make(fuzz_same[value % 8], TFM_DTYPE_F32, t.rank, t.dims));
+            break;
         case 8: fuzz_put(e, w.entries[(size_t)value % w.n_entries].tensor); break;
         case 9: e->name[(size_t)value % strlen(e->name)] ^= 1; break;
         case 10: /* I8 gets its scales, mostly. */
@@ -259,26 +261,28 @@ static int TEST_UNUSED fuzz_changed(const uint8_t *data, size_t size, void **byt
         fuzz_drop(&w, fuzz_entry(&w, "src_positions.weight")),
             fuzz_drop(&w, fuzz_entry(&w, "tgt_positions.weight"));
     if (cut)
-        st_add(&w, "src_sentencepiece",
-               tfm_tensor_1d((void *)fuzz_unigram, TFM_U8, cut & 2 ? FUZZ_BPE : FUZZ_UNIGRAM));
+        st_add(
+            &w, "src_sentencepiece",
+            tfm_tensor_1d((void *)fuzz_unigram, TFM_DTYPE_U8, cut & 2 ? FUZZ_BPE : FUZZ_UNIGRAM));
     if (cut && (cut & 5) == 4)
-        st_add(&w, "tgt_sentencepiece", tfm_tensor_1d((void *)fuzz_unigram, TFM_U8, FUZZ_UNIGRAM));
+        st_add(&w, "tgt_sentencepiece",
+               tfm_tensor_1d((void *)fuzz_unigram, TFM_DTYPE_U8, FUZZ_UNIGRAM));
     if (!cut || cut & 9)
         for (k = !is_text; k < 2; k++)
             st_add(&w, k ? "tgt_vocabulary" : "src_vocabulary",
-                   tfm_tensor_1d(words[k], TFM_U8, sizeof words[0] - 1));
+                   tfm_tensor_1d(words[k], TFM_DTYPE_U8, sizeof words[0] - 1));
     for (k = 0; k < 2 && is_packed; k++)
         if (fuzz_entry(&w, k ? "tgt_sentencepiece" : "src_sentencepiece")) {
             st_add(&w, k ? "tgt_sentencepiece_sorted" : "src_sentencepiece_sorted",
-                   tfm_tensor_1d(tables.of.pieces, TFM_I32, fuzz_n_pieces));
+                   tfm_tensor_1d(tables.of.pieces, TFM_DTYPE_I32, fuzz_n_pieces));
             if (!(which & 1)) /* layout 1 */
                 st_add(&w, k ? "tgt_sentencepiece_trie" : "src_sentencepiece_trie",
-                       tfm_tensor_2d(fuzz_bytes, TFM_U32, 4, 2));
+                       tfm_tensor_2d(fuzz_bytes, TFM_DTYPE_U32, 4, 2));
         }
     for (k = 0; k < 2 && is_packed; k++)
         if (fuzz_entry(&w, k ? "tgt_vocabulary" : "src_vocabulary"))
             st_add(&w, k ? "tgt_vocabulary_sorted" : "src_vocabulary_sorted",
-                   tfm_tensor_1d(tables.of.words, TFM_I32, fuzz_n_words));
+                   tfm_tensor_1d(tables.of.words, TFM_DTYPE_I32, fuzz_n_words));
     snprintf(config + used, 100, "}");
     st_add_metadata(&w, "transformer.config", config);
     ok = st_write_memory(&w, bytes, n) == NULL;
@@ -308,12 +312,12 @@ static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t s
     if (last % 4 == 3) o.alternatives = 1 + (last >> 2) % 4;
     if (last & 16) o.no_repeat_ngram = 2, o.repetition_penalty = 1.5;
     if (last & 32 && last % 4 < 2) o.coverage_penalty = 0.5;
-    if (last & 64) o.stop = TFM_STOP_SURE, o.min_length = 3;
+    if (last & 64) o.stop = TFM_STOP_EARLY_NEVER, o.min_length = 3;
     if (last & 128) o.prefix = &prefix, o.no_unknown = 1;
     if (last & 128 && last % 4 == 1) o.prefix_bias = 0.3;
     if (last % 8 == 5) o.prompt = &prefix;
     if (last % 16 > 11) o.edit_logits = fuzz_edit; /* edit_user is the model */
-    if ((last & 160) == 160) o.prefix = NULL, o.forbidden_sequences = &sequences;
+    if ((last & 160) == 160) o.prefix = NULL, o.suppressed_sequences = &sequences;
     return o;
 }
 
@@ -325,10 +329,11 @@ static void TEST_UNUSED fuzz_results(tfm_session *s, const tfm_model *model) {
     size_t length = 0;
     for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
         need(tfm_result_get(s, 0, rank, &r, &err) == TFM_OK);
-        need(r.finish != TFM_RUNNING && r.length <= 10);
+        need(r.finish != TFM_FINISH_RUNNING && r.length <= 10);
         for (i = 0; i < r.length; i++)
             need(r.ids[i] >= 0 && r.ids[i] < tfm_model_config(model)->tgt_vocab_size);
-        if (tfm_result_text(s, 0, rank, TFM_FORM_TEXT, out, sizeof out, &length, &err) == TFM_OK)
+        if (tfm_result_text(s, 0, rank, TFM_TEXT_FORM_TEXT, out, sizeof out, &length, &err) ==
+            TFM_OK)
             need(out[length] == 0 && fuzz_is_utf8(out, length));
     }
 }

@@ -180,18 +180,19 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
     for (j = 0; j < w.n_entries; j++) {
         st_entry *e = &w.entries[j];
         if (!strcmp(e->name, "tgt_positions.weight"))
-            e->tensor = tfm_tensor_2d(positions, TFM_F32, 448, FUZZ_WIDTH);
+            e->tensor = tfm_tensor_2d(positions, TFM_DTYPE_F32, 448, FUZZ_WIDTH);
         if (!strcmp(e->name, "generator.weight"))
-            e->tensor = tfm_tensor_2d(rows, TFM_F32, V, FUZZ_WIDTH);
+            e->tensor = tfm_tensor_2d(rows, TFM_DTYPE_F32, V, FUZZ_WIDTH);
         e->bytes = st_bytes(&e->tensor);
     }
-    st_add(&w, "extra.conv1.weight", tfm_tensor_3d(conv[0], TFM_F32, FUZZ_WIDTH, 3, M));
-    st_add(&w, "extra.conv1.bias", tfm_tensor_1d(same, TFM_F32, FUZZ_WIDTH));
-    st_add(&w, "extra.conv2.weight", tfm_tensor_3d(conv[1], TFM_F32, FUZZ_WIDTH, 3, FUZZ_WIDTH));
-    st_add(&w, "extra.conv2.bias", tfm_tensor_1d(same, TFM_F32, FUZZ_WIDTH));
-    st_add(&w, "tgt_vocabulary", tfm_tensor_1d(words, TFM_U8, (int64_t)at));
-    st_add(&w, "tgt_merges", tfm_tensor_2d(merges, TFM_U32, 0, 3));
-    st_add(&w, "tgt_added", tfm_tensor_2d(added, TFM_U32, V - FUZZ_TEXTS, 2));
+    st_add(&w, "extra.conv1.weight", tfm_tensor_3d(conv[0], TFM_DTYPE_F32, FUZZ_WIDTH, 3, M));
+    st_add(&w, "extra.conv1.bias", tfm_tensor_1d(same, TFM_DTYPE_F32, FUZZ_WIDTH));
+    st_add(&w, "extra.conv2.weight",
+           tfm_tensor_3d(conv[1], TFM_DTYPE_F32, FUZZ_WIDTH, 3, FUZZ_WIDTH));
+    st_add(&w, "extra.conv2.bias", tfm_tensor_1d(same, TFM_DTYPE_F32, FUZZ_WIDTH));
+    st_add(&w, "tgt_vocabulary", tfm_tensor_1d(words, TFM_DTYPE_U8, (int64_t)at));
+    st_add(&w, "tgt_merges", tfm_tensor_2d(merges, TFM_DTYPE_U32, 0, 3));
+    st_add(&w, "tgt_added", tfm_tensor_2d(added, TFM_DTYPE_U32, V - FUZZ_TEXTS, 2));
 
     for (count = fuzz_byte(data, end) % 16; count > 0; count--) {
         unsigned what = fuzz_byte(data, end) % 16, where = fuzz_byte(data, end),
@@ -216,8 +217,8 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
             break;
         case 6: vanished = (int)where; break;
         case 7:
-            if (st_bytes(&shape) > (int64_t)sizeof same[0] || shape.dtype != TFM_F32) break;
-            e->tensor = tfm_tensor_make(same[how & 7], TFM_F32, shape.rank, shape.dims);
+            if (st_bytes(&shape) > (int64_t)sizeof same[0] || shape.dtype != TFM_DTYPE_F32) break;
+            e->tensor = tfm_tensor_make(same[how & 7], TFM_DTYPE_F32, shape.rank, shape.dims);
             break;
         case 8:
             e->tensor = w.entries[how % w.n_entries].tensor;
@@ -230,7 +231,7 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
         case 13:
             e = fuzz_entry(&w, "tgt_merges");
             if (!e) break;
-            e->tensor = tfm_tensor_2d(merges, TFM_U32, 1 + (where & 3), 3),
+            e->tensor = tfm_tensor_2d(merges, TFM_DTYPE_U32, 1 + (where & 3), 3),
             e->bytes = 12 * (1 + (where & 3));
             merges[where & 3][where % 3] += how & 15 ? 0 : how >> 4;
             break;
@@ -243,7 +244,7 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
     if (M != 4) {
         st_entry *e = fuzz_entry(&w, "extra.conv1.weight");
         if (e)
-            e->tensor = tfm_tensor_3d(conv[0], TFM_F32, FUZZ_WIDTH, 3, M),
+            e->tensor = tfm_tensor_3d(conv[0], TFM_DTYPE_F32, FUZZ_WIDTH, 3, M),
             e->bytes = st_bytes(&e->tensor);
     }
     if (vanished >= 0) fuzz_drop(&w, &w.entries[(size_t)vanished % w.n_entries]);

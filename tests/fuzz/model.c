@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         o.edit_user = model;
         o.lexical_shortlist = tfm_model_config(model)->has_shortlist;
         so.max_shortlist = o.lexical_shortlist ? tfm_model_config(model)->tgt_vocab_size - 1 : 0;
-        vectors = tfm_tensor_3d(fuzz_same[size % 8], TFM_F32, 1, 3,
+        vectors = tfm_tensor_3d(fuzz_same[size % 8], TFM_DTYPE_F32, 1, 3,
                                 tfm_model_config(model)->d_input
                                     ? tfm_model_config(model)->d_input
                                     : tfm_model_config(model)->d_memory);
@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             need(fuzz_is_utf8(out, strlen(out)));
         if (tfm_translate(s, " >>deu<< hello", out, sizeof out, &err) == TFM_OK)
             need(fuzz_is_utf8(out, strlen(out)));
-        (void)tfm_score(s, &src, &two, scores, &err);
-        if (tfm_decode(s, &src, &o, &err) == TFM_OK) fuzz_results(s, model);
+        (void)tfm_session_score(s, &src, &two, 0, scores, &err);
+        if (tfm_session_decode(s, &src, &o, &err) == TFM_OK) fuzz_results(s, model);
     }
     tfm_session_free(s), tfm_model_free(model);
     return free(bytes), 0;

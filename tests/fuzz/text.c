@@ -20,26 +20,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!size) return 0;
     if (!sessions[kind]) sessions[kind] = tiny_session(m, 1, 16, 16);
     in.data = text, in.size = size - 1;
-    if (tfm_session_tokenize(sessions[kind], &in, form, again, spans, 1024, &n, NULL, &err) ==
-        TFM_OK)
+    if (session_tokens(sessions[kind], &in, form, again, spans, 1024, &n, NULL, &err) == TFM_OK)
         for (i = 0; i < n; i++)
             need(spans[i].begin <= spans[i].end && spans[i].end < size &&
                  (!i || spans[i].begin >= spans[i - 1].begin));
-    if (tfm_tokenize(m, text, size - 1, form, ids, 1024, &n, &arena, &err) == TFM_OK) {
+    if (tfm_model_tokenize(m, tfm_text_make(text, size - 1), form, ids, 1024, &n, &arena, &err) ==
+        TFM_OK) {
         for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < tfm_model_config(m)->src_vocab_size);
-        need(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &length, &err) == TFM_OK);
+        need(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, sizeof out, &length, &err) ==
+             TFM_OK);
         need(out[length] == 0 && fuzz_is_utf8(out, length));
     }
     memset(&options, 0, sizeof options);
-    options.faults = &fault;
+    options.errors = &fault;
     if (tfm_translate_batch(sessions[kind], &in, &translated, 1, &options, out, sizeof out, &err) ==
         TFM_OK) {
         need(fault.status == TFM_OK || (fault.text[0] && !translated.size));
         need(translated.size + 1 == tfm_translation_size(sessions[kind]));
         need(fuzz_is_utf8(translated.data, translated.size));
     }
-    if (tfm_tokenize_target(m, text, size - 1, form, ids, 1024, &n, &arena, &err) == TFM_OK)
-        need(tfm_detokenize(m, ids, n, form, out, sizeof out, &length, &err) == TFM_OK &&
+    if (tfm_model_tokenize_target(m, tfm_text_make(text, size - 1), form, ids, 1024, &n, &arena,
+                                  &err) == TFM_OK)
+        need(tfm_model_detokenize(m, ids, n, form, out, sizeof out, &length, &err) == TFM_OK &&
              fuzz_is_utf8(out, length));
     return 0;
 }

@@ -66,7 +66,7 @@ static int try_inspect(const uint8_t *data, size_t size) {
    unchanged. */
 static void write_ids(const uint8_t *data, size_t size) {
     static const char *const names[] = {"src", "tgt", "src_lengths", "tgt_lengths"};
-    static const tfm_dtype dtypes[] = {TFM_I32, TFM_I64, TFM_I32, TFM_U8};
+    static const tfm_dtype dtypes[] = {TFM_DTYPE_I32, TFM_DTYPE_I64, TFM_DTYPE_I32, TFM_DTYPE_U8};
     static int64_t wide[256];
     static int32_t narrow[512]; /* forward reads U8 too */
     st_writer w;
@@ -85,7 +85,7 @@ static void write_ids(const uint8_t *data, size_t size) {
         dims[0] = 1 + (data[i + 1] >> 2 & 3), dims[1] = data[i + 5] % 16, dims[2] = 1;
         if (data[9] >> i & 1) continue;
         st_add(&w, data[9] >> 4 == (int)i + 1 ? "other" : names[i],
-               tfm_tensor_make(dtype == TFM_I64 ? (void *)wide : (void *)narrow, dtype,
+               tfm_tensor_make(dtype == TFM_DTYPE_I64 ? (void *)wide : (void *)narrow, dtype,
                                data[i + 1] >> 6 == 3 ? 3
                                : i < 2               ? 2
                                                      : 1,

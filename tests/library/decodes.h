@@ -55,8 +55,8 @@ static tfm_model *model_of(int kind, tfm_weight_type type) {
         offsets[i + 1] = 2 * (i + 1);
         candidates[2 * i] = i / 2, candidates[2 * i + 1] = V / 2 + i / 2;
     }
-    st_add(&w, "shortlist.offsets", tfm_tensor_1d(offsets, TFM_U32, V + 1));
-    st_add(&w, "shortlist.ids", tfm_tensor_1d(candidates, TFM_U32, 2 * V));
+    st_add(&w, "shortlist.offsets", tfm_tensor_1d(offsets, TFM_DTYPE_U32, V + 1));
+    st_add(&w, "shortlist.ids", tfm_tensor_1d(candidates, TFM_DTYPE_U32, 2 * V));
     return tiny_load(&w, &o);
 }
 
@@ -69,7 +69,7 @@ static tfm_session *session_of(const tfm_model *model, int attention, int thread
     memset(&o, 0, sizeof o);
     o.max_batch = ROWS, o.max_source = SOURCE, o.max_target = TARGET, o.max_beam = BEAM;
     o.max_shortlist = V, o.attention = attention, o.threads = threads;
-    o.cache = f16 ? TFM_F16 : TFM_F32, o.max_draft = max_draft;
+    o.cache = f16 ? TFM_DTYPE_F16 : TFM_DTYPE_F32, o.max_draft = max_draft;
     must(tfm_session_bytes(model, &o, &bytes, &err));
     must(tfm_session_create(&s, model, &o, &err));
     return s;
@@ -185,7 +185,7 @@ static tfm_decode_options draw_options(void) {
     if (below(2)) o.max_length = o.min_length + 1 + below(6);
     if (below(3)) o.prefix = &at.prefix;
     if (below(4) == 0 && kind < 2) o.prefix_bias = 0.4;
-    if (below(3) == 0) o.first = at.first;
+    if (below(3) == 0) o.first_token = at.first;
     if (below(3) == 0) o.edit_logits = edit_some;
     return o;
 }
@@ -198,7 +198,7 @@ static tfm_decode_options alone(tfm_decode_options o, int32_t b, tfm_batch *src)
     prefix = tiny_batch(at.prefix_ids + b * LONGEST, at.prefix_lengths + b, 1, LONGEST);
     if (o.prompt) o.prompt = &prompt;
     if (o.prefix) o.prefix = &prefix;
-    if (o.first) o.first = at.first + b;
+    if (o.first_token) o.first_token = at.first + b;
     o.seeds = at.seeds + b;
     return o;
 }

@@ -129,7 +129,7 @@ static void make_setting(setting *s, const subject *m, int k, const int *which, 
         o->beam = 2 + below(&state, BEAM - 1), o->n_best = 1 + below(&state, o->beam);
         o->length_penalty = 0.25 * below(&state, 6), o->coverage_penalty = 0.1 * below(&state, 3);
         o->patience = below(&state, 3),
-        o->stop = below(&state, 2) ? TFM_STOP_SURE : TFM_STOP_ENOUGH;
+        o->stop = below(&state, 2) ? TFM_STOP_EARLY_NEVER : TFM_STOP_CTRANSLATE2;
     } else if (k % 4 == 2) {
         o->samples = 1 + below(&state, BEAM), o->temperature = 0.5 * below(&state, 4);
         o->top_k = below(&state, 20), o->top_p = 0.25 * below(&state, 4), o->seeds = s->seeds;
@@ -141,11 +141,11 @@ static void make_setting(setting *s, const subject *m, int k, const int *which, 
         o->shortlist = s->shortlist, o->n_shortlist = n;
     }
     for (i = 0, n = below(&state, 4); i < n; i++) s->forbidden[i] = token(m, s, &state);
-    o->forbidden = s->forbidden, o->n_forbidden = n;
+    o->suppressed = s->forbidden, o->n_suppressed = n;
     for (i = 0; i < 2; i++) s->sequence[i] = token(m, s, &state);
     s->sequences.ids = s->sequence, s->sequences.lengths = NULL;
     s->sequences.rows = 1, s->sequences.width = 2;
-    if (below(&state, 3) == 0) o->forbidden_sequences = &s->sequences;
+    if (below(&state, 3) == 0) o->suppressed_sequences = &s->sequences;
     o->no_unknown = below(&state, 2), o->no_repeat_ngram = below(&state, 4);
     o->repetition_penalty = below(&state, 3) ? 0 : 1.25;
     o->attention_layer = below(&state, m->config->n_decoder_layers + 1);
@@ -183,7 +183,7 @@ static uint64_t hash_row(tfm_session *session, int32_t row, int32_t source, tfm_
         mix(&hash, r.ids, (size_t)r.length * sizeof *r.ids);
         mix(&hash, &r.log_probability, sizeof(double)), mix(&hash, &r.score, sizeof(double));
         if (!r.length) continue;
-        weights = tfm_tensor_2d(attention, TFM_F32, r.length, source);
+        weights = tfm_tensor_2d(attention, TFM_DTYPE_F32, r.length, source);
         must(tfm_result_attention(session, row, rank, &weights, err), err);
         mix(&hash, attention, (size_t)(r.length * source) * sizeof *attention);
     }
@@ -198,13 +198,13 @@ static void decode(seat *at, setting *s, const tfm_batch *src, const int *which,
     int32_t interrupted = below(state, 4) ? -1 : below(state, 8);
     tfm_decode_options bad;
     make_setting(s, at->on, k, which, src->rows);
-    must(tfm_start(at->session, src, &s->options, err), err);
+    must(tfm_session_start(at->session, src, &s->options, err), err);
     for (; running && steps < last; steps++) {
-        must(tfm_step(at->session, &running, err), err);
+        must(tfm_session_step(at->session, &running, err), err);
         if (steps != interrupted) continue;
         bad = s->options;
-        bad.n_forbidden = -1;
-        if (tfm_start(at->session, src, &bad, err) == TFM_E_ARGUMENT) count(&refused);
+        bad.n_suppressed = -1;
+        if (tfm_session_start(at->session, src, &bad, err) == TFM_E_ARGUMENT) count(&refused);
         else count(&faults);
     }
     for (row = 0; row < src->rows; row++) {
@@ -221,7 +221,7 @@ static void score(seat *at, const tfm_batch *src, const int *which, tfm_error *e
     for (i = 0; i < src->rows * src->width; i++)
         targets[i] = src->ids[i] % at->on->config->tgt_vocab_size;
     tgt.ids = targets;
-    must(tfm_score(at->session, src, &tgt, out, err), err);
+    must(tfm_session_score(at->session, src, &tgt, 0, out, err), err);
     for (i = 0; i < src->rows; i++) {
         uint64_t hash = 1;
         mix(&hash, out + i * (src->width + 1), (size_t)(src->lengths[i] + 1) * sizeof *out);
@@ -326,8 +326,8 @@ static void load(subject *m, char *name) {
     while (file && i < SENTENCES && fgets(line, sizeof line, file)) {
         tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
         line[strcspn(line, "\n")] = 0;
-        if (tfm_tokenize(m->model, line, strlen(line), TFM_FORM_TEXT, m->ids[i], SOURCE,
-                         &m->lengths[i], &scratch, &err) == TFM_OK)
+        if (tfm_model_tokenize(m->model, tfm_text_make(line, strlen(line)), TFM_TEXT_FORM_TEXT,
+                               m->ids[i], SOURCE, &m->lengths[i], &scratch, &err) == TFM_OK)
             strcpy(m->texts[i++], line);
     }
     if (file) fclose(file);

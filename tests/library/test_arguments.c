@@ -103,7 +103,7 @@ static void layouts(void) {
             tfm_model_options mo = tiny_options();
             st_writer w;
             memset(&mo, 0, sizeof mo);
-            mo.weights = TFM_WEIGHTS_I8;
+            mo.weights = TFM_WEIGHT_TYPE_I8;
             tiny_write(&w, tiny_default());
             m = tiny_load(&w, &mo);
         } else {
@@ -148,13 +148,16 @@ static void too_many_rows(const tfm_model *m) {
     for (i = 0; i < 2; i++) {
         src.rows = rows = i ? 3 : INT32_MAX;
         none.rows = rows;
-        out = tfm_tensor_3d(logits, TFM_F32, rows, 0, 11);
-        CHECK_FAILS(tfm_encode(s, &src, &err), TFM_E_TOO_LONG, "rows, the session takes 1 to 2");
-        CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
-        memset(&o, 0, sizeof o), o.first = first, o.prefix = &none;
-        CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
-        CHECK_FAILS(tfm_score(s, &src, &none, scores, &err), TFM_E_TOO_LONG, "takes 1 to 2");
-        CHECK_FAILS(tfm_forward(s, &src, &none, NULL, &out, &err), TFM_E_TOO_LONG, "takes 1 to 2");
+        out = tfm_tensor_3d(logits, TFM_DTYPE_F32, rows, 0, 11);
+        CHECK_FAILS(tfm_session_encode(s, &src, &err), TFM_E_TOO_LONG,
+                    "rows, the session takes 1 to 2");
+        CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
+        memset(&o, 0, sizeof o), o.first_token = first, o.prefix = &none;
+        CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
+        CHECK_FAILS(tfm_session_score(s, &src, &none, 0, scores, &err), TFM_E_TOO_LONG,
+                    "takes 1 to 2");
+        CHECK_FAILS(tfm_session_forward(s, &src, &none, NULL, &out, &err), TFM_E_TOO_LONG,
+                    "takes 1 to 2");
     }
     CHECK(difftime(time(NULL), began) < 3, "no call goes through 2147483647 rows");
     tfm_session_free(s);
@@ -174,7 +177,7 @@ static void sessions(void) {
     tfm_batch src = tiny_batch(three, NULL, 1, 3), two = tiny_batch(three, NULL, 2, 1), none;
     float logits[64];
     double scores[4];
-    tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, 1, 3, 11), wrong;
+    tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, 3, 11), wrong;
     size_t bytes = 0, i;
     SECTION("sessions");
     for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -215,50 +218,56 @@ static void sessions(void) {
     CHECK(!s && !bytes, "outputs untouched");
     memset(&o, 0, sizeof o), o.max_source = o.max_target = 20;
     must(tfm_session_create(&s, few, &o, &err));
-    CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
-    CHECK_FAILS(tfm_score(s, &src, &src, scores, &err), TFM_E_CONFIG, "'end' is missing");
+    CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
+    CHECK_FAILS(tfm_session_score(s, &src, &src, 0, scores, &err), TFM_E_CONFIG,
+                "'end' is missing");
     CHECK_FAILS(tfm_translate(s, "a", (char *)logits, 8, &err), TFM_E_NO_TEXT, "");
     tfm_session_free(s), tfm_model_free(few);
     t = tiny_default(), t.config = ", \"end\": 2";
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
-    CHECK_FAILS(tfm_score(s, &src, &src, scores, &err), TFM_E_CONFIG, "'start' is missing");
+    CHECK_FAILS(tfm_session_score(s, &src, &src, 0, scores, &err), TFM_E_CONFIG,
+                "'start' is missing");
     tfm_session_free(s), tfm_model_free(bare);
     t.config = ", \"end\": 2, \"start_embedding\": \"zero\"";
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
-    must(tfm_decode(s, &src, NULL, &err)), must(tfm_score(s, &src, &src, scores, &err));
+    must(tfm_session_decode(s, &src, NULL, &err)),
+        must(tfm_session_score(s, &src, &src, 0, scores, &err));
     CHECK(1, "a model without a start token has a first embedding of zero");
     tfm_session_free(s), tfm_model_free(bare);
     SECTION("encode, forward, score");
     s = session_of(m, 1, 0);
     none = tiny_batch(NULL, NULL, 1, 3);
-    ARGUMENT(tfm_encode(NULL, &src, &err));
-    ARGUMENT(tfm_encode(s, NULL, &err));
-    ARGUMENT(tfm_encode(s, &none, &err));
+    ARGUMENT(tfm_session_encode(NULL, &src, &err));
+    ARGUMENT(tfm_session_encode(s, NULL, &err));
+    ARGUMENT(tfm_session_encode(s, &none, &err));
     none.width = 0; /* No ids are missing when rows are empty. */
-    CHECK_FAILS(tfm_encode(s, &none, &err), TFM_E_ARGUMENT, "0 tokens a row");
+    CHECK_FAILS(tfm_session_encode(s, &none, &err), TFM_E_ARGUMENT, "0 tokens a row");
     none.width = 3;
-    ARGUMENT(tfm_forward(NULL, &src, &src, NULL, &out, &err));
-    ARGUMENT(tfm_forward(s, NULL, &src, NULL, &out, &err));
-    ARGUMENT(tfm_forward(s, &src, NULL, NULL, &out, &err));
-    ARGUMENT(tfm_forward(s, &src, &two, NULL, &out, &err));
-    ARGUMENT(tfm_forward(s, &src, &none, NULL, &out, &err));
-    wrong = tfm_tensor_3d(logits, TFM_F32, 1, 3, 3);
+    ARGUMENT(tfm_session_forward(NULL, &src, &src, NULL, &out, &err));
+    ARGUMENT(tfm_session_forward(s, NULL, &src, NULL, &out, &err));
+    ARGUMENT(tfm_session_forward(s, &src, NULL, NULL, &out, &err));
+    ARGUMENT(tfm_session_forward(s, &src, &two, NULL, &out, &err));
+    ARGUMENT(tfm_session_forward(s, &src, &none, NULL, &out, &err));
+    wrong = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, 3, 3);
     memset(&fo, 0, sizeof fo), fo.encoder_attention = wrong;
-    CHECK_FAILS(tfm_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "encoder_attention");
+    CHECK_FAILS(tfm_session_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE,
+                "encoder_attention");
     memset(&fo, 0, sizeof fo), fo.decoder_attention = wrong;
-    CHECK_FAILS(tfm_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "decoder_attention");
+    CHECK_FAILS(tfm_session_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE,
+                "decoder_attention");
     memset(&fo, 0, sizeof fo), fo.cross_attention = wrong;
-    CHECK_FAILS(tfm_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "cross_attention");
-    CHECK_FAILS(tfm_forward(s, &src, &src, NULL, &wrong, &err), TFM_E_SHAPE, "");
-    ARGUMENT(tfm_score(NULL, &src, &src, scores, &err));
+    CHECK_FAILS(tfm_session_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE,
+                "cross_attention");
+    CHECK_FAILS(tfm_session_forward(s, &src, &src, NULL, &wrong, &err), TFM_E_SHAPE, "");
+    ARGUMENT(tfm_session_score(NULL, &src, &src, 0, scores, &err));
     ARGUMENT(tfm_result_log_probabilities(NULL, 0, 0, scores, &err));
     ARGUMENT(tfm_result_log_probabilities(s, 0, 0, NULL, &err));
-    ARGUMENT(tfm_score(s, NULL, &src, scores, &err));
-    ARGUMENT(tfm_score(s, &src, NULL, scores, &err));
-    ARGUMENT(tfm_score(s, &src, &src, NULL, &err));
-    CHECK(tfm_encode(s, &none, NULL) == TFM_E_ARGUMENT, "a NULL place for the message");
+    ARGUMENT(tfm_session_score(s, NULL, &src, 0, scores, &err));
+    ARGUMENT(tfm_session_score(s, &src, NULL, 0, scores, &err));
+    ARGUMENT(tfm_session_score(s, &src, &src, 0, NULL, &err));
+    CHECK(tfm_session_encode(s, &none, NULL) == TFM_E_ARGUMENT, "a NULL place for the message");
     tfm_session_free(s);
     too_many_rows(m);
     tfm_model_free(m);
@@ -311,24 +320,24 @@ static void decoding(void) {
     SECTION("decoding");
     memset(&r, 0, sizeof r);
     CHECK(tfm_result_count(NULL, 0) == 0 && tfm_result_count(s, 0) == 0 &&
-              !tfm_step_logits(NULL, 0) && !tfm_step_logits(s, 0),
-          "nothing before tfm_start");
+              !tfm_result_logits(NULL, 0, 0) && !tfm_result_logits(s, 0, 0),
+          "nothing before tfm_session_start");
     CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE,
-                "call tfm_start or tfm_decode first");
+                "call tfm_session_start or tfm_session_decode first");
     CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_STATE,
-                "call tfm_start or tfm_decode first");
+                "call tfm_session_start or tfm_session_decode first");
     CHECK_FAILS(tfm_result_alignment(s, 0, 0, sources, &err), TFM_E_STATE,
-                "call tfm_start or tfm_decode first");
-    CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "");
-    ARGUMENT(tfm_start(NULL, &src, NULL, &err));
-    ARGUMENT(tfm_start(s, NULL, NULL, &err));
-    ARGUMENT(tfm_decode(s, NULL, NULL, &err));
-    must(tfm_start(s, &src, NULL, &err));
-    ARGUMENT(tfm_step(NULL, &running, &err));
-    ARGUMENT(tfm_step(s, NULL, &err));
-    must(tfm_step(s, &running, &err));
-    CHECK(tfm_result_count(s, -1) == 0 && tfm_result_count(s, 1) == 0 && !tfm_step_logits(s, -1) &&
-              !tfm_step_logits(s, 1),
+                "call tfm_session_start or tfm_session_decode first");
+    CHECK_FAILS(tfm_session_step(s, &running, &err), TFM_E_STATE, "");
+    ARGUMENT(tfm_session_start(NULL, &src, NULL, &err));
+    ARGUMENT(tfm_session_start(s, NULL, NULL, &err));
+    ARGUMENT(tfm_session_decode(s, NULL, NULL, &err));
+    must(tfm_session_start(s, &src, NULL, &err));
+    ARGUMENT(tfm_session_step(NULL, &running, &err));
+    ARGUMENT(tfm_session_step(s, NULL, &err));
+    must(tfm_session_step(s, &running, &err));
+    CHECK(tfm_result_count(s, -1) == 0 && tfm_result_count(s, 1) == 0 &&
+              !tfm_result_logits(s, -1, 0) && !tfm_result_logits(s, 1, 0),
           "no rows but those of the batch");
     ARGUMENT(tfm_result_get(NULL, 0, 0, &r, &err));
     ARGUMENT(tfm_result_get(s, -1, 0, &r, &err));
@@ -342,12 +351,12 @@ static void decoding(void) {
     do {                                                                                           \
         memset(&o, 0, sizeof o);                                                                   \
         o.change;                                                                                  \
-        ARGUMENT(tfm_start(session, &src, &o, &err));                                              \
+        ARGUMENT(tfm_session_start(session, &src, &o, &err));                                      \
     } while (0)
     bad = tiny_batch(forbidden, NULL, -1, 1);
-    REFUSED(s, forbidden_sequences = &bad);
+    REFUSED(s, suppressed_sequences = &bad);
     bad = tiny_batch(NULL, NULL, 1, 1);
-    REFUSED(s, forbidden_sequences = &bad);
+    REFUSED(s, suppressed_sequences = &bad);
     REFUSED(s, attention_head = -1);
     REFUSED(s, prefix_bias = 0.5; o.alternatives = 2);
     REFUSED(plain, attention_layer = 1);
@@ -357,16 +366,16 @@ static void decoding(void) {
         memset(&o, 0, sizeof o);
         if (i == 0) o.samples = 2;
         if (i == 1) o.alternatives = 2;
-        if (i == 2) o.beam = 3, o.n_best = 3, o.stop = TFM_STOP_SURE;
-        must(tfm_start(s, &src, &o, &err));
+        if (i == 2) o.beam = 3, o.n_best = 3, o.stop = TFM_STOP_EARLY_NEVER;
+        must(tfm_session_start(s, &src, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
-        good &= tfm_result_count(s, 0) == 1 && r.length == 0 && r.finish == TFM_RUNNING;
+        good &= tfm_result_count(s, 0) == 1 && r.length == 0 && r.finish == TFM_FINISH_RUNNING;
         do {
-            must(tfm_step(s, &running, &err));
+            must(tfm_session_step(s, &running, &err));
             for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
                 must(tfm_result_get(s, 0, rank, &r, &err));
                 /* A beam shows running hypotheses as long as there are any. */
-                good &= i != 2 || (r.finish == TFM_RUNNING) == (running > 0);
+                good &= i != 2 || (r.finish == TFM_FINISH_RUNNING) == (running > 0);
             }
         } while (running);
         good &= tfm_result_count(s, 0) >= (i == 2 ? 1 : 2);
@@ -376,15 +385,15 @@ static void decoding(void) {
     for (i = 0; i < 8; i++) {
         memset(&o, 0, sizeof o);
         o.max_length = 10;
-        if (i == 0) o.min_length = 3, o.ends = ends, o.n_ends = 2;
+        if (i == 0) o.min_length = 3, o.end_ids = ends, o.n_end_ids = 2;
         if (i == 1) o.beam = 3, o.coverage_penalty = 0.5;
-        if (i == 2) o.samples = 3, o.forbidden = forbidden, o.n_forbidden = 2;
-        if (i == 3) o.samples = 2, o.top_k = 3, o.forbidden = forbidden, o.n_forbidden = 2;
+        if (i == 2) o.samples = 3, o.suppressed = forbidden, o.n_suppressed = 2;
+        if (i == 3) o.samples = 2, o.top_k = 3, o.suppressed = forbidden, o.n_suppressed = 2;
         if (i == 4) o.repetition_penalty = 1, o.no_unknown = 1;
-        if (i == 5) o.first = first;
+        if (i == 5) o.first_token = first;
         if (i == 6) o.beam = 3, o.length_penalty = 1, o.patience = 2, o.min_length = 2;
         if (i == 7) o.samples = 3, o.top_p = 0.999, o.temperature = 100;
-        must(tfm_decode(s, i & 1 ? &padded : &src, &o, &err));
+        must(tfm_session_decode(s, i & 1 ? &padded : &src, &o, &err));
         for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
             int32_t k;
             must(tfm_result_get(s, 0, rank, &r, &err));
@@ -395,12 +404,12 @@ static void decoding(void) {
                 /* A pad inside a row is no candidate for no_source_ngram. */
                 good &= !(i & 1 && sources[k] == 1);
             }
-            good &= i != 0 || r.length >= 3 || r.finish == TFM_STUCK;
+            good &= i != 0 || r.length >= 3 || r.finish == TFM_FINISH_STUCK;
         }
     }
     CHECK(good, "lower bounds with ends, pads inside, samples without them, no first token");
     must(tfm_result_get(s, 0, 0, &r, &err));
-    out = tfm_tensor_2d(room, TFM_F32, r.length, 3);
+    out = tfm_tensor_2d(room, TFM_DTYPE_F32, r.length, 3);
     must(tfm_result_attention(s, 0, 0, &out, &err));
     tfm_session_free(s), tfm_session_free(plain), tfm_model_free(m);
 }
@@ -425,12 +434,14 @@ static void ties(void) {
     m = tiny_load(&w, NULL);
     s = session_of(m, 3, 0);
     memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
-    must(tfm_decode(s, &src, NULL, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
+    must(tfm_session_decode(s, &src, NULL, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     for (k = 0; k < r.length; k++) zeros &= r.ids[k] == 0;
-    CHECK(zeros && r.length == 12 && r.finish == TFM_HIT_LENGTH, "greedy: id 0 %d times", r.length);
-    o.beam = o.n_best = 3, o.min_length = 3, o.max_length = 5, o.stop = TFM_STOP_SURE;
-    must(tfm_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(r.length == 3 && r.ids[0] == 0 && r.ids[1] == 0 && r.ids[2] == 0 && r.finish == TFM_ENDED,
+    CHECK(zeros && r.length == 12 && r.finish == TFM_FINISH_HIT_LENGTH, "greedy: id 0 %d times",
+          r.length);
+    o.beam = o.n_best = 3, o.min_length = 3, o.max_length = 5, o.stop = TFM_STOP_EARLY_NEVER;
+    must(tfm_session_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
+    CHECK(r.length == 3 && r.ids[0] == 0 && r.ids[1] == 0 && r.ids[2] == 0 &&
+              r.finish == TFM_FINISH_ENDED,
           "a beam: the shortest hypothesis, of the lowest ids, is first");
     must(tfm_result_get(s, 0, 1, &r, &err));
     CHECK(r.ids[0] == 0 && r.ids[1] == 0, "the continuation of the first one follows");
@@ -450,11 +461,11 @@ static void without_ids(void) {
     t.config = ", \"start\": 1";
     m = tiny_model(t), s = session_of(m, 2, 0);
     memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
-    must(tfm_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(r.length == 12 && r.finish == TFM_HIT_LENGTH, "%d tokens and no end", r.length);
+    must(tfm_session_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
+    CHECK(r.length == 12 && r.finish == TFM_FINISH_HIT_LENGTH, "%d tokens and no end", r.length);
     memcpy(ids, r.ids, sizeof ids);
     o.min_length = 5, o.no_unknown = 1;
-    must(tfm_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
+    must(tfm_session_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length == 12 && memcmp(ids, r.ids, sizeof ids) == 0,
           "the same with a minimum length and no unknown words");
     tfm_session_free(s), tfm_model_free(m);
@@ -485,7 +496,7 @@ static void numbers(void) {
         o.samples = 1;
         if (k & 1) o.top_k = 20;
         if (k & 2) o.top_p = 0.99999999999999989;
-        must(tfm_start(s, &src, &o, &err));
+        must(tfm_session_start(s, &src, &o, &err));
         for (n = 0; n < 500; n++) {
             for (i = 0; i < V; i++) logits[i] = (float)tiny_random(&seed) / 8388608.0f;
             /* the largest random number that the generator draws */
@@ -513,7 +524,7 @@ static void tensors(void) {
     static const int64_t wide[] = {INT64_MAX, INT64_MAX, 2}, most[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     float data[64] = {0};
     tfm_norm_weights norm;
-    tfm_tensor x = tfm_tensor_2d(data, TFM_F32, 2, 4), y = x, t;
+    tfm_tensor x = tfm_tensor_2d(data, TFM_DTYPE_F32, 2, 4), y = x, t;
     tfm_arena arena;
     void *memory = NULL;
     tfm__rows rows;
@@ -525,7 +536,7 @@ static void tensors(void) {
     must(tfm_layer_norm(&y, &x, &norm, &err));
     ARGUMENT(tfm_layer_norm(&y, NULL, &norm, &err));
     ARGUMENT(tfm_layer_norm(NULL, &x, &norm, &err));
-    t = x, t.dtype = TFM_I32;
+    t = x, t.dtype = TFM_DTYPE_I32;
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_DTYPE, "I32, expected F32");
     t.dtype = TFM_DTYPE_COUNT;
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_DTYPE, "is ?");
@@ -539,24 +550,24 @@ static void tensors(void) {
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "rank 9");
     t = x, t.dims[0] = -2;
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "the impossible shape [-2, 4]");
-    t = tfm_tensor_make(data, TFM_F32, 3, wide);
+    t = tfm_tensor_make(data, TFM_DTYPE_F32, 3, wide);
     CHECK(t.strides[0] == -1 && t.strides[1] == 2, "strides that overflow");
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "the impossible shape");
     t = x, t.data = NULL;
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_ARGUMENT, "no data");
     t = x, t.strides[1] = 2;
     CHECK_FAILS(tfm_layer_norm(&y, &t, &norm, &err), TFM_E_SHAPE, "the last stride is 2");
-    t = tfm_tensor_make(data, TFM_F32, -1, NULL);
-    CHECK(t.rank == 0 && tfm_tensor_make(data, TFM_F32, 9, most).rank == TFM_MAX_RANK,
+    t = tfm_tensor_make(data, TFM_DTYPE_F32, -1, NULL);
+    CHECK(t.rank == 0 && tfm_tensor_make(data, TFM_DTYPE_F32, 9, most).rank == TFM_MAX_RANK,
           "ranks out of range");
     t = tfm_tensor_swap(x, -1, 0);
     CHECK(t.dims[0] == 2 && tfm_tensor_swap(x, 0, -1).dims[0] == 2 &&
               tfm_tensor_swap(x, 0, 1).dims[0] == 2 && tfm_tensor_swap(x, 1, 0).dims[0] == 2,
           "the last dimension stays; numbers of dimensions out of range");
-    t = tfm_tensor_1d(data, TFM_F32, 4);
+    t = tfm_tensor_1d(data, TFM_DTYPE_F32, 4);
     must(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err));
     CHECK(rows.L == 1 && rows.B == 1 && rows.D == 4, "a row");
-    t = tfm_tensor_make(data, TFM_F32, 5, most);
+    t = tfm_tensor_make(data, TFM_DTYPE_F32, 5, most);
     t.dims[0] = 2, t.dims[1] = 2, t.dims[2] = 2, t.dims[3] = 2, t.dims[4] = 4;
     t.strides[0] = 32, t.strides[1] = 16, t.strides[2] = 8, t.strides[3] = 4;
     must(tfm__view(&t, "t", 1, TFM_MAX_RANK, &rows, &err));
@@ -587,7 +598,7 @@ static void tensors(void) {
         static tfm__side side;
         tfm__cells cells;
         arena = tfm_arena_measuring(), side.spm = &p;
-        side.tokenizer = &tfm__tokenizers[TFM_TEXT_SENTENCEPIECE];
+        side.tokenizer = &tfm__tokenizers[TFM_TEXT_KIND_SENTENCEPIECE];
         CHECK_FAILS(tfm__cells_alloc(&cells, &side, (int64_t)INT32_MAX / 2 + 1, &arena, &err),
                     TFM_E_OVERFLOW, "1073741824 bytes after normalization");
     }
@@ -615,9 +626,9 @@ static void tensors(void) {
         static const uint16_t bf16[] = {0x7FC0, 0xFF80, 0x4780, 0x4780, 0xCE6E, 0x7F80, 0x3F80};
         uint16_t out[7];
         uint32_t c = 7;
-        tfm__narrow((unsigned char *)out, odd, TFM_F16, 7), out[0] &= 0x7FFF;
+        tfm__narrow((unsigned char *)out, odd, TFM_DTYPE_F16, 7), out[0] &= 0x7FFF;
         CHECK(memcmp(out, f16, sizeof out) == 0, "F16 of NaN, infinite or large numbers");
-        tfm__narrow((unsigned char *)out, odd, TFM_BF16, 7), out[0] &= 0x7FFF;
+        tfm__narrow((unsigned char *)out, odd, TFM_DTYPE_BF16, 7), out[0] &= 0x7FFF;
         CHECK(memcmp(out, bf16, sizeof out) == 0, "and BF16");
         CHECK(tfm__utf8_next("a", 0, &c) == 0 && c == 7, "an empty text has no character");
     }
@@ -700,12 +711,12 @@ static void files(void) {
     CHECK(tfm_safetensors_find(file, "\xF0\x9F\x98\x80\xC3\xA9\xC3\x89\xEF\xBF\xBD\xEE\x80\x80") ==
               0,
           "a name with escapes");
-    CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I64, &number, &err), TFM_E_OVERFLOW, "");
-    CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_F32, &number, &err), TFM_E_DTYPE, "");
-    ARGUMENT(tfm_safetensors_read(file, 0, TFM_U64, NULL, &err));
-    ARGUMENT(tfm_safetensors_read(file, 1, TFM_U64, &number, &err));
-    ARGUMENT(tfm_safetensors_read(file, -1, TFM_U64, &number, &err));
-    must(tfm_safetensors_read(file, 0, TFM_U64, &number, &err));
+    CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_DTYPE_I64, &number, &err), TFM_E_OVERFLOW, "");
+    CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_DTYPE_F32, &number, &err), TFM_E_DTYPE, "");
+    ARGUMENT(tfm_safetensors_read(file, 0, TFM_DTYPE_U64, NULL, &err));
+    ARGUMENT(tfm_safetensors_read(file, 1, TFM_DTYPE_U64, &number, &err));
+    ARGUMENT(tfm_safetensors_read(file, -1, TFM_DTYPE_U64, &number, &err));
+    must(tfm_safetensors_read(file, 0, TFM_DTYPE_U64, &number, &err));
     CHECK(number == 0x8000000000000005u && !tfm_safetensors_name(file, 1) &&
               tfm_safetensors_tensor(file, 1).rank == 0,
           "itself");
@@ -731,11 +742,11 @@ static void files(void) {
 #ifndef __cplusplus
         mo.weights = (tfm_weight_type)-1;
         CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT, "weights is -1");
-        mo.weights = (tfm_weight_type)(TFM_WEIGHTS_I8 + 1);
+        mo.weights = (tfm_weight_type)(TFM_WEIGHT_TYPE_I8 + 1);
         CHECK_FAILS(tfm_model_load(&model, data, n, &mo, &err), TFM_E_ARGUMENT,
-                    "weights is 5, expected TFM_WEIGHTS_AS_STORED");
+                    "weights is 5, expected TFM_WEIGHT_TYPE_AS_STORED");
         CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
-                    "weights is 5, expected TFM_WEIGHTS_AS_STORED");
+                    "weights is 5, expected TFM_WEIGHT_TYPE_AS_STORED");
 #endif
         memset(&mo, 0, sizeof mo), mo.map = 1;
         CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
@@ -761,8 +772,9 @@ static void files(void) {
 
 /* Reads every integer type as the two types that ids have. */
 static void integers(void) {
-    static const tfm_dtype types[] = {TFM_BOOL, TFM_U8,  TFM_I8,  TFM_U16, TFM_I16,
-                                      TFM_U32,  TFM_I32, TFM_U64, TFM_I64, TFM_F32};
+    static const tfm_dtype types[] = {TFM_DTYPE_BOOL, TFM_DTYPE_U8,  TFM_DTYPE_I8,  TFM_DTYPE_U16,
+                                      TFM_DTYPE_I16,  TFM_DTYPE_U32, TFM_DTYPE_I32, TFM_DTYPE_U64,
+                                      TFM_DTYPE_I64,  TFM_DTYPE_F32};
     static const int64_t expected[] = {1, 255, -1, 65535, -1, 4294967295, -1, 0, -1, 0};
     static unsigned char ones[8] = {255, 255, 255, 255, 255, 255, 255, 255}, one[8] = {1};
     int64_t far_off[2], wide;
@@ -776,27 +788,29 @@ static void integers(void) {
         void *data;
         size_t size;
         st_init(&w);
-        st_add(&w, "x", tfm_tensor_1d(types[i] == TFM_BOOL ? one : ones, types[i], 1));
+        st_add(&w, "x", tfm_tensor_1d(types[i] == TFM_DTYPE_BOOL ? one : ones, types[i], 1));
         data = tiny_bytes(&w, &size);
         must(tfm_safetensors_open(&file, data, size, NULL, &err));
         wide = 7, narrow = 7;
-        if (types[i] == TFM_F32) {
-            CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err), TFM_E_DTYPE,
+        if (types[i] == TFM_DTYPE_F32) {
+            CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_DTYPE_I32, &narrow, &err), TFM_E_DTYPE,
                         "'x' is F32, which is not read as I32");
-            CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I64, &wide, &err), TFM_E_DTYPE, "as I64");
-        } else if (types[i] == TFM_U64) {
-            CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I64, &wide, &err), TFM_E_OVERFLOW,
+            CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_DTYPE_I64, &wide, &err), TFM_E_DTYPE,
+                        "as I64");
+        } else if (types[i] == TFM_DTYPE_U64) {
+            CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_DTYPE_I64, &wide, &err), TFM_E_OVERFLOW,
                         "element 0 does not fit I64");
         } else {
-            must(tfm_safetensors_read(file, 0, TFM_I64, &wide, &err));
-            if (types[i] == TFM_U32)
-                CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err), TFM_E_OVERFLOW,
-                            "element 0 does not fit I32");
-            else must(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err));
-            CHECK(wide == expected[i] && (types[i] == TFM_U32 ? narrow == 7 : narrow == wide),
+            must(tfm_safetensors_read(file, 0, TFM_DTYPE_I64, &wide, &err));
+            if (types[i] == TFM_DTYPE_U32)
+                CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_DTYPE_I32, &narrow, &err),
+                            TFM_E_OVERFLOW, "element 0 does not fit I32");
+            else must(tfm_safetensors_read(file, 0, TFM_DTYPE_I32, &narrow, &err));
+            CHECK(wide == expected[i] && (types[i] == TFM_DTYPE_U32 ? narrow == 7 : narrow == wide),
                   "%s: %d", tfm_dtype_name(types[i]), (int)wide);
         }
-        CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_F16, &narrow, &err), TFM_E_DTYPE, "as F16");
+        CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_DTYPE_F16, &narrow, &err), TFM_E_DTYPE,
+                    "as F16");
         tfm_safetensors_free(file);
     }
     for (i = 0; i < 2; i++) {
@@ -805,11 +819,11 @@ static void integers(void) {
         void *data;
         size_t size;
         st_init(&w);
-        st_add(&w, "x", tfm_tensor_1d(&far_off[i], TFM_I64, 1));
+        st_add(&w, "x", tfm_tensor_1d(&far_off[i], TFM_DTYPE_I64, 1));
         data = tiny_bytes(&w, &size);
         must(tfm_safetensors_open(&file, data, size, NULL, &err));
         narrow = 7;
-        CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_I32, &narrow, &err), TFM_E_OVERFLOW,
+        CHECK_FAILS(tfm_safetensors_read(file, 0, TFM_DTYPE_I32, &narrow, &err), TFM_E_OVERFLOW,
                     "does not fit I32");
         CHECK(narrow == 7, "the output is unchanged");
         CHECK(tfm__file_has_prefix(file, "x") && !tfm__file_has_prefix(file, "y") &&
@@ -846,12 +860,12 @@ static void defaults(void) {
         must(tfm_session_create(&greedy, m, &o, &err));
         o.decode_defaults = 1;
         must(tfm_session_create(&s, m, &o, &err));
-        tfm_decode_defaults(m, &decode);
+        decode = *tfm_model_decoding(m);
         o.decode_defaults = 0, o.max_beam = decode.beam, o.max_target = decode.max_length;
         must(tfm_session_create(&with, m, &o, &err));
         must(tfm_translate(s, in.data, text[0], 256, &err));
         must(tfm_translate_batch(with, &in, &out, 1, &decode, text[1], 256, &err));
-        CHECK(strcmp(text[0], text[1]) == 0, "as tfm_decode_defaults: %.40s", text[0]);
+        CHECK(strcmp(text[0], text[1]) == 0, "as tfm_model_decoding: %.40s", text[0]);
         must(tfm_translate(greedy, in.data, text[2], 256, &err));
         if (i < 2) CHECK((strcmp(text[0], text[2]) == 0) == (i == 0), "greedy: %.40s", text[2]);
         else
@@ -869,7 +883,7 @@ static void defaults(void) {
     }
 }
 
-static const char *field_words(const char *name) {
+static const tfm__words *field_words(const char *name) {
     const tfm__config_field *field = tfm__config_fields, *end = field + TFM__N_CONFIG_FIELDS;
     while (field < end && strcmp(field->name, name) != 0) field++;
     if (field == end)
@@ -883,98 +897,129 @@ static void words(void) {
     SECTION("words of the config");
 #define NAMED(type, n, choices)                                                                    \
     for (v = 0; v < (int)(n); v++)                                                                 \
-        CHECK(tfm__config_choice(choices, type##_name((type)v)) == v, "%s", type##_name((type)v)); \
+        CHECK(tfm__config_choice(choices, type##_name((type)v)) == v, "%s",                        \
+              type##_name((type)v));                                                               \
     CHECK(strcmp(type##_name((type)(n)), "?") == 0, "")
     NAMED(tfm_norm_order, TFM_NORM_ORDER_COUNT, field_words("norm"));
     NAMED(tfm_norm_kind, TFM_NORM_KIND_COUNT, field_words("layer_norm"));
     NAMED(tfm_activation, TFM_ACTIVATION_COUNT, field_words("activation"));
-    NAMED(tfm_position_kind, TFM_POSITIONS_COUNT, field_words("positions"));
-    NAMED(tfm_text_kind, TFM_TEXT_COUNT, field_words("tgt_text"));
-    NAMED(tfm_language_use, TFM_LANGUAGE_COUNT, field_words("src_language"));
+    NAMED(tfm_position_kind, TFM_POSITION_KIND_COUNT, field_words("positions"));
+    NAMED(tfm_text_kind, TFM_TEXT_KIND_COUNT, field_words("tgt_text"));
+    NAMED(tfm_language_use, TFM_LANGUAGE_USE_COUNT, field_words("src_language"));
     NAMED(tfm_stop, TFM_STOP_COUNT, field_words("stop"));
     NAMED(tfm_repetition, TFM_REPETITION_COUNT, field_words("repetition"));
 #undef NAMED
+    /* words of files of version 0.6.0 and earlier */
+    CHECK(tfm__config_choice(field_words("layer_norm"), "variance") == TFM_NORM_KIND_LAYER_NORM &&
+              tfm__config_choice(field_words("layer_norm"), "deviation") ==
+                  TFM_NORM_KIND_LAYER_NORM_UNBIASED &&
+              tfm__config_choice(field_words("layer_norm"), "rms") == TFM_NORM_KIND_RMS_NORM,
+          "old words of norms");
+    CHECK(tfm__config_choice(&tfm__stop_words, "enough") == TFM_STOP_CTRANSLATE2 &&
+              tfm__config_choice(&tfm__stop_words, "sure") == TFM_STOP_EARLY_NEVER &&
+              tfm__config_choice(&tfm__stop_words, "full") == TFM_STOP_EARLY_TRUE &&
+              tfm__config_choice(&tfm__stop_words, "likely") == TFM_STOP_EARLY_FALSE,
+          "old words of stop");
 }
 
 static void weights(void) {
     static char many[8300] = ", \"alignment_heads\": [[0, 0]"; /* and 1024 more */
     static const misfit rows[] = {
-        {"", "encoder.layers.0.self_attn.in_proj_bias", TFM_F32, 5, 0, "in_proj_bias' is [5]"},
-        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 11, 20, "of query, "},
-        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 10, 20, "of query, "},
-        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_F32, 42, 20,
+        {"", "encoder.layers.0.self_attn.in_proj_bias", TFM_DTYPE_F32, 5, 0,
+         "in_proj_bias' is [5]"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_DTYPE_F32, 11, 20, "of query, "},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_DTYPE_F32, 10, 20, "of query, "},
+        {"", "encoder.layers.1.self_attn.in_proj_weight", TFM_DTYPE_F32, 42, 20,
          "has 42 rows, not 12 of query"},
-        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 32, 20, "do not divide"},
-        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_F32, 13, 20, "of query, "},
-        {"", "tgt_embedding.weight", TFM_F32, 13, 19, "is [13, 19], expected [13, 20]"},
-        {"", "decoder.layers.0.linear1.weight", TFM_I8, 24, 20, "weight_scale' is missing"},
-        {"", "decoder.layers.1.linear1.weight", TFM_F32, 24, 19, "is [24, 19], expected [24, 20]"},
-        {"", "encoder.norm.weight", TFM_F32, 19, 0, "encoder.norm.weight' is [19]"},
-        {"", "decoder.norm.bias", TFM_F32, 21, 0, "decoder.norm.bias' is [21]"},
-        {"", "src_embedding_norm.bias", TFM_F32, 1, 0, "src_embedding_norm.bias' is [1]"},
-        {"", "tgt_embedding_norm.weight", TFM_F32, 1, 0, "tgt_embedding_norm.weight' is [1]"},
-        {"", "generator.bias", TFM_F32, 12, 0, "generator.bias' is [12]"},
-        {", \"positions\": \"learned\"", "", TFM_F32, 0, 0, "'src_positions.weight' is missing"},
-        {", \"positions\": \"learned\"", "src_positions.weight", TFM_F32, 9, 19, "is [9, 19]"},
-        {", \"positions\": \"learned\", \"position_offset\": 9", "src_positions.weight", TFM_F32, 9,
-         20, "but position_offset is 9"},
-        {", \"positions\": \"learned\"", "tgt_positions.weight", TFM_F32, 9, 19, "is [9, 19]"},
-        {"", "src_vocabulary", TFM_F32, 4, 0, "expected U8 of rank 1"},
-        {"", "src_vocabulary", TFM_U8, 4, 2, "[4, 2], expected rank 1"},
-        {", \"src_text\": \"sentencepiece\"", "src_sentencepiece", TFM_I8, 4, 0, "expected U8"},
-        {", \"tgt_text\": \"sentencepiece\"", "tgt_sentencepiece", TFM_U8, 4, 2, "expected rank 1"},
-        {", \"tgt_text\": \"sentencepiece\"", "", TFM_U8, 0, 0, "tgt_sentencepiece' is missing"},
-        {"", "src_sentencepiece", TFM_U8, 4, 0,
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_DTYPE_F32, 32, 20, "do not divide"},
+        {"", "encoder.layers.0.self_attn.in_proj_weight", TFM_DTYPE_F32, 13, 20, "of query, "},
+        {"", "tgt_embedding.weight", TFM_DTYPE_F32, 13, 19, "is [13, 19], expected [13, 20]"},
+        {"", "decoder.layers.0.linear1.weight", TFM_DTYPE_I8, 24, 20, "weight_scale' is missing"},
+        {"", "decoder.layers.1.linear1.weight", TFM_DTYPE_F32, 24, 19,
+         "is [24, 19], expected [24, 20]"},
+        {"", "encoder.norm.weight", TFM_DTYPE_F32, 19, 0, "encoder.norm.weight' is [19]"},
+        {"", "decoder.norm.bias", TFM_DTYPE_F32, 21, 0, "decoder.norm.bias' is [21]"},
+        {"", "src_embedding_norm.bias", TFM_DTYPE_F32, 1, 0, "src_embedding_norm.bias' is [1]"},
+        {"", "tgt_embedding_norm.weight", TFM_DTYPE_F32, 1, 0, "tgt_embedding_norm.weight' is [1]"},
+        {"", "generator.bias", TFM_DTYPE_F32, 12, 0, "generator.bias' is [12]"},
+        {", \"positions\": \"learned\"", "", TFM_DTYPE_F32, 0, 0,
+         "'src_positions.weight' is missing"},
+        {", \"positions\": \"learned\"", "src_positions.weight", TFM_DTYPE_F32, 9, 19,
+         "is [9, 19]"},
+        {", \"positions\": \"learned\", \"position_offset\": 9", "src_positions.weight",
+         TFM_DTYPE_F32, 9, 20, "but position_offset is 9"},
+        {", \"positions\": \"learned\"", "tgt_positions.weight", TFM_DTYPE_F32, 9, 19,
+         "is [9, 19]"},
+        {"", "src_vocabulary", TFM_DTYPE_F32, 4, 0, "expected U8 of rank 1"},
+        {"", "src_vocabulary", TFM_DTYPE_U8, 4, 2, "[4, 2], expected rank 1"},
+        {", \"src_text\": \"sentencepiece\"", "src_sentencepiece", TFM_DTYPE_I8, 4, 0,
+         "expected U8"},
+        {", \"tgt_text\": \"sentencepiece\"", "tgt_sentencepiece", TFM_DTYPE_U8, 4, 2,
+         "expected rank 1"},
+        {", \"tgt_text\": \"sentencepiece\"", "", TFM_DTYPE_U8, 0, 0,
+         "tgt_sentencepiece' is missing"},
+        {"", "src_sentencepiece", TFM_DTYPE_U8, 4, 0,
          "'src_text' is words, but tensor 'src_sentencepiece' is there"},
-        {", \"languages\": {\"a\": 11}, \"src_language\": \"source\"", "", TFM_U8, 0, 0,
+        {", \"languages\": {\"a\": 11}, \"src_language\": \"source\"", "", TFM_DTYPE_U8, 0, 0,
          "'languages' has 11 for a"},
-        {", \"languages\": {\"a\": 13}, \"tgt_language\": \"forced\"", "", TFM_U8, 0, 0,
+        {", \"languages\": {\"a\": 13}, \"tgt_language\": \"forced\"", "", TFM_DTYPE_U8, 0, 0,
          "'languages' has 13 for a"},
-        {", \"alignment_heads\": [[0, 1], [9, 1]]", "", TFM_U8, 0, 0,
+        {", \"alignment_heads\": [[0, 1], [9, 1]]", "", TFM_DTYPE_U8, 0, 0,
          "'alignment_heads' has [9, 1] of"},
-        {many, "", TFM_U8, 0, 0, "'alignment_heads' has 1025 heads, at most 1024 can be listed"},
-        {", \"alignment_heads\": [[0, 1], [0, 0], [0, 1]]", "", TFM_U8, 0, 0,
+        {many, "", TFM_DTYPE_U8, 0, 0,
+         "'alignment_heads' has 1025 heads, at most 1024 can be listed"},
+        {", \"alignment_heads\": [[0, 1], [0, 0], [0, 1]]", "", TFM_DTYPE_U8, 0, 0,
          "'alignment_heads' has [0, 1] twice"},
-        {"", "decoder.layers.0.ssru.weight", TFM_F32, 21, 20, "ssru.weight' is [21, 20], expected"},
-        {"", "decoder.layers.0.ssru.weight", TFM_F32, 20, 21, "ssru.weight' is [20, 21], expected"},
-        {"", "decoder.layers.0.ssru.weight", TFM_F32, 20, 0, "ssru.weight' is [20], expected rank"},
-        {"", "decoder.layers.0.ssru.weight", TFM_I32, 20, 20, "ssru.weight' is I32, expected F32"},
-        {"", "decoder.layers.0.ssru.weight", TFM_I8, 20, 20, "0.ssru.weight_scale' is missing"},
-        {"", "decoder.layers.1.ssru_gate.weight", TFM_F32, 10, 20, "expected [20, 20]"},
-        {"", "decoder.layers.1.ssru_gate.bias", TFM_F32, 19, 0, "expected [20]"},
-        {"", "decoder.layers.2.ssru.weight", TFM_F32, 20, 20, "2.ssru_gate.weight' is missing"},
-        {"", "decoder.layers.2.ssru_gate.weight", TFM_F32, 20, 20, "2.ssru.weight' is missing"},
-        {"", "decoder.layers.2.ssru_gate.bias", TFM_F32, 20, 0, "2.ssru.weight' is missing"},
-        {"", "decoder.layers.0.ssru_gates.weight", TFM_F32, 20, 20, "is not part of a model"},
-        {"", "decoder.layers.0.self_attn.in_proj_weight", TFM_F32, 32, 20,
+        {"", "decoder.layers.0.ssru.weight", TFM_DTYPE_F32, 21, 20,
+         "ssru.weight' is [21, 20], expected"},
+        {"", "decoder.layers.0.ssru.weight", TFM_DTYPE_F32, 20, 21,
+         "ssru.weight' is [20, 21], expected"},
+        {"", "decoder.layers.0.ssru.weight", TFM_DTYPE_F32, 20, 0,
+         "ssru.weight' is [20], expected rank"},
+        {"", "decoder.layers.0.ssru.weight", TFM_DTYPE_I32, 20, 20,
+         "ssru.weight' is I32, expected F32"},
+        {"", "decoder.layers.0.ssru.weight", TFM_DTYPE_I8, 20, 20,
+         "0.ssru.weight_scale' is missing"},
+        {"", "decoder.layers.1.ssru_gate.weight", TFM_DTYPE_F32, 10, 20, "expected [20, 20]"},
+        {"", "decoder.layers.1.ssru_gate.bias", TFM_DTYPE_F32, 19, 0, "expected [20]"},
+        {"", "decoder.layers.2.ssru.weight", TFM_DTYPE_F32, 20, 20,
+         "2.ssru_gate.weight' is missing"},
+        {"", "decoder.layers.2.ssru_gate.weight", TFM_DTYPE_F32, 20, 20,
+         "2.ssru.weight' is missing"},
+        {"", "decoder.layers.2.ssru_gate.bias", TFM_DTYPE_F32, 20, 0, "2.ssru.weight' is missing"},
+        {"", "decoder.layers.0.ssru_gates.weight", TFM_DTYPE_F32, 20, 20, "is not part of a model"},
+        {"", "decoder.layers.0.self_attn.in_proj_weight", TFM_DTYPE_F32, 32, 20,
          "'decoder.layers.0' has both self_attn and ssru"},
-        {"", "decoder.layers.1.self_attn.out_proj.bias", TFM_F32, 20, 0,
+        {"", "decoder.layers.1.self_attn.out_proj.bias", TFM_DTYPE_F32, 20, 0,
          "'decoder.layers.1' has both self_attn and ssru"},
-        {"", "decoder.norm1.weight", TFM_F32, 20, 0, "is not part of a model"},
-        {"", "encoder.layers.0.ssru.weight", TFM_F32, 20, 20, "0.ssru.weight' is not part of"},
-        {"", "encoder.relative_positions.weight", TFM_F32, 8, 3, "is [8, 3], expected [8, 2]"},
-        {"", "encoder.relative_positions.weight", TFM_F32, 16, 0, "expected rank 2"},
-        {"", "encoder.relative_positions.weight", TFM_I8, 8, 2, "is I8, expected F32, F16 or BF16"},
-        {"", "encoder.relative_positions.weight", TFM_F32, 3, 2,
+        {"", "decoder.norm1.weight", TFM_DTYPE_F32, 20, 0, "is not part of a model"},
+        {"", "encoder.layers.0.ssru.weight", TFM_DTYPE_F32, 20, 20,
+         "0.ssru.weight' is not part of"},
+        {"", "encoder.relative_positions.weight", TFM_DTYPE_F32, 8, 3,
+         "is [8, 3], expected [8, 2]"},
+        {"", "encoder.relative_positions.weight", TFM_DTYPE_F32, 16, 0, "expected rank 2"},
+        {"", "encoder.relative_positions.weight", TFM_DTYPE_I8, 8, 2,
+         "is I8, expected F32, F16 or BF16"},
+        {"", "encoder.relative_positions.weight", TFM_DTYPE_F32, 3, 2,
          "encoder.relative_positions: 3 buckets of both directions up to a distance of 128"},
-        {"", "encoder.layers.1.self_attn.relative_positions.weight", TFM_F32, 1, 2,
+        {"", "encoder.layers.1.self_attn.relative_positions.weight", TFM_DTYPE_F32, 1, 2,
          "1.self_attn.relative_positions: 1 buckets of both directions"},
-        {", \"relative_max_distance\": 4", "encoder.relative_positions.weight", TFM_F32, 16, 2,
-         "16 buckets of both directions up to a distance of 4"},
-        {", \"relative_buckets\": 9", "encoder.relative_positions.weight", TFM_F32, 8, 2,
+        {", \"relative_max_distance\": 4", "encoder.relative_positions.weight", TFM_DTYPE_F32, 16,
+         2, "16 buckets of both directions up to a distance of 4"},
+        {", \"relative_buckets\": 9", "encoder.relative_positions.weight", TFM_DTYPE_F32, 8, 2,
          "'relative_buckets' is 9, the tensors say 8"},
-        {", \"relative_buckets\": 9", "", TFM_F32, 0, 0,
+        {", \"relative_buckets\": 9", "", TFM_DTYPE_F32, 0, 0,
          "'relative_buckets' is 9, the tensors say 0"},
-        {", \"relative_buckets\": 2147483648", "", TFM_F32, 0, 0,
+        {", \"relative_buckets\": 2147483648", "", TFM_DTYPE_F32, 0, 0,
          "'relative_buckets' is not an int"},
-        {"", "decoder.layers.0.multihead_attn.relative_positions.weight", TFM_F32, 8, 2,
+        {"", "decoder.layers.0.multihead_attn.relative_positions.weight", TFM_DTYPE_F32, 8, 2,
          "is not part of a model"},
-        {"", "encoder.layers.0.linear1_gate.weight", TFM_F32, 23, 20, "expected [24, 20]"},
-        {"", "encoder.layers.1.linear1_gate.weight", TFM_F32, 24, 19, "expected [24, 20]"},
-        {"", "encoder.layers.0.linear1_gate.bias", TFM_F32, 24, 0, "is not part of a model"},
-        {", \"src_text\": \"bytes\", \"tgt_text\": \"bytes\"", "", TFM_F32, 0, 0,
+        {"", "encoder.layers.0.linear1_gate.weight", TFM_DTYPE_F32, 23, 20, "expected [24, 20]"},
+        {"", "encoder.layers.1.linear1_gate.weight", TFM_DTYPE_F32, 24, 19, "expected [24, 20]"},
+        {"", "encoder.layers.0.linear1_gate.bias", TFM_DTYPE_F32, 24, 0, "is not part of a model"},
+        {", \"src_text\": \"bytes\", \"tgt_text\": \"bytes\"", "", TFM_DTYPE_F32, 0, 0,
          "'src_text' is bytes from id 0 on, the vocabulary has 11 tokens"},
-        {", \"tgt_text\": \"bytes\", \"byte_offset\": 2147483647", "", TFM_F32, 0, 0,
+        {", \"tgt_text\": \"bytes\", \"byte_offset\": 2147483647", "", TFM_DTYPE_F32, 0, 0,
          "'tgt_text' is bytes from id 2147483647 on, the vocabulary has 13 tokens"}};
     static float zeros[4096];
     tfm_model *model = NULL;
@@ -1023,8 +1068,10 @@ static void weights(void) {
             st_entry *e = &w.entries[k];
             if (strncmp(e->name, i ? "encoder.layers.1.self" : "encoder.layers.0.self", 21) != 0)
                 continue;
-            if (strstr(e->name, "in_proj")) e->tensor = tfm_tensor_2d(zeros, TFM_F32, 24 + HW, 20);
-            if (strstr(e->name, "out_proj.w")) e->tensor = tfm_tensor_2d(zeros, TFM_F32, 20, HW);
+            if (strstr(e->name, "in_proj"))
+                e->tensor = tfm_tensor_2d(zeros, TFM_DTYPE_F32, 24 + HW, 20);
+            if (strstr(e->name, "out_proj.w"))
+                e->tensor = tfm_tensor_2d(zeros, TFM_DTYPE_F32, 20, HW);
             e->bytes = st_bytes(&e->tensor);
         }
         data = tiny_bytes(&w, &size);
@@ -1034,7 +1081,7 @@ static void weights(void) {
         st_writer w;
         tiny_write(&w, tiny_default());
         for (k = 0; strcmp(w.entries[k].name, "src_embedding.weight") != 0;) k++;
-        w.entries[k].tensor = tfm_tensor_2d(zeros, TFM_F32, (int64_t)1 << 31, 0);
+        w.entries[k].tensor = tfm_tensor_2d(zeros, TFM_DTYPE_F32, (int64_t)1 << 31, 0);
         w.entries[k].bytes = 0;
         data = tiny_bytes(&w, &size);
         CHECK_FAILS(tfm_model_load(&model, data, size, NULL, &err), TFM_E_TENSOR,
@@ -1043,12 +1090,12 @@ static void weights(void) {
     {
         tiny t = tiny_default();
         st_writer w;
-        t.config = ", \"positions\": \"learned\"", t.src_positions = 9, t.dtype = TFM_F16;
+        t.config = ", \"positions\": \"learned\"", t.src_positions = 9, t.dtype = TFM_DTYPE_F16;
         tiny_write(&w, t);
         for (k = 0; strcmp(w.entries[k].name, "src_positions.weight") != 0;) k++;
         data = tiny_bytes(&w, &size);
         must(tfm_model_load(&model, data, size, NULL, &err));
-        CHECK(model->source.positions.dtype == TFM_F32 && model->config.max_positions == 9 &&
+        CHECK(model->source.positions.dtype == TFM_DTYPE_F32 && model->config.max_positions == 9 &&
                   fabsf(((float *)model->source.positions.data)[179]) < 2,
               "learned positions of F16");
         tfm_model_free(model), model = NULL;
@@ -1087,7 +1134,8 @@ static void spaces(void) {
                                    is_white ? white[i] : others[i - sizeof white / sizeof *white]) -
                      text);
         text[n++] = 'b';
-        must(tfm_tokenize(m, text, n, TFM_FORM_TEXT, ids, 8, &count, NULL, &err));
+        must(tfm_model_tokenize(m, tfm_text_make(text, n), TFM_TEXT_FORM_TEXT, ids, 8, &count, NULL,
+                                &err));
         good &= is_white ? count == 2 && ids[0] == 6 && ids[1] == 7 : count == 1 && ids[0] == 3;
     }
     CHECK(good, "exactly 16 characters separate words");
@@ -1105,25 +1153,38 @@ static void texts(void) {
     size_t n = 0;
     tfm_text in = {"hello", 5}, translated, bad = {NULL, 3};
     SECTION("text");
-    ARGUMENT(tfm_tokenize(NULL, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err));
-    ARGUMENT(tfm_tokenize(m, NULL, 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err));
-    ARGUMENT(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, NULL, 4, &count, NULL, &err));
-    ARGUMENT(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, ids, 4, NULL, NULL, &err));
-    ARGUMENT(tfm_tokenize_target(NULL, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err));
-    ARGUMENT(tfm_tokenize_target(m, NULL, 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err));
-    ARGUMENT(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, NULL, 4, &count, NULL, &err));
-    ARGUMENT(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, ids, 4, NULL, NULL, &err));
-    ARGUMENT(tfm_detokenize(NULL, ids, 1, TFM_FORM_TEXT, out, 8, &n, &err));
-    ARGUMENT(tfm_detokenize(m, NULL, 1, TFM_FORM_TEXT, out, 8, &n, &err));
-    ARGUMENT(tfm_detokenize(m, ids, 1, TFM_FORM_TEXT, NULL, 8, &n, &err));
-    ARGUMENT(tfm_detokenize(m, ids, 1, TFM_FORM_TEXT, out, 8, NULL, &err));
-    CHECK_FAILS(tfm_detokenize(m, ids, 3, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_TOKEN, "id 99");
-    CHECK_FAILS(tfm_detokenize(m, ids + 3, 1, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_TOKEN, "-1");
-    CHECK_FAILS(tfm_tokenize(bare, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err),
+    ARGUMENT(tfm_model_tokenize(NULL, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                NULL, &err));
+    ARGUMENT(tfm_model_tokenize(m, tfm_text_make(NULL, 1), TFM_TEXT_FORM_TEXT, ids, 4, &count, NULL,
+                                &err));
+    ARGUMENT(tfm_model_tokenize(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, NULL, 4, &count, NULL,
+                                &err));
+    ARGUMENT(
+        tfm_model_tokenize(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, NULL, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(NULL, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4,
+                                       &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(m, tfm_text_make(NULL, 1), TFM_TEXT_FORM_TEXT, ids, 4,
+                                       &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, NULL, 4,
+                                       &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, NULL,
+                                       NULL, &err));
+    ARGUMENT(tfm_model_detokenize(NULL, ids, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err));
+    ARGUMENT(tfm_model_detokenize(m, NULL, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err));
+    ARGUMENT(tfm_model_detokenize(m, ids, 1, TFM_TEXT_FORM_TEXT, NULL, 8, &n, &err));
+    ARGUMENT(tfm_model_detokenize(m, ids, 1, TFM_TEXT_FORM_TEXT, out, 8, NULL, &err));
+    CHECK_FAILS(tfm_model_detokenize(m, ids, 3, TFM_TEXT_FORM_TEXT, out, 8, &n, &err), TFM_E_TOKEN,
+                "id 99");
+    CHECK_FAILS(tfm_model_detokenize(m, ids + 3, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err),
+                TFM_E_TOKEN, "-1");
+    CHECK_FAILS(tfm_model_tokenize(bare, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   NULL, &err),
                 TFM_E_NO_TEXT, "");
-    CHECK_FAILS(tfm_tokenize_target(bare, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize_target(bare, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4,
+                                          &count, NULL, &err),
                 TFM_E_NO_TEXT, "");
-    CHECK_FAILS(tfm_detokenize(bare, ids, 1, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_NO_TEXT, "");
+    CHECK_FAILS(tfm_model_detokenize(bare, ids, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err),
+                TFM_E_NO_TEXT, "");
     ARGUMENT(tfm_translate(s, NULL, out, sizeof out, &err));
     ARGUMENT(tfm_translate(NULL, "a", out, sizeof out, &err));
     ARGUMENT(tfm_translate(s, "a", NULL, sizeof out, &err));
@@ -1131,59 +1192,65 @@ static void texts(void) {
     ARGUMENT(tfm_translate_batch(s, &in, NULL, 1, NULL, out, sizeof out, &err));
     ARGUMENT(tfm_translate_batch(s, &in, &translated, -1, NULL, out, sizeof out, &err));
     ARGUMENT(tfm_translate_batch(s, &bad, &translated, 1, NULL, out, sizeof out, &err));
-    must(tfm_tokenize_target(m, "hello b", 7, TFM_FORM_TEXT, ids, 16, &count, &arena, &err));
-    CHECK(count == 2 && ids[0] == 4 && ids[1] == 7,
-          "words accept a scratch arena, but do not need one");
-    must(tfm_tokenize(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make("hello b", 7), TFM_TEXT_FORM_TEXT, ids, 16,
+                                   &count, &arena, &err));
+    CHECK(count == 2 && ids[0] == 4 && ids[1] == 7, "words accept a scratch arena, but do not need one");
+    must(tfm_model_tokenize(m, tfm_text_make(NULL, 0), TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL,
+                            &err));
     CHECK(count == 0, "no text");
-    must(tfm_tokenize_target(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
-    must(tfm_detokenize(m, NULL, 0, TFM_FORM_TEXT, out, 1, &n, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make(NULL, 0), TFM_TEXT_FORM_TEXT, NULL, 0, &count,
+                                   NULL, &err));
+    must(tfm_model_detokenize(m, NULL, 0, TFM_TEXT_FORM_TEXT, out, 1, &n, &err));
     CHECK(count == 0 && n == 0 && !*out, "no tokens");
-    CHECK_FAILS(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err), TFM_E_TOO_LONG,
-                "1 tokens, there is room for 0");
-    CHECK_FAILS(tfm_tokenize_target(m, "a", 1, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, NULL, 0, &count,
+                                   NULL, &err),
+                TFM_E_TOO_LONG, "1 tokens, there is room for 0");
+    CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, NULL, 0,
+                                          &count, NULL, &err),
                 TFM_E_TOO_LONG, "1 tokens, there is room for 0");
     memset(&o, 0, sizeof o), o.beam = 9;
     CHECK_FAILS(tfm_translate_batch(s, &in, &translated, 1, &o, out, sizeof out, &err),
                 TFM_E_TOO_LONG, "beam is 9");
-    CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE, "");
-    must(tfm_decode(s, &src, NULL, &err));
-    ARGUMENT(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, NULL, 8, &n, &err));
-    ARGUMENT(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, out, 8, NULL, &err));
-    ARGUMENT(tfm_result_text(s, 0, 1, TFM_FORM_TEXT, out, 8, &n, &err));
-    must(tfm_result_text(s, 0, 0, TFM_FORM_TOKENS, out, sizeof out, &n, &err));
-    CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_FORM_TOKENS, out, n, &n, &err), TFM_E_TOO_SMALL,
+    CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE, "");
+    must(tfm_session_decode(s, &src, NULL, &err));
+    ARGUMENT(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, NULL, 8, &n, &err));
+    ARGUMENT(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, out, 8, NULL, &err));
+    ARGUMENT(tfm_result_text(s, 0, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err));
+    must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TOKENS, out, sizeof out, &n, &err));
+    CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TOKENS, out, n, &n, &err), TFM_E_TOO_SMALL,
                 "the text takes");
     tfm_session_free(s), tfm_model_free(m);
     s = session_of(bare, 1, 1);
-    must(tfm_decode(s, &src, NULL, &err));
-    CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, out, 8, &n, &err), TFM_E_NO_TEXT, "");
+    must(tfm_session_decode(s, &src, NULL, &err));
+    CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, out, 8, &n, &err), TFM_E_NO_TEXT, "");
     CHECK_FAILS(tfm_language_find(bare, "fra", ids, &err), TFM_E_TOKEN, "has no languages");
     tfm_session_free(s), tfm_model_free(bare);
     other = words_model(", \"start\": 1, \"end\": 2");
-    CHECK_FAILS(
-        tfm_tokenize_target(other, "hello you", 9, TFM_FORM_TEXT, ids, 16, &count, NULL, &err),
-        TFM_E_TOKEN, "set tgt_unk");
+    CHECK_FAILS(tfm_model_tokenize_target(other, tfm_text_make("hello you", 9), TFM_TEXT_FORM_TEXT,
+                                          ids, 16, &count, NULL, &err),
+                TFM_E_TOKEN, "set tgt_unk");
     tfm_model_free(other);
     other = words_model(IDS ", \"tgt_text\": \"pieces\", \"tgt_pad\": 0");
-    ARGUMENT(tfm_tokenize_target(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(other, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 16,
+                                       &count, NULL, &err));
     {
         tfm_arena small = tfm_arena_make(room, 64), measuring = tfm_arena_measuring();
-        CHECK_FAILS(
-            tfm_tokenize_target(other, room, 60, TFM_FORM_TEXT, ids, 16, &count, &small, &err),
-            TFM_E_ARENA, "");
-        must(
-            tfm_tokenize_target(other, room, 60, TFM_FORM_TEXT, ids, 16, &count, &measuring, &err));
+        CHECK_FAILS(tfm_model_tokenize_target(other, tfm_text_make(room, 60), TFM_TEXT_FORM_TEXT,
+                                              ids, 16, &count, &small, &err),
+                    TFM_E_ARENA, "");
+        must(tfm_model_tokenize_target(other, tfm_text_make(room, 60), TFM_TEXT_FORM_TEXT, ids, 16,
+                                       &count, &measuring, &err));
         CHECK(measuring.peak > 240 && count == 0, "%d bytes of scratch", (int)measuring.peak);
     }
-    must(tfm_tokenize_target(other, "<pad><s></s><unk>a", 18, TFM_FORM_TEXT, ids, 16, &count,
-                             &arena, &err));
-    CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6,
-          "special tokens are not parsed in text");
+    must(tfm_model_tokenize_target(other, tfm_text_make("<pad><s></s><unk>a", 18),
+                                   TFM_TEXT_FORM_TEXT, ids, 16, &count, &arena, &err));
+    CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6, "special tokens are not parsed in text");
     tfm_model_free(other);
     other = pieces_model("unigram_symbols.model", both);
-    ARGUMENT(tfm_tokenize(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));
-    ARGUMENT(tfm_tokenize_target(other, "a", 1, TFM_FORM_TEXT, ids, 16, &count, NULL, &err));
+    ARGUMENT(tfm_model_tokenize(other, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 16, &count,
+                                NULL, &err));
+    ARGUMENT(tfm_model_tokenize_target(other, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 16,
+                                       &count, NULL, &err));
     tfm_model_free(other);
 }
 
@@ -1215,19 +1282,21 @@ static void languages(void) {
     must(tfm_translate(s, ">>deu<<hello", out, sizeof out, &err));
     must(tfm_translate(s, "  \t", out, sizeof out, &err));
     CHECK(!*out, "a blank text needs no language");
-    must(tfm_tokenize(m, NULL, 0, TFM_FORM_TEXT, NULL, 0, &count, NULL, &err));
+    must(tfm_model_tokenize(m, tfm_text_make(NULL, 0), TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL,
+                            &err));
     CHECK(count == 0, "an empty batch of texts neither");
     for (i = 0; i < (int32_t)(sizeof arrows / sizeof *arrows); i++) {
-        must(tfm_tokenize(m, arrows[i], strlen(arrows[i]), TFM_FORM_TEXT, ids, 16, &count, NULL,
-                          &err));
+        must(tfm_model_tokenize(m, tfm_text_make(arrows[i], strlen(arrows[i])), TFM_TEXT_FORM_TEXT,
+                                ids, 16, &count, NULL, &err));
         CHECK(count >= 1 && ids[0] == 3, "'%s' is a text about arrows", arrows[i]);
     }
-    CHECK_FAILS(tfm_tokenize(m, ">><<a", 5, TFM_FORM_TEXT, ids, 16, &count, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make(">><<a", 5), TFM_TEXT_FORM_TEXT, ids, 16,
+                                   &count, NULL, &err),
                 TFM_E_TOKEN, "no language ''");
     must(tfm_languages_set(s, NULL, "fra", &err));
     for (ids[0] = 9, ids[1] = 4, i = 0; i < 2; i++) {
-        must(tfm_detokenize(m, ids, 2, i ? TFM_FORM_TOKENS : TFM_FORM_TEXT, out, sizeof out, &n,
-                            &err));
+        must(tfm_model_detokenize(m, ids, 2, i ? TFM_TEXT_FORM_TOKENS : TFM_TEXT_FORM_TEXT, out,
+                                  sizeof out, &n, &err));
         CHECK(strcmp(out, i ? "d hello" : "hello") == 0, "'%s'", out);
     }
     tfm_session_free(s), tfm_model_free(m);
@@ -1249,21 +1318,28 @@ static void languages(void) {
 
 /* Options structs whose size belongs to another version of the header. */
 static void sizes(void) {
-    static const char *const names[] = {"config",          "model_options",  "session_options",
-                                        "forward_options", "decode_options", "result"};
-    static const size_t here[] = {TFM_SIZES};
+#define TFM_X(type) #type,
+    static const char *const names[] = {TFM_STRUCT_TABLE(TFM_X)};
+#undef TFM_X
+#define TFM_X(type) sizeof(type),
+    static const size_t here[] = {TFM_STRUCT_TABLE(TFM_X)};
+#undef TFM_X
+    enum { N = sizeof here / sizeof *here };
+    size_t s[N + 1];
     int i;
     SECTION("sizes of structs");
-    CHECK(tfm_sizes_check(TFM_SIZES, &err) == TFM_OK, "%s", err.text);
-    for (i = 0; i < 6; i++) {
-        size_t s[6];
-        memcpy(s, here, sizeof s);
+    CHECK(tfm_sizes_check(here, N, &err) == TFM_OK, "%s", err.text);
+    CHECK_FAILS(tfm_sizes_check(NULL, N, &err), TFM_E_ARGUMENT, "sizes is NULL");
+    for (i = 0; i < N; i++) {
+        memcpy(s, here, sizeof here);
         s[i] += 8;
-        CHECK_FAILS(tfm_sizes_check(s[0], s[1], s[2], s[3], s[4], s[5], &err), TFM_E_ARGUMENT,
-                    names[i]);
-        CHECK(tfm_sizes_check(s[0], s[1], s[2], s[3], s[4], s[5], NULL) == TFM_E_ARGUMENT,
-              "no err");
+        CHECK_FAILS(tfm_sizes_check(s, N, &err), TFM_E_ARGUMENT, names[i]);
+        CHECK(tfm_sizes_check(s, N, NULL) == TFM_E_ARGUMENT, "no err");
     }
+    memcpy(s, here, sizeof here);
+    s[N] = 8;
+    CHECK_FAILS(tfm_sizes_check(s, N + 1, &err), TFM_E_ARGUMENT, "structs here and");
+    CHECK_FAILS(tfm_sizes_check(s, N - 1, &err), TFM_E_ARGUMENT, "structs here and");
 }
 
 int main(void) {

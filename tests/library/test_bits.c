@@ -57,16 +57,17 @@ static tfm_status search(tfm_session *s, int kind, const int32_t *ids, int32_t n
     tfm_batch src;
     tfm_result r;
     int32_t running = 1, k;
+    static const uint64_t seed = 7;
     memset(&o, 0, sizeof o);
     memset(&src, 0, sizeof src);
     src.ids = ids, src.rows = 1, src.width = n;
     o.beam = o.n_best = kind == BEAM ? 4 : 1;
     o.length_penalty = kind == BEAM ? 0.6 : 0;
-    if (kind == SAMPLES) o.samples = 2, o.seed = 7, o.top_k = 40, o.temperature = 0.8;
+    if (kind == SAMPLES) o.samples = 2, o.seeds = &seed, o.top_k = 40, o.temperature = 0.8;
     o.max_length = 2 * n + 8;
-    if (tfm_start(s, &src, &o, &err) != TFM_OK) return err.status;
+    if (tfm_session_start(s, &src, &o, &err) != TFM_OK) return err.status;
     while (running)
-        if (tfm_step(s, &running, &err) != TFM_OK) return err.status;
+        if (tfm_session_step(s, &running, &err) != TFM_OK) return err.status;
     for (k = 0; k < (kind == BEAM ? 4 : kind == SAMPLES ? 2 : 1); k++) {
         int32_t i;
         memset(&r, 0, sizeof r);
@@ -87,8 +88,8 @@ static tfm_status forward(tfm_session *s, int32_t vocabulary, const int32_t *ids
     memset(&src, 0, sizeof src);
     src.ids = ids, src.rows = 1, src.width = n;
     tgt = src; /* any ids do */
-    logits = tfm_tensor_3d(data, TFM_F32, 1, n, vocabulary);
-    status = tfm_forward(s, &src, &tgt, NULL, &logits, &err);
+    logits = tfm_tensor_3d(data, TFM_DTYPE_F32, 1, n, vocabulary);
+    status = tfm_session_forward(s, &src, &tgt, NULL, &logits, &err);
     for (i = 0; status == TFM_OK && i < (int64_t)n * vocabulary; i++) add_float(data[i]);
     free(data);
     return status;
@@ -155,8 +156,8 @@ static uint64_t checksum(tfm_model *model, int chinese, int kind, int lines) {
         make_line(line, sizeof line, chinese ? zh : german,
                   chinese ? (int)(sizeof zh / sizeof *zh) : (int)(sizeof german / sizeof *german),
                   chinese, i);
-        if (tfm_tokenize(model, line, strlen(line), TFM_FORM_TEXT, ids, 128, &n, &arena, &err) !=
-            TFM_OK)
+        if (tfm_model_tokenize(model, tfm_text_make(line, strlen(line)), TFM_TEXT_FORM_TEXT, ids,
+                               128, &n, &arena, &err) != TFM_OK)
             break;
         status = kind == FORWARD ? forward(s, config->tgt_vocab_size, ids, n < 24 ? n : 24)
                                  : search(s, kind, ids, n);

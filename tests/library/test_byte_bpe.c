@@ -62,7 +62,7 @@ static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const tfm_
     char *out = (char *)malloc(size + 1);
     int same;
     if (!out) exit(2);
-    must(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, size + 1, &got, &err));
+    must(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, size + 1, &got, &err));
     same = got == size && memcmp(out, text, size) == 0;
     free(out);
     return same;
@@ -94,11 +94,11 @@ static void golden(void) {
             int ok;
             text.data = at, text.size = (size_t)(end_of(&ends, line) - end_of(&ends, line - 1));
             n = end_of(&id_ends, line) - end_of(&id_ends, line - 1);
-            must(tfm_tokenize(m, at, text.size, TFM_FORM_TEXT, got, 512, &count, &arena, &err));
+            must(tfm_model_tokenize(m, tfm_text_make(at, text.size), TFM_TEXT_FORM_TEXT, got, 512,
+                                    &count, &arena, &err));
             ok = count == n && memcmp(got, wanted, (size_t)n * 4) == 0;
             ok &= decodes(m, wanted, n, &decoded, &decoded_ends, line);
-            must(
-                tfm_session_tokenize(s, &text, TFM_FORM_TEXT, got, parts, 512, &count, NULL, &err));
+            must(session_tokens(s, &text, TFM_TEXT_FORM_TEXT, got, parts, 512, &count, NULL, &err));
             for (k = 0; !c && k < n && count == n; k++)
                 wrong_spans += (int32_t)parts[k].begin != span[2 * k] ||
                                (int32_t)parts[k].end != span[2 * k + 1];
@@ -135,10 +135,10 @@ static void classes(void) {
 }
 
 static tfm_tensor lines_of(const char *text) {
-    return tfm_tensor_1d((void *)text, TFM_U8, (int64_t)strlen(text));
+    return tfm_tensor_1d((void *)text, TFM_DTYPE_U8, (int64_t)strlen(text));
 }
 static tfm_tensor rows_of(const uint32_t *rows, int64_t n, int64_t columns) {
-    return tfm_tensor_2d((void *)rows, TFM_U32, n, columns);
+    return tfm_tensor_2d((void *)rows, TFM_DTYPE_U32, n, columns);
 }
 
 #define SMALL "<s>\n<pad>\n</s>\n<unk>\na\nb\nab\nabb\nba\n<x>\n" /* 4 a, 5 b, 6 ab, 7 abb, 8 ba */
@@ -181,7 +181,7 @@ static void refused(void) {
     CHECK_FAILS(load(begin(BOTH, lines_of(SMALL), merges, rows_of(good, 1, 3)), &m), TFM_E_TENSOR,
                 "src_added is [1, 3], expected [n, 2]");
     CHECK_FAILS(
-        load(begin(BOTH, lines_of(SMALL), tfm_tensor_1d(merges.data, TFM_U8, 24), none), &m),
+        load(begin(BOTH, lines_of(SMALL), tfm_tensor_1d(merges.data, TFM_DTYPE_U8, 24), none), &m),
         TFM_E_TENSOR, "expected U32 of rank 2");
     CHECK_FAILS(load(begin(configs[2], lines_of(SMALL), merges, none), &m), TFM_E_CONFIG,
                 "'src_text' is words, but tensor 'src_merges' is there");
@@ -205,8 +205,8 @@ static const char *ids_of(const tfm_model *m, int target, const char *text) {
     tfm_arena arena = tfm_arena_make(memory, sizeof memory);
     int32_t ids[64], count = 0, i;
     size_t n = 0;
-    tfm_status status = (target ? tfm_tokenize_target : tfm_tokenize)(
-        m, text, strlen(text), TFM_FORM_TEXT, ids, 64, &count, &arena, &err);
+    tfm_status status = (target ? tfm_model_tokenize_target : tfm_model_tokenize)(
+        m, tfm_text_make(text, strlen(text)), TFM_TEXT_FORM_TEXT, ids, 64, &count, &arena, &err);
     if (status != TFM_OK) return err.text;
     out[0] = 0;
     for (i = 0; i < count; i++)
@@ -244,7 +244,7 @@ static void small(void) {
     is(ids_of(m, 0, "acb\xC3\xA9"), "4 3 5 3 3");
     is(ids_of(m, 0, "a<x>b<x"), "4 9 5 3 3");
     is(ids_of(m, 1, "ab"), "6");
-    must(tfm_detokenize(m, ids, 6, TFM_FORM_TEXT, text, sizeof text, &size, &err));
+    must(tfm_model_detokenize(m, ids, 6, TFM_TEXT_FORM_TEXT, text, sizeof text, &size, &err));
     is(text, "a<x>babb");
     tfm_model_free(m);
     must(load(begin(PREFIX, lines_of(SMALL), merges, rows_of(flags, 1, 2)), &m));
@@ -252,7 +252,7 @@ static void small(void) {
     is(ids_of(m, 0, "a"),
        "\"a\" at byte 0 is not in src_vocabulary. Change the text, or set src_unk in the "
        "model's config: the id of unknown tokens");
-    must(tfm_detokenize(m, ids, 6, TFM_FORM_TEXT, text, sizeof text, &size, &err));
+    must(tfm_model_detokenize(m, ids, 6, TFM_TEXT_FORM_TEXT, text, sizeof text, &size, &err));
     is(text, "ababb");
     tfm_model_free(m);
     /* A single_word token has no letter or digit next to it; id 3 is an unknown character. */
@@ -276,7 +276,8 @@ static void small(void) {
     is(ids_of(m, 0, "a ab"), "4 6");
     is(ids_of(m, 1, "bab"), "8 5");
     tfm_model_free(m);
-    must(load(begin(BOTH, lines_of(SMALL), tfm_tensor_2d((void *)good, TFM_U32, 0, 3), none), &m));
+    must(load(begin(BOTH, lines_of(SMALL), tfm_tensor_2d((void *)good, TFM_DTYPE_U32, 0, 3), none),
+              &m));
     is(ids_of(m, 0, "ab"), "4 5");
     tfm_model_free(m);
 }

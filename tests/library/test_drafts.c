@@ -56,7 +56,7 @@ static tfm_decode_options draw_greedy(void) {
     o.beam = o.n_best = o.samples = o.top_k = o.alternatives = 0;
     if (below(2)) o.max_length = 0;
     if (below(2)) o.prompt = &at.prompt;
-    if (kind == 0) o.shortlist = list, o.n_shortlist = 6, o.prefix = NULL, o.first = NULL;
+    if (kind == 0) o.shortlist = list, o.n_shortlist = 6, o.prefix = NULL, o.first_token = NULL;
     if (kind == 1) o.lexical_shortlist = 1;
     return o;
 }
@@ -70,7 +70,7 @@ static void collect_attention(tfm_session *s, int32_t row, int32_t source, outco
     tfm_result r;
     tfm_tensor out;
     must(tfm_result_get(s, row, 0, &r, &err));
-    out = tfm_tensor_2d(weights, TFM_F32, r.length, source);
+    out = tfm_tensor_2d(weights, TFM_DTYPE_F32, r.length, source);
     must(tfm_result_attention(s, row, 0, &out, &err));
     must(tfm_result_alignment(s, row, 0, sources, &err));
     put(to, weights, (size_t)(r.length * source) * sizeof *weights);
@@ -79,7 +79,7 @@ static void collect_attention(tfm_session *s, int32_t row, int32_t source, outco
 
 /* Collects a row's result, and the logits of its last step. */
 static void collect_all(tfm_session *s, int32_t row, int attention, int last_step, outcome *to) {
-    const float *logits = tfm_step_logits(s, row);
+    const float *logits = tfm_result_logits(s, row, 0);
     collect(s, row, 0, 1, to);
     if (last_step) put(to, logits, V * sizeof *logits);
     if (attention) collect_attention(s, row, at.lengths[row], to);
@@ -95,22 +95,22 @@ static int drafts_differ(tfm_session *s, int attention) {
         tfm_batch src, one;
         own = alone(o, b, &src);
         own.draft = NULL;
-        must(tfm_decode(s, &src, &own, &err));
-        if (b == 0) must(tfm_decode(s, &at.src, &o, &err)), draw_drafts(s, rows);
-        must(tfm_decode(s, &src, &own, &err));
+        must(tfm_session_decode(s, &src, &own, &err));
+        if (b == 0) must(tfm_session_decode(s, &at.src, &o, &err)), draw_drafts(s, rows);
+        must(tfm_session_decode(s, &src, &own, &err));
         collect_all(s, 0, 0, 1, &without);
         one = tiny_batch(draft.ids + b * MOST, draft.lengths + b, 1, MOST);
         own.draft = &one;
-        must(tfm_decode(s, &src, &own, &err));
+        must(tfm_session_decode(s, &src, &own, &err));
         collect_all(s, 0, 0, 1, &with);
         wrong += !same(&without, &with);
     }
     for (b = 0; b < rows; b++) {
         o.draft = NULL;
-        must(tfm_decode(s, &at.src, &o, &err));
+        must(tfm_session_decode(s, &at.src, &o, &err));
         collect_all(s, b, attention, 0, &without);
         o.draft = &draft.batch;
-        must(tfm_decode(s, &at.src, &o, &err));
+        must(tfm_session_decode(s, &at.src, &o, &err));
         collect_all(s, b, attention, 0, &with);
         wrong += !same(&without, &with);
     }
@@ -122,9 +122,9 @@ static int32_t count_steps(tfm_session *s, const tfm_batch *src, const tfm_decod
                            int *wrong) {
     int32_t running = 1, n = 0, before[TARGET], length = 0;
     tfm_result r;
-    must(tfm_start(s, src, o, &err));
+    must(tfm_session_start(s, src, o, &err));
     while (running) {
-        must(tfm_step(s, &running, &err));
+        must(tfm_session_step(s, &running, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
         *wrong += r.length < length || memcmp(before, r.ids, (size_t)length * sizeof *before) != 0;
         memcpy(before, r.ids, (size_t)r.length * sizeof *before);
@@ -134,7 +134,8 @@ static int32_t count_steps(tfm_session *s, const tfm_batch *src, const tfm_decod
 }
 
 static void test_bits(void) {
-    static const tfm_weight_type types[TYPES] = {TFM_WEIGHTS_F32, TFM_WEIGHTS_I8, TFM_WEIGHTS_BF16};
+    static const tfm_weight_type types[TYPES] = {TFM_WEIGHT_TYPE_F32, TFM_WEIGHT_TYPE_I8,
+                                                 TFM_WEIGHT_TYPE_BF16};
     static const int32_t most[] = {1, 3, 8, MOST};
     int kind, type, f16, k, i, differ = 0, backwards = 0;
     int32_t steps[4] = {0, 0, 0, 0};
@@ -157,7 +158,7 @@ static void test_bits(void) {
                     for (i = 1; i < 4; i++) { /* right, one token changed, garbage */
                         tfm_result r;
                         o.draft = NULL;
-                        must(tfm_decode(sessions[2], &at.src, &o, &err));
+                        must(tfm_session_decode(sessions[2], &at.src, &o, &err));
                         must(tfm_result_get(sessions[2], 0, 0, &r, &err));
                         *draft.lengths = draw_draft(r.ids, r.length, i == 3 ? 1 : 2, draft.ids);
                         if (i == 2) draft.ids[r.length / 2] = below(V);
@@ -183,7 +184,7 @@ static void test_limits(void) {
     static const int32_t source[] = {4, 5, 6, 4, 5, 6}, beyond[] = {1, 3, V, 4},
                          long_one[] = {3, 0};
     tfm_batch src = tiny_batch(source, NULL, 2, 3);
-    tfm_model *model = model_of(0, TFM_WEIGHTS_F32);
+    tfm_model *model = model_of(0, TFM_WEIGHT_TYPE_F32);
     tfm_session *s = session_of(model, 0, 1, 0, 8), *no_drafts = session_of(model, 0, 1, 0, 0);
     tfm_session_options limits;
     tfm_decode_options o;
@@ -192,27 +193,30 @@ static void test_limits(void) {
     memset(&o, 0, sizeof o);
     o.draft = &draft.batch;
     draft.batch = tiny_batch(source, NULL, 2, 3);
-    CHECK_FAILS(tfm_start(no_drafts, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_start(no_drafts, &src, &o, &err), TFM_E_ARGUMENT,
                 "draft: the session's max_draft is 0");
     o.beam = 2;
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
                 "draft: only greedy decoding can verify it, and beam is above 1");
     o.beam = 1, o.samples = 2;
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "can verify it, not samples");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "can verify it, not samples");
     o.samples = 0, o.alternatives = 2;
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "can verify it, not alternatives");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+                "can verify it, not alternatives");
     o.alternatives = 0;
     draft.batch = tiny_batch(source, NULL, 1, 3);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "draft has 1 rows, src has 2");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+                "draft has 1 rows, src has 2");
     draft.batch = tiny_batch(beyond, NULL, 2, 2);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOKEN,
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOKEN,
                 "draft: row 1, position 0: id 13, the vocabulary has 13 tokens");
     draft.batch = tiny_batch(beyond, long_one, 2, 2);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "draft: row 0 has length 3");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "draft: row 0 has length 3");
     draft.batch = tiny_batch(NULL, NULL, 2, 2);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "draft: 2 ids, but it is NULL");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+                "draft: 2 ids, but it is NULL");
     draft.batch = tiny_batch(NULL, NULL, 2, 0);
-    CHECK(tfm_decode(s, &src, &o, &err) == TFM_OK, "a draft without tokens");
+    CHECK(tfm_session_decode(s, &src, &o, &err) == TFM_OK, "a draft without tokens");
     memset(&limits, 0, sizeof limits);
     must(tfm_session_bytes(model, &limits, &bytes[0], &err));
     limits.max_draft = 8;

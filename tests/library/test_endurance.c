@@ -107,11 +107,11 @@ static void repeated(void) {
     int64_t d = tfm_model_config(model)->d_model, i;
     float *once = (float *)test_memory((size_t)(PERIOD * d) * sizeof(float)), *memory;
     double most = 0;
-    must(tfm_encode(s, &src, &err));
-    memcpy(once, tfm_encoder_output(s).data, (size_t)(PERIOD * d) * sizeof(float));
+    must(tfm_session_encode(s, &src, &err));
+    memcpy(once, tfm_session_encoder_output(s).data, (size_t)(PERIOD * d) * sizeof(float));
     src.width = TOKENS;
-    must(tfm_encode(s, &src, &err));
-    memory = (float *)tfm_encoder_output(s).data;
+    must(tfm_session_encode(s, &src, &err));
+    memory = (float *)tfm_session_encoder_output(s).data;
     for (i = 0; i < TOKENS * d; i++) {
         double difference = fabs((double)memory[i] - (double)once[i % (PERIOD * d)]);
         if (!(difference <= most)) most = difference;
@@ -132,11 +132,11 @@ static void take(tfm_session *s, const tfm_batch *src, int32_t row, int64_t leng
     tfm_tensor attention;
     memset(out, 0, sizeof *out);
     memset(&r, 0, sizeof r);
-    must(tfm_decode(s, src, NULL, &err));
+    must(tfm_session_decode(s, src, NULL, &err));
     must(tfm_result_get(s, row, 0, &r, &err));
     memcpy(out->ids, r.ids, (size_t)r.length * 4);
     out->length = r.length, out->score = r.log_probability;
-    attention = tfm_tensor_2d(out->attention, TFM_F32, r.length, length);
+    attention = tfm_tensor_2d(out->attention, TFM_DTYPE_F32, r.length, length);
     must(tfm_result_attention(s, row, 0, &attention, &err));
 }
 
@@ -166,7 +166,7 @@ static void long_source(void) {
     CHECK(memcmp(&alone, &other, sizeof alone) == 0, "the same bits with three threads");
     take(s, &src, 0, TOKENS, &other);
     src.width = TOKENS + 1;
-    CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_TOO_LONG,
                 "src has 4097 tokens a row, the session takes 1 to 4096");
     tfm_session_free(threads);
     tfm_session_free(s);
@@ -183,32 +183,33 @@ static void empty_batch(void) {
     int32_t four[4] = {1, 2, 3, 4}, before[6], running = 1, length;
     float data[9] = {7};
     double scores[5] = {7}, log_probability;
-    tfm_tensor logits = tfm_tensor_3d(data, TFM_F32, 0, 4, 9);
+    tfm_tensor logits = tfm_tensor_3d(data, TFM_DTYPE_F32, 0, 4, 9);
     tfm_text text = {NULL, 0};
     tfm_result r;
     char out[4] = "out";
     memset(&r, 0, sizeof r);
     src.ids = four;
-    must(tfm_start(s, &src, NULL, &err));
-    must(tfm_step(s, &running, &err));
+    must(tfm_session_start(s, &src, NULL, &err));
+    must(tfm_session_step(s, &running, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     length = r.length, log_probability = r.log_probability;
     memcpy(before, r.ids, (size_t)length * 4);
-    CHECK_FAILS(tfm_encode(s, &none, &err), TFM_E_ARGUMENT, "src has 0 rows");
-    CHECK_FAILS(tfm_encode(s, &nothing, &err), TFM_E_ARGUMENT, "src has 0 rows");
-    CHECK_FAILS(tfm_encode(s, &narrow, &err), TFM_E_ARGUMENT, "src has 0 tokens a row");
-    CHECK_FAILS(tfm_start(s, &none, NULL, &err), TFM_E_ARGUMENT, "src has 0 rows");
-    CHECK_FAILS(tfm_decode(s, &none, NULL, &err), TFM_E_ARGUMENT, "src has 0 rows");
-    CHECK_FAILS(tfm_forward(s, &none, &none, NULL, &logits, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_encode(s, &none, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(tfm_session_encode(s, &nothing, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(tfm_session_encode(s, &narrow, &err), TFM_E_ARGUMENT, "src has 0 tokens a row");
+    CHECK_FAILS(tfm_session_start(s, &none, NULL, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(tfm_session_decode(s, &none, NULL, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(tfm_session_forward(s, &none, &none, NULL, &logits, &err), TFM_E_ARGUMENT,
                 "tgt has 0 rows");
-    CHECK_FAILS(tfm_score(s, &none, &none, scores, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(tfm_session_score(s, &none, &none, 0, scores, &err), TFM_E_ARGUMENT,
+                "src has 0 rows");
     CHECK(data[0] == 7 && scores[0] == 7, "outputs untouched");
     memset(&r, 0, sizeof r);
     CHECK(tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.length == length &&
               r.log_probability == log_probability &&
               memcmp(r.ids, before, (size_t)length * 4) == 0,
           "the decode in progress is unchanged");
-    CHECK(tfm_step(s, &running, &err) == TFM_OK, "and goes on");
+    CHECK(tfm_session_step(s, &running, &err) == TFM_OK, "and goes on");
     CHECK(tfm_translate_batch(s, &text, &text, 0, NULL, out, sizeof out, &err) == TFM_OK &&
               strcmp(out, "out") == 0,
           "an empty batch of texts gives an empty result");

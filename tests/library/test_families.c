@@ -25,8 +25,8 @@ static int decode(tfm_session *s, const tfm_batch *src, const int32_t *ids, cons
     int same = 1;
     memset(&o, 0, sizeof o);
     o.max_length = cap;
-    must(tfm_start(s, src, &o, &err));
-    while (running) must(tfm_step(s, &running, &err));
+    must(tfm_session_start(s, src, &o, &err));
+    while (running) must(tfm_session_step(s, &running, &err));
     for (row = 0; row < src->rows; row++) {
         tfm_result r;
         must(tfm_result_get(s, row, 0, &r, &err));
@@ -62,15 +62,15 @@ static void family(const char *name) {
     got = test_like(logits);
 
     SECTION(name);
-    must(tfm_forward(session, &src_batch, &tgt_batch, NULL, &got, &err));
-    got_memory = tfm_encoder_output(session);
+    must(tfm_session_forward(session, &src_batch, &tgt_batch, NULL, &got, &err));
+    got_memory = tfm_session_encoder_output(session);
     CHECK(difference_inside(&got_memory, &memory, (int32_t *)lengths.data) <= 2e-5,
           "memory                     largest difference %.2g",
           difference_inside(&got_memory, &memory, (int32_t *)lengths.data));
     CHECK(test_difference(&got, &logits) <= 1e-4,
           "logits                     largest difference %.2g", test_difference(&got, &logits));
     src_batch.lengths = NULL; /* Pad ids alone must show where a source ends. */
-    must(tfm_forward(session, &src_batch, &tgt_batch, NULL, &got, &err));
+    must(tfm_session_forward(session, &src_batch, &tgt_batch, NULL, &got, &err));
     CHECK(test_difference(&got, &logits) <= 1e-4, "the same with pad ids alone               %.2g",
           test_difference(&got, &logits));
     src_batch.lengths = (int32_t *)lengths.data;

@@ -92,35 +92,35 @@ typedef struct kind {
     "<pad>\n<s>\n</s>\n<unk>\n" SPACE "hel\nlo\n" SPACE "wor\nld\n.\n" SPACE "\nx" SPACE "y\n'"    \
     "\nz\n"
 static const kind kinds[] = {
-    {"ids alone", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED,
-     0},
-    {"words to words", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F32, 0, 0,
-     TFM_WEIGHTS_AS_STORED, 0},
+    {"ids alone", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_DTYPE_F32, 0, 0,
+     TFM_WEIGHT_TYPE_AS_STORED, 0},
+    {"words to words", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_DTYPE_F32, 0, 0,
+     TFM_WEIGHT_TYPE_AS_STORED, 0},
     {"characters to pieces", IDS ", \"src_text\": \"characters\", \"tgt_text\": \"pieces\"",
-     LETTERS, PIECES, NULL, "\xe5\xad\xb8 ab", "hello world", 11, 13, TFM_F32, 0, 0,
-     TFM_WEIGHTS_AS_STORED, 0},
-    {"F16 weights", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F16, 0, 0,
-     TFM_WEIGHTS_AS_STORED, 0},
-    {"an odd address", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F32, 1, 0,
-     TFM_WEIGHTS_AS_STORED, 0},
-    {"unigram", IDS SPM, NULL, NULL, "unigram.model", "the end", "a b", 260, 260, TFM_F32, 0, 0,
-     TFM_WEIGHTS_AS_STORED, 0},
-    {"BPE", IDS SPM, NULL, NULL, "bpe.model", "the end", "a b", 260, 260, TFM_F32, 0, 0,
-     TFM_WEIGHTS_AS_STORED, 0},
+     LETTERS, PIECES, NULL, "\xe5\xad\xb8 ab", "hello world", 11, 13, TFM_DTYPE_F32, 0, 0,
+     TFM_WEIGHT_TYPE_AS_STORED, 0},
+    {"F16 weights", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_DTYPE_F16, 0, 0,
+     TFM_WEIGHT_TYPE_AS_STORED, 0},
+    {"an odd address", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_DTYPE_F32, 1, 0,
+     TFM_WEIGHT_TYPE_AS_STORED, 0},
+    {"unigram", IDS SPM, NULL, NULL, "unigram.model", "the end", "a b", 260, 260, TFM_DTYPE_F32, 0,
+     0, TFM_WEIGHT_TYPE_AS_STORED, 0},
+    {"BPE", IDS SPM, NULL, NULL, "bpe.model", "the end", "a b", 260, 260, TFM_DTYPE_F32, 0, 0,
+     TFM_WEIGHT_TYPE_AS_STORED, 0},
     {"unigram with bytes", IDS SPM, NULL, NULL, "unigram_bytes.model", "the \xf0\x9f\x91\x8d", "a",
-     420, 420, TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED, 0},
+     420, 420, TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0},
     {"BPE with symbols and languages",
      IDS SPM ", \"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": \"target\"", NULL, NULL,
-     "bpe_symbols.model", ">>deu<< the end", "a b", 260, 260, TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED,
-     0},
+     "bpe_symbols.model", ">>deu<< the end", "a b", 260, 260, TFM_DTYPE_F32, 0, 0,
+     TFM_WEIGHT_TYPE_AS_STORED, 0},
     {"BPE with unused pieces", IDS SPM, NULL, NULL, "bpe_unused.model", "the end", "a b", 260, 260,
-     TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED, 0},
+     TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0},
     {"byte-level BPE", IDS ", \"src_text\": \"byte_bpe\", \"tgt_text\": \"byte_bpe\"", WORDS "ab\n",
-     NULL, NULL, "ab hello caba", "ab", 12, 12, TFM_F32, 0, 0, TFM_WEIGHTS_AS_STORED, 0},
-    {"packed, to bytes", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_F32, 0, 1, TFM_WEIGHTS_I8,
-     0},
-    {"F16 to F32 in rows", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_F16, 0, 0,
-     TFM_WEIGHTS_F32, 1},
+     NULL, NULL, "ab hello caba", "ab", 12, 12, TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0},
+    {"packed, to bytes", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_DTYPE_F32, 0, 1,
+     TFM_WEIGHT_TYPE_I8, 0},
+    {"F16 to F32 in rows", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_DTYPE_F16,
+     0, 0, TFM_WEIGHT_TYPE_F32, 1},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -146,8 +146,8 @@ static void *bytes_of(const kind *k, size_t *size) {
                                    added[] = {4, 0, 0, 0, 3};
         static unsigned char table[12], tokens[8];
         memcpy(table, merges, sizeof merges), memcpy(tokens, added, sizeof added);
-        st_add(&w, "src_merges", tfm_tensor_2d(table, TFM_U32, 1, 3));
-        st_add(&w, "src_added", tfm_tensor_2d(tokens, TFM_U32, 1, 2));
+        st_add(&w, "src_merges", tfm_tensor_2d(table, TFM_DTYPE_U32, 1, 3));
+        st_add(&w, "src_added", tfm_tensor_2d(tokens, TFM_DTYPE_U32, 1, 2));
     }
     bytes = (char *)tiny_bytes(&w, size);
     if (k->odd) {
@@ -178,29 +178,31 @@ static void see_text(const tfm_model *m, tfm_session *s, const kind *k) {
     tfm_arena arena = tfm_arena_make(room, sizeof room);
     int32_t ids[64], n = 0;
     size_t size = 0;
-    must(tfm_tokenize(m, k->text, strlen(k->text), TFM_FORM_TEXT, ids, 64, &n, &arena, &err));
+    must(tfm_model_tokenize(m, tfm_text_make(k->text, strlen(k->text)), TFM_TEXT_FORM_TEXT, ids, 64,
+                            &n, &arena, &err));
     see(ids, (size_t)n * 4);
-    must(tfm_tokenize_target(m, k->target, strlen(k->target), TFM_FORM_TEXT, ids, 64, &n, &arena,
-                             &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make(k->target, strlen(k->target)),
+                                   TFM_TEXT_FORM_TEXT, ids, 64, &n, &arena, &err));
     see(ids, (size_t)n * 4);
-    must(tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, sizeof out, &size, &err));
+    must(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, sizeof out, &size, &err));
     see(out, size);
     if (tfm_model_config(m)->n_languages) must(tfm_languages_set(s, NULL, "fra", &err));
     must(tfm_translate(s, k->text, out, sizeof out, &err));
     see(out, strlen(out));
-    must(tfm_result_text(s, 0, 0, TFM_FORM_TOKENS, out, sizeof out, &size, &err));
+    must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TOKENS, out, sizeof out, &size, &err));
     see(out, size);
 }
 
 /* Works with an allocator that always fails, and asserts that nobody calls it. */
 static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
+    static const uint64_t seed = 7;
     static const int32_t ids[] = {3, 4, 5, 6};
     static float logits[4 * 512], attention[64 * 16], numbers[4 * 32];
     const tfm_config *c = tfm_model_config(m);
     tfm_tensor vectors =
-        tfm_tensor_3d(numbers, TFM_F32, 1, 4, c->d_input ? c->d_input : c->d_memory);
+        tfm_tensor_3d(numbers, TFM_DTYPE_F32, 1, 4, c->d_input ? c->d_input : c->d_memory);
     tfm_batch src = tiny_batch(ids, NULL, 1, 4), tgt = tiny_batch(ids + 1, NULL, 1, 3);
-    tfm_tensor t = tfm_tensor_3d(logits, TFM_F32, 1, 3, k->vt), w;
+    tfm_tensor t = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, 3, k->vt), w;
     tfm_decode_options o;
     tfm_result r;
     double scores[4];
@@ -211,26 +213,26 @@ static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
     if (!c->src_vocab_size && c->d_input) src.embeddings = &vectors;
     else if (!c->src_vocab_size) src.memory = &vectors;
     fail_after(1, 1);
-    must(tfm_encode(s, &src, &err));
-    see(tfm_encoder_output(s).data, (size_t)c->d_memory * 4 * sizeof(float));
-    must(tfm_forward(s, &src, &tgt, NULL, &t, &err));
+    must(tfm_session_encode(s, &src, &err));
+    see(tfm_session_encoder_output(s).data, (size_t)c->d_memory * 4 * sizeof(float));
+    must(tfm_session_forward(s, &src, &tgt, NULL, &t, &err));
     see(logits, (size_t)(3 * k->vt) * sizeof(float));
     memset(&o, 0, sizeof o);
     o.max_length = 12;
-    must(tfm_decode(s, &src, &o, &err)), see_results(s);
+    must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
     must(tfm_result_get(s, 0, 0, &r, &err));
-    w = tfm_tensor_2d(attention, TFM_F32, r.length, 4);
+    w = tfm_tensor_2d(attention, TFM_DTYPE_F32, r.length, 4);
     must(tfm_result_attention(s, 0, 0, &w, &err));
     see(attention, (size_t)r.length * 4 * sizeof(float));
     o.beam = 3, o.n_best = 2, o.length_penalty = 1;
-    must(tfm_decode(s, &src, &o, &err)), see_results(s);
+    must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
     memset(&o, 0, sizeof o);
-    o.max_length = 12, o.samples = 3, o.seed = 7, o.top_p = 0.9;
-    must(tfm_decode(s, &src, &o, &err)), see_results(s);
+    o.max_length = 12, o.samples = 3, o.seeds = &seed, o.top_p = 0.9;
+    must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
     memset(&o, 0, sizeof o);
     o.max_length = 12, o.alternatives = 3;
-    must(tfm_decode(s, &src, &o, &err)), see_results(s);
-    must(tfm_score(s, &src, &tgt, scores, &err)), see(scores, sizeof scores);
+    must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
+    must(tfm_session_score(s, &src, &tgt, 0, scores, &err)), see(scores, sizeof scores);
     if (k->text) see_text(m, s, k);
     if (memory.calls != calls) printf("a session asked for memory\n"), exit(2);
     fail_after(0, 0);
@@ -348,7 +350,7 @@ static void no_memory(void) {
               "%s%s: open %d, load %d, session %d allocations; all else none", kinds[i].name,
               panels ? ", packed" : "", open, load, create);
     }
-    weights = TFM_WEIGHTS_AS_STORED, in_place = 0, panels = 0;
+    weights = TFM_WEIGHT_TYPE_AS_STORED, in_place = 0, panels = 0;
 }
 
 static void no_memory_for_files(void) {
@@ -445,15 +447,17 @@ static void no_room(void) {
         if (!k->text) continue;
         memset(&o, 0, sizeof o);
         must(do_call(LOAD, &o, data, size)), must(do_call(CREATE, &o, NULL, 0));
-        must(tfm_tokenize(o.model, k->text, length, TFM_FORM_TEXT, ids, 64, &n, &arena, &err));
-        must(tfm_tokenize(o.model, k->text, length, TFM_FORM_TEXT, ids, 64, &n, &wide, &err));
+        must(tfm_model_tokenize(o.model, tfm_text_make(k->text, length), TFM_TEXT_FORM_TEXT, ids,
+                                64, &n, &arena, &err));
+        must(tfm_model_tokenize(o.model, tfm_text_make(k->text, length), TFM_TEXT_FORM_TEXT, ids,
+                                64, &n, &wide, &err));
         snprintf(needs, sizeof needs, " bytes, %d are needed", (int)arena.peak);
         for (at = 0; at <= arena.peak; at++) {
             tfm_arena some = tfm_arena_make(room, at);
             tfm_status status;
             memset(ids, -1, sizeof ids), count = -1;
-            status =
-                tfm_tokenize(o.model, k->text, length, TFM_FORM_TEXT, ids, 64, &count, &some, &err);
+            status = tfm_model_tokenize(o.model, tfm_text_make(k->text, length), TFM_TEXT_FORM_TEXT,
+                                        ids, 64, &count, &some, &err);
             if (status == TFM_OK) good &= count == n;
             else {
                 good &= status == TFM_E_ARENA && count == -1 && ids[0] == -1 && arenas++ >= 0;
@@ -463,8 +467,8 @@ static void no_room(void) {
         }
         for (m = 0; m < n; m++) {
             memset(ids, -1, sizeof ids), count = -1;
-            good &= tfm_tokenize(o.model, k->text, length, TFM_FORM_TEXT, ids, m, &count, &wide,
-                                 &err) == TFM_E_TOO_LONG &&
+            good &= tfm_model_tokenize(o.model, tfm_text_make(k->text, length), TFM_TEXT_FORM_TEXT,
+                                       ids, m, &count, &wide, &err) == TFM_E_TOO_LONG &&
                     count == -1 && ids[0] == -1;
             buffers++;
         }

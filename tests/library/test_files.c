@@ -250,7 +250,7 @@ static void many_tensors(void) {
     for (i = 0; i < N; i++) bytes[at + i] = (char)(i % 251);
     CHECK(tfm_safetensors_open(&file, bytes, at + N, NULL, &err) == TFM_OK, "");
     CHECK(tfm_safetensors_count(file) == N && tfm_safetensors_find(file, "t77777") == 77777 &&
-              tfm_safetensors_read(file, 77777, TFM_I64, &value, &err) == TFM_OK &&
+              tfm_safetensors_read(file, 77777, TFM_DTYPE_I64, &value, &err) == TFM_OK &&
               value == 77777 % 251 && tfm_safetensors_find(file, "t100000") == -1,
           "100,000 tensors");
     tfm_safetensors_free(file);
@@ -281,22 +281,25 @@ static void reading(void) {
     memcpy(bytes + 8 + sizeof header - 1, data, 20);
     CHECK(tfm_safetensors_open(&file, bytes, sizeof bytes, NULL, &err) == TFM_OK, "%s",
           "five types");
-    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "i"), TFM_I32, narrow, &err) ==
-                  TFM_OK &&
+    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "i"), TFM_DTYPE_I32, narrow,
+                               &err) == TFM_OK &&
               narrow[0] == -2 && narrow[1] == 12345,
           "I16 as I32");
-    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "b"), TFM_I64, wide, &err) ==
+    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "b"), TFM_DTYPE_I64, wide, &err) ==
                   TFM_OK &&
               wide[0] == 1 && wide[1] == 0,
           "BOOL as I64");
-    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "h"), TFM_F32, f, &err) == TFM_OK &&
+    CHECK(tfm_safetensors_read(file, tfm_safetensors_find(file, "h"), TFM_DTYPE_F32, f, &err) ==
+                  TFM_OK &&
               f[0] == 1.0f && f[1] == -ldexpf(1, -24) && f[2] == -INFINITY,
           "F16 as F32: 1, the smallest, -inf");
-    CHECK_FAILS(tfm_safetensors_read(file, tfm_safetensors_find(file, "u"), TFM_I64, wide, &err),
-                TFM_E_OVERFLOW, "'u': element 0 does not fit I64");
-    CHECK_FAILS(tfm_safetensors_read(file, tfm_safetensors_find(file, "i"), TFM_F32, f, &err),
+    CHECK_FAILS(
+        tfm_safetensors_read(file, tfm_safetensors_find(file, "u"), TFM_DTYPE_I64, wide, &err),
+        TFM_E_OVERFLOW, "'u': element 0 does not fit I64");
+    CHECK_FAILS(tfm_safetensors_read(file, tfm_safetensors_find(file, "i"), TFM_DTYPE_F32, f, &err),
                 TFM_E_DTYPE, "'i' is I16, which is not read as F32");
-    CHECK_FAILS(tfm_safetensors_read(file, 5, TFM_F32, f, &err), TFM_E_ARGUMENT, "no entry 5");
+    CHECK_FAILS(tfm_safetensors_read(file, 5, TFM_DTYPE_F32, f, &err), TFM_E_ARGUMENT,
+                "no entry 5");
     CHECK(tfm_safetensors_name(file, 99) == NULL && tfm_safetensors_tensor(file, -1).data == NULL,
           "");
     tfm_safetensors_free(file);
@@ -483,29 +486,29 @@ static void model_files(void) {
     w.pairs[0].key[0] = 'T';
     CHECK_FAILS(load(&w), TFM_E_CONFIG, "no 'transformer.config'");
     tiny_write(&w, t);
-    reshape(&w, "decoder.layers.1.linear2.weight", TFM_F32, 2, 24, 20);
+    reshape(&w, "decoder.layers.1.linear2.weight", TFM_DTYPE_F32, 2, 24, 20);
     CHECK_FAILS(load(&w), TFM_E_TENSOR,
                 "'decoder.layers.1.linear2.weight' is [24, 20], expected [20, 24]");
     tiny_write(&w, t);
-    reshape(&w, "encoder.layers.1.norm1.weight", TFM_F32, 1, 21, 0);
+    reshape(&w, "encoder.layers.1.norm1.weight", TFM_DTYPE_F32, 1, 21, 0);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'encoder.layers.1.norm1.weight' is [21], expected [20]");
     tiny_write(&w, t);
-    reshape(&w, "encoder.layers.1.norm1.weight", TFM_F32, 2, 20, 1);
+    reshape(&w, "encoder.layers.1.norm1.weight", TFM_DTYPE_F32, 2, 20, 1);
     CHECK_FAILS(load(&w), TFM_E_TENSOR,
                 "'encoder.layers.1.norm1.weight' is [20, 1], expected rank 1");
     tiny_write(&w, t);
-    reshape(&w, "src_embedding.weight", TFM_F32, 2, 0, 20);
+    reshape(&w, "src_embedding.weight", TFM_DTYPE_F32, 2, 0, 20);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "'src_embedding.weight' is [0, 20]");
     tiny_write(&w, t);
-    reshape(&w, "src_embedding.weight", TFM_I32, 2, 11, 20);
+    reshape(&w, "src_embedding.weight", TFM_DTYPE_I32, 2, 11, 20);
     CHECK_FAILS(load(&w), TFM_E_TENSOR,
                 "'src_embedding.weight' is I32, expected F32, F16, BF16 or I8");
     tiny_write(&w, t);
-    reshape(&w, "encoder.layers.0.self_attn.q_proj.weight", TFM_F32, 2, 14, 20);
+    reshape(&w, "encoder.layers.0.self_attn.q_proj.weight", TFM_DTYPE_F32, 2, 14, 20);
     CHECK_FAILS(load(&w), TFM_E_TENSOR,
                 "'encoder.layers.0.self_attn.q_proj.bias' is [12], expected [14]");
     tiny_write(&w, t);
-    reshape(&w, "encoder.layers.1.self_attn.q_proj.weight", TFM_F32, 2, 14, 20);
+    reshape(&w, "encoder.layers.1.self_attn.q_proj.weight", TFM_DTYPE_F32, 2, 14, 20);
     CHECK_FAILS(load(&w), TFM_E_TENSOR,
                 "'encoder.layers.1.self_attn.q_proj.weight' is [14, 20], expected [12, 20]");
     t.heads = 5, t.key = 5, t.value = 5;
@@ -568,7 +571,7 @@ static void no_memory(void) {
     SECTION("no memory");
     t.src = vocab_src, t.tgt = vocab_tgt;
     t.config = ", \"start\": 1, \"end\": 2, \"suppressed\": [0]";
-    t.dtype = TFM_F16;
+    t.dtype = TFM_DTYPE_F16;
     tiny_write(&w, t);
     data = tiny_bytes(&w, &size);
     for (persistent = 0; persistent < 2; persistent++)

@@ -262,7 +262,7 @@ static void shapes(void) {
         st_entry *e;
         tiny_write(&w, t);
         e = entry(&w, names[i]);
-        e->tensor = tfm_tensor_make(zeros, TFM_F32, 0, NULL), e->bytes = 4;
+        e->tensor = tfm_tensor_make(zeros, TFM_DTYPE_F32, 0, NULL), e->bytes = 4;
         CHECK_FAILS(load(&w), TFM_E_TENSOR, names[i]);
     }
     SECTION("shapes without elements");
@@ -270,13 +270,14 @@ static void shapes(void) {
         st_entry *e;
         tiny_write(&w, t);
         e = entry(&w, names[i]);
-        e->tensor = tfm_tensor_2d(zeros, TFM_F32, 0, 0), e->bytes = 0;
+        e->tensor = tfm_tensor_2d(zeros, TFM_DTYPE_F32, 0, 0), e->bytes = 0;
         CHECK_FAILS(load(&w), TFM_E_TENSOR, names[i]);
     }
     tiny_write(&w, t);
     for (i = 0; i < w.n_entries; i++) {
         tfm_tensor *x = &w.entries[i].tensor;
-        *x = x->rank == 2 ? tfm_tensor_2d(zeros, TFM_F32, 0, 0) : tfm_tensor_1d(zeros, TFM_F32, 0);
+        *x = x->rank == 2 ? tfm_tensor_2d(zeros, TFM_DTYPE_F32, 0, 0)
+                          : tfm_tensor_1d(zeros, TFM_DTYPE_F32, 0);
         w.entries[i].bytes = 0;
     }
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "is [0, 0]: a size out of range");
@@ -309,7 +310,7 @@ static void shapes(void) {
     CHECK(good == 9 && named,
           "weights may be F32, F16 and BF16; the message names every other type");
     tiny_write(&w, t);
-    st_add(&w, "encoder.layers.0.linear1.weight_scale", tfm_tensor_1d(zeros, TFM_F32, 24));
+    st_add(&w, "encoder.layers.0.linear1.weight_scale", tfm_tensor_1d(zeros, TFM_DTYPE_F32, 24));
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "linear1.weight_scale' is not part of a model");
 }
 
@@ -329,8 +330,8 @@ static void addresses(void) {
         float f = 0;
         memcpy(room + k, bytes, size);
         must(tfm_safetensors_open(&file, room + k, size, NULL, &err));
-        must(tfm_safetensors_read(file, 1, TFM_I64, &whole, &err));
-        must(tfm_safetensors_read(file, 2, TFM_F32, &f, &err));
+        must(tfm_safetensors_read(file, 1, TFM_DTYPE_I64, &whole, &err));
+        must(tfm_safetensors_read(file, 2, TFM_DTYPE_F32, &f, &err));
         good &= whole == 0x0807060504030201 && f == -10.0f;
         tfm_safetensors_free(file);
     }
@@ -423,7 +424,7 @@ static void sizes(void) {
             memcpy(map, bytes, size);
             memcpy((char *)map + size + data - 4, ten, 4);
             must(tfm_safetensors_open(&file, map, size + (size_t)data, NULL, &err));
-            must(tfm_safetensors_read(file, 1, TFM_F32, got, &err));
+            must(tfm_safetensors_read(file, 1, TFM_DTYPE_F32, got, &err));
             CHECK(tfm_safetensors_find(file, "b") == 1 && got[0] == 0 && got[1] == 10 &&
                       tfm_safetensors_tensor(file, 0).dims[1] == 1073741824 &&
                       (char *)tfm_safetensors_tensor(file, 1).data ==
@@ -698,7 +699,9 @@ static void add_part(st_writer *w, const char *stack, int layer, const char *par
     static float zeros[4096];
     char name[64];
     snprintf(name, sizeof name, "%s.layers.%d.%s", stack, layer, part);
-    st_add(w, name, d1 ? tfm_tensor_2d(zeros, TFM_F32, d0, d1) : tfm_tensor_1d(zeros, TFM_F32, d0));
+    st_add(w, name,
+           d1 ? tfm_tensor_2d(zeros, TFM_DTYPE_F32, d0, d1)
+              : tfm_tensor_1d(zeros, TFM_DTYPE_F32, d0));
 }
 
 /* Tests 2,000 layers and a fault after them. In the file each layer has only one name; or all names
@@ -751,7 +754,7 @@ static void t5(void) {
         st_entry *e;
         tiny_write(&w, t);
         e = entry(&w, stacks[i % 2]);
-        e->tensor = tfm_tensor_2d(zeros, TFM_F32, shapes[i][0], shapes[i][1]);
+        e->tensor = tfm_tensor_2d(zeros, TFM_DTYPE_F32, shapes[i][0], shapes[i][1]);
         e->bytes = st_bytes(&e->tensor);
         CHECK(load(&w) != TFM_OK && strstr(err.text, "relative_positions"), "%s", err.text);
     }
@@ -762,10 +765,11 @@ static void t5(void) {
     tiny_write(&w, t);
     CHECK_FAILS(load(&w), TFM_E_TENSOR, "9 buckets of both directions up to a distance of 0");
     /* A table must be converted to floats for a stack of many layers. */
-    t.config = ", \"relative_max_distance\": 10000", t.dtype = TFM_F16, t.encoder = t.decoder = 30;
+    t.config = ", \"relative_max_distance\": 10000", t.dtype = TFM_DTYPE_F16,
+    t.encoder = t.decoder = 30;
     tiny_write(&w, t);
     for (i = 0; i < 2; i++) {
-        entry(&w, stacks[i])->tensor = tfm_tensor_2d(halves, TFM_F16, 10000, 2);
+        entry(&w, stacks[i])->tensor = tfm_tensor_2d(halves, TFM_DTYPE_F16, 10000, 2);
         entry(&w, stacks[i])->bytes = sizeof halves;
     }
     memory.bytes = 0;
@@ -820,7 +824,7 @@ static void sources(void) {
     SECTION("sources that are not ids");
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         tiny t = tiny_default();
-        tfm_tensor made = tfm_tensor_2d(zeros, TFM_F32, rows[i].d0, rows[i].d1);
+        tfm_tensor made = tfm_tensor_2d(zeros, TFM_DTYPE_F32, rows[i].d0, rows[i].d1);
         char config[128];
         st_entry *e = NULL;
         st_writer w;
@@ -828,7 +832,7 @@ static void sources(void) {
         snprintf(config, sizeof config, ", \"start\": 1, \"end\": 2%s", rows[i].config);
         t.without = rows[i].without, t.config = config;
         tiny_write(&w, t);
-        if (!rows[i].d1) made = tfm_tensor_1d(zeros, TFM_F32, rows[i].d0);
+        if (!rows[i].d1) made = tfm_tensor_1d(zeros, TFM_DTYPE_F32, rows[i].d0);
         for (k = 0; rows[i].name && k < w.n_entries; k++)
             if (strcmp(w.entries[k].name, rows[i].name) == 0) e = &w.entries[k];
         if (e) e->tensor = made, e->bytes = st_bytes(&made);
@@ -883,7 +887,8 @@ static void decoding(void) {
         {"{\"samples\": 2}", "decoding: 'samples' is not a known field"},
         {"{\"\": 2}", "decoding: '' is not a known field"},
         {"{\"beam\": 2, \"beam\": 2}", "decoding: 'beam' is a duplicate key"},
-        {"{\"forbidden\": [], \"forbidden\": []}", "decoding: 'forbidden' is a duplicate key"},
+        {"{\"suppressed\": [], \"suppressed\": []}", "decoding: 'suppressed' is a duplicate key"},
+        {"{\"suppressed\": [], \"forbidden\": []}", "decoding: 'forbidden' is a duplicate key"},
         {"{\"beam\": -1}", "'beam' is not an integer"},
         {"{\"beam\": 2147483648}", "'beam' is not an integer"},
         {"{\"beam\": \"4\"}", "'beam' is not an integer"},
@@ -892,7 +897,8 @@ static void decoding(void) {
         {"{\"length_penalty\": 1e400}", "'length_penalty' is not between"},
         {"{\"patience\": -1}", "decoding: patience is out of range"},
         {"{\"repetition_penalty\": -0.5}", "decoding: repetition_penalty is out of range"},
-        {"{\"stop\": \"soon\"}", "'stop' is 'soon', expected enough|sure"},
+        {"{\"stop\": \"soon\"}",
+         "'stop' is 'soon', expected ctranslate2|early_never|early_true|early_false"},
         {"{\"stop\": 1}", "'stop' is not one of"},
         {"{\"repetition\": \"\"}", "'repetition' is '', expected target|hugging_face"},
         {"{\"force_end\": 2}", "decoding: force_end is out of range: it takes 0 to 1"},
@@ -900,20 +906,23 @@ static void decoding(void) {
         {"{\"min_length\": 6, \"max_length\": 5}", "decoding: min_length is 6, max_length 5"},
         {"{\"max_length\": 21}", "decoding: max_length is 21, there are positions for 20"},
         {"{\"min_length\": 20}", "decoding: min_length is 20, there are positions for 20"},
-        {"{\"forbidden\": [0, 13]}", "'forbidden' has 13, the vocabulary has 13 tokens"},
-        {"{\"forbidden\": {}}", "'forbidden' is not a list"},
-        {"{\"forbidden\": [[0]]}", "'forbidden' is not a list of ids"},
-        {"{\"forbidden_sequences\": [[2147483647]]}", "'forbidden_sequences' has 2147483647"},
-        {"{\"forbidden_sequences\": [1]}", "is not a list of lists of ids"},
-        {"{\"forbidden_sequences\": [[1], []]}", "is not a list of lists of ids"},
-        {"{\"forbidden_sequences\": [[1, -1]]}", "is not a list of lists of ids"},
-        {"{\"forbidden_sequences\": [[1, [1]]]}", "is not a list of lists of ids"},
-        {"{\"forbidden_sequences\": 1}", "'forbidden_sequences' is not a list"},
+        {"{\"suppressed\": [0, 13]}", "'suppressed' has 13, the vocabulary has 13 tokens"},
+        {"{\"suppressed\": {}}", "'suppressed' is not a list"},
+        {"{\"suppressed\": [[0]]}", "'suppressed' is not a list of ids"},
+        {"{\"suppressed_sequences\": [[2147483647]]}", "'suppressed_sequences' has 2147483647"},
+        {"{\"suppressed_sequences\": [1]}", "is not a list of lists of ids"},
+        {"{\"suppressed_sequences\": [[1], []]}", "is not a list of lists of ids"},
+        {"{\"suppressed_sequences\": [[1, -1]]}", "is not a list of lists of ids"},
+        {"{\"suppressed_sequences\": [[1, [1]]]}", "is not a list of lists of ids"},
+        {"{\"suppressed_sequences\": 1}", "'suppressed_sequences' is not a list"},
     };
-    static const char *const good[] = {
-        "{}", "{\"forbidden\": [], \"forbidden_sequences\": []}",
-        "{\"beam\": 4, \"length_penalty\": -0.6, \"max_length\": 20, \"min_length\": 19}",
-        " { \"forbidden_sequences\" : [ [ 1 , 2 ] , [ 3 ] ] , \"stop\" : \"sure\" } "};
+    static const char *const good[] = {"{}", "{\"suppressed\": [], \"suppressed_sequences\": []}",
+                                       "{\"forbidden\": [2], \"forbidden_sequences\": [[1, 2]], "
+                                       "\"stop\": \"likely\"}", /* to 0.6.0 */
+                                       "{\"beam\": 4, \"length_penalty\": -0.6, \"max_length\": "
+                                       "20, \"min_length\": 19}",
+                                       " { \"suppressed_sequences\" : [ [ 1 , 2 ] , [ 3 ] ] , "
+                                       "\"stop\" : \"early_never\" } "};
     static char config[1 << 16];
     size_t i, n;
     SECTION("decoding defaults");
@@ -930,13 +939,13 @@ static void decoding(void) {
     }
     /* A batch is as wide as its longest row, so one long row among short ones is refused: memory must
        stay in proportion to the text. */
-    n = (size_t)snprintf(config, sizeof config, ", \"decoding\": {\"forbidden_sequences\": [[1");
+    n = (size_t)snprintf(config, sizeof config, ", \"decoding\": {\"suppressed_sequences\": [[1");
     for (i = 0; i < 2000; i++) n += (size_t)snprintf(config + n, sizeof config - n, ",1");
     n += (size_t)snprintf(config + n, sizeof config - n, "]");
     for (i = 0; i < 2000; i++) n += (size_t)snprintf(config + n, sizeof config - n, ",[1]");
     snprintf(config + n, sizeof config - n, "]}");
     CHECK_FAILS(load_config(config), TFM_E_CONFIG,
-                "'forbidden_sequences' has a row that is too much longer than others");
+                "'suppressed_sequences' has a row that is too much longer than others");
 }
 
 /* Tests lexical shortlists for 11 source ids and 13 target ids. */
@@ -947,65 +956,71 @@ static void lexicons(void) {
         tfm_dtype type;
         const char *first, *says; /* NULL: the file must be accepted */
     } rows[] = {
-        {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4}, {0, 12, 3, 3}, 12, 4, TFM_U32, "13", NULL},
-        {{0}, {0}, 12, 0, TFM_U32, "0", NULL},
+        {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4}, {0, 12, 3, 3}, 12, 4, TFM_DTYPE_U32, "13", NULL},
+        {{0}, {0}, 12, 0, TFM_DTYPE_U32, "0", NULL},
         {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4},
          {0, 13, 3, 3},
          12,
          4,
-         TFM_U32,
+         TFM_DTYPE_U32,
          "0",
          "'shortlist.ids': element 1 is 13, expected 0 to 12"},
         {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4},
          {0, 1, 3, 0xFFFFFFFF},
          12,
          4,
-         TFM_U32,
+         TFM_DTYPE_U32,
          "0",
          "'shortlist.ids': element 3 is 4294967295, expected 0 to 12"},
         {{1, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 4},
          {0},
          12,
          4,
-         TFM_U32,
+         TFM_DTYPE_U32,
          "0",
          "'shortlist.offsets': element 0 is 1, expected 0 to 0"},
         {{0, 1, 3, 2, 4, 4, 4, 4, 4, 4, 4, 4},
          {0},
          12,
          4,
-         TFM_U32,
+         TFM_DTYPE_U32,
          "0",
          "'shortlist.offsets': element 3 is 2, expected 3 to 4"},
         {{0, 1, 1, 2, 5, 4, 4, 4, 4, 4, 4, 4},
          {0},
          12,
          4,
-         TFM_U32,
+         TFM_DTYPE_U32,
          "0",
          "'shortlist.offsets': element 4 is 5, expected 2 to 4"},
         {{0, 1, 1, 2, 4, 4, 4, 4, 4, 4, 4, 0xFFFFFFFF},
          {0},
          12,
          4,
-         TFM_U32,
+         TFM_DTYPE_U32,
          "0",
          "'shortlist.offsets': element 11 is 4294967295, expected 4 to 4"},
         {{0, 1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3},
          {0},
          12,
          4,
-         TFM_U32,
+         TFM_DTYPE_U32,
          "0",
          "'shortlist.offsets': element 11 is 3, expected 4 to 4"},
-        {{0}, {0}, 11, 0, TFM_U32, "0", "'shortlist.offsets' is [11], expected [12]"},
-        {{0}, {0}, 0, 0, TFM_U32, "0", "'shortlist.offsets' is [0], expected [12]"},
-        {{0}, {0}, 12, 4, TFM_I32, "0", "'shortlist.offsets' is I32 [12], expected U32 of rank 1"},
-        {{0}, {0}, -1, 4, TFM_U32, "0", "'shortlist.offsets' is missing"},
-        {{0}, {0}, 12, -1, TFM_U32, "0", "'shortlist.ids' is missing"},
-        {{0}, {0}, -1, -1, TFM_U32, "1", "'shortlist_first' is 1, but there is no tensor"},
-        {{0}, {0}, 12, 0, TFM_U32, "14", "'shortlist_first' is 14, more than the target"},
-        {{0}, {0}, 12, 0, TFM_U32, "-1", "'shortlist_first' is not an integer"}};
+        {{0}, {0}, 11, 0, TFM_DTYPE_U32, "0", "'shortlist.offsets' is [11], expected [12]"},
+        {{0}, {0}, 0, 0, TFM_DTYPE_U32, "0", "'shortlist.offsets' is [0], expected [12]"},
+        {{0},
+         {0},
+         12,
+         4,
+         TFM_DTYPE_I32,
+         "0",
+         "'shortlist.offsets' is I32 [12], expected U32 of rank 1"},
+        {{0}, {0}, -1, 4, TFM_DTYPE_U32, "0", "'shortlist.offsets' is missing"},
+        {{0}, {0}, 12, -1, TFM_DTYPE_U32, "0", "'shortlist.ids' is missing"},
+        {{0}, {0}, -1, -1, TFM_DTYPE_U32, "1", "'shortlist_first' is 1, but there is no tensor"},
+        {{0}, {0}, 12, 0, TFM_DTYPE_U32, "14", "'shortlist_first' is 14, more than the target"},
+        {{0}, {0}, 12, 0, TFM_DTYPE_U32, "-1", "'shortlist_first' is not an integer"}};
     char config[128];
     size_t i;
     SECTION("lexical shortlists");
@@ -1013,7 +1028,8 @@ static void lexicons(void) {
         tiny t = tiny_default();
         tfm_tensor offsets = tfm_tensor_1d((void *)(uintptr_t)rows[i].offsets, rows[i].type,
                                            rows[i].n_offsets),
-                   ids = tfm_tensor_1d((void *)(uintptr_t)rows[i].ids, TFM_U32, rows[i].n_ids);
+                   ids =
+                       tfm_tensor_1d((void *)(uintptr_t)rows[i].ids, TFM_DTYPE_U32, rows[i].n_ids);
         tfm_status status;
         st_writer w;
         snprintf(config, sizeof config, ", \"shortlist_first\": %s", rows[i].first);
@@ -1047,16 +1063,16 @@ static int searches_end(tfm_model *model, int *runs) {
         if (search == 1 || search == 4) o.beam = 4, o.n_best = 4;
         if (search == 2) o.samples = 4, o.top_p = 0.5, o.top_k = 5;
         if (search == 3) o.alternatives = 4;
-        if (search == 4) o.coverage_penalty = 0.5, o.stop = TFM_STOP_SURE;
+        if (search == 4) o.coverage_penalty = 0.5, o.stop = TFM_STOP_EARLY_NEVER;
         if (search == 5) o.repetition_penalty = 2, o.no_repeat_ngram = 2;
-        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_session_decode(s, &src, &o, &err));
         for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
             must(tfm_result_get(s, 0, rank, &r, &err));
-            good &= r.finish != TFM_RUNNING && r.length <= 24;
+            good &= r.finish != TFM_FINISH_RUNNING && r.length <= 24;
             for (k = 0; k < r.length; k++) good &= r.ids[k] >= 0 && r.ids[k] < V;
         }
     }
-    must(tfm_score(s, &src, &src, scores, &err));
+    must(tfm_session_score(s, &src, &src, 0, scores, &err));
     tfm_session_free(s), tfm_model_free(model);
     return good;
 }
@@ -1082,8 +1098,8 @@ static void numbers_of_weights(void) {
 static void scales_of_bytes(void) {
     const float values[] = {0, NAN, INFINITY, -INFINITY, -0.5f, 3.4e38f, 1e-42f};
     const float wrong_factors[] = {0, NAN, INFINITY, -0.5f, 1e-42f};
-    static const tfm_weight_type as[] = {TFM_WEIGHTS_AS_STORED, TFM_WEIGHTS_F32, TFM_WEIGHTS_F16,
-                                         TFM_WEIGHTS_BF16};
+    static const tfm_weight_type as[] = {TFM_WEIGHT_TYPE_AS_STORED, TFM_WEIGHT_TYPE_F32,
+                                         TFM_WEIGHT_TYPE_F16, TFM_WEIGHT_TYPE_BF16};
     static const char name[] = "encoder.layers.0.linear1.weight_scale";
     static const int32_t ids[] = {3, 4, 5};
     static float numbers[64];
@@ -1091,10 +1107,11 @@ static void scales_of_bytes(void) {
     tfm_tensor wrong[5], logits[2];
     int i, v, good = 1, runs = 0;
     SECTION("scales");
-    wrong[0] = tfm_tensor_1d(numbers, TFM_F32, 23), wrong[1] = tfm_tensor_1d(numbers, TFM_F32, 25);
-    wrong[2] = tfm_tensor_2d(numbers, TFM_F32, 24, 1),
-    wrong[3] = tfm_tensor_1d(numbers, TFM_I32, 24);
-    wrong[4] = tfm_tensor_1d(numbers, TFM_F32, 0);
+    wrong[0] = tfm_tensor_1d(numbers, TFM_DTYPE_F32, 23),
+    wrong[1] = tfm_tensor_1d(numbers, TFM_DTYPE_F32, 25);
+    wrong[2] = tfm_tensor_2d(numbers, TFM_DTYPE_F32, 24, 1),
+    wrong[3] = tfm_tensor_1d(numbers, TFM_DTYPE_I32, 24);
+    wrong[4] = tfm_tensor_1d(numbers, TFM_DTYPE_F32, 0);
     for (i = 0; i < 5; i++) {
         st_writer w;
         st_entry *e;
@@ -1105,8 +1122,8 @@ static void scales_of_bytes(void) {
     }
     for (i = 0; i < 7; i++) {
         float factors[2] = {0, 1};
-        tfm_tensor factor = i < 6 ? tfm_tensor_1d(factors, TFM_F32, 1 + (i == 5))
-                                  : tfm_tensor_1d(numbers, TFM_I32, 1);
+        tfm_tensor factor = i < 6 ? tfm_tensor_1d(factors, TFM_DTYPE_F32, 1 + (i == 5))
+                                  : tfm_tensor_1d(numbers, TFM_DTYPE_I32, 1);
         st_writer w;
         factors[0] = i < 5 ? wrong_factors[i] : 1; /* then a wrong shape and a wrong type */
         tiny_write(&w, tiny_default()), tiny_quantize(&w, 0);
@@ -1136,12 +1153,12 @@ static void scales_of_bytes(void) {
         size_t k;
         tiny_write(&w, tiny_default()), tiny_quantize(&w, 0);
         for (k = 0; k < w.n_entries; k++)
-            if (w.entries[k].tensor.dtype == TFM_I8)
+            if (w.entries[k].tensor.dtype == TFM_DTYPE_I8)
                 memset(w.entries[k].tensor.data, 0x80, (size_t)w.entries[k].bytes / 2);
         o.weights = as[i];
         model = tiny_load(&w, &o), s = tiny_session(model, 1, 3, 3);
-        logits[i] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 3, 13));
-        must(tfm_forward(s, &batch, &batch, NULL, &logits[i], &err));
+        logits[i] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 3, 13));
+        must(tfm_session_forward(s, &batch, &batch, NULL, &logits[i], &err));
         tfm_session_free(s), tfm_model_free(model);
     }
     CHECK(test_difference(&logits[0], &logits[1]) < 0.05, "bytes of -128: %.2g off those as floats",
@@ -1166,17 +1183,18 @@ static void orders(void) {
         int at;
         int32_t becomes;
         const char *says;
-    } rows[] = {{TFM_I32, 11, 0, 2, NULL},
-                {TFM_I32, 10, 0, 2, "'src_vocabulary_sorted' is [10], expected [11]"},
-                {TFM_I32, 12, 0, 2, "is [12], expected [11]"},
-                {TFM_I32, 0, 0, 2, "is [0], expected [11]"},
-                {TFM_U32, 11, 0, 2, "'src_vocabulary_sorted' is U32 [11], expected I32 of rank 1"},
-                {TFM_I32, 11, 3, 11, "element 3 is 11, of 11"},
-                {TFM_I32, 11, 3, -1, "element 3 is 4294967295, of 11"},
-                {TFM_I32, 11, 3, INT32_MIN, "element 3 is 2147483648, of 11"},
-                {TFM_I32, 11, 3, 6, "'src_vocabulary_sorted': element 4 does not come next"},
-                {TFM_I32, 11, 10, 2, "element 10 does not come next"},
-                {TFM_I32, 11, 1, 1, "element 2 does not come next"}};
+    } rows[] = {
+        {TFM_DTYPE_I32, 11, 0, 2, NULL},
+        {TFM_DTYPE_I32, 10, 0, 2, "'src_vocabulary_sorted' is [10], expected [11]"},
+        {TFM_DTYPE_I32, 12, 0, 2, "is [12], expected [11]"},
+        {TFM_DTYPE_I32, 0, 0, 2, "is [0], expected [11]"},
+        {TFM_DTYPE_U32, 11, 0, 2, "'src_vocabulary_sorted' is U32 [11], expected I32 of rank 1"},
+        {TFM_DTYPE_I32, 11, 3, 11, "element 3 is 11, of 11"},
+        {TFM_DTYPE_I32, 11, 3, -1, "element 3 is 4294967295, of 11"},
+        {TFM_DTYPE_I32, 11, 3, INT32_MIN, "element 3 is 2147483648, of 11"},
+        {TFM_DTYPE_I32, 11, 3, 6, "'src_vocabulary_sorted': element 4 does not come next"},
+        {TFM_DTYPE_I32, 11, 10, 2, "element 10 does not come next"},
+        {TFM_DTYPE_I32, 11, 1, 1, "element 2 does not come next"}};
     int i, packed;
     for (packed = 1; packed >= 0; packed--)
         for (i = 0; i < (packed ? (int)(sizeof rows / sizeof *rows) : 1); i++) {
@@ -1214,110 +1232,135 @@ static void packed_files(void) {
     } rows[] = {
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {1, 20, 16, 1},
          "[1, 20, 16, 1], expected [2, 20, 16, 1]"},
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {3, 20, 16, 1},
          "expected [2, 20, 16, 1]"},
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {2, 19, 16, 1},
          "expected [2, 20, 16, 1]"},
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {2, 20, 8, 1},
          "expected [2, 20, 16, 1]"},
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {2, 20, 16, 2},
          "expected [2, 10, 16, 2]"},
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {2, 7, 16, 3},
          "expected [2, 20, 16, 1]"},
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {2, 1, 16, 128},
          "expected [2, 20, 16, 1]"},
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {2, 20, 16, 0},
          "expected [2, 20, 16, 1]"},
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {0, 20, 16, 1},
          "expected [2, 20, 16, 1]"},
-        {0, "encoder.layers.0.linear1.weight", TFM_F32, 3, {2, 20, 16}, "expected rank 2"},
-        {0, "encoder.layers.0.linear1.weight", TFM_F32, 5, {2, 20, 16, 1, 1}, "expected rank 2"},
-        {0, "encoder.layers.0.linear1.weight", TFM_F64, 4, {2, 20, 16, 1}, "is F64"},
-        {0, "encoder.layers.0.linear1.weight", TFM_I8, 4, {2, 20, 16, 1}, "expected [2, 5, 16, 4]"},
+        {0, "encoder.layers.0.linear1.weight", TFM_DTYPE_F32, 3, {2, 20, 16}, "expected rank 2"},
         {0,
          "encoder.layers.0.linear1.weight",
-         TFM_I8,
+         TFM_DTYPE_F32,
+         5,
+         {2, 20, 16, 1, 1},
+         "expected rank 2"},
+        {0, "encoder.layers.0.linear1.weight", TFM_DTYPE_F64, 4, {2, 20, 16, 1}, "is F64"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_DTYPE_I8,
+         4,
+         {2, 20, 16, 1},
+         "expected [2, 5, 16, 4]"},
+        {0,
+         "encoder.layers.0.linear1.weight",
+         TFM_DTYPE_I8,
          4,
          {2, 5, 16, 4},
          "linear1.weight_sums' is missing"},
-        {0, "encoder.layers.0.linear1.bias", TFM_F32, 4, {24, 1, 1, 1}, "expected rank 1"},
+        {0, "encoder.layers.0.linear1.bias", TFM_DTYPE_F32, 4, {24, 1, 1, 1}, "expected rank 1"},
         {0,
          "encoder.layers.0.self_attn.out_proj.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {2, 11, 16, 1},
          "expected [2, 10, 16, 1]"},
         {0,
          "encoder.layers.0.self_attn.q_proj.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {2, 20, 16, 1},
          "expected [1, 20, 16, 1]"},
         {0,
          "decoder.layers.1.multihead_attn.v_proj.weight",
-         TFM_F32,
+         TFM_DTYPE_F32,
          4,
          {2, 20, 16, 1},
          "expected [1, 20, 16, 1]"},
-        {0, "generator.weight", TFM_F32, 4, {2, 20, 16, 1}, "expected [1, 20, 16, 1]"},
-        {0, "src_embedding.weight", TFM_F32, 4, {2, 20, 16, 1}, "expected [1, 20, 16, 1]"},
-        {0, "src_embedding.weight", TFM_F32, 2, {12, 20}, "expected [11, 20]"},
-        {1, "encoder.layers.0.linear1.weight", TFM_I8, 4, {2, 10, 16, 2}, "expected [2, 5, 16, 4]"},
-        {1, "encoder.layers.0.linear1.weight", TFM_I8, 4, {2, 5, 16, 3}, "expected [2, 5, 16, 4]"},
-        {1, "encoder.layers.0.linear1.weight_scale", TFM_F32, 1, {24}, "[24], expected [96]"},
-        {1, "encoder.layers.0.linear1.weight_scale", TFM_F32, 1, {95}, "expected [96]"},
-        {1, "encoder.layers.0.linear1.weight_scale", TFM_I32, 1, {96}, "is I32"},
+        {0, "generator.weight", TFM_DTYPE_F32, 4, {2, 20, 16, 1}, "expected [1, 20, 16, 1]"},
+        {0, "src_embedding.weight", TFM_DTYPE_F32, 4, {2, 20, 16, 1}, "expected [1, 20, 16, 1]"},
+        {0, "src_embedding.weight", TFM_DTYPE_F32, 2, {12, 20}, "expected [11, 20]"},
+        {1,
+         "encoder.layers.0.linear1.weight",
+         TFM_DTYPE_I8,
+         4,
+         {2, 10, 16, 2},
+         "expected [2, 5, 16, 4]"},
+        {1,
+         "encoder.layers.0.linear1.weight",
+         TFM_DTYPE_I8,
+         4,
+         {2, 5, 16, 3},
+         "expected [2, 5, 16, 4]"},
+        {1, "encoder.layers.0.linear1.weight_scale", TFM_DTYPE_F32, 1, {24}, "[24], expected [96]"},
+        {1, "encoder.layers.0.linear1.weight_scale", TFM_DTYPE_F32, 1, {95}, "expected [96]"},
+        {1, "encoder.layers.0.linear1.weight_scale", TFM_DTYPE_I32, 1, {96}, "is I32"},
         {1,
          "encoder.layers.0.linear1.weight_sums",
-         TFM_I32,
+         TFM_DTYPE_I32,
          2,
          {1, 95},
          "is [1, 95], expected [1, 96]"},
         {1,
          "encoder.layers.0.linear1.weight_sums",
-         TFM_I32,
+         TFM_DTYPE_I32,
          2,
          {2, 96},
          "is [2, 96], expected [1, 96]"},
-        {1, "encoder.layers.0.linear1.weight_sums", TFM_I32, 1, {96}, "is [96], expected rank 2"},
-        {1, "encoder.layers.0.linear1.weight_sums", TFM_F32, 2, {1, 96}, "is F32 [1, 96]"},
-        {1, "encoder.layers.0.linear1.weight_sums", TFM_I64, 2, {1, 96}, "is I64 [1, 96]"},
+        {1,
+         "encoder.layers.0.linear1.weight_sums",
+         TFM_DTYPE_I32,
+         1,
+         {96},
+         "is [96], expected rank 2"},
+        {1, "encoder.layers.0.linear1.weight_sums", TFM_DTYPE_F32, 2, {1, 96}, "is F32 [1, 96]"},
+        {1, "encoder.layers.0.linear1.weight_sums", TFM_DTYPE_I64, 2, {1, 96}, "is I64 [1, 96]"},
     };
     static const struct {
         const char *from, *to, *says;
@@ -1377,17 +1420,17 @@ static void packed_files(void) {
         tiny_write(&w, t);
         must(load(&w)); /* a packed file with rows instead of panels */
         tiny_write(&w, t);
-        st_add(&w, "surplus", tfm_tensor_make(zeros, TFM_F32, 4, dims));
+        st_add(&w, "surplus", tfm_tensor_make(zeros, TFM_DTYPE_F32, 4, dims));
         CHECK_FAILS(load(&w), TFM_E_TENSOR, "surplus");
         tiny_write(&w, t);
         entry(&w, "encoder.layers.0.self_attn.in_proj_weight")->tensor =
-            tfm_tensor_make(zeros, TFM_F32, 4, dims);
+            tfm_tensor_make(zeros, TFM_DTYPE_F32, 4, dims);
         entry(&w, "encoder.layers.0.self_attn.in_proj_weight")->bytes = 4 * 2 * 20 * 16;
         CHECK_FAILS(load(&w), TFM_E_TENSOR, "in_proj_weight' is [2, 20, 16, 1], expected rank 2");
     }
     orders();
     for (v = 0; v < 4; v++)
-        for (i = 0; i <= TFM_WEIGHTS_I8; i++) {
+        for (i = 0; i <= TFM_WEIGHT_TYPE_I8; i++) {
             tfm_model_options o = tiny_options();
             st_writer w;
             size_t k;
@@ -1398,7 +1441,7 @@ static void packed_files(void) {
                 if (strstr(e->name, "_scale") || strstr(e->name, "_sums"))
                     for (at = v % 2; at < e->bytes / 4; at += 2)
                         memcpy((char *)e->tensor.data + 4 * at, &values[v], 4);
-                else if (e->tensor.dtype == TFM_I8)
+                else if (e->tensor.dtype == TFM_DTYPE_I8)
                     memset(e->tensor.data, 0x80 + v, (size_t)e->bytes);
             }
             o.weights = (tfm_weight_type)i;
@@ -1416,7 +1459,7 @@ static void bad_ids(void) {
     tfm_session *s;
     tfm_batch src = tiny_batch(good_ids, NULL, 1, 3), wrong;
     float logits[3 * 13];
-    tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, 1, 3, 13);
+    tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, 3, 13);
     double scores[4] = {7, 7, 7, 7};
     int32_t ids[3] = {3, 4, 5}, length;
     int i, refusals = 0, touched;
@@ -1430,18 +1473,18 @@ static void bad_ids(void) {
         wrong = tiny_batch(ids, NULL, 1, 3);
         ids[2] = bad[i];
         memset(&o, 0, sizeof o);
-        refusals += tfm_encode(s, &wrong, &err) == TFM_E_TOKEN;
-        refusals += tfm_start(s, &wrong, NULL, &err) == TFM_E_TOKEN;
-        refusals += tfm_forward(s, &wrong, &src, NULL, &out, &err) == TFM_E_TOKEN;
-        refusals += tfm_forward(s, &src, &wrong, NULL, &out, &err) == TFM_E_TOKEN;
-        refusals += tfm_score(s, &wrong, &src, scores, &err) == TFM_E_TOKEN;
-        refusals += tfm_score(s, &src, &wrong, scores, &err) == TFM_E_TOKEN;
+        refusals += tfm_session_encode(s, &wrong, &err) == TFM_E_TOKEN;
+        refusals += tfm_session_start(s, &wrong, NULL, &err) == TFM_E_TOKEN;
+        refusals += tfm_session_forward(s, &wrong, &src, NULL, &out, &err) == TFM_E_TOKEN;
+        refusals += tfm_session_forward(s, &src, &wrong, NULL, &out, &err) == TFM_E_TOKEN;
+        refusals += tfm_session_score(s, &wrong, &src, 0, scores, &err) == TFM_E_TOKEN;
+        refusals += tfm_session_score(s, &src, &wrong, 0, scores, &err) == TFM_E_TOKEN;
         o.prefix = &wrong;
-        refusals += tfm_start(s, &src, &o, &err) == TFM_E_TOKEN;
-        memset(&o, 0, sizeof o), o.forbidden = ids, o.n_forbidden = 3;
-        refusals += tfm_start(s, &src, &o, &err) == TFM_E_TOKEN;
-        memset(&o, 0, sizeof o), o.ends = ids, o.n_ends = 3;
-        refusals += tfm_start(s, &src, &o, &err) == TFM_E_TOKEN;
+        refusals += tfm_session_start(s, &src, &o, &err) == TFM_E_TOKEN;
+        memset(&o, 0, sizeof o), o.suppressed = ids, o.n_suppressed = 3;
+        refusals += tfm_session_start(s, &src, &o, &err) == TFM_E_TOKEN;
+        memset(&o, 0, sizeof o), o.end_ids = ids, o.n_end_ids = 3;
+        refusals += tfm_session_start(s, &src, &o, &err) == TFM_E_TOKEN;
     }
     CHECK(refusals == 36, "%d of 36 calls name an id that is none", refusals);
     for (i = 0, refusals = 0; i < 3; i++) {
@@ -1449,16 +1492,16 @@ static void bad_ids(void) {
         tfm_session_options so;
         tfm_session *none = NULL;
         wrong = tiny_batch(good_ids, NULL, sizes[i], 3);
-        refusals += tfm_encode(s, &wrong, &err) != TFM_OK;
+        refusals += tfm_session_encode(s, &wrong, &err) != TFM_OK;
         wrong = tiny_batch(good_ids, NULL, 1, sizes[i]);
-        refusals += tfm_encode(s, &wrong, &err) != TFM_OK;
+        refusals += tfm_session_encode(s, &wrong, &err) != TFM_OK;
         length = sizes[i], wrong = tiny_batch(good_ids, &length, 1, 3);
-        refusals += tfm_encode(s, &wrong, &err) != TFM_OK;
-        refusals += tfm_score(s, &src, &wrong, scores, &err) != TFM_OK;
+        refusals += tfm_session_encode(s, &wrong, &err) != TFM_OK;
+        refusals += tfm_session_score(s, &src, &wrong, 0, scores, &err) != TFM_OK;
         memset(&o, 0, sizeof o), o.max_length = sizes[i];
-        refusals += tfm_start(s, &src, &o, &err) != TFM_OK;
-        memset(&o, 0, sizeof o), o.n_forbidden = sizes[i];
-        refusals += tfm_start(s, &src, &o, &err) != TFM_OK;
+        refusals += tfm_session_start(s, &src, &o, &err) != TFM_OK;
+        memset(&o, 0, sizeof o), o.n_suppressed = sizes[i];
+        refusals += tfm_session_start(s, &src, &o, &err) != TFM_OK;
         memset(&so, 0, sizeof so), so.max_batch = sizes[i];
         if (i < 2) refusals += tfm_session_create(&none, model, &so, &err) != TFM_OK && !none;
         memset(&so, 0, sizeof so), so.max_target = sizes[i];
@@ -1466,8 +1509,8 @@ static void bad_ids(void) {
     }
     CHECK(refusals == 22, "%d of 22 sizes out of range are refused", refusals);
     wrong = tiny_batch(NULL, NULL, 1, 3);
-    CHECK_FAILS(tfm_encode(s, &wrong, &err), TFM_E_ARGUMENT, "");
-    CHECK_FAILS(tfm_encode(s, NULL, &err), TFM_E_ARGUMENT, "");
+    CHECK_FAILS(tfm_session_encode(s, &wrong, &err), TFM_E_ARGUMENT, "");
+    CHECK_FAILS(tfm_session_encode(s, NULL, &err), TFM_E_ARGUMENT, "");
     for (i = touched = 0; i < 39; i++) touched += logits[i] != 7;
     for (i = 0; i < 4; i++) touched += scores[i] != 7;
     CHECK(touched == 0, "outputs untouched");
@@ -1545,7 +1588,8 @@ static void texts(void) {
             }
             text = (char *)exact(bytes, n);
             count = -1;
-            status = tfm_tokenize(m, text, n, TFM_FORM_TEXT, ids, 4096, &count, &arena, &err);
+            status = tfm_model_tokenize(m, tfm_text_make(text, n), TFM_TEXT_FORM_TEXT, ids, 4096,
+                                        &count, &arena, &err);
             taken += status == TFM_OK;
             wrong += (status == TFM_OK) != (tfm__utf8_fault(text, n) < 0);
             wrong += status != TFM_OK && (status != TFM_E_UTF8 || count != -1);
@@ -1559,14 +1603,14 @@ static void texts(void) {
             char *spaces = (char *)malloc(1000000);
             if (!spaces) exit(2);
             memset(spaces, ' ', 1000000);
-            CHECK(tfm_tokenize(m, spaces, 1000000, TFM_FORM_TEXT, ids, 1, &count, NULL, &err) ==
-                          TFM_OK &&
+            CHECK(tfm_model_tokenize(m, tfm_text_make(spaces, 1000000), TFM_TEXT_FORM_TEXT, ids, 1,
+                                     &count, NULL, &err) == TFM_OK &&
                       count == 0,
                   "a million spaces are blank");
             memset(spaces, 0, 1000000);
             count = -1;
-            CHECK(tfm_tokenize(m, spaces, 1000000, TFM_FORM_TEXT, ids, 1, &count, NULL, &err) ==
-                      (kind ? TFM_E_TOO_LONG : TFM_OK),
+            CHECK(tfm_model_tokenize(m, tfm_text_make(spaces, 1000000), TFM_TEXT_FORM_TEXT, ids, 1,
+                                     &count, NULL, &err) == (kind ? TFM_E_TOO_LONG : TFM_OK),
                   "a million NULs are %s", kind ? "too many characters" : "an unknown word");
             free(spaces);
         }
@@ -1600,12 +1644,13 @@ static void large_texts(void) {
             int32_t ids[4], count = -1;
             size_t n = 0;
             in.data = text, in.size = lengths[i], out[0] = 'x';
-            refusals += tfm_tokenize(m, text, in.size, TFM_FORM_TEXT, ids, 4, &count, &arena,
-                                     &err) == TFM_E_TOO_LONG;
-            refusals += tfm_tokenize(m, text, in.size, TFM_FORM_TOKENS, ids, 4, &count, &measuring,
-                                     &err) == TFM_E_TOO_LONG;
-            refusals += tfm_tokenize_target(m, text, in.size, TFM_FORM_TEXT, ids, 4, &count, &arena,
-                                            &err) == TFM_E_TOO_LONG;
+            refusals += tfm_model_tokenize(m, tfm_text_make(text, in.size), TFM_TEXT_FORM_TEXT, ids,
+                                           4, &count, &arena, &err) == TFM_E_TOO_LONG;
+            refusals += tfm_model_tokenize(m, tfm_text_make(text, in.size), TFM_TEXT_FORM_TOKENS,
+                                           ids, 4, &count, &measuring, &err) == TFM_E_TOO_LONG;
+            refusals += tfm_model_tokenize_target(m, tfm_text_make(text, in.size),
+                                                  TFM_TEXT_FORM_TEXT, ids, 4, &count, &arena,
+                                                  &err) == TFM_E_TOO_LONG;
             refusals += tfm_translate_batch(s, &in, &translated, 1, NULL, out, sizeof out, &err) ==
                         TFM_E_TOO_LONG;
             if (count != -1 || n || out[0] != 'x' || translated.size != 7)
@@ -1658,10 +1703,10 @@ static void vocabularies(void) {
         if (i == 5) put_many("w\tx\ty\tz\t", 100000), put("w\n");
         if (i == 6) put_many("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", 40000);
         t.d = 1, t.heads = 1, t.key = t.value = 1, t.ff = 1, t.vt = 11;
-        if (i == 6) t.vs = 400000, t.dtype = TFM_F16;
+        if (i == 6) t.vs = 400000, t.dtype = TFM_DTYPE_F16;
         tiny_write(&w, t);
-        st_add(&w, "src_vocabulary", tfm_tensor_1d(big, TFM_U8, (int64_t)n_big));
-        st_add(&w, "tgt_vocabulary", tfm_tensor_1d(big, TFM_U8, (int64_t)n_big));
+        st_add(&w, "src_vocabulary", tfm_tensor_1d(big, TFM_DTYPE_U8, (int64_t)n_big));
+        st_add(&w, "tgt_vocabulary", tfm_tensor_1d(big, TFM_DTYPE_U8, (int64_t)n_big));
         status = load(&w);
         CHECK((status == TFM_OK) == (i == 3 || i == 4) && memory.largest <= 4 * n_big + 16384,
               "%s: %s; a block of %d kB for %d kB", what[i], err.text, (int)(memory.largest >> 10),
@@ -1707,13 +1752,13 @@ static void byte_bpe(void) {
         t.config = IDS ", \"src_text\": \"byte_bpe\", \"tgt_text\": \"byte_bpe\"";
         t.d = 1, t.heads = 1, t.key = t.value = 1, t.ff = 1, t.vs = t.vt = k >= 5 ? 134 : 6;
         tiny_write(&w, t);
-        st_add(&w, "src_vocabulary", tfm_tensor_1d(big, TFM_U8, (int64_t)n_big));
+        st_add(&w, "src_vocabulary", tfm_tensor_1d(big, TFM_DTYPE_U8, (int64_t)n_big));
         st_add(&w, "src_merges",
-               tfm_tensor_2d(table, TFM_U32, k == 4 ? 2 * n : merges, k == 4 ? 1 : 3));
+               tfm_tensor_2d(table, TFM_DTYPE_U32, k == 4 ? 2 * n : merges, k == 4 ? 1 : 3));
         if (k == 3) {
             for (i = 0; i < n; i++) memcpy(table + 8 * i + 12, rows[3], 8);
             memcpy(table, rows[0], 12);
-            st_add(&w, "src_added", tfm_tensor_2d(table + 12, TFM_U32, n, 2));
+            st_add(&w, "src_added", tfm_tensor_2d(table + 12, TFM_DTYPE_U32, n, 2));
         }
         for (i = 0; i < 3 * n; i++) { /* The writer takes numbers in the machine's byte order. */
             const unsigned char *byte = table + 4 * i;
@@ -1760,7 +1805,7 @@ static void pieces(void) {
         for (k = last ? 8 : 0; k < n; k += one)
             memcpy(bytes + k, last ? rows[2].bytes : rows[i].bytes, one);
         tiny_write(&w, t);
-        st_add(&w, "src_sentencepiece", tfm_tensor_1d(bytes, TFM_U8, (int64_t)n));
+        st_add(&w, "src_sentencepiece", tfm_tensor_1d(bytes, TFM_DTYPE_U8, (int64_t)n));
         CHECK_FAILS(load(&w), TFM_E_TENSOR, says);
         CHECK(memory.largest <= 4 * n + 16384, "%s: a block of %d kB for %d kB", says,
               (int)(memory.largest >> 10), (int)(n >> 10));
@@ -1781,7 +1826,8 @@ static void refused_late(void) {
         const char *name = i ? "src_sentencepiece" : "src_vocabulary";
         st_writer w;
         n_big = 0;
-        t.d = 1, t.heads = 1, t.key = t.value = 1, t.ff = 1, t.vs = 1, t.vt = 1, t.dtype = TFM_F16;
+        t.d = 1, t.heads = 1, t.key = t.value = 1, t.ff = 1, t.vs = 1, t.vt = 1,
+        t.dtype = TFM_DTYPE_F16;
         if (i) { /* the unknown piece, and pieces of 100 random letters */
             char piece[106] = "\x0a\x66\x0a\x64";
             t.config = configs[2];
@@ -1800,9 +1846,9 @@ static void refused_late(void) {
                 big[n_big++] = n < 90 * 90 - 1 ? '\t' : '\n';
             }
         tiny_write(&w, t);
-        st_add(&w, name, tfm_tensor_1d(big, TFM_U8, (int64_t)n_big));
-        if (!i) st_add(&w, "tgt_vocabulary", tfm_tensor_1d((void *)"a\n", TFM_U8, 2));
-        st_add(&w, "zzz", tfm_tensor_1d((void *)"a", TFM_U8, 1));
+        st_add(&w, name, tfm_tensor_1d(big, TFM_DTYPE_U8, (int64_t)n_big));
+        if (!i) st_add(&w, "tgt_vocabulary", tfm_tensor_1d((void *)"a\n", TFM_DTYPE_U8, 2));
+        st_add(&w, "zzz", tfm_tensor_1d((void *)"a", TFM_DTYPE_U8, 1));
         CHECK_FAILS(load(&w), TFM_E_TENSOR, "'zzz' is not part of a model");
         CHECK(memory.largest <= 4 * n_big + 16384, "%s: a block of %d kB for %d kB", what[i],
               (int)(memory.largest >> 10), (int)(n_big >> 10));

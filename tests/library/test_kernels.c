@@ -78,7 +78,7 @@ static float emulated_pair(float sum, const void *x, const void *w) {
 #endif
 
 static void emulated_narrow(unsigned char *to, const float *x, int64_t n) {
-    tfm__narrow(to, x, TFM_BF16, n);
+    tfm__narrow(to, x, TFM_DTYPE_BF16, n);
 }
 
 enum { BF16_SET = 5, AMX_SET, AVX_VNNI = TFM__KERNEL_SETS, EMULATED_BF16, EMULATED_AMX, SETS };
@@ -90,7 +90,7 @@ static const tfm__kernels *avx_vnni_set(void) {
     if (!tfm__kernel_set(2) || !tfm__cpu_has(TFM__CPU_AVX_VNNI)) return NULL;
     k = *tfm__kernel_set(2);
     k.name = "AVX2 with VNNI, as AVX-512 encodes it";
-    k.zero_point = 128, k.split = NULL, k.tiles[TFM_WEIGHTS_I8] = tfm__avx_vnni_int8;
+    k.zero_point = 128, k.split = NULL, k.tiles[TFM_WEIGHT_TYPE_I8] = tfm__avx_vnni_int8;
     return &k;
 #else
     return NULL;
@@ -110,14 +110,14 @@ static const tfm__kernels *kernel_set(int i) {
     if (i == AVX_VNNI) return avx_vnni_set();
     if (FLT_EVAL_METHOD || !is_x86) return NULL;
     k = &emulated[i - EMULATED_BF16], *k = *tfm__kernel_set(0);
-    k->narrow = emulated_narrow, k->tiles[TFM_WEIGHTS_F32] = tfm__emulated_f32;
+    k->narrow = emulated_narrow, k->tiles[TFM_WEIGHT_TYPE_F32] = tfm__emulated_f32;
     if (i == EMULATED_BF16) {
         k->name = "AVX512-BF16, emulated";
-        k->tiles[TFM_WEIGHTS_BF16] = tfm__emulated_pairs;
+        k->tiles[TFM_WEIGHT_TYPE_BF16] = tfm__emulated_pairs;
     } else {
         k->name = "AMX, emulated", k->zero_point = 128, k->configure = tfm__emulated_configure;
-        k->tiles[TFM_WEIGHTS_BF16] = tfm__emulated_amx_bf16;
-        k->tiles[TFM_WEIGHTS_I8] = tfm__emulated_amx_int8;
+        k->tiles[TFM_WEIGHT_TYPE_BF16] = tfm__emulated_amx_bf16;
+        k->tiles[TFM_WEIGHT_TYPE_I8] = tfm__emulated_amx_int8;
     }
     (void)tfm__emulated_bf16; /* by widening, as in every set */
     return k;
@@ -385,7 +385,7 @@ static void narrowed(const tfm__kernels *k) {
         uint32_t bits = (uint32_t)n << 18 | (uint32_t)(n % 5 & 3) << 16 | low[n % 6];
         memcpy(&x[n], &bits, 4);
     }
-    tfm__narrow(expected, x, TFM_BF16, N);
+    tfm__narrow(expected, x, TFM_DTYPE_BF16, N);
     for (n = 0; n <= N; n = n < 40 ? n + 1 : n + 1111) {
         memset(got, 0xAA, sizeof got);
         k->narrow(got, x, n);
@@ -439,10 +439,11 @@ static void loops(const tfm__kernels *k) {
         }
         if (n < 2 || n > 64) continue;
         memset(&w, 0, sizeof w);
-        if (n % 2) w.weight = tfm_tensor_1d((void *)(uintptr_t)weights, TFM_F32, n);
-        if (n % 3) w.bias = tfm_tensor_1d((void *)(uintptr_t)biases, TFM_F32, n);
-        if (n % 5 == 0) w.kind = TFM_NORM_RMS, w.eps = 1e-5;
-        for (i = 0; w.kind != TFM_NORM_RMS && i < n; i++) mean += (double)x[i] / (double)n;
+        if (n % 2) w.weight = tfm_tensor_1d((void *)(uintptr_t)weights, TFM_DTYPE_F32, n);
+        if (n % 3) w.bias = tfm_tensor_1d((void *)(uintptr_t)biases, TFM_DTYPE_F32, n);
+        if (n % 5 == 0) w.kind = TFM_NORM_KIND_RMS_NORM, w.eps = 1e-5;
+        for (i = 0; w.kind != TFM_NORM_KIND_RMS_NORM && i < n; i++)
+            mean += (double)x[i] / (double)n;
         for (i = 0; i < n; i++) square += ((double)x[i] - mean) * ((double)x[i] - mean);
         for (i = 0; i < 80; i++) z[i] = 3;
         k->norm(z, n, x, n, 1, n, &w);
@@ -465,7 +466,7 @@ static void loops(const tfm__kernels *k) {
    that is larger, because the kernel is not to blame for digits lost where a sum cancels. */
 static void activations(const tfm__kernels *k) {
     int a, i;
-    for (a = TFM_RELU; a <= TFM__SIGMOID; a++) {
+    for (a = TFM_ACTIVATION_RELU; a <= TFM__SIGMOID; a++) {
         double most = 0;
         float at, x[19];
         int same = 1;
@@ -475,11 +476,13 @@ static void activations(const tfm__kernels *k) {
             k->activate(x, 18, (tfm_activation)a);
             expected = test_activation((tfm_activation)a, v);
             if (a == TFM__SIGMOID) expected = 1 / (1 + exp(-v));
-            size = fmax(fabs(expected), a == TFM_GELU || a == TFM_GELU_TANH ? fabs(v) : 1e-30);
+            size = fmax(fabs(expected), a == TFM_ACTIVATION_GELU || a == TFM_ACTIVATION_GELU_TANH
+                                            ? fabs(v)
+                                            : 1e-30);
             error = fabs((double)x[17] - expected) /
                     ldexp(1, (int)fmax(floor(log2(size + 1e-30)), -126) - 23);
             /* exp of a rounded argument has an error that grows with the argument. */
-            error /= a > TFM_GELU_TANH ? 1 + fabs(v) : 1;
+            error /= a > TFM_ACTIVATION_GELU_TANH ? 1 + fabs(v) : 1;
             if (!(error <= most)) most = error;
             same &= x[0] == x[17] && x[18] == at;
         }
@@ -514,7 +517,7 @@ static void pack(held *h, const tfm__kernels *kernels, const float *data, tfm_we
         little[4 * i + 2] = (unsigned char)(bits >> 16);
         little[4 * i + 3] = (unsigned char)(bits >> 24);
     }
-    h->linear.w.dtype = TFM_F32, h->linear.w.rows = rows, h->linear.w.columns = columns;
+    h->linear.w.dtype = TFM_DTYPE_F32, h->linear.w.rows = rows, h->linear.w.columns = columns;
     h->linear.w.data = little;
     must(tfm__packed_make_all(&p, &h->pool, &h->linear));
 }
@@ -548,8 +551,8 @@ static void multiply(const tfm__kernels *kernels, const tfm__linear *linear, flo
 /* Converts x for tiles that take bf16: 2 n bytes, zeros behind. row receives the rounded values. */
 static void narrow_row(const tfm__kernels *kernels, unsigned char *to, float *row, int64_t n) {
     memset(to, 0, (size_t)(2 * n + 63) / 64 * 64);
-    tfm__narrow(to, row, TFM_BF16, n);
-    tfm__widen(row, to, TFM_BF16, n);
+    tfm__narrow(to, row, TFM_DTYPE_BF16, n);
+    tfm__widen(row, to, TFM_DTYPE_BF16, n);
     memset(to, 0xAA, (size_t)(2 * n));
     kernels->narrow(to, row, n); /* numbers that are bf16 already must not change */
     memset(to + 2 * n, 0, (size_t)(-2 * n & 63));
@@ -566,7 +569,8 @@ static void products(const tfm__kernels *kernels, int few) {
     static unsigned char bytes[2 * MOST_K + 64];
     static int xb[MOST_K];
     int type, a, b, c;
-    for (type = few ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
+    for (type = few ? TFM_WEIGHT_TYPE_BF16 : TFM_WEIGHT_TYPE_F32; type <= TFM_WEIGHT_TYPE_I8;
+         type++) {
         static const char *const names[] = {"", "f32", "f16", "bf16", "i8"};
         double most = 0;
         int same = 1, clean = 1, exact = 1, shapes = 0;
@@ -602,10 +606,10 @@ static void products(const tfm__kernels *kernels, int few) {
                         float *xm = (float *)memcpy(one_x, x + m * X_STRIDE, (size_t)K * sizeof *x);
                         double sum = some ? (double)some[n] : 0, size = fabs(sum), error;
                         float scale = 0, v = 0;
-                        if (type == TFM_WEIGHTS_BF16 && kernels->narrow)
+                        if (type == TFM_WEIGHT_TYPE_BF16 && kernels->narrow)
                             narrow_row(kernels, bytes, xm, K);
-                        if (type == TFM_WEIGHTS_I8) scale = quantized(xb, xm, K);
-                        if (type == TFM_WEIGHTS_I8) {
+                        if (type == TFM_WEIGHT_TYPE_I8) scale = quantized(xb, xm, K);
+                        if (type == TFM_WEIGHT_TYPE_I8) {
                             int64_t k0, whole;
                             for (k0 = 0; k0 < K; k0 += 2048) {
                                 float part;
@@ -629,18 +633,18 @@ static void products(const tfm__kernels *kernels, int few) {
                 /* Each stored number must be the nearest of its type. */
                 for (k = 0; k < N * K; k++) {
                     double off = fabs((double)rows[k] - (double)w[k]), size = fabs((double)w[k]);
-                    clean &= type == TFM_WEIGHTS_F32    ? off == 0
-                             : type == TFM_WEIGHTS_F16  ? off <= fmax(size / 2048, 3e-8)
-                             : type == TFM_WEIGHTS_BF16 ? off <= size / 256
-                                                        : off <= 0.502 / 127;
+                    clean &= type == TFM_WEIGHT_TYPE_F32    ? off == 0
+                             : type == TFM_WEIGHT_TYPE_F16  ? off <= fmax(size / 2048, 3e-8)
+                             : type == TFM_WEIGHT_TYPE_BF16 ? off <= size / 256
+                                                            : off <= 0.502 / 127;
                 }
                 tfm__pool_free(&h.pool);
             }
         CHECK(same, "%s: a row has the bits that it has alone, and in parts", names[type]);
         CHECK(clean, "%s: weights as near as can be, nothing written behind", names[type]);
-        CHECK(exact && most < (type == TFM_WEIGHTS_I8 ? 2e-2 : 1e-6),
+        CHECK(exact && most < (type == TFM_WEIGHT_TYPE_I8 ? 2e-2 : 1e-6),
               "%s: products of %d shapes: largest error %.2g of the sum of sizes%s", names[type],
-              shapes, most, type == TFM_WEIGHTS_I8 ? ", sums of bytes exact" : "");
+              shapes, most, type == TFM_WEIGHT_TYPE_I8 ? ", sums of bytes exact" : "");
     }
 }
 
@@ -654,7 +658,7 @@ static void tiles(const tfm__kernels *kernels) {
     static float y[(int)TFM__MOST_ROWS * Y_STRIDE], expected[(int)TFM__MOST_ROWS * Y_STRIDE];
     float bias[ROWS], scales[TFM__MOST_ROWS];
     int type, c, form, i, r;
-    for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
+    for (type = TFM_WEIGHT_TYPE_F32; type <= TFM_WEIGHT_TYPE_I8; type++) {
         const tfm__tiling *tiling = kernels->tiles[type];
         double most = 0;
         int same = 1, clean = 1, n = 0, numbers = 0;
@@ -669,13 +673,14 @@ static void tiles(const tfm__kernels *kernels) {
                 fill_rows(bias, 1, ROWS, ROWS, &seed);
                 fill_rows(scales, 1, TFM__MOST_ROWS, TFM__MOST_ROWS, &seed);
                 fill_rows(block, TFM__MOST_ROWS, K, TFM__X_STRIDE / 4, &seed);
-                if (type == TFM_WEIGHTS_I8 && !kernels->zero_point) /* A file may contain -128. */
+                if (type == TFM_WEIGHT_TYPE_I8 &&
+                    !kernels->zero_point) /* A file may contain -128. */
                     for (i = 0; i < (int)tiling->panels; i++) {
                         unsigned char *panel = tfm__packed_panel(&h.linear.w, i, 0);
                         for (k = i; k < (K + 3) / 4 * 4 * TFM__PANEL; k += 5) panel[k] = 128;
                     }
                 memcpy(s8, block, sizeof s8);
-                for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_I8; r++)
+                for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHT_TYPE_I8; r++)
                     for (k = 0; k < (K + 3) / 4 * 4;
                          k++) { /* The bytes behind K may have any value. */
                         int q = (int)(tiny_random(&seed) % 255) - 127;
@@ -686,12 +691,14 @@ static void tiles(const tfm__kernels *kernels) {
                         ((unsigned char *)block)[r * TFM__X_STRIDE + k] =
                             (unsigned char)(q + kernels->zero_point);
                     }
-                for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_I8 && kernels->split; r++) {
+                for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHT_TYPE_I8 && kernels->split;
+                     r++) {
                     unsigned char *row = (unsigned char *)block + r * TFM__X_STRIDE;
                     memset(row + (K + 3) / 4 * 4, 0, 64);
                     kernels->split(row, row + 4 * FLOATS, (K + 3) / 4 * 4);
                 }
-                for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHTS_BF16 && kernels->narrow; r++)
+                for (r = 0; r < TFM__MOST_ROWS && type == TFM_WEIGHT_TYPE_BF16 && kernels->narrow;
+                     r++)
                     narrow_row(kernels, (unsigned char *)block + r * TFM__X_STRIDE,
                                s8 + r * (TFM__X_STRIDE / 4), K);
                 for (form = 0; form < 4; form++, n++) {
@@ -707,7 +714,8 @@ static void tiles(const tfm__kernels *kernels) {
                     t.rows = form < 2 ? tiling->least + 2 * form : tiling->rows + form - 3;
                     t.rows = t.rows < tiling->least ? tiling->least : t.rows;
                     t.rows = t.rows > tiling->rows ? tiling->rows : t.rows;
-                    if (type == TFM_WEIGHTS_I8) tfm__plain_tile_int8(&t, t.rows, tiling->panels);
+                    if (type == TFM_WEIGHT_TYPE_I8)
+                        tfm__plain_tile_int8(&t, t.rows, tiling->panels);
                     else tfm__plain_tile(&t, (tfm_weight_type)type, t.rows, tiling->panels);
                     t.x = block, t.y = y, t.order = 4 * FLOATS;
                     if (tiling->configured) kernels->configure(1);
@@ -725,8 +733,9 @@ static void tiles(const tfm__kernels *kernels) {
             }
         if (!n) continue;
         clean &= numbers == n * (int)TFM__MOST_ROWS * ROWS; /* Next to y alone there is NaN. */
-        CHECK(clean && (type == TFM_WEIGHTS_I8 || (kernels->fused && !FLT_EVAL_METHOD &&
-                                                   !(type == TFM_WEIGHTS_BF16 && kernels->narrow))
+        CHECK(clean && (type == TFM_WEIGHT_TYPE_I8 ||
+                                (kernels->fused && !FLT_EVAL_METHOD &&
+                                 !(type == TFM_WEIGHT_TYPE_BF16 && kernels->narrow))
                             ? same
                             : most < 2.4e-7),
               "%s: %d tiles as the plain one, %s%.2g off for each term", tfm__types[type].name, n,
@@ -740,7 +749,7 @@ static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *ke
     enum { ROWS = 64, MOST_K = 96, FLOATS = (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4 };
     static const int64_t ks[] = {1, 2, 31, 64, MOST_K};
     static float w[ROWS * MOST_K], x[FLOATS], block[FLOATS], y[2][(int)TFM__MOST_ROWS * ROWS];
-    const tfm__tiling *tiling = emulated->tiles[TFM_WEIGHTS_BF16];
+    const tfm__tiling *tiling = emulated->tiles[TFM_WEIGHT_TYPE_BF16];
     int c, r, form, same = 1, n = 0;
     unsigned seed = 3;
     if (!kernels || !tiling) {
@@ -761,7 +770,7 @@ static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *ke
                 fill_rows(y[0], TFM__MOST_ROWS, ROWS, ROWS, &seed);
                 for (r = 0; r < (int)TFM__MOST_ROWS * ROWS; r++) y[0][r] *= size * size;
                 memcpy(y[1], y[0], sizeof y[0]);
-                pack(&h, kernels, w, TFM_WEIGHTS_BF16, ROWS, ks[c]);
+                pack(&h, kernels, w, TFM_WEIGHT_TYPE_BF16, ROWS, ks[c]);
                 memset(block, 0, sizeof block);
                 for (r = 0; r < TFM__MOST_ROWS; r++)
                     narrow_row(kernels, (unsigned char *)block + r * TFM__X_STRIDE,
@@ -772,7 +781,7 @@ static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *ke
                 t.x = block, t.K = ks[c], t.y_stride = ROWS, t.begins = form & 1;
                 for (set = 0; set < 2; set++) {
                     const tfm__kernels *k = set ? kernels : emulated;
-                    const tfm__tiling *tile = kernels->tiles[TFM_WEIGHTS_BF16];
+                    const tfm__tiling *tile = kernels->tiles[TFM_WEIGHT_TYPE_BF16];
                     while (tile->rows != tiling->rows) tile++;
                     t.y = y[set], t.rows = tiling->rows, t.ahead = t.w[0];
                     if (tiling->configured) k->configure(1);
@@ -840,7 +849,7 @@ static tfm__heads heads(void *data, int64_t positions, int64_t columns) {
 
 /* Tests products of bf16 by bf16. */
 static int takes_bf16(const tfm__kernels *kernels) {
-    return kernels->narrow && kernels->tiles[TFM_WEIGHTS_BF16];
+    return kernels->narrow && kernels->tiles[TFM_WEIGHT_TYPE_BF16];
 }
 
 /* Tests blocks of keys: the last one is not whole, a bias makes the largest score grow from block
@@ -864,7 +873,7 @@ static void long_attention(const tfm__kernels *kernels) {
     for (kind = 0; kind < S; kind++) pads[kind] = kind < 300 || kind % 7 == 0;
     memset(mask + BLIND * S, 1, S);
     for (bf16 = 0; bf16 <= takes_bf16(kernels); bf16++) {
-        tfm_weight_type type = bf16 ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32;
+        tfm_weight_type type = bf16 ? TFM_WEIGHT_TYPE_BF16 : TFM_WEIGHT_TYPE_F32;
         size_t floats = (size_t)tfm__attend_tile_scratch(type, S, K, W);
         float *scratch = (float *)test_memory((floats + 1) * sizeof *scratch);
         tfm__attention a;
@@ -880,8 +889,8 @@ static void long_attention(const tfm__kernels *kernels) {
         m.key_lengths = lengths, a.masks = &m, a.tiles = type;
         for (kind = 0; kind < 8; kind++) { /* a bias, pads and mask, weights */
             a.bias = kind & 1 ? bias + T - 1 : NULL;
-            m.key_padding = tfm_tensor_2d(kind & 2 ? pads : NULL, TFM_BOOL, 1, S);
-            m.attention = tfm_tensor_2d(kind & 2 ? mask : NULL, TFM_BOOL, T, S);
+            m.key_padding = tfm_tensor_2d(kind & 2 ? pads : NULL, TFM_DTYPE_BOOL, 1, S);
+            m.attention = tfm_tensor_2d(kind & 2 ? mask : NULL, TFM_DTYPE_BOOL, T, S);
             a.weights = heads(kind & 4 ? seen : NULL, T, S);
             for (s = 0; s <= (int64_t)floats; s++) scratch[s] = 7;
             for (s = 0; s < T * W; s++) context[s] = NAN;
@@ -918,7 +927,7 @@ static void long_attention(const tfm__kernels *kernels) {
         memset(context, 0, sizeof context);
         for (t = 0; t < T; t++) rows[t] = t % 13 == 12;
         memcpy(k + S * K, k, S * K * sizeof *k), memcpy(v + S * W, v, S * W * sizeof *v);
-        a.T = 1, a.B = T, a.kv_rows = rows, a.tiles = TFM_WEIGHTS_AS_STORED, a.parts = 3;
+        a.T = 1, a.B = T, a.kv_rows = rows, a.tiles = TFM_WEIGHT_TYPE_AS_STORED, a.parts = 3;
         a.q.b = K, a.context.b = W, a.k.b = S * K, a.v.b = S * W;
         m.key_lengths = step_lengths;
         for (t = 0; t < 3; t++) tfm__attend_part(&a, (int32_t)t);
@@ -962,14 +971,14 @@ static void attentions(const tfm__kernels *kernels) {
             a.kernels = kernels;
             if (kind & 1) m.key_lengths = lengths;
             m.causal = kind >> 1 & 1;
-            if (kind & 4) m.key_padding = tfm_tensor_2d(pads, TFM_BOOL, B, S);
-            if (shape == 1) m.attention = tfm_tensor_2d(mask, TFM_BOOL, T, S);
+            if (kind & 4) m.key_padding = tfm_tensor_2d(pads, TFM_DTYPE_BOOL, B, S);
+            if (shape == 1) m.attention = tfm_tensor_2d(mask, TFM_DTYPE_BOOL, T, S);
             if (shape > 1)
-                m.attention = tfm_tensor_3d(mask, TFM_BOOL, shape == 2 ? B : B * H, T, S);
+                m.attention = tfm_tensor_3d(mask, TFM_DTYPE_BOOL, shape == 2 ? B : B * H, T, S);
             if (tiled % 2 && (m.causal || from))
                 continue; /* Tiles are never used for these masks. */
             if (tiled == 3 && !takes_bf16(kernels)) continue;
-            a.tiles = tiled == 3 ? TFM_WEIGHTS_BF16 : TFM_WEIGHTS_F32;
+            a.tiles = tiled == 3 ? TFM_WEIGHT_TYPE_BF16 : TFM_WEIGHT_TYPE_F32;
             a.B = B, a.H = H, a.T = T, a.S = S, a.K = K, a.W = W;
             a.q = heads(q, T, K), a.k = heads(k, S, K), a.v = heads(v, S, W);
             if (tiled == 2) {
@@ -1044,8 +1053,8 @@ static void TEST_UNUSED same_rows(const tfm__kernels *k, const tfm__kernels *oth
             fill_rows(w, 1, n, n, &seed);
             for (i = 0; i < n * ROWS; i++) x[i] *= 5;
             for (i = 0; strange && i < n * ROWS; i += 5) x[i] = odd[i / 5 % 8];
-            weights.weight = tfm_tensor_1d(w, TFM_F32, n);
-            weights.kind = n % 2 ? TFM_NORM_RMS : TFM_NORM_VARIANCE;
+            weights.weight = tfm_tensor_1d(w, TFM_DTYPE_F32, n);
+            weights.kind = n % 2 ? TFM_NORM_KIND_RMS_NORM : TFM_NORM_KIND_LAYER_NORM;
             for (set = 0; set < 2; set++) {
                 k = sets[set];
                 memset(y[set], 0, sizeof y[set]);
@@ -1059,11 +1068,11 @@ static void TEST_UNUSED same_rows(const tfm__kernels *k, const tfm__kernels *oth
             same &= memcmp(q[0], q[1], sizeof q[0]) == 0 && test_same(y[0], y[1], n);
             for (i = 0; i < 4; i++)
                 same &= sums[0][i] == sums[1][i] || (isnan(sums[0][i]) && isnan(sums[1][i]));
-            for (a = TFM_RELU - 1; a <= TFM__SIGMOID; a++) {
+            for (a = TFM_ACTIVATION_RELU - 1; a <= TFM__SIGMOID; a++) {
                 for (set = 0; set < 2; set++) {
                     k = sets[set];
                     memcpy(y[set], x, sizeof x);
-                    if (a >= TFM_RELU) k->activate(y[set], n, (tfm_activation)a);
+                    if (a >= TFM_ACTIVATION_RELU) k->activate(y[set], n, (tfm_activation)a);
                     else k->norm(y[set], n, x, n, ROWS, n, &weights);
                 }
                 same &= test_same(y[0], y[1], n * ROWS);
@@ -1109,8 +1118,8 @@ static void whole_model(void) {
         t.config = ", \"start\": 1, \"end\": 2, \"activation\": \"gelu\", \"layer_norm\": \"rms\"";
         t.ssru = 2, t.t5 = 1;
         model = tiny_model(t), s = tiny_session(model, 2, 4, 4);
-        logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, 13));
-        must(tfm_forward(s, &src, &tgt, NULL, &logits, &err));
+        logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, 13));
+        must(tfm_session_forward(s, &src, &tgt, NULL, &logits, &err));
         if (!i) expected = logits;
         CHECK(test_difference(&logits, &expected) <
                   (tfm__kernel_set(i)->fused && !FLT_EVAL_METHOD ? 1e-30 : 1e-5),

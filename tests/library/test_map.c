@@ -60,8 +60,8 @@ static void same_numbers(void) {
             must(tfm_model_load_file(&model, TOY, &o, &err));
             s = tiny_session(model, 1, 3, 3);
             logits = test_like(
-                tfm_tensor_3d(NULL, TFM_F32, 1, 3, tfm_model_config(model)->tgt_vocab_size));
-            must(tfm_forward(s, &batch, &batch, NULL, &logits, &err));
+                tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 3, tfm_model_config(model)->tgt_vocab_size));
+            must(tfm_session_forward(s, &batch, &batch, NULL, &logits, &err));
             if (!map && !in_place) expected = logits;
             CHECK(test_difference(&logits, &expected) < 1e-4,
                   "mapped %d, in place %d: %d allocations", map, in_place, count.calls);
@@ -171,7 +171,7 @@ static void packed(void) {
     const unsigned one = 1;
     int little = *(const unsigned char *)&one, type, map;
     SECTION("a packed file is used in its mapping");
-    for (type = TFM_WEIGHTS_F32; type <= TFM_WEIGHTS_I8; type++) {
+    for (type = TFM_WEIGHT_TYPE_F32; type <= TFM_WEIGHT_TYPE_I8; type++) {
         tfm_tensor logits[2];
         int mapped_maps = 0, maps = 0, has_tiles = 1;
         for (map = 0; map < 2; map++) {
@@ -183,17 +183,18 @@ static void packed(void) {
             FILE *file = fopen(path, "wb");
             size_t size;
             void *bytes;
-            t.dtype = type == TFM_WEIGHTS_I8 ? TFM_F32 : tfm__types[type].dtype;
+            t.dtype = type == TFM_WEIGHT_TYPE_I8 ? TFM_DTYPE_F32 : tfm__types[type].dtype;
             tiny_write(&w, t);
-            if (type == TFM_WEIGHTS_I8) tiny_quantize(&w, 0);
+            if (type == TFM_WEIGHT_TYPE_I8) tiny_quantize(&w, 0);
             tiny_pack(&w, &t, tfm__types[type].k_group);
             /* Biases are floats, as tools/quantize writes them. */
             for (size = 0; little && size < w.n_entries; size++)
-                if (w.entries[size].tensor.rank == 1 && w.entries[size].tensor.dtype != TFM_F32) {
+                if (w.entries[size].tensor.rank == 1 &&
+                    w.entries[size].tensor.dtype != TFM_DTYPE_F32) {
                     tfm_tensor *b = &w.entries[size].tensor;
                     float *floats = (float *)test_memory((size_t)b->dims[0] * sizeof(float));
                     tfm__widen(floats, (const unsigned char *)b->data, b->dtype, b->dims[0]);
-                    *b = tfm_tensor_1d(floats, TFM_F32, b->dims[0]);
+                    *b = tfm_tensor_1d(floats, TFM_DTYPE_F32, b->dims[0]);
                     w.entries[size].bytes = st_bytes(b);
                 }
             bytes = tiny_bytes(&w, &size);
@@ -203,14 +204,14 @@ static void packed(void) {
             if (map) mapped_maps = count_mapped(model, &maps);
             has_tiles = model->kernels->tiles[type] != NULL;
             s = tiny_session(model, 1, 3, 3);
-            logits[map] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 3, 13));
-            must(tfm_forward(s, &batch, &batch, NULL, &logits[map], &err));
+            logits[map] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 3, 13));
+            must(tfm_session_forward(s, &batch, &batch, NULL, &logits[map], &err));
             tfm_session_free(s), tfm_model_free(model);
         }
         CHECK(test_difference(&logits[0], &logits[1]) == 0, "%s: the bits of one that is read",
               tfm__types[type].name);
 #ifdef TRANSFORMER_BLAS
-        has_tiles = type == TFM_WEIGHTS_I8;
+        has_tiles = type == TFM_WEIGHT_TYPE_I8;
 #endif
         if (little && has_tiles)
             CHECK(mapped_maps == maps, "  %d of %d linear maps read the mapping", mapped_maps,
@@ -236,9 +237,9 @@ static tfm_model *map_model(int in_place) {
 static void compute(const tfm_model *model, float *out) {
     static const int32_t ids[WIDTH] = {3, 1, 4, 1, 5, 9};
     tfm_batch batch = tiny_batch(ids, NULL, 1, WIDTH);
-    tfm_tensor logits = tfm_tensor_3d(out, TFM_F32, 1, WIDTH, VOCABULARY);
+    tfm_tensor logits = tfm_tensor_3d(out, TFM_DTYPE_F32, 1, WIDTH, VOCABULARY);
     tfm_session *s = tiny_session(model, 1, WIDTH, WIDTH);
-    must(tfm_forward(s, &batch, &batch, NULL, &logits, &err));
+    must(tfm_session_forward(s, &batch, &batch, NULL, &logits, &err));
     tfm_session_free(s);
 }
 

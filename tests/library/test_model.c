@@ -52,13 +52,13 @@ static void seed0(const char *name) {
     tfm_tensor causal = test_get(g.file, "expect.logits_causal"), expected;
     tfm_forward_options o;
     memset(&o, 0, sizeof o);
-    must(tfm_forward(g.session, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
+    must(tfm_session_forward(g.session, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
     SECTION(name);
     if (causal.data) compare("logits, causal", &got, &causal, 1e-4);
     o.not_causal = 1;
-    must(tfm_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
+    must(tfm_session_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
     compare("logits with pad masks only, none causal", &got, &logits, 1e-4);
-    memory = tfm_encoder_output(g.session), expected = test_get(g.file, "expect.memory");
+    memory = tfm_session_encoder_output(g.session), expected = test_get(g.file, "expect.memory");
     compare("memory", &memory, &expected, 1e-5);
     golden_close(&g);
 }
@@ -74,8 +74,8 @@ static void seed3(const char *name) {
     memset(&o, 0, sizeof o);
     o.encoder_attention = test_like(enc), o.decoder_attention = test_like(dec);
     o.cross_attention = test_like(cross);
-    must(tfm_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
-    memory = tfm_encoder_output(g.session);
+    must(tfm_session_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
+    memory = tfm_session_encoder_output(g.session);
     SECTION(name);
     compare("logits", &got, &logits, 1e-4);
     compare("memory", &memory, &expected, 1e-5);
@@ -101,19 +101,19 @@ static void cache_f16(void) {
         double d;
         memset(&o, 0, sizeof o);
         o.max_batch = g.src_batch.rows, o.max_source = g.src_batch.width;
-        o.max_target = g.tgt_batch.width, o.cache = TFM_F16;
+        o.max_target = g.tgt_batch.width, o.cache = TFM_DTYPE_F16;
         must(tfm_session_create(&s, g.model, &o, &err));
-        must(tfm_forward(g.session, &g.src_batch, &g.tgt_batch, NULL, &logits, &err));
-        must(tfm_forward(s, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
-        memory = tfm_encoder_output(s), expected = tfm_encoder_output(g.session);
+        must(tfm_session_forward(g.session, &g.src_batch, &g.tgt_batch, NULL, &logits, &err));
+        must(tfm_session_forward(s, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
+        memory = tfm_session_encoder_output(s), expected = tfm_session_encoder_output(g.session);
         d = test_difference(&got, &logits);
         CHECK(d > 0 && d < 1e-3, "%-26s logits at most %.2g from those of F32", names[i], d);
         CHECK(memcmp(memory.data, expected.data, (size_t)test_count(&memory) * 4) == 0,
               "the encoder's output is unchanged");
         tfm_session_free(s);
-        o.cache = TFM_F32, o.encoder_attention = TFM_BF16;
+        o.cache = TFM_DTYPE_F32, o.encoder_attention = TFM_DTYPE_BF16;
         must(tfm_session_create(&s, g.model, &o, &err));
-        must(tfm_forward(s, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
+        must(tfm_session_forward(s, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
         d = test_difference(&got, &logits);
         CHECK(d < 0.02, "%-26s by an encoder's attention in BF16, where CPUs have it: %.2g off",
               names[i], d);
@@ -131,8 +131,8 @@ static void groups(void) {
     tfm_session *all = tiny_session(model, ROWS, S, T), *one = tiny_session(model, 1, S, T);
     int32_t *src = (int32_t *)test_memory(ROWS * S * 4),
             *tgt = (int32_t *)test_memory(ROWS * T * 4);
-    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, ROWS, T, t.vt)), row_logits;
-    tfm_tensor single = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, T, t.vt));
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, ROWS, T, t.vt)), row_logits;
+    tfm_tensor single = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, T, t.vt));
     int64_t dims[5];
     tfm_forward_options o, single_o;
     tfm_batch s = tiny_batch(src, NULL, ROWS, S), y = tiny_batch(tgt, NULL, ROWS, T);
@@ -143,15 +143,15 @@ static void groups(void) {
     memset(&o, 0, sizeof o);
     memset(&single_o, 0, sizeof single_o);
     dims[0] = 2, dims[1] = ROWS, dims[2] = t.heads, dims[3] = T, dims[4] = S;
-    o.cross_attention = test_like(tfm_tensor_make(NULL, TFM_F32, 5, dims));
+    o.cross_attention = test_like(tfm_tensor_make(NULL, TFM_DTYPE_F32, 5, dims));
     dims[1] = 1;
-    single_o.cross_attention = test_like(tfm_tensor_make(NULL, TFM_F32, 5, dims));
-    must(tfm_forward(all, &s, &y, &o, &logits, &err));
+    single_o.cross_attention = test_like(tfm_tensor_make(NULL, TFM_DTYPE_F32, 5, dims));
+    must(tfm_session_forward(all, &s, &y, &o, &logits, &err));
     for (i = 0; i < ROWS; i++) {
         tfm_tensor *c = &o.cross_attention, *d = &single_o.cross_attention;
         size_t layer = (size_t)d->strides[0] * sizeof(float);
         s = tiny_batch(src + i * S, NULL, 1, S), y = tiny_batch(tgt + i * T, NULL, 1, T);
-        must(tfm_forward(one, &s, &y, &single_o, &single, &err));
+        must(tfm_session_forward(one, &s, &y, &single_o, &single, &err));
         row_logits = logits;
         row_logits.data = (float *)logits.data + i * logits.strides[0];
         same &= memcmp(row_logits.data, single.data, T * (size_t)t.vt * sizeof(float)) == 0;
@@ -176,19 +176,19 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
     float *steps = (float *)test_memory((size_t)(src->rows * width * V) * sizeof(float));
     int32_t *tgt = (int32_t *)test_memory((size_t)(src->rows * cap) * 4), running = 1, row, i, t;
     int32_t *lengths = (int32_t *)test_memory((size_t)src->rows * 4);
-    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, src->rows, cap, V));
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, src->rows, cap, V));
     tfm_decode_options o;
     tfm_result r;
     tfm_batch tgt_batch;
     double most = 0;
     memset(&o, 0, sizeof o);
     o.max_length = cap;
-    must(tfm_start(s, src, &o, &err));
+    must(tfm_session_start(s, src, &o, &err));
     for (t = 0; running; t++) {
-        must(tfm_step(s, &running, &err));
+        must(tfm_session_step(s, &running, &err));
         for (row = 0; row < src->rows; row++)
-            if (tfm_step_logits(s, row)) {
-                memcpy(steps + (row * width + t) * V, tfm_step_logits(s, row),
+            if (tfm_result_logits(s, row, 0)) {
+                memcpy(steps + (row * width + t) * V, tfm_result_logits(s, row, 0),
                        (size_t)V * sizeof(float));
                 lengths[row] = t + 1;
             }
@@ -199,7 +199,7 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
             tgt[row * cap + i] = i == 0 ? c->start : i <= r.length ? r.ids[i - 1] : 0;
     }
     tgt_batch = tiny_batch(tgt, lengths, src->rows, cap);
-    must(tfm_forward(f, src, &tgt_batch, NULL, &logits, &err));
+    must(tfm_session_forward(f, src, &tgt_batch, NULL, &logits, &err));
     for (row = 0; row < src->rows; row++)
         for (i = 0; i < lengths[row] * V; i++)
             most = test_max(most, fabs((double)steps[row * width * V + i] -
@@ -264,11 +264,11 @@ typedef struct outcome {
 static void decode(tfm_session *s, int64_t V, const tfm_batch *src, outcome *out) {
     int32_t running = 1, row, first = 1;
     tfm_result r;
-    must(tfm_start(s, src, NULL, &err));
+    must(tfm_session_start(s, src, NULL, &err));
     for (; running; first = 0) {
-        must(tfm_step(s, &running, &err));
+        must(tfm_session_step(s, &running, &err));
         for (row = 0; first && row < src->rows; row++)
-            memcpy(out[row].logits, tfm_step_logits(s, row), (size_t)V * sizeof(float));
+            memcpy(out[row].logits, tfm_result_logits(s, row, 0), (size_t)V * sizeof(float));
     }
     for (row = 0; row < src->rows; row++) {
         r = result_of(s, row);
@@ -308,7 +308,7 @@ static void batches(int t5) {
         for (j = 0; j < S; j++) ids[i][j] = 1 + (int32_t)(tiny_random(&seed) % 10);
         src = tiny_batch(ids[i], NULL, 1, lengths[i]);
         decode(one, t.vt, &src, &alone[i]);
-        ended += alone[i].finish == TFM_ENDED;
+        ended += alone[i].finish == TFM_FINISH_ENDED;
         differ |= alone[i].length != alone[0].length;
     }
     CHECK(ended > 0 && ended < N && differ,
@@ -361,7 +361,7 @@ static void memory(void) {
     test_allocator model_counter, session_counter;
     static const int32_t ids[] = {3, 4, 5, 6, 7, 8};
     tfm_batch src = tiny_batch(ids, NULL, 2, 3);
-    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt));
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, t.vt));
     size_t bytes = 0, halved = 0;
     int32_t running = 1, calls, batch;
     int exact = 1;
@@ -376,7 +376,7 @@ static void memory(void) {
     for (batch = 1; batch < 700; batch = batch * 2 + 1) {
         memset(&o, 0, sizeof o);
         o.max_batch = batch, o.max_source = 5, o.max_target = 9 - batch % 3,
-        o.allocator = &session_allocator, o.cache = batch % 4 == 1 ? TFM_F16 : TFM_F32;
+        o.allocator = &session_allocator, o.cache = batch % 4 == 1 ? TFM_DTYPE_F16 : TFM_DTYPE_F32;
         must(tfm_session_bytes(model, &o, &bytes, &err));
         calls = session_counter.calls;
         must(tfm_session_create(&s, model, &o, &err));
@@ -384,9 +384,9 @@ static void memory(void) {
         tfm_session_free(s);
     }
     CHECK(exact, "tfm_session_bytes is the size of the one allocation, for 9 batch sizes");
-    o.max_batch = 16, o.max_source = 4, o.max_target = 8, o.max_beam = 2, o.cache = TFM_F32;
+    o.max_batch = 16, o.max_source = 4, o.max_target = 8, o.max_beam = 2, o.cache = TFM_DTYPE_F32;
     must(tfm_session_bytes(model, &o, &bytes, &err));
-    o.cache = TFM_F16;
+    o.cache = TFM_DTYPE_F16;
     must(tfm_session_bytes(model, &o, &halved, &err));
     calls = (int32_t)(t.decoder * t.heads * (t.key + t.value)) * 16 * (4 + 2 * 8);
     CHECK(halved == bytes - 2 * (size_t)calls,
@@ -394,10 +394,10 @@ static void memory(void) {
     o.max_beam = 0;
     must(tfm_session_create(&s, model, &o, &err));
     calls = session_counter.calls;
-    must(tfm_encode(s, &src, &err));
-    must(tfm_forward(s, &src, &src, NULL, &logits, &err));
-    must(tfm_start(s, &src, NULL, &err));
-    while (running) must(tfm_step(s, &running, &err));
+    must(tfm_session_encode(s, &src, &err));
+    must(tfm_session_forward(s, &src, &src, NULL, &logits, &err));
+    must(tfm_session_start(s, &src, NULL, &err));
+    while (running) must(tfm_session_step(s, &running, &err));
     CHECK(session_counter.calls == calls, "no allocation after the session is made");
     tfm_session_free(s), tfm_model_free(model);
     CHECK(session_counter.live == 0 && model_counter.live == 0, "all memory is released");
@@ -424,7 +424,7 @@ static void ssrus(void) {
     tfm_session *s;
     tfm_session_options o;
     tfm_forward_options f;
-    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt));
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, t.vt));
     tfm_tensor again = test_like(logits), padded = test_like(logits);
     int32_t cut[] = {3, 4, 5, 6, 7, -9}, lengths[] = {3, 2};
     int64_t dims[5] = {2, 2, 2, 3, 3};
@@ -435,7 +435,7 @@ static void ssrus(void) {
     memset(&o, 0, sizeof o);
     o.max_batch = 16, o.max_source = 4, o.max_target = 8, o.max_beam = 2;
     for (i = 0; i < 4; i++) {
-        t.ssru = (unsigned)i, o.cache = i == 2 ? TFM_F16 : TFM_F32;
+        t.ssru = (unsigned)i, o.cache = i == 2 ? TFM_DTYPE_F16 : TFM_DTYPE_F32;
         model = tiny_model(t);
         must(tfm_session_bytes(model, &o, &bytes[i], &err));
         CHECK(tfm_model_config(model)->n_ssru_layers == i - i / 2, "");
@@ -451,27 +451,27 @@ static void ssrus(void) {
     t.ssru = 2; /* the second layer */
     model = tiny_model(t), s = tiny_session(model, 2, 3, 3);
     memset(&f, 0, sizeof f);
-    f.decoder_attention = test_like(tfm_tensor_make(NULL, TFM_F32, 5, dims));
-    CHECK_FAILS(tfm_forward(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
+    f.decoder_attention = test_like(tfm_tensor_make(NULL, TFM_DTYPE_F32, 5, dims));
+    CHECK_FAILS(tfm_session_forward(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
                 "decoder_attention: decoder.layers.1 is an SSRU");
     f.decoder_attention.data = NULL, f.not_causal = 1;
-    CHECK_FAILS(tfm_forward(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_forward(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
                 "not_causal: decoder.layers.1 is an SSRU");
-    CHECK(tfm_encoder_output(s).data == NULL && isnan(*(float *)logits.data),
+    CHECK(tfm_session_encoder_output(s).data == NULL && isnan(*(float *)logits.data),
           "a refused call does nothing");
-    f.not_causal = 0, f.cross_attention = test_like(tfm_tensor_make(NULL, TFM_F32, 5, dims));
-    must(tfm_forward(s, &src, &src, &f, &logits, &err));
+    f.not_causal = 0, f.cross_attention = test_like(tfm_tensor_make(NULL, TFM_DTYPE_F32, 5, dims));
+    must(tfm_session_forward(s, &src, &src, &f, &logits, &err));
     for (i = 0; i < 2 * 2 * 2 * 3; i++) {
         const float *p = (const float *)f.cross_attention.data + 3 * i;
         if (!(fabs((double)p[0] + (double)p[1] + (double)p[2] - 1) < 1e-6)) break;
     }
     CHECK(i == 24, "weights of the cross-attention add up to 1 in both layers");
-    must(tfm_forward(s, &src, &src, NULL, &again, &err));
+    must(tfm_session_forward(s, &src, &src, NULL, &again, &err));
     CHECK(test_difference(&again, &logits) == 0, "asking for attention changes nothing");
     src = tiny_batch(ids, NULL, 2, 3);
     {
         tfm_batch tgt = tiny_batch(cut, lengths, 2, 3);
-        must(tfm_forward(s, &src, &tgt, NULL, &padded, &err));
+        must(tfm_session_forward(s, &src, &tgt, NULL, &padded, &err));
     }
     CHECK(memcmp(padded.data, logits.data, (size_t)(5 * t.vt) * sizeof(float)) == 0,
           "pads behind a target change nothing before them");
@@ -488,22 +488,23 @@ static void limits(void) {
     static const int32_t ids[] = {3, 4, 5, 6, 7, 99, 0, 0};
     int32_t zero_length = 0, running = 5;
     tfm_batch src = tiny_batch(ids, NULL, 1, 5), bad;
-    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 5, t.vt));
+    tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 5, t.vt));
     tfm_decode_options d;
     tfm_result r;
     SECTION("limits, states and arguments");
     t.config = ", \"start\": 1, \"src_pad\": 0, \"suppressed\": [2, 5, 12], \"forced\": 4";
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
-    CHECK_FAILS(tfm_step(s, &running, &err), TFM_E_STATE, "call tfm_start before tfm_step");
+    CHECK_FAILS(tfm_session_step(s, &running, &err), TFM_E_STATE,
+                "call tfm_session_start before tfm_session_step");
     CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE,
-                "call tfm_start or tfm_decode first");
-    CHECK(tfm_step_logits(s, 0) == NULL && tfm_encoder_output(s).data == NULL,
+                "call tfm_session_start or tfm_session_decode first");
+    CHECK(tfm_result_logits(s, 0, 0) == NULL && tfm_session_encoder_output(s).data == NULL,
           "there is no hypothesis before the first call");
-    must(tfm_start(s, &src, NULL, &err));
-    while (running) must(tfm_step(s, &running, &err));
+    must(tfm_session_start(s, &src, NULL, &err));
+    while (running) must(tfm_session_step(s, &running, &err));
     r = result_of(s, 0);
-    CHECK(r.finish == TFM_HIT_LENGTH && r.length == 2 * 5 + 16,
+    CHECK(r.finish == TFM_FINISH_HIT_LENGTH && r.length == 2 * 5 + 16,
           "without an end token: stops at 2 x source + 16, and says so");
     CHECK(r.ids[0] == 4, "the forced first token");
     {
@@ -511,37 +512,37 @@ static void limits(void) {
         for (i = 0; i < r.length; i++) clean &= r.ids[i] != 2 && r.ids[i] != 5 && r.ids[i] != 12;
         CHECK(clean, "suppressed ids do not occur");
     }
-    must(tfm_step(s, &running, &err));
+    must(tfm_session_step(s, &running, &err));
     CHECK(running == 0, "a step after the end changes nothing");
     CHECK_FAILS(tfm_result_get(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "row is 1, expected 0 to 0");
     memset(&d, 0, sizeof d);
     d.max_length = 3;
-    must(tfm_start(s, &src, &d, &err));
-    for (running = 1; running;) must(tfm_step(s, &running, &err));
+    must(tfm_session_start(s, &src, &d, &err));
+    for (running = 1; running;) must(tfm_session_step(s, &running, &err));
     r = result_of(s, 0);
-    CHECK(r.finish == TFM_HIT_LENGTH && r.length == 3, "max_length 3");
+    CHECK(r.finish == TFM_FINISH_HIT_LENGTH && r.length == 3, "max_length 3");
     d.max_length = 41;
-    CHECK_FAILS(tfm_start(s, &src, &d, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(tfm_session_start(s, &src, &d, &err), TFM_E_TOO_LONG,
                 "max_length is 41, the session's max_target 40");
 
     bad = tiny_batch(ids, NULL, 1, 6);
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOKEN, "row 0, position 5: id 99");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_TOKEN, "row 0, position 5: id 99");
     bad = tiny_batch(ids, NULL, 1, 7);
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_TOO_LONG,
                 "src has 7 tokens a row, the session takes 1 to 6");
     bad = tiny_batch(ids, NULL, 2, 3);
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 2 rows");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 2 rows");
     bad = tiny_batch(ids, &zero_length, 1, 3);
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "row 0 has length 0");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "row 0 has length 0");
     bad = tiny_batch(ids + 6, NULL, 1, 2);
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "row 0 is all pads");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "row 0 is all pads");
     bad = tiny_batch(ids, NULL, 0, 3);
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "src has 0 rows");
     bad = tiny_batch(ids, NULL, 1, 4);
-    CHECK_FAILS(tfm_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_SHAPE,
+    CHECK_FAILS(tfm_session_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_SHAPE,
                 "logits is [1, 5, 13], expected [1, 4, 13]");
     logits.dims[0] = 2;
-    CHECK_FAILS(tfm_forward(s, &src, &src, NULL, &logits, &err), TFM_E_SHAPE,
+    CHECK_FAILS(tfm_session_forward(s, &src, &src, NULL, &logits, &err), TFM_E_SHAPE,
                 "logits is [2, 5, 13]");
     /* A failed call must leave the decode unchanged. */
     r = result_of(s, 0);
@@ -551,7 +552,7 @@ static void limits(void) {
     t.config = ", \"end\": 2";
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
-    CHECK_FAILS(tfm_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
+    CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
     tfm_session_free(s), tfm_model_free(model);
 
     t.config = ", \"start\": 1, \"positions\": \"learned\", \"position_offset\": 2";
@@ -580,13 +581,13 @@ static void failed_start(void) {
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
     for (fail = 0; fail < 2; fail++) {
-        must(tfm_start(s, &src, NULL, &err));
-        must(tfm_step(s, &running, &err));
-        if (fail) CHECK_FAILS(tfm_start(s, &bad, NULL, &err), TFM_E_TOKEN, "id 99");
-        must(tfm_step(s, &running, &err));
-        if (!fail) memcpy(logits, tfm_step_logits(s, 0), (size_t)t.vt * sizeof(float));
+        must(tfm_session_start(s, &src, NULL, &err));
+        must(tfm_session_step(s, &running, &err));
+        if (fail) CHECK_FAILS(tfm_session_start(s, &bad, NULL, &err), TFM_E_TOKEN, "id 99");
+        must(tfm_session_step(s, &running, &err));
+        if (!fail) memcpy(logits, tfm_result_logits(s, 0, 0), (size_t)t.vt * sizeof(float));
     }
-    CHECK(memcmp(logits, tfm_step_logits(s, 0), (size_t)t.vt * sizeof(float)) == 0,
+    CHECK(memcmp(logits, tfm_result_logits(s, 0, 0), (size_t)t.vt * sizeof(float)) == 0,
           "a refused source does not change the running decode");
     tfm_session_free(s), tfm_model_free(model);
 }
@@ -600,15 +601,15 @@ static void bias_only_norm(void) {
     st_writer w;
     tfm_model *model;
     tfm_session *s;
-    tfm_tensor memory_out, expected = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 3, 20));
+    tfm_tensor memory_out, expected = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 3, 20));
     int k;
     for (k = 0; k < 2; k++) {
         tiny_write(&w, t);
-        if (k) st_add(&w, "encoder.norm.bias", tfm_tensor_1d(bias, TFM_F32, 20));
+        if (k) st_add(&w, "encoder.norm.bias", tfm_tensor_1d(bias, TFM_DTYPE_F32, 20));
         model = tiny_load(&w, NULL);
         s = tiny_session(model, 1, 3, 3);
-        must(tfm_encode(s, &src, &err));
-        memory_out = tfm_encoder_output(s);
+        must(tfm_session_encode(s, &src, &err));
+        memory_out = tfm_session_encoder_output(s);
         if (!k) must(tfm_layer_norm(&expected, &memory_out, NULL, &err));
         else compare("a final norm that has only a bias", &memory_out, &expected, 1e-6);
         tfm_session_free(s), tfm_model_free(model);
@@ -637,13 +638,13 @@ static void broken_numbers(void) {
                 ((float *)w.entries[i].tensor.data)[k] = values[v / 2];
         model = tiny_load(&w, NULL);
         memset(&o, 0, sizeof o);
-        o.max_source = 3, o.max_target = 22, o.cache = v % 2 ? TFM_F16 : TFM_F32;
+        o.max_source = 3, o.max_target = 22, o.cache = v % 2 ? TFM_DTYPE_F16 : TFM_DTYPE_F32;
         must(tfm_session_create(&s, model, &o, &err));
-        must(tfm_start(s, &src, NULL, &err));
-        while (running) must(tfm_step(s, &running, &err));
+        must(tfm_session_start(s, &src, NULL, &err));
+        while (running) must(tfm_session_step(s, &running, &err));
         r = result_of(s, 0);
         for (k = 0; k < r.length; k++) ok &= r.ids[k] >= 0 && r.ids[k] < t.vt;
-        ok &= r.finish != TFM_RUNNING && r.length <= 22;
+        ok &= r.finish != TFM_FINISH_RUNNING && r.length <= 22;
         tfm_session_free(s), tfm_model_free(model);
     }
     CHECK(ok, "weights of NaN, infinity, denormals: decoding ends, ids are in range");
@@ -652,7 +653,7 @@ static void broken_numbers(void) {
 /* F16 and BF16 files must give the bits of an F32 file with the same values, unless activations become
    BF16 too. */
 static void narrow_types(void) {
-    static const tfm_dtype types[] = {TFM_F16, TFM_BF16};
+    static const tfm_dtype types[] = {TFM_DTYPE_F16, TFM_DTYPE_BF16};
     static const char *const kinds[] = {"no relative positions", "a table for each stack",
                                         "a table for each layer"};
     static const int32_t ids[] = {3, 4, 5, 1, 2, 3};
@@ -661,7 +662,7 @@ static void narrow_types(void) {
     for (k = 0; k < 6; k++) {
         const tfm_dtype type = types[k % 2];
         tiny t = tiny_default();
-        tfm_tensor a = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt)), b = test_like(a);
+        tfm_tensor a = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, t.vt)), b = test_like(a);
         tfm_batch src = tiny_batch(ids, NULL, 2, 3);
         st_writer w;
         tfm_model *model;
@@ -672,15 +673,16 @@ static void narrow_types(void) {
         t.t5 = k / 2; /* relative positions: none, a table for the stack, a table for each layer */
         model = tiny_model(t);
         s = tiny_session(model, 2, 3, 3);
-        must(tfm_forward(s, &src, &src, NULL, &a, &err));
+        must(tfm_session_forward(s, &src, &src, NULL, &a, &err));
         tfm_session_free(s), tfm_model_free(model);
         tiny_write(&w, t); /* The same seed gives the same bits. */
         for (i = 0; i < w.n_entries; i++) {
             tfm_tensor *x = &w.entries[i].tensor, wide = test_like(*x);
             for (e = 0; e < test_count(x); e++) {
                 unsigned bits = ((uint16_t *)x->data)[e];
-                int fraction = type == TFM_F16 ? 10 : 7, bias = type == TFM_F16 ? 15 : 127;
-                int exponent = (int)(bits >> fraction) & (type == TFM_F16 ? 31 : 255);
+                int fraction = type == TFM_DTYPE_F16 ? 10 : 7,
+                    bias = type == TFM_DTYPE_F16 ? 15 : 127;
+                int exponent = (int)(bits >> fraction) & (type == TFM_DTYPE_F16 ? 31 : 255);
                 double mantissa = (double)(bits & ((1u << fraction) - 1));
                 double value =
                     exponent ? ldexp(mantissa + ldexp(1, fraction), exponent - bias - fraction)
@@ -692,9 +694,9 @@ static void narrow_types(void) {
         }
         model = tiny_load(&w, NULL);
         s = tiny_session(model, 2, 3, 3);
-        must(tfm_forward(s, &src, &src, NULL, &b, &err));
+        must(tfm_session_forward(s, &src, &src, NULL, &b, &err));
         same = memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
-        if (type == TFM_BF16 &&
+        if (type == TFM_DTYPE_BF16 &&
             (strstr(tfm_cpu_string(), "AMX") || strstr(tfm_cpu_string(), "BF16")))
             CHECK(!same && test_difference(&a, &b) < 0.02,
                   "BF16 weights and activations, %s: %.2g off the same values in F32", kinds[k / 2],
@@ -706,7 +708,7 @@ static void narrow_types(void) {
     }
     {
         tiny t = tiny_default();
-        tfm_tensor a = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, t.vt)), b = test_like(a);
+        tfm_tensor a = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, t.vt)), b = test_like(a);
         tfm_batch src = tiny_batch(ids, NULL, 2, 3);
         st_writer w;
         size_t size;
@@ -724,7 +726,7 @@ static void narrow_types(void) {
             memmove(shifted + k, bytes, size);
             must(tfm_model_load(&model, shifted + k, size, &in_place, &err));
             s = tiny_session(model, 2, 3, 3);
-            must(tfm_forward(s, &src, &src, NULL, k ? &b : &a, &err));
+            must(tfm_session_forward(s, &src, &src, NULL, k ? &b : &a, &err));
             if (k) same &= memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
             tfm_session_free(s), tfm_model_free(model);
         }

@@ -3,7 +3,7 @@
 #include <stdint.h>
 
 static int64_t counted;
-#define TFM_COUNT(operations) ((void)(counted += (operations)))
+#define TFM__COUNT(operations) ((void)(counted += (operations)))
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -16,8 +16,8 @@ static int32_t ids[IDS]; /* tokens of any batch */
 /* ---- one attention ---- */
 
 static void fill_linear(tfm_linear_weights *w, int64_t in, int64_t out) {
-    w->weight = tfm_tensor_2d(pool, TFM_F32, out, in);
-    w->bias = tfm_tensor_1d(pool, TFM_F32, out);
+    w->weight = tfm_tensor_2d(pool, TFM_DTYPE_F32, out, in);
+    w->bias = tfm_tensor_1d(pool, TFM_DTYPE_F32, out);
 }
 
 /* Runs a self-attention of width h over l tokens in a batch of b with the module. */
@@ -25,7 +25,8 @@ static int64_t count_self_attention(int64_t l, int64_t b, int64_t h, int32_t hea
     static float out[POOL];
     static unsigned char memory[1 << 18];
     tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
-    tfm_tensor x = tfm_tensor_3d(pool, TFM_F32, b, l, h), y = tfm_tensor_3d(out, TFM_F32, b, l, h);
+    tfm_tensor x = tfm_tensor_3d(pool, TFM_DTYPE_F32, b, l, h),
+               y = tfm_tensor_3d(out, TFM_DTYPE_F32, b, l, h);
     tfm_attention_weights w;
     tfm_masks masks;
     memset(&w, 0, sizeof w);
@@ -35,7 +36,7 @@ static int64_t count_self_attention(int64_t l, int64_t b, int64_t h, int32_t hea
     w.n_heads = heads;
     masks.causal = causal;
     counted = 0;
-    CHECK_OK(tfm_multi_head_attention(&y, NULL, &w, &x, &x, &x, &masks, &scratch, &err), &err);
+    CHECK_OK(test_multi_head(&y, NULL, &w, &x, &x, &x, &masks, &scratch, &err), &err);
     return counted;
 }
 
@@ -129,7 +130,7 @@ static tfm_batch source_of(const model_case *c, const int32_t *lengths) {
     const tiny *t = &c->t;
     tfm_batch b = tiny_batch(ids, lengths, c->B, c->S);
     if (t->vs) return b;
-    vectors = tfm_tensor_3d(pool, TFM_F32, c->B, c->S,
+    vectors = tfm_tensor_3d(pool, TFM_DTYPE_F32, c->B, c->S,
                             t->encoder  ? (t->input ? t->input : t->d)
                             : t->memory ? t->memory
                                         : t->d);
@@ -158,8 +159,8 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
         bytes += test_count(&tensor) + 4 * tensor.dims[0];
     }
     CHECK(params_model(m) == elements, "%lld parameters", (long long)elements);
-    CHECK(size_encoder(m, unit_bytes(TFM_BF16)) == halves &&
-              size_encoder(m, unit_bytes(TFM_I8)) == bytes,
+    CHECK(size_encoder(m, unit_bytes(TFM_DTYPE_BF16)) == halves &&
+              size_encoder(m, unit_bytes(TFM_DTYPE_I8)) == bytes,
           "the encoder in %lld bytes as BF16, %lld as I8", (long long)halves, (long long)bytes);
     read = shape_of_model(config, file);
     CHECK(memcmp(&read, m, sizeof read) == 0, "the shape is read back from the file");
@@ -168,14 +169,14 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
 
 static void check_forward(const model_case *c, const model_shape *m, tfm_session *session) {
     tfm_batch src = source_of(c, NULL), tgt = tiny_batch(ids, NULL, c->B, c->T);
-    tfm_tensor logits = tfm_tensor_3d(NULL, TFM_F32, c->B, c->T, m->V_target);
+    tfm_tensor logits = tfm_tensor_3d(NULL, TFM_DTYPE_F32, c->B, c->T, m->V_target);
     tfm_forward_options options;
     int64_t B = c->B, S = c->S, T = c->T, expected;
     logits.data = test_memory((size_t)st_bytes(&logits));
     memset(&options, 0, sizeof options);
     for (options.not_causal = 0; options.not_causal < 2 - (m->N_ssru > 0); options.not_causal++) {
         counted = 0;
-        CHECK_OK(tfm_forward(session, &src, &tgt, &options, &logits, &err), &err);
+        CHECK_OK(tfm_session_forward(session, &src, &tgt, &options, &logits, &err), &err);
         expected = ops_encode(m, B * S, B * pairs_self(S, 0)) +
                    ops_decode(m, B * T, B * pairs_self(T, !options.not_causal), B * T * S);
         CHECK(counted == expected, "forward%s: %lld operations, by formula %lld",
@@ -193,7 +194,7 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
     for (b = 0; b < c->B; b++) tokens += lengths[b] = 1 + (b + c->S / 2) % c->S;
     src = source_of(c, lengths);
     counted = 0;
-    CHECK_OK(tfm_encode(session, &src, &err), &err);
+    CHECK_OK(tfm_session_encode(session, &src, &err), &err);
     for (l = c->S; l > 0; l--)
         for (b = 0; b < c->B; b++) {
             if (lengths[b] != l) continue;
@@ -215,13 +216,13 @@ static void check_steps(const model_case *c, const model_shape *m, tfm_session *
     memset(&options, 0, sizeof options);
     options.max_length = c->T; /* Without an end token all rows run to this limit. */
     counted = 0;
-    CHECK_OK(tfm_start(session, &src, &options, &err), &err);
+    CHECK_OK(tfm_session_start(session, &src, &options, &err), &err);
     expected = ops_encode(m, B * S, B * S * S);
     CHECK(counted == expected, "start: %lld operations, by formula %lld", (long long)counted,
           (long long)expected);
     for (position = 0; position < c->T; position++) {
         counted = 0;
-        CHECK_OK(tfm_step(session, &running, &err), &err);
+        CHECK_OK(tfm_session_step(session, &running, &err), &err);
         expected = ops_decode(m, B, B * (position + 1), B * S);
         CHECK(counted == expected, "step at position %d: %lld operations, by formula %lld",
               (int)position, (long long)counted, (long long)expected);

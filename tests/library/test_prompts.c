@@ -14,16 +14,16 @@ static int batches_differ(tfm_session *const *sessions, int n) {
     int32_t rows = at.src.rows, b;
     int wrong = 0, i;
     if (below(4)) o.prompt = &at.prompt;
-    for (i = 0; i < n; i++) must(tfm_decode(sessions[i], &at.src, &o, &err));
+    for (i = 0; i < n; i++) must(tfm_session_decode(sessions[i], &at.src, &o, &err));
     for (b = 0; b < rows; b++) {
         tfm_batch src;
         tfm_decode_options own = alone(o, b, &src);
         collect(sessions[0], b, 0, 1, &one);
         for (i = 1; i < n; i++) collect(sessions[i], b, 0, 1, &other), wrong += !same(&one, &other);
-        must(tfm_decode(sessions[n - 1], &src, &own, &err));
+        must(tfm_session_decode(sessions[n - 1], &src, &own, &err));
         collect(sessions[n - 1], 0, 0, 1, &other);
         wrong += !same(&one, &other);
-        must(tfm_decode(sessions[n - 1], &at.src, &o, &err));
+        must(tfm_session_decode(sessions[n - 1], &at.src, &o, &err));
     }
     return wrong;
 }
@@ -43,13 +43,13 @@ static int prefix_differs(tfm_session *pass, tfm_session *steps) {
     as_prefix = o;
     o.prompt = &prompt;
     as_prefix.prefix = &prefix, as_prefix.max_length += n - 1;
-    must(tfm_decode(pass, &src, &o, &err));
-    must(tfm_decode(steps, &src, &as_prefix, &err));
+    must(tfm_session_decode(pass, &src, &o, &err));
+    must(tfm_session_decode(steps, &src, &as_prefix, &err));
     collect(pass, 0, 0, 0, &one), collect(steps, 0, n - 1, 0, &other);
     return !same(&one, &other);
 }
 
-/* Compares the logits of each step with those of tfm_forward for the prompt and the tokens so far. */
+/* Compares the logits of each step with those of tfm_session_forward for the prompt and the tokens so far. */
 static int forward_differs(tfm_session *s, tfm_session *teacher) {
     static float logits[TARGET * V];
     int32_t ids[TARGET], n = at.prompt_lengths[0], length, running = 1;
@@ -60,14 +60,15 @@ static int forward_differs(tfm_session *s, tfm_session *teacher) {
     memset(&o, 0, sizeof o);
     prompt = tiny_batch(at.prompt_ids, &n, 1, LONGEST);
     o.prompt = &prompt;
-    must(tfm_start(s, &src, &o, &err));
+    must(tfm_session_start(s, &src, &o, &err));
     memcpy(ids, at.prompt_ids, (size_t)n * sizeof *ids);
     for (length = n; running && length < TARGET; length++) {
-        tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, 1, length, V);
-        must(tfm_step(s, &running, &err));
+        tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, length, V);
+        must(tfm_session_step(s, &running, &err));
         tgt = tiny_batch(ids, NULL, 1, length);
-        must(tfm_forward(teacher, &src, &tgt, NULL, &out, &err));
-        wrong += memcmp(tfm_step_logits(s, 0), logits + (length - 1) * V, V * sizeof *logits) != 0;
+        must(tfm_session_forward(teacher, &src, &tgt, NULL, &out, &err));
+        wrong +=
+            memcmp(tfm_result_logits(s, 0, 0), logits + (length - 1) * V, V * sizeof *logits) != 0;
         must(tfm_result_get(s, 0, 0, &r, &err));
         if (r.length) ids[length] = r.ids[r.length - 1];
     }
@@ -81,16 +82,17 @@ static int rules_differ(tfm_session *s) {
     memset(&o, 0, sizeof o);
     prompt = tiny_batch(at.prompt_ids, at.prompt_lengths, 1, LONGEST);
     o.prompt = &prompt, o.no_repeat_ngram = 1, o.repetition_penalty = 1.5;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     collect(s, 0, 0, 1, &one);
     o.repetition = TFM_REPETITION_HUGGING_FACE;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     collect(s, 0, 0, 1, &other);
     return !same(&one, &other);
 }
 
 static void test_one_pass(void) {
-    static const tfm_weight_type types[TYPES] = {TFM_WEIGHTS_F32, TFM_WEIGHTS_I8, TFM_WEIGHTS_BF16};
+    static const tfm_weight_type types[TYPES] = {TFM_WEIGHT_TYPE_F32, TFM_WEIGHT_TYPE_I8,
+                                                 TFM_WEIGHT_TYPE_BF16};
     int kind, type, f16, k, i, batches = 0, prefixes = 0, forwards = 0, rules = 0;
     SECTION("prompts and forced tokens in one pass");
     for (kind = 0; kind < KINDS; kind++)
@@ -114,7 +116,7 @@ static void test_one_pass(void) {
     CHECK(batches == 0, "  %d rows differ in a batch, alone, with threads or step by step",
           batches);
     CHECK(prefixes == 0, "  %d prompts differ from prefixes step by step", prefixes);
-    CHECK(forwards == 0, "  %d steps have other logits than tfm_forward", forwards);
+    CHECK(forwards == 0, "  %d steps have other logits than tfm_session_forward", forwards);
     CHECK(rules == 0, "  %d times a rule counts the start token, which the prompt replaces", rules);
 }
 
@@ -163,11 +165,11 @@ static double plain_greedy(tfm_session *s, const tfm_batch *src, int32_t most, i
     ids[0] = START;
     for (;;) {
         tfm_batch tgt = tiny_batch(ids, NULL, 1, *n + 1);
-        tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, 1, *n + 1, V);
+        tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, *n + 1, V);
         float *row = logits + *n * V;
         double total = 0;
         int32_t i, best = 0;
-        must(tfm_forward(s, src, &tgt, NULL, &out, &err));
+        must(tfm_session_forward(s, src, &tgt, NULL, &out, &err));
         edit_some(NULL, 0, ids + 1, *n, row);
         for (i = 1; i < V; i++)
             if (row[i] > row[best]) best = i;
@@ -182,7 +184,7 @@ static double plain_greedy(tfm_session *s, const tfm_batch *src, int32_t most, i
 static void test_edits(void) {
     static const int32_t list[] = {END, 4, 7, 8, 11};
     static const float worst[] = {-INFINITY, NAN, INFINITY};
-    tfm_model *model = model_of(0, TFM_WEIGHTS_F32);
+    tfm_model *model = model_of(0, TFM_WEIGHT_TYPE_F32);
     tfm_session *s = session_of(model, 0, 1, 0, 0), *t = session_of(model, 1, 1, 0, 0);
     int32_t ids[TARGET + 1], n, b, count = 0;
     int k, wrong[6] = {0, 0, 0, 0, 0, 0};
@@ -195,17 +197,17 @@ static void test_edits(void) {
         with = o = draw_options();
         with.edit_logits = edit_by_list, with.edit_user = &seen, o.edit_logits = NULL;
         seen.n_list = 0, seen.rows = at.src.rows;
-        if (k % 2) o.shortlist = list, o.n_shortlist = 5, o.prefix = NULL, o.first = NULL;
+        if (k % 2) o.shortlist = list, o.n_shortlist = 5, o.prefix = NULL, o.first_token = NULL;
         if (k % 2) with = o, with.edit_logits = edit_by_list, with.edit_user = &seen;
-        must(tfm_decode(s, &at.src, &o, &err));
-        must(tfm_decode(t, &at.src, &with, &err));
+        must(tfm_session_decode(s, &at.src, &o, &err));
+        must(tfm_session_decode(t, &at.src, &with, &err));
         for (b = 0; b < at.src.rows; b++) {
             collect(s, b, 0, 1, &one), collect(t, b, 0, 1, &other);
             wrong[0] += !same(&one, &other);
         }
         if (!(k % 2)) continue;
         with.shortlist = NULL, with.n_shortlist = 0, seen.n_list = 5;
-        must(tfm_decode(t, &at.src, &with, &err));
+        must(tfm_session_decode(t, &at.src, &with, &err));
         for (b = 0; b < at.src.rows; b++) {
             tfm_result x, y;
             must(tfm_result_get(s, b, 0, &x, &err)), must(tfm_result_get(t, b, 0, &y, &err));
@@ -214,7 +216,7 @@ static void test_edits(void) {
             most = test_max(most, fabs(x.log_probability - y.log_probability));
         }
         with = o, with.edit_logits = edit_count, with.edit_user = &count;
-        must(tfm_decode(t, &at.src, &with, &err));
+        must(tfm_session_decode(t, &at.src, &with, &err));
         for (b = 0; b < at.src.rows; b++) {
             collect(s, b, 0, 1, &one), collect(t, b, 0, 1, &other);
             wrong[2] += !same(&one, &other) || count != 5;
@@ -233,7 +235,7 @@ static void test_edits(void) {
         draw_batch(1);
         memset(&o, 0, sizeof o);
         o.max_length = 8, o.edit_logits = edit_some;
-        must(tfm_decode(s, &at.src, &o, &err));
+        must(tfm_session_decode(s, &at.src, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
         sum = plain_greedy(t, &at.src, 8, ids, &n);
         wrong[3] += n != r.length || memcmp(ids + 1, r.ids, (size_t)n * sizeof *ids) != 0;
@@ -245,9 +247,9 @@ static void test_edits(void) {
         tfm_result r;
         memset(&o, 0, sizeof o);
         o.edit_logits = edit_all, o.edit_user = (void *)&worst[k], o.samples = k == 1;
-        must(tfm_decode(s, &at.src, &o, &err));
+        must(tfm_session_decode(s, &at.src, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
-        wrong[4] += r.finish != TFM_STUCK || r.length != 0;
+        wrong[4] += r.finish != TFM_FINISH_STUCK || r.length != 0;
     }
     CHECK(wrong[4] == 0, "  nothing is allowed, or logits are no numbers: stuck");
     for (k = 0; k < 2; k++) { /* a favoured prefix that is forbidden is not taken */
@@ -259,7 +261,7 @@ static void test_edits(void) {
         seen.list = list + 2, seen.n_list = 3, seen.rows = 1;
         o.edit_logits = edit_by_list, o.edit_user = &seen;
         o.prefix = &prefix, o.prefix_bias = 0.99, o.beam = 1 + k, o.max_length = 3;
-        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_session_decode(s, &src, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
         wrong[5] += r.length < 1 || r.ids[0] == list[1];
     }
@@ -274,40 +276,42 @@ static void test_limits(void) {
     static const int32_t source[] = {4, 5, 6, 4, 5, 6}, beyond[] = {1, V, 1, V, 1, 2};
     static const int32_t none[] = {1, 0}, longer[2 * (TARGET + 1)] = {0}, shorter[] = {TARGET, 1};
     tfm_batch src = tiny_batch(source, NULL, 2, 3), prompt, prefix;
-    tfm_model *model = model_of(1, TFM_WEIGHTS_F32);
+    tfm_model *model = model_of(1, TFM_WEIGHT_TYPE_F32);
     tfm_session *s = session_of(model, 0, 1, 0, 0);
     tfm_decode_options o;
     tfm_result r[2];
-    tfm_tensor tensor = tfm_tensor_3d(NULL, TFM_F32, 2, 3, 20);
+    tfm_tensor tensor = tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, 20);
     SECTION("prompts: limits");
     memset(&o, 0, sizeof o);
     o.prompt = &prompt;
     prompt = tiny_batch(beyond, NULL, 1, 2);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt has 1 rows, src has 2");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+                "prompt has 1 rows, src has 2");
     prompt = tiny_batch(beyond, NULL, 2, 2);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOKEN,
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOKEN,
                 "prompt: row 0, position 1: id 13, the vocabulary has 13 tokens");
     prompt = tiny_batch(source, none, 2, 2);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
                 "prompt: row 1 has length 0, expected 1 to 2");
     prompt = tiny_batch(NULL, NULL, 2, 2);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt: 2 ids, but it is NULL");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+                "prompt: 2 ids, but it is NULL");
     prompt = tiny_batch(source, NULL, 2, -1);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt: 2 rows of -1 ids");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt: 2 rows of -1 ids");
     prompt = tiny_batch(source, NULL, 2, 3), prompt.memory = &tensor;
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt has memory");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt has memory");
     prompt = tiny_batch(longer, NULL, 2, TARGET + 1);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOO_LONG,
                 "prompt: row 0 has 15 tokens, the session's max_target is 14");
     prompt = tiny_batch(longer, shorter, 2, TARGET), o.prefix = &prefix;
     prefix = tiny_batch(source, NULL, 2, 1);
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOO_LONG,
                 "row 0: 1 tokens are forced, but max_target leaves room for 1");
     o.prefix = NULL, o.max_length = 5, o.min_length = 4;
-    CHECK(tfm_decode(s, &src, &o, &err) == TFM_OK &&
+    CHECK(tfm_session_decode(s, &src, &o, &err) == TFM_OK &&
               tfm_result_get(s, 0, 0, &r[0], &err) == TFM_OK &&
               tfm_result_get(s, 1, 0, &r[1], &err) == TFM_OK && r[0].length == 1 &&
-              r[0].finish == TFM_HIT_LENGTH && r[1].length >= 4,
+              r[0].finish == TFM_FINISH_HIT_LENGTH && r[1].length >= 4,
           "a prompt of max_target tokens leaves room for one token");
     tfm_session_free(s);
     tfm_model_free(model);

@@ -18,7 +18,8 @@ static tfm_model *small_model(unsigned seed, const char *more) {
     return tiny_model(t);
 }
 
-static tfm_dtype cache = TFM_F32, encoder_attention = TFM_F32; /* limits of all sessions here */
+static tfm_dtype cache = TFM_DTYPE_F32,
+                 encoder_attention = TFM_DTYPE_F32; /* limits of all sessions here */
 
 static tfm_session *wide_session(const tfm_model *model, int32_t batch, int32_t beam,
                                  int32_t target) {
@@ -78,15 +79,15 @@ static void plain_pass(plain *p, const int32_t *ids, int32_t n, float *logits, d
     int32_t tgt[MOST + 1], t, s, h, H = c->n_heads, N = c->n_decoder_layers, layer, from, to;
     float all[(MOST + 1) * V], cross[2 * 2 * (MOST + 1) * SOURCE];
     tfm_batch src = tiny_batch(p->src, NULL, 1, p->n_src), target = tiny_batch(tgt, NULL, 1, n + 1);
-    tfm_tensor out = tfm_tensor_3d(all, TFM_F32, 1, n + 1, V);
+    tfm_tensor out = tfm_tensor_3d(all, TFM_DTYPE_F32, 1, n + 1, V);
     tfm_forward_options f;
     int64_t dims[5];
     memset(&f, 0, sizeof f);
     dims[0] = N, dims[1] = 1, dims[2] = H, dims[3] = n + 1, dims[4] = p->n_src;
-    f.cross_attention = tfm_tensor_make(cross, TFM_F32, 5, dims);
+    f.cross_attention = tfm_tensor_make(cross, TFM_DTYPE_F32, 5, dims);
     tgt[0] = START;
     if (n) memcpy(tgt + 1, ids, (size_t)n * sizeof *ids);
-    must(tfm_forward(p->session, &src, &target, &f, &out, &err));
+    must(tfm_session_forward(p->session, &src, &target, &f, &out, &err));
     memcpy(logits, all + n * V, V * sizeof *logits);
     layer = p->o.attention_layer ? p->o.attention_layer - 1 : N - 1;
     from = p->o.attention_head ? p->o.attention_head - 1 : 0;
@@ -102,9 +103,9 @@ static void plain_pass(plain *p, const int32_t *ids, int32_t n, float *logits, d
 
 static int contains_end(const tfm_decode_options *o, int32_t id) {
     int32_t i;
-    for (i = 0; i < o->n_ends; i++)
-        if (o->ends[i] == id) return 1;
-    return !o->n_ends && id == END;
+    for (i = 0; i < o->n_end_ids; i++)
+        if (o->end_ids[i] == id) return 1;
+    return !o->n_end_ids && id == END;
 }
 
 /* Returns whether ids [n] contain that sequence anywhere. */
@@ -120,11 +121,11 @@ static int allowed(const plain *p, const int32_t *ids, int32_t n) {
     const tfm_decode_options *o = &p->o;
     int32_t i, j, id = ids[n - 1], longer[MOST + 2];
     if (contains_end(o, id) && n - 1 < o->min_length) return 0;
-    for (i = 0; i < o->n_forbidden; i++)
-        if (o->forbidden[i] == id) return 0;
+    for (i = 0; i < o->n_suppressed; i++)
+        if (o->suppressed[i] == id) return 0;
     if (o->no_unknown && id == UNKNOWN) return 0;
-    for (i = 0; o->forbidden_sequences && i < o->forbidden_sequences->rows; i++) {
-        const tfm_batch *f = o->forbidden_sequences;
+    for (i = 0; o->suppressed_sequences && i < o->suppressed_sequences->rows; i++) {
+        const tfm_batch *f = o->suppressed_sequences;
         if (contains(ids, n, f->ids + i * f->width, f->lengths ? f->lengths[i] : f->width))
             return 0;
     }
@@ -144,7 +145,8 @@ static int allowed(const plain *p, const int32_t *ids, int32_t n) {
 static void plain_next(plain *p, const int32_t *ids, int32_t n, double *log_p) {
     const tfm_decode_options *o = &p->o;
     const int32_t *prefix = o->prefix ? o->prefix->ids : NULL;
-    int32_t first = o->first ? o->first[0] : -1, n_prefix = o->prefix ? o->prefix->width : 0;
+    int32_t first = o->first_token ? o->first_token[0] : -1,
+            n_prefix = o->prefix ? o->prefix->width : 0;
     int32_t at = n - (first >= 0), v, longer[MOST + 1], seen = 0;
     float logits[V];
     double sum = 0, scaled[V], factors[V];
@@ -170,7 +172,7 @@ static void plain_next(plain *p, const int32_t *ids, int32_t n, double *log_p) {
         int32_t forced = at < 0 ? first : at < n_prefix && !(o->prefix_bias > 0) ? prefix[at] : -1;
         longer[n] = v;
         if (forced < 0 && o->force_end && n + 1 == o->max_length)
-            forced = o->n_ends ? o->ends[0] : END;
+            forced = o->n_end_ids ? o->end_ids[0] : END;
         if (forced >= 0) log_p[v] = v == forced ? 0 : -INFINITY;
         else if (!allowed(p, longer, n + 1)) log_p[v] = -INFINITY;
     }
@@ -217,16 +219,16 @@ static int plain_over(const tfm_decode_options *o, const hypotheses *results,
     int32_t beam = o->beam ? o->beam : 1, n_best = o->n_best ? o->n_best : 1;
     double patience = o->patience > 0 ? o->patience : 1;
     if (!live->n || (beam == 1 && results->n)) return 1;
-    if (o->stop == TFM_STOP_SURE) {
+    if (o->stop == TFM_STOP_EARLY_NEVER) {
         double length = o->length_penalty > 0 ? o->max_length : live->items[0].length;
         return results->n >= beam && results->items[beam - 1].score >=
                                          live->items[0].sum / pow(length, o->length_penalty);
     }
-    if (o->stop == TFM_STOP_LIKELY)
+    if (o->stop == TFM_STOP_EARLY_FALSE)
         return results->n >= beam &&
                results->items[beam - 1].score >=
                    live->items[0].sum / pow(live->items[0].length, o->length_penalty);
-    if (o->stop == TFM_STOP_ENOUGH && o->length_penalty == 0 && o->coverage_penalty == 0)
+    if (o->stop == TFM_STOP_CTRANSLATE2 && o->length_penalty == 0 && o->coverage_penalty == 0)
         return best_ended && results->n >= n_best;
     return results->n >= (int64_t)floor(beam * patience + 0.5);
 }
@@ -261,7 +263,7 @@ static void plain_beam(plain *p, hypotheses *results) {
         if (candidates.n)
             qsort(candidates.items, (size_t)candidates.n, sizeof(hypothesis), by_score);
         live.n = 0;
-        for (i = 0; i < candidates.n && i < (o->n_ends ? 1 + o->n_ends : 2) * beam; i++) {
+        for (i = 0; i < candidates.n && i < (o->n_end_ids ? 1 + o->n_end_ids : 2) * beam; i++) {
             hypothesis *h = &candidates.items[i];
             if (i < beam && (h->ended || t + 1 == o->max_length)) {
                 h->score = plain_score(p, h);
@@ -291,15 +293,15 @@ static int agree(tfm_session *s, int32_t row, const hypotheses *expected, int32_
         memset(&r, 0, sizeof r);
         must(tfm_result_get(s, row, k, &r, &err));
         i = r.length == e->length && memcmp(r.ids, e->ids, (size_t)r.length * 4) == 0 &&
-            r.finish == (e->ended ? TFM_ENDED : TFM_HIT_LENGTH);
+            r.finish == (e->ended ? TFM_FINISH_ENDED : TFM_FINISH_HIT_LENGTH);
         if (!i) {
             char wanted[200], got[200];
             CHECK(i, "%s, hypothesis %d: wanted ids %s, %s, score %.9g; got ids %s, %s, score %.9g",
                   what, (int)k, test_ids(wanted, sizeof wanted, e->ids, e->length),
                   e->ended ? "ended" : "cut", e->score, test_ids(got, sizeof got, r.ids, r.length),
-                  r.finish == TFM_ENDED        ? "ended"
-                  : r.finish == TFM_HIT_LENGTH ? "cut"
-                                               : "stuck",
+                  r.finish == TFM_FINISH_ENDED        ? "ended"
+                  : r.finish == TFM_FINISH_HIT_LENGTH ? "cut"
+                                                      : "stuck",
                   r.score);
             return 0;
         }
@@ -345,17 +347,18 @@ static int make_settings(setting *settings) {
     SETTING("length penalty -0.5", length_penalty = -0.5);
     SETTING("coverage penalty", coverage_penalty = 0.7);
     SETTING("min length 2", min_length = 2);
-    SETTING("forbidden ids", forbidden = some_forbidden), settings[n - 1].o.n_forbidden = 2;
-    SETTING("forbidden sequences", forbidden_sequences = &sequences);
+    SETTING("suppressed ids", suppressed = some_forbidden), settings[n - 1].o.n_suppressed = 2;
+    SETTING("suppressed sequences", suppressed_sequences = &sequences);
     SETTING("no unknown", no_unknown = 1);
     SETTING("no repeated token", no_repeat_ngram = 1);
     SETTING("no repeated bigram", no_repeat_ngram = 2);
     SETTING("repetition penalty 1.5", repetition_penalty = 1.5);
-    SETTING("other ends", ends = some_ends), settings[n - 1].o.n_ends = 2;
-    SETTING("forced first token", first = a_first);
+    SETTING("other ends", end_ids = some_ends), settings[n - 1].o.n_end_ids = 2;
+    SETTING("forced first token", first_token = a_first);
     SETTING("prefix", prefix = &prefix);
     SETTING("biased prefix", prefix = &prefix), settings[n - 1].o.prefix_bias = 0.4;
-    SETTING("a prefix after a first token", prefix = &prefix), settings[n - 1].o.first = a_first;
+    SETTING("a prefix after a first token", prefix = &prefix),
+        settings[n - 1].o.first_token = a_first;
     SETTING("no token of the source", no_source_ngram = 1);
     SETTING("no two of the source", no_source_ngram = 2);
     SETTING("Hugging Face's penalty", repetition = TFM_REPETITION_HUGGING_FACE);
@@ -368,8 +371,8 @@ static int make_settings(setting *settings) {
     SETTING("many at once", prefix = &prefix);
     settings[n - 1].o.prefix_bias = 0.3, settings[n - 1].o.no_repeat_ngram = 2;
     settings[n - 1].o.length_penalty = 1, settings[n - 1].o.min_length = 1;
-    settings[n - 1].o.repetition_penalty = 1.2, settings[n - 1].o.forbidden = some_forbidden;
-    settings[n - 1].o.n_forbidden = 1;
+    settings[n - 1].o.repetition_penalty = 1.2, settings[n - 1].o.suppressed = some_forbidden;
+    settings[n - 1].o.n_suppressed = 1;
 #undef SETTING
     return n;
 }
@@ -392,14 +395,14 @@ static void exhaustive(void) {
             hypothesis empty;
             plain p;
             settings[i].o.max_length = 4;
-            settings[i].o.stop = TFM_STOP_SURE, settings[i].o.beam = 1300,
+            settings[i].o.stop = TFM_STOP_EARLY_NEVER, settings[i].o.beam = 1300,
             settings[i].o.n_best = 10;
             memset(&all, 0, sizeof all);
             memset(&empty, 0, sizeof empty);
             p = plain_of(model, f, settings[i].o);
             enumerate(&p, &empty, &all);
             qsort(all.items, (size_t)all.n, sizeof(hypothesis), by_score);
-            must(tfm_decode(s, &src, &settings[i].o, &err));
+            must(tfm_session_decode(s, &src, &settings[i].o, &err));
             equal += agree(s, 0, &all, (int32_t)(all.n < 10 ? all.n : 10), &most, settings[i].name);
             trees += all.n;
             tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
@@ -415,8 +418,9 @@ static void exhaustive(void) {
 
 static void narrow(void) {
     static const double patiences[] = {0, 0.5, 2, 0, 0, 0};
-    static const tfm_stop stops[] = {TFM_STOP_ENOUGH, TFM_STOP_ENOUGH, TFM_STOP_ENOUGH,
-                                     TFM_STOP_SURE,   TFM_STOP_FULL,   TFM_STOP_LIKELY};
+    static const tfm_stop stops[] = {TFM_STOP_CTRANSLATE2, TFM_STOP_CTRANSLATE2,
+                                     TFM_STOP_CTRANSLATE2, TFM_STOP_EARLY_NEVER,
+                                     TFM_STOP_EARLY_TRUE,  TFM_STOP_EARLY_FALSE};
     setting settings[26];
     int n = make_settings(settings), i, beam, z, equal, all_equal = 0, total = 0;
     double most = 0;
@@ -443,7 +447,7 @@ static void narrow(void) {
                 memset(&expected, 0, sizeof expected);
                 p = plain_of(model, f, o);
                 plain_beam(&p, &expected);
-                must(tfm_decode(s, &src, &o, &err));
+                must(tfm_session_decode(s, &src, &o, &err));
                 snprintf(what, sizeof what, "%s, beam %d, patience %g, stop %d", settings[i].name,
                          beam, patiences[z], (int)stops[z]);
                 equal = agree(s, 0, &expected, (int32_t)expected.n, &most, what);
@@ -494,7 +498,7 @@ static size_t bytes_of(tfm_session *s, int32_t row, int32_t n_src, char *bytes) 
         memcpy(bytes + at, &r.log_probability, 8), at += 8;
         memcpy(bytes + at, &r.finish, sizeof r.finish), at += sizeof r.finish;
         at = (at + 3) & ~(size_t)3;
-        out = tfm_tensor_2d(bytes + at, TFM_F32, r.length, n_src);
+        out = tfm_tensor_2d(bytes + at, TFM_DTYPE_F32, r.length, n_src);
         must(tfm_result_attention(s, row, k, &out, &err));
         at += (size_t)(r.length * n_src) * sizeof(float);
     }
@@ -531,10 +535,10 @@ static void same_bits(void) {
             tfm_result r;
             memset(&r, 0, sizeof r);
             o.seeds = &seeds[i];
-            must(tfm_decode(s, &one, &o, &err));
+            must(tfm_session_decode(s, &one, &o, &err));
             n_alone[i] = bytes_of(s, 0, lengths[i], alone[i]);
             must(tfm_result_get(s, 0, 0, &r, &err));
-            ends += r.finish == TFM_ENDED;
+            ends += r.finish == TFM_FINISH_ENDED;
             if (r.length > most_tokens) most_tokens = r.length;
         }
         for (z = 0; z < 3; z++) {
@@ -556,7 +560,7 @@ static void same_bits(void) {
                 }
                 batch = tiny_batch(batch_ids, batch_lengths, rows, width);
                 o.seeds = batch_seeds;
-                must(tfm_decode(s, &batch, &o, &err));
+                must(tfm_session_decode(s, &batch, &o, &err));
                 for (i = 0; i < rows; i++) {
                     size_t n = bytes_of(s, i, batch_lengths[i], together);
                     int32_t sentence = order[b + i];
@@ -598,9 +602,9 @@ static void no_allocation(void) {
     for (i = 0; i < 50; i++)
         for (k = 0; k < N_KINDS; k++) {
             tfm_decode_options o = options_of(&kinds[k]);
-            must(tfm_decode(s, &src, &o, &err));
+            must(tfm_session_decode(s, &src, &o, &err));
             must(tfm_translate_batch(s, &in, &out, 1, &o, text, sizeof text, &err));
-            must(tfm_score(s, &src, &src, scores, &err));
+            must(tfm_session_score(s, &src, &src, 0, scores, &err));
         }
     CHECK(before == 1 && counter.calls == before, "%d calls for the session, %d for 500 sentences",
           before, counter.calls - before);
@@ -619,11 +623,12 @@ static double chi_squared(tfm_session *s, const tfm_decode_options *options, con
     tfm_decode_options o = *options;
     int count[V] = {0, 0, 0, 0, 0, 0}, i, v;
     int32_t k;
+    uint64_t seed;
     double sum = 0;
     o.max_length = 1;
     for (i = 0; i < n; i += o.samples) {
-        o.seed = (uint64_t)i;
-        must(tfm_decode(s, &src, &o, &err));
+        seed = (uint64_t)i, o.seeds = &seed;
+        must(tfm_session_decode(s, &src, &o, &err));
         for (k = 0; k < o.samples; k++) {
             tfm_result r;
             memset(&r, 0, sizeof r);
@@ -682,6 +687,7 @@ static void sampling(void) {
     tfm_result a, b;
     int support, wanted, c, v, same = 1, differ = 0;
     int32_t i, k;
+    uint64_t seed = 9;
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
     SECTION("sampling: 20,000 first tokens against the model's distribution");
@@ -699,8 +705,8 @@ static void sampling(void) {
     }
     SECTION("samples");
     o = no_options();
-    o.samples = 20, o.seed = 9;
-    must(tfm_decode(s, &src, &o, &err));
+    o.samples = 20, o.seeds = &seed;
+    must(tfm_session_decode(s, &src, &o, &err));
     for (k = 0; k < 20; k++) {
         /* Sample k must not depend on the number of samples. */
         int32_t ids[MOST];
@@ -708,19 +714,19 @@ static void sampling(void) {
         must(tfm_result_get(s, 0, k, &a, &err));
         memcpy(ids, a.ids, (size_t)a.length * 4);
         tgt = tiny_batch(ids, NULL, 1, a.length);
-        must(tfm_score(f, &src, &tgt, scores, &err));
-        for (i = 0, sum = 0; i < a.length + (a.finish == TFM_ENDED); i++) sum += scores[i];
+        must(tfm_session_score(f, &src, &tgt, 0, scores, &err));
+        for (i = 0, sum = 0; i < a.length + (a.finish == TFM_FINISH_ENDED); i++) sum += scores[i];
         same &= sum == a.log_probability && a.score == sum;
         must(tfm_result_get(s, 0, 0, &b, &err));
         differ += k && (a.length != b.length || memcmp(a.ids, b.ids, (size_t)a.length * 4) != 0);
     }
-    CHECK(same, "the score of a sample is that of tfm_score");
+    CHECK(same, "the score of a sample is that of tfm_session_score");
     CHECK(differ > 10, "%d of 19 others differ from the first", differ);
     o.top_k = 1, o.samples = 3, o.max_length = 12;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     o = no_options();
     o.max_length = 12;
-    must(tfm_decode(f, &src, &o, &err));
+    must(tfm_session_decode(f, &src, &o, &err));
     must(tfm_result_get(f, 0, 0, &b, &err));
     for (k = 0, same = 1; k < 3; k++) {
         must(tfm_result_get(s, 0, k, &a, &err));
@@ -733,9 +739,9 @@ static void sampling(void) {
         o = no_options();
         o.samples = 3, o.top_k = 1, o.max_length = 12, o.prefix = &prefix;
         o.repetition_penalty = 1.5;
-        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_session_decode(s, &src, &o, &err));
         o.samples = o.top_k = 0;
-        must(tfm_decode(f, &src, &o, &err));
+        must(tfm_session_decode(f, &src, &o, &err));
         must(tfm_result_get(f, 0, 0, &b, &err));
         for (k = 0, same = 1; k < 3; k++) {
             must(tfm_result_get(s, 0, k, &a, &err));
@@ -758,7 +764,7 @@ static void alternatives(void) {
     double last = 0;
     SECTION("alternatives after a prefix");
     o.prefix = &prefix, o.alternatives = 6, o.max_length = 10;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     CHECK(tfm_result_count(s, 0) == 5, "the requested number, without the end token");
     for (k = 0; k < 5; k++) {
         tfm_decode_options greedy = no_options();
@@ -781,7 +787,7 @@ static void alternatives(void) {
         memcpy(begin, a_prefix, sizeof a_prefix), begin[2] = id;
         forced = tiny_batch(begin, NULL, 1, tokens);
         greedy.prefix = &forced, greedy.max_length = 10;
-        must(tfm_decode(f, &src, &greedy, &err));
+        must(tfm_session_decode(f, &src, &greedy, &err));
         must(tfm_result_get(f, 0, 0, &b, &err));
         same &= a.length == b.length && memcmp(a.ids, b.ids, (size_t)a.length * 4) == 0 &&
                 fabs(a.score - (b.score + first)) < 1e-5 && a.finish == b.finish;
@@ -790,7 +796,7 @@ static void alternatives(void) {
     CHECK(used == ((1 << V) - 1 - (1 << END)),
           "each token of the vocabulary once, without the end token");
     o.alternatives = 8;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     CHECK(tfm_result_count(s, 0) == 5, "8 of a vocabulary of 6 are 5");
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
 }
@@ -807,7 +813,7 @@ static void alternative_beams(void) {
     plain p = plain_of(model, f, no_options());
     SECTION("alternatives with beams");
     o.prefix = &prefix, o.alternatives = 5, o.max_length = 10, o.beam = 3;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     plain_next(&p, a_prefix, 2, log_p);
     CHECK(tfm_result_count(s, 0) == 5, "each token, without the end token");
     for (k = 0; k < 5; k++) {
@@ -831,11 +837,11 @@ static void alternative_beams(void) {
     CHECK(same && most < 1e-5, "each is what a beam finds behind its token, within %.1g", most);
     o.min_alternative_prob = 0.15;
     for (k = few = 0; k < V; k++) few += k != END && exp(log_p[k]) >= 0.15;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     CHECK(tfm_result_count(s, 0) == few && few > 0 && few < 5, "%d are more probable than 0.15",
           (int)few);
     o.min_alternative_prob = 1;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     CHECK(tfm_result_count(s, 0) == 1, "the best one stays");
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
 }
@@ -854,7 +860,7 @@ static void scoring(void) {
     double got[18], alone[6], most = 0;
     int same = 1, zeros = 1;
     SECTION("scoring given targets");
-    must(tfm_score(s, &src, &tgt, got, &err));
+    must(tfm_session_score(s, &src, &tgt, 0, got, &err));
     for (b = 0; b < 3; b++) {
         plain p = plain_of(model, f, no_options());
         tfm_batch one = tiny_batch(ids[b], NULL, 1, src_lengths[b]);
@@ -867,25 +873,25 @@ static void scoring(void) {
             if (!(d <= most)) most = d;
         }
         for (i = lengths[b] + 1; i < 6; i++) zeros &= got[b * 6 + i] == 0;
-        must(tfm_score(f, &one, &target, alone, &err));
+        must(tfm_session_score(f, &one, &target, 0, alone, &err));
         same &= memcmp(alone, got + b * 6, (size_t)(lengths[b] + 1) * sizeof *alone) == 0;
     }
     CHECK(most < 1e-5, "per token, the end token too: within %.1g of the forward pass", most);
     CHECK(same && zeros, "a row has the bits that it has alone, and zeros behind");
     for (k = 0, same = 1; k <= 5; k++) {
         double rest[18];
-        must(tfm_score_from(s, &src, &tgt, k, rest, &err));
+        must(tfm_session_score(s, &src, &tgt, k, rest, &err));
         for (i = 0; i < 18; i++) same &= rest[i] == (i % 6 < k ? 0 : got[i]);
     }
     CHECK(same, "from an offset on: the same bits, and zeros before");
-    CHECK_FAILS(tfm_score_from(s, &src, &tgt, 6, got, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_score(s, &src, &tgt, 6, got, &err), TFM_E_ARGUMENT,
                 "offset is 6, tgt has 5 tokens a row");
     {
         tfm_decode_options o = no_options();
         tfm_batch one = tiny_batch(ids[0], NULL, 1, 6);
         tfm_session *w = wide_session(model, 1, 4, MOST);
         o.beam = o.n_best = 4;
-        must(tfm_decode(w, &one, &o, &err));
+        must(tfm_session_decode(w, &one, &o, &err));
         for (k = 0, same = 1; k < tfm_result_count(w, 0); k++) {
             tfm_result r;
             tfm_batch target;
@@ -893,30 +899,31 @@ static void scoring(void) {
             memset(&r, 0, sizeof r);
             must(tfm_result_get(w, 0, k, &r, &err));
             target = tiny_batch(r.ids, NULL, 1, r.length);
-            must(tfm_score(f, &one, &target, scores, &err));
-            for (i = 0; i < r.length + (r.finish == TFM_ENDED); i++) sum += scores[i];
+            must(tfm_session_score(f, &one, &target, 0, scores, &err));
+            for (i = 0; i < r.length + (r.finish == TFM_FINISH_ENDED); i++) sum += scores[i];
             same &= sum == r.log_probability;
         }
         CHECK(same && k == 4, "the scores of the search, bit for bit");
         tfm_session_free(w);
     }
     tgt.rows = 2;
-    CHECK_FAILS(tfm_score(s, &src, &tgt, got, &err), TFM_E_ARGUMENT, "tgt has 2 rows, src has 3");
+    CHECK_FAILS(tfm_session_score(s, &src, &tgt, 0, got, &err), TFM_E_ARGUMENT,
+                "tgt has 2 rows, src has 3");
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
     model = small_model(11, ", \"forced\": 4");
     s = wide_session(model, 3, 1, 5);
     tgt = tiny_batch(&targets[0][0], NULL, 1, 5), src.rows = 1;
-    CHECK_FAILS(tfm_score(s, &src, &tgt, got, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(tfm_session_score(s, &src, &tgt, 0, got, &err), TFM_E_TOO_LONG,
                 "tgt has 5 tokens a row and an end token, the session takes 5");
     tgt.width = 4;
-    must(tfm_score(s, &src, &tgt, got, &err));
+    must(tfm_session_score(s, &src, &tgt, 0, got, &err));
     CHECK(got[0] == 0 && got[1] < 0, "a first token that the model forces scores 0");
     tfm_session_free(s), tfm_model_free(model);
 }
 
 /* ---- attention ---- */
 
-/* Returns whether tfm_forward writes for n named heads what it writes for them among all heads. heads
+/* Returns whether tfm_session_forward writes for n named heads what it writes for them among all heads. heads
    counts layers and heads from 1. */
 static int same_named(const tfm_model *model, const int32_t *heads, int32_t n) {
     enum { ROWS = 2, T = 4, S = 4 };
@@ -924,19 +931,19 @@ static int same_named(const tfm_model *model, const int32_t *heads, int32_t n) {
     tfm_batch src = tiny_batch(source, NULL, ROWS, S), tgt = tiny_batch(targets, NULL, ROWS, T);
     tfm_session *s = tiny_session(model, ROWS, S, T + 1);
     float all[2][ROWS][2][T][S], named[3][ROWS][T + 1][S], logits[ROWS * T * V];
-    tfm_tensor out = tfm_tensor_3d(logits, TFM_F32, ROWS, T, V);
+    tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, ROWS, T, V);
     tfm_forward_options f;
     int64_t dims[5] = {2, ROWS, 2, T, S};
     int32_t k, b;
     int same = 1;
     memset(&f, 0, sizeof f), memset(named, 0, sizeof named);
-    f.cross_attention = tfm_tensor_make(all, TFM_F32, 5, dims);
-    must(tfm_forward(s, &src, &tgt, &f, &out, &err));
+    f.cross_attention = tfm_tensor_make(all, TFM_DTYPE_F32, 5, dims);
+    must(tfm_session_forward(s, &src, &tgt, &f, &out, &err));
     f.alignment_heads = 1;
-    CHECK_FAILS(tfm_forward(s, &src, &tgt, &f, &out, &err), TFM_E_SHAPE, "cross_attention");
-    f.cross_attention = tfm_tensor_4d(named, TFM_F32, n, ROWS, T, S);
+    CHECK_FAILS(tfm_session_forward(s, &src, &tgt, &f, &out, &err), TFM_E_SHAPE, "cross_attention");
+    f.cross_attention = tfm_tensor_4d(named, TFM_DTYPE_F32, n, ROWS, T, S);
     f.cross_attention.strides[1] = (T + 1) * S, f.cross_attention.strides[0] = ROWS * (T + 1) * S;
-    must(tfm_forward(s, &src, &tgt, &f, &out, &err));
+    must(tfm_session_forward(s, &src, &tgt, &f, &out, &err));
     for (k = 0; k < n; k++)
         for (b = 0; b < ROWS; b++)
             same &= !memcmp(named[k][b], all[heads[2 * k] - 1][b][heads[2 * k + 1] - 1],
@@ -971,9 +978,9 @@ static void named_heads(void) {
             tfm_decode_options o = no_options();
             o.beam = 3, o.min_length = 6;
             if (k >= 0) o.attention_layer = heads[z][2 * k], o.attention_head = heads[z][2 * k + 1];
-            must(tfm_decode(s, &src, &o, &err));
+            must(tfm_session_decode(s, &src, &o, &err));
             must(tfm_result_get(s, 0, 0, &r, &err));
-            out = tfm_tensor_2d(k < 0 ? got : one, TFM_F32, r.length, 6);
+            out = tfm_tensor_2d(k < 0 ? got : one, TFM_DTYPE_F32, r.length, 6);
             must(tfm_result_attention(s, 0, 0, &out, &err));
             for (i = 0; k >= 0 && i < 6 * r.length; i++) mean[i] += (double)one[i] / counts[z];
         }
@@ -984,7 +991,8 @@ static void named_heads(void) {
     }
     CHECK(n > 100 && most < 1e-6, "heads that the model names, in one layer or two: within %.1g",
           most);
-    CHECK(same == 3, "tfm_forward writes the attention of these heads alone, with the same bits");
+    CHECK(same == 3,
+          "tfm_session_forward writes the attention of these heads alone, with the same bits");
 }
 
 static void attention(void) {
@@ -1004,11 +1012,11 @@ static void attention(void) {
     for (z = 0; z < 5; z++) {
         tfm_decode_options o = no_options();
         o.beam = o.n_best = 3, o.attention_layer = layers[z], o.attention_head = heads[z];
-        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_session_decode(s, &src, &o, &err));
         for (k = 0; k < 3; k++) {
             plain p = plain_of(model, f, o);
             must(tfm_result_get(s, 0, k, &r, &err));
-            out = tfm_tensor_2d(weights, TFM_F32, r.length, 6);
+            out = tfm_tensor_2d(weights, TFM_DTYPE_F32, r.length, 6);
             must(tfm_result_attention(s, 0, k, &out, &err));
             must(tfm_result_alignment(s, 0, k, pairs, &err));
             plain_pass(&p, r.ids, r.length, logits, expected);
@@ -1030,9 +1038,9 @@ static void attention(void) {
           rows, most);
     CHECK(right, "alignments are the largest weights between the start and the end token");
     named_heads();
-    out = tfm_tensor_2d(weights, TFM_F32, 1, 5);
+    out = tfm_tensor_2d(weights, TFM_DTYPE_F32, 1, 5);
     CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_SHAPE, "out is [1, 5], expected");
-    must(tfm_decode(without, &src, NULL, &err));
+    must(tfm_session_decode(without, &src, NULL, &err));
     CHECK_FAILS(tfm_result_alignment(without, 0, 0, pairs, &err), TFM_E_STATE,
                 "the session was made without attention");
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(without), tfm_model_free(model);
@@ -1058,17 +1066,17 @@ static void ends_and_cuts(void) {
     for (k = n = 0; k < 4; k++) {
         int32_t kept[MOST];
         o.keep_end = 0;
-        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_session_decode(s, &src, &o, &err));
         must(tfm_result_get(s, 0, k, &a, &err));
         memcpy(kept, a.ids, (size_t)a.length * 4);
         o.keep_end = 1;
-        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_session_decode(s, &src, &o, &err));
         must(tfm_result_get(s, 0, k, &b, &err));
-        out = tfm_tensor_2d(weights, TFM_F32, b.length, 6);
+        out = tfm_tensor_2d(weights, TFM_DTYPE_F32, b.length, 6);
         must(tfm_result_attention(s, 0, k, &out, &err));
         same &= memcmp(kept, b.ids, (size_t)a.length * 4) == 0 && a.score == b.score;
-        same &= b.length == a.length + (a.finish == TFM_ENDED);
-        if (a.finish == TFM_ENDED) same &= b.ids[a.length] == END, n++;
+        same &= b.length == a.length + (a.finish == TFM_FINISH_ENDED);
+        if (a.finish == TFM_FINISH_ENDED) same &= b.ids[a.length] == END, n++;
         for (a.length = 0; a.length < 6 * b.length; a.length++)
             same &= weights[a.length] >= 0 && weights[a.length] <= 1;
     }
@@ -1079,29 +1087,29 @@ static void ends_and_cuts(void) {
     for (k = 0; k < 3; k++) {
         o.prefix = &prefix, o.max_length = 3, o.alternatives = k == 1 ? 2 : 0;
         o.samples = k == 2 ? 2 : 0;
-        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_session_decode(s, &src, &o, &err));
         must(tfm_result_get(s, 0, 0, &a, &err));
-        CHECK(tfm_result_count(s, 0) == 1 && a.length == 3 && a.finish == TFM_HIT_LENGTH &&
+        CHECK(tfm_result_count(s, 0) == 1 && a.length == 3 && a.finish == TFM_FINISH_HIT_LENGTH &&
                   memcmp(a.ids, ids, 12) == 0 && a.score == 0,
               "a prefix of 5 is cut to a max_length of 3");
     }
     o = no_options();
     o.min_length = o.max_length = 4;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &a, &err));
-    CHECK(a.length == 4 && a.finish == TFM_HIT_LENGTH,
+    CHECK(a.length == 4 && a.finish == TFM_FINISH_HIT_LENGTH,
           "min_length = max_length: exactly that length");
     /* sources that are too long */
     tfm_session_free(s);
     s = wide_session(model, 2, 1, 40);
     small = wide_session(model, 2, 1, 40);
     src = tiny_batch(&both[0][0], lengths, 2, 12);
-    CHECK_FAILS(tfm_decode(s, &src, NULL, &err), TFM_E_TOO_LONG, "src has 12 tokens a row");
+    CHECK_FAILS(tfm_session_decode(s, &src, NULL, &err), TFM_E_TOO_LONG, "src has 12 tokens a row");
     o = no_options();
     o.truncate = 6;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     src = tiny_batch(&cut[0][0], cut_lengths, 2, 6);
-    must(tfm_decode(small, &src, NULL, &err));
+    must(tfm_session_decode(small, &src, NULL, &err));
     for (k = 0, same = 1; k < 2; k++) {
         size_t size = bytes_of(s, k, cut_lengths[k], x);
         same &= size == bytes_of(small, k, cut_lengths[k], y) && memcmp(x, y, size) == 0;
@@ -1112,7 +1120,7 @@ static void ends_and_cuts(void) {
     CHECK(same, "a source of 12 tokens, cut to 5 and its end: as if given so");
     o.truncate = 1000;
     src = tiny_batch(&both[0][0], lengths, 2, 12);
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &a, &err));
     CHECK(a.left_out == 12 - SOURCE, "never more than max_source: %d left out", (int)a.left_out);
     tfm_session_free(s), tfm_session_free(small), tfm_model_free(model);
@@ -1135,25 +1143,26 @@ static void stopping(void) {
     size_t n;
     int same = 1, way;
     SECTION("stopping a row, and a hypothesis's logits");
-    CHECK_FAILS(tfm_row_stop(s, 0, &err), TFM_E_STATE, "call tfm_start or tfm_decode first");
+    CHECK_FAILS(tfm_session_stop(s, 0, &err), TFM_E_STATE,
+                "call tfm_session_start or tfm_session_decode first");
     for (way = 0; way < 3; way++) {
         o = no_options();
-        if (way == 0) o.beam = o.n_best = 4, o.stop = TFM_STOP_SURE;
+        if (way == 0) o.beam = o.n_best = 4, o.stop = TFM_STOP_EARLY_NEVER;
         if (way == 1) o.samples = 3;
         if (way == 2) o.alternatives = 2, o.beam = 2;
         o.min_length = 4, o.max_length = MOST;
-        must(tfm_decode(whole, &src, &o, &err));
-        must(tfm_start(s, &src, &o, &err));
+        must(tfm_session_decode(whole, &src, &o, &err));
+        must(tfm_session_start(s, &src, &o, &err));
         same &= tfm_result_logits(s, 0, 0) == NULL;
         for (running = 1, steps = 0; running; steps++) {
-            must(tfm_step(s, &running, &err));
+            must(tfm_session_step(s, &running, &err));
             for (k = 0; k < tfm_result_count(s, 0); k++) {
                 const float *theirs = tfm_result_logits(s, 0, k);
                 plain p = plain_of(model, f, o);
                 tfm_result r;
                 memset(&r, 0, sizeof r);
                 must(tfm_result_get(s, 0, k, &r, &err));
-                if (r.length + (r.finish == TFM_ENDED) != steps + 1) {
+                if (r.length + (r.finish == TFM_FINISH_ENDED) != steps + 1) {
                     same &= steps >= 4 || theirs == NULL;
                     continue;
                 }
@@ -1164,17 +1173,17 @@ static void stopping(void) {
             }
             if (steps == 3) {
                 int32_t before = tfm_result_count(s, 0);
-                must(tfm_row_stop(s, 0, &err));
-                must(tfm_row_stop(s, 0, &err));
+                must(tfm_session_stop(s, 0, &err));
+                must(tfm_session_stop(s, 0, &err));
                 same &= tfm_result_count(s, 0) == before;
                 for (k = 0; k < tfm_result_count(s, 0); k++) {
                     tfm_result r;
                     memset(&r, 0, sizeof r);
                     must(tfm_result_get(s, 0, k, &r, &err));
-                    same &= r.finish == TFM_STOPPED && r.length == 4;
+                    same &= r.finish == TFM_FINISH_STOPPED && r.length == 4;
                 }
-                must(tfm_step(s, &running, &err));
-                same &= tfm_step_logits(s, 0) == NULL;
+                must(tfm_session_step(s, &running, &err));
+                same &= tfm_result_logits(s, 0, 0) == NULL;
                 steps++;
             }
         }
@@ -1183,7 +1192,7 @@ static void stopping(void) {
     }
     CHECK(same, "a beam, samples, alternatives: stopped after 4 steps, the other row is unchanged");
     CHECK(most < 1e-5 && got > 100, "%d logits within %.1g of the forward pass", (int)got, most);
-    CHECK_FAILS(tfm_row_stop(s, 2, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_stop(s, 2, &err), TFM_E_ARGUMENT,
                 "row is 2, expected 0 to 1: the batch has 2 rows");
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(whole), tfm_model_free(model);
 }
@@ -1197,33 +1206,34 @@ static void driving(void) {
     int shrinks = 0, sane = 1, before = 2, same = 1;
     SECTION("step by step");
     o.beam = o.n_best = 4, o.length_penalty = 1;
-    must(tfm_start(s, &src, &o, &err));
+    must(tfm_session_start(s, &src, &o, &err));
     CHECK(tfm_result_count(s, 0) == 1 && tfm_result_count(s, 2) == 0, "one empty hypothesis");
     for (; running; steps++) {
-        must(tfm_step(s, &running, &err));
+        must(tfm_session_step(s, &running, &err));
         shrinks += running < before, before = running;
         for (row = 0; row < 2; row++)
             for (k = 0; k < tfm_result_count(s, row); k++) {
                 tfm_result r;
                 memset(&r, 0, sizeof r);
                 must(tfm_result_get(s, row, k, &r, &err));
-                sane &= r.finish == TFM_RUNNING ? r.length == steps + 1 : r.length <= steps + 1;
+                sane &= r.finish == TFM_FINISH_RUNNING ? r.length == steps + 1
+                                                       : r.length <= steps + 1;
                 sane &= r.score <= 0;
             }
         wrong.beam = 5; /* A refused call must leave the decode unchanged. */
-        sane &= tfm_start(s, &src, &wrong, &err) == TFM_E_TOO_LONG;
+        sane &= tfm_session_start(s, &src, &wrong, &err) == TFM_E_TOO_LONG;
         bad.ids = NULL;
-        sane &= tfm_start(s, &bad, &o, &err) == TFM_E_ARGUMENT;
+        sane &= tfm_session_start(s, &bad, &o, &err) == TFM_E_ARGUMENT;
     }
     CHECK(sane && shrinks, "%d steps with hypotheses to look at after each", steps);
-    must(tfm_decode(whole, &src, &o, &err));
+    must(tfm_session_decode(whole, &src, &o, &err));
     for (row = 0; row < 2; row++) {
         static char a[8192], b[8192];
         size_t n = bytes_of(s, row, 6, a);
         same &= n == bytes_of(whole, row, 6, b) && memcmp(a, b, n) == 0;
     }
     CHECK(same, "give what one call gives");
-    CHECK(tfm_step(s, &running, &err) == TFM_OK && running == 0, "a step after the end");
+    CHECK(tfm_session_step(s, &running, &err) == TFM_OK && running == 0, "a step after the end");
     tfm_session_free(s), tfm_session_free(whole), tfm_model_free(model);
 }
 
@@ -1236,29 +1246,29 @@ static void stuck(void) {
     tfm_result r;
     memset(&r, 0, sizeof r);
     SECTION("nothing left");
-    o.forbidden = everything, o.n_forbidden = 6;
-    must(tfm_decode(s, &src, &o, &err));
+    o.suppressed = everything, o.n_suppressed = 6;
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(r.finish == TFM_STUCK && r.length == 0,
+    CHECK(r.finish == TFM_FINISH_STUCK && r.length == 0,
           "everything forbidden: the decode is stuck at once");
     o.samples = 3;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 2, &r, &err));
-    CHECK(r.finish == TFM_STUCK && r.length == 0, "every sample is stuck too");
+    CHECK(r.finish == TFM_FINISH_STUCK && r.length == 0, "every sample is stuck too");
     o.samples = 0, o.alternatives = 2;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(tfm_result_count(s, 0) == 1 && r.finish == TFM_STUCK, "one alternative is left");
+    CHECK(tfm_result_count(s, 0) == 1 && r.finish == TFM_FINISH_STUCK, "one alternative is left");
     o = no_options();
     o.min_length = 18;
-    must(tfm_decode(s, &src, &o, &err)); /* 2 * 6 + 16 is more than the session's limit. */
+    must(tfm_session_decode(s, &src, &o, &err)); /* 2 * 6 + 16 is more than the session's limit. */
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length >= 18, "min_length is reached where the source is short");
     o.no_repeat_ngram = 1, o.min_length = 19, o.beam = 3;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(r.finish == TFM_STUCK && r.length == V - 1, "every token once, and no end: %d tokens",
-          (int)r.length);
+    CHECK(r.finish == TFM_FINISH_STUCK && r.length == V - 1,
+          "every token once, and no end: %d tokens", (int)r.length);
     tfm_session_free(s), tfm_model_free(model);
 }
 
@@ -1279,24 +1289,22 @@ static void defaults(void) {
     size_t n;
     SECTION("decoding options in the model file");
     memset(&o, 1, sizeof o);
-    tfm_decode_defaults(without, &o);
+    o = *tfm_model_decoding(without);
     CHECK(memcmp(&o, &expected, sizeof o) == 0, "an empty object: greedy");
-    memset(&o, 1, sizeof o);
-    tfm_decode_defaults(NULL, &o);
-    CHECK(memcmp(&o, &expected, sizeof o) == 0, "no model: greedy");
-    tfm_decode_defaults(model, &o);
+    CHECK(tfm_model_decoding(NULL) == NULL, "no model: NULL");
+    o = *tfm_model_decoding(model);
     expected.beam = 3, expected.length_penalty = 0.6, expected.patience = 1.5;
-    expected.stop = TFM_STOP_SURE, expected.max_length = 11, expected.min_length = 2;
+    expected.stop = TFM_STOP_EARLY_NEVER, expected.max_length = 11, expected.min_length = 2;
     expected.no_repeat_ngram = 2, expected.repetition_penalty = 1.25, expected.force_end = 1;
     expected.repetition = TFM_REPETITION_HUGGING_FACE, expected.no_unknown = 1;
-    expected.forbidden = o.forbidden, expected.n_forbidden = 1;
-    expected.forbidden_sequences = o.forbidden_sequences;
+    expected.suppressed = o.suppressed, expected.n_suppressed = 1;
+    expected.suppressed_sequences = o.suppressed_sequences;
     CHECK(memcmp(&o, &expected, sizeof o) == 0, "all options");
-    expected.forbidden = forbidden, expected.forbidden_sequences = &sequences;
-    must(tfm_decode(s, &src, &o, &err)), n = bytes_of(s, 0, 6, a);
-    must(tfm_decode(s, &src, &expected, &err));
+    expected.suppressed = forbidden, expected.suppressed_sequences = &sequences;
+    must(tfm_session_decode(s, &src, &o, &err)), n = bytes_of(s, 0, 6, a);
+    must(tfm_session_decode(s, &src, &expected, &err));
     CHECK(n == bytes_of(s, 0, 6, b) && memcmp(a, b, n) == 0, "lists of tokens");
-    must(tfm_decode(s, &src, NULL, &err));
+    must(tfm_session_decode(s, &src, NULL, &err));
     CHECK(n != bytes_of(s, 0, 6, b) || memcmp(a, b, n) != 0, "without options a decode is greedy");
     tfm_session_free(s), tfm_model_free(model), tfm_model_free(without);
 }
@@ -1316,7 +1324,7 @@ static void arguments(void) {
     do {                                                                                           \
         o = no_options();                                                                          \
         o.change;                                                                                  \
-        CHECK_FAILS(tfm_start(s, &src, &o, &err), status, says);                                   \
+        CHECK_FAILS(tfm_session_start(s, &src, &o, &err), status, says);                           \
     } while (0)
     REFUSED(beam = 4, TFM_E_TOO_LONG, "beam is 4, the session's max_beam 3");
     REFUSED(samples = 4, TFM_E_TOO_LONG, "samples is 4, the session's max_beam 3");
@@ -1342,10 +1350,10 @@ static void arguments(void) {
     REFUSED(attention_layer = 3, TFM_E_ARGUMENT,
             "attention_layer is out of range: it takes 0 to 2");
     REFUSED(attention_head = 3, TFM_E_ARGUMENT, "attention_head is out of range: it takes 0 to 2");
-    REFUSED(n_forbidden = 2, TFM_E_ARGUMENT, "forbidden: 2 ids, but it is NULL");
-    REFUSED(forbidden = beyond; o.n_forbidden = 2, TFM_E_TOKEN, "forbidden: position 1: id 6");
-    REFUSED(ends = beyond; o.n_ends = 2, TFM_E_TOKEN, "ends: position 1: id 6");
-    REFUSED(first = beyond, TFM_E_TOKEN, "first: row 1, position 0: id 6");
+    REFUSED(n_suppressed = 2, TFM_E_ARGUMENT, "suppressed: 2 ids, but it is NULL");
+    REFUSED(suppressed = beyond; o.n_suppressed = 2, TFM_E_TOKEN, "suppressed: position 1: id 6");
+    REFUSED(end_ids = beyond; o.n_end_ids = 2, TFM_E_TOKEN, "end_ids: position 1: id 6");
+    REFUSED(first_token = beyond, TFM_E_TOKEN, "first_token: row 1, position 0: id 6");
     REFUSED(prefix = &prefix, TFM_E_ARGUMENT, "prefix has 1 rows, src has 2");
     REFUSED(samples = 2; o.alternatives = 2, TFM_E_ARGUMENT, "choose one");
     REFUSED(samples = 2; o.prefix_bias = 0.5, TFM_E_ARGUMENT, "prefix_bias needs beam search");
@@ -1363,23 +1371,23 @@ static void arguments(void) {
     prefix.width = -1;
     REFUSED(prefix = &prefix, TFM_E_ARGUMENT, "prefix: 2 rows of -1 ids");
     prefix = tiny_batch(beyond, NULL, 1, 2);
-    REFUSED(forbidden_sequences = &prefix, TFM_E_TOKEN, "forbidden_sequences: row 0, position 1");
+    REFUSED(suppressed_sequences = &prefix, TFM_E_TOKEN, "suppressed_sequences: row 0, position 1");
     prefix = tiny_batch(beyond, NULL, 1, 0);
-    REFUSED(forbidden_sequences = &prefix, TFM_E_ARGUMENT, "row 0 has length 0, expected 1 to 0");
+    REFUSED(suppressed_sequences = &prefix, TFM_E_ARGUMENT, "row 0 has length 0, expected 1 to 0");
 #undef REFUSED
     o = no_options();
     o.coverage_penalty = 0.5, src.rows = 1;
-    CHECK_FAILS(tfm_start(plain_session, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_start(plain_session, &src, &o, &err), TFM_E_ARGUMENT,
                 "need a session with attention");
     memset(&so, 0, sizeof so);
     so.max_beam = INT32_MAX, so.max_batch = 2;
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_beam 2147483647");
     so.max_beam = -1;
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT, "max_beam -1");
-    so.max_beam = 0, so.cache = TFM_BF16;
+    so.max_beam = 0, so.cache = TFM_DTYPE_BF16;
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT,
                 "cache is BF16, expected F32 or F16");
-    so.cache = TFM_F16, so.encoder_attention = TFM_F16;
+    so.cache = TFM_DTYPE_F16, so.encoder_attention = TFM_DTYPE_F16;
     CHECK_FAILS(tfm_session_bytes(model, &so, &bytes, &err), TFM_E_ARGUMENT,
                 "encoder_attention is F16, expected F32 or BF16");
     so.cache = (tfm_dtype)TFM_DTYPE_COUNT;
@@ -1404,7 +1412,7 @@ int main(void) {
     defaults();
     arguments();
     SECTION("keys and values in F16, and an encoder's attention in BF16:");
-    cache = TFM_F16, encoder_attention = TFM_BF16;
+    cache = TFM_DTYPE_F16, encoder_attention = TFM_DTYPE_BF16;
     narrow();
     same_bits();
     alternatives();
@@ -1414,7 +1422,7 @@ int main(void) {
     for (t5 = 2; t5; t5--) {
         SECTION(t5 == 2 ? "relative positions of each layer, and gates:"
                         : "relative positions of all layers, and gates:");
-        cache = t5 == 2 ? TFM_F16 : TFM_F32, encoder_attention = TFM_F32;
+        cache = t5 == 2 ? TFM_DTYPE_F16 : TFM_DTYPE_F32, encoder_attention = TFM_DTYPE_F32;
         narrow();
         same_bits();
         alternatives();
@@ -1424,7 +1432,7 @@ int main(void) {
         SECTION(ssru == 3   ? "decoder layers that are SSRUs: all"
                 : ssru == 2 ? "decoder layers that are SSRUs: 2"
                             : "decoder layers that are SSRUs: 1");
-        cache = ssru == 2 ? TFM_F16 : TFM_F32, encoder_attention = TFM_F32;
+        cache = ssru == 2 ? TFM_DTYPE_F16 : TFM_DTYPE_F32, encoder_attention = TFM_DTYPE_F32;
         narrow();
         same_bits();
         alternatives();

@@ -33,9 +33,11 @@ static tfm_model *load(spm_file f) {
     t.config = f.config, t.src = f.src_words, t.tgt = f.tgt_words, t.vs = f.vs, t.vt = f.vt;
     tiny_write(&w, t);
     if (f.src)
-        st_add(&w, "src_sentencepiece", tfm_tensor_1d((void *)f.src, TFM_U8, (int64_t)f.src_size));
+        st_add(&w, "src_sentencepiece",
+               tfm_tensor_1d((void *)f.src, TFM_DTYPE_U8, (int64_t)f.src_size));
     if (f.tgt)
-        st_add(&w, "tgt_sentencepiece", tfm_tensor_1d((void *)f.tgt, TFM_U8, (int64_t)f.tgt_size));
+        st_add(&w, "tgt_sentencepiece",
+               tfm_tensor_1d((void *)f.tgt, TFM_DTYPE_U8, (int64_t)f.tgt_size));
     if (f.layout) tiny_pack(&w, &t, 1), tiny_state_layout(&w, f.layout);
     if (f.trie.data) st_add(&w, "src_sentencepiece_trie", f.trie);
     data = tiny_bytes(&w, &size);
@@ -58,18 +60,19 @@ static int32_t end_of(const tfm_tensor *ends, int64_t i) {
     return i < 0 ? 0 : ((int32_t *)ends->data)[i];
 }
 
-/* Calls tfm_tokenize with exactly the scratch that it asks for. */
+/* Calls tfm_model_tokenize with exactly the scratch that it asks for. */
 static tfm_status tokenize(const tfm_model *m, const char *text, size_t size, int32_t *ids,
                            int32_t capacity, int32_t *count) {
     tfm_arena arena = tfm_arena_measuring();
-    tfm_status status =
-        tfm_tokenize(m, text, size, TFM_FORM_TEXT, ids, capacity, count, &arena, &err);
+    tfm_status status = tfm_model_tokenize(m, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT, ids,
+                                           capacity, count, &arena, &err);
     void *memory;
     if (status != TFM_OK) return status;
     memory = malloc(arena.peak + 1);
     if (!memory) exit(2);
     arena = tfm_arena_make(memory, arena.peak);
-    status = tfm_tokenize(m, text, size, TFM_FORM_TEXT, ids, capacity, count, &arena, &err);
+    status = tfm_model_tokenize(m, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT, ids, capacity,
+                                count, &arena, &err);
     if (arena.used) printf("scratch not given back\n"), exit(2);
     free(memory);
     return status;
@@ -83,7 +86,7 @@ static int decodes(const tfm_model *m, const int32_t *ids, int32_t n, const char
     tfm_status status;
     int same;
     if (!out) exit(2);
-    status = tfm_detokenize(m, ids, n, TFM_FORM_TEXT, out, size + 1, &got, &err);
+    status = tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, size + 1, &got, &err);
     same = status == TFM_OK && got == size && memcmp(out, text, size) == 0 && out[size] == 0;
     if (!same) {
         char some[600];
@@ -178,20 +181,20 @@ static tfm_status read_file(const void *bytes, size_t size) {
     if (status == TFM_OK) {
         static char scratch[1 << 20], out[1 << 20];
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
-        tfm_text source = tfm__text(text, sizeof text - 1);
+        tfm_text source = tfm_text_make(text, sizeof text - 1);
         tfm__side side;
         tfm__cut cut;
         tfm__token token;
         memset(&side, 0, sizeof side);
-        side.tokenizer = &tfm__tokenizers[TFM_TEXT_SENTENCEPIECE], side.unk_piece = p->unk;
+        side.tokenizer = &tfm__tokenizers[TFM_TEXT_KIND_SENTENCEPIECE], side.unk_piece = p->unk;
         tfm__spm_attach(&side, p);
-        if (tfm__cut_begin(&cut, NULL, &side, TFM_FORM_TEXT, &source, NULL, &arena, &err) ==
+        if (tfm__cut_begin(&cut, NULL, &side, TFM_TEXT_FORM_TEXT, &source, NULL, &arena, &err) ==
             TFM_OK) {
             int64_t n = 0, i;
             int32_t *ids = (int32_t *)malloc((cut.text.size + 1) * 4);
             int32_t *same = (int32_t *)malloc((size_t)p->vocabulary.n * 4);
             size_t bytes_out, again;
-            tfm__spoken said = {NULL, 0, TFM_FORM_TEXT, 0};
+            tfm__spoken said = {NULL, 0, TFM_TEXT_FORM_TEXT, 0};
             if (!ids || !same) exit(2);
             for (i = 0; i < p->vocabulary.n; i++) same[i] = (int32_t)i;
             while (tfm__cut_next(&cut, &token)) ids[n++] = token.id;
@@ -362,8 +365,8 @@ static const char *added_ids(uint32_t flags, const char *text) {
     row[0] = 8, row[1] = flags;
     t.config = ", \"src_text\": \"sentencepiece\", \"src_unk\": 0", t.src = words, t.vs = t.vt = 9;
     tiny_write(&w, t);
-    st_add(&w, "src_sentencepiece", tfm_tensor_1d(built, TFM_U8, (int64_t)n_built));
-    st_add(&w, "src_added", tfm_tensor_2d(row, TFM_U32, 1, 2));
+    st_add(&w, "src_sentencepiece", tfm_tensor_1d(built, TFM_DTYPE_U8, (int64_t)n_built));
+    st_add(&w, "src_added", tfm_tensor_2d(row, TFM_DTYPE_U32, 1, 2));
     data = tiny_bytes(&w, &size);
     must(tfm_model_load(&m, data, size, NULL, &err));
     must(tokenize(m, text, strlen(text), ids, 16, &count));
@@ -517,7 +520,8 @@ static const int32_t *ids_of(const tfm_model *m, const char *text, int32_t *n) {
 static const char *text_of(const tfm_model *m, const int32_t *ids, int32_t n, tfm_text_form form) {
     static char text[256];
     size_t size = 0;
-    if (tfm_detokenize(m, ids, n, form, text, sizeof text, &size, &err) != TFM_OK) return err.text;
+    if (tfm_model_detokenize(m, ids, n, form, text, sizeof text, &size, &err) != TFM_OK)
+        return err.text;
     return text;
 }
 
@@ -551,8 +555,8 @@ static void rare(void) {
     for (i = 0; i < 2000; i++) ids[i] = 4;
     begin_file(), put_rules(5, rules, 2, "a", 2);
     m = load(plain_file(built, n_built, 8));
-    CHECK(m && strcmp(text_of(m, ids, 40, TFM_FORM_TEXT), "aa") == 0, "denormalization: '%s' %s",
-          m ? text_of(m, ids, 40, TFM_FORM_TEXT) : "", err.text);
+    CHECK(m && strcmp(text_of(m, ids, 40, TFM_TEXT_FORM_TEXT), "aa") == 0,
+          "denormalization: '%s' %s", m ? text_of(m, ids, 40, TFM_TEXT_FORM_TEXT) : "", err.text);
     tfm_model_free(m);
     /* A rule replaces the first byte of a character; the remaining bytes are invalid. */
     begin_file(), put_piece("\xc3\xa9", -1, 1), put_piece("\xf0\x9f\x91\x8d", -1, 1);
@@ -563,8 +567,8 @@ static void rare(void) {
                        "a\xef\xbf\xbd"
                        "ba\xef\xbf\xbd",
                        9),
-          "%s", m ? text_of(m, ids, 3, TFM_FORM_TEXT) : err.text);
-    CHECK(m && strcmp(text_of(m, ids, 1, TFM_FORM_TOKENS), "\xc3\xa9") == 0,
+          "%s", m ? text_of(m, ids, 3, TFM_TEXT_FORM_TEXT) : err.text);
+    CHECK(m && strcmp(text_of(m, ids, 1, TFM_TEXT_FORM_TOKENS), "\xc3\xa9") == 0,
           "tokens are unchanged");
     tfm_model_free(m);
     begin_file(), put_piece("\xf0\x9f\x91\x8d", -1, 1);
@@ -576,7 +580,7 @@ static void rare(void) {
                        "\xe2\x96\x81\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
                        "a",
                        25),
-          "%s", m ? text_of(m, ids, 3, TFM_FORM_TEXT) : err.text);
+          "%s", m ? text_of(m, ids, 3, TFM_TEXT_FORM_TEXT) : err.text);
     tfm_model_free(m);
     for (i = 0; i < 2000; i++) ids[i] = 4;
     begin_file(), put_rules(5, ring, 2, "a", 2);
@@ -654,11 +658,11 @@ static void rare(void) {
         static char scratch[4096];
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
         /* A run of byte pieces ends where the next token is a word or a token without text. */
-        CHECK(strcmp(text_of(m, mixed, 8, TFM_FORM_TEXT),
+        CHECK(strcmp(text_of(m, mixed, 8, TFM_TEXT_FORM_TEXT),
                      "\xef\xbf\xbdzz\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd") == 0,
-              "'%s'", text_of(m, mixed, 8, TFM_FORM_TEXT));
-        CHECK(tfm_tokenize_target(m, "b\xc3\xa9", 3, TFM_FORM_TEXT, ids, 9, &count, &arena, &err) ==
-                      TFM_OK &&
+              "'%s'", text_of(m, mixed, 8, TFM_TEXT_FORM_TEXT));
+        CHECK(tfm_model_tokenize_target(m, tfm_text_make("b\xc3\xa9", 3), TFM_TEXT_FORM_TEXT, ids,
+                                        9, &count, &arena, &err) == TFM_OK &&
                   count == 4 && memcmp(ids, target, sizeof target) == 0,
               "as a target: %d ids %s", (int)count, err.text);
     }
@@ -670,7 +674,7 @@ static void rare(void) {
     f.config = ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\", \"start\": 1, "
                "\"end\": 2, \"src_language\": \"source\", \"languages\": {\"fra\": 11}";
     m = load(f);
-    CHECK(m && strcmp(text_of(m, &letter, 1, TFM_FORM_TEXT), "b") == 0, "%s", err.text);
+    CHECK(m && strcmp(text_of(m, &letter, 1, TFM_TEXT_FORM_TEXT), "b") == 0, "%s", err.text);
     tfm_model_free(m);
 }
 
@@ -699,25 +703,29 @@ static void files(void) {
     IDS_ARE(m, "bqqa", 1, 6, 4, 0, 3, 2);
     CHECK(tokenize(m, "  ", 2, ids, 4, &count) == TFM_OK && count == 0, "a blank text has no ids");
     count = 77;
-    CHECK_FAILS(tfm_tokenize(m, "a", 1, TFM_FORM_TEXT, ids, 4, &count, NULL, &err), TFM_E_ARGUMENT,
-                "pieces need a scratch arena");
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   NULL, &err),
+                TFM_E_ARGUMENT, "pieces need a scratch arena");
     small = tfm_arena_make(scratch, 64);
-    CHECK_FAILS(tfm_tokenize(m, "a ab", 4, TFM_FORM_TEXT, ids, 4, &count, &small, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a ab", 4), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   &small, &err),
                 TFM_E_ARENA, "scratch arena has");
-    CHECK_FAILS(tfm_tokenize(m, "a ab", 4, TFM_FORM_TEXT, ids, 4, &count, &arena, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a ab", 4), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   &arena, &err),
                 TFM_E_TOO_LONG, "text has 5 tokens, there is room for 4");
-    CHECK_FAILS(tfm_tokenize(m, "a\xff", 2, TFM_FORM_TEXT, ids, 4, &count, &arena, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make("a\xff", 2), TFM_TEXT_FORM_TEXT, ids, 4, &count,
+                                   &arena, &err),
                 TFM_E_UTF8, "text is not UTF-8 at byte 1");
     CHECK(ids[0] == -1 && count == 77, "outputs untouched");
-    CHECK(tfm_tokenize(m, SPACE "a </s>", 9, TFM_FORM_TOKENS, ids, 4, &count, NULL, &err) ==
-                  TFM_OK &&
+    CHECK(tfm_model_tokenize(m, tfm_text_make(SPACE "a </s>", 9), TFM_TEXT_FORM_TOKENS, ids, 4,
+                             &count, NULL, &err) == TFM_OK &&
               count == 4 && ids[1] == 7 && ids[2] == 2,
           "tokens between spaces %s", err.text);
-    CHECK(strcmp(text_of(m, all, 10, TFM_FORM_TEXT), " \xe2\x81\x87 aab  a") == 0,
-          "control, start and end give no text: '%s'", text_of(m, all, 10, TFM_FORM_TEXT));
-    CHECK(strcmp(text_of(m, all, 10, TFM_FORM_TOKENS),
+    CHECK(strcmp(text_of(m, all, 10, TFM_TEXT_FORM_TEXT), " \xe2\x81\x87 aab  a") == 0,
+          "control, start and end give no text: '%s'", text_of(m, all, 10, TFM_TEXT_FORM_TEXT));
+    CHECK(strcmp(text_of(m, all, 10, TFM_TEXT_FORM_TOKENS),
                  "<unk> <s> </s> a b ab " SPACE " " SPACE "a") == 0,
-          "as tokens: '%s'", text_of(m, all, 10, TFM_FORM_TOKENS));
+          "as tokens: '%s'", text_of(m, all, 10, TFM_TEXT_FORM_TOKENS));
     tfm_model_free(m);
 
     SECTION("pieces and vocabularies");
@@ -731,8 +739,8 @@ static void files(void) {
     IDS_ARE(m, "aqra", 5, 2, 4, 1);   /* x.x is one unknown run and not a token */
     IDS_ARE(m, "bx.x", 7, 3, 2, 1);   /* x.x is one unknown run, and no token */
     IDS_ARE(m, "bxb", 7, 3, 9, 3, 1); /* x is unknown to the pieces, but is a token */
-    CHECK(strcmp(text_of(m, all, 10, TFM_FORM_TEXT), " \xe2\x81\x87 ba az y .x") == 0,
-          "tokens that are no pieces are plain: '%s'", text_of(m, all, 10, TFM_FORM_TEXT));
+    CHECK(strcmp(text_of(m, all, 10, TFM_TEXT_FORM_TEXT), " \xe2\x81\x87 ba az y .x") == 0,
+          "tokens that are no pieces are plain: '%s'", text_of(m, all, 10, TFM_TEXT_FORM_TEXT));
     tfm_model_free(m);
     f.config = both;
     m = load(f);
@@ -745,12 +753,13 @@ static void files(void) {
           err.text);
     f.tgt = NULL;
     m = load(f);
-    CHECK(m && strcmp(text_of(m, all + 3, 2, TFM_FORM_TEXT), "b a") == 0, "SentencePiece to words");
+    CHECK(m && strcmp(text_of(m, all + 3, 2, TFM_TEXT_FORM_TEXT), "b a") == 0,
+          "SentencePiece to words");
     tfm_model_free(m);
     f.src = NULL, f.tgt = bpe, f.tgt_words = NULL;
     f.config = ", \"tgt_text\": \"sentencepiece\"";
     m = load(f);
-    CHECK(m && strcmp(text_of(m, all + 5, 3, TFM_FORM_TEXT), "ab  a") == 0,
+    CHECK(m && strcmp(text_of(m, all + 5, 3, TFM_TEXT_FORM_TEXT), "ab  a") == 0,
           "words to SentencePiece %s", err.text);
     tfm_model_free(m);
 
@@ -862,11 +871,14 @@ static void targets(void) {
                "\"start\": 1, \"end\": 2, \"src_end\": 2, \"src_unk\": 0, \"tgt_unk\": 0";
     m = load(f);
     if (!m) printf("%s\n", err.text), exit(2);
-    must(tfm_tokenize_target(m, "ab a", 4, TFM_FORM_TEXT, ids, 32, &i, &scratch, &err));
-    must(tfm_tokenize(m, "ab a", 4, TFM_FORM_TEXT, pairs, 32, &n, &scratch, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make("ab a", 4), TFM_TEXT_FORM_TEXT, ids, 32, &i,
+                                   &scratch, &err));
+    must(tfm_model_tokenize(m, tfm_text_make("ab a", 4), TFM_TEXT_FORM_TEXT, pairs, 32, &n,
+                            &scratch, &err));
     CHECK(n == i + 1 && memcmp(ids, pairs, (size_t)i * 4) == 0,
           "target text is tokenized like source text, without the end");
-    CHECK_FAILS(tfm_tokenize_target(m, "ab", 2, TFM_FORM_TEXT, ids, 32, &i, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize_target(m, tfm_text_make("ab", 2), TFM_TEXT_FORM_TEXT, ids, 32,
+                                          &i, NULL, &err),
                 TFM_E_ARGUMENT, "need a scratch arena");
     tfm_model_free(m);
 }
@@ -922,8 +934,8 @@ static void languages(void) {
                "\"forced\", \"languages\": {\"fra\": 8, \"deu\": 5}";
     m = load(f);
     if (!m) printf("%s\n", err.text), exit(2);
-    CHECK(strcmp(text_of(m, wanted, 4, TFM_FORM_TEXT), "ab") == 0 &&
-              strcmp(text_of(m, ids, 0, TFM_FORM_TEXT), "") == 0,
+    CHECK(strcmp(text_of(m, wanted, 4, TFM_TEXT_FORM_TEXT), "ab") == 0 &&
+              strcmp(text_of(m, ids, 0, TFM_TEXT_FORM_TEXT), "") == 0,
           "language tokens give no text");
     s = tiny_session(m, 1, 8, 12);
     CHECK_FAILS(tfm_translate(s, "a", out, sizeof out, &err), TFM_E_STATE, "tfm_languages_set");
@@ -936,9 +948,10 @@ static void languages(void) {
           "the target's token");
     CHECK(strncmp(out, "ab", 2) != 0 || r.ids[1] == 5, "is not in the text: '%s' %s", out, unk);
     batch = tiny_batch(source, NULL, 1, 2);
-    CHECK(tfm_start(s, &batch, NULL, &err) == TFM_OK && tfm_step(s, &running, &err) == TFM_OK &&
+    CHECK(tfm_session_start(s, &batch, NULL, &err) == TFM_OK &&
+              tfm_session_step(s, &running, &err) == TFM_OK &&
               tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.ids[0] == 5,
-          "tfm_start forces it too");
+          "tfm_session_start forces it too");
     tfm_session_free(s), tfm_model_free(m);
 
     SECTION("faults of languages");
@@ -1068,10 +1081,10 @@ static void spans(void) {
     tfm_span got[32];
     int32_t ids[32], again[32], count = 0, n = 0, i, same = 1;
     SECTION("spans of pieces");
-    must(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 32, &count, NULL, &err));
+    must(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, got, 32, &count, NULL, &err));
     must(tokenize(m, source.data, source.size, again, 32, &n));
     CHECK(count == 17 && n == count && memcmp(ids, again, 17 * sizeof *ids) == 0,
-          "the ids are those of tfm_tokenize");
+          "the ids are those of tfm_model_tokenize");
     for (i = 0; i < 17; i++) {
         same &= (int32_t)got[i].begin == bytes[i][0] && (int32_t)got[i].end == bytes[i][1];
         if (!same) printf("    %d: %d to %d\n", (int)i, (int)got[i].begin, (int)got[i].end), i = 17;
@@ -1079,12 +1092,12 @@ static void spans(void) {
     CHECK(same, "17 spans of bytes");
     source.data = "\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d\xf0\x9f\x91\x8d";
     source.size = 16;
-    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 16, &count, NULL, &err),
+    CHECK_FAILS(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, got, 16, &count, NULL, &err),
                 TFM_E_TOO_LONG, "text has 17 tokens, there is room for 16");
     tfm_session_free(s), tfm_safetensors_free(file);
     s = tiny_session(m, 1, 1, 8);
     source.data = "a a a a a a a a a a a a a a a a a a a a a a a a a a a a a a", source.size = 59;
-    CHECK_FAILS(tfm_session_tokenize(s, &source, TFM_FORM_TEXT, ids, got, 16, &count, NULL, &err),
+    CHECK_FAILS(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, got, 16, &count, NULL, &err),
                 TFM_E_TOO_LONG, "text has 120 bytes after normalization, the session takes 64");
     tfm_session_free(s), tfm_model_free(m);
 }
@@ -1115,7 +1128,7 @@ static tfm_status read_in_order(const int32_t *order, int64_t n, tfm__sentencepi
     pool.blocks = NULL, temporary = pool;
     memset(&r, 0, sizeof r), memset(p, 0, sizeof *p);
     r.name = "tgt_sentencepiece", r.pool = &pool, r.temporary = &temporary, r.err = &err;
-    r.order = tfm_tensor_1d(in_file(order, n, room), TFM_I32, n);
+    r.order = tfm_tensor_1d(in_file(order, n, room), TFM_DTYPE_I32, n);
     err.text[0] = 0;
     status = tfm__spm_read(&r, p, built, (int64_t)n_built);
     tfm__pool_free(&pool), tfm__pool_free(&temporary);
@@ -1170,7 +1183,7 @@ static void layouts(void) {
     for (i = 0; i < 512; i++) units[2 * i] = 256, units[2 * i + 1] = 0xFFFFFFFFu;
     for (i = 0; i < sizeof used / sizeof *used; i++)
         units[2 * used[i].at] = used[i].link, units[2 * used[i].at + 1] = used[i].id - 1;
-    trie = tfm_tensor_2d(in_file(units, 2 * 512, room), TFM_U32, 512, 2);
+    trie = tfm_tensor_2d(in_file(units, 2 * 512, room), TFM_DTYPE_U32, 512, 2);
     begin_file();
     for (layout = 0; layout < 4; layout++) {
         spm_file f = plain_file(built, n_built, 8);
@@ -1179,7 +1192,7 @@ static void layouts(void) {
         tfm_model *m;
         f.layout = layout;
         if (layout == 1) f.trie = trie;
-        if (layout == 3) f.layout = 1, f.trie = tfm_tensor_2d((void *)text, TFM_U8, 2, 2);
+        if (layout == 3) f.layout = 1, f.trie = tfm_tensor_2d((void *)text, TFM_DTYPE_U8, 2, 2);
         m = load(f);
         must(err.status);
         if (layout == 0) must(tokenize(m, text, sizeof text - 1, plain, 32, &n_plain));
@@ -1190,10 +1203,10 @@ static void layouts(void) {
               : layout      ? "layout 1"
                             : "not packed",
               (int)n);
-        logits[layout] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, n, 8));
+        logits[layout] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, n, 8));
         batch = tiny_batch(ids, NULL, 1, n);
         s = tiny_session(m, 1, n, n);
-        must(tfm_forward(s, &batch, &batch, NULL, &logits[layout], &err));
+        must(tfm_session_forward(s, &batch, &batch, NULL, &logits[layout], &err));
         CHECK(memcmp(logits[layout].data, logits[0].data, (size_t)n * 8 * sizeof(float)) == 0,
               "  and the same bits");
         tfm_session_free(s), tfm_model_free(m);

@@ -57,8 +57,8 @@ static void add_lexicon(st_writer *w, int64_t V, int64_t targets) {
         for (offsets[i] = n, more = tiny_random(&seed) % 9; more > 0; more--)
             list_ids[n++] = tiny_random(&seed) % (uint32_t)targets;
     offsets[V] = n;
-    st_add(w, "shortlist.offsets", tfm_tensor_1d(offsets, TFM_U32, V + 1));
-    st_add(w, "shortlist.ids", tfm_tensor_1d(list_ids, TFM_U32, n));
+    st_add(w, "shortlist.offsets", tfm_tensor_1d(offsets, TFM_DTYPE_U32, V + 1));
+    st_add(w, "shortlist.ids", tfm_tensor_1d(list_ids, TFM_DTYPE_U32, n));
 }
 
 typedef struct form {
@@ -66,12 +66,12 @@ typedef struct form {
     tfm_weight_type weights;
     int in_place, in_file; /* panels of a file replace its rows */
 } form;
-static const form forms[] = {{"F32", TFM_WEIGHTS_F32, 0, 0},
-                             {"F32 in rows", TFM_WEIGHTS_F32, 1, 0},
-                             {"F32 of a file", TFM_WEIGHTS_AS_STORED, 0, 1},
-                             {"F16", TFM_WEIGHTS_F16, 0, 0},
-                             {"BF16", TFM_WEIGHTS_BF16, 0, 0},
-                             {"I8", TFM_WEIGHTS_I8, 0, 0}};
+static const form forms[] = {{"F32", TFM_WEIGHT_TYPE_F32, 0, 0},
+                             {"F32 in rows", TFM_WEIGHT_TYPE_F32, 1, 0},
+                             {"F32 of a file", TFM_WEIGHT_TYPE_AS_STORED, 0, 1},
+                             {"F16", TFM_WEIGHT_TYPE_F16, 0, 0},
+                             {"BF16", TFM_WEIGHT_TYPE_BF16, 0, 0},
+                             {"I8", TFM_WEIGHT_TYPE_I8, 0, 0}};
 enum { FORMS = sizeof forms / sizeof *forms };
 
 static tfm_model *load(int i, const form *f) {
@@ -155,8 +155,8 @@ static int rows_alike(tfm_session *s, const tfm_decode_options *o, tfm_session *
                       const tfm_decode_options *others) {
     tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
     int32_t b, alike = 0;
-    must(tfm_decode(s, &src, o, &err));
-    must(tfm_decode(other, &src, others, &err));
+    must(tfm_session_decode(s, &src, o, &err));
+    must(tfm_session_decode(other, &src, others, &err));
     for (b = 0; b < ROWS; b++) {
         outcome x = outcome_of(s, b), y = outcome_of(other, b);
         alike += same_outcome(&x, &y);
@@ -205,15 +205,15 @@ static void some(const tfm_model *model, const char *name) {
         shuffle(list, V, n, &seed);
         all = o;
         o.shortlist = list, o.n_shortlist = n;
-        all.forbidden = list + n, all.n_forbidden = V - n;
-        must(tfm_start(s, &src, &o, &err));
-        must(tfm_start(plain, &src, &all, &err));
+        all.suppressed = list + n, all.n_suppressed = V - n;
+        must(tfm_session_start(s, &src, &o, &err));
+        must(tfm_session_start(plain, &src, &all, &err));
         while (running) {
-            must(tfm_step(s, &running, &err));
-            must(tfm_step(plain, &others, &err));
+            must(tfm_session_step(s, &running, &err));
+            must(tfm_session_step(plain, &others, &err));
             steps++, wrong += running != others;
             for (b = 0; b < ROWS; b++) {
-                const float *x = tfm_step_logits(s, b), *y = tfm_step_logits(plain, b);
+                const float *x = tfm_result_logits(s, b, 0), *y = tfm_result_logits(plain, b, 0);
                 wrong += (x != NULL) != (y != NULL);
                 for (i = 0; x && y && i < V; i++, logits++)
                     if (has(list, n, i)) wrong += memcmp(x + i, y + i, sizeof *x) != 0;
@@ -229,7 +229,7 @@ static void some(const tfm_model *model, const char *name) {
             wrong += r.length != full.length || r.finish != full.finish;
             for (i = 0; i < r.length && i < full.length; i++, tokens++)
                 wrong += r.ids[i] != full.ids[i] || !has(list, n, r.ids[i]);
-            ended += r.finish == TFM_ENDED;
+            ended += r.finish == TFM_FINISH_ENDED;
             bigger += r.log_probability > full.log_probability;
         }
     }
@@ -254,12 +254,12 @@ static void batches(const tfm_model *model, const char *name) {
         tfm_decode_options o = options_of(&kinds[k]);
         shuffle(list, V, n, &seed);
         o.shortlist = list, o.n_shortlist = n;
-        must(tfm_decode(s, &src, &o, &err));
+        must(tfm_session_decode(s, &src, &o, &err));
         for (b = 0; b < ROWS; b++) {
             tfm_batch one = tiny_batch(ids + b * SOURCE, NULL, 1, lengths[b]);
             outcome x, y;
             o.seeds = seeds + b;
-            must(tfm_decode(alone, &one, &o, &err));
+            must(tfm_session_decode(alone, &one, &o, &err));
             x = outcome_of(s, b), y = outcome_of(alone, 0);
             same += same_outcome(&x, &y);
             for (r = 0; r < tfm_result_count(s, b); r++) {
@@ -287,14 +287,15 @@ static int32_t candidates_of(const tfm_model *model, const tfm_batch *src, int32
     int32_t v, i, n = 0;
     uint32_t k;
     for (v = c->tgt_vocab_size - 1; v >= 0; v--) {
-        int in = v < c->shortlist_first || (o->n_ends ? has(o->ends, o->n_ends, v) : v == END);
+        int in = v < c->shortlist_first ||
+                 (o->n_end_ids ? has(o->end_ids, o->n_end_ids, v) : v == END);
         for (i = 0; i < src->lengths[b]; i++) {
             int32_t id = src->ids[b * src->width + i];
             for (k = id ? offsets[id] : offsets[1]; k < offsets[id + 1]; k++)
                 in |= list_ids[k] == (uint32_t)v;
             in |= one && id && id == v;
         }
-        in |= o->first && o->first[b] == v;
+        in |= o->first_token && o->first_token[b] == v;
         if (o->prefix) in |= has(o->prefix->ids + b * o->prefix->width, o->prefix->lengths[b], v);
         if (in) list[n++] = v;
     }
@@ -307,8 +308,8 @@ static const int32_t firsts[ROWS] = {-1, 12, -1, 3, -1, 30}, ends[] = {END, 40},
                      prefix_lengths[ROWS] = {2, 0, 1, 1, 0, 2};
 static tfm_batch prefixes;
 static void add_options(tfm_decode_options *o, int variant) {
-    if (variant) o->ends = ends, o->n_ends = 2, o->repetition_penalty = 1.3;
-    if (variant) o->first = firsts, o->prefix = &prefixes;
+    if (variant) o->end_ids = ends, o->n_end_ids = 2, o->repetition_penalty = 1.3;
+    if (variant) o->first_token = firsts, o->prefix = &prefixes;
     if (variant == 2) o->prefix_bias = 0.9;
 }
 
@@ -321,20 +322,21 @@ static outcome apart(tfm_session *s, tfm_session *other, const tfm_model *model,
     tfm_decode_options given;
     if (o.prefix) {
         prefix = tiny_batch(prefix_ids + 2 * b, prefix_lengths + b, 1, 2);
-        o.prefix = &prefix, o.first = firsts + b;
+        o.prefix = &prefix, o.first_token = firsts + b;
     }
     o.seeds = seeds + b, o.lexical_shortlist = 1;
     given = o, given.lexical_shortlist = 0, given.shortlist = list;
     given.n_shortlist = candidates_of(model, &one, 0, &o, list);
-    must(tfm_start(s, &one, &o, &err));
-    must(tfm_start(other, &one, &given, &err));
+    must(tfm_session_start(s, &one, &o, &err));
+    must(tfm_session_start(other, &one, &given, &err));
     while (running) {
         const float *x, *y;
-        must(tfm_step(s, &running, &err));
-        must(tfm_step(other, &running, &err));
-        x = tfm_step_logits(s, 0), y = tfm_step_logits(other, 0);
-        *wrong += x != tfm_step_logits(s, 0) || memcmp(x, y, (size_t)V * sizeof *x) != 0;
-        for (i = 0; i < V; i++) *wrong += (x[i] > -INFINITY) != has(list, given.n_shortlist, i);
+        must(tfm_session_step(s, &running, &err));
+        must(tfm_session_step(other, &running, &err));
+        x = tfm_result_logits(s, 0, 0), y = tfm_result_logits(other, 0, 0);
+        *wrong += x != tfm_result_logits(s, 0, 0) || !x != !y;
+        *wrong += x && y && memcmp(x, y, (size_t)V * sizeof *x) != 0;
+        for (i = 0; x && i < V; i++) *wrong += (x[i] > -INFINITY) != has(list, given.n_shortlist, i);
     }
     return outcome_of(other, 0);
 }
@@ -367,21 +369,21 @@ static void lexical(const tfm_model *model, const char *name) {
             o = options_of(&kinds[k]), add_options(&o, variant);
             for (b = 0; b < ROWS; b++) expected[b] = apart(one, other, model, &src, b, o, &wrong);
             o.lexical_shortlist = 1;
-            must(tfm_decode(s, &src, &o, &err));
-            must(tfm_decode(tight, &src, &o, &err));
+            must(tfm_session_decode(s, &src, &o, &err));
+            must(tfm_session_decode(tight, &src, &o, &err));
             for (b = 0; b < ROWS; b++, rows++) {
                 outcome x = outcome_of(s, b), y = outcome_of(tight, b);
                 same[0] += same_outcome(&x, &expected[b]);
                 same[1] += same_outcome(&y, &expected[b]);
             }
             if (variant || kinds[k].samples) continue;
-            must(tfm_decode(s, &turned, &o, &err));
+            must(tfm_session_decode(s, &turned, &o, &err));
             for (b = 0; b < ROWS; b++) {
                 outcome x = outcome_of(s, ROWS - 1 - b);
                 same[2] += same_outcome(&x, &expected[b]);
             }
             o.lexical_shortlist = 0;
-            must(tfm_decode(s, &src, &o, &err));
+            must(tfm_session_decode(s, &src, &o, &err));
             for (b = 0; b < ROWS; b++) {
                 outcome x = outcome_of(s, b);
                 unlike += !same_outcome(&x, &expected[b]);
@@ -408,37 +410,38 @@ static void others(void) {
     memset(&r, 0, sizeof r);
     memset(&o, 0, sizeof o);
     o.shortlist = few, o.n_shortlist = 3;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
-    CHECK(r.finish == TFM_HIT_LENGTH && r.length == TARGET, "without the end token: %d tokens",
-          r.length);
-    o.ends = five, o.n_ends = 1, o.min_length = 2, o.forbidden = few, o.n_forbidden = 1;
-    must(tfm_decode(s, &src, &o, &err));
+    CHECK(r.finish == TFM_FINISH_HIT_LENGTH && r.length == TARGET,
+          "without the end token: %d tokens", r.length);
+    o.end_ids = five, o.n_end_ids = 1, o.min_length = 2, o.suppressed = few, o.n_suppressed = 1;
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     for (i = n = 0; i < r.length; i++) n += r.ids[i] == 6;
     CHECK(n == r.length && n >= 2, "another end, a least length, a forbidden id: %d tokens", n);
     memset(&o, 0, sizeof o);
     o.shortlist = few, o.n_shortlist = 3, o.beam = 3, o.prefix = &prefix;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(memcmp(r.ids, three, sizeof three) == 0 && r.score < 0 && r.score > -INFINITY,
           "after a prefix: %g", r.score);
     o.prefix_bias = 0.9, o.repetition_penalty = 1.5;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.score < 0 && r.score > -INFINITY && has(few, 3, r.ids[0]), "favouring one: %g",
           r.score);
     memset(&o, 0, sizeof o);
     o.shortlist = five, o.n_shortlist = 1, o.alternatives = 3, o.max_length = 4;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(tfm_result_count(s, 0) == 1 && r.length == 4 && r.score == 0,
           "alternatives among one id: one, with probability 1");
     for (i = 0; i < 2; i++) {
-        o.alternatives = 0, o.samples = i, o.forbidden = five, o.n_forbidden = 1;
-        must(tfm_decode(s, &src, &o, &err));
+        o.alternatives = 0, o.samples = i, o.suppressed = five, o.n_suppressed = 1;
+        must(tfm_session_decode(s, &src, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
-        CHECK(r.finish == TFM_STUCK && r.length == 0, "all ids forbidden: the decode is stuck");
+        CHECK(r.finish == TFM_FINISH_STUCK && r.length == 0,
+              "all ids forbidden: the decode is stuck");
     }
     tfm_session_free(s), tfm_model_free(model);
 }
@@ -469,9 +472,9 @@ static void memory(void) {
                 tfm_decode_options o = options_of(&kinds[k]);
                 shuffle(list, V, most[i], &seed);
                 o.shortlist = list, o.n_shortlist = most[i];
-                must(tfm_decode(s, &src, &o, &err));
+                must(tfm_session_decode(s, &src, &o, &err));
                 o.n_shortlist = 0, o.lexical_shortlist = 1;
-                if (f >= FORMS && i == 2) must(tfm_decode(s, &src, &o, &err));
+                if (f >= FORMS && i == 2) must(tfm_session_decode(s, &src, &o, &err));
             }
             calls += counter.calls;
             tfm_session_free(s);
@@ -504,15 +507,15 @@ static void arguments(void) {
     SECTION("arguments, and a decode that refused calls leave unchanged");
     memset(&o, 0, sizeof o);
     o.shortlist = good, o.n_shortlist = 4;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     for (b = 0; b < ROWS; b++) expected[b] = outcome_of(s, b);
-    must(tfm_start(s, &src, &o, &err));
-    must(tfm_step(s, &running, &err));
+    must(tfm_session_start(s, &src, &o, &err));
+    must(tfm_session_step(s, &running, &err));
 #define REFUSED(change, status, says)                                                              \
     do {                                                                                           \
         memset(&o, 0, sizeof o);                                                                   \
         o.change;                                                                                  \
-        CHECK_FAILS(tfm_start(s, &two, &o, &err), status, says);                                   \
+        CHECK_FAILS(tfm_session_start(s, &two, &o, &err), status, says);                           \
     } while (0)
     REFUSED(shortlist = below; o.n_shortlist = 3, TFM_E_TOKEN, "shortlist: position 2: id -1");
     REFUSED(shortlist = twice;
@@ -522,14 +525,15 @@ static void arguments(void) {
     REFUSED(n_shortlist = 2, TFM_E_ARGUMENT, "shortlist: 2 ids, but it is NULL");
     REFUSED(shortlist = good; o.n_shortlist = -1, TFM_E_ARGUMENT, "shortlist: -1 ids");
     REFUSED(shortlist = good; o.n_shortlist = 4;
-            o.first = two_firsts, TFM_E_TOKEN, "row 1: the first token 5 is not in the shortlist");
+            o.first_token = two_firsts, TFM_E_TOKEN,
+            "row 1: the first token 5 is not in the shortlist");
     REFUSED(shortlist = good; o.n_shortlist = 4;
             o.prefix = &prefix, TFM_E_TOKEN, "row 1: the prefix's token 8 is not in the shortlist");
     REFUSED(shortlist = beyond; o.n_shortlist = 2, TFM_E_TOKEN,
                                 "shortlist: position 1: id 13, the vocabulary has 13 tokens");
     REFUSED(lexical_shortlist = 1, TFM_E_ARGUMENT, "the model has no tensors 'shortlist.offsets'");
     REFUSED(lexical_shortlist = 2, TFM_E_ARGUMENT, "lexical_shortlist is out of range: it takes 0");
-    while (running) must(tfm_step(s, &running, &err));
+    while (running) must(tfm_session_step(s, &running, &err));
     for (b = 0; b < ROWS; b++) {
         outcome now = outcome_of(s, b);
         alike += same_outcome(&now, &expected[b]);
@@ -539,7 +543,7 @@ static void arguments(void) {
     plain = make(model, &so);
     memset(&o, 0, sizeof o);
     o.shortlist = good, o.n_shortlist = 1;
-    CHECK_FAILS(tfm_start(plain, &src, &o, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(tfm_session_start(plain, &src, &o, &err), TFM_E_TOO_LONG,
                 "shortlist has 1 ids, the session's max_shortlist is 0");
     so = limits(14);
     CHECK_FAILS(tfm_session_create(&none, model, &so, &err), TFM_E_ARGUMENT,
@@ -564,23 +568,23 @@ static void lexical_arguments(void) {
     memset(&o, 0, sizeof o), o.lexical_shortlist = 1;
     CHECK(tfm_model_config(model)->has_shortlist && !tfm_model_config(model)->shortlist_first,
           "the config has shortlist_first");
-    must(tfm_decode(s, &one, &o, &err));
+    must(tfm_session_decode(s, &one, &o, &err));
     expected = outcome_of(s, 0);
-    must(tfm_start(s, &one, &o, &err));
-    must(tfm_step(s, &running, &err));
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_TOO_LONG,
+    must(tfm_session_start(s, &one, &o, &err));
+    must(tfm_session_step(s, &running, &err));
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOO_LONG,
                 "row 0 has 12 candidates, the session's max_shortlist is 5");
-    CHECK_FAILS(tfm_start(s, &two, &o, &err), TFM_E_TOKEN, "src: row 0, position 1: id 11");
+    CHECK_FAILS(tfm_session_start(s, &two, &o, &err), TFM_E_TOKEN, "src: row 0, position 1: id 11");
     REFUSED(lexical_shortlist = 1; o.shortlist = good;
             o.n_shortlist = 4, TFM_E_ARGUMENT, "shortlist, lexical_shortlist: choose one");
 #undef REFUSED
-    while (running) must(tfm_step(s, &running, &err));
+    while (running) must(tfm_session_step(s, &running, &err));
     now = outcome_of(s, 0);
     CHECK(same_outcome(&now, &expected),
           "the row has the results that it has without the refusals");
     so = limits(0), plain = make(model, &so);
     o.n_shortlist = 0;
-    CHECK_FAILS(tfm_start(plain, &one, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_start(plain, &one, &o, &err), TFM_E_ARGUMENT,
                 "lexical_shortlist: the session's max_shortlist is 0");
     tfm_session_free(s), tfm_session_free(plain), tfm_model_free(model);
 }

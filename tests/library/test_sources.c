@@ -28,7 +28,7 @@ static tfm_tensor named(const st_writer *w, const char *name) {
 }
 
 static tfm_tensor vectors(int64_t rows, int64_t width, int64_t columns, unsigned seed) {
-    tfm_tensor t = test_like(tfm_tensor_3d(NULL, TFM_F32, rows, width, columns));
+    tfm_tensor t = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, rows, width, columns));
     int64_t i;
     for (i = 0; i < rows * width * columns; i++)
         ((float *)t.data)[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
@@ -73,22 +73,23 @@ static int reuses; /* 1: forward and decode take the session's last source */
 static void run(tfm_session *s, const tfm_batch *src, outcome *out) {
     const tfm_batch *same = reuses ? NULL : src;
     tfm_batch tgt = tiny_batch(start_ids, NULL, src->rows, 3);
-    tfm_tensor logits = tfm_tensor_3d(out->logits, TFM_F32, src->rows, 3, V), memory;
+    tfm_tensor logits = tfm_tensor_3d(out->logits, TFM_DTYPE_F32, src->rows, 3, V), memory;
     tfm_decode_options o;
     int32_t row, l;
     memset(&o, 0, sizeof o);
     o.beam = 3, o.max_length = CAP, o.length_penalty = 0.7;
-    must(tfm_encode(s, src, &err));
-    memory = tfm_encoder_output(s);
+    must(tfm_session_encode(s, src, &err));
+    memory = tfm_session_encoder_output(s);
     for (row = 0; row < src->rows; row++)
         for (l = 0; l < src->lengths[row]; l++)
             memcpy(out->memory + (row * WIDTH + l) * WIDE,
                    (float *)memory.data + (row * memory.dims[1] + l) * memory.dims[2],
                    (size_t)memory.dims[2] * sizeof(float));
-    must(tfm_forward(s, same, &tgt, NULL, &logits, &err));
-    must(tfm_score(s, src, &tgt, out->scores, &err));
-    must(tfm_decode(s, same, &o, &err));
-    if (reuses) must(tfm_decode(s, same, &o, &err)); /* the search has not changed the source */
+    must(tfm_session_forward(s, same, &tgt, NULL, &logits, &err));
+    must(tfm_session_score(s, src, &tgt, 0, out->scores, &err));
+    must(tfm_session_decode(s, same, &o, &err));
+    if (reuses)
+        must(tfm_session_decode(s, same, &o, &err)); /* the search has not changed the source */
     for (row = 0; row < src->rows; row++) {
         tfm_result r;
         must(tfm_result_get(s, row, 0, &r, &err));
@@ -101,7 +102,7 @@ static int is_same(const outcome *a, const outcome *b) { return memcmp(a, b, siz
 
 static outcome outcome_once(const tfm_model *m, const tfm_batch *src) {
     static outcome out;
-    tfm_session *s = session_of(m, 1, TFM_F32);
+    tfm_session *s = session_of(m, 1, TFM_DTYPE_F32);
     memset(&out, 0, sizeof out);
     run(s, src, &out);
     tfm_session_free(s);
@@ -147,7 +148,7 @@ static void instead(const char *name, const char *config, double scale) {
     CHECK(is_same(&expected, &got), "  and with the ids next to them");
     src = batch_of(NULL, NULL, &memory), got = outcome_of(m, &src);
     CHECK(is_same(&expected, &got), "a memory has the bits of the encoder's");
-    swapped = test_like(tfm_tensor_3d(NULL, TFM_F32, WIDTH, ROWS, D));
+    swapped = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, WIDTH, ROWS, D));
     swapped = tfm_tensor_swap(swapped, 0, 1);
     for (i = 0; i < ROWS * WIDTH; i++)
         memcpy((float *)swapped.data + i / WIDTH * swapped.strides[0] +
@@ -269,7 +270,7 @@ static void widths(void) {
         if (t->rank != 2 || t->dims[1] != WIDE) continue;
         for (k = 0; k < t->dims[0]; k++)
             memmove((float *)t->data + k * D, (float *)t->data + k * WIDE, D * sizeof(float));
-        *t = tfm_tensor_2d(t->data, TFM_F32, t->dims[0], D);
+        *t = tfm_tensor_2d(t->data, TFM_DTYPE_F32, t->dims[0], D);
         w.entries[i].bytes = st_bytes(t);
     }
     m = tiny_load(&w, NULL);
@@ -308,8 +309,8 @@ static void family(const char *name, const char *model) {
     else src.memory = &x;
     s = tiny_session(m, rows, width, cap);
     logits = test_like(expected);
-    must(tfm_forward(s, &src, &targets, NULL, &logits, &err));
-    got = tfm_encoder_output(s);
+    must(tfm_session_forward(s, &src, &targets, NULL, &logits, &err));
+    got = tfm_session_encoder_output(s);
     for (row = 0; row < rows; row++)
         most = test_max(most, difference((float *)got.data + row * got.strides[0],
                                          (float *)memory.data + row * memory.strides[0],
@@ -319,7 +320,7 @@ static void family(const char *name, const char *model) {
           test_difference(&logits, &expected));
     memset(&o, 0, sizeof o);
     o.max_length = cap;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     for (row = 0; row < rows; row++) {
         tfm_result r;
         must(tfm_result_get(s, row, 0, &r, &err));
@@ -368,8 +369,8 @@ static void identity(const char *name, tfm_weight_type type, tfm_dtype cache, in
         run(s, &src, &together);
         for (row = 0; row < ROWS; row++) {
             tfm_batch single = tiny_batch(NULL, lengths + row, 1, lengths[row]);
-            one = tfm_tensor_3d((float *)x.data + row * x.strides[0], TFM_F32, 1, lengths[row],
-                                x.dims[2]);
+            one = tfm_tensor_3d((float *)x.data + row * x.strides[0], TFM_DTYPE_F32, 1,
+                                lengths[row], x.dims[2]);
             single.embeddings = of_memory ? NULL : &one, single.memory = of_memory ? &one : NULL;
             run(s, &single, &alone[row]);
             bad += memcmp(alone[row].memory, together.memory + row * WIDTH * WIDE,
@@ -448,7 +449,7 @@ static void limits(void) {
 
 static void refusals(void) {
     tfm_tensor x = vectors(2, 3, D, 1), narrow = vectors(2, 3, D - 1, 1), lacks = x;
-    tfm_tensor numbers = tfm_tensor_3d(x.data, TFM_I32, 2, 3, D), logits, attention;
+    tfm_tensor numbers = tfm_tensor_3d(x.data, TFM_DTYPE_I32, 2, 3, D), logits, attention;
     tfm_batch src = tiny_batch(NULL, NULL, 2, 3), tgt = tiny_batch(ids, NULL, 2, 3), bad;
     tfm_decode_options o;
     tfm_forward_options f;
@@ -463,46 +464,48 @@ static void refusals(void) {
     decoder = tiny_model(shape);
     s = tiny_session(all, 2, 3, 5), d = tiny_session(decoder, 2, 3, 5);
     src.embeddings = &x;
-    must(tfm_encode(s, &src, &err));
+    must(tfm_session_encode(s, &src, &err));
     bad = src, bad.memory = &x;
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "src: embeddings and memory");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "src: embeddings and memory");
     bad = src, bad.embeddings = &narrow;
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_SHAPE,
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_SHAPE,
                 "src.embeddings is [2, 3, 19], expected [2, 3, 20]");
     bad.embeddings = NULL, bad.memory = &narrow;
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_SHAPE, "src.memory is [2, 3, 19]");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_SHAPE, "src.memory is [2, 3, 19]");
     bad = src, bad.rows = 1;
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_SHAPE, "src.embeddings is [2, 3, 20]");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_SHAPE, "src.embeddings is [2, 3, 20]");
     bad = src, bad.embeddings = &numbers;
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_DTYPE, "src.embeddings is I32");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_DTYPE, "src.embeddings is I32");
     bad = src, bad.embeddings = &lacks;
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "src.embeddings has no data");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "src.embeddings has no data");
     bad = src, bad.lengths = start_ids;
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_ARGUMENT, "src: row 1 has length 5");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "src: row 1 has length 5");
     bad = src, bad.width = 4;
-    CHECK_FAILS(tfm_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 4 tokens a row");
-    CHECK_FAILS(tfm_encode(d, &src, &err), TFM_E_ARGUMENT, "no encoder: it takes memory");
+    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 4 tokens a row");
+    CHECK_FAILS(tfm_session_encode(d, &src, &err), TFM_E_ARGUMENT, "no encoder: it takes memory");
     bad = tgt;
-    CHECK_FAILS(tfm_encode(d, &bad, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_encode(d, &bad, &err), TFM_E_ARGUMENT,
                 "no tensor 'src_embedding.weight': it takes memory");
-    logits = test_like(tfm_tensor_3d(NULL, TFM_F32, 2, 3, V));
+    logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, V));
     bad = tgt, bad.embeddings = &x;
-    CHECK_FAILS(tfm_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_ARGUMENT,
                 "tgt has embeddings, which only src may have");
-    CHECK_FAILS(tfm_score(s, &src, &bad, scores, &err), TFM_E_ARGUMENT, "tgt has embeddings");
+    CHECK_FAILS(tfm_session_score(s, &src, &bad, 0, scores, &err), TFM_E_ARGUMENT,
+                "tgt has embeddings");
     memset(&o, 0, sizeof o);
     o.prefix = &bad, bad.memory = &x, bad.embeddings = NULL;
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prefix has memory");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prefix has memory");
     memset(&o, 0, sizeof o);
     o.no_source_ngram = 2;
-    CHECK_FAILS(tfm_start(s, &src, &o, &err), TFM_E_ARGUMENT, "no_source_ngram: src has no ids");
+    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+                "no_source_ngram: src has no ids");
     memset(&f, 0, sizeof f);
-    attention = test_like(tfm_tensor_4d(NULL, TFM_F32, 2 * 2, 2, 3, 3));
+    attention = test_like(tfm_tensor_4d(NULL, TFM_DTYPE_F32, 2 * 2, 2, 3, 3));
     f.encoder_attention = attention;
     bad = src, bad.memory = &x, bad.embeddings = NULL;
-    CHECK_FAILS(tfm_forward(s, &bad, &tgt, &f, &logits, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(tfm_session_forward(s, &bad, &tgt, &f, &logits, &err), TFM_E_ARGUMENT,
                 "encoder_attention: src is memory");
-    must(tfm_encode(s, &src, &err));
+    must(tfm_session_encode(s, &src, &err));
     tfm_session_free(s), tfm_session_free(d), tfm_model_free(all), tfm_model_free(decoder);
 }
 
@@ -523,13 +526,15 @@ static void text(void) {
     s = tiny_session(m, 1, 3, 12);
     src.memory = &x;
     CHECK(!tfm_model_config(m)->has_text, "has_text needs both sides");
-    must(tfm_decode(s, &src, NULL, &err));
-    must(tfm_result_text(s, 0, 0, TFM_FORM_TEXT, out, sizeof out, &size, &err));
+    must(tfm_session_decode(s, &src, NULL, &err));
+    must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, out, sizeof out, &size, &err));
     CHECK(size > 0, "\"%.*s\"", (int)size, out);
-    must(tfm_tokenize_target(m, "d e", 3, TFM_FORM_TEXT, some, 8, &n, NULL, &err));
+    must(tfm_model_tokenize_target(m, tfm_text_make("d e", 3), TFM_TEXT_FORM_TEXT, some, 8, &n,
+                                   NULL, &err));
     CHECK(n == 2 && some[0] == 3, "its targets are tokenized");
-    CHECK_FAILS(tfm_tokenize(m, "d", 1, TFM_FORM_TEXT, some, 8, &n, NULL, &err), TFM_E_NO_TEXT,
-                "no src_vocabulary");
+    CHECK_FAILS(
+        tfm_model_tokenize(m, tfm_text_make("d", 1), TFM_TEXT_FORM_TEXT, some, 8, &n, NULL, &err),
+        TFM_E_NO_TEXT, "no src_vocabulary");
     CHECK_FAILS(tfm_translate(s, "d", out, sizeof out, &err), TFM_E_NO_TEXT, "no vocabularies");
     tfm_session_free(s), tfm_model_free(m);
 }
@@ -557,13 +562,13 @@ int main(int argc, char **argv) {
     family("trocr", "");
     family("donut", "");
     SECTION("the same bits in any batch");
-    identity("embeddings, F32", TFM_WEIGHTS_AS_STORED, TFM_F32, 0, 0);
-    identity("memory, F32", TFM_WEIGHTS_AS_STORED, TFM_F32, 1, 0);
-    identity("embeddings, int8, a cache in F16", TFM_WEIGHTS_I8, TFM_F16, 0, 0);
-    identity("memory, int8, a cache in F16", TFM_WEIGHTS_I8, TFM_F16, 1, 0);
-    identity("embeddings, bf16", TFM_WEIGHTS_BF16, TFM_F32, 0, 0);
-    identity("embeddings, packed", TFM_WEIGHTS_AS_STORED, TFM_F32, 0, 1);
-    identity("memory, packed", TFM_WEIGHTS_AS_STORED, TFM_F32, 1, 1);
+    identity("embeddings, F32", TFM_WEIGHT_TYPE_AS_STORED, TFM_DTYPE_F32, 0, 0);
+    identity("memory, F32", TFM_WEIGHT_TYPE_AS_STORED, TFM_DTYPE_F32, 1, 0);
+    identity("embeddings, int8, a cache in F16", TFM_WEIGHT_TYPE_I8, TFM_DTYPE_F16, 0, 0);
+    identity("memory, int8, a cache in F16", TFM_WEIGHT_TYPE_I8, TFM_DTYPE_F16, 1, 0);
+    identity("embeddings, bf16", TFM_WEIGHT_TYPE_BF16, TFM_DTYPE_F32, 0, 0);
+    identity("embeddings, packed", TFM_WEIGHT_TYPE_AS_STORED, TFM_DTYPE_F32, 0, 1);
+    identity("memory, packed", TFM_WEIGHT_TYPE_AS_STORED, TFM_DTYPE_F32, 1, 1);
     limits();
     refusals();
 #ifndef TRANSFORMER_NO_TEXT

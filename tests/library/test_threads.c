@@ -32,7 +32,7 @@ static tfm_model *wide_model(unsigned ssru, int t5) {
     return tiny_model(t);
 }
 
-static tfm_dtype cache = TFM_F32;
+static tfm_dtype cache = TFM_DTYPE_F32;
 
 static tfm_session *make_session(const tfm_model *model, int32_t threads,
                                  const tfm_parallel *parallel) {
@@ -41,7 +41,7 @@ static tfm_session *make_session(const tfm_model *model, int32_t threads,
     memset(&o, 0, sizeof o);
     o.max_batch = ROWS, o.max_source = WIDTH, o.max_target = TARGET, o.max_beam = 3;
     o.attention = 1, o.threads = threads, o.parallel = parallel, o.cache = cache;
-    if (cache == TFM_F16) o.encoder_attention = TFM_BF16;
+    if (cache == TFM_DTYPE_F16) o.encoder_attention = TFM_DTYPE_BF16;
     must(tfm_session_create(&session, model, &o, &err));
     return session;
 }
@@ -62,23 +62,23 @@ typedef struct outcome {
 
 static void run(tfm_session *s, outcome *out) {
     tfm_batch src = tiny_batch(ids, lengths, ROWS, WIDTH), tgt = tiny_batch(ids, NULL, ROWS, 10);
-    tfm_tensor logits = tfm_tensor_3d(out->logits, TFM_F32, ROWS, 10, VOCABULARY);
+    tfm_tensor logits = tfm_tensor_3d(out->logits, TFM_DTYPE_F32, ROWS, 10, VOCABULARY);
     tfm_decode_options o;
     int32_t row, k;
     memset(out, 0, sizeof *out);
     memset(&o, 0, sizeof o);
-    must(tfm_forward(s, &src, &tgt, NULL, &logits, &err));
-    must(tfm_score(s, &src, &tgt, out->scores, &err));
+    must(tfm_session_forward(s, &src, &tgt, NULL, &logits, &err));
+    must(tfm_session_score(s, &src, &tgt, 0, out->scores, &err));
     o.beam = o.n_best = 3, o.length_penalty = 1, o.min_length = 6;
-    must(tfm_decode(s, &src, &o, &err));
+    must(tfm_session_decode(s, &src, &o, &err));
     for (row = 0; row < ROWS; row++)
         for (k = 0; k < tfm_result_count(s, row); k++) {
             tfm_result r;
             tfm_tensor attention;
             memset(&r, 0, sizeof r);
             must(tfm_result_get(s, row, k, &r, &err));
-            attention =
-                tfm_tensor_2d(out->rows[row * 3 + k].attention, TFM_F32, r.length, lengths[row]);
+            attention = tfm_tensor_2d(out->rows[row * 3 + k].attention, TFM_DTYPE_F32, r.length,
+                                      lengths[row]);
             must(tfm_result_attention(s, row, k, &attention, &err));
             memcpy(out->rows[row * 3 + k].ids, r.ids, (size_t)r.length * 4);
             out->rows[row * 3 + k].length = r.length, out->rows[row * 3 + k].score = r.score;
@@ -312,9 +312,9 @@ int main(void) {
     processes(model);
 #endif
     same_bits(model);
-    cache = TFM_F16;
+    cache = TFM_DTYPE_F16;
     same_bits(model);
-    cache = TFM_F32;
+    cache = TFM_DTYPE_F32;
     same_bits(recurrent);
     same_bits(t5);
     lives(model);

@@ -13,14 +13,14 @@ static const char *const texts[3][2] = {
 
 static void decode(tfm_session *s, const tfm_batch *src, int first, const char *what) {
     int32_t running = 1, row;
-    tfm_status status = tfm_start(s, src, NULL, &err);
-    while (status == TFM_OK && running) status = tfm_step(s, &running, &err);
+    tfm_status status = tfm_session_start(s, src, NULL, &err);
+    while (status == TFM_OK && running) status = tfm_session_step(s, &running, &err);
     CHECK(status == TFM_OK, "%s", status == TFM_OK ? "" : err.text);
     for (row = 0; row < src->rows; row++) {
         tfm_result r;
         int i = first + row;
         memset(&r, 0, sizeof r);
-        CHECK(tfm_result_get(s, row, 0, &r, &err) == TFM_OK && r.finish == TFM_ENDED &&
+        CHECK(tfm_result_get(s, row, 0, &r, &err) == TFM_OK && r.finish == TFM_FINISH_ENDED &&
                   r.length == target_lengths[i] &&
                   memcmp(r.ids, targets[i], (size_t)target_lengths[i] * 4) == 0,
               "%s %s: %s", texts[i][0], what, texts[i][1]);

@@ -15,7 +15,7 @@ static float read_16(uint16_t bits, tfm_dtype type) {
     st_add(&w, "x", tfm_tensor_1d(&bits, type, 1));
     data = tiny_bytes(&w, &size);
     if (CHECK_OK(tfm_safetensors_open(&file, data, size, NULL, &err), &err))
-        CHECK_OK(tfm_safetensors_read(file, 0, TFM_F32, &x, &err), &err);
+        CHECK_OK(tfm_safetensors_read(file, 0, TFM_DTYPE_F32, &x, &err), &err);
     tfm_safetensors_free(file);
     return x;
 }
@@ -45,8 +45,8 @@ static void sixteen_bits(void) {
         if (i & 1) x = -x;
         y = (float)x;
         n++;
-        f16 += (double)read_16(st_f16(y), TFM_F16) == nearest((double)y, 10, -24);
-        bf16 += (double)read_16(st_bf16(y), TFM_BF16) == nearest((double)y, 7, -133);
+        f16 += (double)read_16(st_f16(y), TFM_DTYPE_F16) == nearest((double)y, 10, -24);
+        bf16 += (double)read_16(st_bf16(y), TFM_DTYPE_BF16) == nearest((double)y, 7, -133);
     }
     CHECK(f16 == n, "F16: %d of %d", f16, n);
     CHECK(bf16 == n, "BF16: %d of %d", bf16, n);
@@ -99,7 +99,8 @@ static void eight_bits(void) {
    and their parts, and tables that are both looked up and multiplied with. */
 static void bytes_in_a_file(void) {
     static const int32_t ids[] = {3, 4, 5, 6};
-    static const tfm_weight_type as[] = {TFM_WEIGHTS_F32, TFM_WEIGHTS_AS_STORED, TFM_WEIGHTS_F16};
+    static const tfm_weight_type as[] = {TFM_WEIGHT_TYPE_F32, TFM_WEIGHT_TYPE_AS_STORED,
+                                         TFM_WEIGHT_TYPE_F16};
     static const char path[] = "build/test_types.safetensors";
     int kind, i;
     SECTION("a model whose matrices are bytes");
@@ -124,13 +125,13 @@ static void bytes_in_a_file(void) {
                 const char *fault = st_write_file(&w, path);
                 if (fault) printf("%s\n", fault), exit(2);
                 st_free(&w);
-                o.weights = TFM_WEIGHTS_AS_STORED;
+                o.weights = TFM_WEIGHT_TYPE_AS_STORED;
                 must(tfm_model_load_file(&model, path, &o, &err));
                 remove(path);
             }
             s = tiny_session(model, 1, 4, 4);
-            logits[i] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 4, 13));
-            must(tfm_forward(s, &batch, &batch, NULL, &logits[i], &err));
+            logits[i] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 4, 13));
+            must(tfm_session_forward(s, &batch, &batch, NULL, &logits[i], &err));
             tfm_session_free(s), tfm_model_free(model);
         }
         CHECK(test_difference(&logits[0], &logits[3]) == 0, "as F32: the numbers of floats");
@@ -149,7 +150,7 @@ static void bytes_in_a_file(void) {
 static void packed_files(void) {
     static const int32_t ids[] = {3, 4, 5, 6};
     static const char path[] = "build/test_types.safetensors";
-    static const tfm_dtype kinds[] = {TFM_F32, TFM_F16, TFM_BF16, TFM_I8};
+    static const tfm_dtype kinds[] = {TFM_DTYPE_F32, TFM_DTYPE_F16, TFM_DTYPE_BF16, TFM_DTYPE_I8};
     static const struct {
         int64_t d, ff, heads, key, value, vs, vt;
         const char *without;
@@ -163,10 +164,10 @@ static void packed_files(void) {
     for (kind = 0; kind < 4; kind++)
         for (size = 0; size < 4; size++) {
             int equal = 0, n = 0, as, k_group, how;
-            for (as = 0; as <= TFM_WEIGHTS_I8; as++) {
+            for (as = 0; as <= TFM_WEIGHT_TYPE_I8; as++) {
                 tfm_tensor logits[2];
                 for (i = 0; i < 2; i++)
-                    logits[i] = test_like(tfm_tensor_3d(NULL, TFM_F32, 1, 4, sizes[size].vt));
+                    logits[i] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 4, sizes[size].vt));
                 for (k_group = 0; k_group <= 4; k_group = k_group ? 2 * k_group : 1)
                     for (how = 0; how < 4; how++) {
                         tiny t = tiny_default();
@@ -182,14 +183,14 @@ static void packed_files(void) {
                         if (size == 1) t.ff_decoder = 50, t.ssru = 1;
                         if (size == 2) t.ssru = 3;
                         if (size == 3) t.encoder = t.decoder = 1;
-                        t.dtype = kinds[kind] == TFM_I8 ? TFM_F32 : kinds[kind];
+                        t.dtype = kinds[kind] == TFM_DTYPE_I8 ? TFM_DTYPE_F32 : kinds[kind];
                         memset(&o, 0, sizeof o);
                         o.weights = (tfm_weight_type)as;
                         if (how == 3) o.in_place = 1;
-                        if (how == 3 && (as ? as != TFM_WEIGHTS_I8 : kind != 3))
+                        if (how == 3 && (as ? as != TFM_WEIGHT_TYPE_I8 : kind != 3))
                             continue; /* Rows of floats add up in another order. */
                         tiny_write(&w, t);
-                        if (kinds[kind] == TFM_I8) tiny_quantize(&w, 0);
+                        if (kinds[kind] == TFM_DTYPE_I8) tiny_quantize(&w, 0);
                         if (k_group) tiny_pack(&w, &t, k_group);
                         if (k_group && how == 2) tiny_state_layout(&w, 1);
                         if (how == 1) {
@@ -206,7 +207,7 @@ static void packed_files(void) {
                                 tfm_model_load(&model, how == 2 ? odd + 1 : data, bytes, &o, &err));
                         }
                         s = tiny_session(model, 1, 4, 4);
-                        must(tfm_forward(s, &batch, &batch, NULL, &logits[n > 0], &err));
+                        must(tfm_session_forward(s, &batch, &batch, NULL, &logits[n > 0], &err));
                         equal += memcmp(logits[0].data, logits[n > 0].data,
                                         (size_t)st_bytes(&logits[0])) == 0;
                         n++;
@@ -215,8 +216,8 @@ static void packed_files(void) {
                 if (equal != n) break;
                 equal = n = 0;
             }
-            CHECK(as > TFM_WEIGHTS_I8, "%s, sizes %d: in each type", tfm_dtype_name(kinds[kind]),
-                  (int)size);
+            CHECK(as > TFM_WEIGHT_TYPE_I8, "%s, sizes %d: in each type",
+                  tfm_dtype_name(kinds[kind]), (int)size);
         }
 }
 
@@ -226,9 +227,10 @@ static void order(void) {
         const char *name;
         tfm_dtype dtype;
         int64_t n;
-    } tensors[] = {{"text", TFM_U8, 7},    {"halves", TFM_F16, 5},  {"matrix", TFM_I8, 128},
-                   {"scales", TFM_F32, 3}, {"vector", TFM_F32, 16}, {"other", TFM_F16, 64},
-                   {"numbers", TFM_I64, 9}};
+    } tensors[] = {{"text", TFM_DTYPE_U8, 7},     {"halves", TFM_DTYPE_F16, 5},
+                   {"matrix", TFM_DTYPE_I8, 128}, {"scales", TFM_DTYPE_F32, 3},
+                   {"vector", TFM_DTYPE_F32, 16}, {"other", TFM_DTYPE_F16, 64},
+                   {"numbers", TFM_DTYPE_I64, 9}};
     static const char *const expected[] = {"matrix", "vector", "other", "numbers",
                                            "scales", "halves", "text"};
     st_writer w;
@@ -246,7 +248,7 @@ static void order(void) {
         tfm_tensor t = tfm_safetensors_tensor(file, (int64_t)i);
         int64_t at = (const char *)t.data - data;
         in_order &= strcmp(tfm_safetensors_name(file, (int64_t)i), expected[i]) == 0;
-        aligned &= at % (i < 3 ? 64 : st_bits(t.dtype) / 8) == 0;
+        aligned &= at % (i < 3 ? 64 : tfm_dtype_bits(t.dtype) / 8) == 0;
     }
     CHECK(in_order, "then by the size of an element");
     CHECK(aligned, "all are aligned");
@@ -254,8 +256,8 @@ static void order(void) {
 }
 
 static void names(void) {
-    tfm_tensor matrix = tfm_tensor_2d(NULL, TFM_F32, 2, 3),
-               vector = tfm_tensor_1d(NULL, TFM_F32, 3);
+    tfm_tensor matrix = tfm_tensor_2d(NULL, TFM_DTYPE_F32, 2, 3),
+               vector = tfm_tensor_1d(NULL, TFM_DTYPE_F32, 3);
     SECTION("names of a model's matrices");
     CHECK(st_is_matrix("encoder.layers.0.linear1.weight", &matrix) &&
               st_is_matrix("decoder.layers.1.multihead_attn.in_proj_weight", &matrix) &&

@@ -1,8 +1,8 @@
-/* Work on texts, counted in steps (TFM_COUNT_TEXT), not in seconds: for every tokenizer, for decoding
+/* Work on texts, counted in steps (TFM__COUNT_TEXT), not in seconds: for every tokenizer, for decoding
    ids, and for reading vocabularies and pieces, with the worst known files and texts. Work must grow
    in proportion to the text, at worst times the longest piece. */
 static unsigned long long counted;
-#define TFM_COUNT_TEXT(n) (counted += (unsigned long long)(n))
+#define TFM__COUNT_TEXT(n) (counted += (unsigned long long)(n))
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -39,8 +39,8 @@ static double cut(const tfm_model *m, int target, tfm_text_form form, size_t n) 
     int pass;
     for (pass = 0; pass < 2; pass++) {
         counted = 0;
-        must((target ? tfm_tokenize_target : tfm_tokenize)(m, text, n, form, ids, 4 * LARGE, &n_ids,
-                                                           &arena, &err));
+        must((target ? tfm_model_tokenize_target : tfm_model_tokenize)(
+            m, tfm_text_make(text, n), form, ids, 4 * LARGE, &n_ids, &arena, &err));
         if (!pass) arena = tfm_arena_make(scratch_memory(arena.peak), arena.peak);
     }
     return (double)counted;
@@ -50,7 +50,7 @@ static double written(const tfm_model *m, int32_t n, tfm_text_form form) {
     static char out[64 * LARGE];
     size_t size;
     counted = 0;
-    must(tfm_detokenize(m, ids, n, form, out, sizeof out, &size, &err));
+    must(tfm_model_detokenize(m, ids, n, form, out, sizeof out, &size, &err));
     return (double)counted;
 }
 
@@ -61,8 +61,8 @@ static void grows(const char *what, double small, double large, double most) {
           "%s: %.1f and %.1f steps a byte, at most %.0f", what, small / SMALL, large / LARGE, most);
 }
 static void cuts(const char *what, const tfm_model *m, int target, double most) {
-    double small = cut(m, target, TFM_FORM_TEXT, SMALL);
-    grows(what, small, cut(m, target, TFM_FORM_TEXT, LARGE), most);
+    double small = cut(m, target, TFM_TEXT_FORM_TEXT, SMALL);
+    grows(what, small, cut(m, target, TFM_TEXT_FORM_TEXT, LARGE), most);
 }
 
 /* Makes a model with these vocabularies, a line each. */
@@ -138,7 +138,7 @@ static void pieces(void) {
     many[at++] = '\n', many[at] = 0;
     m = words_model(LETTERS, many, ", \"tgt_text\": \"pieces\"");
     fill("a");
-    small = cut(m, 1, TFM_FORM_TEXT, 500), large = cut(m, 1, TFM_FORM_TEXT, 2000);
+    small = cut(m, 1, TFM_TEXT_FORM_TEXT, 500), large = cut(m, 1, TFM_TEXT_FORM_TEXT, 2000);
     CHECK(small <= 8 * 500. * 500 && large <= 8 * 2000. * 2000,
           "a piece of 200,000 letters and texts of 500 and 2000: %.1f, %.1f steps a byte and byte",
           small / 500 / 500, large / 2000 / 2000);
@@ -156,7 +156,7 @@ static tfm_model *spm_model(int n_pieces, const char *config) {
     t.config = whole, t.vs = t.vt = n_pieces;
     t.d = 4, t.key = t.value = 2, t.ff = 4, t.encoder = t.decoder = 1;
     tiny_write(&w, t);
-    st_add(&w, "src_sentencepiece", tfm_tensor_1d(built, TFM_U8, (int64_t)n_built));
+    st_add(&w, "src_sentencepiece", tfm_tensor_1d(built, TFM_DTYPE_U8, (int64_t)n_built));
     return tiny_load(&w, NULL);
 }
 
@@ -227,7 +227,7 @@ static void sentencepiece(void) {
         put_piece_of(text, (size_t)k + 999, -1, 1);
     }
     m = spm_model(n, "");
-    fill("a"), most = cut(m, 0, TFM_FORM_TEXT, LARGE);
+    fill("a"), most = cut(m, 0, TFM_TEXT_FORM_TEXT, LARGE);
     CHECK(most <= 2. * 7999 * LARGE, "unigram, and pieces of up to 7999 letters: %.1f steps a byte",
           most / LARGE);
     tfm_model_free(m);
@@ -244,26 +244,27 @@ static void writing(void) {
     SECTION("ids to text");
     m = words_model(LETTERS, LETTERS, "");
     for (i = 0; i < LARGE; i++) ids[i] = 4 + i % 3;
-    small = written(m, SMALL, TFM_FORM_TEXT);
-    grows("words", small, written(m, LARGE, TFM_FORM_TEXT), 60);
-    small = written(m, SMALL, TFM_FORM_TOKENS);
-    grows("tokens", small, written(m, LARGE, TFM_FORM_TOKENS), 60);
+    small = written(m, SMALL, TFM_TEXT_FORM_TEXT);
+    grows("words", small, written(m, LARGE, TFM_TEXT_FORM_TEXT), 60);
+    small = written(m, SMALL, TFM_TEXT_FORM_TOKENS);
+    grows("tokens", small, written(m, LARGE, TFM_TEXT_FORM_TOKENS), 60);
     at = (size_t)sprintf(config, ", \"tgt_language\": \"forced\", \"languages\": {\"a\": 6");
     for (i = 0; i < 2000; i++)
         at += (size_t)snprintf(config + at, sizeof config - at, ", \"l%d\": 6", i);
     (void)snprintf(config + at, sizeof config - at, "}");
     many = words_model(LETTERS, LETTERS, config);
-    small = written(m, LARGE, TFM_FORM_TEXT);
-    CHECK(written(many, LARGE, TFM_FORM_TEXT) <= small, "2001 languages add no work to a token");
+    small = written(m, LARGE, TFM_TEXT_FORM_TEXT);
+    CHECK(written(many, LARGE, TFM_TEXT_FORM_TEXT) <= small,
+          "2001 languages add no work to a token");
     tfm_model_free(m), tfm_model_free(many);
     begin_file(), put_rules(5, ring, 2, "a", 2);
     m = spm_model(8, "");
     for (i = 0; i < LARGE; i++) ids[i] = 4;
-    small = written(m, SMALL, TFM_FORM_TEXT);
-    grows("rules in a cycle", small, written(m, LARGE, TFM_FORM_TEXT), 7000);
+    small = written(m, SMALL, TFM_TEXT_FORM_TEXT);
+    grows("rules in a cycle", small, written(m, LARGE, TFM_TEXT_FORM_TEXT), 7000);
     for (i = 0; i < LARGE; i++) ids[i] = i < 1000 ? 4 : 1; /* b, and then tokens without text */
-    small = written(m, SMALL, TFM_FORM_TEXT);
-    grows("  and control pieces behind them", small, written(m, LARGE, TFM_FORM_TEXT), 7000);
+    small = written(m, SMALL, TFM_TEXT_FORM_TEXT);
+    grows("  and control pieces behind them", small, written(m, LARGE, TFM_TEXT_FORM_TEXT), 7000);
     tfm_model_free(m);
 }
 
@@ -279,13 +280,13 @@ static void cleaned(void) {
     int same = 1;
     for (i = 0; i < LARGE; i++) ids[i] = 4 + (int32_t)((uint32_t)i * 2654435761u >> 16) % 6;
     for (i = 1; i < SMALL && same; i++) {
-        tfm__spoken said = {ids, i, TFM_FORM_TEXT, 1};
+        tfm__spoken said = {ids, i, TFM_TEXT_FORM_TEXT, 1};
         size[i % 2] = tfm__join(&m->target, &said, texts[i % 2]);
         same = size[i % 2] >= size[!(i % 2)] && !memcmp(texts[0], texts[1], size[!(i % 2)]);
     }
     CHECK(same && i == SMALL, "%d tokens: the text changed what it had", (int)i);
-    small = written(m, SMALL, TFM_FORM_TEXT);
-    grows("clean_up", small, written(m, LARGE, TFM_FORM_TEXT), 300);
+    small = written(m, SMALL, TFM_TEXT_FORM_TEXT);
+    grows("clean_up", small, written(m, LARGE, TFM_TEXT_FORM_TEXT), 300);
     tfm_model_free(m);
 }
 
@@ -342,9 +343,9 @@ static void byte_bpe_file(st_writer *w, const char *lines, uint32_t flags) {
                "\"byte_bpe\", \"tgt_text\": \"byte_bpe\", \"prefix_space\": \"add\"";
     t.vs = t.vt = first + 128, t.d = 4, t.key = t.value = 2, t.ff = 4, t.encoder = t.decoder = 1;
     tiny_write(w, t);
-    st_add(w, "src_vocabulary", tfm_tensor_1d(vocabulary, TFM_U8, (int64_t)n));
-    st_add(w, "src_merges", tfm_tensor_2d(merges, TFM_U32, rows, 3));
-    st_add(w, "src_added", tfm_tensor_2d(added, TFM_U32, 1, 2));
+    st_add(w, "src_vocabulary", tfm_tensor_1d(vocabulary, TFM_DTYPE_U8, (int64_t)n));
+    st_add(w, "src_merges", tfm_tensor_2d(merges, TFM_DTYPE_U32, rows, 3));
+    st_add(w, "src_added", tfm_tensor_2d(added, TFM_DTYPE_U32, 1, 2));
 }
 
 static void byte_bpe(void) {
@@ -366,9 +367,9 @@ static void byte_bpe(void) {
                   "8128 merges: %.1f steps a byte of the file", (double)counted / (double)size);
         fill(texts[i / 2]);
         cuts(texts[i / 2], m, 0, 100);
-        (void)cut(m, 0, TFM_FORM_TEXT, SMALL), small = written(m, n_ids, TFM_FORM_TEXT);
-        (void)cut(m, 0, TFM_FORM_TEXT, LARGE);
-        grows("  and back", small, written(m, n_ids, TFM_FORM_TEXT), 60);
+        (void)cut(m, 0, TFM_TEXT_FORM_TEXT, SMALL), small = written(m, n_ids, TFM_TEXT_FORM_TEXT);
+        (void)cut(m, 0, TFM_TEXT_FORM_TEXT, LARGE);
+        grows("  and back", small, written(m, n_ids, TFM_TEXT_FORM_TEXT), 60);
         tfm_model_free(m);
     }
 }

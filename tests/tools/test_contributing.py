@@ -24,10 +24,13 @@ def substitute(pattern: str, new, text: str) -> str:
     return made
 
 
-def add_row(text: str, table: str, row: str) -> str:
-    """Adds a row at the end of a table, which is a macro whose lines end in a backslash."""
-    return substitute(rf"^(#define {table}\(X\)[^\n]*\\\n(?:[^\n]*\\\n)*[^\n]*[^\n\\])\n",
-                      lambda found: f"{found[1]} \\\n    {row}\n", text)
+def add_word(text: str, table: str, word: str) -> str:
+    """Adds a value at the end of an enum, and its word to the table of its words, in both rows of one with old
+    spellings."""
+    prefix = re.search(rf'TFM__WORDS\({table}, "(\w+)"', text)[1]
+    text = substitute(rf"^( +){prefix}COUNT\n", rf"\1{prefix}{word.upper()},\n\1{prefix}COUNT\n", text)
+    return substitute(rf'(TFM__WORDS\({table}, [^)]*?)(/\* to 0\.6\.0 \*/[^)]*)?\)',
+                      lambda row: f'{row[1]}"{word}", {row[2]}, "{word}")' if row[2] else f'{row[1]}, "{word}")', text)
 
 
 class Example(unittest.TestCase):
@@ -65,11 +68,12 @@ class Example(unittest.TestCase):
         for step in steps:
             step, code = re.sub(r"\s+", " ", step), re.search(r"^ {7}(\S.*)$", step, re.M)
             name = re.search(r"`([\w/]+\.\w+)`", step)[1]
-            if found := re.search(r"add a row at the end of `(\w+)`", step):
-                self.edit(name, lambda was: add_row(was, found[1], code[1]))
-                self.assertIn(f'"{word}"', code[1])
+            if found := re.search(r"its word at the end of `(\w+)`, and its formula to `(\w+)`", step):
+                self.edit(name, lambda was: add_word(was, found[1], word))
+                self.edit(name, lambda was: substitute(rf"(\b{found[2]}\([^\n]*\) {{\n[^}}]*?)(?=^    default)",
+                                                       lambda at: f"{at[1]}    {code[1]}\n", was))
             elif found := re.search(r"add the word to the key `(\w+)`", step):
-                self.edit(name, lambda was: substitute(rf'^( {{7}}{found[1]} +"[^\n]*"[^\n]*)$', rf'\1 | "{word}"', was))
+                self.edit(name, lambda was: substitute(rf'^( {{4}}{found[1]} +"[^\n]*"[^\n]*)$', rf'\1 | "{word}"', was))
             elif found := re.search(r"add the word to `(\w+)`", step):
                 self.edit(name, lambda was: substitute(rf"^({found[1]} = \([^)]*)\)", rf'\1, "{word}")', was))
             elif found := re.search(r"add the formula in double to `(\w+)`", step):
@@ -78,7 +82,7 @@ class Example(unittest.TestCase):
             else:
                 self.fail(f"which edit is this? {step}")
             made.add(name)
-        self.assertEqual(made, {"transformer.h", "tools/convert/modelfile.py", "tests/test.h"})
+        self.assertEqual(made, {"transformer.h", "tools/convert/README.md", "tools/convert/modelfile.py", "tests/test.h"})
         commands = "\n".join(re.findall(r"^ {4}(make .*)$", text, re.M))
         self.assertIn("test_convert.Words", commands)
         self.check_passes(self.run_commands(commands), 3)
@@ -86,16 +90,17 @@ class Example(unittest.TestCase):
     def test_other_words(self):
         """A row at the end of each table, without code of its own: the tests take it as they take the others."""
         text = section("Example: another word of the config")
-        keys = {"TFM_NORM_KIND_TABLE": "layer_norm", "TFM_POSITION_TABLE": "positions", "TFM_TEXT_TABLE": "tgt_text",
-                "TFM_STOP_TABLE": "stop"}
-        self.assertEqual(re.findall(r"`(TFM_\w+_TABLE)`", text), list(keys))
+        keys = {"tfm__norm_kind_words": "layer_norm", "tfm__position_words": "positions", "tfm__text_words": "tgt_text",
+                "tfm__stop_words": "stop"}
+        self.assertEqual(re.findall(r"`(tfm__\w+_words)`", text), list(keys))
         for table, key in keys.items():
-            self.edit("transformer.h", lambda was: add_row(was, table, f'X({table[:-6]}_NEW, "new_{key}")'))
+            self.edit("transformer.h", lambda was: add_word(was, table, f"new_{key}"))
             self.edit("tools/convert/modelfile.py", lambda was: substitute(
-                rf'("{key}": one_of\([^)]*)\)', rf'\1, "new_{key}")', was))
+                rf'("{key}": one_of\([^)]*?)(,\s+old=\([^)]*)?\)',
+                lambda at: f'{at[1]}, "new_{key}"' + (f'{at[2]}, "new_{key}")' if at[2] else ")"), was))
         self.assertIn("`tfm__tokenizers`", text)
         self.edit("transformer.h", lambda was: substitute(
-            r"(\btfm__tokenizers\[TFM_TEXT_COUNT\] = \{.*?)(\{[^{}]*\})\};", r"\1\2, \2};", was))
+            r"(\btfm__tokenizers\[TFM_TEXT_KIND_COUNT\] = \{.*?)(\{[^{}]*\})\};", r"\1\2, \2};", was))
         self.check_passes(self.run_commands(
             "make build/test_modules build/test_arguments\nbuild/test_modules\nbuild/test_arguments\n"
             "make oracles && ~/.cache/transformer.h/oracles/bin/python tests/run.py test_convert.Words",

@@ -213,14 +213,14 @@ class Words(unittest.TestCase):
 
     def test_words_of_the_header(self):
         header = (ROOT / "transformer.h").read_text()
-        for key, table in (("norm", "NORM_ORDER"), ("layer_norm", "NORM_KIND"), ("activation", "ACTIVATION"),
-                           ("positions", "POSITION"), ("src_language", "LANGUAGE"), ("tgt_text", "TEXT"),
-                           ("stop", "STOP"), ("repetition", "REPETITION")):
-            rows = re.search(rf"#define TFM_{table}_TABLE\(X\)((?:.*\\\n)+.*)", header)[1]
-            words = tuple(re.findall(r'X\(TFM_\w+, "(\w+)"', rows))
+        for key, table in (("norm", "norm_order"), ("layer_norm", "norm_kind"), ("activation", "activation"),
+                           ("positions", "position"), ("src_language", "language"), ("tgt_text", "text"),
+                           ("stop", "stop"), ("repetition", "repetition")):
+            row = re.search(rf'TFM__WORDS\(tfm__{table}_words, "\w*", \w+,([^)]+)\)', header)[1]
+            kind = {**CONFIG_KEYS, **DECODING_KEYS}[key]
             with self.subTest(key):
-                self.assertGreater(len(words), 1)
-                self.assertEqual(words, {**CONFIG_KEYS, **DECODING_KEYS}[key].values)
+                self.assertGreater(len(kind.values), 1)
+                self.assertEqual(tuple(re.findall(r'"(\w+)"', row)), kind.values + kind.old)
 
 
 class Modules(unittest.TestCase):
@@ -795,7 +795,7 @@ class CTranslate2(CTranslate2Case):
         t5["decoder/layer_0/attention/queries_scale"] = np.float32(1)
         t5["decoder/scale_outputs"] = np.float32(24 ** -0.5)
         model = self.convert(self.directory(t5), "--set=src_end=</s>")
-        expected = {"layer_norm": "rms", "layer_norm_eps": 1e-6, "positions": "none",
+        expected = {"layer_norm": "rms_norm", "layer_norm_eps": 1e-6, "positions": "none",
                     "relative_max_distance": 20, "attention_scale": 1, "embedding_scale": 1}
         self.assertEqual({key: model.config[key] for key in expected}, expected)
         self.same(model.t["encoder.relative_positions.weight"],
@@ -1266,7 +1266,7 @@ class T5(ConvertTest):
                    w["decoder.block.1.layer.1.EncDecAttention.o.weight"])
         self.check(model, "decoder.layers.1.norm3.weight",
                    w["decoder.block.1.layer.2.layer_norm.weight"])
-        config = {"n_heads": 2, "d_key": 5, "norm": "pre", "layer_norm": "rms", "activation": "relu",
+        config = {"n_heads": 2, "d_key": 5, "norm": "pre", "layer_norm": "rms_norm", "activation": "relu",
                   "positions": "none", "attention_scale": 1, "relative_max_distance": 128,
                   "start": 0, "end": 1, "src_pad": 0}
         self.assertEqual({key: model.config[key] for key in config}, config)

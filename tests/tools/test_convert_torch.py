@@ -175,7 +175,7 @@ class Layouts(ConvertTest):
                                     source.src_tok_emb.embedding.weight))
         self.assertEqual(len(model.t), len(source.transformer.state_dict()) + 4)
         self.assertEqual(model.config, {
-            "n_heads": 4, "norm": "post", "layer_norm": "variance", "activation": "relu",
+            "n_heads": 4, "norm": "post", "layer_norm": "layer_norm", "activation": "relu",
             "positions": "sinusoidal", "position_divisor": "d", "position_precision": "float",
             "embedding_scale": "sqrt_d", "src_pad": 1, "tgt_pad": 1, "start": 2, "end": 3})
         self.assertEqual(self.done.stderr, "")
@@ -843,7 +843,7 @@ class OtherFamilies(ConvertTest):
             core = Model(self.out)
             self.assertEqual(core.config, {
                 "n_heads": 6, "d_model": 48, "d_ff": 80, "n_encoder_layers": 2,
-                "n_decoder_layers": 2, "layer_norm": "variance",
+                "n_decoder_layers": 2, "layer_norm": "layer_norm",
                 "activation": name.split("_")[0], "norm": name.split("_")[1]})
             source_pads = case["input.src_key_padding_mask"][:, None, None]
             target_pads = case["input.tgt_key_padding_mask"][:, None, None]
@@ -1246,14 +1246,14 @@ class HuggingFace(ConvertTest):
                   suppress_tokens=[7], forced_bos_token_id=9, decoder_start_token_id=8)
         model = self.convert(folder)
         expected = {"suppressed": [7, 39], "forced": 9, "start": 8, "decoding": {
-            "beam": 6, "length_penalty": 1, "stop": "likely", "forbidden_sequences": [[4, 5]]}}
+            "beam": 6, "length_penalty": 1, "stop": "early_false", "suppressed_sequences": [[4, 5]]}}
         self.assertEqual({key: model.config[key] for key in expected}, expected)
         self.assertIn("--set decoding.max_length=20", self.done.stdout)
         model = self.convert(folder, "--set", "decoding=none", "--set", "decoding.beam=3")
         self.assertEqual(model.config["decoding"], {"beam": 3})
         model = self.convert(folder, "--set", "decoding.beam=3", "--set", "decoding.stop=sure")
         self.assertEqual((model.config["decoding"]["beam"], model.config["decoding"]["stop"]),
-                         (3, "sure"))
+                         (3, "early_never"))
         self.assertNotIn("decoding", self.convert(folder, "--set", "decoding=none").config)
         self.out.unlink()
         self.edit(folder, "generation_config.json", eos_token_id=[0, 5])
@@ -1509,7 +1509,7 @@ class OpenNMT(ConvertTest):
         for options, reason in (({"max_relative_positions": 20}, "max_relative_positions is 20"),
                                 ({"decoder_type": "rnn"}, "decoder_type is 'rnn'"),
                                 ({"pos_ffn_activation_fn": "silu"}, "silu"),
-                                ({"layer_norm": "rms"}, "layer_norm is 'rms'")):
+                                ({"layer_norm": "rms_norm"}, "layer_norm is 'rms'")):
             self.assertIn(reason, self.refuse(self.checkpoint(**options)))
         checkpoint = self.checkpoint()
         checkpoint["model"]["decoder.copy.weight"] = torch.zeros(2, 3)

@@ -150,7 +150,7 @@ static void over_the_limit(void) {
     getrlimit(RLIMIT_FSIZE, &before);
     small = before, small.rlim_cur = 4096;
     st_init(&w);
-    st_add(&w, "x", tfm_tensor_1d(zeros, TFM_F32, 4096));
+    st_add(&w, "x", tfm_tensor_1d(zeros, TFM_DTYPE_F32, 4096));
     if (setrlimit(RLIMIT_FSIZE, &small) != 0) exit(2);
     fault = st_write_file(&w, WHERE);
     setrlimit(RLIMIT_FSIZE, &before);
@@ -207,7 +207,7 @@ static void signals(void) {
         signal(numbers[i], see);
         for (at = 1; at <= 6; at++) { /* writes of a length, a header, four pieces */
             st_init(&w);
-            st_add(&w, "x", tfm_tensor_1d(zeros, TFM_F32, 1 << 20));
+            st_add(&w, "x", tfm_tensor_1d(zeros, TFM_DTYPE_F32, 1 << 20));
             seen = 0, writes_until = at, signal_then = numbers[i];
             fault = st_write_file(&w, WHERE);
             CHECK(fault && strstr(fault, "interrupted") && seen == numbers[i] && !part_then &&

@@ -109,7 +109,8 @@ static void TEST_UNUSED lines_make(int pieces, unsigned seed, const char *config
     t.vs = t.vt = pieces, t.config = config;
     tiny_write(&w, t);
     tiny_raise(&w, 2, -2); /* makes the end token unlikely at the first step */
-    st_add(&w, "src_sentencepiece", tfm_tensor_1d(lines_spm, TFM_U8, (int64_t)lines_spm_size));
+    st_add(&w, "src_sentencepiece",
+           tfm_tensor_1d(lines_spm, TFM_DTYPE_U8, (int64_t)lines_spm_size));
     free(lines_model);
     fault = st_write_memory(&w, &lines_model, &lines_model_size);
     if (fault) printf("%s\n", fault), abort();
@@ -240,12 +241,12 @@ static const char TEST_UNUSED *lines_read_back(void) {
         int32_t n = 0, words = 0;
         size_t size = 0;
         for (; at < end && *at != '\n'; at++) words += at == line || *at == ' ';
-        if (tfm_tokenize_target(model, line, (size_t)(at - line), TFM_FORM_ESCAPED, ids, 4096, &n,
-                                NULL, &error) != TFM_OK)
+        if (tfm_model_tokenize_target(model, tfm_text_make(line, (size_t)(at - line)),
+                                      TFM_TEXT_FORM_ESCAPED, ids, 4096, &n, NULL, &error) != TFM_OK)
             fault = "tokens cannot be read back";
         else if (n != words) fault = "other tokens are read back";
-        else if (tfm_detokenize(model, ids, n, TFM_FORM_ESCAPED, again, sizeof again, &size,
-                                &error) != TFM_OK ||
+        else if (tfm_model_detokenize(model, ids, n, TFM_TEXT_FORM_ESCAPED, again, sizeof again,
+                                      &size, &error) != TFM_OK ||
                  size != (size_t)(at - line) || memcmp(again, line, size) != 0)
             fault = "tokens read back are others";
     }

@@ -13,16 +13,16 @@
 #include <stdarg.h>
 #include <stdint.h>
 
-/* The operations that TFM_COUNT reported since this was set to 0, in all threads. */
+/* The operations that TFM__COUNT reported since this was set to 0, in all threads. */
 static int64_t counted;
 #ifdef __GNUC__
-#define TFM_COUNT(n) ((void)__atomic_fetch_add(&counted, (int64_t)(n), __ATOMIC_RELAXED))
+#define TFM__COUNT(n) ((void)__atomic_fetch_add(&counted, (int64_t)(n), __ATOMIC_RELAXED))
 #else
-#define TFM_COUNT(n) ((void)(counted += (int64_t)(n)))
+#define TFM__COUNT(n) ((void)(counted += (int64_t)(n)))
 #endif
 
 static void change_part(int part);
-#define TFM_PART(part) change_part(TFM_PART_##part)
+#define TFM__PART(part) change_part(TFM__PART_##part)
 
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
@@ -72,11 +72,11 @@ enum { N_WORKLOADS = sizeof workloads / sizeof *workloads };
 static const struct {
     const char *name;
     tfm_dtype dtype;
-} weight_types[] = {{"weights as stored", TFM_F32},
-                    {"f32", TFM_F32},
-                    {"f16", TFM_F16},
-                    {"bf16", TFM_BF16},
-                    {"int8", TFM_I8}};
+} weight_types[] = {{"weights as stored", TFM_DTYPE_F32},
+                    {"f32", TFM_DTYPE_F32},
+                    {"f16", TFM_DTYPE_F16},
+                    {"bf16", TFM_DTYPE_BF16},
+                    {"int8", TFM_DTYPE_I8}};
 enum { N_WEIGHT_TYPES = sizeof weight_types / sizeof *weight_types };
 
 static struct options {
@@ -184,7 +184,7 @@ static tfm_model_options model_options(void) {
 
 /* ---- where the time goes ---- */
 
-enum { N_PARTS = TFM_PART_SEARCH + 1 };
+enum { N_PARTS = TFM__PART_SEARCH + 1 };
 static const char *const part_names[N_PARTS] = {"other", "embedding", "projections", "attention",
                                                 "FFN",   "output",    "norm",        "search"};
 
@@ -201,7 +201,7 @@ static BENCH_LOCAL struct profile {
     double since, seconds[N_PARTS];
 } profile;
 
-/* Called by TFM_PART when a part begins. Adds the time since the last call to the part before. */
+/* Called by TFM__PART when a part begins. Adds the time since the last call to the part before. */
 static void change_part(int part) {
     double t;
     if (!profile.is_on) return;
@@ -323,9 +323,9 @@ static void crew_end(crew *c) {
 static int record_time(record *r, int least, int (*run)(void *), void *what) {
     int ok = time_runs(&r->t, &opt.how, least, run, NULL, what);
     double began = wall_clock();
-    profile.is_on = ok && opt.parts, profile.part = TFM_PART_OTHER, profile.since = began;
+    profile.is_on = ok && opt.parts, profile.part = TFM__PART_OTHER, profile.since = began;
     while (ok && opt.parts && wall_clock() - began < 0.5)
-        ok = run(what), change_part(TFM_PART_OTHER);
+        ok = run(what), change_part(TFM__PART_OTHER);
     profile.is_on = 0;
     return ok;
 }
@@ -438,7 +438,8 @@ static int need_model(int32_t vocabulary) {
     size_t size = 0;
     if (random_model.vocabulary == vocabulary) return 1;
     drop_model();
-    if (!make_model(NULL, vocabulary, opt.seed, TFM_F32, &random_model.bytes, &size)) return 0;
+    if (!make_model(NULL, vocabulary, opt.seed, TFM_DTYPE_F32, &random_model.bytes, &size))
+        return 0;
     if (tfm_model_load(&random_model.model, random_model.bytes, size, &how, &err) != TFM_OK ||
         tfm_safetensors_open(&file, random_model.bytes, size, NULL, &err) != TFM_OK)
         return fail("the model", err.text);
@@ -462,7 +463,7 @@ typedef struct job {
 static void cost_of(const workload *w, const model_shape *m, weight_unit u, double *operations,
                     double *bytes, double *once) {
     int64_t B = w->rows, S = w->source, T = w->target, R = B * w->beam, t;
-    /* tfm_encode also computes keys and values for the decoder, a seventh of its work; an encoder
+    /* tfm_session_encode also computes keys and values for the decoder, a seventh of its work; an encoder
        alone does not need them, so they do not count */
     int64_t keys_values = m->N_decoder * ops_keys_values(m, B * S);
     int64_t ops = ops_encode(m, B * S, B * pairs_self(S, 0)), read = bytes_encode(m, u, B * S);
@@ -491,12 +492,12 @@ static tfm_status decode_once(job *j, const tfm_batch *src, tfm_error *err) {
     int32_t running = 1, n;
     memset(&decode, 0, sizeof decode);
     decode.max_length = j->w->target, decode.beam = j->w->beam;
-    decode.forbidden = &end, decode.n_forbidden = 1;
-    if (tfm_start(j->session, src, &decode, err) != TFM_OK) return err->status;
+    decode.suppressed = &end, decode.n_suppressed = 1;
+    if (tfm_session_start(j->session, src, &decode, err) != TFM_OK) return err->status;
     for (n = 0; n <= j->w->target; n++) {
         after = opt.how.now();
         step[n] = after - before, before = after;
-        if (running && tfm_step(j->session, &running, err) != TFM_OK) return err->status;
+        if (running && tfm_session_step(j->session, &running, err) != TFM_OK) return err->status;
     }
     return TFM_OK;
 }
@@ -505,15 +506,16 @@ static int run_job(void *what) {
     job *j = (job *)what;
     const workload *w = j->w;
     tfm_batch src, tgt;
-    tfm_tensor logits = tfm_tensor_3d(j->logits, TFM_F32, w->rows, w->target, w->vocabulary);
+    tfm_tensor logits = tfm_tensor_3d(j->logits, TFM_DTYPE_F32, w->rows, w->target, w->vocabulary);
     tfm_error err;
     tfm_status status;
     memset(&src, 0, sizeof src);
     tgt = src;
     src.ids = j->src, tgt.ids = j->tgt, src.lengths = tgt.lengths = NULL;
     src.rows = tgt.rows = w->rows, src.width = w->source, tgt.width = w->target;
-    if (w->of == ENCODE) status = tfm_encode(j->session, &src, &err);
-    else if (w->of == FORWARD) status = tfm_forward(j->session, &src, &tgt, NULL, &logits, &err);
+    if (w->of == ENCODE) status = tfm_session_encode(j->session, &src, &err);
+    else if (w->of == FORWARD)
+        status = tfm_session_forward(j->session, &src, &tgt, NULL, &logits, &err);
     else status = decode_once(j, &src, &err);
     j->n_runs += j->n_runs < MOST_REPEATS; /* further runs of --parts reuse the last place */
     return status == TFM_OK || fail(w->name, err.text);
@@ -534,8 +536,8 @@ static int prepare(job *j, const tfm_model *model, const workload *w) {
     memset(&limits, 0, sizeof limits);
     limits.max_batch = w->rows, limits.max_source = w->source, limits.max_beam = w->beam;
     limits.max_target = w->target ? w->target : 1, limits.threads = opt.threads;
-    if (opt.f16_cache) limits.cache = TFM_F16;
-    if (opt.bf16_attention) limits.encoder_attention = TFM_BF16;
+    if (opt.f16_cache) limits.cache = TFM_DTYPE_F16;
+    if (opt.bf16_attention) limits.encoder_attention = TFM_DTYPE_BF16;
     j->w = w;
     j->steps = (double *)malloc((n_steps + n_ids) * sizeof *j->steps +
                                 (n_logits + n_src + n_tgt) * sizeof *j->logits);
@@ -645,7 +647,7 @@ static tfm_status pack_linear(tfm__pool *pool, tfm__linear *l, float *rows, int6
     TFM__TRY(tfm__choose_allocator(&pool->allocator, NULL, err));
     p.kernels = tfm__kernel_best(), p.err = err;
     p.weights = (tfm_weight_type)opt.weights;
-    l->w.dtype = TFM_F32, l->w.rows = N, l->w.columns = K, l->w.data = (unsigned char *)rows;
+    l->w.dtype = TFM_DTYPE_F32, l->w.rows = N, l->w.columns = K, l->w.data = (unsigned char *)rows;
     TFM__TRY(tfm__pool_take(pool, tfm__packed_scratch(K), sizeof(float), &p.scratch, err));
     return tfm__packed_make_all(&p, pool, l);
 }
@@ -841,7 +843,7 @@ static int begin(void) {
 static int run_random(void) {
     char name[128];
     int i, ok;
-    if (!opt.weights) opt.weights = TFM_WEIGHTS_F32;
+    if (!opt.weights) opt.weights = TFM_WEIGHT_TYPE_F32;
     ok = begin();
     for (i = 0; ok && i < N_WORKLOADS; i++) {
         workload w = workloads[i];
@@ -944,8 +946,8 @@ static int run_beam(const tfm_model *model, int beam) {
     memset(all, 0, sizeof all);
     memset(&limits, 0, sizeof limits);
     limits.max_batch = opt.batch, limits.max_beam = beam, limits.threads = opt.threads;
-    if (opt.f16_cache) limits.cache = TFM_F16;
-    if (opt.bf16_attention) limits.encoder_attention = TFM_BF16;
+    if (opt.f16_cache) limits.cache = TFM_DTYPE_F16;
+    if (opt.bf16_attention) limits.encoder_attention = TFM_DTYPE_BF16;
     /* A token has at least one byte. Normalization may lengthen a text beyond that; the translation
        then fails, and bench reports it. */
     limits.max_source = lines.longest + 8 < LONGEST_SOURCE ? (int32_t)lines.longest + 8

@@ -61,7 +61,7 @@ static option_entry table[] = {
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "prints this text"},
     {"\n"
      "For each kind of draft, the table has the time without a draft divided by the time with it,\n"
-     "and in parentheses the calls of tfm_step that a batch takes.",
+     "and in parentheses the calls of tfm_session_step that a batch takes.",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL}};
 enum { N_OPTIONS = sizeof table / sizeof *table };
 
@@ -116,12 +116,12 @@ static int decode(tfm_session *s, int32_t first, int32_t n, kind k, double *seco
     int32_t running = 1;
     double before;
     memset(&o, 0, sizeof o);
-    if (!opt.model) o.forbidden = &end, o.n_forbidden = 1, o.max_length = WORDS;
+    if (!opt.model) o.suppressed = &end, o.n_suppressed = 1, o.max_length = WORDS;
     if (k != NONE) guess = batch_of(&drafts[k], first, n, draft), o.draft = &guess;
     before = wall_clock();
-    if (tfm_start(s, &source, &o, &err) != TFM_OK) return fail("decode", err.text);
+    if (tfm_session_start(s, &source, &o, &err) != TFM_OK) return fail("decode", err.text);
     for (; running; ++*steps)
-        if (tfm_step(s, &running, &err) != TFM_OK) return fail("decode", err.text);
+        if (tfm_session_step(s, &running, &err) != TFM_OK) return fail("decode", err.text);
     *seconds += wall_clock() - before;
     return 1;
 }
@@ -182,8 +182,9 @@ static int tokenize(rows *to, int32_t i, const char *text) {
     static char memory[64 * 3 * MOST_LINE];
     tfm_arena scratch = tfm_arena_make(memory, sizeof memory);
     tfm_error err;
-    if (tfm_tokenize(model, text, strlen(text), TFM_FORM_TEXT, to->ids + (int64_t)i * WIDTH, WIDTH,
-                     &to->lengths[i], &scratch, &err) != TFM_OK)
+    if (tfm_model_tokenize(model, tfm_text_make(text, strlen(text)), TFM_TEXT_FORM_TEXT,
+                           to->ids + (int64_t)i * WIDTH, WIDTH, &to->lengths[i], &scratch,
+                           &err) != TFM_OK)
         return fail(text, err.text);
     return 1;
 }
@@ -275,7 +276,7 @@ static int run(void) {
     memset(&limits, 0, sizeof limits);
     for (i = 0; opt.type && strcmp(types[i], opt.type) != 0;)
         if (++i == 5) misuse("--weights takes f32, f16, bf16 or int8");
-    how.weights = (tfm_weight_type)(opt.type ? i : opt.model ? 0 : (int)TFM_WEIGHTS_F32);
+    how.weights = (tfm_weight_type)(opt.type ? i : opt.model ? 0 : (int)TFM_WEIGHT_TYPE_F32);
     limits.max_batch = MOST_BATCH, limits.max_source = WIDTH, limits.max_target = WIDTH;
     limits.max_draft = opt.max_draft;
     if (opt.model) lines = read_lines();
@@ -284,7 +285,8 @@ static int run(void) {
     ok = rows_make(&src);
     for (k = EDIT; k < KINDS; k++) ok = ok && rows_make(&drafts[k]);
     if (!ok) return 0;
-    if (!opt.model && !make_model(NULL, VOCABULARY, opt.seed, TFM_F32, &bytes, &size)) return 0;
+    if (!opt.model && !make_model(NULL, VOCABULARY, opt.seed, TFM_DTYPE_F32, &bytes, &size))
+        return 0;
     if ((opt.model ? tfm_model_load_file(&model, opt.model, &how, &err)
                    : tfm_model_load(&model, bytes, size, &how, &err)) != TFM_OK ||
         tfm_session_create(&s, model, &limits, &err) != TFM_OK)

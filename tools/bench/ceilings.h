@@ -239,8 +239,9 @@ static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats
 
 /* Returns the fastest unit that can multiply weights of a type. Its rate may be 0. */
 static int unit_for(const ceilings *top, tfm_dtype type) {
-    if (type == TFM_I8) return top->unit[UNIT_AMX_INT8] > 0 ? UNIT_AMX_INT8 : UNIT_VNNI;
-    if (type != TFM_BF16 || top->unit[UNIT_FMA] > top->unit[UNIT_BF16] + top->unit[UNIT_AMX_BF16])
+    if (type == TFM_DTYPE_I8) return top->unit[UNIT_AMX_INT8] > 0 ? UNIT_AMX_INT8 : UNIT_VNNI;
+    if (type != TFM_DTYPE_BF16 ||
+        top->unit[UNIT_FMA] > top->unit[UNIT_BF16] + top->unit[UNIT_AMX_BF16])
         return UNIT_FMA;
     return top->unit[UNIT_AMX_BF16] > 0 ? UNIT_AMX_BF16 : UNIT_BF16;
 }

@@ -55,7 +55,7 @@ static void make(maker *m, const char *prefix, const char *name, int64_t d0, int
                  float scale) {
     int64_t n = d0 * (d1 ? d1 : 1), dims[2], i;
     float *data = make_floats(m, n), *scales = d1 && data ? make_floats(m, d0) : NULL;
-    tfm_dtype type = d1 ? m->type : TFM_F32;
+    tfm_dtype type = d1 ? m->type : TFM_DTYPE_F32;
     char whole[128];
     if (m->failed) return;
     if (scale > 0) fill(data, n, scale, mix(m->seed + (uint64_t)m->made));
@@ -63,17 +63,17 @@ static void make(maker *m, const char *prefix, const char *name, int64_t d0, int
         for (i = 0; i < n; i++) data[i] = 1;
     /* converts in place: no type is larger than F32, so a converted row never reaches the next
        row */
-    for (i = 0; type != TFM_F32 && i < d0; i++) {
+    for (i = 0; type != TFM_DTYPE_F32 && i < d0; i++) {
         float row[F]; /* F is the largest d1 */
         memcpy(row, data + i * d1, (size_t)d1 * sizeof *row);
-        st_row(type, (char *)data + i * d1 * st_bits(type) / 8, row, d1, &scales[i]);
+        st_row(type, (char *)data + i * d1 * tfm_dtype_bits(type) / 8, row, d1, &scales[i]);
     }
     m->made++;
     dims[0] = d0, dims[1] = d1;
     snprintf(whole, sizeof whole, "%s%s", prefix, name);
     st_add(&m->writer, whole, tfm_tensor_make(data, type, d1 ? 2 : 1, dims));
     snprintf(whole, sizeof whole, "%s%s_scale", prefix, name);
-    if (type == TFM_I8) st_add(&m->writer, whole, tfm_tensor_1d(scales, TFM_F32, d0));
+    if (type == TFM_DTYPE_I8) st_add(&m->writer, whole, tfm_tensor_1d(scales, TFM_DTYPE_F32, d0));
 }
 
 /* Adds weight and bias of a linear layer. size: expected size of outputs relative to inputs. */

@@ -1,5 +1,5 @@
 /* arithmetic.h: computes the parameters, operations and bytes of an encoder-decoder Transformer by
-   formula. An operation is a multiplication or an addition of a matrix product, as TFM_COUNT counts
+   formula. An operation is a multiplication or an addition of a matrix product, as TFM__COUNT counts
    them. Softmax, norms, biases and activations are not counted; they add about one percent.
 
    Legend, as in transformer.h: B batch, S source length, T target length, l length of either,
@@ -141,15 +141,15 @@ static inline weight_unit unit_parameters(void) {
 /* Returns the bytes of each element if matrices are F32, F16, BF16, or I8 with a scale per row. */
 static inline weight_unit unit_bytes(tfm_dtype matrices) {
     weight_unit u = {4, 0, 4};
-    if (matrices == TFM_F16 || matrices == TFM_BF16) u.matrix = 2;
-    if (matrices == TFM_I8) u.matrix = 1, u.row = 4;
+    if (matrices == TFM_DTYPE_F16 || matrices == TFM_DTYPE_BF16) u.matrix = 2;
+    if (matrices == TFM_DTYPE_I8) u.matrix = 1, u.row = 4;
     return u;
 }
 /* Returns the type of a file's matrices: the type in the first layer, because tools/quantize gives
    all matrices one type. */
 static inline tfm_dtype type_of_matrices(const tfm_safetensors *file) {
     int64_t i = tfm_safetensors_find(file, "decoder.layers.0.linear1.weight");
-    return i < 0 ? TFM_F32 : tfm_safetensors_tensor(file, i).dtype;
+    return i < 0 ? TFM_DTYPE_F32 : tfm_safetensors_tensor(file, i).dtype;
 }
 
 /* Returns the size of a matrix [out, in] and of its bias, if bias is 1. */

@@ -68,21 +68,10 @@ typedef struct st_sink {
     int failed; /* nothing is written after a failure */
 } st_sink;
 
-/* Returns the bits of an element; 0 if dtype is none of the types. */
-static inline int st_bits(tfm_dtype dtype) {
-    switch (dtype) {
-#define TFM_X(name, bits)                                                                          \
-    case TFM_##name: return bits;
-        TFM_DTYPE_TABLE(TFM_X)
-#undef TFM_X
-    default: return 0;
-    }
-}
-
 /* Returns the bytes of a tensor without gaps, or -1 for bad dimensions or more than INT64_MAX
    bits. */
 static inline int64_t st_bytes(const tfm_tensor *t) {
-    int64_t bits = st_bits(t->dtype);
+    int64_t bits = tfm_dtype_bits(t->dtype);
     int i, empty = 0;
     if (t->rank < 0 || t->rank > TFM_MAX_RANK || !bits) return -1;
     for (i = 0; i < t->rank; i++) {
@@ -135,7 +124,7 @@ static inline int st_grow(void **items, size_t n, size_t item_size) {
 static inline int st_is_before(const st_entry *a, const st_entry *b) {
     int a_whole = a->bytes % ST_ALIGN == 0, b_whole = b->bytes % ST_ALIGN == 0;
     if (a_whole || b_whole) return a_whole && !b_whole;
-    return st_bits(a->tensor.dtype) > st_bits(b->tensor.dtype);
+    return tfm_dtype_bits(a->tensor.dtype) > tfm_dtype_bits(b->tensor.dtype);
 }
 
 /* Adds a tensor, which may have any strides. */
@@ -154,7 +143,7 @@ static inline void st_add(st_writer *w, const char *name, tfm_tensor tensor) {
     if (strcmp(name, "__metadata__") == 0) {
         st_fail(w, name, "no name for a tensor");
     } else if (entry.bytes < 0 ||
-               (entry.bytes > 0 && (!tensor.data || st_bits(tensor.dtype) < 8))) {
+               (entry.bytes > 0 && (!tensor.data || tfm_dtype_bits(tensor.dtype) < 8))) {
         st_fail(w, name, "no data, a size out of range, or elements that share bytes");
     } else if ((entry.name = st_copy(name)) == NULL || !st_grow(&items, i, sizeof entry)) {
         free(entry.name);
@@ -295,7 +284,7 @@ static inline void st_put_elements(st_sink *s, const char *data, size_t n, size_
 /* Writes the elements in row-major order. It writes the longest contiguous stretches at once. */
 static inline void st_put_tensor(st_sink *s, const tfm_tensor *t) {
     int64_t index[TFM_MAX_RANK], stretch = 1, at;
-    size_t width = (size_t)st_bits(t->dtype) / 8, parts = t->dtype == TFM_C64 ? 2 : 1;
+    size_t width = (size_t)tfm_dtype_bits(t->dtype) / 8, parts = t->dtype == TFM_DTYPE_C64 ? 2 : 1;
     int outer = t->rank, i;
     while (outer > 0 && (t->dims[outer - 1] == 1 || t->strides[outer - 1] == stretch))
         stretch *= t->dims[--outer];
@@ -476,16 +465,16 @@ static inline int st_row(tfm_dtype type, void *out, const float *row, int64_t n,
     int64_t k;
     int fits = 1;
     *scale = 1;
-    if (type == TFM_I8) {
+    if (type == TFM_DTYPE_I8) {
         *scale = st_i8_row((int8_t *)out, row, n);
         return *scale >= 0;
     }
     for (k = 0; k < n; k++) {
         int is_finite = (st_float_bits(row[k]) & 0x7FFFFFFF) < 0x7F800000;
-        if (type == TFM_F16) {
+        if (type == TFM_DTYPE_F16) {
             uint16_t half = ((uint16_t *)out)[k] = st_f16(row[k]);
             fits &= !is_finite || (half & 0x7C00) != 0x7C00;
-        } else if (type == TFM_BF16) {
+        } else if (type == TFM_DTYPE_BF16) {
             uint16_t upper = ((uint16_t *)out)[k] = st_bf16(row[k]);
             fits &= !is_finite || (upper & 0x7F80) != 0x7F80;
         } else {
@@ -520,7 +509,7 @@ static inline tfm_tensor st_panels(void *data, tfm_dtype type, int64_t rows, int
 /* Packs rows into panels. Element [p, g, r, j] is row 16 p + r, column g k_group + j; it is zero
    beyond the last row or column. */
 static inline void st_pack(const tfm_tensor *to, const void *from, int64_t rows, int64_t columns) {
-    size_t size = (size_t)st_bits(to->dtype) / 8;
+    size_t size = (size_t)tfm_dtype_bits(to->dtype) / 8;
     char *out = (char *)to->data;
     int64_t p, k, r, j;
     for (p = 0; p < to->dims[0]; p++)
@@ -534,7 +523,8 @@ static inline void st_pack(const tfm_tensor *to, const void *from, int64_t rows,
 
 /* Returns the tensor [blocks, padded rows] of the sums of int8 rows. */
 static inline tfm_tensor st_sums(void *data, int64_t rows, int64_t columns) {
-    return tfm_tensor_2d(data, TFM_I32, (columns + ST_BLOCK - 1) / ST_BLOCK, st_padded_rows(rows));
+    return tfm_tensor_2d(data, TFM_DTYPE_I32, (columns + ST_BLOCK - 1) / ST_BLOCK,
+                         st_padded_rows(rows));
 }
 static inline void st_sum(const tfm_tensor *to, const int8_t *from, int64_t rows, int64_t columns) {
     int32_t *sums = (int32_t *)to->data;

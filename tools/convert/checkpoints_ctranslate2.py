@@ -295,7 +295,7 @@ def read_attributes(binary: Binary) -> Config:
         what = {5: "tanh", 6: "sigmoid"}.get(code, "unknown")
         raise ConvertError(f"activation {code} ({what}): transformer.h has "
                            + ", ".join(ACTIVATIONS))
-    config["layer_norm"], config["activation"] = "variance", ACTIVATIONS[code]
+    config["layer_norm"], config["activation"] = "layer_norm", ACTIVATIONS[code]
     scales = [embedding_scale(binary, side) for side in ("encoder", "decoder")]
     if scales[0] != scales[1]:
         raise ConvertError(f"embeddings are multiplied by {scales[0]} in the encoder and by "
@@ -325,7 +325,7 @@ def read_t5(binary: Binary) -> Config:
     config: Config = {}
     if not any(name.endswith("/beta") for name in binary.arrays) and any(
             name.endswith("/gamma") for name in binary.arrays):
-        config.update(layer_norm="rms", layer_norm_eps=1e-6)
+        config.update(layer_norm="rms_norm", layer_norm_eps=1e-6)
     distances = {binary.attribute(name, 128) for name in binary.arrays
                  if name.endswith("/relative_attention_max_distance")}
     if len(distances) > 1:
@@ -532,7 +532,7 @@ def read_whisper(binary: Binary, folder: Path) -> Checkpoint:
 
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         model.takes_vectors = True
-        model.facts.update(n_heads=heads.pop(), norm="pre", layer_norm="variance",
+        model.facts.update(n_heads=heads.pop(), norm="pre", layer_norm="layer_norm",
                            activation="gelu", embedding_scale=1)
         model.notes.append(f"layout: CTranslate2, binary version {binary.version}, WhisperSpec "
                            f"{binary.revision}")
@@ -571,7 +571,7 @@ def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
                                   if not re.fullmatch(no_weights, name)])
     for name in tensors:
         if (name.endswith("/gamma") and f"{name[:-5]}beta" not in tensors
-                and facts["layer_norm"] != "rms"):
+                and facts["layer_norm"] != "rms_norm"):
             raise ConvertError(f"{name} without a beta: this model has two kinds of norms; transformer.h has "
                                f"one kind for all norms of a model")
 

@@ -448,7 +448,7 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
     norm = family.norm
     if hf["model_type"] == "bart" and any("encoder.layer_norm." in name for name in tensors):
         norm = "pre"
-    facts = {"n_heads": heads.pop(), "norm": norm, "layer_norm": "variance",
+    facts = {"n_heads": heads.pop(), "norm": norm, "layer_norm": "layer_norm",
              "activation": ACTIVATIONS[activation], **positions_of(hf),
              "embedding_scale": "sqrt_d" if hf.get("scale_embedding") else 1}
     if positions_of(hf) is SINES_BEHIND_PAD:

@@ -264,7 +264,7 @@ def read_options(options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Conf
     if not isinstance(heads, int):
         raise ConvertError(f"{CONFIG}: no transformer-heads")
     config: Config = {"n_heads": heads, "norm": "pre" if steps[0] else "post",
-                      "layer_norm": "variance", "layer_norm_eps": 1e-6,
+                      "layer_norm": "layer_norm", "layer_norm_eps": 1e-6,
                       "activation": ACTIVATIONS[activation],
                       "start_embedding": "zero", "n_encoder_layers": options.get("enc-depth"),
                       "n_decoder_layers": options.get("dec-depth")}

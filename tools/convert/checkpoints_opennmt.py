@@ -63,7 +63,7 @@ def read_options(opt: argparse.Namespace) -> Config:
         raise ConvertError(f"opt: pos_ffn_activation_fn is {brief(activation)}; transformer.h runs "
                            + ", ".join(ACTIVATIONS))
     config: Config = {"n_heads": getattr(opt, "heads", 8), "norm": "pre",
-                      "layer_norm": "variance", "layer_norm_eps": getattr(opt, "norm_eps", 1e-6),
+                      "layer_norm": "layer_norm", "layer_norm_eps": getattr(opt, "norm_eps", 1e-6),
                       "activation": ACTIVATIONS[activation], "embedding_scale": "sqrt_d"}
     if not getattr(opt, "position_encoding", False):
         config.update(positions="none", embedding_scale=1)

@@ -93,7 +93,7 @@ def facts(hf: dict[str, Any], activations: dict[str, str]) -> Config:
         raise ConvertError(f"config.json: {named} {visible(hf[named])}; transformer.h has " + ", ".join(sorted(set(activations.values())))
                            + ", and gated- before them")
     layers = hf["num_layers"]
-    return {"n_heads": hf["num_heads"], "norm": "pre", "layer_norm": "rms",
+    return {"n_heads": hf["num_heads"], "norm": "pre", "layer_norm": "rms_norm",
             "layer_norm_eps": hf["layer_norm_epsilon"], "activation": activations[activation],
             "positions": "none", "embedding_scale": 1, "attention_scale": 1,
             "d_key": hf["d_kv"], "d_value": hf["d_kv"], "n_encoder_layers": layers,

@@ -213,7 +213,7 @@ LAYOUTS = (
         "nn.Transformer",
         r"_attn\.(in_proj_weight|[qkv]_proj)",
         ((r"\.([qkv]_proj)_weight$", r".\1.weight"),),
-        {"layer_norm": "variance"},
+        {"layer_norm": "layer_norm"},
     ),
 )
 

@@ -40,7 +40,7 @@ KINDS = {
     "lang_to_id": "object",
     "forced_eos_token_id": "integer|list of integers",
 }
-STOPS = {False: "likely", True: "full", "never": "sure"}
+STOPS = {False: "early_false", True: "early_true", "never": "early_never"}
 CTRANSLATE2 = {"beam": 2, "length_penalty": 1, "max_length": 256, "min_length": 1}
 
 
@@ -153,7 +153,7 @@ def from_transformers(source: Said, end: int | None, stated: Config, model: Mode
         found["repetition"] = "hugging_face"
     sequences = [words for words in said.get("bad_words_ids", []) if len(words) > 1]
     if sequences:
-        found["forbidden_sequences"] = sequences
+        found["suppressed_sequences"] = sequences
     if said.get("num_return_sequences", 1) > 1:
         model.notes.append(f"{path}: num_return_sequences {said['num_return_sequences']}: the program "
                            f"that decodes chooses it (n_best)")
@@ -181,7 +181,7 @@ def from_marian(options: dict[str, Any], path: str, stated: Config, model: Model
         return {}
     model.notes.append(f"{path}: beam-size {beam}: Marian's beam gets narrower with each "
                        f"hypothesis that ends, here it does not: now and then another one wins")
-    return {"beam": beam, "stop": "full", **({"length_penalty": penalty} if penalty else {})}
+    return {"beam": beam, "stop": "early_true", **({"length_penalty": penalty} if penalty else {})}
 
 
 def from_ctranslate2(stated: Config, model: Model) -> Config:

@@ -90,13 +90,15 @@ def scale(text: str) -> int | float | str:
         raise ValueError("a number above 0, or sqrt_d") from None
 
 
-def one_of(*values: str) -> Callable[[str], str]:
+def one_of(*values: str, old: tuple[str, ...] = ()) -> Callable[[str], str]:
+    """old: the spellings of versions up to 0.6.0, in the same order."""
     def parse(text: str) -> str:
+        text = dict(zip(old, values)).get(text, text)
         if text not in values:
             raise ValueError("one of " + ", ".join(values))
         return text
 
-    parse.values = values  # type: ignore[attr-defined]
+    parse.values, parse.old = values, old  # type: ignore[attr-defined]
     return parse
 
 
@@ -162,7 +164,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "shortlist_first": integer(0),
     **{key: integer(1) for key in SIZES},
     "norm": one_of("post", "pre"),
-    "layer_norm": one_of("variance", "deviation", "rms"),
+    "layer_norm": one_of("layer_norm", "layer_norm_unbiased", "rms_norm", old=("variance", "deviation", "rms")),
     "layer_norm_eps": number,
     "activation": one_of(*ACTIVATIONS),
     "positions": one_of("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned",
@@ -193,17 +195,18 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
 # The keys of "decoding", which are fields of tfm_decode_options.
 DECODING_KEYS: dict[str, Callable[[str], Any]] = {
     "beam": integer(1), "length_penalty": signed, "patience": number,
-    "stop": one_of("enough", "sure", "full", "likely"), "max_length": integer(1),
+    "stop": one_of("ctranslate2", "early_never", "early_true", "early_false",
+                   old=("enough", "sure", "full", "likely")), "max_length": integer(1),
     "min_length": integer(0), "no_repeat_ngram": integer(0),
     "no_source_ngram": integer(0), "repetition_penalty": number,
     "repetition": one_of("target", "hugging_face"), "force_end": switch, "no_unknown": switch,
-    "forbidden": id_list, "forbidden_sequences": sequence_list,
+    "suppressed": id_list, "suppressed_sequences": sequence_list,
 }
 # Free text beside the config, in the file's metadata.
 ABOUT_KEYS = ("license", "source", "revision")
 
 # What no weight shows. The file always says these, so that it can be read without the spec.
-ASSUMED_IN_STACK: Config = {"norm": "post", "layer_norm": "variance", "activation": "relu"}
+ASSUMED_IN_STACK: Config = {"norm": "post", "layer_norm": "layer_norm", "activation": "relu"}
 ASSUMED_AROUND_STACK: Config = {"positions": "sinusoidal", "embedding_scale": 1}
 
 
@@ -216,6 +219,8 @@ def parse_settings(settings: list[str]) -> tuple[Config, dict[str, str]]:
         if not equals:
             raise ConvertError(f"--set {setting}: write KEY=VALUE")
         name = key.removeprefix("decoding.")
+        if key.startswith("decoding."):
+            name = {"forbidden": "suppressed", "forbidden_sequences": "suppressed_sequences"}.get(name, name)  # to 0.6.0
         if key in ABOUT_KEYS:
             about[key] = text
         elif setting == "decoding=none":
@@ -674,8 +679,8 @@ def check_config(config: Config, sizes: Config, model: Model) -> None:
             ids = config.get(key, [])
             if key == "suppressed":
                 decoding = config.get("decoding", {})
-                ids = [*ids, *decoding.get("forbidden", []),
-                       *chain.from_iterable(decoding.get("forbidden_sequences", []))]
+                ids = [*ids, *decoding.get("suppressed", []),
+                       *chain.from_iterable(decoding.get("suppressed_sequences", []))]
             for one in ids if isinstance(ids, list) else [ids]:
                 if one >= sizes.get(vocabulary, math.inf):
                     model.problems.append(f"{key} {one} is outside the vocabulary: "

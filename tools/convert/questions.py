@@ -23,7 +23,7 @@ MOST_LISTED = 100
 QUESTIONS = {
     "n_heads": "--heads N: number of attention heads",
     "norm": "--set norm=post or norm=pre (norm_first=True)",
-    "layer_norm": "--set layer_norm=variance (nn.LayerNorm) or deviation, rms",
+    "layer_norm": "--set layer_norm=layer_norm (nn.LayerNorm) or layer_norm_unbiased, rms_norm",
     "activation": "--set activation=" + " or ".join(ACTIVATIONS),
     "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none; or learned, with --map "
                  "TABLE=src_positions.weight (and =tgt_positions.weight, if targets have a table of their own)",

@@ -78,8 +78,8 @@ static int read_integers(const task *t, const char *name, int rank, tfm_tensor *
                  name, stored.rank, rank);
         return fail(t->in_path, cause);
     }
-    if (!make_tensor(t->in_path, tensor, TFM_I32, rank, stored.dims)) return 0;
-    return tfm_safetensors_read(t->in, i, TFM_I32, tensor->data, &err) == TFM_OK ||
+    if (!make_tensor(t->in_path, tensor, TFM_DTYPE_I32, rank, stored.dims)) return 0;
+    return tfm_safetensors_read(t->in, i, TFM_DTYPE_I32, tensor->data, &err) == TFM_OK ||
            fail(t->in_path, err.text);
 }
 
@@ -128,7 +128,7 @@ static int make_attention(const task *t, tfm_tensor *tensor, int32_t layers, int
     int64_t dims[5];
     dims[0] = layers, dims[1] = batch, dims[2] = tfm_model_config(t->model)->n_heads;
     dims[3] = queries, dims[4] = keys;
-    return !t->want_attention || make_tensor(t->in_path, tensor, TFM_F32, 5, dims);
+    return !t->want_attention || make_tensor(t->in_path, tensor, TFM_DTYPE_F32, 5, dims);
 }
 
 static int make_outputs(task *t, const tfm_batch *src, const tfm_batch *tgt) {
@@ -137,7 +137,7 @@ static int make_outputs(task *t, const tfm_batch *src, const tfm_batch *tgt) {
     int64_t dims[3];
     int32_t B = tgt->rows, S = src->width, T = tgt->width;
     dims[0] = B, dims[1] = T, dims[2] = c->tgt_vocab_size;
-    return make_tensor(t->in_path, &t->logits, TFM_F32, 3, dims) &&
+    return make_tensor(t->in_path, &t->logits, TFM_DTYPE_F32, 3, dims) &&
            make_attention(t, &f->encoder_attention, c->n_encoder_layers, B, S, S) &&
            (c->n_ssru_layers ||
             make_attention(t, &f->decoder_attention, c->n_decoder_layers, B, T, T)) &&
@@ -148,7 +148,7 @@ static int write_outputs(const task *t) {
     st_writer w;
     const char *fault;
     st_init(&w);
-    st_add(&w, "memory", tfm_encoder_output(t->session));
+    st_add(&w, "memory", tfm_session_encoder_output(t->session));
     st_add(&w, "logits", t->logits);
     if (t->want_attention) {
         st_add(&w, "encoder_attention", t->forward.encoder_attention);
@@ -173,7 +173,7 @@ static int run_passes(task *t, const tfm_batch *src, const tfm_batch *tgt) {
     int i;
     for (i = 0; i < t->repeat; i++) {
         clock_t start = clock();
-        if (tfm_forward(t->session, src, tgt, &t->forward, &t->logits, &err) != TFM_OK)
+        if (tfm_session_forward(t->session, src, tgt, &t->forward, &t->logits, &err) != TFM_OK)
             return fail(t->in_path, err.text);
         seconds[i] = (double)(clock() - start) / CLOCKS_PER_SEC;
     }

@@ -83,7 +83,7 @@ static void print_decoding(const tfm_model *model) {
     tfm_decode_options o, none;
     int32_t r;
     memset(&none, 0, sizeof none);
-    tfm_decode_defaults(model, &o);
+    o = *tfm_model_decoding(model);
     printf("decoding\n");
     if (memcmp(&o, &none, sizeof o) == 0) printf("  no defaults in the file: greedy\n");
     if (o.beam) print_size("beam", o.beam);
@@ -98,13 +98,13 @@ static void print_decoding(const tfm_model *model) {
     if (o.repetition) print_word("repetition", tfm_repetition_name(o.repetition));
     if (o.force_end) print_size("force_end", o.force_end);
     if (o.no_unknown) print_size("no_unknown", o.no_unknown);
-    if (o.n_forbidden) {
-        printf("  %-20s", "forbidden");
-        print_id_list(o.forbidden, o.n_forbidden), printf("\n");
+    if (o.n_suppressed) {
+        printf("  %-20s", "suppressed");
+        print_id_list(o.suppressed, o.n_suppressed), printf("\n");
     }
-    for (r = 0; o.forbidden_sequences && r < o.forbidden_sequences->rows; r++) {
-        const tfm_batch *b = o.forbidden_sequences;
-        printf("  %-20s", r ? "" : "forbidden_sequences");
+    for (r = 0; o.suppressed_sequences && r < o.suppressed_sequences->rows; r++) {
+        const tfm_batch *b = o.suppressed_sequences;
+        printf("  %-20s", r ? "" : "suppressed_sequences");
         print_id_list(b->ids + (int64_t)r * b->width, b->lengths[r]), printf("\n");
     }
 }
@@ -132,9 +132,9 @@ static void print_config(const tfm_config *c, int has_target_text) {
     if (c->has_gate) print_word("feed-forward", "gated");
     print_word("positions", tfm_position_kind_name(c->positions));
     print_size("position_offset", c->position_offset);
-    if (c->positions == TFM_POSITIONS_LEARNED) {
+    if (c->positions == TFM_POSITION_KIND_LEARNED) {
         print_size("longest sequence", c->max_positions);
-    } else if (c->positions != TFM_POSITIONS_NONE) {
+    } else if (c->positions != TFM_POSITION_KIND_NONE) {
         print_number("position_base", c->position_base);
         print_word("position_divisor", c->position_divisor_half ? "d/2-1" : "d");
         print_word("position_precision", c->position_double ? "double" : "float");
@@ -169,7 +169,7 @@ static void print_config(const tfm_config *c, int has_target_text) {
     printf(c->n_languages ? "\n" : " none\n");
     print_word("src_text", c->has_text ? tfm_text_kind_name(c->src_text) : "no vocabulary");
     print_word("tgt_text", has_target_text ? tfm_text_kind_name(c->tgt_text) : "no vocabulary");
-    if (c->src_text == TFM_TEXT_BYTES || c->tgt_text == TFM_TEXT_BYTES)
+    if (c->src_text == TFM_TEXT_KIND_BYTES || c->tgt_text == TFM_TEXT_KIND_BYTES)
         print_size("byte_offset", c->byte_offset);
     if (c->trailing_space) print_word("trailing_space", "keep");
     if (c->clean_up) print_word("clean_up", "spaces");
@@ -378,7 +378,7 @@ static double batch_seconds(const model_shape *m, weight_unit u, int64_t b, int6
 static void print_workers(const model_shape *m, tfm_dtype type) {
     static const int64_t batches[] = {1, 4, 16, 32, 64, 128};
     size_t i;
-    if (opt.rate <= 0) opt.rate = type == TFM_I8 ? 250 : 80;
+    if (opt.rate <= 0) opt.rate = type == TFM_DTYPE_I8 ? 250 : 80;
     if (opt.one_core <= 0) opt.one_core = opt.bandwidth < 15 ? opt.bandwidth : 15;
     printf("workers with one session each, greedy, S = %d, T = %d: %d cores of %g GOP/s, memory of "
            "%g GB/s\n"
@@ -458,8 +458,8 @@ static int inspect(const char *path) {
     tfm_error err;
     if (tfm_model_load_file(&model, path, NULL, &err) != TFM_OK) return fail(&err);
     config = *tfm_model_config(model);
-    print_config(&config, tfm_detokenize(model, NULL, 0, TFM_FORM_TEXT, NULL, 0, &size, NULL) !=
-                              TFM_E_NO_TEXT);
+    print_config(&config, tfm_model_detokenize(model, NULL, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size,
+                                               NULL) != TFM_E_NO_TEXT);
     print_decoding(model);
     print_session(model);
     tfm_model_free(model); /* first, so memory never holds two copies of the file */

@@ -40,7 +40,7 @@ static const char usage[] =
     "  f32   single precision, for programs that read no other type\n"
     "\n"
     "  --packed  stores matrices in the order in which the library reads them when it multiplies\n"
-    "            (see chapter 6 of the manual). translate --map uses such a file without a copy,\n"
+    "            (see tools/convert/README.md). translate --map uses such a file without a copy,\n"
     "            and processes share its pages. Default: rows, as in IN\n"
     "\n"
     "Prints what was written, and the largest error, as a fraction of the largest absolute value\n"
@@ -128,18 +128,19 @@ static int read_scales(job *j, int64_t i, const char *name, float **scales, tfm_
         at = tfm_safetensors_find(j->in, whole);
     if (at < 0) return fail(name, "is I8, but the file has no tensor with its scales, NAME_scale");
     beside = tfm_safetensors_tensor(j->in, at);
-    if (beside.dtype != TFM_F32 || beside.rank != 1 || beside.dims[0] != t.dims[0])
+    if (beside.dtype != TFM_DTYPE_F32 || beside.rank != 1 || beside.dims[0] != t.dims[0])
         return fail(name, "its scales are not one F32 per row");
     if (!(*scales = (float *)take(j, t.dims[0], sizeof **scales))) return fail(name, "no memory");
-    return tfm_safetensors_read(j->in, at, TFM_F32, *scales, err) == TFM_OK ||
+    return tfm_safetensors_read(j->in, at, TFM_DTYPE_F32, *scales, err) == TFM_OK ||
            fail(whole, err->text);
 }
 
 /* Reads a row of a matrix as floats. scales: those of an I8 matrix, else NULL. */
 static void read_row(const tfm_tensor *t, const float *scales, int64_t row, float *out) {
     int64_t width = t->dims[1], k;
-    const unsigned char *x = (const unsigned char *)t->data + row * width * st_bits(t->dtype) / 8;
-    if (t->dtype != TFM_I8) tfm__widen(out, x, t->dtype, width);
+    const unsigned char *x = (const unsigned char *)t->data +
+                             row * width * tfm_dtype_bits(t->dtype) / 8;
+    if (t->dtype != TFM_DTYPE_I8) tfm__widen(out, x, t->dtype, width);
     else
         for (k = 0; k < width; k++) out[k] = (float)((const signed char *)x)[k] * scales[row];
 }
@@ -161,9 +162,9 @@ static float float_of_bf16(uint16_t bits) {
 
 /* Returns element k as a reader of the output will compute it. */
 static float written(tfm_dtype type, const void *data, int64_t k, float scale) {
-    if (type == TFM_I8) return (float)((const int8_t *)data)[k] * scale;
-    if (type == TFM_F16) return float_of_half(((const uint16_t *)data)[k]);
-    if (type == TFM_BF16) return float_of_bf16(((const uint16_t *)data)[k]);
+    if (type == TFM_DTYPE_I8) return (float)((const int8_t *)data)[k] * scale;
+    if (type == TFM_DTYPE_F16) return float_of_half(((const uint16_t *)data)[k]);
+    if (type == TFM_DTYPE_BF16) return float_of_bf16(((const uint16_t *)data)[k]);
     return ((const float *)data)[k];
 }
 
@@ -207,14 +208,14 @@ static int add_panels(job *j, const char *name, const void *data, const float *s
     }
     put(j, name, t);
     *after += st_bytes(&t);
-    if (j->want != TFM_I8) return 1;
+    if (j->want != TFM_DTYPE_I8) return 1;
     if (data) {
         out = (float *)take(j, padded, sizeof *out), sums.data = take(j, st_bytes(&sums), 1);
         if (!out || !sums.data) return fail(name, "no memory");
         for (i = 0; i < padded; i++) out[i] = i < rows ? scales[i] : 0.0f;
         st_sum(&sums, (const int8_t *)data, rows, width);
     }
-    return add_beside(j, name, "scale", tfm_tensor_1d(out, TFM_F32, padded)) &&
+    return add_beside(j, name, "scale", tfm_tensor_1d(out, TFM_DTYPE_F32, padded)) &&
            add_beside(j, name, "sums", sums);
 }
 
@@ -239,7 +240,7 @@ static int add_packed(job *j, const char *name, const char *data, const float *s
     for (i = 0; i < 3; i++, at += n) {
         n = i < 2 ? j->query : j->value;
         if (!name_part(part, sizeof part, name, i)) return fail(name, "this name is too long");
-        if (!add_panels(j, part, data ? data + at * width * st_bits(j->want) / 8 : NULL,
+        if (!add_panels(j, part, data ? data + at * width * tfm_dtype_bits(j->want) / 8 : NULL,
                         scales ? scales + at : NULL, n, width, after))
             return 0;
     }
@@ -259,7 +260,7 @@ static int is_multiplied(const job *j, const char *name) {
    output. */
 static int convert(job *j, const char *name, const tfm_tensor *t, void *data, float *scales) {
     int64_t width = t->dims[1], row;
-    size_t size = (size_t)st_bits(j->want) / 8;
+    size_t size = (size_t)tfm_dtype_bits(j->want) / 8;
     float *floats = (float *)take(j, width, sizeof *floats), scale = 1;
     account *sum = &j->matrices[t->dtype];
     if (!floats) return fail(name, "no memory");
@@ -267,9 +268,10 @@ static int convert(job *j, const char *name, const tfm_tensor *t, void *data, fl
         double error;
         read_row(t, scales, row, floats);
         if (!st_row(j->want, (char *)data + (size_t)(row * width) * size, floats, width, &scale))
-            return fail(name, j->want == TFM_I8 ? "has a number that is not finite"
-                                                : "has a number beyond the range of the type");
-        if (j->want == TFM_I8) scales[row] = scale;
+            return fail(name, j->want == TFM_DTYPE_I8
+                                  ? "has a number that is not finite"
+                                  : "has a number beyond the range of the type");
+        if (j->want == TFM_DTYPE_I8) scales[row] = scale;
         error = error_of(j->want, data, row * width, floats, width, scale);
         if (error > sum->error) sum->error = error;
     }
@@ -281,8 +283,10 @@ static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     tfm_tensor t = tfm_safetensors_tensor(j->in, i);
     int64_t rows = t.dims[0], width = t.dims[1];
     account *sum = &j->matrices[t.dtype];
-    int is_kept = t.dtype == TFM_I8 && j->want == TFM_I8; /* I8 stays I8: copied, not converted */
-    int has_scales = j->want == TFM_I8 && (j->packed || !is_kept); /* else add_tensor copies them */
+    int is_kept = t.dtype == TFM_DTYPE_I8 &&
+                  j->want == TFM_DTYPE_I8; /* I8 stays I8: copied, not converted */
+    int has_scales = j->want == TFM_DTYPE_I8 &&
+                     (j->packed || !is_kept); /* else add_tensor copies them */
     void *data = NULL;
     float *scales = NULL;
     char beside[512];
@@ -290,21 +294,21 @@ static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     sum->before += st_bytes(&t);
     if (snprintf(beside, sizeof beside, "%s_scale", name) >= (int)sizeof beside)
         return fail(name, "this name is too long");
-    if (has_scales && tfm_safetensors_find(j->in, beside) >= 0 && t.dtype != TFM_I8)
+    if (has_scales && tfm_safetensors_find(j->in, beside) >= 0 && t.dtype != TFM_DTYPE_I8)
         return fail(beside, "is the name of scales, but the matrix is not I8");
     if (j->sink.file) {
-        if (t.dtype == TFM_I8 && !read_scales(j, i, name, &scales, err)) return 0;
+        if (t.dtype == TFM_DTYPE_I8 && !read_scales(j, i, name, &scales, err)) return 0;
         if (!scales && !(scales = (float *)take(j, rows, sizeof *scales)))
             return fail(name, "no memory");
-        data = is_kept ? t.data : take(j, rows * width, (size_t)st_bits(j->want) / 8);
+        data = is_kept ? t.data : take(j, rows * width, (size_t)tfm_dtype_bits(j->want) / 8);
         if (!data) return fail(name, "no memory");
         if (!is_kept && !convert(j, name, &t, data, scales)) return 0;
     }
     if (j->packed && is_multiplied(j, name))
         return add_packed(j, name, (const char *)data, scales, rows, width, &sum->after);
     put(j, name, tfm_tensor_2d(data, j->want, rows, width));
-    sum->after += rows * width * st_bits(j->want) / 8;
-    return !has_scales || add_beside(j, name, "scale", tfm_tensor_1d(scales, TFM_F32, rows));
+    sum->after += rows * width * tfm_dtype_bits(j->want) / 8;
+    return !has_scales || add_beside(j, name, "scale", tfm_tensor_1d(scales, TFM_DTYPE_F32, rows));
 }
 
 /* Returns 1 for the scales of an I8 matrix that add_matrix reads. They must not be copied. */
@@ -313,13 +317,13 @@ static int is_read_with_matrix(const job *j, const char *name) {
     size_t n = strlen(name);
     int64_t i;
     tfm_tensor t;
-    if ((j->want == TFM_I8 && !j->packed) || !st_is_scale(name) || n >= sizeof of) return 0;
+    if ((j->want == TFM_DTYPE_I8 && !j->packed) || !st_is_scale(name) || n >= sizeof of) return 0;
     memcpy(of, name, n - 6);
     of[n - 6] = 0;
     i = tfm_safetensors_find(j->in, of);
     if (i < 0) return 0;
     t = tfm_safetensors_tensor(j->in, i);
-    return t.dtype == TFM_I8 && st_is_matrix(of, &t);
+    return t.dtype == TFM_DTYPE_I8 && st_is_matrix(of, &t);
 }
 
 /* Adds in_proj_bias in three parts, as add_packed does with its matrix. */
@@ -330,7 +334,7 @@ static int add_bias(job *j, const char *name, const tfm_tensor *t) {
     for (i = 0; i < 3; i++) {
         int64_t n = i < 2 ? j->query : j->value;
         if (!name_part(part, sizeof part, name, i)) return fail(name, "this name is too long");
-        put(j, part, tfm_tensor_1d(data, TFM_F32, n));
+        put(j, part, tfm_tensor_1d(data, TFM_DTYPE_F32, n));
         data = data ? data + n : NULL;
     }
     j->others.after += st_bytes(t);
@@ -340,18 +344,20 @@ static int add_bias(job *j, const char *name, const tfm_tensor *t) {
 static int add_tensor(job *j, int64_t i, tfm_error *err) {
     tfm_tensor t = tfm_safetensors_tensor(j->in, i);
     const char *name = tfm_safetensors_name(j->in, i);
-    int is_float = t.dtype == TFM_F32 || t.dtype == TFM_F16 || t.dtype == TFM_BF16;
+    int is_float = t.dtype == TFM_DTYPE_F32 || t.dtype == TFM_DTYPE_F16 ||
+                   t.dtype == TFM_DTYPE_BF16;
     j->before += st_bytes(&t);
     if (is_read_with_matrix(j, name)) {
         j->others.before += st_bytes(&t);
         return 1;
     }
-    if (st_is_matrix(name, &t) && (is_float || t.dtype == TFM_I8))
+    if (st_is_matrix(name, &t) && (is_float || t.dtype == TFM_DTYPE_I8))
         return add_matrix(j, i, name, err);
     j->others.tensors++;
     j->others.before += st_bytes(&t);
-    if (is_float || st_bits(t.dtype) > 8) { /* the writer needs the byte order of this machine */
-        tfm_dtype type = is_float && !st_is_extra(name) ? TFM_F32 : t.dtype;
+    if (is_float ||
+        tfm_dtype_bits(t.dtype) > 8) { /* the writer needs the byte order of this machine */
+        tfm_dtype type = is_float && !st_is_extra(name) ? TFM_DTYPE_F32 : t.dtype;
         void *numbers = NULL;
         t = tfm_tensor_make(NULL, type, t.rank, t.dims);
         if (j->sink.file) {
@@ -457,7 +463,7 @@ static int add_order(job *j, const char *name, const tfm__vocabulary *v, int is_
         qsort(placed, (size_t)v->n_spellings, sizeof *placed, by_place);
         for (i = 0; i < v->n_spellings; i++) order[placed[i] - v->spellings] = (int32_t)i;
     }
-    return add_beside(j, name, "sorted", tfm_tensor_1d(order, TFM_I32, v->n_spellings));
+    return add_beside(j, name, "sorted", tfm_tensor_1d(order, TFM_DTYPE_I32, v->n_spellings));
 }
 
 /* What loading makes of the texts of a side, "src" or "tgt", where the file has them. */
@@ -575,7 +581,7 @@ static void misuse(const char *format, ...) {
 
 int main(int argc, char **argv) {
     static const char *const names[] = {"int8", "bf16", "f16", "f32"};
-    static const tfm_dtype types[] = {TFM_I8, TFM_BF16, TFM_F16, TFM_F32};
+    static const tfm_dtype types[] = {TFM_DTYPE_I8, TFM_DTYPE_BF16, TFM_DTYPE_F16, TFM_DTYPE_F32};
     static const char *words[3]; /* IN, OUT, type */
     static int is_packed;
     static option_entry table[] = {{"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},

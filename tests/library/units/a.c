@@ -10,7 +10,7 @@ double norm_by_static_copy_2(void);
 
 int main(void) {
     float x[2] = {1, 3};
-    tfm_tensor t = tfm_tensor_1d(x, TFM_F32, 2);
+    tfm_tensor t = tfm_tensor_1d(x, TFM_DTYPE_F32, 2);
     CHECK(strcmp(version_by_declarations(), TFM_VERSION) == 0,
           "a second unit links to the one implementation");
     CHECK(tfm_layer_norm(&t, &t, NULL, NULL) == TFM_OK,

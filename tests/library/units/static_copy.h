@@ -13,6 +13,6 @@
 double COPY(void);
 double COPY(void) {
     float x[2] = {1, 3};
-    tfm_tensor t = tfm_tensor_1d(x, TFM_F32, 2);
+    tfm_tensor t = tfm_tensor_1d(x, TFM_DTYPE_F32, 2);
     return tfm_layer_norm(&t, &t, NULL, NULL) == TFM_OK ? (double)x[1] : 0;
 }

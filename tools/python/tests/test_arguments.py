@@ -143,7 +143,7 @@ def test_wrong_types_are_named(german, call, message):
     (lambda m: m.translate("Ja.", max_source=0), "max_source is 0"),
     (lambda m: m.translate("Ja.", sample=True, seed=-1), "seed is -1, expected 0 to 18446744073709551615"),
     (lambda m: m.translate("Ja.", beam=2, length_penalty=10 ** 400), "length_penalty is too large"),
-    (lambda m: m.translate("Ja.", beam=2, stop="soon"), "stop is 'soon', expected enough or sure or full or likely"),
+    (lambda m: m.translate("Ja.", beam=2, stop="soon"), "stop is 'soon', expected ctranslate2 or early_never or early_true or early_false"),
     (lambda m: m.translate("Ja.", on_error="stop"), "on_error is 'stop', expected raise or return"),
     (lambda m: m.translate(["Ja."], prefix=["a", "b"]), "2 prefixes for 1 texts"),
     (lambda m: m.score("Ja.", "Yes.", batch=-1), "batch is -1"),

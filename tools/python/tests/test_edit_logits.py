@@ -23,7 +23,7 @@ def german():
 
 def text_of(model, ids):
     text, size, err = ffi.new("char[]", 1024), ffi.new("size_t *"), ffi.new("tfm_error *")
-    assert lib.tfm_detokenize(model._sessions.model, ids, len(ids), lib.TFM_FORM_TEXT, text, 1024, size, err) == 0
+    assert lib.tfm_model_detokenize(model._sessions.model, ids, len(ids), lib.TFM_TEXT_FORM_TEXT, text, 1024, size, err) == 0
     return ffi.string(text).decode("utf-8", "replace")
 
 

@@ -23,13 +23,15 @@ static void th_sources(tfm_session *reader, const char *text, const int64_t *end
     int32_t i;
     for (i = 0; i < n; i++) {
         int64_t begin = i ? ends[i - 1] : 0;
+        tfm_tokens tokens;
         tfm_text source;
         source.data = text + begin, source.size = (size_t)(ends[i] - begin);
         counts[i] = 0;
         faults[i].status = TFM_OK;
-        (void)tfm_session_tokenize(reader, &source, (tfm_text_form)form,
-                                   ids + (size_t)i * (size_t)width, NULL, width, &counts[i], NULL,
-                                   &faults[i]);
+        memset(&tokens, 0, sizeof tokens);
+        tokens.ids = ids + (size_t)i * (size_t)width, tokens.capacity = width;
+        (void)tfm_session_tokenize(reader, &source, (tfm_text_form)form, &tokens, &faults[i]);
+        counts[i] = tokens.n;
     }
 }
 
@@ -44,8 +46,8 @@ static void th_targets(const tfm_model *model, const char *text, const int64_t *
         void *memory = NULL;
         counts[i] = 0;
         faults[i].status = TFM_OK;
-        if (tfm_tokenize_target(model, text + begin, size, (tfm_text_form)form, NULL, 0, &counts[i],
-                                &scratch, &faults[i]) != TFM_OK)
+        if (tfm_model_tokenize_target(model, tfm_text_make(text + begin, size), (tfm_text_form)form,
+                                      NULL, 0, &counts[i], &scratch, &faults[i]) != TFM_OK)
             continue;
         counts[i] = 0;
         memory = malloc(scratch.peak + 64);
@@ -55,9 +57,9 @@ static void th_targets(const tfm_model *model, const char *text, const int64_t *
             continue;
         }
         scratch = tfm_arena_make(memory, scratch.peak + 64);
-        (void)tfm_tokenize_target(model, text + begin, size, (tfm_text_form)form,
-                                  ids + (size_t)i * (size_t)width, width, &counts[i], &scratch,
-                                  &faults[i]);
+        (void)tfm_model_tokenize_target(model, tfm_text_make(text + begin, size),
+                                        (tfm_text_form)form, ids + (size_t)i * (size_t)width, width,
+                                        &counts[i], &scratch, &faults[i]);
         free(memory);
     }
 }
@@ -65,7 +67,8 @@ static void th_targets(const tfm_model *model, const char *text, const int64_t *
 /* At most n steps: the caller looks around between calls. */
 static tfm_status th_steps(tfm_session *session, int32_t n, int32_t *running, tfm_error *err) {
     tfm_status status = TFM_OK;
-    while (n-- > 0 && *running && status == TFM_OK) status = tfm_step(session, running, err);
+    while (n-- > 0 && *running && status == TFM_OK)
+        status = tfm_session_step(session, running, err);
     return status;
 }
 
@@ -131,26 +134,25 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
     terms_found found;
     text_buffer made, origins;
     tfm_text from;
-    int32_t n = 0, length = 0;
+    int32_t length = 0;
+    tfm_tokens read;
     tfm_span *spans = NULL;
     size_t *at = NULL;
     tfm_status status = TFM_OK;
     *out = *tokens = NULL, *n_out = *n_tokens = 0;
-    memset(&found, 0, sizeof found), memset(&made, 0, sizeof made),
+    memset(&read, 0, sizeof read), memset(&found, 0, sizeof found), memset(&made, 0, sizeof made),
         memset(&origins, 0, sizeof origins);
     from.data = source, from.size = n_source;
     if (list) (void)terms_find((const terms_list *)list, source, n_source, &found);
     if (is_aligned || found.n || found.broken) {
         text_buffer_append(&made, text, size);
         if (is_aligned && !made.broken) made.size = text_buffer_flatten(made.data, size, 0);
-        spans = (tfm_span *)malloc((size_t)most * sizeof *spans + (size_t)most * sizeof n);
-        if (spans)
-            status = tfm_session_tokenize(reader, &from, TFM_FORM_TEXT,
-                                          (int32_t *)(void *)(spans + most), spans, most, &n, NULL,
-                                          err);
+        spans = (tfm_span *)malloc((size_t)most * sizeof *spans + (size_t)most * sizeof length);
+        read.ids = (int32_t *)(void *)(spans + most), read.spans = spans, read.capacity = most;
+        if (spans) status = tfm_session_tokenize(reader, &from, TFM_TEXT_FORM_TEXT, &read, err);
         if (spans && status == TFM_OK)
-            status = aligned_text(model, session, row, rank, TFM_FORM_TEXT, spans, n, &found, &made,
-                                  &at, &length, err);
+            status = aligned_text(model, session, row, rank, TFM_TEXT_FORM_TEXT, spans, read.n,
+                                  &found, &made, &at, &length, err);
         if (status == TFM_OK && is_aligned) aligned_tokens(at, length, &origins);
         if (!spans || made.broken || origins.broken) {
             status = TFM_E_MEMORY;

@@ -10,7 +10,7 @@ from ._transformer import ffi
 
 def enum_names(kind: Any) -> dict[str, int]:
     """Returns the values of an enum under their names in the header without what these begin with: of
-    TFM_NORM_RMS it is "rms"."""
+    TFM_NORM_KIND_RMS_NORM it is "rms_norm"."""
     elements = {name: value for value, name in sorted(kind.elements.items()) if not name.endswith("_COUNT")}
     prefix = os.path.commonprefix(list(elements))
     prefix = prefix[:prefix.rindex("_") + 1]

@@ -111,7 +111,7 @@ def _check_options(sessions: SessionPool, job: DecodeJob) -> None:
     source, empty = IdBatch("text", [[int(worker.config.src_pad == 0)]]), IdBatch("prefix", [[]])
     options.prefix = ffi.NULL if job.prefixes is None else empty.c
     session = worker.fit(1, 1, options.max_length or 64, job.beam, (None, None), *job.session)
-    status = lib.tfm_start(session, source.c, options, worker.err)
+    status = lib.tfm_session_start(session, source.c, options, worker.err)
     if status in (lib.TFM_E_ARGUMENT, lib.TFM_E_CONFIG):
         raise error_of(worker.err)
     sessions.give(worker)
@@ -170,7 +170,7 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
     editor = _editor(job, options, [i for i, *_ in ready])
     try:
         session = worker.fit(n, sources.width, length, job.beam, job.pair, *job.session)
-        raise_error(lib.tfm_start(session, sources.c, options, worker.err), worker.err)
+        raise_error(lib.tfm_session_start(session, sources.c, options, worker.err), worker.err)
     except Error as error:
         if n == 1:
             results[ready[0][0]] = Error(error.status, error.message, ready[0][0])
@@ -219,7 +219,7 @@ def stream_text(sessions: SessionPool, text: bytes, job: DecodeJob) -> Iterator[
     editor = _editor(job, options, [0])
     length = max(options.max_length or 2 * source.width + 16, options.min_length + 1)
     session = worker.fit(1, source.width, length, 1, job.pair, *job.session)
-    raise_error(lib.tfm_start(session, source.c, options, worker.err), worker.err)
+    raise_error(lib.tfm_session_start(session, source.c, options, worker.err), worker.err)
     running, shown = ffi.new("int32_t *", 1), ""
     while running[0]:
         raise_error(lib.th_steps(session, 1, running, worker.err), worker.err)

@@ -198,7 +198,7 @@ def _read_stacks(run: _Run, model: modelfile.Model) -> dict[str, Any]:
             model.problems.append(f"{key} differs: " + ", ".join(
                 f"{value} ({where})" for value, where in values.items()))
     _fail_on(model.problems)
-    return {key: next(iter(values)) for key, values in seen.items()} | {"layer_norm": "variance"}
+    return {key: next(iter(values)) for key, values in seen.items()} | {"layer_norm": "layer_norm"}
 
 
 def _read_embedding(run: _Run, side: str, model: modelfile.Model, facts: dict[str, Any]) -> None:

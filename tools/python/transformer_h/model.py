@@ -65,7 +65,7 @@ class Model:
         self._config = config_of(lib.tfm_model_config(model))
         self._arithmetic = bytes(ffi.string(lib.tfm_arithmetic_string(model))).decode()
         self._defaults = ffi.new("tfm_decode_options *")
-        lib.tfm_decode_defaults(model, self._defaults)
+        self._defaults[0] = lib.tfm_model_decoding(model)[0]
         self._sessions = SessionPool(model)
 
     def __repr__(self) -> str:
@@ -204,7 +204,7 @@ class Model:
 
         The other options are fields of tfm_decode_options of the header, under their names: beam,
         length_penalty, max_length, no_repeat_ngram ... (transformer_h.Options has all). If an option is
-        None, the model file's default applies (tfm_decode_defaults), or with greedy the header's. An
+        None, the model file's default applies (tfm_model_decoding), or with greedy the header's. An
         option without another one that it needs is refused.
 
         Raises Error for the first text that fails; its index is the number of the text. With
@@ -381,7 +381,7 @@ class Model:
             src, tgt = IdBatch("source", ids[0]), IdBatch("target", ids[1])
             session = worker.fit(src.rows, src.width, tgt.width + 1, 1, pair)
             out = ffi.new("double[]", src.rows * (tgt.width + 1))
-            raise_error(lib.tfm_score(session, src.c, tgt.c, out, worker.err), worker.err)
+            raise_error(lib.tfm_session_score(session, src.c, tgt.c, 0, out, worker.err), worker.err)
             for k, i in enumerate(rows):
                 start = k * (tgt.width + 1)
                 each = list(out[start:start + len(ids[1][k]) + 1])
@@ -419,8 +419,8 @@ class Model:
             rows = source  # else the list: source may be an iterator
         worker, src = self._sessions.own(), IdBatch("source", rows)
         session = worker.make(src.rows, src.width, 1, 1)
-        raise_error(lib.tfm_encode(session, src.c, worker.err), worker.err)
-        array = np.asarray(SharedTensor(lib.tfm_encoder_output(session), (session, worker, src)))
+        raise_error(lib.tfm_session_encode(session, src.c, worker.err), worker.err)
+        array = np.asarray(SharedTensor(lib.tfm_session_encoder_output(session), (session, worker, src)))
         return array, np.frombuffer(ffi.buffer(src.lengths), np.int32)
 
     def forward(self, source: Ids, target: Ids, *, causal: bool = True,
@@ -447,6 +447,6 @@ class Model:
         session = worker.make(src.rows, src.width, tgt.width, 1)
         options = ffi.new("tfm_forward_options *", {"not_causal": int(not causal)})
         memory = ffi.from_buffer("float[]", out, require_writable=True)
-        logits = ffi.new("tfm_tensor *", lib.tfm_tensor_3d(memory, lib.TFM_F32, *shape))
-        raise_error(lib.tfm_forward(session, src.c, tgt.c, options, logits, worker.err), worker.err)
+        logits = ffi.new("tfm_tensor *", lib.tfm_tensor_3d(memory, lib.TFM_DTYPE_F32, *shape))
+        raise_error(lib.tfm_session_forward(session, src.c, tgt.c, options, logits, worker.err), worker.err)
         return out

@@ -46,7 +46,7 @@ class DocumentOptions(TypedDict, total=False):
     length_penalty: float | None
     coverage_penalty: float | None
     patience: float | None
-    stop: Literal["enough", "sure", "full", "likely"] | None
+    stop: Literal["ctranslate2", "early_never", "early_true", "early_false"] | None
     temperature: float | None
     top_k: int | None
     top_p: float | None
@@ -75,8 +75,8 @@ class Options(DocumentOptions, total=False):
 
 
 # the fields of tfm_decode_options that the package sets by itself, or of which it has no results
-NO_OPTIONS = {"n_best", "samples", "seed", "attention_layer", "attention_head", "truncate", "n_forbidden",
-               "n_shortlist", "n_ends"}
+NO_OPTIONS = {"n_best", "samples", "seed", "attention_layer", "attention_head", "truncate", "n_suppressed",
+               "n_shortlist", "n_end_ids"}
 FLAGS = {"no_unknown", "force_end", "keep_end", "lexical_shortlist"}
 # options that have no effect, or are refused, without another one, and those that exclude each other
 NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed": "sample",
@@ -113,7 +113,7 @@ def unknown_option(method: str, name: str, known: Iterable[str] = ("n_best", *Op
 
 def text_form(tokens: Any) -> int:
     """Returns whether texts are tokens with spaces between them, as the library takes it."""
-    return int(lib.TFM_FORM_ESCAPED if check_flag("tokens", tokens) else lib.TFM_FORM_TEXT)
+    return int(lib.TFM_TEXT_FORM_ESCAPED if check_flag("tokens", tokens) else lib.TFM_TEXT_FORM_TEXT)
 
 
 class DecodeJob(NamedTuple):
@@ -196,7 +196,7 @@ def decode_job(method: str, defaults: Any, vocabulary: int, pair: tuple[bytes | 
         if name in given and not effect:
             raise ValueError(f"{name} needs {needed}")
     return DecodeJob(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
-                     many, vocabulary, lib.TFM_FORM_ESCAPED if tokens else lib.TFM_FORM_TEXT, pair, seed,
+                     many, vocabulary, lib.TFM_TEXT_FORM_ESCAPED if tokens else lib.TFM_TEXT_FORM_TEXT, pair, seed,
                      most, batch, prefixes, drafts, prompts, edit,
                      (int(options.coverage_penalty > 0 or terms is not None or aligned),
                       vocabulary if options.lexical_shortlist else 0, DRAFT if drafts is not None else 0),
@@ -206,7 +206,8 @@ def decode_job(method: str, defaults: Any, vocabulary: int, pair: tuple[bytes | 
 def _field(name: str, value: Any, kind: Any) -> Any:
     """Returns the value of an option, as a field of this type takes it."""
     if kind.kind == "enum":
-        return check_choice(name, value, enum_names(kind))
+        old = {"enough": "ctranslate2", "sure": "early_never", "full": "early_true", "likely": "early_false"}
+        return check_choice(name, old.get(value, value) if isinstance(value, str) else value, enum_names(kind))
     if kind.cname == "double":
         if not math.isfinite(number := check_number(name, value)):
             raise ValueError(f"{name} is {number}, expected a finite number")

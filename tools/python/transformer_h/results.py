@@ -44,7 +44,7 @@ class Segment(NamedTuple):
     no_speech_prob: float | None  # None if it was not needed
 
 
-_FINISH = {value: name[4:].lower() for value, name in ffi.typeof("tfm_finish").elements.items()}
+_FINISH = {value: name[len("TFM_FINISH_"):].lower() for value, name in ffi.typeof("tfm_finish").elements.items()}
 
 
 def hypotheses(session: Any, rows: int, ranks: int, form: int, err: Any) -> list[list[Hypothesis]]:
