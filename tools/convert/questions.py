@@ -148,8 +148,9 @@ def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
         lines.append(f"tensors that have no place in a model file ({len(unplaced)}):")
         list_some([f"{visible(name)} {describe(tensor)}: " + f"{blank_of(name)} or ".replace("=...", "=NEW") * can_map(name)
                    + drop_option(name) for name, tensor in unplaced.items()])
-        lines.append("NEW is src_embedding.weight, tgt_embedding.weight, generator.weight, generator.bias, src_positions.weight or "
-                     "another name that --help lists. A tensor that serves two places gets a --map for each")
+        lines.append("NEW is src_embedding.weight, tgt_embedding.weight, generator.weight, generator.bias, "
+                     "src_positions.weight or another name that --help lists. A tensor that serves two places gets "
+                     "a --map for each")
     if missing:
         lines.append(f"tensors that a model file needs and this one lacks ({len(missing)}):")
         list_some(missing)

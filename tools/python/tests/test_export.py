@@ -207,6 +207,17 @@ def test_two_readings_are_asked_for(tmp_path):
         export(Translator(), tmp_path / "m", *ends([], [2]), start=4, end=2)
 
 
+def test_sources_that_are_cut_are_asked_for(tmp_path):
+    """An example of which a part of the columns was taken: some sources have their end token, others lost it."""
+    module = Translator()
+    module.target = module.source = nn.Embedding(VT, D, padding_idx=0)
+    src, tgt = ends([], [2])
+    with pytest.raises(ExportError, match="some sources of the example end with 2, which is end, and others do not"):
+        export(module, tmp_path / "m", src[:, :4], tgt, start=1, end=2)
+    assert export(module, tmp_path / "m", src[:, :4], tgt, start=1, end=2, config={"src_end": 2})["src_end"] == 2
+    assert export(module, tmp_path / "m", src, tgt, start=1, end=2)["src_end"] == 2
+
+
 def test_it_translates_by_its_vocabularies(tmp_path):
     module = Translator()
     words = [[f"{side}{i}" for i in range(n)] for side, n in (("s", VS), ("t", VT))]

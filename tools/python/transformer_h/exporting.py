@@ -322,6 +322,11 @@ def _read_ends(run: _Run, facts: dict[str, Any], stated: dict[str, Any]) -> dict
     rows = without(pad)
     for key, at, usual in (("src_start", 0, start), ("src_end", -1, end)):
         ids = {row[at] for row in rows}
+        if key not in stated and len(ids) > 1 and usual in ids and run.embedding["src"].weight is run.embedding["tgt"].weight:
+            where = "begin" if at == 0 else "end"
+            raise ExportError(f"some sources of the example {where} with {usual}, which is {'start' if at == 0 else 'end'}, and "
+                              f"others do not: give whole sources, or say whether every source {where}s with it: "
+                              f"config={{{key!r}: {usual}}}, or {{{key!r}: None}}")
         if key in stated or len(ids) > 1 or min(map(len, rows)) < 2:
             continue
         (one,) = ids
