@@ -1,4 +1,4 @@
-/* transformer.h - v0.6.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
+/* transformer.h - v0.7.0 - encoder-decoder Transformers in C - MIT or public domain, your choice
 
    Runs trained encoder-decoder Transformers (Vaswani et al. 2017, arXiv:1706.03762, and their
    descendants) inside any C or C++ program: translation, transliteration, any text or id sequence
@@ -499,11 +499,11 @@ extern "C" {
    ============================================================================================== */
 
 #define TFM_VERSION_MAJOR 0
-#define TFM_VERSION_MINOR 6
+#define TFM_VERSION_MINOR 7
 #define TFM_VERSION_PATCH 0
-#define TFM_VERSION "0.6.0"
+#define TFM_VERSION "0.7.0"
 
-/* Returns the version of the implementation, for instance "0.6.0". */
+/* Returns the version of the implementation, for instance "0.7.0". */
 TFM_DEF const char *tfm_version(void);
 
 /* Returns the kernel set that this machine runs: "AVX-512 with VNNI and AMX", "AVX-512 with VNNI
@@ -14881,7 +14881,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
 
    REVISION HISTORY
 
-   0.7.0
+   0.7.0 (2026-11-27)
      Breaking
      - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
          0.6.0                                       0.7.0
@@ -14921,9 +14921,37 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
      - Python: model.config has the new words for norms. stop takes the old words too.
      - tfm_model_tokenize and the calls beside it have at most eight parameters.
+     - Headers to copy have prefixes: text_buffer.h and markup_pieces.h have new names, the types of
+       the others are terms_list, markup_document ... (examples/translate/README.md).
+     - Python: one sentence that is too long no longer fails a document, it stays and is counted;
+       on_error="raise" is the old way. Sets are no lists of texts.
+     - convert.py asks for start, end, src_start, src_end, pads and vocabularies of a PyTorch
+       checkpoint; none is an answer.
+     - convert.py cuts texts as the tokenizer's class in transformers does, with its rules of spaces,
+       Nmt and NFKC, and refuses what it cannot. translate --shortlist needs a lexicon.
+     Added
+     - server.py reads and writes each document in a process with limits: --file-seconds and
+       --file-memory. Answers about documents have notes.
+     - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
+     - convert.py --check FILE compares with logits of your own. It gives a reason for each
+       encoder-decoder of transformers 5.24 that it does not convert.
+     - Messages about a file begin with its name and say what the file is and what to run. A wrong
+       value of an enum lists its values. Python's name mistyped options; MissingFileError and
+       LanguageError are also FileNotFoundError and ValueError. transformer.js refuses wrong arguments.
      Changed
      - The manual's chapter 6, the model file, is tools/convert/README.md. Chapter 14 is what a version
        promises.
+     - The Python package is divided into modules; public names stay.
+     - The check after a conversion follows the rounding that the original engine shows.
+     Fixed
+     - transcribe: a Whisper file could make words_cut read past its memory. Texts are escaped as JSON
+       and WebVTT demand, segments are whole, and odd sample rates take little time and memory.
+     - translate --terms: two terms whose target is one mark no longer corrupt memory.
+     - Documents take time and memory in proportion to their size. Fields of paragraphs without
+       changes stay.
+     - Downloads end after 8 requests in a row or 60 s without a new byte; what was received stays.
+     - Control characters of a model do not reach the terminal. --help to a full disk is an error.
+     - New fuzz targets: Whisper files, transcribe, cues, terms, options. parsers.tsv lists all parsers.
 
    0.6.0 (2026-11-26)
      Breaking

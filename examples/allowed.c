@@ -1,5 +1,4 @@
-/* allowed: translates freely, then with the words of a list alone. The library calls edit_logits
-   before each choice of a token.
+/* allowed: translates freely, then with the words of a list alone (edit_logits, before each choice).
    cc -O2 -I. examples/allowed.c -o allowed -lm */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"

@@ -47,10 +47,10 @@ static tfm_status translate(job *j, tfm_session *session, const tfm_text *senten
     size_t size;
     tfm_status status;
     memset(&tokens, 0, sizeof tokens), memset(&batch, 0, sizeof batch);
-    tokens.ids = ids, tokens.capacity = 512;
+    batch.ids = tokens.ids = ids, tokens.capacity = 512, batch.rows = 1;
     status = tfm_session_tokenize(session, sentence, TFM_TEXT_FORM_TEXT, &tokens, &j->err);
-    batch.ids = ids, batch.rows = 1, batch.width = tokens.n;
-    if (status == TFM_OK) status = tfm_session_start(session, &batch, NULL, &j->err);
+    if (status == TFM_OK)
+        batch.width = tokens.n, status = tfm_session_start(session, &batch, NULL, &j->err);
     while (status == TFM_OK && running && *go_on) {
         status = tfm_session_step(session, &running, &j->err);
         if (status == TFM_OK)

@@ -380,8 +380,8 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     status = tfm_result_text(s, row, rank, opt.form, text, size + 1, &size, &me->err);
     if (status != TFM_OK) return status;
     if (opt.form == TFM_TEXT_FORM_TEXT)
-        size = text_buffer_flatten(text, size,
-                                   FLATTEN_CONTROLS | (is_last ? fields : opt.column != 0));
+        size = text_buffer_flatten(
+            text, size, TEXT_BUFFER_FLATTEN_CONTROLS | (is_last ? fields : opt.column != 0));
     l->out.size += size;
     (void)terms_find(&t.list, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");
@@ -527,9 +527,8 @@ static tfm_status score_batch(worker *me, input_item *const *lines, const tfm_ba
     tfm_status status = TFM_E_MEMORY;
     int32_t row, i;
     if (scores)
-        status =
-            tfm_session_score(me->session, &sides[INPUT_SOURCE], &sides[INPUT_TARGET], 0, scores,
-                              &me->err);
+        status = tfm_session_score(me->session, &sides[INPUT_SOURCE], &sides[INPUT_TARGET], 0,
+                                   scores, &me->err);
     for (row = 0; status == TFM_OK && row < sides->rows; row++) {
         input_item *l = lines[row];
         each = scores + (size_t)row * width;

@@ -27,6 +27,7 @@ done
 #include "transformer.h"
 #include "tests/test.h"
 static tfm_error err;
+static const tfm_text no_text;
 #define WALK(name, call) err.text[0] = 0; status = call; \
     if (status == TFM_OK || !err.text[0] || test_names_another(name "(", err.text)) printf("%s: %s\n", name, err.text)
 int main(void) {
@@ -37,7 +38,8 @@ END
             name = text; sub(/^ TFM_DEF tfm_status /, "", name); sub(/\(.*/, "", name)
             sub(/^[^(]*\(/, "", text); n = split(text, parameters, ","); call = name "("
             for (i = 1; i < n; i++) { # C++ needs an enum for an enum argument.
-                type = parameters[i]; sub(/[a-z_0-9]+ *$/, "", type); call = call "(" type ")0, " }
+                type = parameters[i]; sub(/[a-z_0-9]+ *$/, "", type)
+                call = call (type ~ /^ *tfm_text *$/ ? "no_text, " : "(" type ")0, ") }
             print "    WALK(\"" name "\", " call "&err));" } /;$/ { text = "" }
         /^#endif .* TRANSFORMER_H / { exit }' transformer.h
     echo '    return puts("walked") < 0; }'

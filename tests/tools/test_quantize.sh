@@ -155,7 +155,7 @@ if mount -t tmpfs -o size=16k none $dir/full 2> /dev/null; then
     umount $dir/full
 else echo "    skip a full disk: no tmpfs can be mounted here" && skipped=$((skipped + 1)); fi
 if [ -c /dev/full ]; then
-    check "standard output is full" "1 quantize: standard output: write error" \
+    check "standard output is full" "1 quantize: standard output cannot be written" \
         "$($quantize $model $dir/int8 int8 2> $dir/err > /dev/full; echo $?) $(cat $dir/err)"
 else echo "    skip standard output: no /dev/full" && skipped=$((skipped + 1)); fi
 check "standard output is closed" 1 "$($quantize $model $dir/int8 int8 2> /dev/null >&-; echo $?)"
@@ -164,7 +164,7 @@ rm -f $dir/gone $dir/int8
 { until [ -e $dir/gone ]; do sleep 0.01; done; trap '' PIPE; $quantize $model $dir/int8 int8 2> $dir/err; echo $? > $dir/ended; } |
     { exec 0<&-; touch $dir/gone; }
 until [ -s $dir/ended ]; do sleep 0.01; done
-check "a closed pipe: exit status 1" "1 quantize: standard output: write error" "$(cat $dir/ended $dir/err | tr '\n' ' ' | sed 's/ $//')"
+check "a closed pipe: exit status 1" "1 quantize: standard output cannot be written" "$(cat $dir/ended $dir/err | tr '\n' ' ' | sed 's/ $//')"
 check "  the file is whole" "" "$(cmp $dir/model $dir/int8 2>&1)"
 check "  and nothing is beside it" int8 "$(ls $dir | grep '^int8')"
 # Whenever the signal comes, OUT must be the old file or the new one. (tests/tools/test_output.c sends it

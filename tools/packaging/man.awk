@@ -1,5 +1,5 @@
 # Makes a man page from a program's --help:
-#     transformer-translate --help | awk -v name=transformer-translate -v version=0.6.0 -f man.awk
+#     transformer-translate --help | awk -v name=transformer-translate -v version=0.7.0 -f man.awk
 
 # Escapes text for roff: a backslash, a hyphen, and a dot or quote at the beginning of a line have a meaning there.
 function roff(text) {

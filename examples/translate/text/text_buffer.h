@@ -51,7 +51,7 @@ static inline void text_buffer_format(text_buffer *b, const char *format, ...) {
 }
 
 /* What text_buffer_flatten replaces beside line breaks. */
-enum { FLATTEN_TABS = 1, FLATTEN_CONTROLS = 2 };
+enum { TEXT_BUFFER_FLATTEN_TABS = 1, TEXT_BUFFER_FLATTEN_CONTROLS = 2 };
 
 /* Replaces each line break in text by a space, and with marks also each TAB or each other control
    character. Output that is one line, or one field, must not contain the first two; a terminal would
@@ -61,10 +61,10 @@ static inline size_t text_buffer_flatten(char *text, size_t size, int marks) {
     while (at < size) {
         unsigned char c = (unsigned char)text[at];
         size_t more = size - at, n = 0;
-        if ((c >= '\n' && c <= '\r') || (c == '\t' && marks & FLATTEN_TABS)) n = 1;
-        else if ((c < 32 || c == 127) && c != '\t' && marks & FLATTEN_CONTROLS) n = 1;
+        if ((c >= '\n' && c <= '\r') || (c == '\t' && marks & TEXT_BUFFER_FLATTEN_TABS)) n = 1;
+        else if ((c < 32 || c == 127) && c != '\t' && marks & TEXT_BUFFER_FLATTEN_CONTROLS) n = 1;
         else if (c == 0xC2 && more > 1 && (unsigned char)text[at + 1] < 0xA0)
-            n = text[at + 1] == '\x85' || marks & FLATTEN_CONTROLS ? 2 : 0;
+            n = text[at + 1] == '\x85' || marks & TEXT_BUFFER_FLATTEN_CONTROLS ? 2 : 0;
         else if (c == 0xE2 && more > 2)
             n = memcmp(text + at, "\xE2\x80\xA8", 3) == 0 ||
                         memcmp(text + at, "\xE2\x80\xA9", 3) == 0
