@@ -568,6 +568,17 @@ class OwnNames(ConvertTest):
         said = self.refuse({"net": self.module.state_dict()}, *maps, f"--src-vocab={self.vocabulary}")
         self.assertIn("in the vocabulary of sources: <pad> is 0, <s> is 1, </s> is 2", said)
         self.assertIn("row 0 of words_in.weight is zero, as nn.Embedding's padding_idx=0 makes it", said)
+        self.vocabulary.write_text("\n".join(["[PAD]", "[CLS]", "[SEP]", *"stuvwxyz"]))  # "s" is a word, as "go" may be
+        said = self.refuse({"net": self.module.state_dict()}, *maps, f"--src-vocab={self.vocabulary}")
+        self.assertIn("in the vocabulary of sources: [PAD] is 0, [CLS] is 1, [SEP] is 2\n", said)
+
+    def test_what_a_blank_takes_is_said(self):
+        """Tables that are learned, and tensors that need not be there, are in no list of what is missing."""
+        del self.module.table
+        self.module.table = nn.Parameter(torch.randn(1, 40, 16))
+        said = self.refuse({"net": self.module.state_dict()})
+        self.assertRegex(said, "--set positions=.* or learned, with --map TABLE=src_positions.weight")
+        self.assertRegex(said, "NEW is src_embedding.weight, .*generator.bias.* --help lists")
 
     def test_an_embedding_is_not_taken_for_the_generator(self):
         """Nothing tells that words_out is not an output, before the target's embedding is known."""
@@ -644,6 +655,52 @@ class OwnNames(ConvertTest):
         self.assertLessEqual(self.follow("--map=words_in.weight=src_embedding.weight",
                                          "--map=words_out.weight=tgt_embedding.weight"), 3)
         self.assertEqual(self.check_translations([], [2]), 12)
+
+    def test_printed_commands_keep_odd_names(self):
+        """A shell must read back every name and path of the printed command: controls, quotes, "=" and a leading "-"."""
+        for old in ("a\tb\x1b\x7f", "it's \\ $x `y`", "a=b.weight", "-x.weight", "--map", "\u202e\u00e9\u2028", "a b*[1]?", "", "n\0ul"):
+            with self.subTest(old):
+                maps = [f"--map={one}={new}" for one, new in self.MAPS.items() if new != "generator.weight"]
+                state = {old if name == "to_digits.weight" else name: one for name, one in self.module.state_dict().items()}
+                source = self.save({"net": {**state, "more\n\x01": torch.zeros(2)}})
+                plain = [one for one in self.plain() if not one.startswith("--map")]
+                self.vocabulary = self.vocabulary.rename(self.folder / "w\x02 '.txt")
+                plain[plain.index("--src-vocab=none")] = f"--src-vocab={self.vocabulary}"
+                done = self.run_convert(source, *plain, *maps)
+                line = done.stderr.strip().split("\n")[-1]
+                self.assertTrue(line.isprintable() and done.stderr.replace("\n", "").isprintable(), done.stderr)
+                read = subprocess.run(["bash", "-c", "printf '%s\\0' " + line.strip()], stdout=subprocess.PIPE, check=True)
+                words = [os.fsdecode(one) for one in read.stdout.split(b"\0")[:-1]]
+                words = words[words.index(str(self.out)) + 1:]
+                self.assertEqual(words[1:1 + len(plain)], plain)  # behind --no-check
+                if old and "\0" not in old:
+                    self.assertIn(f"{old}=...", [word.removeprefix("--map=") for word in words])
+                    filled = [word.replace(f"{old}=...", f"{old}=generator.weight").replace("more\n\x01=...", "more\n\x01=generator.x")
+                              for word in words]
+                    at = filled.index("more\n\x01=generator.x")
+                    filled[at - 1:at + 1] = ["--drop", "more*"]
+                    self.assertEqual(self.run_convert(source, *filled).returncode, 0)
+                    self.out.unlink()
+
+    def test_check_finds_small_faults_of_large_logits(self):
+        """The bound must follow the model's own rounding, without another engine: a right model of large logits passes,
+        one with a fault of 2 % in one weight does not."""
+        if not FORWARD.exists():
+            self.skipTest(f"no {FORWARD}: make it first")
+        found = 0
+        for seed in range(8):
+            torch.manual_seed(seed)
+            self.module = OwnModule()
+            self.module.to_digits.weight.mul_((1, 30, 1000)[seed % 3])
+            given = self.given()
+            self.convert({"net": self.module.state_dict()}, *self.plain(), given)
+            self.out.unlink()
+            name = ("encoder.layers.0.norm1.weight", "decoder.layers.1.norm3.weight")[seed % 2]
+            tensor = self.module.state_dict()[f"net.{name}"].view(-1)
+            tensor[int(tensor.abs().argmax())] *= 1.02
+            found += self.run_convert(self.save({"net": self.module.state_dict()}), *self.plain(), given).returncode
+            self.out.unlink(missing_ok=True)
+        self.assertEqual(found, 8)
 
     def given(self, name="given.npz", **changes):
         """Writes a file for --check of the module's own logits."""
@@ -872,12 +929,13 @@ class Trevett(nn.Module):
 
 class Tutorial(ConvertTest):
     IDS = ("--set=src_pad=1", "--set=tgt_pad=1", "--set=start=2", "--set=end=3")
+    NO_TEXT = ("--set=src_start=none", "--set=src_end=none", "--src-vocab=none")
 
     def test_random_weights(self):
         source = Trevett(31, 37)
         for one in source.parameters():
             one.copy_(torch.randn_like(one) * (0.3 if one.dim() > 1 else 0.5))
-        model = self.convert(source.state_dict(), "--heads=3", *self.IDS)
+        model = self.convert(source.state_dict(), "--heads=3", *self.IDS, *self.NO_TEXT)
         self.assertEqual(self.done.stderr, "")
         expected = {"norm": "post", "activation": "relu", "positions": "learned",
                     "embedding_scale": "sqrt_d"}
@@ -1086,8 +1144,8 @@ class HuggingFace(ConvertTest):
         plain = convert.omit_tied
 
         def faulty(model):
-            model.tensors["decoder.layers.1.norm1.weight"] = model.tensors["decoder.layers.1.norm1.weight"].copy()
-            model.tensors["decoder.layers.1.norm1.weight"][5] *= 1.1
+            model.tensors["encoder.layers.0.norm1.weight"] = model.tensors["encoder.layers.0.norm1.weight"].copy()
+            model.tensors["encoder.layers.0.norm1.weight"][5] *= 1.02
             plain(model)
 
         seed = int.from_bytes(os.urandom(2), "little")
@@ -1416,6 +1474,19 @@ class OpenNMT(ConvertTest):
         self.assertEqual({key: model.config[key] for key in expected}, expected)
         self.assertEqual(self.done.stderr, "")
         self.assertEqual(raw(model.t["src_vocabulary"]).split(b"\n")[4], b"a4")
+
+    def test_wrappers_are_left_out(self):
+        checkpoint = self.checkpoint()
+        plain = self.convert(checkpoint)
+        for prefix in ("module.", "_orig_mod.", "module._orig_mod."):
+            checkpoint["model"] = {prefix + name.removeprefix(prefix): one for name, one in self.checkpoint()["model"].items()}
+            self.out.unlink()
+            model = self.convert(checkpoint)
+            self.assertIn("wrappers of the module", self.done.stdout)
+            self.assertEqual(model.config, plain.config)
+            self.assertEqual(model.t.keys(), plain.t.keys())
+            for name, one in plain.t.items():
+                self.assertTrue(torch.equal(model.t[name], one), name)
 
     def test_another_reader(self):
         """CTranslate2's engine has an eps of 1e-5, OpenNMT-py has 1e-6."""

@@ -695,11 +695,13 @@ class Manners(DownloadTest):
         project = (ROOT / "tools/python/pyproject.toml").read_text()
         extra = re.search(r"^download = \[(.*?)\]$", project, re.MULTILINE | re.DOTALL)[1]
         self.assertEqual(set(re.findall(r'"(.*?)"', extra)), wanted)
+        hub = next(line for line in lines if line.startswith("huggingface_hub"))
+        self.assertIn(f'\nconvert = ["transformer-h[download]", "{hub}"]\n', project)
 
     def test_without_zstandard(self):
         self.student()
         with mock.patch.dict(sys.modules, {"zstandard": None, "compression": None}):
-            self.assertIn("-m pip install zstandard", self.refused("get", "de-en"))
+            self.assertIn(f"-m pip install -r {ROOT}/tools/requirements-convert.txt", self.refused("get", "de-en"))
 
 
 class Clock:

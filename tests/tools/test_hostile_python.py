@@ -657,7 +657,7 @@ STUDENTS = [
     ("another cell", student(options=b"type: transformer\ndec-cell: gru\n\0"), "dec-cell is 'gru'"),
     ("a .gz that unpacks to a gigabyte", student(name="other.bin.gz", change=lambda data: (
         struct.pack("<Q", 1) + bytes(1 << 26))), "unpacks to more"),
-    ("a truncated .gz alone", cut_gz, "truncated"),
+    ("a truncated .gz alone", cut_gz, "cut short"),
     ("a SentencePiece model that is none", student(files=[("vocab.xxyy.spm", b"xxxx")]),
      "not a SentencePiece model"),
     ("two models", student(files=[("model.b.bin", struct.pack("<Q", 1))]), "2 models"),

@@ -13,11 +13,12 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 import import_path  # noqa: E402, F401
-from convert import main as convert  # noqa: E402
+from convert import download, hub, main as convert, marian_bin, tokenizer_files, untrusted  # noqa: E402
 import pickled  # noqa: E402
 from convert.modelfile import write_safetensors  # noqa: E402
 from pickled import call, name, tensor  # noqa: E402
@@ -27,6 +28,7 @@ POINTER = (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 6
 LORA = {"adapter_config.json": b'{"peft_type": "LORA"}'}
 SHARDS = json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors",
                                     "b": "model-00002-of-00002.safetensors"}}).encode()
+ROOT = Path(__file__).resolve().parents[2]
 NONE = "model.safetensors"  # stands for the weights of the folder, removed
 
 
@@ -83,8 +85,10 @@ FOLDERS = [
     ("a decoder of BART's", config(architectures=["BartForCausalLM"]), (), "a decoder alone"),
     ("an encoder of T5's", config(architectures=["T5EncoderModel"]), (), "'T5EncoderModel': an encoder alone"),
     ("BERT", config(architectures=["BertForMaskedLM"], model_type="bert"), (), "'BertForMaskedLM': an encoder alone"),
+    ("SpeechT5 of text to speech", config(model_type="speecht5", architectures=["SpeechT5ForTextToSpeech"]), (),
+     "model_type speecht5: ", "its decoder gives audio"),
     ("SeamlessM4T", config(model_type="seamless_m4t_v2", architectures=["SeamlessM4Tv2ForTextToText"]), (),
-     "model_type seamless_m4t_v2: ", "several models", "NLLB"),
+     "model_type seamless_m4t_v2: ", "nor of its text model alone", "NLLB"),
     ("IndicTrans2", config(model_type="IndicTrans", architectures=["IndicTransForConditionalGeneration"]), (),
      "model_type IndicTrans: ", "IndicTransToolkit"),
     ("UDOP", config(model_type="udop"), (), "model_type udop: ", "places of words on a page"),
@@ -134,7 +138,57 @@ FILES = [
 ]
 
 
+def tensor_files(folder):
+    """Yields whole files of every kind of weights, each with what IN is for it."""
+    case = MarianCase()
+    case.folder, case.out = folder, folder / "out"
+    numbers = {"a": pickled.tensor()}
+    for kind, write in (("zip", pickled.write_zip), ("legacy", pickled.write_legacy)):
+        write(folder / f"{kind}.pt", numbers)
+        yield folder / f"{kind}.pt", folder / f"{kind}.pt"
+    write_safetensors(folder / "a.safetensors", {"a": np.zeros(99, "f4")})
+    yield folder / "a.safetensors", folder / "a.safetensors"
+    npz = case.directory(case.arrays())[0]
+    yield npz / "model.npz", npz
+    ct2 = ct2_source(folder)
+    yield ct2 / "model.bin", ct2
+    (folder / "bin").mkdir()
+    marian_bin.write_bin(folder / "bin" / "model.ab.bin", {"Wemb": (marian_bin.F32, [9, 9], bytes(324))})
+    yield folder / "bin" / "model.ab.bin", folder / "bin" / "model.ab.bin"
+
+
 class Refusals(unittest.TestCase):
+    def test_files_that_are_cut_short(self):
+        """At any place, of every form; a few bytes of a form's beginning may be anything."""
+        with tempfile.TemporaryDirectory() as place:
+            for path, source in tensor_files(Path(place)):
+                data = path.read_bytes()
+                for size in (len(data) - 1, len(data) * 9 // 10, len(data) // 2, 100, 40, 20):
+                    with self.subTest(path.name, size=size):
+                        path.write_bytes(data[:size])
+                        self.refuse(Path(place) / "in", source, path.name, "cut short")
+                path.write_bytes(data)
+
+    def test_packages_that_are_missing(self):
+        """The message has the command that installs them, for this tree and for the Python package."""
+        for package, act in (("yaml", lambda: untrusted.parse_yaml("a: 1", "decoder.yml")),
+                             ("google", lambda: tokenizer_files.parse_model(b"", "a.spm")),
+                             ("sentencepiece", lambda: tokenizer_files.parse_model(b"", "a.spm")),
+                             ("sentencepiece", lambda: tokenizer_files.chain([b"", b""])),
+                             ("huggingface_hub", lambda: hub.fetch("a/b", None)),
+                             ("zstandard", lambda: download.zstd_reader(io.BytesIO()))):
+            gone = {name: None for name in list(sys.modules) if name.split(".")[0] == package}
+            for inside in ("convert", "transformer_h.convert"):
+                with self.subTest(package, inside=inside), mock.patch.dict(sys.modules, {
+                        **gone, package: None, "compression": None}), mock.patch.object(
+                        untrusted, "__package__", inside), self.assertRaises(
+                        (untrusted.ConvertError, download.DownloadError)) as caught:
+                    act()
+                wanted = (f"-m pip install -r {ROOT}/tools/requirements-convert.txt" if inside == "convert" else
+                          f"pip install 'transformer-h[{'convert' if package == 'huggingface_hub' else 'download'}]'")
+                self.assertIn(wanted, str(caught.exception))
+                self.assertIn({"yaml": "pyyaml", "google": "protobuf"}.get(package, package), str(caught.exception))
+
     def refuse(self, folder, source, *says):
         out = folder.parent / "out.safetensors"
         told = io.StringIO()
@@ -179,6 +233,24 @@ class Refusals(unittest.TestCase):
                     (folder / "adapter_config.json").unlink()
                     (folder / weights).write_bytes(POINTER)
                     self.refuse(folder, folder, f"{weights}: a pointer of Git LFS")
+
+    def test_wrappers_of_hugging_face_models(self):
+        """What DataParallel and torch.compile add to names must change nothing, in a folder of Hugging Face's form too."""
+        with tempfile.TemporaryDirectory() as place:
+            folder, out = Path(place) / "in", Path(place) / "out"
+            hf_write(folder, "m2m_100", 40)
+            tensors = untrusted.read_safetensors(folder / NONE)[0]
+            written = []
+            for rename in ("{}", "module.{}", "_orig_mod.{}", "module._orig_mod.{}", "model._orig_mod.{}"):
+                write_safetensors(folder / NONE, {rename.format(name if rename[:6] != "model." else name.partition(".")[2]): one
+                                                  for name, one in tensors.items()})
+                told = io.StringIO()
+                with self.subTest(rename), contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
+                    status = convert.main([str(folder), str(out), "--no-check"])
+                    self.assertEqual(status, 0, told.getvalue())
+                    self.assertEqual("wrappers of the module" in told.getvalue(), rename != "{}")
+                    written.append(out.read_bytes())
+                    self.assertEqual(written[0], written[-1])
 
     def test_what_stays_readable(self):
         """Tests names that resemble the refused ones."""

@@ -30,7 +30,7 @@ from . import tokenizer_files
 from . import whisper
 from .modelfile import (BF16, Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison, Part,
                        Tensors, describe, name_positions, to_f32, vocabulary_text)
-from .untrusted import (brief, check_kinds, has_file, read_bytes, read_json, read_object,
+from .untrusted import (CUT, brief, check_kinds, has_file, read_bytes, read_json, read_object,
                        read_text)
 
 SPECIFICATIONS = {"": 8, "TransformerBase": 8, "TransformerBig": 16, "TransformerSpec": 8}  # heads
@@ -126,7 +126,7 @@ class Reader:
     def take(self, size: int) -> bytes:
         if size > len(self.data) - self.at:
             raise ConvertError(f"{self.path}: ends at byte {len(self.data)}, within something of "
-                               f"{size} bytes that begins at byte {self.at}")
+                               f"{size} bytes that begins at byte {self.at}{CUT}")
         self.at += size
         return self.data[self.at - size:self.at]
 
@@ -614,19 +614,23 @@ def compare(folder: Path, forward: Forward) -> Comparison:
         raise NoComparison("the directory names no start token")
     engine = ctranslate2.Translator(str(folder), compute_type="float32", intra_threads=1)
     random = np.random.default_rng(1)
-    worst, scale, rows, length = 0.0, 0.0, 4, 8
-    for _ in range(rows):
-        src, tgt = (random.integers(0, len(lines[side]), length).tolist() for side in lines)
-        scored = engine.score_batch([[lines["src"][i] for i in src]],
-                                    [[lines["tgt"][i] for i in tgt]])[0].log_probs
-        ids = ([facts["src_start"]] if "src_start" in facts else []) + src
-        ids += [facts["src_end"]] if "src_end" in facts else []
-        logits = forward(np.array([ids]), np.array([len(ids)]),
-                         np.array([[facts["start"], *tgt]]))["logits"][0].astype(np.float64)
-        scale = max(scale, float(np.abs(logits).max()))
-        logits -= logits.max(-1, keepdims=True)
-        logs = (logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[
-            range(length + 1), tgt + [facts["end"]]]
-        worst = max(worst, float(np.abs(logs - np.array(scored)).max()))
-    return Comparison(f"{rows} random targets through CTranslate2: log-probabilities differ by at most {worst:.2g}",
-                      [Part("log-probabilities", worst, scale)])
+    rows, length = 4, 8
+    before = [facts["src_start"]] if "src_start" in facts else []
+    after = [facts["src_end"]] if "src_end" in facts else []
+    pairs = [[random.integers(0, len(lines[side]), length).tolist() for side in lines] for _ in range(rows)]
+    wanted = np.array([engine.score_batch([[lines["src"][i] for i in src]], [[lines["tgt"][i] for i in tgt]])[0].log_probs
+                       for src, tgt in pairs])
+
+    def of_file(forward: Forward) -> list[np.ndarray]:
+        found = []
+        for src, tgt in pairs:
+            ids = before + src + after
+            logits = forward(np.array([ids]), np.array([len(ids)]),
+                             np.array([[facts["start"], *tgt]]))["logits"][0].astype(np.float64)
+            logits -= logits.max(-1, keepdims=True)
+            found.append((logits - np.log(np.exp(logits).sum(-1, keepdims=True)))[range(length + 1), tgt + [facts["end"]]])
+        return [np.array(found)]
+
+    part = Part("log-probabilities", of_file(forward)[0], wanted)
+    return Comparison(f"{rows} random targets through CTranslate2: log-probabilities differ by at most {part.worst():.2g}",
+                      [part], of_file)

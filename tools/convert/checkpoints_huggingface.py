@@ -582,24 +582,19 @@ def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> Comparison:
     tgt = torch.where(tgt == pad, end, tgt)
     tgt[:, 0] = config.decoder_start_token_id or 0
 
-    def run(in_type: Any) -> dict[str, np.ndarray]:
-        with torch.no_grad():
-            out = model.to(in_type)(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt,
-                                    use_cache=False)  # with one, FSMT has no causal mask
-        inside = (torch.arange(9) < lengths[:, None]).numpy()
-        return {"memory": out.encoder_last_hidden_state.numpy()[inside], "logits": out.logits.numpy()}
+    inside = (torch.arange(9) < lengths[:, None]).numpy()
+    with torch.no_grad():
+        out = model(input_ids=src, attention_mask=(src != pad).long(), decoder_input_ids=tgt,
+                    use_cache=False)  # with one, FSMT has no causal mask
 
-    expected = run(torch.float32)
-    found = forward(src.numpy(), lengths.numpy(), tgt.numpy())
-    found["memory"] = found["memory"][(torch.arange(9) < lengths[:, None]).numpy()]
+    def of_file(forward: Forward) -> list[np.ndarray]:
+        found = forward(src.numpy(), lengths.numpy(), tgt.numpy())
+        return [found["memory"][inside], found["logits"]]
 
-    def parts(exact: dict[str, np.ndarray]) -> list[Part]:
-        return [Part(name, float(np.abs(found[name] - one).max()), float(np.abs(one).max()),
-                     float(np.abs(expected[name] - one).max())) for name, one in exact.items()]
-
-    memory, logits = parts(expected)
-    return Comparison(f"3 random sentences through transformers: memory differs by at most {memory.worst:.2g}, "
-                      f"logits by {logits.worst:.2g}", [memory, logits], lambda: parts(run(torch.float64)))
+    memory, logits = map(Part, ("memory", "logits"), of_file(forward),
+                         (out.encoder_last_hidden_state.numpy()[inside], out.logits.numpy()))
+    return Comparison(f"3 random sentences through transformers: memory differs by at most {memory.worst():.2g}, "
+                      f"logits by {logits.worst():.2g}", [memory, logits], of_file)
 
 
 def check_norms(hf: dict[str, Any], model: Model) -> None:

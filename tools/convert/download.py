@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
-from .untrusted import ConvertError, brief, visible
+from .untrusted import ConvertError, brief, install, visible
 
 BLOCK = 1 << 16
 LARGEST_LIST = 64 << 20  # bytes of a list of models
@@ -371,8 +371,8 @@ def zstd_reader(file: Any) -> Any:
     try:
         import zstandard
     except ImportError:
-        raise DownloadError(f"these files are packed by zstd, which this Python lacks: "
-                            f"{sys.executable} -m pip install zstandard") from None
+        raise DownloadError(f"these files are packed by zstd, which this Python lacks, and "
+                            f"{install('zstandard')}") from None
     return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from .untrusted import ConvertError, visible
+from .untrusted import ConvertError, install, visible
 
 # Top-level files of configs, texts and weights; pickles only where there is nothing else.
 FILES = ["*.json", "*.spm", "*.model", "*.yml", "*.yaml", "*.txt", "README.md", "LICENSE*"]
@@ -31,7 +31,7 @@ def fetch(name: str, revision: str | None) -> Path:
         from huggingface_hub import snapshot_download
     except ImportError:
         raise ConvertError(f"{name}: no such file or directory; if it is a model of Hugging Face's "
-                           f"hub, pip install huggingface_hub; {by_hand}") from None
+                           f"hub, {install('huggingface_hub', 'convert')}; {by_hand}") from None
 
     def download(patterns: list[str]) -> Path:
         return Path(snapshot_download(name, revision=revision, allow_patterns=patterns,

@@ -68,11 +68,11 @@ converter refuses it and names the setting.
 If the checkpoint's engine (transformers or ctranslate2) is installed and build/forward exists, the
 converter runs random sentences through both before it writes OUT. If they differ by more than
 rounding, it writes nothing and the exit status is 1; with --force it writes OUT and prints a warning.
-"More" follows the rounding of the engine itself in f32 and f64, or the largest logit.
+How much that is, the model file shows when it runs again with other last bits of its weights.
 --no-check skips the comparison. --check FILE compares with numbers that you give: FILE is an .npz or
 .safetensors with src [B, S] and tgt [B, T] of integers (tgt begins with start) and the module's logits
-[B, T, V] for them; pads at the end of a row, or src_lengths and tgt_lengths [B], are optional. With --dtype and --packed, it compares before it rounds to the lower
-precision.
+[B, T, V] for them; pads at the end of a row, or src_lengths and tgt_lengths [B], are optional. With
+--dtype and --packed, it compares before it rounds to the lower precision.
 
 PyTorch checkpoints have no standard names. The converter recognizes these, after any prefix
 ("model.transformer." ...), and leaves out what DataParallel, torch.compile and FSDP add to names:
@@ -252,7 +252,7 @@ def apply_maps(tensors: Tensors, maps: list[str], model: Model) -> Tensors:
     moved: set[str] = set()
     renamed: Tensors = {}
     for rule in maps:
-        old, equals, new = rule.partition("=")
+        old, equals, new = rule.rpartition("=")  # a tensor's name may have one
         if not (old and equals and new):
             raise ConvertError(f"--map {rule}: write OLD=NEW")
         hits = [name for name in tensors

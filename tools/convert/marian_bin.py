@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from .untrusted import (LARGEST_EXPANSION, MEGABYTE, ConvertError, brief, open_file, parse_json,
+from .untrusted import (CUT, LARGEST_EXPANSION, MEGABYTE, ConvertError, brief, open_file, parse_json,
                        read_bytes, read_safetensors, visible)
 from .writer import write_file
 
@@ -63,7 +63,7 @@ def read_unpacked(path: Path, most: int | None = None) -> bytes:
             if unpacker.eof:  # another member may follow
                 data, unpacker = unpacker.unused_data, zlib.decompressobj(31)
             elif not data and most is None:
-                raise ConvertError(f"{path}: truncated")
+                raise ConvertError(f"{path}: not a whole .gz{CUT}")
     except zlib.error as error:
         raise ConvertError(f"{path}: not a .gz: {error}") from None
     if left <= 0 and most is None:
@@ -93,7 +93,7 @@ def read_bin(path: Path) -> tuple[dict[str, np.ndarray], dict[str, float]]:
         nonlocal at
         size = np.dtype(form).itemsize * count
         if size > len(data) - at:
-            raise wrong(f"{what}: {size} bytes at {at} of {len(data)}")
+            raise wrong(f"{what}: {size} bytes at {at} of {len(data)}{CUT}")
         at += size
         return np.frombuffer(data, form, count, at - size)
 
@@ -157,11 +157,13 @@ def read_shortlist(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
     def wrong(what: str) -> ConvertError:
         return ConvertError(f"{path}: not a binary shortlist of Marian: {what}")
 
-    if len(data) < 48 or struct.unpack_from("<Q", data)[0] != SHORTLIST:
+    if data[:8] != struct.pack("<Q", SHORTLIST):
         raise wrong("its first bytes are others")
+    if len(data) < 48:
+        raise wrong(f"{len(data)} bytes{CUT}")
     _, _, first, _, n, m = struct.unpack_from("<6Q", data)
     if n < 1 or 48 + 8 * n + 4 * m != len(data):
-        raise wrong(f"{n} offsets and {m} ids in {len(data)} bytes")
+        raise wrong(f"{n} offsets and {m} ids in {len(data)} bytes{CUT * (48 + 8 * n + 4 * m > len(data))}")
     offsets = np.frombuffer(data, "<u8", n, 48)
     if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any() or offsets[-1] != m or m >= 2 ** 32:
         raise wrong("its offsets do not go from 0 up to the number of ids")

@@ -520,20 +520,24 @@ class NoComparison(Exception):
 
 @dataclass
 class Part:
-    """Numbers of one kind that an engine and the model file gave for the same sentences."""
+    """Numbers of one kind, [..., n], that the model file and an engine gave for the same sentences."""
 
     name: str
-    worst: float  # the largest difference
-    scale: float  # the largest number, apart from its sign
-    own: float = 0  # the largest difference between the engine in f32 and in f64
+    found: np.ndarray
+    wanted: np.ndarray
+
+    def worst(self) -> float:
+        return float(np.abs(self.found - self.wanted).max())
+
+    def scale(self) -> float:
+        return float(np.abs(self.wanted).max())
 
 
 @dataclass
 class Comparison:
     text: str  # what was compared, and how far it differs
     parts: list[Part]
-    # Compares with the engine in f64, if it has that.
-    exact: Callable[[], list[Part]] | None = None
+    again: Callable[[Forward], list[np.ndarray]]  # what parts have in found, of another model file
 
 
 # Source rows, their lengths and targets to "memory" and "logits" of the model file.

@@ -32,7 +32,7 @@ from typing import Any, BinaryIO, Callable
 import numpy as np
 
 from . import refusals
-from .untrusted import BF16, ConvertError, brief, check_zip, open_file
+from .untrusted import BF16, CUT, ConvertError, brief, check_zip, open_file
 
 LARGEST_PICKLE = 1 << 24  # bytes; 100,000 tensors take 15 million
 LEGACY = 0x1950A86A20F9469CFC6C, 1001  # the first two pickles of a legacy file
@@ -155,8 +155,10 @@ class Machine:
 
     def take(self, size: int) -> bytes:
         self.at += size
+        if self.at > len(self.data):
+            raise Broken(f"it ends within a pickle{CUT}")
         if self.at > self.end:
-            raise Broken(f"it ends within a pickle, or that has more than {LARGEST_PICKLE} bytes")
+            raise Broken(f"a pickle of more than {LARGEST_PICKLE} bytes")
         return bytes(self.data[self.at - size:self.at])
 
     def number(self, form: str) -> Any:
@@ -370,7 +372,7 @@ def read_legacy(data: np.ndarray) -> Any:
 
     def measure(kind: np.dtype, key: str, size: int) -> np.ndarray:
         if size * kind.itemsize > len(data):
-            raise Broken(f"the storage {brief(key)} of {size} elements in a file of {len(data)} bytes")
+            raise Broken(f"the storage {brief(key)} of {size} elements in a file of {len(data)} bytes{CUT}")
         kinds[key] = kind, size
         return np.broadcast_to(np.zeros((), kind), size)
 
@@ -394,7 +396,7 @@ def read_legacy(data: np.ndarray) -> Any:
         first, last = machine.at, machine.at + size * kind.itemsize
         if found != size or last > len(data):
             raise Broken(f"the storage {brief(key)} of {found} elements, not {size}, at byte {first} of "
-                         f"{len(data)}")
+                         f"{len(data)}{CUT * (last > len(data))}")
         places[key], machine.at = data[first:last].view(kind), last
     if len(places) < len(kinds):
         raise Broken("storages of tensors are missing")

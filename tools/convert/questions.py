@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import glob
+import os
 import re
 import shlex
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from . import checkpoints_torch
 from .modelfile import ACTIVATIONS, NO_TOKEN, Config, Model, Tensors, describe, is_floating, to_f32
+from .untrusted import visible
 
 MOST_LISTED = 100
 # What weights do not show, the option that states it, and how one knows.
@@ -23,7 +25,8 @@ QUESTIONS = {
     "norm": "--set norm=post or norm=pre (norm_first=True)",
     "layer_norm": "--set layer_norm=layer_norm (nn.LayerNorm) or layer_norm_unbiased, rms_norm",
     "activation": "--set activation=" + " or ".join(ACTIVATIONS),
-    "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none",
+    "positions": "--set positions=sinusoidal or sinusoidal_halves, sinusoidal_per_index, none; or learned, with --map "
+                 "TABLE=src_positions.weight (and =tgt_positions.weight, if targets have a table of their own)",
     "embedding_scale": "--set embedding_scale=1 or sqrt_d, NUMBER (what multiplies embeddings)",
     "src_start": f"--set src_start=ID or {NO_TOKEN} (the token before every source)",
     "src_end": f"--set src_end=ID or {NO_TOKEN} (the token after every source)",
@@ -38,8 +41,8 @@ QUESTIONS = {
 BEFORE_COMMAND = "    "
 BLANKS = {"n_heads": "--heads ...", "src_vocab": "--src-vocab ...", "tgt_vocab": "--tgt-vocab ..."}
 # Spellings of the tokens that the questions ask for.
-SPECIAL = re.compile(r"[<\[]?/?(s|pad|blank|bos|eos|sos|start|end|cls|sep|go|begin)[>\]]?|<\|(endoftext|startoftext)\|>",
-                     re.IGNORECASE)
+SPECIAL = re.compile(r"[<\[]/?(s|go|begin)[>\]]|[<\[]?/?(pad|blank|bos|eos|sos|start|end|cls|sep)[>\]]?|"
+                     r"<\|(endoftext|startoftext)\|>", re.IGNORECASE)
 
 
 def of_ids(config: Config, model: Model, options: argparse.Namespace) -> list[str]:
@@ -101,8 +104,36 @@ def ties(model: Model, missing: list[str]) -> list[str]:
     return [f"{old}={new}", *(f"{old}={one}" for one, origin in model.origin.items() if origin == old)]
 
 
+def quote(text: str) -> str:
+    """Returns the word for a shell. What is not printable is an escape in $'...', or the word could not be pasted."""
+    if text.isprintable():
+        return shlex.quote(text)
+    parts = [one if one.isprintable() and one not in "\\'" else "".join(f"\\x{byte:02x}" for byte in os.fsencode(one))
+             for one in text]
+    return "$'" + "".join(parts) + "'"
+
+
+def option(name: str, value: str) -> str:
+    return f"{name}{'=' if value.startswith('-') else ' '}{quote(value)}"
+
+
+def can_map(name: str) -> bool:
+    return bool(name) and "\0" not in name  # a command line has no NUL
+
+
+def drop_option(name: str) -> str:
+    return option("--drop", glob.escape(name).replace("\0", "?"))
+
+
 def options_of(maps: list[str]) -> str:
-    return " ".join(f"--map {shlex.quote(rule)}" for rule in maps)
+    return " ".join(option("--map", rule) for rule in maps)
+
+
+def blank_of(name: str) -> str:
+    if not can_map(name):
+        return drop_option(name)
+    quoted = option("--map", f"{name}=")
+    return f"{quoted[:-1]}...'" if quoted.endswith("'") else f"{quoted}..."
 
 
 def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
@@ -115,8 +146,11 @@ def explain_failure(model: Model, missing: list[str], unplaced: Tensors) -> str:
 
     if unplaced:
         lines.append(f"tensors that have no place in a model file ({len(unplaced)}):")
-        list_some([f"{name} {describe(tensor)}: --map {shlex.quote(name)}=NEW or --drop {shlex.quote(glob.escape(name))}"
-                   for name, tensor in unplaced.items()])
+        list_some([f"{visible(name)} {describe(tensor)}: " + f"{blank_of(name)} or ".replace("=...", "=NEW") * can_map(name)
+                   + drop_option(name) for name, tensor in unplaced.items()])
+        lines.append("NEW is src_embedding.weight, tgt_embedding.weight, generator.weight, generator.bias, "
+                     "src_positions.weight or another name that --help lists. A tensor that serves two places gets "
+                     "a --map for each")
     if missing:
         lines.append(f"tensors that a model file needs and this one lacks ({len(missing)}):")
         list_some(missing)
@@ -157,7 +191,7 @@ def command(options: argparse.Namespace, wanted: list[str], unplaced: Tensors, m
     """Returns the command line with a blank for each answer that is wanted. Of two --set of a key the last one holds."""
     names = list(unplaced)
     blanks = [BLANKS.get(key, f"--set {key}=...") for key in wanted]
-    blanks += [f"--map {shlex.quote(name)}=..." for name in names[:MOST_LISTED]]
+    blanks += [blank_of(name) for name in names[:MOST_LISTED]]
     blanks += model.answers
     if not names and ties(model, missing):  # nothing else can be the missing one
         blanks.append(options_of(ties(model, missing)))
@@ -172,4 +206,4 @@ def command(options: argparse.Namespace, wanted: list[str], unplaced: Tensors, m
     if "--" in arguments:  # options have no effect after it
         at = arguments.index("--")
         arguments = [*arguments[at + 1:], *arguments[:at]]
-    return "\n".join(["", what + ":", BEFORE_COMMAND + shlex.join([*program(), *arguments]) + " " + " ".join(blanks)])
+    return "\n".join(["", what + ":", BEFORE_COMMAND + " ".join(map(quote, [*program(), *arguments])) + " " + " ".join(blanks)])

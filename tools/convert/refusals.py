@@ -72,8 +72,8 @@ SOUND = "its decoder gives sound, not text"
 TRANSDUCER = "its encoder reads audio, and it has a transducer in the place of a decoder that attends to the source"
 EXPERTS = "a mixture of experts"
 ROTARY = "rotary positions"
-SEAMLESS = ("a checkpoint of several models (text and speech encoders, a text decoder, units, a vocoder), whose layout is not "
-            "read. For text between these languages, convert an NLLB model")
+SEAMLESS = ("its names of tensors and settings are not read, neither of the whole (several models: text and speech encoders, a "
+            "text decoder, units, a vocoder) nor of its text model alone. For text between these languages, convert an NLLB model")
 REASONS = {
     "longt5": "an encoder whose attention is local or to summaries of blocks",
     "pegasus_x": "an encoder with local attention in blocks, and global tokens beside them",
@@ -87,7 +87,8 @@ REASONS = {
     "canary_decoder": f"{ALONE}: the part of Canary behind its FastConformer",
     "cohere_asr": f"{HEARS}: a FastConformer, which transformer.h has not",
     **dict.fromkeys(("seamless_m4t", "seamless_m4t_v2"), SEAMLESS),
-    **dict.fromkeys(("speecht5", "speech-encoder-decoder", "pop2piano"), HEARS),
+    **dict.fromkeys(("speech-encoder-decoder", "pop2piano"), HEARS),
+    "speecht5": "its encoder reads audio, or its decoder gives audio",
     **dict.fromkeys(("parakeet_rnnt", "parakeet_tdt", "nemotron3_5_asr", "nemotron_asr_streaming"), TRANSDUCER),
     **dict.fromkeys(("audioflamingo3", "fun_asr_nano", "glmasr", "granite_speech", "granite_speech_plus",
                      "kyutai_speech_to_text", "moss_transcribe_diarize", "musicflamingo", "nemo_speechlm", "omniasr",

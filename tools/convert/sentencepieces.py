@@ -11,7 +11,7 @@ from typing import Any
 
 from . import charsmap as maps
 from .modelfile import ConvertError
-from .untrusted import brief, check_gaps, check_kinds, check_utf8, token_ids
+from .untrusted import CUT, brief, check_gaps, check_kinds, check_utf8, install, token_ids
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE = 1, 2
@@ -27,12 +27,13 @@ def parse_model(data: bytes, what: str) -> Any:
         from google.protobuf.message import DecodeError
         from sentencepiece.sentencepiece_model_pb2 import ModelProto
     except ImportError as error:
-        raise ConvertError(f"{what}: SentencePiece's files need the packages sentencepiece and "
-                           f"protobuf: {error}") from None
+        package = "sentencepiece" if (error.name or "").startswith("sentencepiece") else "protobuf"
+        raise ConvertError(f"{what}: SentencePiece's files need the packages sentencepiece and protobuf, and "
+                           f"{install(package)}") from None
     try:
         return ModelProto.FromString(data)
     except DecodeError:
-        raise ConvertError(f"{what}: not a SentencePiece model") from None
+        raise ConvertError(f"{what}: not a SentencePiece model{CUT}") from None
 
 
 def read_pieces(data: bytes, what: str) -> list[str]:
@@ -181,8 +182,8 @@ def chain(steps: list[bytes | maps.Rules], white_space: bool = False) -> bytes:
     try:
         import sentencepiece  # noqa: F401
     except ImportError:
-        raise NotPieces("a normalizer whose table is in the package sentencepiece, which is not "
-                        "installed") from None
+        raise ConvertError("tokenizer.json has a normalizer whose table is in the package sentencepiece, and "
+                           + install("sentencepiece")) from None
     rules: maps.Rules = {}
     for step in steps:
         rules = maps.chain(rules, maps.read(step) if isinstance(step, bytes) else step)

@@ -13,8 +13,10 @@ import math
 import os
 import re
 import reprlib
+import shlex
 import stat
 import struct
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO, Iterable
@@ -31,6 +33,7 @@ LARGEST_HEADER = 100_000_000  # of safetensors, as its specification has it
 # A packed file may grow by this factor; floats hardly shrink, so that more is a zip bomb.
 LARGEST_EXPANSION = 20
 MEGABYTE = 1 << 20
+CUT = "; the file is cut short, or damaged: get it again"
 
 
 class ConvertError(Exception):
@@ -38,6 +41,14 @@ class ConvertError(Exception):
 
 
 # ------------------------------------------------------------------------------------- messages
+def install(package: str, extra: str = "download") -> str:
+    """What a message says of a package that is missing: the command that installs all that the converter needs."""
+    if "." in (__package__ or ""):  # in the package transformer_h
+        return f"the package {package} is missing: pip install 'transformer-h[{extra}]'"
+    wanted = Path(__file__).resolve().parents[1] / "requirements-convert.txt"
+    return f"the package {package} is missing: {shlex.join([sys.executable, '-m', 'pip', 'install', '-r', str(wanted)])}"
+
+
 def brief(value: Any) -> str:
     """A value for a message: short however large or deep it is."""
     short = reprlib.Repr()
@@ -148,7 +159,9 @@ def parse_json(data: bytes, what: str) -> Any:
     except MemoryError:
         raise ConvertError(f"{what}: {len(data)} bytes of JSON, which memory does not hold") from None
     except ValueError as error:  # bad UTF-8 as well, and integers of thousands of digits
-        raise ConvertError(f"{what}: not JSON: {error}") from None
+        ends = isinstance(error, json.JSONDecodeError) and (
+            error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated string"))
+        raise ConvertError(f"{what}: not JSON: {error}{CUT * ends}") from None
     if re.search(rb"\\u[dD][89a-fA-F]", data):
         check_utf8(json.dumps(value, ensure_ascii=False), what)
     return value
@@ -234,7 +247,7 @@ def read_tensors(file: BinaryIO, path: Path) -> tuple[dict[str, np.ndarray], dic
     (length,) = struct.unpack("<Q", raw) if len(raw) == 8 else (size,)
     if length > min(size - 8, LARGEST_HEADER):
         raise wrong(f"a header of {length} bytes in a file of {size}"
-                    + ("; the file is cut short: get it again" if size > 8 and length <= LARGEST_HEADER else ""))
+                    + (CUT if size <= 8 or length <= LARGEST_HEADER else ""))
     header = parse_json(file.read(length), f"{path}: not a safetensors file: its header")
     if not isinstance(header, dict):
         raise wrong("its header is no object")
@@ -255,7 +268,7 @@ def read_tensors(file: BinaryIO, path: Path) -> tuple[dict[str, np.ndarray], dic
         if len(ends) != 2 or not 0 <= ends[0] <= ends[1] <= size - 8 - length:
             cut = len(ends) == 2 and 0 <= ends[0] <= ends[1]
             raise wrong(f"{brief(name)}: data_offsets {brief(ends)} of {size - 8 - length} bytes"
-                        + ("; the file is cut short: get it again" if cut else ""))
+                        + (CUT if cut else ""))
         if math.prod(shape) * TYPES[kind].itemsize != ends[1] - ends[0]:
             raise wrong(f"{brief(name)}: {ends[1] - ends[0]} bytes for {kind} {brief(shape)}")
         entries.append((ends[0], ends[1], name, kind, shape))
@@ -280,9 +293,13 @@ def read_tensors(file: BinaryIO, path: Path) -> tuple[dict[str, np.ndarray], dic
 def check_zip(path: Path, what: str) -> None:
     """What a zip holds unpacked is in proportion to the file."""
     try:
-        with open_file(path) as file, zipfile.ZipFile(file) as archive:
-            whole = sum(entry.file_size for entry in archive.infolist())
-            size = os.fstat(file.fileno()).st_size
+        with open_file(path) as file:
+            head, whole = file.read(4), 0
+            if not zipfile.is_zipfile(file):  # its list of entries is at the end
+                raise ConvertError(f"{path}: not {what}" + (CUT if b"PK\3\4".startswith(head) else ""))
+            with zipfile.ZipFile(file) as archive:
+                whole = sum(entry.file_size for entry in archive.infolist())
+                size = os.fstat(file.fileno()).st_size
     except ConvertError:
         raise
     except Exception as error:  # zipfile raises what its parts raise
@@ -355,7 +372,7 @@ def parse_yaml(text: str, what: str) -> dict[str, Any]:
     try:
         import yaml
     except ImportError:
-        raise ConvertError("Marian's options are YAML: pip install pyyaml") from None
+        raise ConvertError(f"{what}: Marian's options are YAML, and {install('pyyaml')}") from None
 
     class Options(yaml.SafeLoader):  # type: ignore[misc]
         def compose_node(self, parent: Any, index: Any) -> Any:

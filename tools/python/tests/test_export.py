@@ -174,6 +174,28 @@ def test_pads_are_seen_without_padding_idx(tmp_path):
     assert (config["src_pad"], config["src_end"]) == (0, 2)
 
 
+class MaskedTargets(Translator):
+    """Masks the pads of targets too, as many trainings do."""
+
+    def forward(self, src, tgt):
+        mask = torch.triu(torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool), 1)
+        out = self.core(self.embed(src, self.source), self.embed(tgt, self.target), tgt_mask=mask, src_key_padding_mask=src == 0,
+                        memory_key_padding_mask=src == 0, tgt_key_padding_mask=tgt == 0)
+        return self.to_vocab(out)
+
+
+def test_pads_of_targets_are_seen_or_asked_for(tmp_path):
+    module = MaskedTargets()
+    module.source.padding_idx = module.target.padding_idx = None
+    src, tgt = ends([], [2])
+    tgt[1, 3:] = 0
+    with pytest.raises(ExportError, match="not where targets end with 0: .*say tgt_pad=0"):
+        export(module, tmp_path / "m", src, tgt, start=1, end=2)
+    assert export(module, tmp_path / "m", src, tgt, start=1, end=2, tgt_pad=0)["tgt_pad"] == 0
+    tgt[1, 2] = 2  # what follows the end
+    assert export(module, tmp_path / "m", src, tgt, start=1, end=2)["tgt_pad"] == 0
+
+
 def test_two_readings_are_asked_for(tmp_path):
     with pytest.raises(ExportError, match="every source of the example ends with 9.*'src_end': 9.*None"):
         export(Translator(), tmp_path / "m", *ends([], [9]), start=1, end=2)
@@ -183,6 +205,17 @@ def test_two_readings_are_asked_for(tmp_path):
     assert "src_end" not in export(Translator(), tmp_path / "m", *ends([], [9]), start=1, end=2, config={"src_end": None})
     with pytest.raises(ExportError, match="start is 4, but every target of the example begins with 1"):
         export(Translator(), tmp_path / "m", *ends([], [2]), start=4, end=2)
+
+
+def test_sources_that_are_cut_are_asked_for(tmp_path):
+    """An example of which a part of the columns was taken: some sources have their end token, others lost it."""
+    module = Translator()
+    module.target = module.source = nn.Embedding(VT, D, padding_idx=0)
+    src, tgt = ends([], [2])
+    with pytest.raises(ExportError, match="some sources of the example end with 2, which is end, and others do not"):
+        export(module, tmp_path / "m", src[:, :4], tgt, start=1, end=2)
+    assert export(module, tmp_path / "m", src[:, :4], tgt, start=1, end=2, config={"src_end": 2})["src_end"] == 2
+    assert export(module, tmp_path / "m", src, tgt, start=1, end=2)["src_end"] == 2
 
 
 def test_it_translates_by_its_vocabularies(tmp_path):

@@ -296,14 +296,19 @@ def _positions(rest: torch.Tensor, tables: list[tuple[str, torch.Tensor]], run: 
 
 
 def _read_ends(run: _Run, facts: dict[str, Any], stated: dict[str, Any]) -> dict[str, Any]:
-    """Returns what the example shows of the ids around sources: src_start and src_end, and src_pad if the embedding has
-    no padding_idx. A file without them would translate other sources than the module was trained with. Raises an
+    """Returns what the example shows of the ids around sources: src_start and src_end, and the pads if the embeddings
+    have no padding_idx. A file without them would translate other sources than the module was trained with. Raises an
     ExportError if the example has two readings, and if its targets begin with another token than start."""
     start, end, found = facts["start"], facts["end"], {}
     heads = {int(row[0]) for row in run.ids["tgt"]}
     if len(run.ids["tgt"]) > 1 and len(heads) == 1 and heads != {start}:
         raise ExportError(f"start is {start}, but every target of the example begins with {heads.pop()}: start is the "
                           f"token that the decoder reads first")
+    if "tgt_pad" not in stated and facts.get("tgt_pad") is None:  # what follows end
+        ended = [row.tolist() for row in run.ids["tgt"]]
+        after = {one for row in ended if end in row[1:] for one in row[row.index(end, 1) + 1:]}
+        if len(after) == 1 and after != {end}:
+            (found["tgt_pad"],) = after
     rows = [row.tolist() for row in run.ids["src"]]
     pad = stated.get("src_pad", facts.get("src_pad"))
 
@@ -317,6 +322,11 @@ def _read_ends(run: _Run, facts: dict[str, Any], stated: dict[str, Any]) -> dict
     rows = without(pad)
     for key, at, usual in (("src_start", 0, start), ("src_end", -1, end)):
         ids = {row[at] for row in rows}
+        if key not in stated and len(ids) > 1 and usual in ids and run.embedding["src"].weight is run.embedding["tgt"].weight:
+            where = "begin" if at == 0 else "end"
+            raise ExportError(f"some sources of the example {where} with {usual}, which is {'start' if at == 0 else 'end'}, and "
+                              f"others do not: give whole sources, or say whether every source {where}s with it: "
+                              f"config={{{key!r}: {usual}}}, or {{{key!r}: None}}")
         if key in stated or len(ids) > 1 or min(map(len, rows)) < 2:
             continue
         (one,) = ids
@@ -386,12 +396,23 @@ def _compare(run: _Run, model: modelfile.Model, facts: dict[str, Any], path: Pat
         return _apart(torch.from_numpy(np.array(got[..., :width]))[seen[side]],
                       wanted[..., :width].cpu().float()[seen[side]])
 
+    def differ_before(pad: int, got: np.ndarray) -> float:
+        """Without the pads at the ends of targets."""
+        ends = torch.from_numpy((ids["tgt"] == pad)[:, ::-1].cumprod(1)[:, ::-1].astype(bool))
+        return _apart(torch.from_numpy(got)[~ends], run.logits.cpu().float()[~ends])
+
     n, m, both = len(run.encoder.layers), len(run.decoder.layers), ("encoder", "decoder")
     with probe(n, m, both) as whole:
         apart = differ(whole.forward(ids["src"], ids["tgt"], causal=run.causal), run.logits, "tgt")
-        causal = differ(whole.forward(ids["src"], ids["tgt"]), run.logits, "tgt")
+        decoded = whole.forward(ids["src"], ids["tgt"])
+        causal = differ(decoded, run.logits, "tgt")
     if max(apart, causal) <= CLOSE:
         return
+    lasts = {int(row[-1]) for row in ids["tgt"]} - {facts["end"]} if facts.get("tgt_pad") is None else set()
+    for pad in lasts:
+        if differ_before(pad, np.array(decoded)) <= CLOSE:
+            raise ExportError(f"the file's logits are the module's, but not where targets end with {pad}: if that fills short "
+                              f"targets, say tgt_pad={pad}; nothing was written")
     if apart <= CLOSE:
         raise ExportError("the module's decoder sees later target tokens (its forward gives no "
                           "tgt_mask): while decoding there are none, so that numbers would be "
