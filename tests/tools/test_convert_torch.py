@@ -1271,7 +1271,7 @@ class HuggingFace(ConvertTest):
 
     def test_what_is_not_computed_is_named(self):
         for changes, reason in (({"model_type": "switch_transformers"}, "a mixture of experts"),
-                                ({"model_type": "speecht5"}, "audio, not text"),
+                                ({"model_type": "speecht5"}, "its decoder gives audio"),
                                 ({"model_type": "moonshine"}, "rotary positions"),
                                 ({"model_type": "unheard-of"}, "model_type unheard-of; what"),
                                 ({"decoder_attention_heads": 2}, "[2, 3] heads"),
@@ -1509,7 +1509,7 @@ class OpenNMT(ConvertTest):
         for options, reason in (({"max_relative_positions": 20}, "max_relative_positions is 20"),
                                 ({"decoder_type": "rnn"}, "decoder_type is 'rnn'"),
                                 ({"pos_ffn_activation_fn": "silu"}, "silu"),
-                                ({"layer_norm": "rms_norm"}, "layer_norm is 'rms'")):
+                                ({"layer_norm": "rms"}, "layer_norm is 'rms'")):
             self.assertIn(reason, self.refuse(self.checkpoint(**options)))
         checkpoint = self.checkpoint()
         checkpoint["model"]["decoder.copy.weight"] = torch.zeros(2, 3)
