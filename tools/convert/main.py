@@ -151,7 +151,6 @@ import difflib
 import fnmatch
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile

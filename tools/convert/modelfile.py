@@ -16,7 +16,7 @@ import struct
 from dataclasses import dataclass, field
 from itertools import chain, product
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
