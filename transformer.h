@@ -679,8 +679,8 @@ typedef enum tfm_position_kind {
                                             second (tensor2tensor, fairseq, Marian) */
     TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX, /* column j has its own exponent, sin or cos of
                                                p / base^(2j/D), and row 0 is zero */
-    TFM_POSITION_KIND_LEARNED,    /* row p of a table (BERT, BART) */
-    TFM_POSITION_KIND_NONE,       /* nothing */
+    TFM_POSITION_KIND_LEARNED,              /* row p of a table (BERT, BART) */
+    TFM_POSITION_KIND_NONE,                 /* nothing */
     TFM_POSITION_KIND_COUNT
 } tfm_position_kind;
 
@@ -1433,8 +1433,9 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
     X(tfm_allocator)                                                                               \
     X(tfm_arena)                                                                                   \
     X(tfm_tensor)                                                                                  \
-    X(tfm_masks) X(tfm_position_options) X(tfm_norm_weights) X(tfm_linear_weights)                 \
-        X(tfm_ffn_weights) X(tfm_ssru_weights) X(tfm_attention_inputs) X(tfm_relative_positions)   \
+    X(tfm_masks)                                                                                   \
+    X(tfm_position_options) X(tfm_norm_weights) X(tfm_linear_weights) X(tfm_ffn_weights)           \
+        X(tfm_ssru_weights) X(tfm_attention_inputs) X(tfm_relative_positions)                      \
             X(tfm_attention_weights) X(tfm_encoder_layer_weights) X(tfm_decoder_layer_weights)     \
                 X(tfm_encoder_weights) X(tfm_decoder_weights) X(tfm_decoder_inputs)                \
                     X(tfm_language) X(tfm_config) X(tfm_model_options) X(tfm_parallel)             \
@@ -1796,10 +1797,10 @@ typedef struct tfm__words {
     int n, n_spellings;
     const char *prefix; /* and a word in capitals make the name in C */
 } tfm__words;
-#define TFM__WORDS(name, prefix, n, ...)                                                            \
+#define TFM__WORDS(name, prefix, n, ...)                                                           \
     static const char *const name##_list[] = {__VA_ARGS__};                                        \
     typedef char name##_length[sizeof name##_list / sizeof *name##_list % (n) == 0 ? 1 : -1];      \
-    static const tfm__words name = {name##_list, n, sizeof name##_list / sizeof *name##_list,     \
+    static const tfm__words name = {name##_list, n, sizeof name##_list / sizeof *name##_list,      \
                                     prefix};
 
 /* clang-format off */
@@ -4134,7 +4135,8 @@ static int tfm__position_wave(const tfm_position_options *o, int64_t column, int
         i = column - wave * half;
         if (i >= half) wave = 2; /* D is odd and the divisor D/2 - 1 */
     }
-    if (o->kind == TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX || (o->double_angles && !o->divisor_half)) {
+    if (o->kind == TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX ||
+        (o->double_angles && !o->divisor_half)) {
         if (o->kind == TFM_POSITION_KIND_SINUSOIDAL_PER_INDEX) i = column;
         *frequency = 1 / tfm__pow(base, 2.0 * (double)i / (double)D);
     } else if (o->double_angles) *frequency = tfm__exp((double)i * -step);
@@ -6421,8 +6423,8 @@ typedef struct tfm__config_field {
     const char *name;
     size_t at, size, count; /* offset and bytes of the member; of IDS, the offset of their number */
     int kind, rule;
-    double otherwise;    /* the default of a scalar */
-    int32_t least, most; /* the range of a decode option */
+    double otherwise;               /* the default of a scalar */
+    int32_t least, most;            /* the range of a decode option */
     const struct tfm__words *words; /* of a choice; NULL: none */
 } tfm__config_field;
 
@@ -6906,8 +6908,8 @@ typedef struct tfm__loader {
     tfm_safetensors *file;
     tfm_model *model;
     tfm_model_options options;
-    int packed;  /* layout; not 0: matrices may be panels, and the config states the sizes */
-    int owns_bytes;       /* the model owns the file's bytes, so panels may overwrite rows */
+    int packed;     /* layout; not 0: matrices may be panels, and the config states the sizes */
+    int owns_bytes; /* the model owns the file's bytes, so panels may overwrite rows */
     char name[TFM__NAME]; /* of the tensor that was claimed last */
     tfm_error *err;
 } tfm__loader;
@@ -7569,8 +7571,9 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
     if (!c->d_input) c->d_ff = c->d_ff_decoder;
     if (c->layer_norm == TFM_NORM_KIND_LAYER_NORM_UNBIASED && c->d_model < 2)
-        return TFM__FAIL_CONFIG(l->err, "'layer_norm' is layer_norm_unbiased and d_model is 1: d_model "
-                                        "must be at least 2");
+        return TFM__FAIL_CONFIG(l->err,
+                                "'layer_norm' is layer_norm_unbiased and d_model is 1: d_model "
+                                "must be at least 2");
     TFM__TRY(tfm__load_text(l));
     /* tensors that are not part of a model */
     for (i = 0; i < l->file->n_entries; i++)
@@ -7738,16 +7741,16 @@ typedef struct tfm__beam {
 } tfm__beam;
 
 typedef struct tfm__sentence {
-    int32_t cap;          /* maximum number of tokens, the end token included */
-    int32_t n_prompt;     /* ids that the decoder reads before them: of the prompt, or the start */
-    int32_t first;        /* a forced first token, or -1 */
-    int32_t n_prefix;     /* tokens of the prefix after it */
-    int32_t position;     /* of the token that the next step chooses */
-    int32_t n_live;       /* running hypotheses of all its beams; 0 means that it is done */
-    int32_t n_beams;      /* 1, or after the split one for each sample or alternative */
+    int32_t cap;           /* maximum number of tokens, the end token included */
+    int32_t n_prompt;      /* ids that the decoder reads before them: of the prompt, or the start */
+    int32_t first;         /* a forced first token, or -1 */
+    int32_t n_prefix;      /* tokens of the prefix after it */
+    int32_t position;      /* of the token that the next step chooses */
+    int32_t n_live;        /* running hypotheses of all its beams; 0 means that it is done */
+    int32_t n_beams;       /* 1, or after the split one for each sample or alternative */
     unsigned is_split : 1; /* samples and alternatives have beams of their own */
     unsigned given : 31;   /* its number in the call: of the text, or the row of the batch */
-    int32_t first_logits; /* its first row in the last step's logits, -1 if it has none; with a
+    int32_t first_logits;  /* its first row in the last step's logits, -1 if it has none; with a
                              draft, the row that gave its last token */
     /* of a draft (tfm__draft_follow): */
     int32_t draft_at; /* the draft's token that is expected next */

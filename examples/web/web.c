@@ -230,7 +230,8 @@ EXPORT(int32_t, web_tokenize_target)(size_t size) {
     const char *text = (const char *)web.text.data;
     tfm_status status = tfm_model_tokenize_target(
         web.model, tfm_text_make(text, size), TFM_TEXT_FORM_TEXT, NULL, 0, &web.n, &need, &web.err);
-    size_t most = 2 * size + need.peak / 17 + 3; /* each token takes bytes of the text or of the scratch memory */
+    size_t most = 2 * size + need.peak / 17 +
+                  3; /* each token takes bytes of the text or of the scratch memory */
     if (status != TFM_OK) return failed(status);
     if (!fit(&web.ids, most * sizeof(int32_t)) || !fit(&web.scratch, need.peak + 64))
         return no_memory();

@@ -897,8 +897,7 @@ static void words(void) {
     SECTION("words of the config");
 #define NAMED(type, n, choices)                                                                    \
     for (v = 0; v < (int)(n); v++)                                                                 \
-        CHECK(tfm__config_choice(choices, type##_name((type)v)) == v, "%s",                        \
-              type##_name((type)v));                                                               \
+        CHECK(tfm__config_choice(choices, type##_name((type)v)) == v, "%s", type##_name((type)v)); \
     CHECK(strcmp(type##_name((type)(n)), "?") == 0, "")
     NAMED(tfm_norm_order, TFM_NORM_ORDER_COUNT, field_words("norm"));
     NAMED(tfm_norm_kind, TFM_NORM_KIND_COUNT, field_words("layer_norm"));
@@ -1194,7 +1193,8 @@ static void texts(void) {
     ARGUMENT(tfm_translate_batch(s, &bad, &translated, 1, NULL, out, sizeof out, &err));
     must(tfm_model_tokenize_target(m, tfm_text_make("hello b", 7), TFM_TEXT_FORM_TEXT, ids, 16,
                                    &count, &arena, &err));
-    CHECK(count == 2 && ids[0] == 4 && ids[1] == 7, "words accept a scratch arena, but do not need one");
+    CHECK(count == 2 && ids[0] == 4 && ids[1] == 7,
+          "words accept a scratch arena, but do not need one");
     must(tfm_model_tokenize(m, tfm_text_make(NULL, 0), TFM_TEXT_FORM_TEXT, NULL, 0, &count, NULL,
                             &err));
     CHECK(count == 0, "no text");
@@ -1244,7 +1244,8 @@ static void texts(void) {
     }
     must(tfm_model_tokenize_target(other, tfm_text_make("<pad><s></s><unk>a", 18),
                                    TFM_TEXT_FORM_TEXT, ids, 16, &count, &arena, &err));
-    CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6, "special tokens are not parsed in text");
+    CHECK(count >= 2 && ids[0] == 3 && ids[count - 1] == 6,
+          "special tokens are not parsed in text");
     tfm_model_free(other);
     other = pieces_model("unigram_symbols.model", both);
     ARGUMENT(tfm_model_tokenize(other, tfm_text_make("a", 1), TFM_TEXT_FORM_TEXT, ids, 16, &count,

@@ -231,8 +231,7 @@ static void linears(void) {
     CHECK_FAILS(tfm_activate(&out, &y, TFM_ACTIVATION_COUNT, &err), TFM_E_ARGUMENT, says);
     for (m = 0; m < (int)TFM_ACTIVATION_COUNT; m++) {
         char *c = says + snprintf(says, sizeof says, "TFM_ACTIVATION_");
-        snprintf(c, (size_t)(says + sizeof says - c), "%s",
-                 tfm_activation_name((tfm_activation)m));
+        snprintf(c, (size_t)(says + sizeof says - c), "%s", tfm_activation_name((tfm_activation)m));
         for (; *c; c++) *c = (char)toupper((unsigned char)*c);
         CHECK(strstr(err.text, says) != NULL, "");
     }
@@ -1064,8 +1063,7 @@ static void wrong_positions(void) {
     o.kind = (tfm_position_kind)-1;
     refused(call_positions, TFM_E_ARGUMENT, "options.kind is -1");
     o.kind = TFM_POSITION_KIND_COUNT;
-    refused(call_positions, TFM_E_ARGUMENT,
-            "expected TFM_POSITION_KIND_SINUSOIDAL, TFM_POSITION_");
+    refused(call_positions, TFM_E_ARGUMENT, "expected TFM_POSITION_KIND_SINUSOIDAL, TFM_POSITION_");
 #endif
     o.kind = TFM_POSITION_KIND_LEARNED, o.table = table;
     accepted(call_positions), wrong_tensor(call_positions, &o.table, "options.table", WIDE);

@@ -336,7 +336,8 @@ static outcome apart(tfm_session *s, tfm_session *other, const tfm_model *model,
         x = tfm_result_logits(s, 0, 0), y = tfm_result_logits(other, 0, 0);
         *wrong += x != tfm_result_logits(s, 0, 0) || !x != !y;
         *wrong += x && y && memcmp(x, y, (size_t)V * sizeof *x) != 0;
-        for (i = 0; x && i < V; i++) *wrong += (x[i] > -INFINITY) != has(list, given.n_shortlist, i);
+        for (i = 0; x && i < V; i++)
+            *wrong += (x[i] > -INFINITY) != has(list, given.n_shortlist, i);
     }
     return outcome_of(other, 0);
 }

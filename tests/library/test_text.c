@@ -404,7 +404,8 @@ static void faults_and_sizes(void) {
           "each text has its own status");
     CHECK(strstr(faults[1].text, "not UTF-8 at byte 2") && strstr(faults[3].text, "9 tokens"),
           "'%s', '%s'", faults[1].text, faults[3].text);
-    CHECK(out[1].size == 0 && out[2].size == 0 && out[3].size == 0, "texts with an error are empty");
+    CHECK(out[1].size == 0 && out[2].size == 0 && out[3].size == 0,
+          "texts with an error are empty");
     for (i = 0; i < 5; i++) { /* a result has the number of its text */
         int is_empty = i > 0 && i < 4;
         must(tfm_result_get(s, (int32_t)i, 0, &r, &err));
@@ -416,7 +417,8 @@ static void faults_and_sizes(void) {
     }
     CHECK(same, "results have the numbers of their texts");
     CHECK_FAILS(tfm_result_get(s, 5, 0, &r, &err), TFM_E_ARGUMENT, "row is 5, expected 0 to 4");
-    CHECK_FAILS(tfm_result_get(s, 2, 1, &r, &err), TFM_E_ARGUMENT, "row 2: rank is 1, and there are 1");
+    CHECK_FAILS(tfm_result_get(s, 2, 1, &r, &err), TFM_E_ARGUMENT,
+                "row 2: rank is 1, and there are 1");
     CHECK(!tfm_result_logits(s, 2, 0) && tfm_session_stop(s, 2, &err) == TFM_OK,
           "a blank text has no logits and cannot run");
     for (i = 0; i < 5; i++) needed += out[i].size + 1;
@@ -438,7 +440,8 @@ static void faults_and_sizes(void) {
     CHECK(same, "the other texts are as each alone");
     in[0].data = "\xff", in[0].size = 1, in[4] = in[0];
     must(tfm_translate_batch(s, in, out, 5, &o, buffer, sizeof buffer, &err));
-    CHECK(tfm_translation_size(s) == 5 && faults[0].status == TFM_E_UTF8, "all texts refused or blank");
+    CHECK(tfm_translation_size(s) == 5 && faults[0].status == TFM_E_UTF8,
+          "all texts refused or blank");
     must(tfm_session_step(s, &running, &err));
     must(tfm_result_get(s, 2, 0, &r, &err));
     CHECK(running == 0 && tfm_result_count(s, 4) == 1 && r.finish == TFM_FINISH_BLANK,
@@ -607,7 +610,8 @@ static void bytes(void) {
         CHECK(!strpbrk(out, "\n\r\t\v\f"), "one line, no TAB: %s", out);
         must(tfm_model_tokenize_target(m, tfm_text_make(out, size), TFM_TEXT_FORM_ESCAPED, read, 40,
                                        &n_read, NULL, &err));
-        CHECK(n_read == n && memcmp(read, ids, (size_t)n * sizeof *ids) == 0, "  the same ids again");
+        CHECK(n_read == n && memcmp(read, ids, (size_t)n * sizeof *ids) == 0,
+              "  the same ids again");
     }
     ids[0] = 3; /* byte 0 */
     must(tfm_model_detokenize(m, ids, 1, TFM_TEXT_FORM_ESCAPED, out, sizeof out, &size, &err));
@@ -682,7 +686,8 @@ static void bytes_added(void) {
     source.size = 13;
     must(session_tokens(s, &source, TFM_TEXT_FORM_ESCAPED, ids, NULL, 40, &n, NULL, &err));
     CHECK(n == 14, "in a form with tokens all are bytes: %d", n);
-    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make(text, 2), TFM_TEXT_FORM_TEXT, ids, 40, &count, NULL, &err),
+    CHECK_FAILS(tfm_model_tokenize(m, tfm_text_make(text, 2), TFM_TEXT_FORM_TEXT, ids, 40, &count,
+                                   NULL, &err),
                 TFM_E_ARGUMENT, "scratch is NULL");
     source.data = "abw1", source.size = 4;
     must(session_tokens(s, &source, TFM_TEXT_FORM_TEXT, ids, NULL, 3, &n, &left_out, &err));
