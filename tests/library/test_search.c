@@ -1260,8 +1260,8 @@ static void stuck(void) {
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(tfm_result_count(s, 0) == 1 && r.finish == TFM_FINISH_STUCK, "one alternative is left");
     o = no_options();
-    o.beam = o.n_best = 3, o.max_length = 1, o.forbidden = everything, o.n_forbidden = V - 2;
-    must(tfm_decode(s, &src, &o, &err));
+    o.beam = o.n_best = 3, o.max_length = 1, o.suppressed = everything, o.n_suppressed = V - 2;
+    must(tfm_session_decode(s, &src, &o, &err));
     CHECK(tfm_result_count(s, 0) == 2, "n_best 3 where 2 hypotheses exist: %d results",
           (int)tfm_result_count(s, 0));
     must(tfm_result_get(s, 0, 0, &r, &err));

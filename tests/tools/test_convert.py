@@ -1412,9 +1412,9 @@ class T5(ConvertTest):
         model = self.convert(self.directory(rows=12, pieces=model_file, tokenizer=extra))
         lines = raw(model.t["src_vocabulary"]).decode().split("\n")
         self.assertEqual(lines[8:11], ["<extra_id_2>", "<extra_id_1>", "<extra_id_0>"])
-        # </s>, <unk> and <pad> give no text; tokens without flags count as normalized.
+        # </s>, <unk> and <pad> give no text; tokens without flags count as normalized; <2fr> is a piece of the user.
         self.assertEqual(model.t["src_added"].tolist(),
-                         [[0, 4], [1, 4], [2, 4], [8, 16], [9, 16], [10, 16]])
+                         [[0, 4], [1, 4], [2, 4], [3, 0], [4, 0], [5, 0], [8, 16], [9, 16], [10, 16]])
 
 
 TEXTS = ["Hello world.", "  Two  spaces , and a tab\there ", "Ünïcödé ﬁ ½ Ⅳ ①…", "naïve — “quotes”",
