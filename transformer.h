@@ -14954,7 +14954,11 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        changes stay.
      - Downloads end after 8 requests in a row or 60 s without a new byte; what was received stays.
      - Control characters of a model do not reach the terminal. --help to a full disk is an error.
-     - New fuzz targets: Whisper files, transcribe, cues, terms, options. parsers.tsv lists all parsers.
+     - transcribe: a rate above 2 GHz is refused, and a line of WebVTT never has exactly two times.
+     - translate warns of a >>xxx<< that the vocabulary lacks, and refuses options without effect.
+     - Server: a slow upload keeps no place from other documents.
+     - New fuzz targets: Whisper files, transcribe, cues, terms, options; that of translate also runs
+       documents. parsers.tsv lists all parsers.
 
    0.6.0 (2026-11-26)
      Breaking

@@ -21,9 +21,9 @@ static document page;
 /* Appends the next sentence to text. Returns 0 if there is none. Sets *cut, and appends nothing, if
    the sentence is longer than a line may be. */
 static int document_next(input_stream *in, text_buffer *text, int *cut) {
-    const markup_sentence *s = page.m.sentences + page.taken;
-    if (page.taken == page.m.n_sentences) return 0;
-    page.taken++;
+    const markup_sentence *s;
+    if (page.taken == page.m.n_sentences) return 0; /* perhaps without an array */
+    s = page.m.sentences + page.taken++;
     if (s->size > in->most) *cut = 1;
     else text_buffer_append(text, s->text, s->size);
     if (text->broken) in->fault = ENOMEM;
