@@ -54,7 +54,8 @@ def detect_language(text: str, languages: Iterable[str] | None = None) -> list[t
     None means all languages that the detector knows. A text without letters gets equal probabilities."""
     check_text("text", text)
     if languages is not None:
-        languages = check_list("languages", languages, "a list of str")
+        # a dict has an order, and so its keys are as good as a list
+        languages = check_list("languages", list(languages) if isinstance(languages, dict) else languages, "a list of str")
         for i, code in enumerate(languages):
             check_text(f"languages[{i}]", code)
         if not languages:
