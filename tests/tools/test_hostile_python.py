@@ -236,7 +236,7 @@ def spm(data):
 def tokenizer(**changes):
     model = {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0]]}
     model.update(changes.pop("model", {}))
-    return hf(put("tokenizer.json", {"model": model, **changes}))
+    return hf(put("tokenizer.json", {"pre_tokenizer": {"type": "Metaspace"}, "model": model, **changes}))
 
 
 PIECE = b"\x0a\x07\x0a\x05<unk>"
@@ -334,17 +334,17 @@ HUGGING_FACE = [
      "id is -5"),
     ("tokenizer.json: unk_id outside", tokenizer(model={"unk_id": 10 ** 9}), "unk_id is 1000000000"),
     ("tokenizer.json: score of text", tokenizer(model={"vocab": [["<unk>", "x"]]}), "score of piece 0"),
-    ("tokenizer.json: score 1e400", hf(put("tokenizer.json", b'{"model": {"type": "Unigram", '
+    ("tokenizer.json: score 1e400", hf(put("tokenizer.json", b'{"pre_tokenizer": {"type": "Metaspace"}, "model": {"type": "Unigram", '
                                            b'"unk_id": 0, "vocab": [["<unk>", 1e400]]}}')),
      "score of piece 0 is inf"),
     ("tokenizer.json: piece is a number", tokenizer(model={"vocab": [[5, 0.0]]}), "5 is no text"),
     ("tokenizer.json: bad charsmap", tokenizer(normalizer={"type": "Precompiled",
                                                           "precompiled_charsmap": "!"}),
      "tokenizer.json"),
-    ("tokenizer.json: a merge of a megabyte", hf(put("tokenizer.json", {"model": {
+    ("tokenizer.json: a merge of a megabyte", hf(put("tokenizer.json", {"pre_tokenizer": {"type": "Metaspace"}, "model": {
         "type": "BPE", "vocab": {"<unk>": 0, "a" * 1000000: 1}, "unk_token": "<unk>",
         "merges": [["a" * 500000, "a" * 500000]]}})), "a piece of 1000000 characters"),
-    ("tokenizer.json: merges of numbers", hf(put("tokenizer.json", {"model": {
+    ("tokenizer.json: merges of numbers", hf(put("tokenizer.json", {"pre_tokenizer": {"type": "Metaspace"}, "model": {
         "type": "BPE", "vocab": {"<unk>": 0}, "unk_token": "<unk>", "merges": [5]}})),
      "tokenizer.json"),
     ("grapheme_chars is a list", hf(config(grapheme_chars=[], phoneme_chars=[])),

@@ -30,6 +30,7 @@ import numpy as np
 
 import import_path  # noqa: E402, F401
 import bench_peers  # noqa: E402
+from convert.untrusted import read_safetensors  # noqa: E402
 
 AREN = REAL / "aren"
 SHIPPED = ROOT / "examples" / "models" / "zh-en.safetensors"
@@ -387,7 +388,7 @@ class Shipped(Search, unittest.TestCase):
 
     @classmethod
     def prepare(cls):
-        tensors, metadata = convert.read_safetensors(SHIPPED)
+        tensors, metadata = read_safetensors(SHIPPED)
         config = json.loads(metadata["transformer.config"])
         cls.model = cls.folder / "engine"
         weights = {name: value * tensors[f"{name}_scale"][:, None] if f"{name}_scale" in tensors else value
