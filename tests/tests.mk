@@ -38,7 +38,7 @@ syntax: $(filter-out tests/install/% tests/examples/% tests/fuzz/%,$(SOURCES:=.s
 FORMAT = -i
 ## make format         writes each file of C as .clang-format says
 format:
-	find . -path ./build -prune -o -name '*.[ch]' -exec clang-format $(FORMAT) {} +
+	find . -name build -prune -o -name '*.[ch]' -exec clang-format $(FORMAT) {} +
 
 # Python with the engines that tests compare with, in a folder that make clean keeps
 ORACLES = $(CACHE)/oracles/bin/python

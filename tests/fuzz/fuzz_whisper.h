@@ -174,7 +174,7 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
     for (i = 0; i < 448;
          i++) { /* The first text begins behind a prompt of one token, or of three. */
         unsigned first = flags & FUZZ_MULTILINGUAL ? 2 : 0;
-        int id = count ? tokens[(i + count * 448 - first) % count] : FUZZ_TEXTS;
+        int id = count ? tokens[(i + count * 448 - first) % count] : (int)FUZZ_TEXTS;
         if (id > FUZZ_TEXTS) id = n[FUZZ_FIRST_TIME] + (id - FUZZ_TEXTS - 1) % FUZZ_TIMES;
         memcpy(positions[i], rows[id], sizeof rows[0]);
     }

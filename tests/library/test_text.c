@@ -657,7 +657,7 @@ static void bytes_added(void) {
     static const int32_t expected[] = {100, 35, 198, 172, 260, 261, 35, 122, 53, 57, 1};
     static const int32_t target[] = {231, 187, 260, 176, 261, 231, 261, 187, 261, 176, 262};
     static uint32_t added[] = {260, 1, 261, 4, 1, 0};
-    int32_t ids[40], n = 0, count, left_out;
+    int32_t ids[40], n = 0, count, left_out = 0;
     char out[40];
     tfm_span spans[40];
     tfm_text source = {text, sizeof text - 1};

@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SKIPPED = {"build", ".git"}
+SKIPPED = {"build", ".git", "transformer_h.egg-info"}
 TEXTS = sorted(path for path in ROOT.rglob("*.md") if not SKIPPED & set(path.relative_to(ROOT).parts))
 README = (ROOT / "README.md").read_text()
 PICTURE, PICTURED = ROOT / "examples/web/page.png", ("index.html", "page.css")
@@ -109,7 +109,7 @@ class Claims(unittest.TestCase):
     def test_tests_are_listed(self):
         """tests/README.md has each program and script of make test, and no other."""
         listed = re.findall(r"^\| `(test_\w+(?:\.sh)?)` \|", (ROOT / "tests/README.md").read_text(), re.M)
-        found = [path.name.removesuffix(".c") for folder in ("library", "translate", "transcribe", "tools", "examples")
+        found = [path.name.removesuffix(".c") for folder in ("library", "translate", "transcribe", "tools", "examples", "fuzz")
                  for path in (ROOT / "tests" / folder).glob("test_*") if path.suffix in (".c", ".sh")]
         self.assertEqual(sorted(listed), sorted([*found, "test_units"]))
 

@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 
 import import_path  # noqa: E402, F401
-from convert import download, hub, main as convert, marian_bin, tokenizer_files, untrusted  # noqa: E402
+from convert import download, hub, main as convert, marian_bin, sentencepieces, untrusted  # noqa: E402
 import pickled  # noqa: E402
 from convert.modelfile import write_safetensors  # noqa: E402
 from pickled import call, name, tensor  # noqa: E402
@@ -172,9 +172,9 @@ class Refusals(unittest.TestCase):
     def test_packages_that_are_missing(self):
         """The message has the command that installs them, for this tree and for the Python package."""
         for package, act in (("yaml", lambda: untrusted.parse_yaml("a: 1", "decoder.yml")),
-                             ("google", lambda: tokenizer_files.parse_model(b"", "a.spm")),
-                             ("sentencepiece", lambda: tokenizer_files.parse_model(b"", "a.spm")),
-                             ("sentencepiece", lambda: tokenizer_files.chain([b"", b""])),
+                             ("google", lambda: sentencepieces.parse_model(b"", "a.spm")),
+                             ("sentencepiece", lambda: sentencepieces.parse_model(b"", "a.spm")),
+                             ("sentencepiece", lambda: sentencepieces.chain([b"", b""])),
                              ("huggingface_hub", lambda: hub.fetch("a/b", None)),
                              ("zstandard", lambda: download.zstd_reader(io.BytesIO()))):
             gone = {name: None for name in list(sys.modules) if name.split(".")[0] == package}

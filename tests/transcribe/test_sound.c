@@ -152,7 +152,7 @@ static void test_odd_rates(void) {
         }
         snprintf(name, sizeof name, "%d Hz: %d samples, %d weights, differ by %.1e", rate, n,
                  (int)weights, worst);
-        CHECK(n >= (int)((double)FRAMES * SOUND_RATE / rate) && weights <= SOUND_WEIGHTS &&
+        CHECK(n >= (int)((double)FRAMES * (double)SOUND_RATE / rate) && weights <= SOUND_WEIGHTS &&
                   worst < 1e-5,
               "%s", name);
         sound_close(&s), fclose(f);
