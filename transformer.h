@@ -1428,20 +1428,17 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
 /* ---- a library compiled elsewhere ---- */
 
 /* Every struct that a program and the library pass to each other. */
+/* clang-format off */
 #define TFM_STRUCT_TABLE(X)                                                                        \
-    X(tfm_error)                                                                                   \
-    X(tfm_allocator)                                                                               \
-    X(tfm_arena)                                                                                   \
-    X(tfm_tensor)                                                                                  \
-    X(tfm_masks)                                                                                   \
-    X(tfm_position_options)                                                                        \
-    X(tfm_norm_weights)                                                                            \
-    X(tfm_linear_weights) X(tfm_ffn_weights) X(tfm_ssru_weights) X(tfm_attention_inputs)           \
-        X(tfm_relative_positions) X(tfm_attention_weights) X(tfm_encoder_layer_weights)            \
-            X(tfm_decoder_layer_weights) X(tfm_encoder_weights) X(tfm_decoder_weights)             \
-                X(tfm_decoder_inputs) X(tfm_language) X(tfm_config) X(tfm_model_options)           \
-                    X(tfm_parallel) X(tfm_session_options) X(tfm_batch) X(tfm_forward_options)     \
-                        X(tfm_decode_options) X(tfm_result) X(tfm_span) X(tfm_text) X(tfm_tokens)
+    X(tfm_error) X(tfm_allocator) X(tfm_arena) X(tfm_tensor) X(tfm_masks) X(tfm_position_options)  \
+    X(tfm_norm_weights) X(tfm_linear_weights) X(tfm_ffn_weights) X(tfm_ssru_weights)               \
+    X(tfm_attention_inputs) X(tfm_relative_positions) X(tfm_attention_weights)                     \
+    X(tfm_encoder_layer_weights) X(tfm_decoder_layer_weights) X(tfm_encoder_weights)               \
+    X(tfm_decoder_weights) X(tfm_decoder_inputs) X(tfm_language) X(tfm_config)                     \
+    X(tfm_model_options) X(tfm_parallel) X(tfm_session_options) X(tfm_batch)                       \
+    X(tfm_forward_options) X(tfm_decode_options) X(tfm_result) X(tfm_span) X(tfm_text)             \
+    X(tfm_tokens)
+/* clang-format on */
 
 /* Checks that a library and the header of its caller have the same structs: otherwise the library
    would misread them. sizes [n] are those of TFM_STRUCT_TABLE, in its order. Programs that define

@@ -92,7 +92,7 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     const char *sentence;
     void *grown;
     uint32_t c;
-    m->form = form, m->text = text, m->size = size;
+    m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
     m->plain.size = m->places.size = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
