@@ -62,7 +62,7 @@ def test_every_module_says_what_it_is_for():
         assert len(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "") > 20, name
 
 
-# all names without an underscore that version 0.6.0 had, but for modules of the standard library
+# All names without an underscore that version 0.6.0 had, except modules of the standard library.
 @pytest.mark.parametrize("name", "Aligned Document DocumentOptions Error Hypothesis Ids Model Options Segment Status Terms Word __version__ cpu "
                          "detect_language download export ffi get_include join_sentences lib split_sentences translate_file".split())
 def test_names_of_the_package_stay(name):

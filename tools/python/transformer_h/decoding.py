@@ -175,7 +175,7 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
         if n == 1:
             results[ready[0][0]] = Error(error.status, error.message, ready[0][0])
             return
-        for part in (ready[:n // 2], ready[n // 2:]):  # whose fault it is, or less memory
+        for part in (ready[:n // 2], ready[n // 2:]):  # finds the sentence that fails, and needs less memory
             _translate_ready(worker, data, part, job, results, stop)
         return
     running = ffi.new("int32_t *", 1)
