@@ -69,12 +69,22 @@ def planted(folder, *options, **more):
 
 
 def children(pid):
-    return [int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()]
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile has none
+            found += [int(one) for one in (task / "children").read_text().split()]
+    return found
+
+
+def runs(pid):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may end while it is read
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    return False
 
 
 def gone(pids, seconds=10):
     end = time.monotonic() + seconds
-    while any(Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" for pid in pids):
+    while any(map(runs, pids)):
         assert time.monotonic() < end, "a process is left"
         time.sleep(0.05)
 
