@@ -971,6 +971,16 @@ typedef enum tfm_language_use {
     TFM_LANGUAGE_USE_COUNT
 } tfm_language_use;
 
+/* What the model reads at a time. */
+typedef enum tfm_sentences {
+    TFM_SENTENCES_UNKNOWN, /* the file does not say it: whole texts, as versions 0.4.0 to 0.6.0 read
+                              them, so that each file keeps its bits. In the session's options: as
+                              the file says */
+    TFM_SENTENCES_SPLIT,   /* a sentence: tfm_translate splits texts into sentences */
+    TFM_SENTENCES_WHOLE,   /* a whole text: summaries, T5 with the name of a task, speech */
+    TFM_SENTENCES_COUNT
+} tfm_sentences;
+
 /* Return the word that a model file has for a value: "post", "rms_norm", "relu" ... They return "?"
    if the enum has no such value. */
 TFM_DEF const char *tfm_norm_order_name(tfm_norm_order order);
@@ -979,6 +989,7 @@ TFM_DEF const char *tfm_activation_name(tfm_activation activation);
 TFM_DEF const char *tfm_position_kind_name(tfm_position_kind kind);
 TFM_DEF const char *tfm_text_kind_name(tfm_text_kind kind);
 TFM_DEF const char *tfm_language_use_name(tfm_language_use use);
+TFM_DEF const char *tfm_sentences_name(tfm_sentences sentences);
 
 /* A model's config, with defaults filled in. tools/convert/README.md explains the fields. An id of
    -1 means none. embedding_scale is the factor itself, also if the file has "sqrt_d".
@@ -1023,6 +1034,7 @@ typedef struct tfm_config {
     int32_t max_source_positions, max_target_positions; /* as max_positions, for one side */
     int32_t clean_up;       /* 1: the target's text has no space before punctuation */
     int32_t trailing_space; /* sentencepiece: 1: whitespace at the end of a text is kept */
+    tfm_sentences sentences;
 } tfm_config;
 
 /* The type in which a loaded model keeps its matrices. */
@@ -1125,6 +1137,7 @@ typedef struct tfm_session_options {
     int32_t decode_defaults; /* 1: calls without tfm_decode_options decode as the model file says
                                 (tfm_model_decoding), and a max_beam and max_target of 0 are large
                                 enough for it. 0: such calls are greedy */
+    tfm_sentences sentences; /* how tfm_translate reads a text; 0: as the model file says */
     int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
 
     /* ---- memory and precision ---- */
@@ -1841,6 +1854,7 @@ TFM__WORDS(tfm__position_words, "TFM_POSITION_KIND_", TFM_POSITION_KIND_COUNT, "
 TFM__WORDS(tfm__text_words, "TFM_TEXT_KIND_", TFM_TEXT_KIND_COUNT, "words", "characters", "pieces", "sentencepiece",
            "bytes", "byte_bpe")
 TFM__WORDS(tfm__language_words, "TFM_LANGUAGE_USE_", TFM_LANGUAGE_USE_COUNT, "none", "source", "target")
+TFM__WORDS(tfm__sentences_words, "TFM_SENTENCES_", TFM_SENTENCES_COUNT, "unknown", "split", "whole")
 TFM__WORDS(tfm__stop_words, "TFM_STOP_", TFM_STOP_COUNT, "ctranslate2", "early_never", "early_true",
            "early_false", /* to 0.6.0 */ "enough", "sure", "full", "likely")
 TFM__WORDS(tfm__repetition_words, "TFM_REPETITION_", TFM_REPETITION_COUNT, "target", "hugging_face")
@@ -6500,6 +6514,7 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__CONFIG(prefix_space, prefix_space, CHOICE, NONE, 0, &tfm__space_words),
     TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, &tfm__trailing_words),
     TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, &tfm__clean_words),
+    TFM__CONFIG(sentences, sentences, CHOICE, NONE, 0, &tfm__sentences_words),
     TFM__SAME(shortlist_first, INT, NONE, 0), TFM__SAME(alignment_heads, HEADS, NONE, 0),
     TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, NULL),
     TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, NULL)};
@@ -6552,6 +6567,7 @@ TFM__NAMES_OF(tfm_activation, tfm__activation_words)
 TFM__NAMES_OF(tfm_position_kind, tfm__position_words)
 TFM__NAMES_OF(tfm_text_kind, tfm__text_words)
 TFM__NAMES_OF(tfm_language_use, tfm__language_words)
+TFM__NAMES_OF(tfm_sentences, tfm__sentences_words)
 TFM__NAMES_OF(tfm_stop, tfm__stop_words)
 TFM__NAMES_OF(tfm_repetition, tfm__repetition_words)
 
@@ -7914,11 +7930,12 @@ struct tfm_session {
     } bans;
     tfm__shortlist shortlist;
     struct {
-        int32_t language;       /* token before each source, -1 or TFM__LANGUAGE_UNSET */
-        int32_t *ids, *lengths; /* [max_batch, max_source], [max_batch]: the tokenized texts */
-        int32_t *left_out;      /* [max_batch]: tokens that did not fit */
-        int32_t n, *rows;       /* [n]: row of each text of the last call, -1 if blank */
-        unsigned char *scratch; /* for texts of TFM__TEXT_BYTES a token after normalization */
+        int32_t language;        /* token before each source, -1 or TFM__LANGUAGE_UNSET */
+        tfm_sentences sentences; /* SPLIT or not: how tfm_translate reads a text */
+        int32_t *ids, *lengths;  /* [max_batch, max_source], [max_batch]: the tokenized texts */
+        int32_t *left_out;       /* [max_batch]: tokens that did not fit */
+        int32_t n, *rows;        /* [n]: row of each text of the last call, -1 if blank */
+        unsigned char *scratch;  /* for texts of TFM__TEXT_BYTES a token after normalization */
         size_t scratch_size;
     } text;
 };
@@ -8141,6 +8158,10 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
         return tfm__fail(err, TFM_E_ARGUMENT, "cache is %s, expected F32 or F16",
                          tfm_dtype_name(o.cache));
     s->cache.is_f16 = o.cache == TFM_DTYPE_F16;
+    if ((int)o.sentences < 0 || o.sentences >= TFM_SENTENCES_COUNT)
+        return tfm__fail(err, TFM_E_ARGUMENT, "sentences is %d, expected %e", (int32_t)o.sentences,
+                         &tfm__sentences_words);
+    s->text.sentences = o.sentences ? o.sentences : c->sentences;
     if (o.encoder_attention != TFM_DTYPE_F32 && o.encoder_attention != TFM_DTYPE_BF16)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention is %s, expected F32 or BF16",
                          tfm_dtype_name(o.encoder_attention));
