@@ -10052,10 +10052,10 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
    normalized text and its cells, the merging of byte-pair encoding, and joining tokens to a text.
    ============================================================================================== */
 
-typedef struct tfm__cut tfm__cut;
+typedef struct tfm__token_cursor tfm__token_cursor;
 typedef struct tfm__token tfm__token;
 typedef struct tfm__normal tfm__normal;
-typedef struct tfm__cells tfm__cells;
+typedef struct tfm__lattice tfm__lattice;
 typedef struct tfm__joined tfm__joined;
 
 /* What a kind of text (tfm_text_kind) does. */
@@ -10067,14 +10067,14 @@ struct tfm__tokenizer {
     tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
     /* Prepares a text for next. What it takes from scratch is used until the last token. May be
        NULL. */
-    tfm_status (*begin)(tfm__cut *c, tfm_arena *scratch, tfm_error *err);
+    tfm_status (*begin)(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err);
     /* Sets the next token and returns 1, at the end 0. */
-    int (*next)(tfm__cut *c, tfm__token *token);
-    /* tfm__cells_begin calls these two. normalize appends bytes at to end - 1 of a text to o in
+    int (*next)(tfm__token_cursor *c, tfm__token *token);
+    /* tfm__lattice_begin calls these two. normalize appends bytes at to end - 1 of a text to o in
        normalized form; encode cuts bytes from to to - 1 of the normalized text into pieces. */
     void (*normalize)(const tfm__side *side, const char *text, int64_t at, int64_t end,
                       tfm__normal *o);
-    void (*encode)(tfm__cells *b, int32_t from, int32_t to);
+    void (*encode)(tfm__lattice *b, int32_t from, int32_t to);
     /* Writes a token. */
     void (*join)(tfm__joined *j, int32_t id);
     int32_t marks; /* join drops so many U+2581 at the beginning of a text, at most */
@@ -10177,8 +10177,9 @@ typedef struct tfm__pair {
     int32_t symbol;     /* the symbol that replaces both */
 } tfm__pair;
 
-/* Scratch for n bytes of normalized text, which is cut into pieces. */
-struct tfm__cells {
+/* Scratch of a text that is cut: the pieces that may begin at each of n bytes of its normalized
+   form. */
+struct tfm__lattice {
     const tfm__side *side;
     char *text;
     tfm__cell *cells; /* [n + 1] */
@@ -10189,11 +10190,11 @@ struct tfm__cells {
     int32_t end; /* BPE: the end of the symbols that were appended so far */
     int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
     /* BPE: sets rank and symbol of the pair at left; returns 0 if the two make no symbol */
-    int (*find_pair)(tfm__cells *b, int32_t left, tfm__pair *pair);
+    int (*find_pair)(tfm__lattice *b, int32_t left, tfm__pair *pair);
 };
 
-/* A text that is cut into tokens, one after the other. */
-struct tfm__cut {
+/* Where a text has been cut into tokens up to now, one token after the other. */
+struct tfm__token_cursor {
     const tfm__side *side;
     const tfm__tokenizer *kind;
     tfm_text_form form;
@@ -10213,7 +10214,7 @@ struct tfm__token {
 };
 
 /* Sets *token, except its id, to bytes begin to end - 1, and goes on behind them. */
-static void tfm__cut_take(tfm__cut *c, tfm__token *token, size_t begin, size_t end) {
+static void tfm__cursor_take(tfm__token_cursor *c, tfm__token *token, size_t begin, size_t end) {
     token->begin = begin;
     token->end = c->at = end;
     while (tfm__is_inside(c->text.data, c->text.size, begin)) begin--;
@@ -10228,7 +10229,7 @@ static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
 }
 
 /* Puts the symbol at left and its right neighbour into the heap if they make a symbol. */
-static void tfm__bpe_push(tfm__cells *b, int32_t left) {
+static void tfm__bpe_push(tfm__lattice *b, int32_t left) {
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
     tfm__pair pair;
     int32_t i;
@@ -10244,7 +10245,7 @@ static void tfm__bpe_push(tfm__cells *b, int32_t left) {
 }
 
 /* Appends a symbol of size bytes in cell at. last is the symbol before it, or -1. */
-static void tfm__bpe_append(tfm__cells *b, int32_t at, int32_t size, int32_t last) {
+static void tfm__bpe_append(tfm__lattice *b, int32_t at, int32_t size, int32_t last) {
     b->cells[at].next = size;
     b->cells[at].prev = last;
     b->end = at + size;
@@ -10252,7 +10253,7 @@ static void tfm__bpe_append(tfm__cells *b, int32_t at, int32_t size, int32_t las
 }
 
 /* Removes the first pair from the heap. */
-static tfm__pair tfm__bpe_pop(tfm__cells *b) {
+static tfm__pair tfm__bpe_pop(tfm__lattice *b) {
     tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
     int32_t i = 0, child;
     for (; (child = 2 * i + 1) < b->n_heap; i = child) {
@@ -10266,7 +10267,7 @@ static tfm__pair tfm__bpe_pop(tfm__cells *b) {
 }
 
 /* Merges pairs until none is left. */
-static void tfm__bpe_merge(tfm__cells *b) {
+static void tfm__bpe_merge(tfm__lattice *b) {
     while (b->n_heap) {
         tfm__pair top = tfm__bpe_pop(b), now;
         tfm__cell *l = &b->cells[top.left], *r;
@@ -10801,10 +10802,10 @@ static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tf
 }
 
 /* Cuts a word, or a token in a form with tokens. */
-static int tfm__words_next(tfm__cut *c, tfm__token *token) {
+static int tfm__words_next(tfm__token_cursor *c, tfm__token *token) {
     size_t begin = c->at + tfm__run(&c->text, c->at, 1);
     if (begin >= c->text.size) return 0;
-    tfm__cut_take(c, token, begin, begin + tfm__run(&c->text, begin, 0));
+    tfm__cursor_take(c, token, begin, begin + tfm__run(&c->text, begin, 0));
     token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
     return 1;
 }
@@ -10816,17 +10817,17 @@ static void tfm__words_join(tfm__joined *j, int32_t id) {
 }
 
 /* Cuts a character. Whitespace between characters is a token only if the vocabulary has one for it. */
-static int tfm__characters_next(tfm__cut *c, tfm__token *token) {
+static int tfm__characters_next(tfm__token_cursor *c, tfm__token *token) {
     const tfm__vocabulary *v = &c->side->vocabulary;
     size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
     if (begin >= c->text.size) return 0;
     if (begin > at && at > 0) {
-        tfm__cut_take(c, token, at, begin);
+        tfm__cursor_take(c, token, at, begin);
         token->id = tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE);
         if (token->id >= 0) return 1;
     }
-    tfm__cut_take(c, token, begin,
-                  begin + (size_t)tfm__utf8_size((unsigned char)c->text.data[begin]));
+    tfm__cursor_take(c, token, begin,
+                     begin + (size_t)tfm__utf8_size((unsigned char)c->text.data[begin]));
     token->id = tfm__find_token(v, token->text.data, (int64_t)token->text.size);
     return 1;
 }
@@ -10838,7 +10839,7 @@ static void tfm__pieces_join(tfm__joined *j, int32_t id) {
 }
 
 /* Writes a mark before each word, as pieces have it. */
-static tfm_status tfm__pieces_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *err) {
+static tfm_status tfm__pieces_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
     tfm_arena all = tfm__scratch_begin(scratch);
     size_t at = 0, word, n = 0;
     char *out = NULL;
@@ -10858,7 +10859,7 @@ static tfm_status tfm__pieces_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *
 }
 
 /* Cuts the longest piece. A run of unknown characters is one token. */
-static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
+static int tfm__pieces_next(tfm__token_cursor *c, tfm__token *token) {
     const char *text = c->text.data;
     size_t begin = c->at, at = begin, n = 0;
     token->id = -1;
@@ -10871,7 +10872,7 @@ static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
         at += n;
         token->id = id;
     }
-    tfm__cut_take(c, token, begin, at);
+    tfm__cursor_take(c, token, begin, at);
     return at > begin;
 }
 
@@ -10890,7 +10891,7 @@ static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__si
 }
 
 /* Cuts a byte. An escape may stand for several bytes, which have its span together. */
-static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
+static int tfm__bytes_next(tfm__token_cursor *c, tfm__token *token) {
     const char *at = c->text.data + c->at;
     int64_t taken = 0;
     int n = 1;
@@ -10903,7 +10904,7 @@ static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
         c->first = 0;
         c->last = (size_t)n;
     }
-    tfm__cut_take(c, token, c->at, c->at + (size_t)taken);
+    tfm__cursor_take(c, token, c->at, c->at + (size_t)taken);
     token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
     TFM__COUNT_TEXT(1);
     return 1;
@@ -11629,7 +11630,7 @@ static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t star
 /* Cuts text into the pieces whose scores have the highest sum; of equal ways, the one that is found
    first. Scores are rounded to float after every addition, and reduced when they grow large, as the
    package does. Otherwise ties would be decided differently. */
-static void tfm__unigram_encode(tfm__cells *b, int32_t from, int32_t to) {
+static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
     const tfm__sentencepiece *p = b->side->spm;
     const char *text = b->text + from;
     tfm__cell *cells = b->cells + from;
@@ -11679,7 +11680,7 @@ static int32_t tfm__float_rank(float score) {
 }
 
 /* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
-static int tfm__spm_find_pair(tfm__cells *b, int32_t left, tfm__pair *pair) {
+static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
     const tfm__sentencepiece *p = b->side->spm;
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
     int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->next, r->next);
@@ -11694,7 +11695,7 @@ static int tfm__spm_find_pair(tfm__cells *b, int32_t left, tfm__pair *pair) {
 enum { TFM__BPE_DEPTH = 100 }; /* to which the package splits unused pieces */
 
 /* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
-static void tfm__spm_split(tfm__cells *b, int32_t at, int32_t size, int depth) {
+static void tfm__spm_split(tfm__lattice *b, int32_t at, int32_t size, int depth) {
     const tfm__sentencepiece *p = b->side->spm;
     int32_t id = tfm__trie_piece(&p->trie, tfm__trie_walk(&p->trie, 0, b->text + at, size)),
             left = -1;
@@ -11713,7 +11714,7 @@ static void tfm__spm_split(tfm__cells *b, int32_t at, int32_t size, int depth) {
 
 /* Cuts text into characters and user-defined pieces, then merges the pair with the best score, the
    leftmost first, until no pair is a piece. */
-static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
+static void tfm__spm_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
     const tfm__sentencepiece *p = b->side->spm;
     int32_t at, last = -1, size, id = 0;
     int space, was_space = 0;
@@ -11749,7 +11750,7 @@ static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
 
 /* ---- the interface ---- */
 
-static void tfm__spm_encode(tfm__cells *b, int32_t from, int32_t to) {
+static void tfm__spm_encode(tfm__lattice *b, int32_t from, int32_t to) {
     if (b->side->spm->bpe) tfm__spm_bpe_encode(b, from, to);
     else tfm__unigram_encode(b, from, to);
 }
@@ -11803,7 +11804,7 @@ static tfm_status tfm__spm_build_side(tfm__loader *l, tfm__side *side, const tfm
 }
 
 /* Cuts a piece. Neighbouring unknown characters are one unknown piece, or a token for each byte. */
-static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
+static int tfm__spm_next(tfm__token_cursor *c, tfm__token *token) {
     const tfm__sentencepiece *p = c->side->spm;
     const tfm__cell *cells = c->cells;
     const char *text = c->text.data;
@@ -11968,7 +11969,7 @@ static int tfm__byte_of_letter(uint32_t c) {
 }
 
 /* Finds a pair for byte-level BPE: two tokens that the file merges. */
-static int tfm__byte_bpe_find_pair(tfm__cells *b, int32_t at, tfm__pair *pair) {
+static int tfm__byte_bpe_find_pair(tfm__lattice *b, int32_t at, tfm__pair *pair) {
     const tfm__byte_bpe *p = b->side->bpe;
     int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].next].id;
     int64_t i = left ? p->ends[left - 1] : 0, end = p->ends[left];
@@ -12117,7 +12118,7 @@ static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t siz
     return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
 }
 
-static void tfm__byte_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
+static void tfm__byte_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
     const tfm__byte_bpe *p = b->side->bpe;
     int32_t at, end, i, size;
     b->find_pair = tfm__byte_bpe_find_pair;
@@ -12145,12 +12146,12 @@ static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int
 }
 
 /* Cuts a token. Its span has no spaces at its ends, as with the package's trim_offsets. */
-static int tfm__byte_bpe_next(tfm__cut *c, tfm__token *token) {
+static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
     const char *text = c->text.data;
     size_t at = c->at;
     if (at >= c->text.size) return 0;
     token->id = c->cells[at].id;
-    tfm__cut_take(c, token, at, (size_t)c->cells[at].next);
+    tfm__cursor_take(c, token, at, (size_t)c->cells[at].next);
     token->begin = (size_t)(token->text.data - text);
     token->end = token->begin + token->text.size;
     while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
@@ -12368,7 +12369,7 @@ static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm
 }
 
 /* Cuts the text between marks of added tokens. */
-static void tfm__encode(tfm__cells *b, int has_marks) {
+static void tfm__encode(tfm__lattice *b, int has_marks) {
     int32_t at = 0, end, i;
     for (i = 0; i < b->n_splits; i++) b->splits[i] = -1;
     for (; at < b->n; at = end + TFM__ADDED_MARK) {
@@ -12391,7 +12392,7 @@ static int tfm__has_cells(const tfm__side *side) {
 
 /* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from; and
    that of the last cell. */
-static void tfm__cells_origins(tfm__cut *c) {
+static void tfm__lattice_origins(tfm__token_cursor *c) {
     const tfm__sentencepiece *p = c->side->spm;
     int64_t n = (int64_t)c->text.size, body = n, i;
     tfm__normal o;
@@ -12407,8 +12408,8 @@ static void tfm__cells_origins(tfm__cut *c) {
 }
 
 /* Takes scratch for n bytes of normalized text. */
-static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t n,
-                                   tfm_arena *scratch, tfm_error *err) {
+static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int64_t n,
+                                     tfm_arena *scratch, tfm_error *err) {
     const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
     if (n > INT32_MAX / 2)
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
@@ -12426,10 +12427,10 @@ static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t
 
 /* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. A measuring arena gets
    no further than to the size. */
-static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *err) {
+static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
     tfm_arena all = tfm__scratch_begin(scratch);
     tfm__normal o;
-    tfm__cells b;
+    tfm__lattice b;
     memset(&o, 0, sizeof o);
     if (!scratch->measuring && scratch->size > scratch->used) {
         /* the text comes first in the scratch: it is in its place at once */
@@ -12437,7 +12438,7 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
         o.capacity = (int64_t)(scratch->size - scratch->used);
     }
     (void)tfm__normal_text(c->side, &c->source, &o);
-    TFM__TRY(tfm__cells_alloc(&b, c->side, o.n, &all, err));
+    TFM__TRY(tfm__lattice_alloc(&b, c->side, o.n, &all, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
     c->cells = b.cells;
@@ -12460,11 +12461,11 @@ static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_KIND_COUNT] = {
      INT32_MAX, 0},
     {tfm__vocabulary_load, NULL, tfm__pieces_begin, tfm__pieces_next, NULL, NULL, tfm__pieces_join,
      INT32_MAX, 0},
-    {tfm__spm_load, tfm__spm_build_side, tfm__cells_begin, tfm__spm_next, tfm__spm_normalize,
+    {tfm__spm_load, tfm__spm_build_side, tfm__lattice_begin, tfm__spm_next, tfm__spm_normalize,
      tfm__spm_encode, tfm__spm_join, 1, 1},
-    {tfm__bytes_load, NULL, tfm__cells_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
+    {tfm__bytes_load, NULL, tfm__lattice_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
      tfm__bytes_join, 0, -1},
-    {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__cells_begin, tfm__byte_bpe_next,
+    {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__lattice_begin, tfm__byte_bpe_next,
      tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0}};
 
 /* Loads what a kind of text needs. Tensors of another kind are an error that names the kind. */
@@ -12556,8 +12557,8 @@ static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm
     if (tfm__has_cells(&s->model->source)) {
         tfm_arena need = tfm_arena_measuring();
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
-        tfm__cells b;
-        TFM__TRY(tfm__cells_alloc(&b, &s->model->source, bytes, &need, err));
+        tfm__lattice b;
+        TFM__TRY(tfm__lattice_alloc(&b, &s->model->source, bytes, &need, err));
         s->text.scratch_size = need.peak;
         TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text.scratch, err));
     }
@@ -12664,7 +12665,7 @@ static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_f
 }
 
 /* Sets the next token and returns 1, at the end 0. */
-static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
+static int tfm__cursor_next(tfm__token_cursor *c, tfm__token *token) {
     const unsigned char *mark = (const unsigned char *)c->text.data + c->at;
     if (!c->cells || c->at >= c->text.size || *mark != 0xFF) return c->kind->next(c, token);
     token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
@@ -12676,9 +12677,9 @@ static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
 
 /* Makes a text ready to be cut. Scratch that pieces take is read until the last token; a measuring
    arena learns its size. config: a source's, whose label may set *language; or NULL. */
-static tfm_status tfm__cut_begin(tfm__cut *c, const tfm_config *config, const tfm__side *side,
-                                 tfm_text_form form, const tfm_text *text, int32_t *language,
-                                 tfm_arena *scratch, tfm_error *err) {
+static tfm_status tfm__cursor_begin(tfm__token_cursor *c, const tfm_config *config,
+                                    const tfm__side *side, tfm_text_form form, const tfm_text *text,
+                                    int32_t *language, tfm_arena *scratch, tfm_error *err) {
     memset(c, 0, sizeof *c);
     c->side = side;
     c->kind = tfm__tokenizer_of(side, form);
@@ -12713,7 +12714,7 @@ static int tfm__is_language(const tfm_config *c, int32_t id) {
 }
 
 /* Returns where the source has byte `at` of a text with marks (pieces). */
-static size_t tfm__pieces_origin(const tfm__cut *c, size_t at) {
+static size_t tfm__pieces_origin(const tfm__token_cursor *c, size_t at) {
     size_t origin = 0, word = 0, n = 0;
     do {
         origin += word;
@@ -12725,13 +12726,13 @@ static size_t tfm__pieces_origin(const tfm__cut *c, size_t at) {
 }
 
 /* Says which token the vocabulary lacks, as the source has it, and at which byte it begins. */
-static tfm_status tfm__no_token(tfm__cut *c, const tfm__token *token, tfm_error *err) {
+static tfm_status tfm__no_token(tfm__token_cursor *c, const tfm__token *token, tfm_error *err) {
     enum { SHOWN = 60 };
     const char *name = c->side->name;
     char shown[SHOWN + 4];
     size_t begin = token->begin, end = token->end, n;
     if (c->cells) {
-        tfm__cells_origins(c);
+        tfm__lattice_origins(c);
         begin = (size_t)c->cells[begin].prev;
         end = (size_t)c->cells[end].prev;
     } else if (c->text.data != c->source.data) {
@@ -12764,7 +12765,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
                                 tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
                                 tfm_error *err) {
     tfm__token token;
-    tfm__cut cut;
+    tfm__token_cursor cursor;
     int64_t n, total;
     int32_t last = -1;
     int is_source, end, leading;
@@ -12776,11 +12777,11 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
                          "the model has no %s_vocabulary: use ids, or convert it with one",
                          side->name);
     TFM__TRY(tfm__check_text(source, "text", err));
-    TFM__TRY(tfm__cut_begin(&cut, is_source ? &m->config : NULL, side, form, source, &out->language,
-                            scratch, err));
+    TFM__TRY(tfm__cursor_begin(&cursor, is_source ? &m->config : NULL, side, form, source,
+                               &out->language, scratch, err));
     if (scratch && scratch->measuring) return TFM_OK;
-    for (n = 0; tfm__cut_next(&cut, &token); n++) {
-        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, &token, err);
+    for (n = 0; tfm__cursor_next(&cursor, &token); n++) {
+        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cursor, &token, err);
         if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
             out->language = -1;
         last = token.id;
@@ -12801,17 +12802,18 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
                          (int64_t)out->capacity);
     if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
     total = tfm__min(total, out->capacity);
-    if (out->spans && cut.cells) tfm__cells_origins(&cut);
+    if (out->spans && cursor.cells) tfm__lattice_origins(&cursor);
     n = 0;
-    if (is_source && side->start >= 0) tfm__put_id(out, n++, side->start, cut.offset, cut.offset);
-    if (out->language >= 0) tfm__put_id(out, n++, out->language, cut.offset, cut.offset);
-    for (cut.at = cut.last = 0; n < total - end && tfm__cut_next(&cut, &token);) {
-        if (out->spans && cut.cells) {
-            token.begin = (size_t)cut.cells[token.begin].prev;
-            token.end = (size_t)cut.cells[token.end].prev;
+    if (is_source && side->start >= 0)
+        tfm__put_id(out, n++, side->start, cursor.offset, cursor.offset);
+    if (out->language >= 0) tfm__put_id(out, n++, out->language, cursor.offset, cursor.offset);
+    for (cursor.at = cursor.last = 0; n < total - end && tfm__cursor_next(&cursor, &token);) {
+        if (out->spans && cursor.cells) {
+            token.begin = (size_t)cursor.cells[token.begin].prev;
+            token.end = (size_t)cursor.cells[token.end].prev;
         }
-        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cut.offset + token.begin,
-                    cut.offset + token.end);
+        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cursor.offset + token.begin,
+                    cursor.offset + token.end);
     }
     if (end) tfm__put_id(out, n, side->end, source->size, source->size);
     *out->count = (int32_t)total;
@@ -12865,48 +12867,48 @@ TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *so
 /* ---- tokens to text ---- */
 
 /* Target ids that become a text, all in range. */
-typedef struct tfm__spoken {
+typedef struct tfm__target_ids {
     const int32_t *ids;
     int32_t n;
     tfm_text_form form;
     int runs; /* more ids will follow: what the clean-up holds is left out */
-} tfm__spoken;
+} tfm__target_ids;
 
 /* Writes the text of ids at out, not terminated, and returns its size. out may be NULL. */
-static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *out) {
-    const tfm__tokenizer *kind = tfm__tokenizer_of(side, said->form);
+static size_t tfm__join(const tfm__side *side, const tfm__target_ids *target, char *out) {
+    const tfm__tokenizer *kind = tfm__tokenizer_of(side, target->form);
     tfm__joined j;
     int32_t i;
     int pass, k;
     memset(&j, 0, sizeof j);
     j.side = side;
-    j.form = said->form;
+    j.form = target->form;
     j.out = out;
-    j.clean_up = said->form == TFM_TEXT_FORM_TEXT && side->clean_up;
-    if (said->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
+    j.clean_up = target->form == TFM_TEXT_FORM_TEXT && side->clean_up;
+    if (target->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
         j.rules = &side->spm->unmap;
-    for (i = 0; i < said->n; i++) kind->join(&j, said->ids[i]);
-    TFM__COUNT_TEXT(said->n);
+    for (i = 0; i < target->n; i++) kind->join(&j, target->ids[i]);
+    TFM__COUNT_TEXT(target->n);
     tfm__join_broken(&j);
     if (j.rules) tfm__join_held(&j, 0);
-    for (pass = 0; pass < 3 && !said->runs; pass++)
+    for (pass = 0; pass < 3 && !target->runs; pass++)
         for (k = 0; k < j.n_clean[pass]; k++) tfm__join_clean(&j, pass + 1, j.clean[pass][k]);
     return j.size;
 }
 
 /* Writes a terminated text. The size is known before the first byte is written. */
-static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *said, char *text,
-                                    size_t capacity, size_t *size, tfm_error *err) {
+static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__target_ids *target,
+                                    char *text, size_t capacity, size_t *size, tfm_error *err) {
     size_t needed;
     if (!tfm__has_text(side))
         return tfm__fail(err, TFM_E_NO_TEXT,
                          "the model has no %s_vocabulary: use ids, or convert it with one",
                          side->name);
-    needed = tfm__join(side, said, NULL);
+    needed = tfm__join(side, target, NULL);
     if (text && needed >= capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
                          (int64_t)needed + 1, (int64_t)capacity);
-    if (text) text[tfm__join(side, said, text)] = 0;
+    if (text) text[tfm__join(side, target, text)] = 0;
     *size = needed;
     return TFM_OK;
 }
@@ -12914,7 +12916,7 @@ static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *sa
 TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
                                         tfm_text_form form, char *text, size_t capacity,
                                         size_t *size, tfm_error *err) {
-    tfm__spoken said = {ids, count, form, 0};
+    tfm__target_ids target = {ids, count, form, 0};
     int32_t i;
     if (!model || (!ids && count > 0) || !size || (!text && capacity))
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
@@ -12922,23 +12924,23 @@ TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *i
         if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
             return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
                              (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
-    return tfm__join_text_of(&model->target, &said, text, capacity, size, err);
+    return tfm__join_text_of(&model->target, &target, text, capacity, size, err);
 }
 
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
                                    tfm_text_form form, char *text, size_t capacity, size_t *size,
                                    tfm_error *err) {
     tfm_result result;
-    tfm__spoken said;
+    tfm__target_ids target;
     if (!size || (!text && capacity)) return tfm__fail(err, TFM_E_ARGUMENT, "text or size is NULL");
     TFM__TRY(tfm_result_get(session, row, rank, &result, err));
-    said.ids = result.ids;
-    said.n = result.length;
-    said.form = form;
+    target.ids = result.ids;
+    target.n = result.length;
+    target.form = form;
     if (form == TFM_TEXT_FORM_TEXT && session->decode.keep_end && result.finish == TFM_FINISH_ENDED)
-        said.n--; /* an end token that was kept gives no text, whatever its spelling */
-    said.runs = result.finish == TFM_FINISH_RUNNING;
-    return tfm__join_text_of(&session->model->target, &said, text, capacity, size, err);
+        target.n--; /* an end token that was kept gives no text, whatever its spelling */
+    target.runs = result.finish == TFM_FINISH_RUNNING;
+    return tfm__join_text_of(&session->model->target, &target, text, capacity, size, err);
 }
 
 /* Tokenizes the texts that are not blank into s->text.ids [rows, width]. */
