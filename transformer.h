@@ -14892,7 +14892,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
          tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
          tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
-         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, out, err)
+         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, ...)
          tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
          tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
          query, key, value, masks of attention       tfm_attention_inputs
@@ -14906,7 +14906,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          TFM_POSITIONS_HALVES ..., TFM_RELU ...      TFM_POSITION_KIND_..., TFM_ACTIVATION_...
          TFM_POST_NORM, TFM_PRE_NORM                 TFM_NORM_ORDER_POST, TFM_NORM_ORDER_PRE
          TFM_NORM_VARIANCE "variance"                TFM_NORM_KIND_LAYER_NORM "layer_norm"
-         TFM_NORM_DEVIATION "deviation"              TFM_NORM_KIND_LAYER_NORM_UNBIASED, and so the word
+         TFM_NORM_DEVIATION "deviation"              TFM_NORM_KIND_LAYER_NORM_UNBIASED, word too
          TFM_NORM_RMS "rms"                          TFM_NORM_KIND_RMS_NORM "rms_norm"
          TFM_STOP_ENOUGH "enough"                    TFM_STOP_CTRANSLATE2 "ctranslate2"
          TFM_STOP_SURE "sure"                        TFM_STOP_EARLY_NEVER "early_never"
@@ -14915,219 +14915,67 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...  TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
          TFM_DTYPE_TABLE, TFM_ACTIVATION_TABLE ...   tfm_dtype_bits, tfm_activation_name ...
          TFM_COUNT, TFM_COUNT_TEXT, TFM_PART         private
-     - After tfm_translate_batch, results and the rows of the options have the numbers of the texts: blank
-       texts count. Before, seeds, prefixes and results shifted after a blank text, and after a blank
-       text alone the session still had the result of the text before. tfm_result.status,
-       TFM_FINISH_BLANK.
+     - After tfm_translate_batch, results and the rows of the options have the numbers of the texts:
+       blank texts count. tfm_result.status, TFM_FINISH_BLANK.
      - Members of tfm_decode_options and tfm_session_options stand by topic: compile bindings again.
      - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
-     - Python: model.config has the new words for norms. stop takes the old words too.
-     - tfm_model_tokenize and the calls beside it have at most eight parameters.
-     - Headers to copy have prefixes: text_buffer.h and markup_pieces.h have new names, the types of
-       the others are terms_list, markup_document ... (examples/translate/README.md).
-     - Python: one sentence that is too long no longer fails a document, it stays and is counted;
-       on_error="raise" is the old way. Sets are no lists of texts.
+     - Headers to copy have prefixes and new names (examples/translate/README.md).
+     - Python: model.config has the new words for norms; stop takes the old words too. A sentence
+       that is too long no longer fails a document; on_error="raise" is the old way. Sets are no
+       lists.
      - convert.py asks for start, end, src_start, src_end, pads and vocabularies of a PyTorch
-       checkpoint; none is an answer.
-     - convert.py cuts texts as the tokenizer's class in transformers does, with its rules of spaces,
-       Nmt and NFKC, and refuses what it cannot. translate --shortlist needs a lexicon.
+       checkpoint; none is an answer. It cuts texts as the tokenizer's class in transformers does.
+     - translate --shortlist needs a lexicon, and options without effect are refused.
      Added
+     - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
+     - convert.py --check FILE compares with logits of your own.
      - server.py reads and writes each document in a process with limits: --file-seconds and
        --file-memory. Answers about documents have notes.
-     - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
-     - convert.py --check FILE compares with logits of your own. It gives a reason for each
-       encoder-decoder of transformers 5.24 that it does not convert.
      - Messages about a file begin with its name and say what the file is and what to run. A wrong
-       value of an enum lists its values. Python's name mistyped options; MissingFileError and
-       LanguageError are also FileNotFoundError and ValueError. transformer.js refuses wrong arguments.
+       value of an enum lists its values.
      Changed
-     - The manual's chapter 6, the model file, is tools/convert/README.md. Chapter 14 is what a version
-       promises.
+     - The manual's chapter 6, the model file, is tools/convert/README.md. Chapter 14 is what a
+       version promises.
      - The Python package is divided into modules; public names stay.
-     - The check after a conversion follows the rounding that the original engine shows.
      Fixed
-     - transcribe: a Whisper file could make words_cut read past its memory. Texts are escaped as JSON
-       and WebVTT demand, segments are whole, and odd sample rates take little time and memory.
+     - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.
-     - Documents take time and memory in proportion to their size. Fields of paragraphs without
-       changes stay.
-     - Downloads end after 8 requests in a row or 60 s without a new byte; what was received stays.
-     - Control characters of a model do not reach the terminal. --help to a full disk is an error.
-     - transcribe: a rate above 2 GHz is refused, and a line of WebVTT never has exactly two times.
-     - translate warns of a >>xxx<< that the vocabulary lacks, and refuses options without effect.
-     - Server: a slow upload keeps no place from other documents.
-     - New fuzz targets: Whisper files, transcribe, cues, terms, options; that of translate also runs
-       documents. parsers.tsv lists all parsers.
+     - Documents take time and memory in proportion to their size. Downloads end if nothing arrives.
+     - Control characters of a model do not reach the terminal.
 
    0.6.0 (2026-11-26)
-     Breaking
-     - On Windows the file functions and the programs take file names in UTF-8. The functions still
-       read a path that is not UTF-8 in the system's code page.
-     - Scores and logits change in their last digits: the encoder's attention adds 256 keys at a time,
-       sums of exponentials have another order, and exp, log, pow and sine are the library's own.
-     - server.py needs prometheus_client, which writes /metrics; the names are the same.
-     Added
-     - prompt in tfm_decode_options: ids that the decoder reads instead of the start token.
-     - The same bits on every machine with a fused multiply-add: AVX2 and later, NEON, plain C. exact
-       in tfm_model_options gives them elsewhere (exact in the page's module), and
-       tfm_arithmetic_string tells.
-     - edit_logits in tfm_decode_options: a function of yours that edits logits before each choice.
-     - alignment_heads in tfm_forward_options: cross-attention of these heads alone. transcribe --words
-       uses it (large-v3: for 100 tokens 6 MB instead of 384). A list with a head twice is refused.
-     - tfm_activate: an activation as a module.
-     - A model file may have tensors and metadata of your program: names that begin with extra.
-     - examples/transcribe: speech to text, subtitles and word times with Whisper models. hearing.h is
-       for your program: from a file or bytes to segments, a window a call.
-     - convert.py writes Whisper models with their convolutions, languages, alignment heads and ids, and
-       reads the CTranslate2 directories of faster-whisper. Tokens of times give no text.
-     - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,
-       --prefix chooses. A message that asks for settings ends with the command to complete.
-     - Python: translate_document, edit_logits, prompt, progress, a repr that tells file, sizes and
-       languages, signatures with all options, generators where lists are taken.
-     - server.py serves the page of examples/web at /, says where it listens, and logs requests with
-       --log. It has a Dockerfile and a unit of systemd. It needs uvicorn 0.53 and Python 3.10.
-     - convert.py says if a vocabulary looks like single characters and src_text is not given,
-       and translate gives the same advice.
-     - The message of TFM_E_TOKEN for a text quotes the token, with its first byte, and gives advice.
-     - transformer-model get de-en, convert.py firefox:de-en and Python's download("de", "en")
-       download, verify and convert a published model (Firefox's, Argos Translate's).
-     - translate: -o and -j; --progress and --no-progress; a short usage without arguments, and
-       examples in --help. It says if the input is probably UTF-16 or Latin-1, and the iconv command.
-     - An unknown option of a C program: the message names the most similar option.
-     - examples/background.c: a thread for a program with a window.
-     - A matrix may have NAME_input_factor, which quantizes its inputs. The converter keeps the static
-       factors of Firefox's models (alphas), so int8 gives Firefox's translations.
-     - bench_peers.py --isa avx2 holds all engines to AVX2.
-     - Python: Model.transcribe hears a WAV file or an array with a Whisper model, as transcribe does.
-     - translate --terms FILE makes a translation use the words of a list, in documents too; so do terms=
-       in Python and --terms of server.py.
-     - Python: translate_document(text, "html"), and "markdown", "srt" and "wrapped": the bytes of
-       translate --html and so on. Document has the sentences, and puts translations into the document.
-       The server has the same formats: format=html, which had status 400.
-     - Python: translate_file(model, "brief.docx", "letter.docx"), and python -m transformer_h MODEL FILE:
-       docx, pptx, odt, odp, epub, and text files. Formats are placed by alignment. With lang=, --lang,
-       or from the server, the new file says its language, so that spelling checkers know it.
-     - translate --html also translates alt, aria-label, placeholder, title and the description in meta.
-       --lang CODE is for the html element's lang; in Python lang=, and in the server the target.
-     - server.py has DeepL's paths too, with glossaries: DeepL's client works with it. Two models make the
-       way between languages that no model translates, and codes of languages match in any form.
-     - server.py translates documents: LibreTranslate's /translate_file and DeepL's /v2/document.
-     - Python: translate and translate_document with second=MODEL run two models, one after the other.
-     - server.py finds out which language a text is in, with pip install './tools/python[detect]'; in
-       Python that is detect_language.
-     - draft in tfm_decode_options, max_draft in tfm_session_options: a guess of the translation, whose
-       tokens greedy decoding verifies several at a time. The results are the same bits.
-       translate --drafts FILE has one for each line; in Python that is draft=. The page gives the
-       translation before an edit.
-     Faster
-     - int8 with AVX2 alone (no VNNI), the same bits: a product takes 0.7 to 0.8 of the time.
-     - Products of 3, 5, 6, 7, 9, 10 or 11 rows with AVX-512 read the weights once.
-     - tfm_linear with many rows: 1500x1536x512 takes 0.77 of the time on an Intel with AMX.
-     - A SentencePiece model loads with 0.85 of the instructions.
-     - transcribe stores keys and values as F16 if the model file is int8.
-     - ARM with I8MM (Apple M2, Graviton 3): an int8 product takes 0.6 of the time by llvm-mca's
-       estimate, the same bits. With BF16 on ARM, products with BF16 weights use it and round
-       activations to bf16, unless exact is set. Clang 14 and 15 compile the dot products, too.
-     - Several threads share norms and residual sums, get even numbers of rows, and go on with the rows
-       that are in their own caches (forward with two threads: 0.92 of the time).
-     - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.
-     - Cross-attention of a beam: all hypotheses of a sentence read a block of keys or values together
-       (Whisper base int8, beam 5: a step takes 0.85 of the time).
-     - In a greedy step, attention to a long source computes while it reads memory (Whisper base int8:
-       a step takes 0.84 of the time).
-     - tfm_start and tfm_forward with src NULL use the source of the session's last call again, without
-       the encoder and without computing its keys and values.
-     Fixed
-     - translate --terms: a target does not replace a part of don't or I'm, and a target without a place
-       stands before the last stop.
-     - Names that windows.h defines as macros (FAR, near) are not used; transcribe compiles for Windows.
-     - translate on Windows: a byte 0x1A does not end the input, and line ends do not change.
-     - FetchContent without CMAKE_BUILD_TYPE compiles the library with -O2, not without optimization.
-     - translate rejects UTF-16 and UTF-32. Before, it translated text with zero bytes to nonsense.
-     - examples/streaming.c works with models of pieces, and its time limit is time on the clock.
-     - make web names the packages to install if a part of the compiler is missing.
-     - The converter and the Python package install and work with Python 3.9 and 3.10 again: the
-       requirements are the lowest versions that pass (make test-oldest).
+     Breaking: file names are UTF-8 on Windows. Scores and logits change in their last digits,
+     because sums have another order, and exp, log, pow and sine are the library's own. server.py
+     needs prometheus_client, uvicorn 0.53 and Python 3.10.
+     Added: the same bits on every machine with a fused multiply-add (exact, tfm_arithmetic_string);
+     drafts, prompts, edit_logits, alignment_heads, tfm_activate; tensors named extra. in model
+     files; NAME_input_factor; transcribe and Whisper models; published models to download;
+     documents, terms and a second model in translate, Python and the server.
+     Faster: int8 with AVX2 alone and with I8MM on ARM, products of 3 to 11 rows, prompts, beams
+     that share a source, loading a SentencePiece model.
 
    0.5.0 (2026-11-25)
-     Breaking
-     - A session whose options have parallel must also have threads. Before, it ran in one thread.
-     - tfm_config and tfm_session_options have new members: compile programs and bindings again.
-     - Error messages no longer begin with the name of a function.
-     - convert.py writes no file if the converted model differs from its source (--force writes it).
-     - convert.py refuses every key of a config or tokenizer that it does not know (--ignore-key).
-     - Python: a wrong type, a read-only array for output, a NUL in a path, and an option without
-       another one that it needs are refused.
-     - server.py answers a request whose head exceeds 64 kB with status 431.
-     - quantize --packed writes layout 2, which is layout 1 without NAME_trie; 0.4.0 does not read
-       it. Files of layout 1 still load.
-     - SentencePiece models with groups of protocol buffers are refused. No known model has them.
-     - tfm_result_text has no parameter source: it no longer replaces unknown tokens by words of the
-       source. tfm_result_alignment says which source token a target token attends to most.
-     - No name of a function, type, macro, option or make target changed. These files moved:
-         0.4.0                                              0.5.0
-         examples/translate.c, command.h, reader.h ...      examples/translate/
-         examples/markup.h, protect.h, sentences.h ...      examples/translate/text/
-         examples/server.py; spark.py, ray_data.py ...      examples/server/; examples/cluster/
-         examples/options.h, svg.h; tools/output.h ...      tools/common/
-         tools/quantize.c, inspect.c ...; bench.c, SPEED.md tools/model/; tools/bench/
-         tools/augment.py, near.py, scores.py, toy.py       tools/train/
-         tools/checkpoints_*.py, modelfile.py ...           tools/convert/
-         tests/test_files.c, test_convert.py ...            tests/library/, tests/tools/ ...
-     Added
-     - decode_defaults of tfm_session_options: calls without options decode as the model file says.
-     - Config keys clean_up and trailing_space; the value "first" for prefix_space. src_added and
-       tgt_added also apply to SentencePiece, with the flags of transformers.
-     - tfm_activation_name, tfm_norm_kind_name, tfm_norm_order_name, tfm_position_kind_name,
-       tfm_text_kind_name, tfm_language_use_name, tfm_stop_name, tfm_repetition_name.
-     - Attention tensors of stacks and of tfm_forward may have strides.
-     - convert.py reads pickles without PyTorch.
-     - Python: the package has every declaration of the header, so it loads T5 and byte models.
-     - A test program prints one line; make test V=1 prints each check. make test-zig compiles for
-       macOS, Windows, RISC-V and POWER.
-     - near.py, augment.py and scores.py run without PyTorch. bench_peers.py --plot writes an SVG.
-     Faster
-     - Loading a SentencePiece model: de-en takes 27 % fewer instructions. Packed files are smaller.
-     - Dot products of attention, if a head's width is a multiple of 16: up to 1.7 times as fast.
-     Fixed
-     - A file with F16 or BF16 encoder.relative_positions.weight made the loader write to a stack
-       frame that had ended.
-     - convert.py: T5 folders are read as the version of transformers that wrote them reads them;
-       decoding comes from generation_config.json alone if that file exists; add_prefix_space of
-       tokenizer_config.json overrides tokenizer.json; the rounded positions of CTranslate2 folders
-       in half precision are kept.
-     - convert.py converts models of the BART kind whose output has a matrix of its own; it refuses
-       adapters (LoRA), ONNX, GGUF, Git LFS pointers, quantized weights and others by name, and
-       says what to do.
-     - convert.py: texts of MBartTokenizer are not normalized, as in transformers 5; fuse_unk and
-       decoder of tokenizer.json and normalized added tokens with a space are refused if texts
-       would differ; special tokens of a target's own vocabulary have no text.
-     - A build with TRANSFORMER_NO_TEXT loads packed models that have texts.
-     - tfm_start and tfm_score_from refuse too many rows at once. tfm_arena_take and
-       tfm_safetensors_read refuse NULL.
-     - TFM_FORM_ESCAPED keeps the text of a byte model on one line.
-     - translate: --wrapped and --markdown keep CR LF; if a line of several sentences is cut, the
-       message suggests --document. server.py bounds the number and the length of its messages.
+     Breaking: parallel needs threads in the session's options. tfm_result_text has no parameter
+     source; tfm_result_alignment says which source token a target token attends to. quantize
+     --packed writes layout 2, which 0.4.0 does not read. convert.py refuses keys that it does not
+     know, and writes no file if the model differs from its source. Examples, tools and tests moved
+     to folders.
+     Added: decode_defaults; the config's clean_up, trailing_space and prefix_space "first"; added
+     tokens for SentencePiece; tfm_activation_name and its like; attention tensors with strides.
+     Faster: loading a SentencePiece model; dot products of attention.
 
    0.4.0 (2026-11-24)
-     Breaking: functions have the noun first (tfm_model_free, tfm_result_get, tfm_languages_set ...);
-     tfm_batch and the structs of weights have new members. TFM_STOP_ENOUGH is CTranslate2's rule.
-     Added: T5 and its relatives, embeddings and memories as sources, SSRUs, byte-level BPE, lexicons,
-     packed files, decoding defaults in model files; convert.py reads Marian, FSMT, PLBart, MVP, LED,
-     Blenderbot, Argos Translate; translate --threads; translate A B goes through two models.
-     Faster: AMX for int8 and bf16, AVX-VNNI, larger tiles, huge pages on Linux.
-     Fixed: the time of a tokenizer is in proportion to its text. Output is valid UTF-8.
+     Breaking: functions have the noun first (tfm_model_free, tfm_result_get, tfm_languages_set
+     ...); tfm_batch and the structs of weights have new members.
+     Added: T5 and its relatives, embeddings and memories as sources, SSRUs, byte-level BPE,
+     lexicons, packed files, decoding defaults in model files, tiles of AMX and AVX-VNNI, huge
+     pages.
 
-   0.3.0 (2026-11-21)
-     Matrices in panels as F32, F16, BF16 or int8; kernels for SSE2, AVX-512, VNNI, NEON and
-     WebAssembly; mapped files; Windows threads; shortlists.
-
-   0.2.0 (2026-11-21)
-     Beam search, sampling, alternatives, constraints, scoring, attention and alignment;
-     SentencePiece and languages; kernels for AVX2 and AVX-512; threads.
-
-   0.1.0 (2026-11-21)
-     The first version: modules, model files, sessions, greedy decoding, text.
+   0.3.0 (2026-11-21): weights in panels as F32, F16, BF16 or int8; SSE2, AVX-512, VNNI, NEON and
+     WebAssembly; mapped files; threads on Windows; shortlists.
+   0.2.0 (2026-11-21): beam search, sampling, alternatives, scoring, attention; SentencePiece and
+     languages; AVX2; threads.
+   0.1.0 (2026-11-21): modules, model files, sessions, greedy decoding, text.
 
    LICENCE
 
