@@ -330,9 +330,8 @@
                                     NAME_input_factor; the int32 sums are exact
        cache = TFM_DTYPE_F16        keys and values of the decoder are rounded once, when they are
                                     stored
-       encoder_attention = TFM_DTYPE_BF16 queries, keys, values and attention weights of the encoder
-       are
-                                    rounded to bf16; sums are f32
+       encoder_attention =          queries, keys, values and attention weights of the encoder are
+         TFM_DTYPE_BF16             rounded to bf16; sums are f32
 
    tools/bench/SPEED.md has what each of these costs in logits and in BLEU.
 
@@ -381,23 +380,13 @@
    model exists. If somebody else can cut a file short, do not map it; tfm_model_load_file reads a
    copy.
 
-   Tested: each attack that a section of tests/library/test_hostile.c names, a failure of each
-   allocation and of each read (tests/library/test_faults.c), and fuzzing of every parser and of the
-   programs (tests/fuzz/parsers.tsv lists them), under the address and undefined-behaviour
-   sanitizers. Tests and kept inputs also run under the memory sanitizer and valgrind.
-
-   If an input makes the library crash, hang, leak or read past an end, that is a bug. Please report
-   it as .github/SECURITY.md says.
+   tests/README.md says how this is tested. If an input makes the library crash, hang, leak or read
+   past an end, that is a bug. Please report it as .github/SECURITY.md says.
 
 
    13. FIND OUT WHY AN OUTPUT IS WRONG
    -----------------------------------
-   Numbers differ from PyTorch's. A config that disagrees with the shapes is refused, but some
-   settings have no shape. Check these first: norm order (norm_first), activation, the norms after
-   the last layers, embedding_scale (does the model multiply by sqrt(d_model)?), positions and their
-   offset, pad ids, the causal mask of the target, and that the PyTorch model is in eval mode. Then
-   compare the encoder's output before the logits, and the attention of the first layer before that
-   of the last. build/forward writes all of them.
+   Numbers differ from PyTorch's. tools/convert/README.md lists the settings to check.
 
    The output repeats or never ends. The limit of 2 * source + 16 tokens ends it, and finish is
    TFM_FINISH_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token of
