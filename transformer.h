@@ -2903,38 +2903,32 @@ static float tfm__erf_of(float x) {
 /* Returns x / (1 + exp(-z)). */
 static float tfm__gate(float x, float z) { return x / (1.0f + tfm__exp_of(0.0f - z)); }
 
-/* Returns c[0] + c[1] x + ... + c[n - 1] x^(n - 1). */
-static double tfm__series(const double *c, int n, double x) {
-    double sum = c[n - 1];
-    for (n -= 2; n >= 0; n--) sum = sum * x + c[n];
+/* Returns c[0] + c[step] x + ..., n terms. */
+static double tfm__series(const double *c, int step, int n, double x) {
+    double sum = c[(n - 1) * step];
+    for (n -= 2; n >= 0; n--) sum = sum * x + c[n * step];
     return sum;
 }
+
+/* 1 / k!, the Taylor series of exp; those of sin and cos have every second one. */
+/* clang-format off */
+static const double tfm__taylor[] = {
+    1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
+    1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200,
+    1.0 / 1307674368000, 1.0 / 20922789888000};
+/* clang-format on */
 
 /* ln 2 in two parts; the product of the first with an exponent is exact. */
 #define TFM__LN2_HIGH 0.693147180369123816490
 #define TFM__LN2_LOW 1.90821492927058770002e-10
 
-/* exp(x) = 2^m exp(r) as above, by the Taylor series. */
+/* exp(x) = 2^m exp(r) as above. */
 static double tfm__exp(double x) {
-    static const double c[] = {1.0,
-                               1.0,
-                               1.0 / 2,
-                               1.0 / 6,
-                               1.0 / 24,
-                               1.0 / 120,
-                               1.0 / 720,
-                               1.0 / 5040,
-                               1.0 / 40320,
-                               1.0 / 362880,
-                               1.0 / 3628800,
-                               1.0 / 39916800,
-                               1.0 / 479001600,
-                               1.0 / 6227020800};
     double m;
     if (!(x > -746 && x < 710)) return x > 0 ? (double)INFINITY : x < 0 ? 0.0 : x;
     m = floor(x * 1.4426950408889634 + 0.5);
     x = (x - m * TFM__LN2_HIGH) - m * TFM__LN2_LOW;
-    return ldexp(tfm__series(c, 14, x), (int)m);
+    return ldexp(tfm__series(tfm__taylor, 1, 14, x), (int)m);
 }
 
 /* log(x) = e ln 2 + log(m), x = m 2^e, m from sqrt(1/2) to sqrt(2); log(m) = 2 artanh(s), where
@@ -2948,34 +2942,23 @@ static double tfm__log(double x) {
     m = frexp(x, &e);
     if (m < 0.70710678118654752) m *= 2, e--;
     s = (m - 1) / (m + 1);
-    s *= tfm__series(c, 11, s * s);
+    s *= tfm__series(c, 1, 11, s * s);
     return e * TFM__LN2_HIGH + (e * TFM__LN2_LOW + s);
 }
 
 /* Returns x^y for x > 0. */
 static double tfm__pow(double x, double y) { return y == 1 ? x : tfm__exp(y * tfm__log(x)); }
 
-/* Returns sin(x + quarters * pi/2) by the Taylor series of the nearest quarter of a turn. */
+/* Returns sin(x + quarters * pi/2) by the series of the nearest quarter of a turn. */
 static double tfm__sine(double x, int quarters) {
-    static const double odd[] = {
-        1.0,          -1.0 / 6,        1.0 / 120,        -1.0 / 5040,
-        1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000};
-    static const double even[] = {1.0,
-                                  -1.0 / 2,
-                                  1.0 / 24,
-                                  -1.0 / 720,
-                                  1.0 / 40320,
-                                  -1.0 / 3628800,
-                                  1.0 / 479001600,
-                                  -1.0 / 87178291200,
-                                  1.0 / 20922789888000};
     double k = floor(x * 0.63661977236758134 + 0.5), square, y;
     /* pi/2 in three parts; the product with the first is exact up to 2^20 quarters */
     x = ((x - k * 1.57079632673412561417) - k * 6.07710050630396597660e-11) -
         k * 2.02226624879595063154e-21;
-    square = x * x;
+    square = -(x * x); /* so that the signs of the terms alternate */
     quarters = (quarters + (int)(k - 4 * floor(k / 4))) & 3;
-    y = quarters & 1 ? tfm__series(even, 9, square) : x * tfm__series(odd, 8, square);
+    y = quarters & 1 ? tfm__series(tfm__taylor, 2, 9, square)
+                     : x * tfm__series(tfm__taylor + 1, 2, 8, square);
     return quarters & 2 ? -y : y;
 }
 
