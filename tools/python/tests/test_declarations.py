@@ -177,9 +177,9 @@ def test_every_enum_struct_and_function_is_declared():
             assert callable(getattr(lib, node.name)), node.name
             n["functions"] += 1
         elif isinstance(inner, pycparser.c_ast.Enum) and inner.values:
-            names = [one.name for one in inner.values.enumerators]
-            assert ffi.typeof(node.name).relements == dict(zip(names, range(len(names)))), node.name
-            assert [getattr(lib, one) for one in names] == list(range(len(names)))
+            stated = {one.name: int(one.value.value) if one.value else at for at, one in enumerate(inner.values.enumerators)}
+            assert ffi.typeof(node.name).relements == stated, node.name
+            assert {name: getattr(lib, name) for name in stated} == stated
             n["enums"] += 1
         elif isinstance(inner, pycparser.c_ast.Struct) and inner.decls:
             assert [name for name, _ in ffi.typeof(node.name).fields] == [one.name for one in inner.decls], node.name
