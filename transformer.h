@@ -230,7 +230,8 @@
    -----------------
    A model is one safetensors file: parameters under PyTorch's names, a config in JSON, and the
    vocabularies. tools/convert.py writes it from the checkpoints of other programs. If you write one
-   yourself, tools/convert/README.md has every tensor and every key of the config.
+   yourself, tools/convert/README.md has every tensor and every key of the config. The file says
+   whether the model reads sentences or whole texts (tfm_sentences); session options override it.
 
 
    7. USE SEVERAL THREADS
@@ -960,6 +961,16 @@ typedef enum tfm_language_use {
     TFM_LANGUAGE_USE_COUNT
 } tfm_language_use;
 
+/* What the model reads at a time. */
+typedef enum tfm_sentences {
+    TFM_SENTENCES_UNKNOWN, /* the file does not say it: whole texts, as versions 0.4.0 to 0.6.0 read
+                              them, so that each file keeps its bits. In the session's options: as
+                              the file says */
+    TFM_SENTENCES_SPLIT,   /* a sentence: tfm_translate splits texts into sentences */
+    TFM_SENTENCES_WHOLE,   /* a whole text: summaries, T5 with the name of a task, speech */
+    TFM_SENTENCES_COUNT
+} tfm_sentences;
+
 /* Return the word that a model file has for a value: "post", "rms_norm", "relu" ... They return "?"
    if the enum has no such value. */
 TFM_DEF const char *tfm_norm_order_name(tfm_norm_order order);
@@ -968,6 +979,7 @@ TFM_DEF const char *tfm_activation_name(tfm_activation activation);
 TFM_DEF const char *tfm_position_kind_name(tfm_position_kind kind);
 TFM_DEF const char *tfm_text_kind_name(tfm_text_kind kind);
 TFM_DEF const char *tfm_language_use_name(tfm_language_use use);
+TFM_DEF const char *tfm_sentences_name(tfm_sentences sentences);
 
 /* A model's config, with defaults filled in. tools/convert/README.md explains the fields. An id of
    -1 means none. embedding_scale is the factor itself, also if the file has "sqrt_d".
@@ -1012,6 +1024,7 @@ typedef struct tfm_config {
     int32_t max_source_positions, max_target_positions; /* as max_positions, for one side */
     int32_t clean_up;       /* 1: the target's text has no space before punctuation */
     int32_t trailing_space; /* sentencepiece: 1: whitespace at the end of a text is kept */
+    tfm_sentences sentences;
 } tfm_config;
 
 /* The type in which a loaded model keeps its matrices. */
@@ -1114,6 +1127,7 @@ typedef struct tfm_session_options {
     int32_t decode_defaults; /* 1: calls without tfm_decode_options decode as the model file says
                                 (tfm_model_decoding), and a max_beam and max_target of 0 are large
                                 enough for it. 0: such calls are greedy */
+    tfm_sentences sentences; /* how tfm_translate reads a text; 0: as the model file says */
     int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
 
     /* ---- memory and precision ---- */
@@ -1496,6 +1510,12 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence);
    text that is a letter decides: whether its script has spaces between words. */
 TFM_DEF int tfm_space_after(tfm_text text);
 
+/* Returns what goes between two translated sentences, after a translation of at least one: the
+   whitespace that stood between their sources. If none stood there, and the translation's script has
+   spaces, it is a space (zh-en). If a single space stood there, and the script has none, it is
+   nothing (en-zh). */
+TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between);
+
 /* Kinds of characters, as bits. A character may be of several kinds or of none. */
 typedef enum tfm_character_kind {
     TFM_CHARACTER_SPACE = 1,    /* Unicode's White_Space */
@@ -1830,6 +1850,7 @@ TFM__WORDS(tfm__position_words, "TFM_POSITION_KIND_", TFM_POSITION_KIND_COUNT, "
 TFM__WORDS(tfm__text_words, "TFM_TEXT_KIND_", TFM_TEXT_KIND_COUNT, "words", "characters", "pieces", "sentencepiece",
            "bytes", "byte_bpe")
 TFM__WORDS(tfm__language_words, "TFM_LANGUAGE_USE_", TFM_LANGUAGE_USE_COUNT, "none", "source", "target")
+TFM__WORDS(tfm__sentences_words, "TFM_SENTENCES_", TFM_SENTENCES_COUNT, "unknown", "split", "whole")
 TFM__WORDS(tfm__stop_words, "TFM_STOP_", TFM_STOP_COUNT, "ctranslate2", "early_never", "early_true",
            "early_false", /* to 0.6.0 */ "enough", "sure", "full", "likely")
 TFM__WORDS(tfm__repetition_words, "TFM_REPETITION_", TFM_REPETITION_COUNT, "target", "hugging_face")
@@ -6472,6 +6493,7 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__CONFIG(prefix_space, prefix_space, CHOICE, NONE, 0, &tfm__space_words),
     TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, &tfm__trailing_words),
     TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, &tfm__clean_words),
+    TFM__CONFIG(sentences, sentences, CHOICE, NONE, 0, &tfm__sentences_words),
     TFM__SAME(shortlist_first, INT, NONE, 0), TFM__SAME(alignment_heads, HEADS, NONE, 0),
     TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, NULL),
     TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, NULL)};
@@ -6524,6 +6546,7 @@ TFM__NAMES_OF(tfm_activation, tfm__activation_words)
 TFM__NAMES_OF(tfm_position_kind, tfm__position_words)
 TFM__NAMES_OF(tfm_text_kind, tfm__text_words)
 TFM__NAMES_OF(tfm_language_use, tfm__language_words)
+TFM__NAMES_OF(tfm_sentences, tfm__sentences_words)
 TFM__NAMES_OF(tfm_stop, tfm__stop_words)
 TFM__NAMES_OF(tfm_repetition, tfm__repetition_words)
 
@@ -7886,11 +7909,12 @@ struct tfm_session {
     } bans;
     tfm__shortlist shortlist;
     struct {
-        int32_t language;       /* token before each source, -1 or TFM__LANGUAGE_UNSET */
-        int32_t *ids, *lengths; /* [max_batch, max_source], [max_batch]: the tokenized texts */
-        int32_t *left_out;      /* [max_batch]: tokens that did not fit */
-        int32_t n, *rows;       /* [n]: row of each text of the last call, -1 if blank */
-        unsigned char *scratch; /* for texts of TFM__TEXT_BYTES a token after normalization */
+        int32_t language;        /* token before each source, -1 or TFM__LANGUAGE_UNSET */
+        tfm_sentences sentences; /* SPLIT or not: how tfm_translate reads a text */
+        int32_t *ids, *lengths;  /* [max_batch, max_source], [max_batch]: the tokenized texts */
+        int32_t *left_out;       /* [max_batch]: tokens that did not fit */
+        int32_t n, *rows;        /* [n]: row of each text of the last call, -1 if blank */
+        unsigned char *scratch;  /* for texts of TFM__TEXT_BYTES a token after normalization */
         size_t scratch_size;
     } text;
 };
@@ -8113,6 +8137,10 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
         return tfm__fail(err, TFM_E_ARGUMENT, "cache is %s, expected F32 or F16",
                          tfm_dtype_name(o.cache));
     s->cache.is_f16 = o.cache == TFM_DTYPE_F16;
+    if ((int)o.sentences < 0 || o.sentences >= TFM_SENTENCES_COUNT)
+        return tfm__fail(err, TFM_E_ARGUMENT, "sentences is %d, expected %e", (int32_t)o.sentences,
+                         &tfm__sentences_words);
+    s->text.sentences = o.sentences ? o.sentences : c->sentences;
     if (o.encoder_attention != TFM_DTYPE_F32 && o.encoder_attention != TFM_DTYPE_BF16)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention is %s, expected F32 or BF16",
                          tfm_dtype_name(o.encoder_attention));
@@ -12599,6 +12627,11 @@ TFM_DEF int tfm_space_after(tfm_text text) {
         text.size = n == text.size - begin ? begin : text.size - 1;
     }
     return 1;
+}
+
+TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between) {
+    if (between.size > 1 || (between.size && *between.data != ' ')) return between;
+    return tfm_text_make(" ", tfm_space_after(translation) != 0);
 }
 
 /* ---- words ---- */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 from ._transformer import ffi, lib
@@ -61,6 +62,8 @@ def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, th
     share = max(min(job.batch, -(-len(data) // threads)), 1)
     jobs = iter([order[i:i + share] for i in range(0, len(order), share)])
     lock, stop, broken, done = threading.Lock(), threading.Event(), [], 0
+    left = Counter(map(job.number, range(len(data))))  # sentences of each text that are not translated yet
+    total = len(left)
 
     def work() -> None:
         nonlocal done
@@ -75,8 +78,10 @@ def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, th
                 _translate_batch(worker, data, rows, job, results, stop)
                 if progress and not stop.is_set():
                     with lock:
-                        done += len(rows)
-                        progress(done, len(data))
+                        left.subtract(map(job.number, rows))
+                        ended = [i for i in {*map(job.number, rows)} if not left[i]]
+                        done += len(ended)
+                        progress(done, total)
             sessions.give(worker)
         except BaseException as error:  # the caller's thread raises it
             stop.set()
@@ -156,7 +161,7 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
         IdBatch(name, [row[at] for row in ready])
         for at, name in ((1, "text"), (2, "prefix"), (3, "draft"), (4, "prompt")))
     options = ffi.new("tfm_decode_options *", job.options[0])
-    seeds = ffi.new("uint64_t[]", [(job.seed + i + 1) % 2 ** 64 for i, *_ in ready])
+    seeds = ffi.new("uint64_t[]", [(job.seed + job.number(i) + 1) % 2 ** 64 for i, *_ in ready])
     options.seeds = seeds
     if job.prefixes is not None:
         options.prefix = prefixes.c
@@ -167,7 +172,7 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
     if job.prompts is not None:
         options.prompt = prompts.c
         length += prompts.width
-    editor = _editor(job, options, [i for i, *_ in ready])
+    editor = _editor(job, options, [job.number(i) for i, *_ in ready])
     try:
         session = worker.fit(n, sources.width, length, job.beam, job.pair, *job.session)
         raise_error(lib.tfm_session_start(session, sources.c, options, worker.err), worker.err)
