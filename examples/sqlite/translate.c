@@ -34,11 +34,12 @@ static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: s
     host *h = sqlite3_user_data(sql);
     tfm_tokens tokens = {0}; tfm_batch src = {0}, tgt = {0};
     tfm_arena scratch = tfm_arena_make(h->memory, sizeof h->memory);
-    tfm_text in[2] = {{NULL, 0}, {NULL, 0}}, out;
+    tfm_text in[2], out; tfm_request request;
     tokens.ids = h->src, tokens.capacity = 512, src.ids = h->src, tgt.ids = h->tgt, src.rows = tgt.rows = 1;
-    for (; n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
+    for (memset(in, 0, sizeof in); n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
         if (!(in[n].data = (const char *)sqlite3_value_text(values[n]))) return;
-    if (!in[1].data && !tfm_translate_batch(h->session, in, &out, 1, &h->options,
+    request = tfm_request_text(in[0].data, in[0].size);
+    if (!in[1].data && !tfm_translate_batch(h->session, &request, 1, &h->options, &out,
                                             (char *)h->memory, sizeof h->memory, &h->err))
         sqlite3_result_text(sql, out.data, (int)out.size, SQLITE_TRANSIENT);
     else if (in[1].data && !tfm_session_tokenize(h->session, in, TFM_TEXT_FORM_TEXT, &tokens, &h->err) &&
