@@ -1546,6 +1546,12 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence);
    text that is a letter decides: whether its script has spaces between words. */
 TFM_DEF int tfm_space_after(tfm_text text);
 
+/* Returns what goes between two translated sentences, after a translation of at least one: the
+   whitespace that stood between their sources. If none stood there, and the translation's script has
+   spaces, it is a space (zh-en). If a single space stood there, and the script has none, it is
+   nothing (en-zh). */
+TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between);
+
 /* Kinds of characters, as bits. A character may be of several kinds or of none. */
 typedef enum tfm_character_kind {
     TFM_CHARACTER_SPACE = 1,    /* Unicode's White_Space */
@@ -12765,6 +12771,11 @@ TFM_DEF int tfm_space_after(tfm_text text) {
         text.size = n == text.size - begin ? begin : text.size - 1;
     }
     return 1;
+}
+
+TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between) {
+    if (between.size > 1 || (between.size && *between.data != ' ')) return between;
+    return tfm_text_make(" ", tfm_space_after(translation) != 0);
 }
 
 /* ---- words ---- */
