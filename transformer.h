@@ -1179,37 +1179,36 @@ typedef struct tfm_ids {
     int32_t n;
 } tfm_ids;
 
-/* What to translate: one source, and what belongs to it alone. Zeros but for the source: defaults.
-   The session copies the struct. What it points to must stay valid during the call, and the prompt,
-   the prefix and the draft until the last step. */
+/* A source to decode, and what belongs to it alone. Zeros but for the source: defaults. The session
+   copies the struct. What it points to must stay valid during the call, and the prompt, the prefix
+   and the draft until the last step. */
 typedef struct tfm_request {
     /* ---- the source: exactly one of the four ---- */
     tfm_text text; /* data NULL: no text. A blank text has an empty result */
-    tfm_ids ids; /* data NULL: no ids. Of 0 ids the result is empty, too. Pads count for nothing */
+    tfm_ids ids;   /* data NULL: no ids. Without ids the result is empty, too. Pads are masked */
     const tfm_tensor *embeddings; /* F32 [S, d_input of tfm_config] (chapter 4) */
     const tfm_tensor *memory;     /* F32 [S, d_memory]: the encoder does not run */
 
     /* ---- languages, by code; NULL: those of tfm_languages_set ---- */
-    const char *source_language; /* of a text; ids, embeddings and memory have theirs already */
+    const char *source_language; /* of a text; the other kinds of source are not changed */
     const char *target_language;
 
     /* ---- how the target begins ---- */
-    /* What the decoder reads before the target, instead of the model's start token. A prompt is not
-       part of the result, its scores, lengths and n-grams. It takes room: the target has at most
-       max_target - (length of the prompt) + 1 tokens. A decoder whose position 0 has no embedding
-       (start_embedding "zero") does not read the first id. */
+    /* What the decoder reads before the target, instead of the model's start token. It is not part of
+       the result, its scores, lengths and n-grams. The target has at most max_target - (length of
+       the prompt) + 1 tokens. A decoder whose position 0 has no embedding (start_embedding "zero")
+       does not read the first id. */
     tfm_ids prompt;
-    const int32_t *first_token; /* one id, with which the target begins, such as a language. It
-                                   scores 0. NULL: the one that the model forces, if it has one */
-    tfm_ids prefix;             /* tokens that follow the first one, forced or, with prefix_bias,
-                                   favoured. A forced token scores 0 */
-    /* A guess of the target, for greedy decoding in a session with max_draft (chapter 3): its ids
-       with or without the first token, with the prefix, and without the prompt. A step verifies
-       several of its tokens, so it may give several. The results are the same bits. */
+    const int32_t *first_token; /* one id that begins the target, such as a language, and scores 0.
+                                   NULL: the one that the model forces, if it has one */
+    tfm_ids prefix; /* tokens after the first one, forced or, with prefix_bias, favoured.
+                                   A forced token scores 0 */
+    /* A guess of the target, for greedy decoding in a session with max_draft (chapter 3): with or
+       without the first token, with the prefix, without the prompt. A step may then give several
+       tokens. The results are the same bits. */
     tfm_ids draft;
 
-    /* ---- sampling ---- */
-    uint64_t seed;
+    uint64_t seed; /* of its samples */
 } tfm_request;
 
 /* Return a request with this source and zeros, and a list of ids. */
@@ -13730,14 +13729,17 @@ TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *o
 static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
                                          int32_t *source, int32_t *first, tfm_error *err) {
     *source = s->text.language, *first = s->search.forced;
-    if (!r->source_language && !r->target_language) return TFM_OK;
-    return tfm__fail(err, TFM_E_NO_TEXT, "TRANSFORMER_NO_TEXT: set first_token, not languages");
+    return !r->source_language && !r->target_language && !r->text.data && !r->text.size
+               ? TFM_OK
+               : tfm__fail(err, TFM_E_NO_TEXT,
+                           "the library was compiled with TRANSFORMER_NO_TEXT: give ids, and a "
+                           "language as first_token");
 }
 
 static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
                                         int32_t truncate, int32_t language, tfm_error *err) {
-    (void)s, (void)r, (void)i, (void)truncate, (void)language;
-    return tfm__fail(err, TFM_E_NO_TEXT, "TRANSFORMER_NO_TEXT: give ids instead of a text");
+    (void)s, (void)i, (void)truncate;
+    return tfm__request_languages(s, r, &language, &language, err);
 }
 
 static tfm_status tfm__build_text(tfm__loader *l) {
