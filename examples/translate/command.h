@@ -111,11 +111,12 @@ static option_entry table[] = {
     {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
      "as --sentences split, for lines that are paragraphs: if one sentence\n"
      "cannot be translated, the others of its line are written"},
-    {"--sentences", "WORD", OPTION_PATH, &opt.sentences, 0, 0, NOT_MARKUP | NOT_SCORE,
+    {"--sentences", "WORD", OPTION_PATH, &opt.sentences, 0, 0, NOT_SCORE,
      "split: a line of several sentences is split by rules for many languages,\n"
      "and its translation is what its sentences alone give, with the\n"
-     "whitespace between them. whole: a line is one text. Default: what the\n"
-     "model file says (inspect shows it; if it does not say it: whole)"},
+     "whitespace between them. whole: a line is one text, and a paragraph of\n"
+     "--html and the like. Default: what the model file says (inspect shows\n"
+     "it). If it does not say it, lines are whole and documents are split"},
     {"--html", NULL, OPTION_FLAG, &opt.html, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is an HTML or XML document: translate its text by sentences.\n"

@@ -79,7 +79,7 @@ static struct {
     int64_t n_failed;    /* lines that could not be translated */
     int64_t bytes;       /* size of the input; 0: not known */
     int any_failed;
-    int split;           /* the first model reads sentences */
+    int split, whole;    /* what the first model reads: sentences, or whole texts */
     int advised;         /* the advice about the input's encoding is written */
     time_t start, shown; /* of the program; of the last progress line */
 } t;
@@ -973,6 +973,8 @@ static void open_files(void) {
     t.in.document = opt.document;
     t.split = (opt.sentences && *opt.sentences == 's') ||
               (!opt.sentences && t.stages[0].config->sentences == TFM_SENTENCES_SPLIT);
+    t.whole = (opt.sentences && *opt.sentences == 'w') ||
+              (!opt.sentences && t.stages[0].config->sentences == TFM_SENTENCES_WHOLE);
     t.in.splits = t.split && !opt.one_text && !opt.score && !opt.tokens;
     t.in.unsplit = -(opt.sentences || opt.document || opt.score || opt.tokens || opt.html ||
                      opt.srt || opt.markdown || opt.wrapped ||
@@ -1002,7 +1004,7 @@ int main(int argc, char **argv) {
     open_model(opt.model, !opt.second);
     if (opt.second) open_model(opt.second, 1);
     open_files();
-    if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in);
+    if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in, t.whole);
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system cannot create another lock");
     while (more) {

@@ -265,8 +265,11 @@ EXPORT(const char *, web_target_label)(int32_t id) {
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
-/* Finds the sentences in the text's lines and returns their number; web_batch has the begin and end of each, in bytes. */
-EXPORT(int32_t, web_sentences)(size_t size) {
+/* Finds the sentences in the text's lines and returns their number; web_batch has the begin and end of each, in bytes.
+   word is a tfm_sentences, 0: the model's. A model that reads whole texts gets each line as one; a file that does not say
+   what its model reads is read by sentences. */
+EXPORT(int32_t, web_sentences)(size_t size, int32_t word) {
+    int whole = (word ? word : (int32_t)tfm_model_config(web.model)->sentences) == TFM_SENTENCES_WHOLE;
     const char *text = (const char *)web.text.data;
     tfm_text sentence;
     int32_t n = 0, pass;
@@ -279,6 +282,9 @@ EXPORT(int32_t, web_sentences)(size_t size) {
             end = newline ? (size_t)(newline - text) : size;
             for (at = 0; tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &sentence);
                  n++) {
+                tfm_text more;
+                while (whole && tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &more))
+                    sentence.size = (size_t)(more.data + more.size - sentence.data);
                 if (!out) continue;
                 out[2 * n] = (uint32_t)(sentence.data - text);
                 out[2 * n + 1] = out[2 * n] + (uint32_t)sentence.size;
@@ -287,8 +293,12 @@ EXPORT(int32_t, web_sentences)(size_t size) {
     }
     return n;
 }
-EXPORT(int32_t, web_space_after)(size_t size) {
-    return tfm_space_after(tfm_text_make((const char *)web.text.data, size));
+/* Returns what goes between two translated sentences, the first of which is the text's first `size` bytes. Then the
+   whitespace between their sources follows, of `between` bytes. 2: that whitespace, 1: a space, 0: nothing. */
+EXPORT(int32_t, web_sentence_space)(size_t size, size_t between) {
+    const char *text = (const char *)web.text.data;
+    tfm_text space = tfm_sentence_space(tfm_text_make(text, size), tfm_text_make(text + size, between));
+    return between && space.data == text + size ? 2 : (int32_t)space.size;
 }
 
 /* ---- translating ---------------------------------------------------------------------------- */

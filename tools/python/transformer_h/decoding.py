@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 from ._transformer import ffi, lib
@@ -61,6 +62,8 @@ def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, th
     share = max(min(job.batch, -(-len(data) // threads)), 1)
     jobs = iter([order[i:i + share] for i in range(0, len(order), share)])
     lock, stop, broken, done = threading.Lock(), threading.Event(), [], 0
+    left = Counter(map(job.number, range(len(data))))  # sentences of each text that are not translated yet
+    total = len(left)
 
     def work() -> None:
         nonlocal done
@@ -75,8 +78,10 @@ def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, th
                 _translate_batch(worker, data, rows, job, results, stop)
                 if progress and not stop.is_set():
                     with lock:
-                        done += len(rows)
-                        progress(done, len(data))
+                        left.subtract(map(job.number, rows))
+                        ended = [i for i in {*map(job.number, rows)} if not left[i]]
+                        done += len(ended)
+                        progress(done, total)
             sessions.give(worker)
         except BaseException as error:  # the caller's thread raises it
             stop.set()
@@ -158,12 +163,12 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
     requests = requests_of(sources, prefixes if job.prefixes is not None else None,
                            drafts if job.drafts is not None else None,
                            prompts if job.prompts is not None else None,
-                           [(job.seed + i + 1) % 2 ** 64 for i, *_ in ready])
+                           [(job.seed + job.number(i) + 1) % 2 ** 64 for i, *_ in ready])
     length = max(options.max_length or 2 * sources.width + 16 + prefixes.width,
                  options.min_length + 1)
     if job.prompts is not None:
         length += prompts.width
-    editor = _editor(job, options, [i for i, *_ in ready])
+    editor = _editor(job, options, [job.number(i) for i, *_ in ready])
     try:
         session = worker.fit(n, sources.width, length, job.beam, job.pair, *job.session)
         raise_error(lib.tfm_session_start(session, requests, n, options, worker.err), worker.err)
