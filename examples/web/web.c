@@ -269,7 +269,8 @@ EXPORT(const char *, web_target_label)(int32_t id) {
    word is a tfm_sentences, 0: the model's. A model that reads whole texts gets each line as one; a file that does not say
    what its model reads is read by sentences. */
 EXPORT(int32_t, web_sentences)(size_t size, int32_t word) {
-    int whole = (word ? word : (int32_t)tfm_model_config(web.model)->sentences) == TFM_SENTENCES_WHOLE;
+    int whole = (word ? word : (int32_t)tfm_model_config(web.model)->sentences) ==
+                TFM_SENTENCES_WHOLE;
     const char *text = (const char *)web.text.data;
     tfm_text sentence;
     int32_t n = 0, pass;
@@ -283,7 +284,8 @@ EXPORT(int32_t, web_sentences)(size_t size, int32_t word) {
             for (at = 0; tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &sentence);
                  n++) {
                 tfm_text more;
-                while (whole && tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &more))
+                while (whole &&
+                       tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &more))
                     sentence.size = (size_t)(more.data + more.size - sentence.data);
                 if (!out) continue;
                 out[2 * n] = (uint32_t)(sentence.data - text);
@@ -297,7 +299,8 @@ EXPORT(int32_t, web_sentences)(size_t size, int32_t word) {
    whitespace between their sources follows, of `between` bytes. 2: that whitespace, 1: a space, 0: nothing. */
 EXPORT(int32_t, web_sentence_space)(size_t size, size_t between) {
     const char *text = (const char *)web.text.data;
-    tfm_text space = tfm_sentence_space(tfm_text_make(text, size), tfm_text_make(text + size, between));
+    tfm_text space =
+        tfm_sentence_space(tfm_text_make(text, size), tfm_text_make(text + size, between));
     return between && space.data == text + size ? 2 : (int32_t)space.size;
 }
 
