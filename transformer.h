@@ -9803,10 +9803,11 @@ static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_
             return tfm__fail(err, TFM_E_SHAPE, "%s has %i rows, expected 1 or more",
                              r->memory ? "memory" : "embeddings", t->dims[0]);
         n = (int32_t)t->dims[0];
-    } else TFM__TRY(tfm__ids_check(r->ids.data, n, c->src_vocab_size, "ids", -1, err));
+    }
     if (n > most && !o->truncate)
         return tfm__fail(err, TFM_E_TOO_LONG, "src has %d tokens, the session takes 1 to %d", n,
                          most);
+    if (!t) TFM__TRY(tfm__ids_check(r->ids.data, n, c->src_vocab_size, "ids", -1, err));
     *length = tfm__unpadded_length(r->ids.data, n, s->model->source.pad);
     if (n && !*length) return tfm__fail(err, TFM_E_ARGUMENT, "src is all pads: give it a token");
     return TFM_OK;
@@ -13633,8 +13634,7 @@ static tfm_status tfm__sentence_join(tfm_session *s, int32_t i, const char *gap,
     enum { LOOK_BACK = 1024 };
     char *out = (char *)s->encoder.memory;
     int64_t room = 4 * (int64_t)s->max_batch * s->max_source * s->model->config.d_memory;
-    size_t size,
-        seen = *used < LOOK_BACK ? *used : LOOK_BACK; /* bounds the time of many sentences */
+    size_t size, seen = (size_t)tfm__min((int64_t)*used, LOOK_BACK); /* bounds the time */
     TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, err));
     if (!size) return TFM_OK;
     if (!seen) n_gap = 0;

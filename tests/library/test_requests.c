@@ -98,7 +98,7 @@ static void refusals(void) {
     REFUSED(r = tfm_request_text("a", 1), TFM_E_NO_TEXT, "the model has no vocabularies");
     REFUSED(r.ids.n = -1, TFM_E_ARGUMENT, "ids: -1 ids");
     REFUSED(r.ids.data = NULL, TFM_E_ARGUMENT, "ids: 4 ids, but it is NULL");
-    REFUSED(r.ids.n = 9, TFM_E_TOKEN, "ids: position ");
+    REFUSED(r.ids.n = 9, TFM_E_TOO_LONG, "src has 9 tokens, the session takes 1 to 8");
     REFUSED(r.ids = tfm_ids_make(beyond, 2), TFM_E_TOKEN, "ids: position 1: id 99");
     REFUSED(r.prefix = tfm_ids_make(beyond, 2), TFM_E_TOKEN, "prefix: position 1: id 99");
     REFUSED(r.first_token = beyond + 1, TFM_E_TOKEN, "first_token: position 0: id 99");
