@@ -248,7 +248,8 @@
    -----------------
    A model is one safetensors file: parameters under PyTorch's names, a config in JSON, and the
    vocabularies. tools/convert.py writes it from the checkpoints of other programs. If you write one
-   yourself, tools/convert/README.md has every tensor and every key of the config.
+   yourself, tools/convert/README.md has every tensor and every key of the config. The file says
+   whether the model reads sentences or whole texts (tfm_sentences); session options override it.
 
 
    7. USE SEVERAL THREADS

@@ -193,6 +193,10 @@ static void sessions(void) {
     o.threads = 0; /* The session cannot know how many threads a host's run has. */
     CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "set threads to how many");
     memset(&half, 0, sizeof half), memset(&o, 0, sizeof o);
+    o.sentences = TFM_SENTENCES_COUNT;
+    CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT,
+                "sentences is 3, expected TFM_SENTENCES_UNKNOWN");
+    o.sentences = TFM_SENTENCES_UNKNOWN;
     half.release = test_release, o.allocator = &half;
     ARGUMENT(tfm_session_create(&s, m, &o, &err));
     half.release = NULL, half.allocate = test_allocate;

@@ -48,6 +48,8 @@ if [ -f $de ]; then
         "$( (echo Ja.; cat $dir/in $dir/in) > $dir/three; run $unknown < $dir/three) $(sed -n 2p $dir/out | cmp $dir/whole - 2>&1) $(cat $dir/err)"
     check "  lines of one sentence: no warning" "0 " "$(run $unknown < examples/translate/demo-de.txt) $(cat $dir/err)"
     check "  --sentences whole: no warning" "0  " "$(run $unknown --sentences whole < $dir/in) $(cmp $dir/whole $dir/out 2>&1) $(cat $dir/err)"
+    check "  --html: sentences, as before" "0 <p>$(cat $dir/split)</p>" "$(sed 's/.*/<p>&<\/p>/' $dir/in > $dir/page; run $unknown --html < $dir/page) $(cat $dir/out)"
+    check "  --html --sentences whole" "0 <p>$(cat $dir/whole)</p>" "$(run $unknown --html --sentences whole < $dir/page) $(cat $dir/out)"
     check "  --sentences split" "0  " "$(run $unknown --sentences split < $dir/in) $(cmp $dir/split $dir/out 2>&1) $(cat $dir/err)"
     check "  inspect says unknown" "sentences unknown" "$(build/inspect $unknown | awk '$1 == "sentences" { print $1, $2 }')"
     for options in "" --packed; do
@@ -55,6 +57,8 @@ if [ -f $de ]; then
         check "  inspect says it" "sentences whole" "$(build/inspect $dir/stated.safetensors | awk '$1 == "sentences" { print $1, $2 }')"
         check "  a model that reads whole texts is not split" "0  " "$(run $dir/stated.safetensors < $dir/in) $(cmp $dir/whole $dir/out 2>&1) $(cat $dir/err)"
         check "  --sentences split" "0 " "$(run $dir/stated.safetensors --sentences split < $dir/in) $(cmp $dir/split $dir/out 2>&1)"
+        check "  --html: a paragraph is one text" "0 <p>$(cat $dir/whole)</p>" "$(sed 's/.*/<p>&<\/p>/' $dir/in > $dir/page; run $dir/stated.safetensors --html < $dir/page) $(cat $dir/out)"
+        check "  --html --sentences split" "0 <p>$(cat $dir/split)</p>" "$(run $dir/stated.safetensors --html --sentences split < $dir/page) $(cat $dir/out)"
         check "  --document" "0 " "$(run $dir/stated.safetensors --document < $dir/in) $(cmp $dir/split $dir/out 2>&1)"
     done
     check "quantize --packed keeps what the file says" "0 sentences split" "$(build/quantize $de $dir/packed.safetensors int8 --packed > /dev/null; echo $?) $(build/inspect $dir/packed.safetensors | awk '$1 == "sentences" { print $1, $2 }')"
