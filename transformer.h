@@ -1097,7 +1097,6 @@ TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
    ============================================================================================== */
 
 typedef struct tfm_session tfm_session;
-typedef struct tfm_decode_options tfm_decode_options;
 
 /* A text: UTF-8 of size bytes, which need not be terminated. */
 typedef struct tfm_text {
@@ -1144,7 +1143,7 @@ typedef struct tfm_session_options {
                               session takes no drafts */
 
     /* ---- what it does ---- */
-    const tfm_decode_options *decoding; /* of calls without options, for instance
+    const struct tfm_decode_options *decoding; /* of calls without options, for instance
                                 tfm_model_decoding(model). It must outlive the session. A max_beam
                                 and a max_target of 0 are large enough for it. NULL: greedy */
     tfm_sentences sentences; /* how tfm_translate reads a text; 0: as the model file says */
@@ -1292,7 +1291,7 @@ TFM_DEF const char *tfm_repetition_name(tfm_repetition repetition);
    suppressed. You own the arrays and keep them until the last step. Probabilities are the model's
    softmax over all V logits. Only repetition penalty, prefix bias, shortlist and edit_logits change
    them. */
-struct tfm_decode_options {
+typedef struct tfm_decode_options {
     /* ---- lengths, in target tokens ---- */
     int32_t max_length; /* with the end token and forced tokens; a longer prefix is cut. 0 means
                            2 * source length + prefix length + 16, but at least min_length + 1 and
@@ -1389,7 +1388,7 @@ struct tfm_decode_options {
     int32_t skip_errors; /* 1: a request that fails, for instance because its text is too long, has
                             the status and the message in its result, and the others are decoded. 0:
                             it fails the call, with its number in the message */
-};
+} tfm_decode_options;
 
 /* Returns what the model file says of decoding (its key decoding); all other options are zero.
    Copy it to change it. The model owns it and its arrays. The session's max_beam and max_target
