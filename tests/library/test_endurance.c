@@ -194,14 +194,15 @@ static void empty_batch(void) {
     must(tfm_result_get(s, 0, 0, &r, &err));
     length = r.length, log_probability = r.log_probability;
     memcpy(before, r.ids, (size_t)length * 4);
-    CHECK_FAILS(tfm_session_encode(s, &none, &err), TFM_E_ARGUMENT, "0 requests");
-    CHECK_FAILS(tfm_session_encode(s, &nothing, &err), TFM_E_ARGUMENT, "0 requests");
+    CHECK_FAILS(tfm_session_encode(s, &none, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(tfm_session_encode(s, &nothing, &err), TFM_E_ARGUMENT, "src has 0 rows");
     CHECK_FAILS(tfm_session_encode(s, &narrow, &err), TFM_E_ARGUMENT, "src has 0 tokens a row");
     CHECK_FAILS(start_rows(s, &none, NULL, NULL, &err), TFM_E_ARGUMENT, "0 requests");
     CHECK_FAILS(decode_rows(s, &none, NULL, NULL, &err), TFM_E_ARGUMENT, "0 requests");
     CHECK_FAILS(tfm_session_forward(s, &none, &none, NULL, &logits, &err), TFM_E_ARGUMENT,
                 "tgt has 0 rows");
-    CHECK_FAILS(tfm_session_score(s, &none, &none, 0, scores, &err), TFM_E_ARGUMENT, "0 requests");
+    CHECK_FAILS(tfm_session_score(s, &none, &none, 0, scores, &err), TFM_E_ARGUMENT,
+                "src has 0 rows");
     CHECK(data[0] == 7 && scores[0] == 7, "outputs untouched");
     memset(&r, 0, sizeof r);
     CHECK(tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.length == length &&
