@@ -587,26 +587,35 @@ static tfm_status score_batch(worker *me, input_item *const *lines, const tfm_ba
     return status;
 }
 
+/* Returns the ids of a row of a side, which may have none. */
+static tfm_ids side_ids(const tfm_batch *side, int32_t row) {
+    if (!side->ids) return tfm_ids_make(NULL, 0);
+    return tfm_ids_make(side->ids + (size_t)row * (size_t)side->width, side->lengths[row]);
+}
+
 /* Translates a batch and appends the results to the lines. Line n is sampled with seed + n, so a
    sample does not depend on the batch. */
 static tfm_status decode_batch(worker *me, input_item *const *lines, const tfm_batch *sides) {
-    tfm_decode_options decode = me->of->decode;
-    uint64_t *seeds = (uint64_t *)malloc((size_t)sides->rows * sizeof *seeds);
+    tfm_request *requests = (tfm_request *)malloc((size_t)sides->rows * sizeof *requests);
     int32_t row, running = 1;
     tfm_status status = TFM_E_MEMORY;
-    for (row = 0; seeds && row < sides->rows; row++)
-        seeds[row] = opt.seed + (uint64_t)lines[row]->number;
-    decode.seeds = seeds;
-    if (opt.prefix && me->of->is_last) decode.prefix = &sides[INPUT_TARGET];
-    if (opt.drafts && me->of->is_last) decode.draft = &sides[INPUT_TARGET];
-    if (seeds) status = tfm_session_start(me->session, &sides[INPUT_SOURCE], &decode, &me->err);
+    for (row = 0; requests && row < sides->rows; row++) {
+        tfm_ids target = side_ids(&sides[INPUT_TARGET], row);
+        requests[row] = tfm_request_ids(NULL, 0);
+        requests[row].ids = side_ids(&sides[INPUT_SOURCE], row);
+        requests[row].seed = opt.seed + (uint64_t)lines[row]->number;
+        if (opt.prefix && me->of->is_last) requests[row].prefix = target;
+        if (opt.drafts && me->of->is_last) requests[row].draft = target;
+    }
+    if (requests)
+        status = tfm_session_start(me->session, requests, sides->rows, &me->of->decode, &me->err);
     while (status == TFM_OK && running && !interrupts_stopped())
         status = tfm_session_step(me->session, &running, &me->err);
     for (row = 0; status == TFM_OK && !running && row < sides->rows; row++) {
         append_row(me, lines[row], row);
         lines[row]->done = 1;
     }
-    free(seeds);
+    free(requests);
     return status;
 }
 

@@ -60,9 +60,8 @@ static struct {
     int32_t reader_source;
     char source[64], target[64]; /* languages */
     double options[N_OPTIONS];
-    room text, batch, ids, spans, out, each, ends, weights, scratch;
-    int32_t n;               /* number of tokens of the last text */
-    tfm_batch prefix, draft; /* must live until the last step, because each step reads them */
+    room text, batch, ids, spans, out, each, ends, weights, scratch, requests;
+    int32_t n; /* number of tokens of the last text */
     hypothesis result;
     size_t used; /* bytes of all allocations */
     tfm_error err;
@@ -386,29 +385,31 @@ EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width, in
     const int32_t *at = (const int32_t *)web.batch.data;
     tfm_decode_options d = decode_options();
     tfm_session_options o;
-    tfm_batch source;
+    tfm_request *requests;
     tfm_status status;
+    int32_t i;
+    int has_drafts = draft_width && ways(&d) == 1 && rows <= MOST_DRAFTS;
     if (d.beam > MOST_BEAM || d.alternatives > MOST_BEAM || ways(&d) > MOST_BEAM)
         return failed(tfm__fail(&web.err, TFM_E_ARGUMENT, "beam %d, alternatives %d: at most %d",
                                 d.beam, d.alternatives, (int32_t)MOST_BEAM));
     if (tfm_model_config(web.model)->tgt_language_forced && !*web.target)
         return failed(tfm__no_language(&web.err));
-    memset(&source, 0, sizeof source);
-    source.rows = web.prefix.rows = web.draft.rows = rows;
-    source.width = width, web.prefix.width = prefix_width, web.draft.width = draft_width;
-    source.lengths = at, at += rows;
-    source.ids = at, at += rows * width;
-    web.prefix.lengths = at, at += rows;
-    web.prefix.ids = at, at += rows * prefix_width;
-    web.draft.lengths = at, at += rows;
-    web.draft.ids = at;
+    requests = (tfm_request *)fit(&web.requests, (size_t)rows * sizeof *requests);
+    if (!requests) return no_memory();
+    memset(requests, 0, (size_t)rows * sizeof *requests);
+    for (i = 0; i < rows; i++) {
+        const int32_t *ids = at + rows;
+        requests[i].ids = tfm_ids_make(ids + i * width, at[i]);
+        ids += rows * width;
+        if (prefix_width) requests[i].prefix = tfm_ids_make(ids + rows + i * prefix_width, ids[i]);
+        ids += rows + rows * prefix_width;
+        if (has_drafts) requests[i].draft = tfm_ids_make(ids + rows + i * draft_width, ids[i]);
+    }
     o = session_limits(rows, width, prefix_width, d.max_length, ways(&d),
                        web.options[KEEP_ATTENTION] != 0);
-    if (prefix_width) d.prefix = &web.prefix;
-    if (draft_width && ways(&d) == 1 && rows <= MOST_DRAFTS)
-        d.draft = &web.draft, o.max_draft = DRAFT_TOKENS;
+    if (has_drafts) o.max_draft = DRAFT_TOKENS;
     status = fit_session(o);
-    return failed(status == TFM_OK ? tfm_session_start(web.session, &source, &d, &web.err)
+    return failed(status == TFM_OK ? tfm_session_start(web.session, requests, rows, &d, &web.err)
                                    : status);
 }
 
