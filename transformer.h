@@ -1445,6 +1445,7 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
    TRANSFORMER_LIBRARY (transformer.pc and the CMake package define it) check before they load a
    model. A binding with its own declarations should check once. Errors: TFM_E_ARGUMENT with the
    name and both sizes. */
+#define tfm_sizes_check tfm_struct_sizes_check /* not the symbol of 0.6.0: it had other arguments */
 TFM_DEF tfm_status tfm_sizes_check(const size_t *sizes, size_t n, tfm_error *err);
 #if defined(TRANSFORMER_LIBRARY) && !defined(TRANSFORMER_IMPLEMENTATION)
 #if defined(__GNUC__)
