@@ -189,6 +189,34 @@ def test_every_enum_struct_and_function_is_declared():
     assert n["functions"] > 70
 
 
+def test_the_list_for_bindings_is_whole():
+    """make api.json: each TFM_DEF, struct member and enumerator, with comments, as a parser of C reads them. The module is
+    compiled with the same list, so a wrong type would not compile."""
+    api = runpy.run_path(str(ROOT / "tools/python/transformer_h/_api.py"))
+    listed = api["read_api"](HEADER)
+    symbols = dict(re.findall(r"^#define (tfm_[a-z_]+) (tfm_[a-z_]+) /\*", PUBLIC, re.MULTILINE))
+    names = re.findall(r"^TFM_DEF\s[^;(]*?(\w+)\(", PUBLIC, re.MULTILINE)
+    assert [one["name"] for one in listed["functions"]] == [symbols.get(name, name) for name in names] and len(names) > 70
+    assert all(one["comment"] for one in listed["functions"])
+    assert listed["version"] == re.search('TFM_VERSION "(.*)"', HEADER)[1]
+    pycparser = pytest.importorskip("pycparser")
+    types = "typedef int int32_t, int64_t, uint64_t, size_t;"
+
+    def read(text):
+        return [node for node in pycparser.CParser().parse(types + text, "transformer.h").ext][4:]
+
+    def shape(node):  # without places in the file
+        return (type(node).__name__, [getattr(node, name) for name in node.attr_names],
+                [(name, shape(child)) for name, child in node.children()])
+    # enumerators of the list have numbers, the header's have none
+    text = re.sub(r"(typedef enum \w+ \{)([^}]*)\}", lambda found: found[1] + re.sub(r" = \d+", "", found[2]) + "}", api["c_declarations"](listed))
+    assert list(map(shape, read(text))) == list(map(shape, read(compiled())))
+    members = {member["name"]: member["comment"] for one in listed["structs"] if one["name"] == "tfm_masks" for member in one["members"]}
+    assert members["causal"] == "1: query t sees keys 0 .. t" and list(members) == ["key_padding", "attention", "key_lengths", "causal"]
+    values = {value["name"]: value for one in listed["enums"] for value in one["values"]}
+    assert (values["TFM_OK"]["value"], values["TFM_OK"]["comment"], values["TFM_E_ARGUMENT"]["value"]) == (0, "success", 1)
+
+
 def test_options_are_the_headers():
     """Each number of tfm_decode_options is an option, or is named as none."""
     numbers = {name for name, field in ffi.typeof("tfm_decode_options").fields
