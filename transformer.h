@@ -440,7 +440,8 @@
        TRANSFORMER_NO_STDIO     leaves out the file functions and stdio.h
        TRANSFORMER_NO_TEXT      leaves out vocabularies, SentencePiece and all of section 8
        TRANSFORMER_LIBRARY      the implementation is in a library that was compiled elsewhere:
-                                loading a model first calls tfm_sizes_check
+                                TRANSFORMER_IMPLEMENTATION then does nothing, and loading a model
+                                first calls tfm_sizes_check
 
    Define these where the implementation is compiled:
        TRANSFORMER_IMPLEMENTATION
@@ -1437,7 +1438,7 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
    name and both sizes. */
 #define tfm_sizes_check tfm_struct_sizes_check /* not the symbol of 0.6.0: it had other arguments */
 TFM_DEF tfm_status tfm_sizes_check(const size_t *sizes, size_t n, tfm_error *err);
-#if defined(TRANSFORMER_LIBRARY) && !defined(TRANSFORMER_IMPLEMENTATION)
+#ifdef TRANSFORMER_LIBRARY
 #if defined(__GNUC__)
 #define TFM__CALLER static __attribute__((unused))
 #else
@@ -1605,7 +1606,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 #endif
 #endif /* TRANSFORMER_H */
 
-#if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED)
+#if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED) && !defined(TRANSFORMER_LIBRARY)
 #define TFM__IMPLEMENTED
 
 /* The life of a sentence, from tfm_translate to its translation:

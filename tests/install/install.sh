@@ -80,6 +80,12 @@ if has pkg-config 6; then
     check "  without LD_LIBRARY_PATH: with the rpath that tools/README.md shows" "$expected" "$(by_readme rpath)"
     check "  with the static library, as tools/README.md shows" "$expected" "$(by_readme libtransformer.a)"
     check "  as one static program, as tools/README.md shows" "$expected not dynamic" "$(by_readme --static) $(ldd "$dir/c/app" 2>&1 | grep -o 'not .*dynamic' | sed 's/ a / /')"
+    # hello.c defines TRANSFORMER_IMPLEMENTATION; the definition in transformer.pc makes that do nothing
+    # shellcheck disable=SC2046
+    $cc -O2 -c "$top/examples/hello.c" $(pkg-config --cflags transformer) -o hello.o && $cc hello.o $(pkg-config --libs transformer) -o hello
+    check "hello.c takes the installed library: it contains no function of it" "0 I'm a student." "$(nm hello.o | grep -c ' T tfm_') $(cd "$top" && "$dir/c/hello")"
+    seconds=$(LC_ALL=C bash -c 'TIMEFORMAT=%U; time "$@"' - $cc -O2 -c "$top/examples/hello.c" $(pkg-config --cflags transformer) -o hello.o 2>&1)
+    check "  and compiles in a second of the CPU" yes "$(echo "$seconds" | awk '{ print $1 < 1 ? "yes" : $1 " s" }')"
     # a program whose header has one field more than the library's
     mkdir other && sed 's/^} tfm_decode_options;/    double field_of_another_version;\n} tfm_decode_options;/' "$top/transformer.h" > other/transformer.h
     # shellcheck disable=SC2046

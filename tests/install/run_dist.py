@@ -326,14 +326,16 @@ for (let i = 2; i < process.argv.length; i += 2) {
 
 def run_all(dist, version):
     """Returns where each file was run, and what could not be run."""
-    runs = Runs(dist, version)
-    try:
-        runs.programs()
-        runs.c_packages()
-        runs.npm()
-        runs.python()
-    finally:
-        shutil.rmtree(runs.folder, ignore_errors=True)
+    runs, failures = Runs(dist, version), []
+    for step in (runs.programs, runs.c_packages, runs.npm, runs.python):
+        try:
+            step()
+        except Failure as failure:
+            failures.append(str(failure))
+            print(f"    FAIL {failure}", flush=True)
+    shutil.rmtree(runs.folder, ignore_errors=True)
+    if failures:
+        raise Failure(f"{len(failures)} steps failed, see above")
     return runs.where, runs.not_run
 
 

@@ -172,6 +172,8 @@ class Builder:
 
     def python(self) -> None:
         """Writes the source distribution, and a wheel for each system."""
+        if not any(map(self.wanted, (f"transformer_h-{VERSION}.tar.gz", *(self.wheel_name(tag) for one in SYSTEMS for tag in one.wheels)))):
+            return
         folder = ROOT / WORK / "sdist"
         shutil.rmtree(folder, ignore_errors=True)
         run(sys.executable, "-m", "build", "-q", "--sdist", "--no-isolation", "-o", str(folder), "tools/python")
@@ -197,8 +199,12 @@ class Builder:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda one: self.wheel(*one, info.name, dict(pure), unpacked.relative_to(ROOT)), wheels))
 
+    @staticmethod
+    def wheel_name(tag: str) -> str:
+        return f"transformer_h-{VERSION}-cp39-abi3-{tag}.whl"
+
     def wheel(self, tag: str, target: str, info: str, files: Files, sources: Path) -> None:
-        name = f"transformer_h-{VERSION}-cp39-abi3-{tag}.whl"
+        name = self.wheel_name(tag)
         if not self.wanted(name):
             return
         files["transformer_h/_transformer" + (".pyd" if "windows" in target else ".abi3.so")] = self.module(tag, target, sources)
@@ -376,7 +382,10 @@ def main() -> None:
     if not arguments.no_runs:
         sys.path.insert(0, str(ROOT / "tests/install"))
         import run_dist
-        runs, not_run = run_dist.run_all(ROOT / DIST, VERSION)
+        try:
+            runs, not_run = run_dist.run_all(ROOT / DIST, VERSION)
+        except run_dist.Failure as failure:
+            sys.exit(f"FAIL {failure}")
     notes(runs, not_run)
     bill_of_materials(run(*arguments.zig, "version").strip())
     sums()

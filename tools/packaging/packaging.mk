@@ -46,9 +46,15 @@ ADDRESS = $(or $(patsubst %.git,%,$(filter http%,$(shell git remote get-url orig
 ## make dist           the files of a release, into build/dist (RUNS=no: without running them; ONLY=WORD: some files)
 dist: zig packagers build/translate build/transcribe
 	$(CACHE)/packagers/bin/python tools/packaging/dist.py --zig "$(ZIG)" --address "$(ADDRESS)" $(ONLY:%=--only %) $(RUNS:no=--no-runs)
+## make test-dist      make dist twice gives the same bytes; what is in them; the workflows (ALL=1: all files)
+test-dist: zig packagers build/translate
+	ALL="$(ALL)" sh tests/install/dist.sh $(CACHE)/packagers/bin/python "$(ZIG)"
+## make test-mobile    the examples for Android and iOS, as far as they run here (a JDK, cmake)
+test-mobile: zig build/translate
+	CC="$(CC)" sh tests/examples/mobile.sh $(CACHE)/zig/bin/python
 # What checks wheels, workflows and lists of parts, from PyPI
 release-tools: $(CACHE)/release/installed
 $(CACHE)/release/installed: $(PIP_CONSTRAINTS)
 	python3 -m venv $(CACHE)/release && $(CACHE)/release/bin/pip install -q -c $(PIP_CONSTRAINTS) auditwheel abi3audit \
 	check-wheel-contents twine check-jsonschema zizmor 'cyclonedx-python-lib[json-validation]' && touch $@
-.PHONY: dist release-tools api.json lib stage install uninstall test-install test-abi packagers python-package test-package
+.PHONY: dist test-dist test-mobile release-tools api.json lib stage install uninstall test-install test-abi packagers python-package test-package

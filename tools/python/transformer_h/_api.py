@@ -174,9 +174,9 @@ def cleaned(comment: Optional[str]) -> str:
 def comment_before(text: str, at: int) -> str:
     """Returns the comment right above a declaration. Declarations without an empty line between them share a comment."""
     before = re.sub(r"^(#.*|/\* clang-format \w+ \*/)\n", "", text[:at], flags=re.MULTILINE)
-    block = before[before.rfind("\n\n") + 2:]
-    found = list(re.finditer(r"/\*.*?\*/", block, re.DOTALL))
-    return cleaned(found[-1][0]) if found and not re.match(r"/\* (----|>>)", found[-1][0]) else ""
+    end = before.rfind("*/")
+    comment, between = before[before.rfind("/*", 0, end):end], before[end + 2:]
+    return "" if end < 0 or re.search(r"\n[ \t]*\n", between) or re.match(r"/\* (----|>>)", comment) else cleaned(comment + "*/")
 
 
 def comments_within(body: str, ending: str) -> Dict[str, str]:
