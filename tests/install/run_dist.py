@@ -2,8 +2,10 @@
 that is here, in Node and in a browser. Every run must give the bits of build/translate and build/transcribe, which the C
 compiler of this machine made. make dist calls this; alone: python tests/install/run_dist.py [build/dist [VERSION]]"""
 
+import functools
 import glob
 import hashlib
+import http.server
 import os
 import re
 import shutil
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import zipfile
 from pathlib import Path
 
@@ -29,6 +32,11 @@ for one in ("PYTHONPATH", "PIP_CONSTRAINT"):
 
 class Failure(Exception):
     pass
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
 
 
 def output(*command, text="", cwd=None, limit=600):
@@ -90,6 +98,10 @@ class Runs:
             folder = unpack(archive, self.folder / system)
             if system == f"linux-{machine}":
                 self.program(archive, folder, "this CPU")
+                plain = [MODELS[0][0], "--beam", "4", "--n-best", "4", "--scores"]  # without --exact: the same kernel set
+                lines = (ROOT / "examples/translate" / MODELS[0][1]).read_text(encoding="utf-8")
+                same(f"{archive.name}, this CPU's kernels", output(ROOT / "build/translate", *plain, text=lines),
+                     output(folder / "translate", *plain, text=lines))
                 self.ran(archive, f"this machine ({machine})")
             cpus = {"linux-x86_64": X86, "linux-aarch64": [(one, one) for one in ARM]}.get(system, [])
             emulator = f"qemu-{system.split('-')[-1]}"
@@ -298,15 +310,19 @@ for (let i = 2; i < process.argv.length; i += 2) {
         store = self.folder / "store"  # conan looks for a source by its checksum here before it asks the network
         store.mkdir()
         (store / said).write_bytes(data)
-        (store / f"{said}.json").write_text("{}")
+        (store / f"{said}.json").write_text('{"references": {}, "timestamp": 0}')
         home = self.folder / "conan"
         home.mkdir()
-        (home / "global.conf").write_text(f"core.sources:download_urls=['file://{store}', 'origin']\n"
+        handler = functools.partial(Quiet, directory=str(store))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        (home / "global.conf").write_text(f"core.sources:download_urls=['http://127.0.0.1:{server.server_port}', 'origin']\n"
                                           f"core.sources:download_cache={self.folder / 'sources'}\n")
         ENVIRONMENT["CONAN_HOME"] = str(home)
         output(conan, "profile", "detect")
         copied = shutil.copytree(self.dist / "conan", self.folder / "recipe")
         output(conan, "create", copied)
+        server.shutdown()
         self.ran(recipe, "conan create, from the C package")
 
     def vcpkg(self, archive):

@@ -225,9 +225,9 @@ class Builder:
         files = {one: (web / one).read_bytes() for one in ("transformer.js", "transformer.d.ts", "worker.js")}
         for simd in ("", "-simd"):
             output = folder / f"transformer{simd}.wasm"
-            # as in examples/web/web.mk; zig's linker always puts the stack first
-            self.compile("wasm32-wasi", *FLAGS, "-Os", "-mllvm", "-disable-lsr", *(["-msimd128"] if simd else []), "-nostartfiles",
-                         "-Wl,--no-entry", "-Wl,-z,stack-size=262144", "-Wl,--strip-all", "examples/web/web.c", "-o", str(output))
+            # as in examples/web/web.mk; zig's linker always puts the stack first, and a reactor imports nothing
+            self.compile("wasm32-wasi", *FLAGS, "-Os", "-mllvm", "-disable-lsr", *(["-msimd128"] if simd else []), "-mexec-model=reactor",
+                         "-Wl,-z,stack-size=262144", "-Wl,--strip-all", "examples/web/web.c", "-o", str(output))
             files[output.name] = (ROOT / output).read_bytes()
         about = json.loads((HERE / "npm/package.json").read_text(encoding="utf-8"))
         files["package.json"] = (json.dumps({**about, "version": VERSION}, indent=2) + "\n").encode()

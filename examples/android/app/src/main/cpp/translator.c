@@ -48,7 +48,8 @@ JNIEXPORT jlong JNICALL Java_example_Translator_open(JNIEnv *env, jclass self, j
     return (jlong)(intptr_t)t;
 }
 
-JNIEXPORT jbyteArray JNICALL Java_example_Translator_translate(JNIEnv *env, jclass self, jlong handle, jbyteArray text) {
+JNIEXPORT jbyteArray JNICALL Java_example_Translator_translate(JNIEnv *env, jclass self,
+                                                               jlong handle, jbyteArray text) {
     translator *t = (translator *)(intptr_t)handle;
     jsize size = (*env)->GetArrayLength(env, text);
     size_t capacity = 65536;
@@ -60,9 +61,11 @@ JNIEXPORT jbyteArray JNICALL Java_example_Translator_translate(JNIEnv *env, jcla
     else {
         (*env)->GetByteArrayRegion(env, text, 0, size, (jbyte *)source);
         source[size] = 0;
-        if (tfm_translate(t->session, source, target, capacity, &err) != TFM_OK) throw_error(env, err.text);
+        if (tfm_translate(t->session, source, target, capacity, &err) != TFM_OK)
+            throw_error(env, err.text);
         else if ((result = (*env)->NewByteArray(env, (jsize)strlen(target))) != NULL)
-            (*env)->SetByteArrayRegion(env, result, 0, (jsize)strlen(target), (const jbyte *)target);
+            (*env)->SetByteArrayRegion(env, result, 0, (jsize)strlen(target),
+                                       (const jbyte *)target);
     }
     free(source);
     free(target);
