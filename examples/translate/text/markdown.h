@@ -463,11 +463,11 @@ static size_t markdown_bare(const markdown_parser *d, size_t at) {
     const char *text = d->flat.data + at;
     size_t size = d->flat.size - at, n, i, deep = 0;
     int is_address;
-    if (!protect_in("hfwm{%$", (unsigned char)*text) ||
+    if (!protect_in("hfwm{%$#@", (unsigned char)*text)) return 0;
+    n = protect_placeholder(d->flat.data, d->flat.size, at);
+    if (n || !protect_in("hfwm", (unsigned char)*text) ||
         protect_is_word(protect_before(d->flat.data, at)))
-        return 0;
-    n = protect_placeholder(text, size);
-    if (n) return n;
+        return n;
     is_address = protect_starts(text, size, "http://") || protect_starts(text, size, "https://") ||
                  protect_starts(text, size, "ftp://") || protect_starts(text, size, "www.") ||
                  protect_starts(text, size, "mailto:");
@@ -582,6 +582,11 @@ static void markdown_read_tag(const markdown_parser *d, const markdown_mark *mar
     m->size = size;
 }
 
+/* Returns whether a tag among words may be in a sentence. */
+static int markdown_is_inline(const markup_tag *tag) {
+    return !sentence_in_table(markup_blocks, tag->name, tag->n);
+}
+
 /* Pairs the HTML tags among the marks: sets their kind to OPEN or CLOSE. An element that is copied
    becomes one mark. */
 static void markdown_match(markdown_parser *d) {
@@ -604,8 +609,7 @@ static void markdown_match(markdown_parser *d) {
         }
         if (mark->kind != MARKUP_POINT) continue;
         markdown_read_tag(d, mark, &tag);
-        if (!tag.is_open && !tag.is_close && sentence_in_table(markup_inline, tag.name, tag.n))
-            continue;
+        if (!tag.is_open && !tag.is_close && markdown_is_inline(&tag)) continue;
         mark->kind = MARKUP_BLOCK; /* unless a partner is found below */
         if (tag.is_open) d->open[n++] = to - 1;
         if (!tag.is_close) continue;
@@ -617,12 +621,12 @@ static void markdown_match(markdown_parser *d) {
             for (k = (size_t)(other - d->marks); open.copied && k < to; k++)
                 open.copied = d->marks[k].c != '\n'; /* a copy cannot contain a hard break */
             if (open.copied) {
-                other->kind = sentence_in_table(markup_inline, tag.name, tag.n) ||
+                other->kind = markdown_is_inline(&tag) ||
                                       sentence_in_table(markup_copied, tag.name, tag.n)
                                   ? MARKUP_COPY
                                   : MARKUP_BLOCK;
                 other->end = mark->end, to = (size_t)(other - d->marks) + 1;
-            } else if (sentence_in_table(markup_inline, tag.name, tag.n)) {
+            } else if (markdown_is_inline(&tag)) {
                 other->kind = MARKUP_OPEN, mark->kind = MARKUP_CLOSE;
                 other->pair = mark->pair = ++d->n_pairs;
             }
@@ -685,14 +689,14 @@ static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
 
 /* ---- text as Markdown ------------------------------------------------------------------------ */
 
-/* Appends a part of a translation and escapes what Markdown could read as syntax. Writes "\n" for a
-   space where a line may end. */
-static void markdown_encode(const markup_document *m, const char *text, size_t from, size_t to,
-                            text_buffer *out) {
+/* Appends bytes at to end - 1 of a translation, of which bytes from to to - 1 are written, and escapes what
+   Markdown could read as syntax. Writes "\n" for a space where a line may end. */
+static void markdown_encode(const markup_document *m, const char *text, size_t at, size_t end,
+                            size_t from, size_t to, text_buffer *out) {
     const markup_block *b = &m->blocks[m->block];
     uint32_t c;
     size_t i, k;
-    for (i = from; i < to; i++) {
+    for (i = at; i < end; i++) {
         char before = i > from ? text[i - 1] : 0, after = i + 1 < to ? text[i + 1] : 0;
         unsigned char next = (unsigned char)after;
         int escaped = 0;
