@@ -218,7 +218,7 @@ static void walk(const char *path) {
                                            " .md .markdown ", " .txt "};
         int form;
         for (form = 0; form < 4; form++)
-            if (sentence_in_table(ends[form], name, strlen(name))) break;
+            if (characters_list_has(ends[form], name, strlen(name))) break;
         if (form < 4 && read_file(path, &text))
             (void)check_document(path, (markup_form)form, text.data, text.size, 1);
     }

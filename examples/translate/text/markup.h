@@ -91,7 +91,7 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
 static int markup_read(markup_document *m, markup_form form, const char *text, size_t size) {
     size_t at = 0, n, first = 0, i, k, clean = 0;
     const size_t *cleaned;
-    const char *sentence;
+    tfm_text sentence;
     void *grown;
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
@@ -105,12 +105,12 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     if (!m->broken) markup_measure(m);
     m->broken |= m->plain.broken || m->places.broken;
     while (!m->broken && m->plain.size &&
-           next_sentence(m->plain.data, m->plain.size, &at, &sentence, &n)) {
+           tfm_sentence_next(tfm_text_make(m->plain.data, m->plain.size), &at, &sentence)) {
         markup_sentence *s;
         int left = 0;
-        for (i = 0; i < n && !left; i += k) {
-            k = sentence_char(sentence + i, n - i, &c);
-            left = sentence_case(c) || (c >= 0x250 && !(c >= 0x2000 && c < 0x2E80) &&
+        for (i = 0; i < sentence.size && !left; i += k) {
+            k = tfm_character_next(sentence.data + i, sentence.size - i, &c);
+            left = character_case(c) || (c >= 0x250 && !(c >= 0x2000 && c < 0x2E80) &&
                                         !(c >= 0x3000 && c < 0x3005) && c < 0xFF00);
         }
         if (!left) continue; /* there are no letters to translate */
@@ -119,7 +119,8 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
         m->sentences = (markup_sentence *)grown;
         if (m->broken) break;
         s = &m->sentences[m->n_sentences++];
-        s->text = sentence, s->size = n, s->begin = (size_t)(sentence - m->plain.data);
+        s->text = sentence.data, s->size = sentence.size;
+        s->begin = (size_t)(sentence.data - m->plain.data);
     }
     for (i = 0; i < m->n_sentences && !m->broken; i++) {
         markup_sentence *s = &m->sentences[i];
@@ -153,7 +154,7 @@ static int markup_is_gap(const markup_document *m, const char *text, size_t size
     if (protect_is_gap(text, size, at)) return 1;
     if (m->form == MARKUP_MARKDOWN || ((unsigned char)text[at] & 0xC0) == 0x80) return 0;
     before = protect_before(text, at);
-    (void)sentence_char(text + at, size - at, &after);
+    (void)tfm_character_next(text + at, size - at, &after);
     return protect_in("([{", before) ||
            (after == '.' && !protect_is_word((unsigned char)text[at + 1])) ||
            (markup_is_mark(before) && markup_is_mark(after) &&
@@ -167,8 +168,8 @@ static size_t markup_alike(const char *a, const char *b, size_t size) {
     size_t n;
     if ((unsigned char)*a < 0x80)
         return protect_lower((unsigned char)*a) == protect_lower((unsigned char)*b);
-    n = sentence_char(a, size, &x);
-    return n == sentence_char(b, size, &y) && protect_lower(x) == protect_lower(y) ? n : 0;
+    n = tfm_character_next(a, size, &x);
+    return n == tfm_character_next(b, size, &y) && protect_lower(x) == protect_lower(y) ? n : 0;
 }
 
 /* Returns whether two texts of the same size differ at most in their letters' case. */
@@ -491,7 +492,7 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
         uint32_t letter;
         int is_raw = 0;
         n = 1;
-        if (c >= 0x80) n = sentence_char(text + i, to - i, &letter);
+        if (c >= 0x80) n = tfm_character_next(text + i, to - i, &letter);
         if (protect_is_word(c)) {
             text_buffer_append(out, text + i, 1);
             continue;
@@ -614,7 +615,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0, at;
     if (node->item == (size_t)MARKUP_NONE) return;
     item += node->item;
-    has_spaces = sentence_space_after(t->text, t->size) || !sentence_space_after(s->text, s->size);
+    has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) || !tfm_space_after(tfm_text_make(s->text, s->size));
     is_begin = item->kind == MARKUP_OPEN ? item->space_before || !item->space_behind
                : item->kind == MARKUP_CLOSE
                    ? item->space_before
@@ -802,11 +803,9 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
         uint32_t c, last = 0;
         at += before == '\n' || before == '\r';
         for (end = at; end < size && text[end] != '\n' && text[end] != '\r'; end += i, last = c) {
-            i = sentence_char(text + end, size - end, &c);
-            if (b->form == MARKUP_WRAPPED && sentence_is_wide(last) && sentence_is_wide(c) &&
-                !sentence_one_of(text + end, i, sentence_stops) &&
-                !sentence_one_of(text + end, i, sentence_no_begin) &&
-                !sentence_one_of(text + end, i, sentence_closing))
+            i = tfm_character_next(text + end, size - end, &c);
+            if (b->form == MARKUP_WRAPPED && character_is_wide(last) && character_is_wide(c) &&
+                !character_is(c, TFM_CHARACTER_STOP | TFM_CHARACTER_COMMA | TFM_CHARACTER_CLOSING))
                 break; /* a line may end between characters of a script without spaces */
         }
         width = markup_column(text + at, end - at, 0);

@@ -360,7 +360,7 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
             m->broken |= letter.broken;
             if (!letter.broken) markup_plain(m, letter.data, letter.size, at, at + k);
         } else {
-            k = sentence_char(m->text + at, end - at, &c);
+            k = tfm_character_next(m->text + at, end - at, &c);
             markup_plain(m, m->text + at, k, at, at + k);
         }
         n = k;
@@ -486,10 +486,10 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
     if (at >= m->size) return 0;
     tag->end = at + 1;
     tag->is_open = !tag->is_close && text[at - 1] != '/' &&
-                   !sentence_in_table(markup_void, tag->name, tag->n);
-    if (tag->is_open && (sentence_in_table(markup_raw, tag->name, tag->n) ||
-                         sentence_in_table(markup_copied, tag->name, tag->n) ||
-                         sentence_in_table(markup_copied_blocks, tag->name, tag->n)))
+                   !characters_list_has(markup_void, tag->name, tag->n);
+    if (tag->is_open && (characters_list_has(markup_raw, tag->name, tag->n) ||
+                         characters_list_has(markup_copied, tag->name, tag->n) ||
+                         characters_list_has(markup_copied_blocks, tag->name, tag->n)))
         tag->copied |= 2;
     return tag->end;
 }
@@ -576,13 +576,13 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
         tag->parent = n_open ? open[n_open - 1] : n, tag->has_text = 0;
         if (!any && !tag->is_opaque) { /* is the first element one of HTML? */
             any = 1;
-            is_xml = !sentence_in_table(markup_blocks, tag->name, tag->n) &&
-                     !sentence_in_table(markup_inline, tag->name, tag->n) &&
-                     !sentence_in_table(markup_beside, tag->name, tag->n);
+            is_xml = !characters_list_has(markup_blocks, tag->name, tag->n) &&
+                     !characters_list_has(markup_inline, tag->name, tag->n) &&
+                     !characters_list_has(markup_beside, tag->name, tag->n);
             if (n && protect_starts(m->text + tags[0].begin, m->size - tags[0].begin, "<?xml"))
                 is_xml = strcmp(tag->name, "html") != 0;
         }
-        if (tag->is_open && sentence_in_table(markup_raw, tag->name, tag->n)) {
+        if (tag->is_open && characters_list_has(markup_raw, tag->name, tag->n)) {
             char close[MARKUP_NAME + 2] = "</";
             markup_tag last;
             memcpy(close + 2, tag->name, tag->n + 1);
@@ -609,11 +609,11 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
     for (k = 0; k < n; k++) {
         tag = &tags[k];
         if (tag->is_close && tag->match < k) tag->is_inline = tags[tag->match].is_inline;
-        else if (is_xml ? sentence_in_table(markup_inline, tag->name, tag->n)
-                        : !sentence_in_table(markup_blocks, tag->name, tag->n) &&
-                              !sentence_in_table(markup_beside, tag->name, tag->n))
+        else if (is_xml ? characters_list_has(markup_inline, tag->name, tag->n)
+                        : !characters_list_has(markup_blocks, tag->name, tag->n) &&
+                              !characters_list_has(markup_beside, tag->name, tag->n))
             tag->is_inline = !tag->is_close || tag->match != k || !is_xml;
-        else if (is_xml || !sentence_in_table(markup_blocks, tag->name, tag->n))
+        else if (is_xml || !characters_list_has(markup_blocks, tag->name, tag->n))
             tag->is_inline = tag->parent < k ? tags[tag->parent].has_text : has_text;
         else tag->is_inline = 0;
     }
@@ -648,7 +648,7 @@ static markup_kind markup_kind_of(const markup_tag *tags, size_t i, size_t *last
     *last = i;
     if (tag->is_open && tag->copied && is_matched) {
         *last = tag->match;
-        return is_inline || sentence_in_table(markup_copied, tag->name, tag->n) ? MARKUP_COPY
+        return is_inline || characters_list_has(markup_copied, tag->name, tag->n) ? MARKUP_COPY
                                                                                 : MARKUP_BLOCK;
     }
     if (tag->is_opaque == 1 || (is_inline && !tag->is_open && !tag->is_close)) return MARKUP_POINT;
@@ -672,7 +672,7 @@ static int markup_add_values(markup_document *m, const markup_tag *tag) {
         if (strcmp(tag->name, "html") == 0 && m->n_langs < 2 &&
             (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
             m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
-        if (a.n >= MARKUP_NAME || !(sentence_in_table(markup_texts, a.name, a.n) ||
+        if (a.n >= MARKUP_NAME || !(characters_list_has(markup_texts, a.name, a.n) ||
                                     (tag->is_description && strcmp(a.name, "content") == 0 &&
                                      strcmp(tag->name, "meta") == 0)))
             continue;
@@ -708,11 +708,11 @@ static void markup_add_ahead(markup_document *m, const markup_tag *block, const 
    a closing tag ends before the next part of the <ruby>. */
 static size_t markup_reading(const markup_tag *tags, size_t i, size_t n) {
     size_t last;
-    if (!tags[i].is_open || !sentence_in_table(markup_readings, tags[i].name, strlen(tags[i].name)))
+    if (!tags[i].is_open || !characters_list_has(markup_readings, tags[i].name, strlen(tags[i].name)))
         return n;
     if (tags[i].match != i) return tags[i].match;
     for (last = i; last + 1 < n && last < i + MARKUP_DEEP; last++)
-        if (sentence_in_table(" rb rp rt rtc ruby ", tags[last + 1].name,
+        if (characters_list_has(" rb rp rt rtc ruby ", tags[last + 1].name,
                               strlen(tags[last + 1].name)))
             return last;
     return n;
@@ -1005,7 +1005,7 @@ static size_t markup_column(const char *text, size_t size, size_t column) {
     size_t i, n;
     uint32_t c;
     for (i = 0; i < size; i += n) {
-        n = sentence_char(text + i, size - i, &c);
+        n = tfm_character_next(text + i, size - i, &c);
         column = c == '\n' ? 0 : c == '\t' ? (column / 8 + 1) * 8 : column + markup_columns(c);
     }
     return column;
