@@ -119,7 +119,8 @@ static size_t difference(const echo *e, markup_form form, const text_buffer *in,
     for (i = 0; i < 256; i++) {
         int is_letter = protect_is_word((uint32_t)i) || i >= 0x80;
         if (small((char)i) != (char)i || i <= ' ' || (form == MARKUP_WRAPPED && i == '-')) continue;
-        if (form == MARKUP_MARKDOWN && strchr("\\*_|", (int)i)) continue; /* other escapes */
+        if (form == MARKUP_MARKDOWN && strchr("\\*_|>", (int)i))
+            continue;                                  /* escapes, prefixes of lines */
         if (e->how == DOUBLED && !is_letter) continue; /* "&" may become "&amp;" */
         if (e->how == DOUBLED && i >= 0x80 && memchr(in->data, '&', in->size))
             continue; /* &nbsp; */

@@ -111,7 +111,7 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
         for (i = 0; i < sentence.size && !left; i += k) {
             k = tfm_character_next(sentence.data + i, sentence.size - i, &c);
             left = character_case(c) || (c >= 0x250 && !(c >= 0x2000 && c < 0x2E80) &&
-                                        !(c >= 0x3000 && c < 0x3005) && c < 0xFF00);
+                                         !(c >= 0x3000 && c < 0x3005) && c < 0xFF00);
         }
         if (!left) continue; /* there are no letters to translate */
         grown = m->sentences;
@@ -567,16 +567,19 @@ static void markup_no_breaks(const markup_document *m, size_t from, text_buffer 
 
 /* Appends an item as it is in the document; a link whose text was its label gets the label. */
 static void markup_copy(const markup_document *m, const markup_item *item, text_buffer *out) {
-    size_t i, n = item->n_label, from = out->size;
+    size_t i, k, n = item->n_label, from = out->size;
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
         for (i = item->begin; i < item->end; i++) text_buffer_append(out, &item->c, 1);
         return;
     }
-    for (i = 0; i < n && n < out->size; i++) { /* has the link's text changed? */
-        char c = out->data[out->size - n + i];
-        if ((c == '\n' ? ' ' : c) != m->text[item->label + i]) break;
+    for (i = n, k = out->size; i > 0 && k > 0; i--, k--) { /* has the link's text changed? */
+        const char *label = m->text + item->label;
+        if (markup_is_space(out->data[k - 1]) && markup_is_space(label[i - 1])) {
+            while (i > 1 && markup_is_space(label[i - 2])) i--;
+            while (k > 1 && markup_is_space(out->data[k - 2])) k--;
+        } else if (out->data[k - 1] != label[i - 1]) break;
     }
-    if (n && !(i == n && out->data[out->size - n - 1] == '[')) {
+    if (n && !(i == 0 && k > 0 && out->data[k - 1] == '[')) {
         text_buffer_append(out, "][", 2);
         markup_copy_part(m, item->label, item->label + n, out);
         text_buffer_append(out, "]", 1);
@@ -602,8 +605,16 @@ static void markup_put_space(const markup_document *m, text_buffer *out) {
 
 /* Appends the whitespace of the document before or behind an item, or a space if it has none there. */
 static void markup_put_blank(const markup_document *m, size_t begin, size_t end, text_buffer *out) {
-    if (m->n_blocks || begin == end) markup_put_space(m, out);
+    if (begin == end || (m->n_blocks && m->blocks[m->block].form != MARKUP_HTML))
+        markup_put_space(m, out);
     else text_buffer_append(out, m->text + begin, end - begin);
+}
+
+/* Appends the spaces behind an item that the plain text does not have. */
+static void markup_put_behind(const markup_document *m, const markup_item *item, text_buffer *out) {
+    if (m->n_blocks && m->blocks[m->block].form != MARKUP_HTML && item->n_blank == 1)
+        markup_put_space(m, out);
+    else text_buffer_append(out, m->text + item->end, item->n_blank);
 }
 
 /* Writes a node's tag before its words. */
@@ -615,7 +626,8 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0, at;
     if (node->item == (size_t)MARKUP_NONE) return;
     item += node->item;
-    has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) || !tfm_space_after(tfm_text_make(s->text, s->size));
+    has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) ||
+                 !tfm_space_after(tfm_text_make(s->text, s->size));
     is_begin = item->kind == MARKUP_OPEN ? item->space_before || !item->space_behind
                : item->kind == MARKUP_CLOSE
                    ? item->space_before
@@ -634,7 +646,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         markdown_choose(m, t, node, out);
     markup_copy(m, item, out);
     m->opened = item->kind == MARKUP_OPEN;
-    if (*from < t->size) text_buffer_append(out, m->text + item->end, item->n_blank);
+    if (*from < t->size) markup_put_behind(m, item, out);
     if (item->kind == MARKUP_OPEN && !*from && item->at < s->begin && item->end < m->size &&
         markup_is_space(m->text[item->end])) /* One.<b> Two</b> has its space inside the tag */
         markup_put_blank(m, item->end, markup_blank_end(m, item->end), out);
@@ -662,7 +674,7 @@ static void markup_leave(markup_document *m, const markup_translation *t, const 
     } else if (close->space_before && node->high > node->low)
         markup_text_to(m, t, from, m->words[node->high].begin, out);
     markup_copy(m, close, out);
-    if (*from < t->size) text_buffer_append(out, m->text + close->end, close->n_blank);
+    if (*from < t->size) markup_put_behind(m, close, out);
     m->owes |= close->is_line;
 }
 

@@ -326,7 +326,8 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
         k = m->n_items;
         if (markup_is_space(m->text[at])) {
             if (!markup_after_space(m)) markup_plain(m, " ", 1, at, at + 1);
-            else if (m->form == MARKUP_HTML && k && m->items[k - 1].at == m->plain.size &&
+            else if (k && m->items[k - 1].at == m->plain.size &&
+                     m->items[k - 1].kind != MARKUP_BLOCK &&
                      m->items[k - 1].end + m->items[k - 1].n_blank == at)
                 m->items[k - 1].n_blank++; /* the space of "a <b> b" that the plain text has not */
             continue;
@@ -649,7 +650,7 @@ static markup_kind markup_kind_of(const markup_tag *tags, size_t i, size_t *last
     if (tag->is_open && tag->copied && is_matched) {
         *last = tag->match;
         return is_inline || characters_list_has(markup_copied, tag->name, tag->n) ? MARKUP_COPY
-                                                                                : MARKUP_BLOCK;
+                                                                                  : MARKUP_BLOCK;
     }
     if (tag->is_opaque == 1 || (is_inline && !tag->is_open && !tag->is_close)) return MARKUP_POINT;
     if (is_inline && is_matched) return tag->is_open ? MARKUP_OPEN : MARKUP_CLOSE;
@@ -708,12 +709,13 @@ static void markup_add_ahead(markup_document *m, const markup_tag *block, const 
    a closing tag ends before the next part of the <ruby>. */
 static size_t markup_reading(const markup_tag *tags, size_t i, size_t n) {
     size_t last;
-    if (!tags[i].is_open || !characters_list_has(markup_readings, tags[i].name, strlen(tags[i].name)))
+    if (!tags[i].is_open ||
+        !characters_list_has(markup_readings, tags[i].name, strlen(tags[i].name)))
         return n;
     if (tags[i].match != i) return tags[i].match;
     for (last = i; last + 1 < n && last < i + MARKUP_DEEP; last++)
         if (characters_list_has(" rb rp rt rtc ruby ", tags[last + 1].name,
-                              strlen(tags[last + 1].name)))
+                                strlen(tags[last + 1].name)))
             return last;
     return n;
 }

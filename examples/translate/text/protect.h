@@ -390,7 +390,8 @@ static size_t protect_word(const char *text, size_t size) {
         dots += c == '.', odd += c == '\\' || c == '_';
         digits += protect_is_digit(c) != 0, letters += protect_is_letter(c) != 0;
     }
-    if (i < size && !url && tfm_character_next(text + i, size - i, &c) && character_case(c)) return 0;
+    if (i < size && !url && tfm_character_next(text + i, size - i, &c) && character_case(c))
+        return 0;
     for (; i > 0 && protect_in(".,:;!?'-", byte[i - 1]); i--) dots -= text[i - 1] == '.';
     for (n = 0, odd_brackets = 0; n < i; n++) odd_brackets += (text[n] == ')') - (text[n] == '(');
     if (i > 0 && text[i - 1] == ')' && odd_brackets > 0) i--; /* (see www.a.b) */
