@@ -1047,6 +1047,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
         for (at = 0; at < b->n && b->widths[at];) at++;
         if (at == b->n && b->html < 8)
             markdown_add_block(d, MARKUP_HTML, b->begin, b->begin, b->end, 0, 0);
+        else if (at < b->n && b->html == 6 && !d->m->n_skipped++) d->m->skipped = b->begin;
     }
     if (leaf != MARKDOWN_TEXT || b->begin >= b->end) return;
     if (d->m->text[b->begin] == '[') {

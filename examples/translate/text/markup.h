@@ -96,7 +96,7 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
-    m->cleaned.size = m->n_cues = 0, m->is_vtt = 0;
+    m->cleaned.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
     m->plain.size = m->places.size = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
     else if (form == MARKUP_SRT) markup_scan_srt(m);

@@ -155,9 +155,10 @@ typedef struct markup_document {
     int owes;            /* a space must be written before the next letter */
     int has_brackets;    /* brackets mean something in the current sentence */
     size_t n_left,
-        left;      /* sentences that stay in the source's language, and where the first begins */
-    int is_vtt;    /* the subtitles are WebVTT */
-    size_t n_cues; /* of subtitles */
+        left; /* sentences that stay in the source's language, and where the first begins */
+    size_t n_skipped, skipped; /* parts that are not read, and where the first begins */
+    int is_vtt;                /* the subtitles are WebVTT */
+    size_t n_cues;             /* of subtitles */
     text_buffer
         cleaned; /* a size_t for each soft hyphen and reading: the byte of plain behind it */
     int broken;  /* memory was too small */
@@ -889,12 +890,14 @@ static size_t markup_line_end(const markup_document *m, size_t at, size_t *next)
     return at;
 }
 
-/* Returns whether a line is the number of the cue that follows: digits, and the next line with text
-   has times. */
-static int markup_is_number(const markup_document *m, size_t at, size_t end, size_t next) {
-    size_t text;
-    while (at < end && protect_is_digit((unsigned char)m->text[at])) at++;
-    if (at < end) return 0;
+/* Returns whether a line is the number of the cue that follows: digits, or behind a blank line also
+   letters and digits, and the next line with text has times. */
+static int markup_is_number(const markup_document *m, size_t at, size_t end, size_t next,
+                            int is_behind_blank) {
+    size_t text, digits = 0, i;
+    for (i = at; i < end && protect_is_word((unsigned char)m->text[i]); i++)
+        digits += protect_is_digit((unsigned char)m->text[i]) != 0;
+    if (i < end || !digits || (digits < end - at && !is_behind_blank)) return 0;
     for (at = next; at < m->size; at = next) {
         end = markup_line_end(m, at, &next);
         if (markup_blank_end(m, at) < end) return markup_times(m, at, end, &text);
@@ -909,10 +912,11 @@ static void markup_scan_srt(markup_document *m) {
     enum { MOST_LINES = 6 };
     size_t at = protect_starts(m->text, m->size, "\xEF\xBB\xBF") ? 3 : 0, end, next, from, text,
            text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0;
-    int in_cue = 0, lines = 0, any = 0;
+    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1;
     m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
     for (; at < m->size && !m->broken; at = next) {
         end = markup_line_end(m, at, &next);
+        blank = was_blank, was_blank = markup_blank_end(m, at) >= end;
         if (markup_times(m, at, end, &text)) {
             in_cue = 1, m->n_cues++;
             at = text;
@@ -920,7 +924,7 @@ static void markup_scan_srt(markup_document *m) {
         } else if (m->is_vtt && at == end) in_cue = 0;
         while (end > at && markup_is_space(m->text[end - 1])) end--;
         for (from = at; from < end && markup_is_space(m->text[from]);) from++;
-        if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next)))
+        if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next, blank)))
             continue;
         if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
             for (from++; from < end && m->text[from] == ' ';) from++;
