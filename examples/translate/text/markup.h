@@ -513,12 +513,14 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
             }
             /* as raw as in the source, if the same character follows */
             if (form == MARKUP_MARKDOWN) is_raw = c != '#' && c != '|';
+            else if (c == '>') is_raw = 1;
             else if (i + 1 == t->size)
                 is_raw = end == m->size || m->text[end] == '<' || markup_is_space(m->text[end]);
             else
-                is_raw = (end < m->size && text[i + 1] == m->text[end]) ||
-                         (!protect_is_letter((unsigned char)text[i + 1]) &&
-                          !protect_in("/!?#%", (unsigned char)text[i + 1]));
+                is_raw =
+                    (end < m->size && markup_small(text[i + 1]) == markup_small(m->text[end])) ||
+                    (!protect_is_letter((unsigned char)text[i + 1]) &&
+                     !protect_in("/!?#%", (unsigned char)text[i + 1]));
         }
         if (form == MARKUP_MARKDOWN && !is_raw) markdown_encode(m, text, i, i + n, from, to, out);
         else if (in_lines && (c == ' ' || c == '\r')) text_buffer_append(out, "\n", 1);
@@ -577,7 +579,7 @@ static void markup_copy(const markup_document *m, const markup_item *item, text_
         if (markup_is_space(out->data[k - 1]) && markup_is_space(label[i - 1])) {
             while (i > 1 && markup_is_space(label[i - 2])) i--;
             while (k > 1 && markup_is_space(out->data[k - 2])) k--;
-        } else if (out->data[k - 1] != label[i - 1]) break;
+        } else if (markup_small(out->data[k - 1]) != markup_small(label[i - 1])) break;
     }
     if (n && !(i == 0 && k > 0 && out->data[k - 1] == '[')) {
         text_buffer_append(out, "][", 2);
@@ -628,7 +630,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     item += node->item;
     has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) ||
                  !tfm_space_after(tfm_text_make(s->text, s->size));
-    is_begin = item->kind == MARKUP_OPEN ? item->space_before || !item->space_behind
+    is_begin = item->kind == MARKUP_OPEN ? item->space_before || m->plain.data[item->at] != ' '
                : item->kind == MARKUP_CLOSE
                    ? item->space_before
                    : !item->is_line && !item->is_blank && item->space_before;
