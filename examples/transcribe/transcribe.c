@@ -26,6 +26,7 @@ static void fail(const char *format, ...) {
 
 #include "transcriber.h"
 #include "cues.h"
+#include "transcript.h"
 
 /* Returns seconds since some moment. */
 static double seconds(void) {
@@ -38,7 +39,7 @@ static transcriber_options asked;
 static const char *model_path, *sound_path, *task = "transcribe", *form = "text",
                                             *weights = "stored";
 static const char *temperatures;
-static int with_times, progress, fast;
+static int with_times, progress, fast, only_parts;
 static int32_t threads = 1, n_workers = 1;
 static double began, loaded, first_text; /* seconds; first_text 0: there is none yet */
 
@@ -83,8 +84,18 @@ static option_entry table[] = {
      "windows do not see the text of the window before"},
     {"--prompt", "TEXT", OPTION_PATH, &asked.prompt, 0, 0, 0,
      "text as if heard before the sound: names, style"},
+    {"--vad", "P", OPTION_NUMBER, &asked.voice.threshold, 0, 1, 0,
+     "parts that the model's voice detector finds are heard: its\nprobability that somebody speaks "
+     "is larger (default 0.5; 0:\neverything is heard)"},
+    {"--vad-silence", "MS", OPTION_NUMBER, &asked.voice.silence, 0, 1e6, 0,
+     "a shorter pause does not end a part (default 2000)"},
+    {"--vad-pad", "MS", OPTION_NUMBER, &asked.voice.pad, 0, 1e6, 0,
+     "is heard before and behind each part (default 400)"},
+    {"--vad-only", NULL, OPTION_FLAG, &only_parts, 0, 0, 0,
+     "writes where somebody speaks, in seconds, and no text"},
     {"--silence", "DB", OPTION_NUMBER, &asked.silence, -120, 0, 0,
-     "stretches of 3 s below this level are not heard\n(default -60; 0: everything is heard)"},
+     "of a model without voice detector: stretches of 3 s below\nthis level are not heard (default "
+     "-60; 0: all is heard)"},
     {"--weights", "TYPE", OPTION_PATH, &weights, 0, 0, 0,
      "stored (default), f32, f16, bf16 or int8"},
     {"--fast", NULL, OPTION_FLAG, &fast, 0, 0, 0,
@@ -113,73 +124,6 @@ static track_source source;
 
 static void check(job *j, tfm_status status) {
     if (status != TFM_OK) fail("%s", j->err.text[0] ? j->err.text : tfm_status_text(status));
-}
-
-/* Writes the words from at to end, each as a cue. */
-static void write_words(int number, const word *at, const word *end, cue_line *out) {
-    for (; at < end; at++) {
-        cue_clear(out), cue_append_text(out, words_trim(at->text));
-        cue_add(number, at->begin, at->end, out->at);
-    }
-}
-
-/* Appends the words to the text of a cue of WebVTT, each with the time when it begins. */
-static void append_words(cue_line *out, const word *at, const word *end) {
-    for (; at < end; at++) {
-        int64_t ms = (int64_t)((at->begin > 0 ? at->begin : 0) * 1000 + 0.5);
-        if (!at->text[0]) continue;
-        cue_append(out, "<%02d:%02d:%02d.%03d><c>", (int)(ms / 3600000), (int)(ms / 60000 % 60),
-                   (int)(ms / 1000 % 60), (int)(ms % 1000));
-        cue_append_text(out, at->text);
-        cue_append(out, "</c>");
-    }
-}
-
-/* Appends a segment as an object of JSON. at NULL: without the times of words. */
-static void append_object(cue_line *out, const transcriber *h, const whisper_segment *s,
-                          const char *text, const word *at, const word *end) {
-    const whisper_text *heard = &h->heard;
-    const char *code = transcriber_language(h);
-    int32_t i;
-    cue_append(out, "{\"start\": %.2f, \"end\": %.2f, \"text\": ", s->begin, s->end);
-    cue_append_text(out, text);
-    if (code) cue_append(out, ", \"language\": "), cue_append_text(out, code);
-    cue_append(out, ", \"seek\": %d, \"temperature\": %.4g, \"avg_logprob\": ", (int)h->began,
-               heard->temperature);
-    cue_append_number(out, "%.5f", heard->log_prob);
-    cue_append(out, ", \"compression_ratio\": "),
-        cue_append_number(out, "%.3f", heard->compression);
-    if (heard->no_speech >= 0) cue_append(out, ", \"no_speech_prob\": %.5f", heard->no_speech);
-    cue_append(out, ", \"tokens\": [");
-    for (i = 0; i < s->n; i++) cue_append(out, i ? ", %d" : "%d", (int)heard->ids[s->first + i]);
-    cue_append(out, "]");
-    if (at) cue_append(out, ", \"words\": [");
-    for (i = 0; at && at < end; at++) {
-        if (!at->text[0]) continue;
-        cue_append(out, i++ ? ", {\"word\": " : "{\"word\": ");
-        cue_append_text(out, at->text);
-        cue_append(out, ", \"start\": %.2f, \"end\": %.2f, \"probability\": ", at->begin, at->end);
-        cue_append_number(out, "%.4f", at->prob), cue_append(out, "}");
-    }
-    cue_append(out, at ? "]}" : "}");
-}
-
-/* Writes segment k of the last window. */
-static void write_segment(job *j, int32_t k, cue_line *out) {
-    const whisper_segment *s = &j->h.segments[k];
-    const word *at = asked.with_words ? j->h.found->at + s->first_word : NULL;
-    const word *end = at ? at + s->n_words : NULL;
-    const char *text;
-    check(j, transcriber_spell(&j->h, k, &j->err));
-    text = words_trim(j->h.w.text), cue_clear(out);
-    if (at && (cue_output.form == CUE_TEXT || cue_output.form == CUE_SRT)) {
-        write_words(j->number, at, end, out);
-        return;
-    }
-    if (cue_output.form == CUE_JSON) append_object(out, &j->h, s, text, at, end);
-    else if (at) append_words(out, at, end);
-    else cue_append_text(out, text);
-    cue_add(j->number, s->begin, s->end, out->at);
 }
 
 typedef struct share {
@@ -219,7 +163,7 @@ static void *hear(void *context) {
     while (!j->h.ended) {
         check(j, transcriber_next(&j->h, &j->err));
         if (j->number == 0 && first_text == 0 && !j->h.ended) first_text = seconds();
-        for (k = 0; k < j->h.n; k++) write_segment(j, k, &out);
+        for (k = 0; k < j->h.n; k++) check(j, transcript_write(j->number, &j->h, k, &out, &j->err));
         if (progress && !j->h.ended) fprintf(stderr, "\r%.1f s ", (double)j->h.seek * 0.01);
     }
     cue_add(j->number, 0, 0, NULL);
@@ -305,6 +249,17 @@ int main(int argc, char **argv) {
     tfm_safetensors_free(file), file = NULL;
     loaded = seconds();
     interrupts_hold(1);
+    if (only_parts) {
+        if (!jobs[0].h.t.voice.net)
+            fail("%s: --vad-only needs a model with a voice detector, and --vad above 0",
+                 model_path);
+        transcript_write_parts(&jobs[0].h);
+        return 0;
+    }
+    if (!jobs[0].h.net.is_there && asked.voice.threshold > 0 && asked.silence < 0)
+        fputs("transcribe: the model has no voice detector, so silence is found by its level alone "
+              "(tools/convert.py --vad adds one; --vad 0: no such line)\n",
+              stderr);
     if (cue_output.form == CUE_VTT) fputs("WEBVTT\n\n", stdout);
     for (k = 0; k < n_jobs; k++) all[k] = &jobs[k].h;
     if (!source.raw) check(&jobs[0], transcriber_survey(all, n_jobs, &jobs[0].err));

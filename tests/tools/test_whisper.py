@@ -32,6 +32,33 @@ SHAPES = {"tiny": {}, "distil": {"encoder_layers": 5, "decoder_layers": 1},
           "turbo": {"num_mel_bins": 128, "encoder_layers": 4, "decoder_layers": 2}}
 
 
+def field(number, value):
+    """A field of protobuf: a number, a text, or a message."""
+    def varint(n):
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def detector(seed=0, packed=False, wrong=None):
+    """An ONNX file as the detector of Silero is stored, with random weights, and the weights."""
+    random = np.random.default_rng(seed)
+    shapes = {"stft": (258, 1, 256), "0.w": (128, 129, 3), "0.b": (128,), "1.w": (64, 128, 3), "1.b": (64,),
+              "2.w": (64, 64, 3), "2.b": (64,), "3.w": (128, 64, 3), "3.b": (128,), "out.w": (1, 128, 1), "out.b": (1,),
+              "W": (1, 512, 128), "R": (1, 512, 128), "B": (1, 1024), **(wrong or {})}
+    weights = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    graph = b"".join(field(1, field(4, kind) + b"".join(field(1, one) for one in inputs.split())) for kind, inputs in [
+        ("Conv", "x stft"), ("Pow", "y two"), *(("Conv", f"x {i}.w {i}.b") for i in range(4)), ("LSTM", "x W R B h c"),
+        ("Conv", "x out.w out.b")])
+    for name, one in {**weights, "two": np.float32(2).reshape(())}.items():
+        dims = field(1, b"".join(field(1, n)[1:] for n in one.shape)) if packed else b"".join(
+            field(1, n) for n in one.shape)
+        graph += field(5, dims + field(2, 1) + field(4 if packed else 9, one.astype("<f4").tobytes()) + field(8, name))
+    return field(1, 8) + field(7, graph), weights
+
+
 class TestWhisper(unittest.TestCase):
     def setUp(self):
         holder = tempfile.TemporaryDirectory()
@@ -45,6 +72,44 @@ class TestWhisper(unittest.TestCase):
             self.assertEqual(convert.main([str(folder), str(out), "--no-check", *options]), status, said.getvalue())
         self.said = said.getvalue()
         return read_safetensors(out) if not status else None
+
+    def test_voice_detector(self):
+        """Tests where each weight of a voice detector goes, and files that have none."""
+        make_whisper.make(self.path / "hf", 3, multilingual=True)
+        path = self.path / "detector.onnx"
+        for packed in (False, True):
+            data, w = detector(packed, packed)
+            path.write_bytes(data)
+            tensors, _ = self.convert(self.path / "hf", "--vad", str(path), "--dtype", "f16")
+            found = {name[10:]: one for name, one in tensors.items() if name.startswith("extra.vad.")}
+            self.assertEqual({one.dtype for one in found.values()}, {np.dtype("<f4")})
+            self.assertTrue(np.array_equal(found["waves.weight"], w["stft"][:, 0]))
+            for i in range(4):
+                self.assertTrue(np.array_equal(found[f"conv{i + 1}.weight"], w[f"{i}.w"].transpose(0, 2, 1)), i)
+                self.assertTrue(np.array_equal(found[f"conv{i + 1}.bias"], w[f"{i}.b"]), i)
+            for gate, at in (("input", 0), ("forget", 2), ("cell", 3), ("output", 1)):  # ONNX: i, o, f, c
+                row = ("input", "forget", "cell", "output").index(gate) * 128
+                self.assertTrue(np.array_equal(found["lstm.weight"][row:row + 128], np.concatenate(
+                    [w["W"][0, at * 128:at * 128 + 128], w["R"][0, at * 128:at * 128 + 128]], 1)), gate)
+                self.assertTrue(np.array_equal(found["lstm.bias"][row:row + 128], w["B"][0, at * 128:at * 128 + 128]
+                                               + w["B"][0, 512 + at * 128:640 + at * 128]), gate)
+            self.assertTrue(np.array_equal(found["out.weight"], w["out.w"][:, :, 0]))
+            self.assertTrue(np.array_equal(found["out.bias"], w["out.b"]))
+        run = subprocess.run([PROGRAM, self.path / "out.safetensors", PROGRAM.parents[1] / "tests/data/transcribe/noise.wav",
+                              "--vad-only", "--vad", "0.01"], capture_output=True, text=True)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        tensors, _ = self.convert(self.path / "hf", "--vad", "none")
+        self.assertFalse([name for name in tensors if "vad" in name])
+        for broken, why in ((detector(wrong={"0.w": (128, 130, 3)})[0], "not the voice detector of Silero"),
+                            (detector(wrong={"B": (1, 512)})[0], "not the voice detector of Silero"),
+                            (data[:-1000], "not an ONNX file"), (b"", "not an ONNX file"), (b"\xff" * 50, "not an ONNX file"),
+                            (b"\x3b" * 9, "not an ONNX file"), (data.replace(w["2.b"].tobytes(), b"\0\0\xc0\x7f" * 64),
+                                                               "conv3.bias has values that are not finite")):
+            path.write_bytes(broken)
+            self.convert(self.path / "hf", "--vad", str(path), status=1)
+            self.assertIn(why, self.said)
+        self.convert(self.path / "hf", "--vad", str(self.path / "nowhere"), status=1)
+        self.assertIn("No such file", self.said)
 
     def test_folder(self):
         model, ids = make_whisper.make(self.path / "hf", 3, multilingual=True)
