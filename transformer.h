@@ -5,7 +5,7 @@
    into another. It is one file and needs only libc and libm.
 
    It runs on the CPU. It does not train (tools/train.py does), chat or download. It translates
-   sentences; examples/translate/text/sentences.h finds the sentences of longer texts. Write this
+   sentences, and tfm_sentence_next finds the sentences of longer texts. Write this
 
        #define TRANSFORMER_IMPLEMENTATION
 
@@ -70,8 +70,9 @@
        >>sentencepiece 28. SentencePiece
        >>bytebpe       29. byte-level BPE
        >>added         30. added tokens
-       >>text          31. text in, text out
-       >>vectors       32. kernels for each instruction set, and their template
+       >>sentences     31. where the sentences of a text end
+       >>text          32. text in, text out
+       >>vectors       33. kernels for each instruction set, and their template
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -330,9 +331,8 @@
                                     NAME_input_factor; the int32 sums are exact
        cache = TFM_DTYPE_F16        keys and values of the decoder are rounded once, when they are
                                     stored
-       encoder_attention = TFM_DTYPE_BF16 queries, keys, values and attention weights of the encoder
-       are
-                                    rounded to bf16; sums are f32
+       encoder_attention =          queries, keys, values and attention weights of the encoder are
+         TFM_DTYPE_BF16             rounded to bf16; sums are f32
 
    tools/bench/SPEED.md has what each of these costs in logits and in BLEU.
 
@@ -381,23 +381,13 @@
    model exists. If somebody else can cut a file short, do not map it; tfm_model_load_file reads a
    copy.
 
-   Tested: each attack that a section of tests/library/test_hostile.c names, a failure of each
-   allocation and of each read (tests/library/test_faults.c), and fuzzing of every parser and of the
-   programs (tests/fuzz/parsers.tsv lists them), under the address and undefined-behaviour
-   sanitizers. Tests and kept inputs also run under the memory sanitizer and valgrind.
-
-   If an input makes the library crash, hang, leak or read past an end, that is a bug. Please report
-   it as .github/SECURITY.md says.
+   tests/README.md says how this is tested. If an input makes the library crash, hang, leak or read
+   past an end, that is a bug. Please report it as .github/SECURITY.md says.
 
 
    13. FIND OUT WHY AN OUTPUT IS WRONG
    -----------------------------------
-   Numbers differ from PyTorch's. A config that disagrees with the shapes is refused, but some
-   settings have no shape. Check these first: norm order (norm_first), activation, the norms after
-   the last layers, embedding_scale (does the model multiply by sqrt(d_model)?), positions and their
-   offset, pad ids, the causal mask of the target, and that the PyTorch model is in eval mode. Then
-   compare the encoder's output before the logits, and the attention of the first layer before that
-   of the last. build/forward writes all of them.
+   Numbers differ from PyTorch's. tools/convert/README.md lists the settings to check.
 
    The output repeats or never ends. The limit of 2 * source + 16 tokens ends it, and finish is
    TFM_FINISH_HIT_LENGTH. The usual causes are a wrong start id, a source without the end token of
@@ -1493,6 +1483,35 @@ typedef enum tfm_text_form {
 
 /* Returns a text: tfm_text_make(text, strlen(text)). */
 TFM_DEF tfm_text tfm_text_make(const char *data, size_t size);
+
+/* Finds the sentence of a text at or after byte *at, moves *at behind it, and returns 1; or returns
+   0 if there is none. Sentences are slices of the text, in order, without the whitespace between
+   them. The rules are for many languages (>>sentences). An invalid byte counts as a letter.
+
+       size_t at = 0;
+       while (tfm_sentence_next(text, &at, &sentence)) ... */
+TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence);
+
+/* Returns whether a space belongs between a text and a sentence after it. The last character of the
+   text that is a letter decides: whether its script has spaces between words. */
+TFM_DEF int tfm_space_after(tfm_text text);
+
+/* Kinds of characters, as bits. A character may be of several kinds or of none. */
+typedef enum tfm_character_kind {
+    TFM_CHARACTER_SPACE = 1,    /* Unicode's White_Space */
+    TFM_CHARACTER_LOWER = 2,    /* lower case, in Latin, Greek, Cyrillic and Armenian */
+    TFM_CHARACTER_UPPER = 4,    /* upper case */
+    TFM_CHARACTER_WIDE = 8,     /* of a script without spaces between words, or wide punctuation */
+    TFM_CHARACTER_OPENING = 16, /* a bracket or quotation mark that may begin a sentence */
+    TFM_CHARACTER_STOP = 32,    /* a stop or an ellipsis, which may end a sentence */
+    TFM_CHARACTER_CLOSING = 64, /* a bracket or quotation mark that closes */
+    TFM_CHARACTER_COMMA = 128   /* a comma or the like: what follows is no new sentence */
+} tfm_character_kind;
+
+/* Returns the bits of tfm_character_kind of a character, which tfm_character_next reads: it returns
+   the bytes of the character at text [size], at least 1 if size is. An invalid byte is U+FFFD. */
+TFM_DEF int32_t tfm_character_kinds(uint32_t character);
+TFM_DEF size_t tfm_character_next(const char *text, size_t size, uint32_t *character);
 
 /* Turns a text into at most capacity source ids, with the start and end id that the
    config names. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
@@ -2935,38 +2954,32 @@ static float tfm__erf_of(float x) {
 /* Returns x / (1 + exp(-z)). */
 static float tfm__gate(float x, float z) { return x / (1.0f + tfm__exp_of(0.0f - z)); }
 
-/* Returns c[0] + c[1] x + ... + c[n - 1] x^(n - 1). */
-static double tfm__series(const double *c, int n, double x) {
-    double sum = c[n - 1];
-    for (n -= 2; n >= 0; n--) sum = sum * x + c[n];
+/* Returns c[0] + c[step] x + ..., n terms. */
+static double tfm__series(const double *c, int step, int n, double x) {
+    double sum = c[(n - 1) * step];
+    for (n -= 2; n >= 0; n--) sum = sum * x + c[n * step];
     return sum;
 }
+
+/* 1 / k!, the Taylor series of exp; those of sin and cos have every second one. */
+/* clang-format off */
+static const double tfm__taylor[] = {
+    1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
+    1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200,
+    1.0 / 1307674368000, 1.0 / 20922789888000};
+/* clang-format on */
 
 /* ln 2 in two parts; the product of the first with an exponent is exact. */
 #define TFM__LN2_HIGH 0.693147180369123816490
 #define TFM__LN2_LOW 1.90821492927058770002e-10
 
-/* exp(x) = 2^m exp(r) as above, by the Taylor series. */
+/* exp(x) = 2^m exp(r) as above. */
 static double tfm__exp(double x) {
-    static const double c[] = {1.0,
-                               1.0,
-                               1.0 / 2,
-                               1.0 / 6,
-                               1.0 / 24,
-                               1.0 / 120,
-                               1.0 / 720,
-                               1.0 / 5040,
-                               1.0 / 40320,
-                               1.0 / 362880,
-                               1.0 / 3628800,
-                               1.0 / 39916800,
-                               1.0 / 479001600,
-                               1.0 / 6227020800};
     double m;
     if (!(x > -746 && x < 710)) return x > 0 ? (double)INFINITY : x < 0 ? 0.0 : x;
     m = floor(x * 1.4426950408889634 + 0.5);
     x = (x - m * TFM__LN2_HIGH) - m * TFM__LN2_LOW;
-    return ldexp(tfm__series(c, 14, x), (int)m);
+    return ldexp(tfm__series(tfm__taylor, 1, 14, x), (int)m);
 }
 
 /* log(x) = e ln 2 + log(m), x = m 2^e, m from sqrt(1/2) to sqrt(2); log(m) = 2 artanh(s), where
@@ -2980,34 +2993,23 @@ static double tfm__log(double x) {
     m = frexp(x, &e);
     if (m < 0.70710678118654752) m *= 2, e--;
     s = (m - 1) / (m + 1);
-    s *= tfm__series(c, 11, s * s);
+    s *= tfm__series(c, 1, 11, s * s);
     return e * TFM__LN2_HIGH + (e * TFM__LN2_LOW + s);
 }
 
 /* Returns x^y for x > 0. */
 static double tfm__pow(double x, double y) { return y == 1 ? x : tfm__exp(y * tfm__log(x)); }
 
-/* Returns sin(x + quarters * pi/2) by the Taylor series of the nearest quarter of a turn. */
+/* Returns sin(x + quarters * pi/2) by the series of the nearest quarter of a turn. */
 static double tfm__sine(double x, int quarters) {
-    static const double odd[] = {
-        1.0,          -1.0 / 6,        1.0 / 120,        -1.0 / 5040,
-        1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000};
-    static const double even[] = {1.0,
-                                  -1.0 / 2,
-                                  1.0 / 24,
-                                  -1.0 / 720,
-                                  1.0 / 40320,
-                                  -1.0 / 3628800,
-                                  1.0 / 479001600,
-                                  -1.0 / 87178291200,
-                                  1.0 / 20922789888000};
     double k = floor(x * 0.63661977236758134 + 0.5), square, y;
     /* pi/2 in three parts; the product with the first is exact up to 2^20 quarters */
     x = ((x - k * 1.57079632673412561417) - k * 6.07710050630396597660e-11) -
         k * 2.02226624879595063154e-21;
-    square = x * x;
+    square = -(x * x); /* so that the signs of the terms alternate */
     quarters = (quarters + (int)(k - 4 * floor(k / 4))) & 3;
-    y = quarters & 1 ? tfm__series(even, 9, square) : x * tfm__series(odd, 8, square);
+    y = quarters & 1 ? tfm__series(tfm__taylor, 2, 9, square)
+                     : x * tfm__series(tfm__taylor + 1, 2, 8, square);
     return quarters & 2 ? -y : y;
 }
 
@@ -10052,10 +10054,10 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
    normalized text and its cells, the merging of byte-pair encoding, and joining tokens to a text.
    ============================================================================================== */
 
-typedef struct tfm__cut tfm__cut;
+typedef struct tfm__token_cursor tfm__token_cursor;
 typedef struct tfm__token tfm__token;
 typedef struct tfm__normal tfm__normal;
-typedef struct tfm__cells tfm__cells;
+typedef struct tfm__lattice tfm__lattice;
 typedef struct tfm__joined tfm__joined;
 
 /* What a kind of text (tfm_text_kind) does. */
@@ -10067,14 +10069,14 @@ struct tfm__tokenizer {
     tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
     /* Prepares a text for next. What it takes from scratch is used until the last token. May be
        NULL. */
-    tfm_status (*begin)(tfm__cut *c, tfm_arena *scratch, tfm_error *err);
+    tfm_status (*begin)(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err);
     /* Sets the next token and returns 1, at the end 0. */
-    int (*next)(tfm__cut *c, tfm__token *token);
-    /* tfm__cells_begin calls these two. normalize appends bytes at to end - 1 of a text to o in
+    int (*next)(tfm__token_cursor *c, tfm__token *token);
+    /* tfm__lattice_begin calls these two. normalize appends bytes at to end - 1 of a text to o in
        normalized form; encode cuts bytes from to to - 1 of the normalized text into pieces. */
     void (*normalize)(const tfm__side *side, const char *text, int64_t at, int64_t end,
                       tfm__normal *o);
-    void (*encode)(tfm__cells *b, int32_t from, int32_t to);
+    void (*encode)(tfm__lattice *b, int32_t from, int32_t to);
     /* Writes a token. */
     void (*join)(tfm__joined *j, int32_t id);
     int32_t marks; /* join drops so many U+2581 at the beginning of a text, at most */
@@ -10177,8 +10179,9 @@ typedef struct tfm__pair {
     int32_t symbol;     /* the symbol that replaces both */
 } tfm__pair;
 
-/* Scratch for n bytes of normalized text, which is cut into pieces. */
-struct tfm__cells {
+/* Scratch of a text that is cut: the pieces that may begin at each of n bytes of its normalized
+   form. */
+struct tfm__lattice {
     const tfm__side *side;
     char *text;
     tfm__cell *cells; /* [n + 1] */
@@ -10189,11 +10192,11 @@ struct tfm__cells {
     int32_t end; /* BPE: the end of the symbols that were appended so far */
     int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
     /* BPE: sets rank and symbol of the pair at left; returns 0 if the two make no symbol */
-    int (*find_pair)(tfm__cells *b, int32_t left, tfm__pair *pair);
+    int (*find_pair)(tfm__lattice *b, int32_t left, tfm__pair *pair);
 };
 
-/* A text that is cut into tokens, one after the other. */
-struct tfm__cut {
+/* Where a text has been cut into tokens up to now, one token after the other. */
+struct tfm__token_cursor {
     const tfm__side *side;
     const tfm__tokenizer *kind;
     tfm_text_form form;
@@ -10213,7 +10216,7 @@ struct tfm__token {
 };
 
 /* Sets *token, except its id, to bytes begin to end - 1, and goes on behind them. */
-static void tfm__cut_take(tfm__cut *c, tfm__token *token, size_t begin, size_t end) {
+static void tfm__cursor_take(tfm__token_cursor *c, tfm__token *token, size_t begin, size_t end) {
     token->begin = begin;
     token->end = c->at = end;
     while (tfm__is_inside(c->text.data, c->text.size, begin)) begin--;
@@ -10228,7 +10231,7 @@ static int tfm__pair_first(const tfm__pair *a, const tfm__pair *b) {
 }
 
 /* Puts the symbol at left and its right neighbour into the heap if they make a symbol. */
-static void tfm__bpe_push(tfm__cells *b, int32_t left) {
+static void tfm__bpe_push(tfm__lattice *b, int32_t left) {
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
     tfm__pair pair;
     int32_t i;
@@ -10244,7 +10247,7 @@ static void tfm__bpe_push(tfm__cells *b, int32_t left) {
 }
 
 /* Appends a symbol of size bytes in cell at. last is the symbol before it, or -1. */
-static void tfm__bpe_append(tfm__cells *b, int32_t at, int32_t size, int32_t last) {
+static void tfm__bpe_append(tfm__lattice *b, int32_t at, int32_t size, int32_t last) {
     b->cells[at].next = size;
     b->cells[at].prev = last;
     b->end = at + size;
@@ -10252,7 +10255,7 @@ static void tfm__bpe_append(tfm__cells *b, int32_t at, int32_t size, int32_t las
 }
 
 /* Removes the first pair from the heap. */
-static tfm__pair tfm__bpe_pop(tfm__cells *b) {
+static tfm__pair tfm__bpe_pop(tfm__lattice *b) {
     tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
     int32_t i = 0, child;
     for (; (child = 2 * i + 1) < b->n_heap; i = child) {
@@ -10266,7 +10269,7 @@ static tfm__pair tfm__bpe_pop(tfm__cells *b) {
 }
 
 /* Merges pairs until none is left. */
-static void tfm__bpe_merge(tfm__cells *b) {
+static void tfm__bpe_merge(tfm__lattice *b) {
     while (b->n_heap) {
         tfm__pair top = tfm__bpe_pop(b), now;
         tfm__cell *l = &b->cells[top.left], *r;
@@ -10801,10 +10804,10 @@ static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tf
 }
 
 /* Cuts a word, or a token in a form with tokens. */
-static int tfm__words_next(tfm__cut *c, tfm__token *token) {
+static int tfm__words_next(tfm__token_cursor *c, tfm__token *token) {
     size_t begin = c->at + tfm__run(&c->text, c->at, 1);
     if (begin >= c->text.size) return 0;
-    tfm__cut_take(c, token, begin, begin + tfm__run(&c->text, begin, 0));
+    tfm__cursor_take(c, token, begin, begin + tfm__run(&c->text, begin, 0));
     token->id = tfm__token_id(&c->side->vocabulary, c->form, &token->text);
     return 1;
 }
@@ -10816,17 +10819,17 @@ static void tfm__words_join(tfm__joined *j, int32_t id) {
 }
 
 /* Cuts a character. Whitespace between characters is a token only if the vocabulary has one for it. */
-static int tfm__characters_next(tfm__cut *c, tfm__token *token) {
+static int tfm__characters_next(tfm__token_cursor *c, tfm__token *token) {
     const tfm__vocabulary *v = &c->side->vocabulary;
     size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
     if (begin >= c->text.size) return 0;
     if (begin > at && at > 0) {
-        tfm__cut_take(c, token, at, begin);
+        tfm__cursor_take(c, token, at, begin);
         token->id = tfm__find_token(v, tfm__space_piece, TFM__SPACE_PIECE);
         if (token->id >= 0) return 1;
     }
-    tfm__cut_take(c, token, begin,
-                  begin + (size_t)tfm__utf8_size((unsigned char)c->text.data[begin]));
+    tfm__cursor_take(c, token, begin,
+                     begin + (size_t)tfm__utf8_size((unsigned char)c->text.data[begin]));
     token->id = tfm__find_token(v, token->text.data, (int64_t)token->text.size);
     return 1;
 }
@@ -10838,7 +10841,7 @@ static void tfm__pieces_join(tfm__joined *j, int32_t id) {
 }
 
 /* Writes a mark before each word, as pieces have it. */
-static tfm_status tfm__pieces_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *err) {
+static tfm_status tfm__pieces_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
     tfm_arena all = tfm__scratch_begin(scratch);
     size_t at = 0, word, n = 0;
     char *out = NULL;
@@ -10858,7 +10861,7 @@ static tfm_status tfm__pieces_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *
 }
 
 /* Cuts the longest piece. A run of unknown characters is one token. */
-static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
+static int tfm__pieces_next(tfm__token_cursor *c, tfm__token *token) {
     const char *text = c->text.data;
     size_t begin = c->at, at = begin, n = 0;
     token->id = -1;
@@ -10871,7 +10874,7 @@ static int tfm__pieces_next(tfm__cut *c, tfm__token *token) {
         at += n;
         token->id = id;
     }
-    tfm__cut_take(c, token, begin, at);
+    tfm__cursor_take(c, token, begin, at);
     return at > begin;
 }
 
@@ -10890,7 +10893,7 @@ static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__si
 }
 
 /* Cuts a byte. An escape may stand for several bytes, which have its span together. */
-static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
+static int tfm__bytes_next(tfm__token_cursor *c, tfm__token *token) {
     const char *at = c->text.data + c->at;
     int64_t taken = 0;
     int n = 1;
@@ -10903,7 +10906,7 @@ static int tfm__bytes_next(tfm__cut *c, tfm__token *token) {
         c->first = 0;
         c->last = (size_t)n;
     }
-    tfm__cut_take(c, token, c->at, c->at + (size_t)taken);
+    tfm__cursor_take(c, token, c->at, c->at + (size_t)taken);
     token->id = c->side->first_byte + (unsigned char)c->bytes[c->first++];
     TFM__COUNT_TEXT(1);
     return 1;
@@ -11629,7 +11632,7 @@ static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t star
 /* Cuts text into the pieces whose scores have the highest sum; of equal ways, the one that is found
    first. Scores are rounded to float after every addition, and reduced when they grow large, as the
    package does. Otherwise ties would be decided differently. */
-static void tfm__unigram_encode(tfm__cells *b, int32_t from, int32_t to) {
+static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
     const tfm__sentencepiece *p = b->side->spm;
     const char *text = b->text + from;
     tfm__cell *cells = b->cells + from;
@@ -11679,7 +11682,7 @@ static int32_t tfm__float_rank(float score) {
 }
 
 /* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
-static int tfm__spm_find_pair(tfm__cells *b, int32_t left, tfm__pair *pair) {
+static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
     const tfm__sentencepiece *p = b->side->spm;
     const tfm__cell *l = &b->cells[left], *r = l + l->next;
     int32_t node = tfm__trie_walk(&p->trie, l->id, b->text + left + l->next, r->next);
@@ -11694,7 +11697,7 @@ static int tfm__spm_find_pair(tfm__cells *b, int32_t left, tfm__pair *pair) {
 enum { TFM__BPE_DEPTH = 100 }; /* to which the package splits unused pieces */
 
 /* Replaces an unused piece by the two pieces that it was merged from, and so on recursively. */
-static void tfm__spm_split(tfm__cells *b, int32_t at, int32_t size, int depth) {
+static void tfm__spm_split(tfm__lattice *b, int32_t at, int32_t size, int depth) {
     const tfm__sentencepiece *p = b->side->spm;
     int32_t id = tfm__trie_piece(&p->trie, tfm__trie_walk(&p->trie, 0, b->text + at, size)),
             left = -1;
@@ -11713,7 +11716,7 @@ static void tfm__spm_split(tfm__cells *b, int32_t at, int32_t size, int depth) {
 
 /* Cuts text into characters and user-defined pieces, then merges the pair with the best score, the
    leftmost first, until no pair is a piece. */
-static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
+static void tfm__spm_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
     const tfm__sentencepiece *p = b->side->spm;
     int32_t at, last = -1, size, id = 0;
     int space, was_space = 0;
@@ -11749,7 +11752,7 @@ static void tfm__spm_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
 
 /* ---- the interface ---- */
 
-static void tfm__spm_encode(tfm__cells *b, int32_t from, int32_t to) {
+static void tfm__spm_encode(tfm__lattice *b, int32_t from, int32_t to) {
     if (b->side->spm->bpe) tfm__spm_bpe_encode(b, from, to);
     else tfm__unigram_encode(b, from, to);
 }
@@ -11803,7 +11806,7 @@ static tfm_status tfm__spm_build_side(tfm__loader *l, tfm__side *side, const tfm
 }
 
 /* Cuts a piece. Neighbouring unknown characters are one unknown piece, or a token for each byte. */
-static int tfm__spm_next(tfm__cut *c, tfm__token *token) {
+static int tfm__spm_next(tfm__token_cursor *c, tfm__token *token) {
     const tfm__sentencepiece *p = c->side->spm;
     const tfm__cell *cells = c->cells;
     const char *text = c->text.data;
@@ -11968,7 +11971,7 @@ static int tfm__byte_of_letter(uint32_t c) {
 }
 
 /* Finds a pair for byte-level BPE: two tokens that the file merges. */
-static int tfm__byte_bpe_find_pair(tfm__cells *b, int32_t at, tfm__pair *pair) {
+static int tfm__byte_bpe_find_pair(tfm__lattice *b, int32_t at, tfm__pair *pair) {
     const tfm__byte_bpe *p = b->side->bpe;
     int32_t left = b->cells[at].id, right = b->cells[at + b->cells[at].next].id;
     int64_t i = left ? p->ends[left - 1] : 0, end = p->ends[left];
@@ -12117,7 +12120,7 @@ static size_t tfm__word_end(const tfm__byte_bpe *p, const char *text, size_t siz
     return kind == TFM__CLASS_SPACE && i < size && last > at ? last : i;
 }
 
-static void tfm__byte_bpe_encode(tfm__cells *b, int32_t from, int32_t to) {
+static void tfm__byte_bpe_encode(tfm__lattice *b, int32_t from, int32_t to) {
     const tfm__byte_bpe *p = b->side->bpe;
     int32_t at, end, i, size;
     b->find_pair = tfm__byte_bpe_find_pair;
@@ -12145,12 +12148,12 @@ static void tfm__byte_bpe_normalize(const tfm__side *side, const char *text, int
 }
 
 /* Cuts a token. Its span has no spaces at its ends, as with the package's trim_offsets. */
-static int tfm__byte_bpe_next(tfm__cut *c, tfm__token *token) {
+static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
     const char *text = c->text.data;
     size_t at = c->at;
     if (at >= c->text.size) return 0;
     token->id = c->cells[at].id;
-    tfm__cut_take(c, token, at, (size_t)c->cells[at].next);
+    tfm__cursor_take(c, token, at, (size_t)c->cells[at].next);
     token->begin = (size_t)(token->text.data - text);
     token->end = token->begin + token->text.size;
     while (token->begin < token->end && text[token->begin] == ' ') token->begin++;
@@ -12368,7 +12371,7 @@ static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm
 }
 
 /* Cuts the text between marks of added tokens. */
-static void tfm__encode(tfm__cells *b, int has_marks) {
+static void tfm__encode(tfm__lattice *b, int has_marks) {
     int32_t at = 0, end, i;
     for (i = 0; i < b->n_splits; i++) b->splits[i] = -1;
     for (; at < b->n; at = end + TFM__ADDED_MARK) {
@@ -12391,7 +12394,7 @@ static int tfm__has_cells(const tfm__side *side) {
 
 /* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from; and
    that of the last cell. */
-static void tfm__cells_origins(tfm__cut *c) {
+static void tfm__lattice_origins(tfm__token_cursor *c) {
     const tfm__sentencepiece *p = c->side->spm;
     int64_t n = (int64_t)c->text.size, body = n, i;
     tfm__normal o;
@@ -12407,8 +12410,8 @@ static void tfm__cells_origins(tfm__cut *c) {
 }
 
 /* Takes scratch for n bytes of normalized text. */
-static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t n,
-                                   tfm_arena *scratch, tfm_error *err) {
+static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int64_t n,
+                                     tfm_arena *scratch, tfm_error *err) {
     const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
     if (n > INT32_MAX / 2)
         return tfm__fail(err, TFM_E_OVERFLOW, "text has %i bytes after normalization, at most %i",
@@ -12426,10 +12429,10 @@ static tfm_status tfm__cells_alloc(tfm__cells *b, const tfm__side *side, int64_t
 
 /* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. A measuring arena gets
    no further than to the size. */
-static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *err) {
+static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
     tfm_arena all = tfm__scratch_begin(scratch);
     tfm__normal o;
-    tfm__cells b;
+    tfm__lattice b;
     memset(&o, 0, sizeof o);
     if (!scratch->measuring && scratch->size > scratch->used) {
         /* the text comes first in the scratch: it is in its place at once */
@@ -12437,7 +12440,7 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
         o.capacity = (int64_t)(scratch->size - scratch->used);
     }
     (void)tfm__normal_text(c->side, &c->source, &o);
-    TFM__TRY(tfm__cells_alloc(&b, c->side, o.n, &all, err));
+    TFM__TRY(tfm__lattice_alloc(&b, c->side, o.n, &all, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (!scratch->measuring && o.n) tfm__encode(&b, c->side->added != NULL);
     c->cells = b.cells;
@@ -12445,8 +12448,353 @@ static tfm_status tfm__cells_begin(tfm__cut *c, tfm_arena *scratch, tfm_error *e
     return TFM_OK;
 }
 
+/* >>sentences =====================================================================================
+   31. SENTENCES
+   Finds where the sentences of a text end, by rules, for languages with and without spaces. The
+   language need not be known. Relies on >>utf8.
+
+   A sentence ends
+    1. at a blank line, and at the end of the text. A single newline is whitespace like any other.
+    2. after a stop that has no other meaning (。！？ ؟ । and so on), unless a comma or the like
+       follows, or a closing bracket and a Japanese particle: 「はい。」と言った。
+    3. after ! ? and an ellipsis, if whitespace follows and the next letter is not lower case. No
+       sentence ends at the first mark of: "Really?" he asked. — Да! — сказал он.
+    4. after a full stop, if whitespace follows, the next letter is not lower case, and the stop
+       does not belong to the word before it. It belongs to
+        - a number that begins the sentence (1. Open the box), or is before another number (3. 10.
+          1990), a month or a similar noun (3. Mai);
+        - a single letter, or letters with stops between them (J. S. Bach, z. B., U.S., т. е.),
+          unless the next word begins sentences and is not a name (Vitamin C. It is ...);
+        - an abbreviation in the tables below.
+   Quotes and brackets that close after a stop belong to the sentence. Those that open before the
+   next word belong to the next sentence. In doubt a stop does not end a sentence: two sentences
+   that are not split are still translated well, and half a sentence is not.
+   ============================================================================================== */
+
+/* ---- tables of words: the first letter must match exactly, ASCII letters after it in either case.
+   "Gen." is in a table (Gen. Lee), "gen." is not ---- */
+
+/* Abbreviations that are never the last word of a sentence, in any language that has them. */
+/* clang-format off */
+static const char tfm__abbreviations[] =
+    /* English */ " Mr Mrs Ms Messrs Dr Drs Prof Rev Fr Hon Gen Col Maj Capt Cpt Lt Sgt Cpl Cmdr"
+    " Adm Gov Sen Rep Pres Supt St Sts Mt Ft vs viz cf approx incl excl dept Dept Univ Assn"
+    /* German */ " Hr Hrn Frl Dipl Ing Mag Priv bzw ca Ca ggf Ggf evtl inkl exkl vgl Vgl sog bspw"
+    " Bspw geb gest zzgl abzgl Mio Mrd Tsd Tel tel zB dh Nrn allg insb entspr gem jun"
+    /* French */ " MM Mme Mmes Mlle Mlles Mgr Pr Ste av apr env boul bd Cie"
+    /* Spanish, Portuguese, Italian */ " Sr Sra Srs Sres Sras Srta Sto Sta Dra Dras Gral Lic Arq"
+    " Av Avda Avd EE ej Excmo Excma Exmo Exma Ilmo Sig Sigg Dott Avv Geom Rag Egr Gent"
+    /* Dutch, Scandinavian */ " dhr mevr mw drs bijv resp bl f.eks t.ex bl.a fx dvs"
+    /* Polish, Czech, Turkish */ " dr mgr prof inż np tzn tzw tj ul św ks płk Doç Yrd Öğr např tzv"
+    " ing arch"
+    /* Russian, Ukrainian */ " см См ср Ср гр проф Проф акад Акад доц Доц ул Ул просп пер пл наб"
+    " кв корп тел Тел напр Напр св Св гос инж ген полк англ нем фр лат греч рус вул"
+    /* Greek, Hindi */ " κ.κ βλ Βλ δηλ πχ Δρ डॉ प्रो ";
+/* Words that are abbreviations only if a number follows: No. 5, but: he said no. */
+static const char tfm__before_numbers[] =
+    " no No N° n° Nº nº nos Nos nr Nr pp pg vol Vol ch Ch chap Chap fig Fig figs Figs sec Sec art"
+    " Art eq Eq tab Tab ex al ed Ed op Op Pt pt Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Okt Nov"
+    " Dec Dez janv févr avr juil sept oct nov déc Abs Bd Bde Kap Abb Str str Pos Ziff Anm pág págs"
+    " núm Núm núms cap Cap tomo blz kl čís стр Стр рис Рис табл Табл гл Гл ст Ст разд изд илл σελ"
+    " αρ ";
+/* Words that follow an ordinal number: 3. Mai, 19. Jahrhundert. */
+static const char tfm__after_ordinals[] =
+    " Januar Jänner Februar Feber März April Mai Juni Juli August September Oktober November"
+    " Dezember Jan Feb Mär Apr Jun Jul Aug Sep Sept Okt Nov Dez Jahrhundert Jahrhunderts Jh"
+    " Jahrtausend Weltkrieg Weltkriegs Auflage Kapitel Klasse Platz Stock Stockwerk Etage Liga"
+    " Bundesliga Runde Spieltag Tag Jahrestag Geburtstag Mal Band Teil Akt Satz Lebensjahr"
+    " Semester Bezirk Armee Division Minute Stunde Woche Monat ";
+/* Words that begin sentences and are not names: after an initial or "U.S." they begin a sentence. */
+static const char tfm__starters[] =
+    " The He She It They We You I This That These Those There Then But And So If When While After"
+    " Before However Its His Her Their Our What Who Where Why How Er Sie Es Wir Ich Ihr Das Dies"
+    " Diese Dieser Aber Und Wenn Dann Il Elle Ils Elles Nous Vous Je Ce Cette Ces Mais Él Ella"
+    " Ellos Ellas Nosotros Esto Pero Он Она Оно Они Мы Вы Это Но Если Когда Потом ";
+
+/* ---- characters ---- */
+
+/* Kinds of characters after those of tfm_character_kind, as bits; tfm__character_kinds has the
+   characters. TFM__TEXT_END: no character, since the text ends. */
+enum {
+    TFM__CASED = TFM_CHARACTER_LOWER | TFM_CHARACTER_UPPER, TFM__TEXT_END = 256,
+    TFM__STRONG_STOP = 512, TFM__WEAK_STOP = 1024, TFM__MAY_CLOSE = 2048, TFM__ANGLE = 4096,
+    TFM__DASH = 8192, TFM__PARTICLE = 16384
+};
+
+/* Returns the kinds of a character: bits of tfm_character_kind and of the enum above. */
+static int32_t tfm__character_kinds(uint32_t c) {
+    enum { L = TFM_CHARACTER_LOWER, U = TFM_CHARACTER_UPPER, W = TFM_CHARACTER_WIDE };
+    static const struct { uint32_t first, last; int32_t even, odd; } ranges[] = {
+        {'A', 'Z', U, U}, {'a', 'z', L, L}, {0xC0, 0xD6, U, U}, {0xD8, 0xDE, U, U},
+        {0xDF, 0xF6, L, L}, {0xF8, 0xFF, L, L}, {0x100, 0x138, U, L}, {0x139, 0x148, L, U},
+        {0x149, 0x177, U, L}, {0x178, 0x178, U, U}, {0x179, 0x17E, L, U}, {0x386, 0x38F, U, U},
+        {0x390, 0x390, L, L}, {0x391, 0x3AB, U, U}, {0x3AC, 0x3CE, L, L}, {0x400, 0x42F, U, U},
+        {0x430, 0x45F, L, L}, {0x460, 0x481, U, L}, {0x48A, 0x4BF, U, L}, {0x4C0, 0x4C0, U, U},
+        {0x4C1, 0x4CE, L, U}, {0x4CF, 0x4CF, L, L}, {0x4D0, 0x52F, U, L}, {0x531, 0x556, U, U},
+        {0x561, 0x587, L, L}, {0xE00, 0xEFF, W, W}, {0x1000, 0x109F, W, W}, {0x1780, 0x17FF, W, W},
+        {0x1E00, 0x1EFF, U, L}, {0x2E80, 0x312F, W, W}, {0x31A0, 0x9FFF, W, W},
+        {0xF900, 0xFAFF, W, W}, {0xFF00, 0xFFEF, W, W}, {0x20000, 0x3FFFF, W, W}};
+    static const struct { int32_t kind; const char *characters; } sets[] = {
+        {TFM_CHARACTER_STOP | TFM__STRONG_STOP, "。！？｡؟۔।॥։።፧។៕။‼⁇⁈⁉"}, /* rule 2 */
+        {TFM_CHARACTER_STOP | TFM__WEAK_STOP, ".!?…"},                     /* rules 3 and 4 */
+        {TFM_CHARACTER_CLOSING, ")]}”’»›」』）】》〉〕］｝"},
+        {TFM__MAY_CLOSE, "\"'“‘«‹"}, /* closes in German, opens in English */
+        {TFM__ANGLE, "»›"},          /* closes in French, opens in German */
+        {TFM_CHARACTER_OPENING, "([{“‘„‚«‹「『（【《〈〔［｛¿¡\"'"},
+        {TFM__DASH, "-–—―•*·»›”’"}, /* may be before the first letter of a sentence */
+        {TFM_CHARACTER_COMMA, ",;:%，、；：،؛"},
+        {TFM__PARTICLE, "とっなのはがをにでも"}}; /* Japanese, after a closing bracket */
+    /* clang-format on */
+    int32_t kinds = tfm__is_space(c) ? TFM_CHARACTER_SPACE : 0;
+    uint32_t member = 0;
+    size_t i;
+    for (i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i].first; i++)
+        if (c <= ranges[i].last) kinds |= c & 1 ? ranges[i].odd : ranges[i].even;
+    if (kinds & TFM__CASED || (c >= 0x3400 && c < 0xA000) || (c >= '0' && c <= '9')) return kinds;
+    for (i = 0; i < sizeof sets / sizeof *sets; i++) {
+        const char *at = sets[i].characters;
+        while (*at) {
+            at += tfm__utf8_next(at, 4, &member);
+            if (member == c) kinds |= sets[i].kind;
+        }
+    }
+    return kinds;
+}
+
+/* A character of a text. */
+typedef struct tfm__character {
+    uint32_t c; /* U+FFFD for an invalid byte, 0 at the end of the text */
+    int32_t kinds;
+    size_t end; /* the byte after it */
+} tfm__character;
+
+static tfm__character tfm__character_at(const tfm_text *text, size_t at) {
+    tfm__character it = {0, TFM__TEXT_END, at};
+    if (at >= text->size) return it;
+    it.end = at + tfm_character_next(text->data + at, text->size - at, &it.c);
+    it.kinds = tfm__character_kinds(it.c);
+    return it;
+}
+
+TFM_DEF size_t tfm_character_next(const char *text, size_t size, uint32_t *character) {
+    int n = tfm__utf8_next(text, size, character);
+    if (!n && size) *character = 0xFFFD;
+    return n ? (size_t)n : size > 0;
+}
+
+TFM_DEF int32_t tfm_character_kinds(uint32_t character) {
+    return tfm__character_kinds(character) & (TFM__TEXT_END - 1);
+}
+
+TFM_DEF int tfm_space_after(tfm_text text) {
+    uint32_t c;
+    while (text.data && text.size > 0) {
+        size_t begin = text.size - 1, n;
+        while (text.size - begin < 4 && begin > 0 && tfm__is_inside(text.data, text.size, begin))
+            begin--;
+        n = tfm_character_next(text.data + begin, text.size - begin, &c);
+        if (tfm__character_kinds(c) & TFM_CHARACTER_WIDE) return 0;
+        if (tfm__character_kinds(c) & TFM__CASED) return 1;
+        if (c >= 0x300 && !(c >= 0x2000 && c < 0x2E80)) return 1;
+        text.size = n == text.size - begin ? begin : text.size - 1;
+    }
+    return 1;
+}
+
+/* ---- words ---- */
+
+/* Returns whether a table has a word. */
+static int tfm__table_has(const char *table, tfm_text word) {
+    const char *at = table + 1, *end;
+    size_t i;
+    for (; word.size && *at; at = end + 1) {
+        end = strchr(at, ' ');
+        if ((size_t)(end - at) != word.size || *at != *word.data) continue;
+        for (i = 1; i < word.size; i++) {
+            int is_capital = word.data[i] >= 'A' && word.data[i] <= 'Z';
+            if (at[i] != word.data[i] && (!is_capital || at[i] != (word.data[i] | 32))) break;
+        }
+        if (i == word.size) return 1;
+    }
+    return 0;
+}
+
+/* Returns the word at the beginning of a text: all up to whitespace or ASCII punctuation. */
+static tfm_text tfm__word_at(tfm_text text) {
+    size_t end = 0;
+    for (;;) {
+        tfm__character it = tfm__character_at(&text, end);
+        int is_letter = it.kinds & TFM__CASED || it.c >= 0x80 || (it.c >= '0' && it.c <= '9');
+        if (!is_letter || it.kinds & TFM_CHARACTER_SPACE) break;
+        end = it.end;
+    }
+    return tfm_text_make(text.data, end);
+}
+
+/* Returns whether a word is made of single letters with "." or "-" between them: J, z.B, U.S,
+   c.-à-d. The letters must be of a script with case, or Arabic. */
+static int tfm__is_initials(tfm_text word) {
+    int after_letter = 0, any = 0;
+    tfm__character it;
+    size_t i;
+    for (i = 0; i < word.size; i = it.end) {
+        it = tfm__character_at(&word, i);
+        if (it.c == '.' || it.c == '-') after_letter = 0;
+        else if (after_letter || !(it.kinds & TFM__CASED || (it.c >= 0x621 && it.c <= 0x64A)))
+            return 0;
+        else after_letter = any = 1;
+    }
+    return any;
+}
+
+/* Returns whether a word is made only of the given ASCII characters. */
+static int tfm__consists_of(tfm_text word, const char *characters) {
+    size_t i;
+    for (i = 0; i < word.size; i++)
+        if (!word.data[i] || !strchr(characters, word.data[i])) return 0;
+    return word.size > 0;
+}
+
+/* Applies rule 4: returns whether a full stop belongs to the word before it. next is the text after
+   the stop. */
+static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
+    tfm_text after = tfm__word_at(next), last;
+    int is_number_next = next.size && *next.data >= '0' && *next.data <= '9';
+    /* a starter with a stop of its own is an initial, as "I." is in: J. I. Smith */
+    int starts = tfm__table_has(tfm__starters, after) &&
+                 !(after.size < next.size && next.data[after.size] == '.');
+    size_t at;
+    if (tfm__consists_of(word, "0123456789"))
+        return is_number_next || (is_first && word.size <= 3) ||
+               (word.size <= 2 && tfm__table_has(tfm__after_ordinals, after));
+    if (is_first && tfm__consists_of(word, "IVX")) return 1;
+    if (word.size == 2 && memcmp(word.data, "я", 2) == 0) return 0;
+    if (tfm__is_initials(word)) return !starts;
+    for (at = word.size; at > 0 && word.data[at - 1] != '-' && word.data[at - 1] != '\''; at--)
+        if (at >= 3 && memcmp(word.data + at - 3, "’", 3) == 0) break; /* l’art. 5 */
+    last = tfm_text_make(word.data + at, word.size - at);
+    return tfm__table_has(tfm__abbreviations, word) || tfm__table_has(tfm__abbreviations, last) ||
+           (is_number_next && tfm__table_has(tfm__before_numbers, last));
+}
+
+/* ---- sentences ---- */
+
+/* Returns the end of the whitespace at byte at. *newlines is the number of newlines in it, at most
+   2, which means a blank line. */
+static size_t tfm__space_end(const tfm_text *text, size_t at, int *newlines) {
+    tfm__character it;
+    for (*newlines = 0; (it = tfm__character_at(text, at)).kinds & TFM_CHARACTER_SPACE; at = it.end)
+        if (it.c == 0x2029 || (it.c == '\n' && *newlines < 2))
+            *newlines = it.c == '\n' ? *newlines + 1 : 2; /* U+2029 separates paragraphs */
+    return at;
+}
+
+/* Returns the end of the closing quotes and brackets at byte at. in_quotes: a straight quote is
+   open, so another one closes it. */
+static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
+    tfm__character it, next;
+    int newlines;
+    for (;; at = it.end) {
+        it = tfm__character_at(text, at);
+        next = tfm__character_at(text, it.end);
+        if (it.c == '"' && in_quotes) {
+            in_quotes = 0;
+        } else if (it.kinds & TFM__MAY_CLOSE) {
+            if (!(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_CLOSING)))
+                return at;
+        } else if (it.kinds & TFM_CHARACTER_SPACE) { /* « Non ! » has a space, »Ja« has none */
+            it = tfm__character_at(text, tfm__space_end(text, at, &newlines));
+            if (newlines || !(it.kinds & TFM__ANGLE)) return at;
+            next = tfm__character_at(text, it.end);
+            if (next.c != '.' &&
+                !(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_COMMA)))
+                return at;
+        } else if (!(it.kinds & TFM_CHARACTER_CLOSING)) return at;
+    }
+}
+
+/* A stop and what is around it. */
+typedef struct tfm__stop {
+    size_t word;   /* begin of the word before the stop */
+    size_t begin;  /* begin of the stop; several stops in a row are one */
+    size_t close;  /* end of the stop: closing quotes and brackets may follow */
+    size_t end;    /* end of the closing quotes and brackets */
+    int32_t kinds; /* of the characters of the stop */
+    int is_period; /* a single full stop: rule 4 applies */
+    int is_loud;   /* there is a ! or ? among the stops */
+    int is_first;  /* the word is the first of its sentence */
+} tfm__stop;
+
+/* Applies rules 2 to 4: returns whether the sentence ends at a stop. */
+static int tfm__stop_ends(const tfm_text *text, const tfm__stop *s) {
+    tfm__character it = tfm__character_at(text, s->end);
+    size_t at;
+    int newlines;
+    if (it.kinds & TFM__TEXT_END) return 1;
+    if (s->kinds & TFM__STRONG_STOP)
+        return !(it.kinds & (TFM_CHARACTER_COMMA | TFM_CHARACTER_STOP)) &&
+               !(s->end > s->close && it.kinds & TFM__PARTICLE);
+    if (!(it.kinds & TFM_CHARACTER_SPACE)) /* 你好!我来了 */
+        return s->is_loud && it.kinds & TFM_CHARACTER_WIDE &&
+               !(it.kinds & (TFM_CHARACTER_COMMA | TFM__PARTICLE));
+    at = tfm__space_end(text, s->end, &newlines);
+    if (newlines >= 2) return 1;
+    while ((it = tfm__character_at(text, at)).kinds & /* to the first letter or digit */
+           (TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING | TFM__DASH))
+        at = it.end;
+    if (it.kinds & TFM__TEXT_END) return 1;
+    if (it.kinds &
+        (TFM_CHARACTER_LOWER | TFM_CHARACTER_COMMA | TFM_CHARACTER_CLOSING | TFM__WEAK_STOP))
+        return 0;
+    if (!s->is_period) return 1;
+    /* a stop inside a closing quote ends the sentence; inside a bracket it may not: (etc.) */
+    if (s->end > s->close && !strchr(")]}", text->data[s->end - 1])) return 1;
+    return !tfm__stop_belongs(tfm_text_make(text->data + s->word, s->begin - s->word), s->is_first,
+                              tfm_text_make(text->data + at, text->size - at));
+}
+
+TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
+    int newlines, in_quotes = 0;
+    size_t begin, i, end;
+    tfm__character it;
+    tfm__stop s = {0, 0, 0, 0, 0, 0, 0, 1};
+    if (!at || !sentence || !text.data) return 0;
+    s.word = i = end = begin = *at = tfm__space_end(&text, *at, &newlines);
+    if (begin >= text.size) return 0;
+    while (i < text.size) {
+        it = tfm__character_at(&text, i);
+        if (it.kinds & TFM_CHARACTER_SPACE) {
+            s.word = i = tfm__space_end(&text, i, &newlines), s.is_first = 0;
+            if (newlines >= 2) break;
+            continue;
+        }
+        s.begin = i, s.kinds = s.is_period = s.is_loud = 0;
+        for (; it.kinds & TFM_CHARACTER_STOP; i = it.end, it = tfm__character_at(&text, i)) {
+            s.kinds |= it.kinds;
+            s.is_period = it.c == '.' && i == s.begin;
+            s.is_loud |= it.c == '!' || it.c == '?';
+        }
+        if (i == s.begin) {
+            if (it.c == '"') in_quotes = !in_quotes;
+            /* a word begins after an opening mark; an apostrophe is one only before the word */
+            if (it.kinds & TFM_CHARACTER_OPENING && (it.c != '\'' || i == s.word)) s.word = it.end;
+            end = i = it.end;
+            continue;
+        }
+        s.close = i;
+        s.end = end = tfm__closing_end(&text, i, in_quotes);
+        if (tfm__stop_ends(&text, &s)) break;
+        for (; i < s.end; i++)
+            if (text.data[i] == '"') in_quotes = !in_quotes;
+    }
+    TFM__COUNT_TEXT(end - begin);
+    *sentence = tfm_text_make(text.data + begin, end - begin);
+    *at = end;
+    return 1;
+}
+
 /* >>text ==========================================================================================
-   31. TEXT IN, TEXT OUT
+   32. TEXT IN, TEXT OUT
    A text is checked to be UTF-8 once, so steps along it cannot fail. Relies on the kinds of text, and
    on the public functions of sessions and decoding.
    ============================================================================================== */
@@ -12460,11 +12808,11 @@ static const tfm__tokenizer tfm__tokenizers[TFM_TEXT_KIND_COUNT] = {
      INT32_MAX, 0},
     {tfm__vocabulary_load, NULL, tfm__pieces_begin, tfm__pieces_next, NULL, NULL, tfm__pieces_join,
      INT32_MAX, 0},
-    {tfm__spm_load, tfm__spm_build_side, tfm__cells_begin, tfm__spm_next, tfm__spm_normalize,
+    {tfm__spm_load, tfm__spm_build_side, tfm__lattice_begin, tfm__spm_next, tfm__spm_normalize,
      tfm__spm_encode, tfm__spm_join, 1, 1},
-    {tfm__bytes_load, NULL, tfm__cells_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
+    {tfm__bytes_load, NULL, tfm__lattice_begin, tfm__bytes_next, tfm__byte_bpe_normalize, NULL,
      tfm__bytes_join, 0, -1},
-    {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__cells_begin, tfm__byte_bpe_next,
+    {tfm__byte_bpe_load, tfm__byte_bpe_build, tfm__lattice_begin, tfm__byte_bpe_next,
      tfm__byte_bpe_normalize, tfm__byte_bpe_encode, tfm__byte_bpe_join, 0, 0}};
 
 /* Loads what a kind of text needs. Tensors of another kind are an error that names the kind. */
@@ -12556,8 +12904,8 @@ static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm
     if (tfm__has_cells(&s->model->source)) {
         tfm_arena need = tfm_arena_measuring();
         int64_t bytes = (int64_t)s->max_source * TFM__TEXT_BYTES;
-        tfm__cells b;
-        TFM__TRY(tfm__cells_alloc(&b, &s->model->source, bytes, &need, err));
+        tfm__lattice b;
+        TFM__TRY(tfm__lattice_alloc(&b, &s->model->source, bytes, &need, err));
         s->text.scratch_size = need.peak;
         TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text.scratch, err));
     }
@@ -12664,7 +13012,7 @@ static const tfm__tokenizer *tfm__tokenizer_of(const tfm__side *side, tfm_text_f
 }
 
 /* Sets the next token and returns 1, at the end 0. */
-static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
+static int tfm__cursor_next(tfm__token_cursor *c, tfm__token *token) {
     const unsigned char *mark = (const unsigned char *)c->text.data + c->at;
     if (!c->cells || c->at >= c->text.size || *mark != 0xFF) return c->kind->next(c, token);
     token->id = (int32_t)tfm__little_endian(mark + 1, 4); /* an added token */
@@ -12676,9 +13024,9 @@ static int tfm__cut_next(tfm__cut *c, tfm__token *token) {
 
 /* Makes a text ready to be cut. Scratch that pieces take is read until the last token; a measuring
    arena learns its size. config: a source's, whose label may set *language; or NULL. */
-static tfm_status tfm__cut_begin(tfm__cut *c, const tfm_config *config, const tfm__side *side,
-                                 tfm_text_form form, const tfm_text *text, int32_t *language,
-                                 tfm_arena *scratch, tfm_error *err) {
+static tfm_status tfm__cursor_begin(tfm__token_cursor *c, const tfm_config *config,
+                                    const tfm__side *side, tfm_text_form form, const tfm_text *text,
+                                    int32_t *language, tfm_arena *scratch, tfm_error *err) {
     memset(c, 0, sizeof *c);
     c->side = side;
     c->kind = tfm__tokenizer_of(side, form);
@@ -12713,7 +13061,7 @@ static int tfm__is_language(const tfm_config *c, int32_t id) {
 }
 
 /* Returns where the source has byte `at` of a text with marks (pieces). */
-static size_t tfm__pieces_origin(const tfm__cut *c, size_t at) {
+static size_t tfm__pieces_origin(const tfm__token_cursor *c, size_t at) {
     size_t origin = 0, word = 0, n = 0;
     do {
         origin += word;
@@ -12725,13 +13073,13 @@ static size_t tfm__pieces_origin(const tfm__cut *c, size_t at) {
 }
 
 /* Says which token the vocabulary lacks, as the source has it, and at which byte it begins. */
-static tfm_status tfm__no_token(tfm__cut *c, const tfm__token *token, tfm_error *err) {
+static tfm_status tfm__no_token(tfm__token_cursor *c, const tfm__token *token, tfm_error *err) {
     enum { SHOWN = 60 };
     const char *name = c->side->name;
     char shown[SHOWN + 4];
     size_t begin = token->begin, end = token->end, n;
     if (c->cells) {
-        tfm__cells_origins(c);
+        tfm__lattice_origins(c);
         begin = (size_t)c->cells[begin].prev;
         end = (size_t)c->cells[end].prev;
     } else if (c->text.data != c->source.data) {
@@ -12764,7 +13112,7 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
                                 tfm_text_form form, tfm__ids *out, tfm_arena *scratch,
                                 tfm_error *err) {
     tfm__token token;
-    tfm__cut cut;
+    tfm__token_cursor cursor;
     int64_t n, total;
     int32_t last = -1;
     int is_source, end, leading;
@@ -12776,11 +13124,11 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
                          "the model has no %s_vocabulary: use ids, or convert it with one",
                          side->name);
     TFM__TRY(tfm__check_text(source, "text", err));
-    TFM__TRY(tfm__cut_begin(&cut, is_source ? &m->config : NULL, side, form, source, &out->language,
-                            scratch, err));
+    TFM__TRY(tfm__cursor_begin(&cursor, is_source ? &m->config : NULL, side, form, source,
+                               &out->language, scratch, err));
     if (scratch && scratch->measuring) return TFM_OK;
-    for (n = 0; tfm__cut_next(&cut, &token); n++) {
-        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cut, &token, err);
+    for (n = 0; tfm__cursor_next(&cursor, &token); n++) {
+        if (token.id < 0 && side->unk < 0) return tfm__no_token(&cursor, &token, err);
         if (n == 0 && form != TFM_TEXT_FORM_TEXT && tfm__is_language(&m->config, token.id))
             out->language = -1;
         last = token.id;
@@ -12801,17 +13149,18 @@ static tfm_status tfm__tokenize(const tfm_model *m, const tfm__side *side, const
                          (int64_t)out->capacity);
     if (out->left_out) *out->left_out = (int32_t)tfm__max(0, total - out->capacity);
     total = tfm__min(total, out->capacity);
-    if (out->spans && cut.cells) tfm__cells_origins(&cut);
+    if (out->spans && cursor.cells) tfm__lattice_origins(&cursor);
     n = 0;
-    if (is_source && side->start >= 0) tfm__put_id(out, n++, side->start, cut.offset, cut.offset);
-    if (out->language >= 0) tfm__put_id(out, n++, out->language, cut.offset, cut.offset);
-    for (cut.at = cut.last = 0; n < total - end && tfm__cut_next(&cut, &token);) {
-        if (out->spans && cut.cells) {
-            token.begin = (size_t)cut.cells[token.begin].prev;
-            token.end = (size_t)cut.cells[token.end].prev;
+    if (is_source && side->start >= 0)
+        tfm__put_id(out, n++, side->start, cursor.offset, cursor.offset);
+    if (out->language >= 0) tfm__put_id(out, n++, out->language, cursor.offset, cursor.offset);
+    for (cursor.at = cursor.last = 0; n < total - end && tfm__cursor_next(&cursor, &token);) {
+        if (out->spans && cursor.cells) {
+            token.begin = (size_t)cursor.cells[token.begin].prev;
+            token.end = (size_t)cursor.cells[token.end].prev;
         }
-        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cut.offset + token.begin,
-                    cut.offset + token.end);
+        tfm__put_id(out, n++, token.id < 0 ? side->unk : token.id, cursor.offset + token.begin,
+                    cursor.offset + token.end);
     }
     if (end) tfm__put_id(out, n, side->end, source->size, source->size);
     *out->count = (int32_t)total;
@@ -12865,48 +13214,48 @@ TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *so
 /* ---- tokens to text ---- */
 
 /* Target ids that become a text, all in range. */
-typedef struct tfm__spoken {
+typedef struct tfm__target_ids {
     const int32_t *ids;
     int32_t n;
     tfm_text_form form;
     int runs; /* more ids will follow: what the clean-up holds is left out */
-} tfm__spoken;
+} tfm__target_ids;
 
 /* Writes the text of ids at out, not terminated, and returns its size. out may be NULL. */
-static size_t tfm__join(const tfm__side *side, const tfm__spoken *said, char *out) {
-    const tfm__tokenizer *kind = tfm__tokenizer_of(side, said->form);
+static size_t tfm__join(const tfm__side *side, const tfm__target_ids *target, char *out) {
+    const tfm__tokenizer *kind = tfm__tokenizer_of(side, target->form);
     tfm__joined j;
     int32_t i;
     int pass, k;
     memset(&j, 0, sizeof j);
     j.side = side;
-    j.form = said->form;
+    j.form = target->form;
     j.out = out;
-    j.clean_up = said->form == TFM_TEXT_FORM_TEXT && side->clean_up;
-    if (said->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
+    j.clean_up = target->form == TFM_TEXT_FORM_TEXT && side->clean_up;
+    if (target->form == TFM_TEXT_FORM_TEXT && side->spm && side->spm->unmap.units)
         j.rules = &side->spm->unmap;
-    for (i = 0; i < said->n; i++) kind->join(&j, said->ids[i]);
-    TFM__COUNT_TEXT(said->n);
+    for (i = 0; i < target->n; i++) kind->join(&j, target->ids[i]);
+    TFM__COUNT_TEXT(target->n);
     tfm__join_broken(&j);
     if (j.rules) tfm__join_held(&j, 0);
-    for (pass = 0; pass < 3 && !said->runs; pass++)
+    for (pass = 0; pass < 3 && !target->runs; pass++)
         for (k = 0; k < j.n_clean[pass]; k++) tfm__join_clean(&j, pass + 1, j.clean[pass][k]);
     return j.size;
 }
 
 /* Writes a terminated text. The size is known before the first byte is written. */
-static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *said, char *text,
-                                    size_t capacity, size_t *size, tfm_error *err) {
+static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__target_ids *target,
+                                    char *text, size_t capacity, size_t *size, tfm_error *err) {
     size_t needed;
     if (!tfm__has_text(side))
         return tfm__fail(err, TFM_E_NO_TEXT,
                          "the model has no %s_vocabulary: use ids, or convert it with one",
                          side->name);
-    needed = tfm__join(side, said, NULL);
+    needed = tfm__join(side, target, NULL);
     if (text && needed >= capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the text takes %i bytes, the buffer has %i",
                          (int64_t)needed + 1, (int64_t)capacity);
-    if (text) text[tfm__join(side, said, text)] = 0;
+    if (text) text[tfm__join(side, target, text)] = 0;
     *size = needed;
     return TFM_OK;
 }
@@ -12914,7 +13263,7 @@ static tfm_status tfm__join_text_of(const tfm__side *side, const tfm__spoken *sa
 TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *ids, int32_t count,
                                         tfm_text_form form, char *text, size_t capacity,
                                         size_t *size, tfm_error *err) {
-    tfm__spoken said = {ids, count, form, 0};
+    tfm__target_ids target = {ids, count, form, 0};
     int32_t i;
     if (!model || (!ids && count > 0) || !size || (!text && capacity))
         return tfm__fail(err, TFM_E_ARGUMENT, "model, ids, text or size is NULL");
@@ -12922,23 +13271,23 @@ TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *i
         if (ids[i] < 0 || ids[i] >= model->config.tgt_vocab_size)
             return tfm__fail(err, TFM_E_TOKEN, "position %i: id %i, the vocabulary has %i tokens",
                              (int64_t)i, (int64_t)ids[i], (int64_t)model->config.tgt_vocab_size);
-    return tfm__join_text_of(&model->target, &said, text, capacity, size, err);
+    return tfm__join_text_of(&model->target, &target, text, capacity, size, err);
 }
 
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
                                    tfm_text_form form, char *text, size_t capacity, size_t *size,
                                    tfm_error *err) {
     tfm_result result;
-    tfm__spoken said;
+    tfm__target_ids target;
     if (!size || (!text && capacity)) return tfm__fail(err, TFM_E_ARGUMENT, "text or size is NULL");
     TFM__TRY(tfm_result_get(session, row, rank, &result, err));
-    said.ids = result.ids;
-    said.n = result.length;
-    said.form = form;
+    target.ids = result.ids;
+    target.n = result.length;
+    target.form = form;
     if (form == TFM_TEXT_FORM_TEXT && session->decode.keep_end && result.finish == TFM_FINISH_ENDED)
-        said.n--; /* an end token that was kept gives no text, whatever its spelling */
-    said.runs = result.finish == TFM_FINISH_RUNNING;
-    return tfm__join_text_of(&session->model->target, &said, text, capacity, size, err);
+        target.n--; /* an end token that was kept gives no text, whatever its spelling */
+    target.runs = result.finish == TFM_FINISH_RUNNING;
+    return tfm__join_text_of(&session->model->target, &target, text, capacity, size, err);
 }
 
 /* Tokenizes the texts that are not blank into s->text.ids [rows, width]. */
@@ -13072,7 +13421,7 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 #endif /* TRANSFORMER_NO_TEXT */
 
 /* >>vectors =======================================================================================
-   32. VECTOR KERNELS
+   33. VECTOR KERNELS
    The vector kernels are written once, as a template over a vector type and its operations (TFM__V,
    TFM__I). The template is the last code in this file. Here each instruction set defines the
    operations and then includes this file again (TRANSFORMER_FILE), which is the template alone.
@@ -14890,7 +15239,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
          tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
          tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
-         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, out, err)
+         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, ...)
          tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
          tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
          query, key, value, masks of attention       tfm_attention_inputs
@@ -14904,7 +15253,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          TFM_POSITIONS_HALVES ..., TFM_RELU ...      TFM_POSITION_KIND_..., TFM_ACTIVATION_...
          TFM_POST_NORM, TFM_PRE_NORM                 TFM_NORM_ORDER_POST, TFM_NORM_ORDER_PRE
          TFM_NORM_VARIANCE "variance"                TFM_NORM_KIND_LAYER_NORM "layer_norm"
-         TFM_NORM_DEVIATION "deviation"              TFM_NORM_KIND_LAYER_NORM_UNBIASED, and so the word
+         TFM_NORM_DEVIATION "deviation"              TFM_NORM_KIND_LAYER_NORM_UNBIASED, word too
          TFM_NORM_RMS "rms"                          TFM_NORM_KIND_RMS_NORM "rms_norm"
          TFM_STOP_ENOUGH "enough"                    TFM_STOP_CTRANSLATE2 "ctranslate2"
          TFM_STOP_SURE "sure"                        TFM_STOP_EARLY_NEVER "early_never"
@@ -14913,219 +15262,67 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...  TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
          TFM_DTYPE_TABLE, TFM_ACTIVATION_TABLE ...   tfm_dtype_bits, tfm_activation_name ...
          TFM_COUNT, TFM_COUNT_TEXT, TFM_PART         private
-     - After tfm_translate_batch, results and the rows of the options have the numbers of the texts: blank
-       texts count. Before, seeds, prefixes and results shifted after a blank text, and after a blank
-       text alone the session still had the result of the text before. tfm_result.status,
-       TFM_FINISH_BLANK.
+     - After tfm_translate_batch, results and the rows of the options have the numbers of the texts:
+       blank texts count. tfm_result.status, TFM_FINISH_BLANK.
      - Members of tfm_decode_options and tfm_session_options stand by topic: compile bindings again.
      - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
-     - Python: model.config has the new words for norms. stop takes the old words too.
-     - tfm_model_tokenize and the calls beside it have at most eight parameters.
-     - Headers to copy have prefixes: text_buffer.h and markup_pieces.h have new names, the types of
-       the others are terms_list, markup_document ... (examples/translate/README.md).
-     - Python: one sentence that is too long no longer fails a document, it stays and is counted;
-       on_error="raise" is the old way. Sets are no lists of texts.
+     - Headers to copy have prefixes and new names (examples/translate/README.md).
+     - Python: model.config has the new words for norms; stop takes the old words too. A sentence
+       that is too long no longer fails a document; on_error="raise" is the old way. Sets are no
+       lists.
      - convert.py asks for start, end, src_start, src_end, pads and vocabularies of a PyTorch
-       checkpoint; none is an answer.
-     - convert.py cuts texts as the tokenizer's class in transformers does, with its rules of spaces,
-       Nmt and NFKC, and refuses what it cannot. translate --shortlist needs a lexicon.
+       checkpoint; none is an answer. It cuts texts as the tokenizer's class in transformers does.
+     - translate --shortlist needs a lexicon, and options without effect are refused.
      Added
+     - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
+     - convert.py --check FILE compares with logits of your own.
      - server.py reads and writes each document in a process with limits: --file-seconds and
        --file-memory. Answers about documents have notes.
-     - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
-     - convert.py --check FILE compares with logits of your own. It gives a reason for each
-       encoder-decoder of transformers 5.24 that it does not convert.
      - Messages about a file begin with its name and say what the file is and what to run. A wrong
-       value of an enum lists its values. Python's name mistyped options; MissingFileError and
-       LanguageError are also FileNotFoundError and ValueError. transformer.js refuses wrong arguments.
+       value of an enum lists its values.
      Changed
-     - The manual's chapter 6, the model file, is tools/convert/README.md. Chapter 14 is what a version
-       promises.
+     - The manual's chapter 6, the model file, is tools/convert/README.md. Chapter 14 is what a
+       version promises.
      - The Python package is divided into modules; public names stay.
-     - The check after a conversion follows the rounding that the original engine shows.
      Fixed
-     - transcribe: a Whisper file could make words_cut read past its memory. Texts are escaped as JSON
-       and WebVTT demand, segments are whole, and odd sample rates take little time and memory.
+     - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.
-     - Documents take time and memory in proportion to their size. Fields of paragraphs without
-       changes stay.
-     - Downloads end after 8 requests in a row or 60 s without a new byte; what was received stays.
-     - Control characters of a model do not reach the terminal. --help to a full disk is an error.
-     - transcribe: a rate above 2 GHz is refused, and a line of WebVTT never has exactly two times.
-     - translate warns of a >>xxx<< that the vocabulary lacks, and refuses options without effect.
-     - Server: a slow upload keeps no place from other documents.
-     - New fuzz targets: Whisper files, transcribe, cues, terms, options; that of translate also runs
-       documents. parsers.tsv lists all parsers.
+     - Documents take time and memory in proportion to their size. Downloads end if nothing arrives.
+     - Control characters of a model do not reach the terminal.
 
    0.6.0 (2026-11-26)
-     Breaking
-     - On Windows the file functions and the programs take file names in UTF-8. The functions still
-       read a path that is not UTF-8 in the system's code page.
-     - Scores and logits change in their last digits: the encoder's attention adds 256 keys at a time,
-       sums of exponentials have another order, and exp, log, pow and sine are the library's own.
-     - server.py needs prometheus_client, which writes /metrics; the names are the same.
-     Added
-     - prompt in tfm_decode_options: ids that the decoder reads instead of the start token.
-     - The same bits on every machine with a fused multiply-add: AVX2 and later, NEON, plain C. exact
-       in tfm_model_options gives them elsewhere (exact in the page's module), and
-       tfm_arithmetic_string tells.
-     - edit_logits in tfm_decode_options: a function of yours that edits logits before each choice.
-     - alignment_heads in tfm_forward_options: cross-attention of these heads alone. transcribe --words
-       uses it (large-v3: for 100 tokens 6 MB instead of 384). A list with a head twice is refused.
-     - tfm_activate: an activation as a module.
-     - A model file may have tensors and metadata of your program: names that begin with extra.
-     - examples/transcribe: speech to text, subtitles and word times with Whisper models. hearing.h is
-       for your program: from a file or bytes to segments, a window a call.
-     - convert.py writes Whisper models with their convolutions, languages, alignment heads and ids, and
-       reads the CTranslate2 directories of faster-whisper. Tokens of times give no text.
-     - convert.py: a PyTorch checkpoint may hold its state dict under any key; if there are several,
-       --prefix chooses. A message that asks for settings ends with the command to complete.
-     - Python: translate_document, edit_logits, prompt, progress, a repr that tells file, sizes and
-       languages, signatures with all options, generators where lists are taken.
-     - server.py serves the page of examples/web at /, says where it listens, and logs requests with
-       --log. It has a Dockerfile and a unit of systemd. It needs uvicorn 0.53 and Python 3.10.
-     - convert.py says if a vocabulary looks like single characters and src_text is not given,
-       and translate gives the same advice.
-     - The message of TFM_E_TOKEN for a text quotes the token, with its first byte, and gives advice.
-     - transformer-model get de-en, convert.py firefox:de-en and Python's download("de", "en")
-       download, verify and convert a published model (Firefox's, Argos Translate's).
-     - translate: -o and -j; --progress and --no-progress; a short usage without arguments, and
-       examples in --help. It says if the input is probably UTF-16 or Latin-1, and the iconv command.
-     - An unknown option of a C program: the message names the most similar option.
-     - examples/background.c: a thread for a program with a window.
-     - A matrix may have NAME_input_factor, which quantizes its inputs. The converter keeps the static
-       factors of Firefox's models (alphas), so int8 gives Firefox's translations.
-     - bench_peers.py --isa avx2 holds all engines to AVX2.
-     - Python: Model.transcribe hears a WAV file or an array with a Whisper model, as transcribe does.
-     - translate --terms FILE makes a translation use the words of a list, in documents too; so do terms=
-       in Python and --terms of server.py.
-     - Python: translate_document(text, "html"), and "markdown", "srt" and "wrapped": the bytes of
-       translate --html and so on. Document has the sentences, and puts translations into the document.
-       The server has the same formats: format=html, which had status 400.
-     - Python: translate_file(model, "brief.docx", "letter.docx"), and python -m transformer_h MODEL FILE:
-       docx, pptx, odt, odp, epub, and text files. Formats are placed by alignment. With lang=, --lang,
-       or from the server, the new file says its language, so that spelling checkers know it.
-     - translate --html also translates alt, aria-label, placeholder, title and the description in meta.
-       --lang CODE is for the html element's lang; in Python lang=, and in the server the target.
-     - server.py has DeepL's paths too, with glossaries: DeepL's client works with it. Two models make the
-       way between languages that no model translates, and codes of languages match in any form.
-     - server.py translates documents: LibreTranslate's /translate_file and DeepL's /v2/document.
-     - Python: translate and translate_document with second=MODEL run two models, one after the other.
-     - server.py finds out which language a text is in, with pip install './tools/python[detect]'; in
-       Python that is detect_language.
-     - draft in tfm_decode_options, max_draft in tfm_session_options: a guess of the translation, whose
-       tokens greedy decoding verifies several at a time. The results are the same bits.
-       translate --drafts FILE has one for each line; in Python that is draft=. The page gives the
-       translation before an edit.
-     Faster
-     - int8 with AVX2 alone (no VNNI), the same bits: a product takes 0.7 to 0.8 of the time.
-     - Products of 3, 5, 6, 7, 9, 10 or 11 rows with AVX-512 read the weights once.
-     - tfm_linear with many rows: 1500x1536x512 takes 0.77 of the time on an Intel with AMX.
-     - A SentencePiece model loads with 0.85 of the instructions.
-     - transcribe stores keys and values as F16 if the model file is int8.
-     - ARM with I8MM (Apple M2, Graviton 3): an int8 product takes 0.6 of the time by llvm-mca's
-       estimate, the same bits. With BF16 on ARM, products with BF16 weights use it and round
-       activations to bf16, unless exact is set. Clang 14 and 15 compile the dot products, too.
-     - Several threads share norms and residual sums, get even numbers of rows, and go on with the rows
-       that are in their own caches (forward with two threads: 0.92 of the time).
-     - Prompts, prefixes and forced first tokens are computed in one pass, without output projections.
-     - Cross-attention of a beam: all hypotheses of a sentence read a block of keys or values together
-       (Whisper base int8, beam 5: a step takes 0.85 of the time).
-     - In a greedy step, attention to a long source computes while it reads memory (Whisper base int8:
-       a step takes 0.84 of the time).
-     - tfm_start and tfm_forward with src NULL use the source of the session's last call again, without
-       the encoder and without computing its keys and values.
-     Fixed
-     - translate --terms: a target does not replace a part of don't or I'm, and a target without a place
-       stands before the last stop.
-     - Names that windows.h defines as macros (FAR, near) are not used; transcribe compiles for Windows.
-     - translate on Windows: a byte 0x1A does not end the input, and line ends do not change.
-     - FetchContent without CMAKE_BUILD_TYPE compiles the library with -O2, not without optimization.
-     - translate rejects UTF-16 and UTF-32. Before, it translated text with zero bytes to nonsense.
-     - examples/streaming.c works with models of pieces, and its time limit is time on the clock.
-     - make web names the packages to install if a part of the compiler is missing.
-     - The converter and the Python package install and work with Python 3.9 and 3.10 again: the
-       requirements are the lowest versions that pass (make test-oldest).
+     Breaking: file names are UTF-8 on Windows. Scores and logits change in their last digits,
+     because sums have another order, and exp, log, pow and sine are the library's own. server.py
+     needs prometheus_client, uvicorn 0.53 and Python 3.10.
+     Added: the same bits on every machine with a fused multiply-add (exact, tfm_arithmetic_string);
+     drafts, prompts, edit_logits, alignment_heads, tfm_activate; tensors named extra. in model
+     files; NAME_input_factor; transcribe and Whisper models; published models to download;
+     documents, terms and a second model in translate, Python and the server.
+     Faster: int8 with AVX2 alone and with I8MM on ARM, products of 3 to 11 rows, prompts, beams
+     that share a source, loading a SentencePiece model.
 
    0.5.0 (2026-11-25)
-     Breaking
-     - A session whose options have parallel must also have threads. Before, it ran in one thread.
-     - tfm_config and tfm_session_options have new members: compile programs and bindings again.
-     - Error messages no longer begin with the name of a function.
-     - convert.py writes no file if the converted model differs from its source (--force writes it).
-     - convert.py refuses every key of a config or tokenizer that it does not know (--ignore-key).
-     - Python: a wrong type, a read-only array for output, a NUL in a path, and an option without
-       another one that it needs are refused.
-     - server.py answers a request whose head exceeds 64 kB with status 431.
-     - quantize --packed writes layout 2, which is layout 1 without NAME_trie; 0.4.0 does not read
-       it. Files of layout 1 still load.
-     - SentencePiece models with groups of protocol buffers are refused. No known model has them.
-     - tfm_result_text has no parameter source: it no longer replaces unknown tokens by words of the
-       source. tfm_result_alignment says which source token a target token attends to most.
-     - No name of a function, type, macro, option or make target changed. These files moved:
-         0.4.0                                              0.5.0
-         examples/translate.c, command.h, reader.h ...      examples/translate/
-         examples/markup.h, protect.h, sentences.h ...      examples/translate/text/
-         examples/server.py; spark.py, ray_data.py ...      examples/server/; examples/cluster/
-         examples/options.h, svg.h; tools/output.h ...      tools/common/
-         tools/quantize.c, inspect.c ...; bench.c, SPEED.md tools/model/; tools/bench/
-         tools/augment.py, near.py, scores.py, toy.py       tools/train/
-         tools/checkpoints_*.py, modelfile.py ...           tools/convert/
-         tests/test_files.c, test_convert.py ...            tests/library/, tests/tools/ ...
-     Added
-     - decode_defaults of tfm_session_options: calls without options decode as the model file says.
-     - Config keys clean_up and trailing_space; the value "first" for prefix_space. src_added and
-       tgt_added also apply to SentencePiece, with the flags of transformers.
-     - tfm_activation_name, tfm_norm_kind_name, tfm_norm_order_name, tfm_position_kind_name,
-       tfm_text_kind_name, tfm_language_use_name, tfm_stop_name, tfm_repetition_name.
-     - Attention tensors of stacks and of tfm_forward may have strides.
-     - convert.py reads pickles without PyTorch.
-     - Python: the package has every declaration of the header, so it loads T5 and byte models.
-     - A test program prints one line; make test V=1 prints each check. make test-zig compiles for
-       macOS, Windows, RISC-V and POWER.
-     - near.py, augment.py and scores.py run without PyTorch. bench_peers.py --plot writes an SVG.
-     Faster
-     - Loading a SentencePiece model: de-en takes 27 % fewer instructions. Packed files are smaller.
-     - Dot products of attention, if a head's width is a multiple of 16: up to 1.7 times as fast.
-     Fixed
-     - A file with F16 or BF16 encoder.relative_positions.weight made the loader write to a stack
-       frame that had ended.
-     - convert.py: T5 folders are read as the version of transformers that wrote them reads them;
-       decoding comes from generation_config.json alone if that file exists; add_prefix_space of
-       tokenizer_config.json overrides tokenizer.json; the rounded positions of CTranslate2 folders
-       in half precision are kept.
-     - convert.py converts models of the BART kind whose output has a matrix of its own; it refuses
-       adapters (LoRA), ONNX, GGUF, Git LFS pointers, quantized weights and others by name, and
-       says what to do.
-     - convert.py: texts of MBartTokenizer are not normalized, as in transformers 5; fuse_unk and
-       decoder of tokenizer.json and normalized added tokens with a space are refused if texts
-       would differ; special tokens of a target's own vocabulary have no text.
-     - A build with TRANSFORMER_NO_TEXT loads packed models that have texts.
-     - tfm_start and tfm_score_from refuse too many rows at once. tfm_arena_take and
-       tfm_safetensors_read refuse NULL.
-     - TFM_FORM_ESCAPED keeps the text of a byte model on one line.
-     - translate: --wrapped and --markdown keep CR LF; if a line of several sentences is cut, the
-       message suggests --document. server.py bounds the number and the length of its messages.
+     Breaking: parallel needs threads in the session's options. tfm_result_text has no parameter
+     source; tfm_result_alignment says which source token a target token attends to. quantize
+     --packed writes layout 2, which 0.4.0 does not read. convert.py refuses keys that it does not
+     know, and writes no file if the model differs from its source. Examples, tools and tests moved
+     to folders.
+     Added: decode_defaults; the config's clean_up, trailing_space and prefix_space "first"; added
+     tokens for SentencePiece; tfm_activation_name and its like; attention tensors with strides.
+     Faster: loading a SentencePiece model; dot products of attention.
 
    0.4.0 (2026-11-24)
-     Breaking: functions have the noun first (tfm_model_free, tfm_result_get, tfm_languages_set ...);
-     tfm_batch and the structs of weights have new members. TFM_STOP_ENOUGH is CTranslate2's rule.
-     Added: T5 and its relatives, embeddings and memories as sources, SSRUs, byte-level BPE, lexicons,
-     packed files, decoding defaults in model files; convert.py reads Marian, FSMT, PLBart, MVP, LED,
-     Blenderbot, Argos Translate; translate --threads; translate A B goes through two models.
-     Faster: AMX for int8 and bf16, AVX-VNNI, larger tiles, huge pages on Linux.
-     Fixed: the time of a tokenizer is in proportion to its text. Output is valid UTF-8.
+     Breaking: functions have the noun first (tfm_model_free, tfm_result_get, tfm_languages_set
+     ...); tfm_batch and the structs of weights have new members.
+     Added: T5 and its relatives, embeddings and memories as sources, SSRUs, byte-level BPE,
+     lexicons, packed files, decoding defaults in model files, tiles of AMX and AVX-VNNI, huge
+     pages.
 
-   0.3.0 (2026-11-21)
-     Matrices in panels as F32, F16, BF16 or int8; kernels for SSE2, AVX-512, VNNI, NEON and
-     WebAssembly; mapped files; Windows threads; shortlists.
-
-   0.2.0 (2026-11-21)
-     Beam search, sampling, alternatives, constraints, scoring, attention and alignment;
-     SentencePiece and languages; kernels for AVX2 and AVX-512; threads.
-
-   0.1.0 (2026-11-21)
-     The first version: modules, model files, sessions, greedy decoding, text.
+   0.3.0 (2026-11-21): weights in panels as F32, F16, BF16 or int8; SSE2, AVX-512, VNNI, NEON and
+     WebAssembly; mapped files; threads on Windows; shortlists.
+   0.2.0 (2026-11-21): beam search, sampling, alternatives, scoring, attention; SentencePiece and
+     languages; AVX2; threads.
+   0.1.0 (2026-11-21): modules, model files, sessions, greedy decoding, text.
 
    LICENCE
 

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm_text source = tfm_text_make(text, sizeof text - 1);
     tfm__text_reader r;
     tfm__side side;
-    tfm__cut cut;
+    tfm__token_cursor cursor;
     tfm__token token;
     memset(&r, 0, sizeof r), memset(&side, 0, sizeof side), err.text[0] = 0;
     r.name = "model", r.pool = &pool, r.temporary = &temporary, r.err = &err;
@@ -23,9 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_bounded(size);
         need(tfm__spm_build(p, &pool, &err) == TFM_OK);
         tfm__spm_attach(&side, p), side.unk_piece = p->unk;
-        if (tfm__cut_begin(&cut, NULL, &side, TFM_TEXT_FORM_TEXT, &source, NULL, &arena, &err) ==
-            TFM_OK)
-            while (tfm__cut_next(&cut, &token)) need(token.id >= 0 && token.id < p->vocabulary.n);
+        if (tfm__cursor_begin(&cursor, NULL, &side, TFM_TEXT_FORM_TEXT, &source, NULL, &arena,
+                              &err) == TFM_OK)
+            while (tfm__cursor_next(&cursor, &token))
+                need(token.id >= 0 && token.id < p->vocabulary.n);
     }
     tfm__pool_free(&pool), tfm__pool_free(&temporary);
     free(large);

@@ -596,10 +596,10 @@ static void tensors(void) {
     {
         static tfm__sentencepiece p;
         static tfm__side side;
-        tfm__cells cells;
+        tfm__lattice lattice;
         arena = tfm_arena_measuring(), side.spm = &p;
         side.tokenizer = &tfm__tokenizers[TFM_TEXT_KIND_SENTENCEPIECE];
-        CHECK_FAILS(tfm__cells_alloc(&cells, &side, (int64_t)INT32_MAX / 2 + 1, &arena, &err),
+        CHECK_FAILS(tfm__lattice_alloc(&lattice, &side, (int64_t)INT32_MAX / 2 + 1, &arena, &err),
                     TFM_E_OVERFLOW, "1073741824 bytes after normalization");
     }
     {

@@ -183,28 +183,28 @@ static tfm_status read_file(const void *bytes, size_t size) {
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
         tfm_text source = tfm_text_make(text, sizeof text - 1);
         tfm__side side;
-        tfm__cut cut;
+        tfm__token_cursor cursor;
         tfm__token token;
         memset(&side, 0, sizeof side);
         side.tokenizer = &tfm__tokenizers[TFM_TEXT_KIND_SENTENCEPIECE], side.unk_piece = p->unk;
         tfm__spm_attach(&side, p);
-        if (tfm__cut_begin(&cut, NULL, &side, TFM_TEXT_FORM_TEXT, &source, NULL, &arena, &err) ==
-            TFM_OK) {
+        if (tfm__cursor_begin(&cursor, NULL, &side, TFM_TEXT_FORM_TEXT, &source, NULL, &arena,
+                              &err) == TFM_OK) {
             int64_t n = 0, i;
-            int32_t *ids = (int32_t *)malloc((cut.text.size + 1) * 4);
+            int32_t *ids = (int32_t *)malloc((cursor.text.size + 1) * 4);
             int32_t *same = (int32_t *)malloc((size_t)p->vocabulary.n * 4);
             size_t bytes_out, again;
-            tfm__spoken said = {NULL, 0, TFM_TEXT_FORM_TEXT, 0};
+            tfm__target_ids target = {NULL, 0, TFM_TEXT_FORM_TEXT, 0};
             if (!ids || !same) exit(2);
             for (i = 0; i < p->vocabulary.n; i++) same[i] = (int32_t)i;
-            while (tfm__cut_next(&cut, &token)) ids[n++] = token.id;
+            while (tfm__cursor_next(&cursor, &token)) ids[n++] = token.id;
             for (i = 0; i < n; i++)
                 if (ids[i] < 0 || ids[i] >= p->vocabulary.n)
                     printf("an id out of range\n"), exit(2);
             side.vocabulary = p->vocabulary, side.pieces = same;
-            said.ids = ids, said.n = (int32_t)n;
-            bytes_out = tfm__join(&side, &said, NULL);
-            again = bytes_out < sizeof out ? tfm__join(&side, &said, out) : bytes_out;
+            target.ids = ids, target.n = (int32_t)n;
+            bytes_out = tfm__join(&side, &target, NULL);
+            again = bytes_out < sizeof out ? tfm__join(&side, &target, out) : bytes_out;
             if (again != bytes_out) printf("two sizes of one text\n"), exit(2);
             if (again < sizeof out && tfm__utf8_fault(out, again) >= 0)
                 printf("a text that is not UTF-8\n"), exit(2);

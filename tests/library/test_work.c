@@ -280,8 +280,8 @@ static void cleaned(void) {
     int same = 1;
     for (i = 0; i < LARGE; i++) ids[i] = 4 + (int32_t)((uint32_t)i * 2654435761u >> 16) % 6;
     for (i = 1; i < SMALL && same; i++) {
-        tfm__spoken said = {ids, i, TFM_TEXT_FORM_TEXT, 1};
-        size[i % 2] = tfm__join(&m->target, &said, texts[i % 2]);
+        tfm__target_ids target = {ids, i, TFM_TEXT_FORM_TEXT, 1};
+        size[i % 2] = tfm__join(&m->target, &target, texts[i % 2]);
         same = size[i % 2] >= size[!(i % 2)] && !memcmp(texts[0], texts[1], size[!(i % 2)]);
     }
     CHECK(same && i == SMALL, "%d tokens: the text changed what it had", (int)i);

@@ -5,16 +5,15 @@
 
 /* The next sentence of a text: place has where to look on, and then also its begin and end. */
 static int th_sentence(const char *text, size_t size, size_t *place) {
-    const char *sentence;
-    size_t length;
-    if (!next_sentence(text, size, &place[0], &sentence, &length)) return 0;
-    place[1] = (size_t)(sentence - text);
-    place[2] = place[1] + length;
+    tfm_text sentence;
+    if (!tfm_sentence_next(tfm_text_make(text, size), &place[0], &sentence)) return 0;
+    place[1] = (size_t)(sentence.data - text);
+    place[2] = place[1] + sentence.size;
     return 1;
 }
 
 static int th_space_after(const char *text, size_t size) {
-    return sentence_space_after(text, size);
+    return tfm_space_after(tfm_text_make(text, size));
 }
 
 /* Source texts, concatenated, text i up to ends[i], to ids [n, width]; faults[i] says of each. */
