@@ -14,7 +14,7 @@ static tfm_status transcriber_survey(transcriber **all, int n, tfm_error *err) {
     track t;
     tfm_status status = transcriber_open(h, &t, err);
     if (status != TFM_OK) return status;
-    t.voice.is_recording = 1;
+    t.parts.is_recording = 1;
     while ((size = track_frames(&t, at, SPEECH_FRAMES)) > 0 || at == 0) {
         if (size < 0) break;
         if (size < SPEECH_FRAMES) size++; /* of the silence after the end */
@@ -36,14 +36,14 @@ static tfm_status transcriber_survey(transcriber **all, int n, tfm_error *err) {
         if (status != TFM_OK || size < SPEECH_FRAMES || whisper_is_stopped(&h->w)) break;
     }
     total = t.total >= 0 ? t.total / SPEECH_HOP : at;
-    h->spoken = t.voice.known, h->n_spoken = t.voice.n_known;
+    h->spoken = t.parts.known, h->n_spoken = t.parts.n_known;
     for (k = 0; k < n; k++) { /* the quietest tenth of a second, at most 15 s from an equal share */
         int64_t middle = n_powers * k / n, best = middle;
         for (i = middle - 150; k > 0 && i <= middle + 150; i++)
             if (i > 0 && i < n_powers && powers[i] < powers[best]) best = i;
         all[k]->loudest = h->loudest;
-        all[k]->t.voice.known = h->spoken, all[k]->t.voice.n_known = h->n_spoken;
-        all[k]->duration = t.voice.net ? (double)t.voice.seen / (int)SOUND_RATE
+        all[k]->t.parts.known = h->spoken, all[k]->t.parts.n_known = h->n_spoken;
+        all[k]->duration = t.parts.net ? (double)t.parts.seen / (int)SOUND_RATE
                                        : (double)total * 0.01;
         all[k]->from = all[k]->seek = k ? best * SURVEY_QUIET : 0, all[k]->to = total;
         if (k && all[k]->from < all[k - 1]->from) all[k]->from = all[k]->seek = all[k - 1]->from;

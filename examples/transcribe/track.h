@@ -4,7 +4,7 @@
        track t;
        track_source source = {"speech.wav", NULL, NULL, 0};
        const char *why = track_open(&t, &source, NULL, NULL);
-       voice_begin(&t.voice, &net, &options, NULL, 0);      if only speech is to be heard
+       voice_begin(&t.parts, &net, &options, NULL, 0);      if only speech is to be heard
        while ((n = track_frames(&t, at, SPEECH_FRAMES)) > 0) {
            ... frames at to at + n - 1 begin at t.x + at * SPEECH_HOP - t.first
            at += n;     the track forgets what is before at
@@ -29,7 +29,7 @@ typedef struct track_source {
    samples that mirror the beginning stand before it. */
 typedef struct track {
     sound in;
-    voice voice; /* what is left out of the sound; zeros: nothing */
+    voice parts; /* what is left out of the sound; zeros: nothing */
     FILE *file;  /* that track_close closes */
     float *x;
     int64_t first, n, capacity;    /* number of x[0]; samples in x */
@@ -80,7 +80,7 @@ static inline const char *track_keep(track_source *from) {
 }
 
 static void track_close(track *t) {
-    sound_close(&t->in), voice_end(&t->voice);
+    sound_close(&t->in), voice_end(&t->parts);
     if (t->file) fclose(t->file);
     free(t->x);
     memset(t, 0, sizeof *t);
@@ -104,9 +104,9 @@ static int track_fill(track *t, int64_t begin, int64_t end) {
             if (!x) return 0;
             t->x = x, t->capacity = 2 * (t->n + more);
         }
-        got = voice_read(&t->voice, &t->in, t->x + t->n, SOUND_CHUNK);
+        got = voice_read(&t->parts, &t->in, t->x + t->n, SOUND_CHUNK);
         t->n += got;
-        if (t->voice.fault) t->fault = t->voice.fault;
+        if (t->parts.fault) t->fault = t->parts.fault;
         if (t->fault) return 0;
         if (!got && t->in.file && ferror(t->in.file)) {
             t->fault = "the sound cannot be read to its end";

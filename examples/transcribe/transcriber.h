@@ -159,7 +159,7 @@ static tfm_status transcriber_open(const transcriber *h, track *t, tfm_error *er
     char name[160];
     const whisper_options *w = &h->o.decoding;
     const char *why = track_open(t, &h->source, w->is_stopped, w->user);
-    voice_begin(&t->voice, &h->net, &h->o.voice, NULL, 0);
+    voice_begin(&t->parts, &h->net, &h->o.voice, NULL, 0);
     if (!why) return TFM_OK;
     track_close(t);
     snprintf(name, sizeof name, "%.150s%s", h->source.path ? h->source.path : "",
@@ -227,7 +227,7 @@ static tfm_status transcriber_encode(transcriber *h, int64_t size, tfm_error *er
 /* Returns when a moment of the parts with speech is in the sound, at most where the sound ends. A word's
    middle tells which part it is in: of decides. */
 static double transcriber_time(const transcriber *h, double at, double of, int is_end) {
-    const voice *v = &h->t.voice;
+    const voice *v = &h->t.parts;
     double last = h->t.total < 0 ? INFINITY
                                  : (double)(v->net ? v->seen : h->t.total) / (int)SOUND_RATE;
     if (v->net && v->n_parts) at = voice_time_in(v, voice_part_of(v, of, is_end), at);
@@ -250,7 +250,7 @@ static void transcriber_place(transcriber *h) {
             if (!first) first = at;
             end = at;
         }
-        if (first && h->t.voice.net) s->begin = first->begin, s->end = end->end;
+        if (first && h->t.parts.net) s->begin = first->begin, s->end = end->end;
     }
 }
 
@@ -304,7 +304,7 @@ static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
            (size = track_frames(&h->t, h->seek, SPEECH_FRAMES)) != 0) {
         if (size < 0) return transcriber_fail(err, TFM_E_IO, h->t.fault, "");
         if (size > h->to - h->seek) size = h->to - h->seek;
-        for (i = 0; h->o.silence < 0 && !h->t.voice.net && i < size &&
+        for (i = 0; h->o.silence < 0 && !h->t.parts.net && i < size &&
                     track_power(&h->t, h->seek + i) < floor;)
             i++;
         if (i >= TRANSCRIBER_SILENCE) { /* to shortly before something is heard */

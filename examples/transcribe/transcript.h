@@ -76,7 +76,7 @@ static tfm_status transcript_write(int lane, transcriber *h, int32_t k, cue_line
 /* Writes the parts of the sound in which somebody speaks. */
 static void transcript_write_parts(transcriber *h) {
     static float samples[SOUND_CHUNK];
-    voice *v = &h->t.voice;
+    voice *v = &h->t.parts;
     int32_t k = 0, more = 1;
     while (more) {
         more = whisper_is_stopped(&h->w) ? 0 : voice_read(v, &h->t.in, samples, SOUND_CHUNK);
@@ -84,13 +84,14 @@ static void transcript_write_parts(transcriber *h) {
             double begin = (double)v->parts[k].begin / SOUND_RATE;
             double end = (double)(v->parts[k].end == VOICE_OPEN ? v->seen : v->parts[k].end) /
                          SOUND_RATE;
-            printf(cue_output.form == CUE_JSON ? "{\"start\": %.5f, \"end\": %.5f}\n"
-                                               : "%.5f %.5f\n",
-                   begin, end);
+            fprintf(cue_file(),
+                    cue_output.form == CUE_JSON ? "{\"start\": %.5f, \"end\": %.5f}\n"
+                                                : "%.5f %.5f\n",
+                    begin, end);
         }
         if (v->fault) cue_fail(v->fault);
     }
-    if (fflush(stdout) || ferror(stdout)) cue_fail("standard output cannot be written");
+    if (fflush(cue_file()) || ferror(cue_file())) cue_fail("the output cannot be written");
 }
 
 #endif

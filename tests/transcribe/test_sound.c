@@ -294,7 +294,7 @@ static void test_logarithmic(void) {
         if (sound_open(&s, f, SOUND_WAV)) exit(2);
         bad += sound_read(&s, out, 256) != 256;
         for (i = 0; i < 256; i++) sum += out[i] * 32768.0 * (i * i % 257);
-        for (i = 0; i < 6; i++) bad += out[cases[k].codes[i]] * 32768 != cases[k].samples[i];
+        for (i = 0; i < 6; i++) bad += (int)(out[cases[k].codes[i]] * 32768) != cases[k].samples[i];
         CHECK(!bad && sum == cases[k].sum, "%s: %d differences, sum %.0f", cases[k].name, bad, sum);
         sound_close(&s), fclose(f);
     }

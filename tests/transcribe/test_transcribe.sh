@@ -39,10 +39,29 @@ check "no time is past the end of the sound" 0 \
     "$(awk -F '[:, ]' '/ --> / { late += $3 "." $4 > 1.6 || $8 "." $9 > 1.6 } END { print late + 0 }' $dir/out.srt)"
 check "a model without voice detector: a line says so" 1 \
     "$(hear $data/noise.wav $loose --beam 1 > $dir/out; grep -c 'no voice detector' $dir/err)"
-check "  not with --vad 0" 0 "$(hear $data/noise.wav $loose --beam 1 --vad 0 > $dir/out; wc -c < $dir/err | tr -d ' ')"
+check "  not with --vad 0" 0 "$(hear $data/noise.wav $loose --beam 1 --vad 0 > $dir/out; grep -c detector $dir/err)"
+check "words as text have times" "$(grep -ac -- ' --> ' $dir/out.srt)" \
+    "$(hear $data/noise.wav $loose --words | grep -acE '^\[[0-9:]{5}\.[0-9]{3} --> [0-9:]{5}\.[0-9]{3}\] ')"
+check "--version" "transcribe $(sed -n 's/^#define TFM_VERSION "\(.*\)"/\1/p' transformer.h)" "$(build/transcribe --version)"
+
+# Several sounds, and files of texts
+rm -rf $dir/texts && mkdir $dir/texts && cp $data/noise.wav $dir/second.wav
+hear $data/noise.wav $loose --format srt > $dir/out.srt
+hear $data/noise.wav $dir/second.wav $loose --format srt -o $dir/texts > $dir/out
+check "two sounds into a folder" "0 $(cksum < $dir/out.srt) $(cksum < $dir/out.srt)" \
+    "$(wc -c < $dir/out | tr -d ' ') $(cksum < $dir/texts/noise.srt) $(cksum < $dir/texts/second.srt)"
+hear $data/noise.wav $loose --format vtt > $dir/out.vtt
+hear $data/noise.wav $loose --format vtt --output=$dir/one.vtt > $dir/out
+cp $data/noise.wav $dir/a.1.wav && cp $data/noise.wav $dir/a.2.wav
+hear $dir/a.1.wav $dir/a.2.wav $loose --beam 1 -o $dir/texts
+check "  names with two dots" "$(cksum < $dir/texts/a.1.txt)" "$(cksum < $dir/texts/a.2.txt)"
+check "one sound into a file" "0 $(cksum < $dir/out.vtt)" "$(wc -c < $dir/out | tr -d ' ') $(cksum < $dir/one.vtt)"
+check "a model of English alone says that noise is no English" 1 \
+    "$(hear $data/noise.wav $loose --beam 1 > $dir/out; grep -c 'knows English only' $dir/err)"
 check "one segment a window without times" 1 "$(hear $data/noise.wav $loose --no-times | wc -l | tr -d ' ')"
 
 # Options
+cp $data/noise.wav $dir/noise.wav
 refuse() { # message, options
     said=$1 && shift
     hear "$@" > $dir/out && status=0 || status=$?
@@ -56,6 +75,10 @@ refuse "numbers from 0 to 10" $data/noise.wav --temperature 0,x
 refuse "needs --no-previous" $data/noise.wav --workers 2
 refuse "needs --no-previous" - --workers 2 --no-previous
 refuse "cannot be opened" $dir/nowhere.wav
+refuse "2 sounds: say with --output" $data/noise.wav $dir/second.wav
+refuse "several sounds need a folder" $data/noise.wav $dir/second.wav -o $dir/one
+refuse "is input and --output" $dir/second.wav -o $dir/./second.wav
+refuse "would both be written to" $data/noise.wav $dir/noise.wav -o $dir
 refuse "not a WAV file" $model
 refuse "--vad-only needs a model with a voice detector" $data/noise.wav --vad-only
 refuse "--vad takes" $data/noise.wav --vad 1.5
