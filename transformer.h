@@ -4968,13 +4968,14 @@ static tfm_status tfm__projections_view(const tfm_attention_weights *w, const ch
 
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
-    void *k, *v;      /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
-    int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order;
-                         of an SSRU k alone: states [rows, slots, D], floats; that of position t
-                         is in slot t % slots, so the last `slots` positions can be undone */
-    int is_f16;       /* elements are F16, by heads; else floats */
+    void *k, *v;  /* [rows, capacity, H*K] and [rows, capacity, H*W]; of an SSRU, k alone: states
+                         [rows, slots, D] */
+    int by_heads; /* 1: they are [rows, H, capacity, K] and [rows, H, capacity, W] instead, which
+                         a step reads in order */
+    int is_f16;   /* 1: elements are F16, by heads; 0: floats */
     int64_t capacity; /* positions that a row has room for */
-    int64_t slots;
+    int64_t slots;    /* of an SSRU: the state after position t is in slot t % slots, so the last
+                         `slots` positions can be undone */
 } tfm__kv;
 
 /* Returns the keys or values of a cache as heads of that width. */
@@ -6734,8 +6735,8 @@ typedef struct tfm__side {
     tfm_norm_weights norm;           /* after the embedding; without data: none */
     int zero_start;                  /* position 0 has no embedding */
     const tfm__tokenizer *tokenizer; /* of the side's kind of text */
-    int32_t first_byte;              /* of bytes: the id of byte 0, */
-    int has_bytes;                   /* if they are the tokens */
+    int has_bytes;                   /* 1: the tokens are the bytes of UTF-8 */
+    int32_t first_byte;              /* has_bytes: the id of byte 0 */
     int clean_up;                    /* the target's text has no space before punctuation */
     int32_t unk, start, end;         /* the config's ids, -1: none */
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
@@ -6744,8 +6745,8 @@ typedef struct tfm__side {
     tfm__added_tokens *added;   /* NULL: none are found in a text */
     int32_t prefix_space;       /* the config's */
     int keep_trailing;          /* the config's trailing_space, of spm */
-    int32_t marks;      /* U+2581 at the front of a token that are dropped before any text, */
-    int marks_once;     /* of one token alone */
+    int32_t marks;      /* while a text is empty, a token loses so many U+2581 at its front */
+    int marks_once;     /* 1: only the first token that has some loses them */
     int32_t *ids;       /* [pieces]: a piece's id, -1 none; NULL: each is its own */
     int32_t *pieces;    /* target: [V], the piece of an id, or TFM__ID_ */
     tfm__byte_bpe *bpe; /* NULL: another kind of text */
@@ -13197,14 +13198,19 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #include TRANSFORMER_FILE
 
 /* ---- x86-64: the tile of int8 by AVX2 ----
-   AVX2 multiplies u8 by s8 and adds pairs of products in 16 bits, where they may not fit. With many
-   rows, the tile gives w + 128 as u8 and x as s8. As w + 128 is at most 255, the sum of a pair fits if
-   its positive x add up to 128 at most, and its negative x to -128 at least. Then each pair can be
-   widened to 32 bits (TWOS). If the same holds for the four x of two pairs, the pairs are added first
-   (FOURS). Otherwise |x| is the u8, and w takes the sign of x (SIGNED): where x is negative,
-   w ^ -1 = -w - 1 stands for -w. Rows without a negative x are the u8 themselves. Then all pairs fit,
-   and two pairs if their x add up to 255 at most. split sorts the steps of eight columns by these
-   ways and drops steps whose x are zero. Few rows wait for w, so they read it in order, as u8 |x|. */
+   AVX2 multiplies u8 by s8 and adds pairs of products in 16 bits, where they may not fit. split drops
+   the steps of eight columns whose x are zero, and sorts the others of a row of x by three ways:
+
+       way      u8         s8                     when
+       FOURS    w + 128    x                      of each four x, the positive ones add up to 128 at
+                                                  most, the negative ones to -128 at least: two pairs
+                                                  are added in 16 bits before they are widened to 32
+       TWOS     w + 128    x                      the same of each two x: each pair is widened
+       SIGNED   |x|        w, or w ^ -1 = -w - 1  otherwise; pairs of |x| always fit
+                           for -w if x < 0
+
+   In a row without a negative x, x is the u8 and w the s8: FOURS if four x add up to 255 at most, else
+   TWOS. Few rows wait for w, so they read it in order, with |x| as the u8. */
 
 enum { TFM__FOURS, TFM__TWOS, TFM__SIGNED, TFM__WAYS };
 enum {
@@ -13293,13 +13299,13 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
 #define TFM__AVX2_TIMES_S8 TFM__AVX2_OP("vpmaddubsw", 1, 1, 4) TFM__AVX2_OP("vpmaddubsw", 2, 2, 5)
 #define TFM__AVX2_TIMES_U8 TFM__AVX2_OP("vpmaddubsw", 1, 4, 1) TFM__AVX2_OP("vpmaddubsw", 2, 5, 2)
 #define TFM__AVX2_ADD TFM__AVX2_OP("vpmaddwd", 1, 1, 3) TFM__AVX2_OP("vpaddd", 0, 0, 1)
-#define TFM__AVX2_ADD_TWOS                                                                         \
+#define TFM__AVX2_TWOS                                                                             \
     TFM__AVX2_OP("vpmaddwd", 2, 2, 3) TFM__AVX2_OP("vpaddd", 0, 0, 2) TFM__AVX2_ADD
-#define TFM__AVX2_ADD_FOURS TFM__AVX2_OP("vpaddw", 1, 1, 2) TFM__AVX2_ADD
-#define TFM__AVX2_STEP(sum, w0, w1, text)                                                          \
+#define TFM__AVX2_FOURS TFM__AVX2_OP("vpaddw", 1, 1, 2) TFM__AVX2_ADD
+#define TFM__AVX2_STEP(sum, w0, w1, sign, times, add)                                              \
     do {                                                                                           \
         __m256i pairs0, pairs1;                                                                    \
-        __asm__(text                                                                               \
+        __asm__(TFM__AVX2_##sign TFM__AVX2_##times TFM__AVX2_##add                                 \
                 : "+x"(sum), "=&x"(pairs0), "=&x"(pairs1)                                          \
                 : "x"(ones), "x"(x0), "x"(x1), "x"(mask0), "x"(mask1),                             \
                   "m"(*(const unsigned char(*)[32])(w0)), "m"(*(const unsigned char(*)[32])(w1))); \
@@ -13325,21 +13331,12 @@ TFM__AVX2 static TFM__INLINE const uint16_t *tfm__avx2_run(__m256i *sums, const 
         }
         TFM__UNROLL
         for (i = 0; i < TFM__VECTORS; i++, w += 8 * TFM__BLOCK)
-            if (way == TFM__SIGNED)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
+            if (way == TFM__SIGNED) TFM__AVX2_STEP(sums[i], w, w + 32, XOR, TIMES_U8, TWOS);
             else if (way == TFM__FOURS && u8)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
-            else if (way == TFM__FOURS)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_S8 TFM__AVX2_ADD_FOURS);
-            else if (u8)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
-            else
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_S8 TFM__AVX2_ADD_TWOS);
+                TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, FOURS);
+            else if (way == TFM__FOURS) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, FOURS);
+            else if (u8) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, TWOS);
+            else TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, TWOS);
     }
     return list;
 }
@@ -13441,18 +13438,10 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_in_order(const tfm__tile *t, int fir
             TFM__UNROLL
             for (i = 0; i < TFM__VECTORS; i++) {
                 const unsigned char *w = (i < 2 ? w0 : w1) + i % 2 * 32;
-                if (large & 1 && u8)
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
-                else if (large & 1)
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
-                else if (u8)
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
-                else
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
+                if (large & 1 && u8) TFM__AVX2_STEP(sums[r][i], w, w + next, LOAD, TIMES_U8, TWOS);
+                else if (large & 1) TFM__AVX2_STEP(sums[r][i], w, w + next, XOR, TIMES_U8, TWOS);
+                else if (u8) TFM__AVX2_STEP(sums[r][i], w, w + next, LOAD, TIMES_U8, FOURS);
+                else TFM__AVX2_STEP(sums[r][i], w, w + next, XOR, TIMES_U8, FOURS);
             }
         }
     }
