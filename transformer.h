@@ -5,7 +5,7 @@
    into another. It is one file and needs only libc and libm.
 
    It runs on the CPU. It does not train (tools/train.py does), chat or download. It translates
-   sentences; examples/translate/text/sentences.h finds the sentences of longer texts. Write this
+   sentences, and tfm_sentence_next finds the sentences of longer texts. Write this
 
        #define TRANSFORMER_IMPLEMENTATION
 
@@ -70,8 +70,9 @@
        >>sentencepiece 28. SentencePiece
        >>bytebpe       29. byte-level BPE
        >>added         30. added tokens
-       >>text          31. text in, text out
-       >>vectors       32. kernels for each instruction set, and their template
+       >>sentences     31. where the sentences of a text end
+       >>text          32. text in, text out
+       >>vectors       33. kernels for each instruction set, and their template
        >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
@@ -1461,6 +1462,35 @@ typedef enum tfm_text_form {
 
 /* Returns a text: tfm_text_make(text, strlen(text)). */
 TFM_DEF tfm_text tfm_text_make(const char *data, size_t size);
+
+/* Finds the sentence of a text at or after byte *at, moves *at behind it, and returns 1; or returns
+   0 if there is none. Sentences are slices of the text, in order, without the whitespace between
+   them. The rules are for many languages (>>sentences). An invalid byte counts as a letter.
+
+       size_t at = 0;
+       while (tfm_sentence_next(text, &at, &sentence)) ... */
+TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence);
+
+/* Returns whether a space belongs between a text and a sentence after it. The last character of the
+   text that is a letter decides: whether its script has spaces between words. */
+TFM_DEF int tfm_space_after(tfm_text text);
+
+/* Kinds of characters, as bits. A character may be of several kinds or of none. */
+typedef enum tfm_character_kind {
+    TFM_CHARACTER_SPACE = 1,    /* Unicode's White_Space */
+    TFM_CHARACTER_LOWER = 2,    /* lower case, in Latin, Greek, Cyrillic and Armenian */
+    TFM_CHARACTER_UPPER = 4,    /* upper case */
+    TFM_CHARACTER_WIDE = 8,     /* of a script without spaces between words, or wide punctuation */
+    TFM_CHARACTER_OPENING = 16, /* a bracket or quotation mark that may begin a sentence */
+    TFM_CHARACTER_STOP = 32,    /* a stop or an ellipsis, which may end a sentence */
+    TFM_CHARACTER_CLOSING = 64, /* a bracket or quotation mark that closes */
+    TFM_CHARACTER_COMMA = 128   /* a comma or the like: what follows is no new sentence */
+} tfm_character_kind;
+
+/* Returns the bits of tfm_character_kind of a character, which tfm_character_next reads: it returns
+   the bytes of the character at text [size], at least 1 if size is. An invalid byte is U+FFFD. */
+TFM_DEF int32_t tfm_character_kinds(uint32_t character);
+TFM_DEF size_t tfm_character_next(const char *text, size_t size, uint32_t *character);
 
 /* Turns a text into at most capacity source ids, with the start and end id that the
    config names. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
@@ -12340,8 +12370,353 @@ static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, t
     return TFM_OK;
 }
 
+/* >>sentences =====================================================================================
+   31. SENTENCES
+   Finds where the sentences of a text end, by rules, for languages with and without spaces. The
+   language need not be known. Relies on >>utf8.
+
+   A sentence ends
+    1. at a blank line, and at the end of the text. A single newline is whitespace like any other.
+    2. after a stop that has no other meaning (。！？ ؟ । and so on), unless a comma or the like
+       follows, or a closing bracket and a Japanese particle: 「はい。」と言った。
+    3. after ! ? and an ellipsis, if whitespace follows and the next letter is not lower case. No
+       sentence ends at the first mark of: "Really?" he asked. — Да! — сказал он.
+    4. after a full stop, if whitespace follows, the next letter is not lower case, and the stop
+       does not belong to the word before it. It belongs to
+        - a number that begins the sentence (1. Open the box), or is before another number (3. 10.
+          1990), a month or a similar noun (3. Mai);
+        - a single letter, or letters with stops between them (J. S. Bach, z. B., U.S., т. е.),
+          unless the next word begins sentences and is not a name (Vitamin C. It is ...);
+        - an abbreviation in the tables below.
+   Quotes and brackets that close after a stop belong to the sentence. Those that open before the
+   next word belong to the next sentence. In doubt a stop does not end a sentence: two sentences
+   that are not split are still translated well, and half a sentence is not.
+   ============================================================================================== */
+
+/* ---- tables of words: the first letter must match exactly, ASCII letters after it in either case.
+   "Gen." is in a table (Gen. Lee), "gen." is not ---- */
+
+/* Abbreviations that are never the last word of a sentence, in any language that has them. */
+/* clang-format off */
+static const char tfm__abbreviations[] =
+    /* English */ " Mr Mrs Ms Messrs Dr Drs Prof Rev Fr Hon Gen Col Maj Capt Cpt Lt Sgt Cpl Cmdr"
+    " Adm Gov Sen Rep Pres Supt St Sts Mt Ft vs viz cf approx incl excl dept Dept Univ Assn"
+    /* German */ " Hr Hrn Frl Dipl Ing Mag Priv bzw ca Ca ggf Ggf evtl inkl exkl vgl Vgl sog bspw"
+    " Bspw geb gest zzgl abzgl Mio Mrd Tsd Tel tel zB dh Nrn allg insb entspr gem jun"
+    /* French */ " MM Mme Mmes Mlle Mlles Mgr Pr Ste av apr env boul bd Cie"
+    /* Spanish, Portuguese, Italian */ " Sr Sra Srs Sres Sras Srta Sto Sta Dra Dras Gral Lic Arq"
+    " Av Avda Avd EE ej Excmo Excma Exmo Exma Ilmo Sig Sigg Dott Avv Geom Rag Egr Gent"
+    /* Dutch, Scandinavian */ " dhr mevr mw drs bijv resp bl f.eks t.ex bl.a fx dvs"
+    /* Polish, Czech, Turkish */ " dr mgr prof inż np tzn tzw tj ul św ks płk Doç Yrd Öğr např tzv"
+    " ing arch"
+    /* Russian, Ukrainian */ " см См ср Ср гр проф Проф акад Акад доц Доц ул Ул просп пер пл наб"
+    " кв корп тел Тел напр Напр св Св гос инж ген полк англ нем фр лат греч рус вул"
+    /* Greek, Hindi */ " κ.κ βλ Βλ δηλ πχ Δρ डॉ प्रो ";
+/* Words that are abbreviations only if a number follows: No. 5, but: he said no. */
+static const char tfm__before_numbers[] =
+    " no No N° n° Nº nº nos Nos nr Nr pp pg vol Vol ch Ch chap Chap fig Fig figs Figs sec Sec art"
+    " Art eq Eq tab Tab ex al ed Ed op Op Pt pt Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Okt Nov"
+    " Dec Dez janv févr avr juil sept oct nov déc Abs Bd Bde Kap Abb Str str Pos Ziff Anm pág págs"
+    " núm Núm núms cap Cap tomo blz kl čís стр Стр рис Рис табл Табл гл Гл ст Ст разд изд илл σελ"
+    " αρ ";
+/* Words that follow an ordinal number: 3. Mai, 19. Jahrhundert. */
+static const char tfm__after_ordinals[] =
+    " Januar Jänner Februar Feber März April Mai Juni Juli August September Oktober November"
+    " Dezember Jan Feb Mär Apr Jun Jul Aug Sep Sept Okt Nov Dez Jahrhundert Jahrhunderts Jh"
+    " Jahrtausend Weltkrieg Weltkriegs Auflage Kapitel Klasse Platz Stock Stockwerk Etage Liga"
+    " Bundesliga Runde Spieltag Tag Jahrestag Geburtstag Mal Band Teil Akt Satz Lebensjahr"
+    " Semester Bezirk Armee Division Minute Stunde Woche Monat ";
+/* Words that begin sentences and are not names: after an initial or "U.S." they begin a sentence. */
+static const char tfm__starters[] =
+    " The He She It They We You I This That These Those There Then But And So If When While After"
+    " Before However Its His Her Their Our What Who Where Why How Er Sie Es Wir Ich Ihr Das Dies"
+    " Diese Dieser Aber Und Wenn Dann Il Elle Ils Elles Nous Vous Je Ce Cette Ces Mais Él Ella"
+    " Ellos Ellas Nosotros Esto Pero Он Она Оно Они Мы Вы Это Но Если Когда Потом ";
+
+/* ---- characters ---- */
+
+/* Kinds of characters after those of tfm_character_kind, as bits; tfm__character_kinds has the
+   characters. TFM__TEXT_END: no character, since the text ends. */
+enum {
+    TFM__CASED = TFM_CHARACTER_LOWER | TFM_CHARACTER_UPPER, TFM__TEXT_END = 256,
+    TFM__STRONG_STOP = 512, TFM__WEAK_STOP = 1024, TFM__MAY_CLOSE = 2048, TFM__ANGLE = 4096,
+    TFM__DASH = 8192, TFM__PARTICLE = 16384
+};
+
+/* Returns the kinds of a character: bits of tfm_character_kind and of the enum above. */
+static int32_t tfm__character_kinds(uint32_t c) {
+    enum { L = TFM_CHARACTER_LOWER, U = TFM_CHARACTER_UPPER, W = TFM_CHARACTER_WIDE };
+    static const struct { uint32_t first, last; int32_t even, odd; } ranges[] = {
+        {'A', 'Z', U, U}, {'a', 'z', L, L}, {0xC0, 0xD6, U, U}, {0xD8, 0xDE, U, U},
+        {0xDF, 0xF6, L, L}, {0xF8, 0xFF, L, L}, {0x100, 0x138, U, L}, {0x139, 0x148, L, U},
+        {0x149, 0x177, U, L}, {0x178, 0x178, U, U}, {0x179, 0x17E, L, U}, {0x386, 0x38F, U, U},
+        {0x390, 0x390, L, L}, {0x391, 0x3AB, U, U}, {0x3AC, 0x3CE, L, L}, {0x400, 0x42F, U, U},
+        {0x430, 0x45F, L, L}, {0x460, 0x481, U, L}, {0x48A, 0x4BF, U, L}, {0x4C0, 0x4C0, U, U},
+        {0x4C1, 0x4CE, L, U}, {0x4CF, 0x4CF, L, L}, {0x4D0, 0x52F, U, L}, {0x531, 0x556, U, U},
+        {0x561, 0x587, L, L}, {0xE00, 0xEFF, W, W}, {0x1000, 0x109F, W, W}, {0x1780, 0x17FF, W, W},
+        {0x1E00, 0x1EFF, U, L}, {0x2E80, 0x312F, W, W}, {0x31A0, 0x9FFF, W, W},
+        {0xF900, 0xFAFF, W, W}, {0xFF00, 0xFFEF, W, W}, {0x20000, 0x3FFFF, W, W}};
+    static const struct { int32_t kind; const char *characters; } sets[] = {
+        {TFM_CHARACTER_STOP | TFM__STRONG_STOP, "。！？｡؟۔।॥։።፧។៕။‼⁇⁈⁉"}, /* rule 2 */
+        {TFM_CHARACTER_STOP | TFM__WEAK_STOP, ".!?…"},                     /* rules 3 and 4 */
+        {TFM_CHARACTER_CLOSING, ")]}”’»›」』）】》〉〕］｝"},
+        {TFM__MAY_CLOSE, "\"'“‘«‹"}, /* closes in German, opens in English */
+        {TFM__ANGLE, "»›"},          /* closes in French, opens in German */
+        {TFM_CHARACTER_OPENING, "([{“‘„‚«‹「『（【《〈〔［｛¿¡\"'"},
+        {TFM__DASH, "-–—―•*·»›”’"}, /* may be before the first letter of a sentence */
+        {TFM_CHARACTER_COMMA, ",;:%，、；：،؛"},
+        {TFM__PARTICLE, "とっなのはがをにでも"}}; /* Japanese, after a closing bracket */
+    /* clang-format on */
+    int32_t kinds = tfm__is_space(c) ? TFM_CHARACTER_SPACE : 0;
+    uint32_t member = 0;
+    size_t i;
+    for (i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i].first; i++)
+        if (c <= ranges[i].last) kinds |= c & 1 ? ranges[i].odd : ranges[i].even;
+    if (kinds & TFM__CASED || (c >= 0x3400 && c < 0xA000) || (c >= '0' && c <= '9')) return kinds;
+    for (i = 0; i < sizeof sets / sizeof *sets; i++) {
+        const char *at = sets[i].characters;
+        while (*at) {
+            at += tfm__utf8_next(at, 4, &member);
+            if (member == c) kinds |= sets[i].kind;
+        }
+    }
+    return kinds;
+}
+
+/* A character of a text. */
+typedef struct tfm__character {
+    uint32_t c; /* U+FFFD for an invalid byte, 0 at the end of the text */
+    int32_t kinds;
+    size_t end; /* the byte after it */
+} tfm__character;
+
+static tfm__character tfm__character_at(const tfm_text *text, size_t at) {
+    tfm__character it = {0, TFM__TEXT_END, at};
+    if (at >= text->size) return it;
+    it.end = at + tfm_character_next(text->data + at, text->size - at, &it.c);
+    it.kinds = tfm__character_kinds(it.c);
+    return it;
+}
+
+TFM_DEF size_t tfm_character_next(const char *text, size_t size, uint32_t *character) {
+    int n = tfm__utf8_next(text, size, character);
+    if (!n && size) *character = 0xFFFD;
+    return n ? (size_t)n : size > 0;
+}
+
+TFM_DEF int32_t tfm_character_kinds(uint32_t character) {
+    return tfm__character_kinds(character) & (TFM__TEXT_END - 1);
+}
+
+TFM_DEF int tfm_space_after(tfm_text text) {
+    uint32_t c;
+    while (text.data && text.size > 0) {
+        size_t begin = text.size - 1, n;
+        while (text.size - begin < 4 && begin > 0 && tfm__is_inside(text.data, text.size, begin))
+            begin--;
+        n = tfm_character_next(text.data + begin, text.size - begin, &c);
+        if (tfm__character_kinds(c) & TFM_CHARACTER_WIDE) return 0;
+        if (tfm__character_kinds(c) & TFM__CASED) return 1;
+        if (c >= 0x300 && !(c >= 0x2000 && c < 0x2E80)) return 1;
+        text.size = n == text.size - begin ? begin : text.size - 1;
+    }
+    return 1;
+}
+
+/* ---- words ---- */
+
+/* Returns whether a table has a word. */
+static int tfm__table_has(const char *table, tfm_text word) {
+    const char *at = table + 1, *end;
+    size_t i;
+    for (; word.size && *at; at = end + 1) {
+        end = strchr(at, ' ');
+        if ((size_t)(end - at) != word.size || *at != *word.data) continue;
+        for (i = 1; i < word.size; i++) {
+            int is_capital = word.data[i] >= 'A' && word.data[i] <= 'Z';
+            if (at[i] != word.data[i] && (!is_capital || at[i] != (word.data[i] | 32))) break;
+        }
+        if (i == word.size) return 1;
+    }
+    return 0;
+}
+
+/* Returns the word at the beginning of a text: all up to whitespace or ASCII punctuation. */
+static tfm_text tfm__word_at(tfm_text text) {
+    size_t end = 0;
+    for (;;) {
+        tfm__character it = tfm__character_at(&text, end);
+        int is_letter = it.kinds & TFM__CASED || it.c >= 0x80 || (it.c >= '0' && it.c <= '9');
+        if (!is_letter || it.kinds & TFM_CHARACTER_SPACE) break;
+        end = it.end;
+    }
+    return tfm_text_make(text.data, end);
+}
+
+/* Returns whether a word is made of single letters with "." or "-" between them: J, z.B, U.S,
+   c.-à-d. The letters must be of a script with case, or Arabic. */
+static int tfm__is_initials(tfm_text word) {
+    int after_letter = 0, any = 0;
+    tfm__character it;
+    size_t i;
+    for (i = 0; i < word.size; i = it.end) {
+        it = tfm__character_at(&word, i);
+        if (it.c == '.' || it.c == '-') after_letter = 0;
+        else if (after_letter || !(it.kinds & TFM__CASED || (it.c >= 0x621 && it.c <= 0x64A)))
+            return 0;
+        else after_letter = any = 1;
+    }
+    return any;
+}
+
+/* Returns whether a word is made only of the given ASCII characters. */
+static int tfm__consists_of(tfm_text word, const char *characters) {
+    size_t i;
+    for (i = 0; i < word.size; i++)
+        if (!word.data[i] || !strchr(characters, word.data[i])) return 0;
+    return word.size > 0;
+}
+
+/* Applies rule 4: returns whether a full stop belongs to the word before it. next is the text after
+   the stop. */
+static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
+    tfm_text after = tfm__word_at(next), last;
+    int is_number_next = next.size && *next.data >= '0' && *next.data <= '9';
+    /* a starter with a stop of its own is an initial, as "I." is in: J. I. Smith */
+    int starts = tfm__table_has(tfm__starters, after) &&
+                 !(after.size < next.size && next.data[after.size] == '.');
+    size_t at;
+    if (tfm__consists_of(word, "0123456789"))
+        return is_number_next || (is_first && word.size <= 3) ||
+               (word.size <= 2 && tfm__table_has(tfm__after_ordinals, after));
+    if (is_first && tfm__consists_of(word, "IVX")) return 1;
+    if (word.size == 2 && memcmp(word.data, "я", 2) == 0) return 0;
+    if (tfm__is_initials(word)) return !starts;
+    for (at = word.size; at > 0 && word.data[at - 1] != '-' && word.data[at - 1] != '\''; at--)
+        if (at >= 3 && memcmp(word.data + at - 3, "’", 3) == 0) break; /* l’art. 5 */
+    last = tfm_text_make(word.data + at, word.size - at);
+    return tfm__table_has(tfm__abbreviations, word) || tfm__table_has(tfm__abbreviations, last) ||
+           (is_number_next && tfm__table_has(tfm__before_numbers, last));
+}
+
+/* ---- sentences ---- */
+
+/* Returns the end of the whitespace at byte at. *newlines is the number of newlines in it, at most
+   2, which means a blank line. */
+static size_t tfm__space_end(const tfm_text *text, size_t at, int *newlines) {
+    tfm__character it;
+    for (*newlines = 0; (it = tfm__character_at(text, at)).kinds & TFM_CHARACTER_SPACE; at = it.end)
+        if (it.c == 0x2029 || (it.c == '\n' && *newlines < 2))
+            *newlines = it.c == '\n' ? *newlines + 1 : 2; /* U+2029 separates paragraphs */
+    return at;
+}
+
+/* Returns the end of the closing quotes and brackets at byte at. in_quotes: a straight quote is
+   open, so another one closes it. */
+static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
+    tfm__character it, next;
+    int newlines;
+    for (;; at = it.end) {
+        it = tfm__character_at(text, at);
+        next = tfm__character_at(text, it.end);
+        if (it.c == '"' && in_quotes) {
+            in_quotes = 0;
+        } else if (it.kinds & TFM__MAY_CLOSE) {
+            if (!(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_CLOSING)))
+                return at;
+        } else if (it.kinds & TFM_CHARACTER_SPACE) { /* « Non ! » has a space, »Ja« has none */
+            it = tfm__character_at(text, tfm__space_end(text, at, &newlines));
+            if (newlines || !(it.kinds & TFM__ANGLE)) return at;
+            next = tfm__character_at(text, it.end);
+            if (next.c != '.' &&
+                !(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_COMMA)))
+                return at;
+        } else if (!(it.kinds & TFM_CHARACTER_CLOSING)) return at;
+    }
+}
+
+/* A stop and what is around it. */
+typedef struct tfm__stop {
+    size_t word;   /* begin of the word before the stop */
+    size_t begin;  /* begin of the stop; several stops in a row are one */
+    size_t close;  /* end of the stop: closing quotes and brackets may follow */
+    size_t end;    /* end of the closing quotes and brackets */
+    int32_t kinds; /* of the characters of the stop */
+    int is_period; /* a single full stop: rule 4 applies */
+    int is_loud;   /* there is a ! or ? among the stops */
+    int is_first;  /* the word is the first of its sentence */
+} tfm__stop;
+
+/* Applies rules 2 to 4: returns whether the sentence ends at a stop. */
+static int tfm__stop_ends(const tfm_text *text, const tfm__stop *s) {
+    tfm__character it = tfm__character_at(text, s->end);
+    size_t at;
+    int newlines;
+    if (it.kinds & TFM__TEXT_END) return 1;
+    if (s->kinds & TFM__STRONG_STOP)
+        return !(it.kinds & (TFM_CHARACTER_COMMA | TFM_CHARACTER_STOP)) &&
+               !(s->end > s->close && it.kinds & TFM__PARTICLE);
+    if (!(it.kinds & TFM_CHARACTER_SPACE)) /* 你好!我来了 */
+        return s->is_loud && it.kinds & TFM_CHARACTER_WIDE &&
+               !(it.kinds & (TFM_CHARACTER_COMMA | TFM__PARTICLE));
+    at = tfm__space_end(text, s->end, &newlines);
+    if (newlines >= 2) return 1;
+    while ((it = tfm__character_at(text, at)).kinds & /* to the first letter or digit */
+           (TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING | TFM__DASH))
+        at = it.end;
+    if (it.kinds & TFM__TEXT_END) return 1;
+    if (it.kinds &
+        (TFM_CHARACTER_LOWER | TFM_CHARACTER_COMMA | TFM_CHARACTER_CLOSING | TFM__WEAK_STOP))
+        return 0;
+    if (!s->is_period) return 1;
+    /* a stop inside a closing quote ends the sentence; inside a bracket it may not: (etc.) */
+    if (s->end > s->close && !strchr(")]}", text->data[s->end - 1])) return 1;
+    return !tfm__stop_belongs(tfm_text_make(text->data + s->word, s->begin - s->word), s->is_first,
+                              tfm_text_make(text->data + at, text->size - at));
+}
+
+TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
+    int newlines, in_quotes = 0;
+    size_t begin, i, end;
+    tfm__character it;
+    tfm__stop s = {0, 0, 0, 0, 0, 0, 0, 1};
+    if (!at || !sentence || !text.data) return 0;
+    s.word = i = end = begin = *at = tfm__space_end(&text, *at, &newlines);
+    if (begin >= text.size) return 0;
+    while (i < text.size) {
+        it = tfm__character_at(&text, i);
+        if (it.kinds & TFM_CHARACTER_SPACE) {
+            s.word = i = tfm__space_end(&text, i, &newlines), s.is_first = 0;
+            if (newlines >= 2) break;
+            continue;
+        }
+        s.begin = i, s.kinds = s.is_period = s.is_loud = 0;
+        for (; it.kinds & TFM_CHARACTER_STOP; i = it.end, it = tfm__character_at(&text, i)) {
+            s.kinds |= it.kinds;
+            s.is_period = it.c == '.' && i == s.begin;
+            s.is_loud |= it.c == '!' || it.c == '?';
+        }
+        if (i == s.begin) {
+            if (it.c == '"') in_quotes = !in_quotes;
+            /* a word begins after an opening mark; an apostrophe is one only before the word */
+            if (it.kinds & TFM_CHARACTER_OPENING && (it.c != '\'' || i == s.word)) s.word = it.end;
+            end = i = it.end;
+            continue;
+        }
+        s.close = i;
+        s.end = end = tfm__closing_end(&text, i, in_quotes);
+        if (tfm__stop_ends(&text, &s)) break;
+        for (; i < s.end; i++)
+            if (text.data[i] == '"') in_quotes = !in_quotes;
+    }
+    TFM__COUNT_TEXT(end - begin);
+    *sentence = tfm_text_make(text.data + begin, end - begin);
+    *at = end;
+    return 1;
+}
+
 /* >>text ==========================================================================================
-   31. TEXT IN, TEXT OUT
+   32. TEXT IN, TEXT OUT
    A text is checked to be UTF-8 once, so steps along it cannot fail. Relies on the kinds of text, and
    on the public functions of sessions and decoding.
    ============================================================================================== */
@@ -12968,7 +13343,7 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 #endif /* TRANSFORMER_NO_TEXT */
 
 /* >>vectors =======================================================================================
-   32. VECTOR KERNELS
+   33. VECTOR KERNELS
    The vector kernels are written once, as a template over a vector type and its operations (TFM__V,
    TFM__I). The template is the last code in this file. Here each instruction set defines the
    operations and then includes this file again (TRANSFORMER_FILE), which is the template alone.

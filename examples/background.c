@@ -4,7 +4,6 @@
    cc -O2 -I. examples/background.c -o background -lm -pthread */
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
-#include "translate/text/sentences.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +71,7 @@ static void *work(void *argument) {
     tfm_status status = tfm_model_load_file(&model, j->model, NULL, &j->err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, NULL, &j->err);
     while (status == TFM_OK && go_on &&
-           next_sentence(j->text, strlen(j->text), &at, &sentence.data, &sentence.size))
+           tfm_sentence_next(tfm_text_make(j->text, strlen(j->text)), &at, &sentence))
         status = translate(j, session, &sentence, &go_on);
     tfm_session_free(session), tfm_model_free(model);
     pthread_mutex_lock(&lock);

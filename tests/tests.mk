@@ -19,8 +19,8 @@ build/test_lines build/fuzz_translate: examples/translate/translate.c
 PLAIN = build/test_byte_bpe build/test_sentencepiece build/test_work
 $(PLAIN): TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
 # It includes a fuzz target, which would compile the library again.
-build/test_hearing: TARGET_CFLAGS = -DTFM__IMPLEMENTED
-build/test_hearing: tests/fuzz/whisper.c
+build/test_transcriber: TARGET_CFLAGS = -DTFM__IMPLEMENTED
+build/test_transcriber: tests/fuzz/whisper.c
 build/test_units: $(wildcard tests/library/units/*.c) | build
 	$(COMPILE) tests/library/units/*.c -o $@ $(LINK_INPUTS)
 # The examples with the German model, for test_examples.sh
@@ -104,9 +104,9 @@ $(FUZZ_LINKED): build/fuzz_transformer.o
 build/fuzz_transformer.o: tools/packaging/transformer.c transformer.h | build
 	$(FUZZ_CC) -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
 # Targets that are not for the library itself: speech would take too long in one that counts its branches.
-FUZZ_HEARING = $(patsubst %,build/fuzz_%,cues options terms transcribe whisper)
-$(FUZZ_HEARING): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_library.o
-$(FUZZ_HEARING): build/fuzz_library.o
+FUZZ_TRANSCRIBER = $(patsubst %,build/fuzz_%,cues options terms transcribe whisper)
+$(FUZZ_TRANSCRIBER): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_library.o
+$(FUZZ_TRANSCRIBER): build/fuzz_library.o
 build/fuzz_library.o: tools/packaging/transformer.c transformer.h | build
 	clang -std=c99 -g -O2 -fsanitize=address -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
 FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))

@@ -24,7 +24,7 @@ static void fail(const char *format, ...) {
 }
 #define cue_fail(text) fail("%s", text)
 
-#include "hearing.h"
+#include "transcriber.h"
 #include "cues.h"
 
 /* Returns seconds since some moment. */
@@ -34,7 +34,7 @@ static double seconds(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static hearing_options asked;
+static transcriber_options asked;
 static const char *model_path, *sound_path, *task = "transcribe", *form = "text",
                                             *weights = "stored";
 static const char *temperatures;
@@ -100,7 +100,7 @@ static option_entry table[] = {
 /* A part of the sound, with a session of its own. */
 typedef struct job {
     int number;
-    hearing h;
+    transcriber h;
     tfm_error err;
     pthread_t thread;
 } job;
@@ -136,10 +136,10 @@ static void append_words(cue_line *out, const word *at, const word *end) {
 }
 
 /* Appends a segment as an object of JSON. at NULL: without the times of words. */
-static void append_object(cue_line *out, const hearing *h, const whisper_segment *s,
+static void append_object(cue_line *out, const transcriber *h, const whisper_segment *s,
                           const char *text, const word *at, const word *end) {
     const whisper_text *heard = &h->heard;
-    const char *code = hearing_language(h);
+    const char *code = transcriber_language(h);
     int32_t i;
     cue_append(out, "{\"start\": %.2f, \"end\": %.2f, \"text\": ", s->begin, s->end);
     cue_append_text(out, text);
@@ -170,7 +170,7 @@ static void write_segment(job *j, int32_t k, cue_line *out) {
     const word *at = asked.with_words ? j->h.found->at + s->first_word : NULL;
     const word *end = at ? at + s->n_words : NULL;
     const char *text;
-    check(j, hearing_spell(&j->h, k, &j->err));
+    check(j, transcriber_spell(&j->h, k, &j->err));
     text = words_trim(j->h.w.text), cue_clear(out);
     if (at && (cue_output.form == CUE_TEXT || cue_output.form == CUE_SRT)) {
         write_words(j->number, at, end, out);
@@ -217,7 +217,7 @@ static void *hear(void *context) {
     int32_t k;
     cue_line out = {NULL, 0, 0};
     while (!j->h.ended) {
-        check(j, hearing_next(&j->h, &j->err));
+        check(j, transcriber_next(&j->h, &j->err));
         if (j->number == 0 && first_text == 0 && !j->h.ended) first_text = seconds();
         for (k = 0; k < j->h.n; k++) write_segment(j, k, &out);
         if (progress && !j->h.ended) fprintf(stderr, "\r%.1f s ", (double)j->h.seek * 0.01);
@@ -264,12 +264,12 @@ int main(int argc, char **argv) {
     static const char *const types[] = {"stored", "f32", "f16", "bf16", "int8", NULL};
     tfm_model_options how;
     tfm_error err;
-    hearing *all[CUE_LANES];
+    transcriber *all[CUE_LANES];
     const char *why;
     int k;
     argv = utf8_arguments(&argc, argv);
     memset(&how, 0, sizeof how);
-    hearing_defaults(&asked);
+    transcriber_defaults(&asked);
     began = seconds();
     if (options_read(table, sizeof table / sizeof *table, argc, argv, fail)) {
         options_print(table, sizeof table / sizeof *table, stdout);
@@ -296,18 +296,18 @@ int main(int argc, char **argv) {
         const whisper_options *o = &asked.decoding;
         job *j = &jobs[k];
         j->number = k;
-        if (hearing_load(&j->h, model, file, threads, o->beam > o->best_of ? o->beam : o->best_of,
-                         fast, &j->err) != TFM_OK)
+        if (transcriber_load(&j->h, model, file, threads,
+                             o->beam > o->best_of ? o->beam : o->best_of, fast, &j->err) != TFM_OK)
             fail("%s: %s", model_path, j->err.text);
         j->h.s.parallel = &helpers, j->h.s.threads = threads;
-        check(j, hearing_begin(&j->h, &asked, &source, &j->err));
+        check(j, transcriber_begin(&j->h, &asked, &source, &j->err));
     }
     tfm_safetensors_free(file), file = NULL;
     loaded = seconds();
     interrupts_hold(1);
     if (cue_output.form == CUE_VTT) fputs("WEBVTT\n\n", stdout);
     for (k = 0; k < n_jobs; k++) all[k] = &jobs[k].h;
-    if (!source.raw) check(&jobs[0], hearing_survey(all, n_jobs, &jobs[0].err));
+    if (!source.raw) check(&jobs[0], transcriber_survey(all, n_jobs, &jobs[0].err));
     for (k = 1; k < n_jobs; k++)
         if (pthread_create(&jobs[k].thread, NULL, hear, &jobs[k]) != 0)
             fail("a thread cannot be started");
@@ -316,7 +316,7 @@ int main(int argc, char **argv) {
     if (progress)
         fprintf(stderr, "\nloaded in %.3f s; first text %.3f s later; all in %.3f s\n",
                 loaded - began, first_text > 0 ? first_text - loaded : 0, seconds() - loaded);
-    for (k = 0; k < n_jobs; k++) hearing_free(&jobs[k].h);
+    for (k = 0; k < n_jobs; k++) transcriber_free(&jobs[k].h);
     tfm_model_free(model), model = NULL;
     free((void *)(uintptr_t)source.data), source.data = NULL;
     interrupts_hold(0);

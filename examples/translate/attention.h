@@ -11,7 +11,7 @@
 
 #include "heatmap.h"
 #include "target_ends.h"
-#include "text/sentences.h"
+#include "text/characters.h"
 #include <stdlib.h>
 
 /* Writes the label of source token i, with a NUL, unless out is NULL. Returns its bytes. A token
@@ -23,8 +23,8 @@ static size_t attention_label_source(char *out, const tfm_config *c, const tfm_t
     size_t size = spans[i].end - spans[i].begin;
     uint32_t first = 0;
     int32_t k;
-    if (size) (void)sentence_char(text, size, &first);
-    if (c->src_text == TFM_TEXT_KIND_CHARACTERS && sentence_is_space(first))
+    if (size) (void)tfm_character_next(text, size, &first);
+    if (c->src_text == TFM_TEXT_KIND_CHARACTERS && character_is_space(first))
         text = "\xE2\x96\x81", size = 3;
     if (!size) {
         for (text = "", k = 0; k < c->n_languages; k++)

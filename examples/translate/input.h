@@ -15,7 +15,6 @@
 
 #include "text/protect.h"
 #include "reader.h"
-#include "text/sentences.h"
 
 /* Bytes of a window, and of a line's buffer, whose memory is kept for the next window. */
 enum { INPUT_WINDOW = 1 << 22, INPUT_OUT = 1 << 12 };
@@ -104,14 +103,15 @@ static input_item *input_add(input_window *w, int64_t number, int32_t sentence) 
 /* Adds a line for each sentence of a paragraph, which is the window's text from `begin` on. Returns
    0 if there is no memory. */
 static int input_add_sentences(input_window *w, int64_t number, size_t begin) {
-    size_t at = 0, length, size = w->text[INPUT_SOURCE].size - begin;
-    const char *sentence, *text = size ? w->text[INPUT_SOURCE].data + begin : "";
+    size_t at = 0, size = w->text[INPUT_SOURCE].size - begin;
+    const char *text = size ? w->text[INPUT_SOURCE].data + begin : "";
+    tfm_text sentence;
     int32_t n = 0;
-    while (next_sentence(text, size, &at, &sentence, &length)) {
+    while (tfm_sentence_next(tfm_text_make(text, size), &at, &sentence)) {
         input_item *l = input_add(w, number, ++n);
         if (!l) return 0;
-        l->at[INPUT_SOURCE] = begin + (size_t)(sentence - text);
-        l->text[INPUT_SOURCE].size = length;
+        l->at[INPUT_SOURCE] = begin + (size_t)(sentence.data - text);
+        l->text[INPUT_SOURCE].size = sentence.size;
     }
     return n > 0 || input_add(w, number, 1) != NULL; /* a blank paragraph is one line of output */
 }

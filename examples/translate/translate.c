@@ -253,13 +253,11 @@ static int take_protected(const worker *me, input_item *l) {
 
 /* Returns advice for a line that is too long: if it has several sentences, --document helps. */
 static const char *length_advice(const input_item *l) {
-    const char *sentence;
-    size_t at = 0, n;
+    tfm_text sentence, line = tfm_text_make(l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
+    size_t at = 0;
     int count = 0;
     if (l->sentence || t.in.next || opt.tokens) return "";
-    while (count < 2 && next_sentence(l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &at,
-                                      &sentence, &n))
-        count++;
+    while (count < 2 && tfm_sentence_next(line, &at, &sentence)) count++;
     return count > 1 ? "; it has several sentences, which --document translates one by one" : "";
 }
 
@@ -713,7 +711,7 @@ static void write_line(input_item *l, size_t n) {
         }
         if (l->said.size) fwrite(l->said.data, 1, l->said.size, stderr);
         if (l->encoding) advise(l->encoding);
-        if (i && out.size && l->out.size && sentence_space_after(out.data, out.size))
+        if (i && out.size && l->out.size && tfm_space_after(tfm_text_make(out.data, out.size)))
             text_buffer_append(&out, " ", 1);
         text_buffer_append(&out, l->out.data, l->out.size);
         failed |= l->failed;

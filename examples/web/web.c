@@ -268,26 +268,28 @@ EXPORT(const char *, web_target_label)(int32_t id) {
 
 /* Finds the sentences in the text's lines and returns their number; web_batch has the begin and end of each, in bytes. */
 EXPORT(int32_t, web_sentences)(size_t size) {
-    const char *text = (const char *)web.text.data, *sentence;
+    const char *text = (const char *)web.text.data;
+    tfm_text sentence;
     int32_t n = 0, pass;
     for (pass = 0; pass < 2; pass++) {
         uint32_t *out = pass ? (uint32_t *)fit(&web.batch, 8 * (size_t)n + 8) : NULL;
-        size_t line, end, at, length;
+        size_t line, end, at;
         if (pass && !out) return no_memory();
         for (n = 0, line = 0; line < size; line = end + 1) {
             const char *newline = (const char *)memchr(text + line, '\n', size - line);
             end = newline ? (size_t)(newline - text) : size;
-            for (at = 0; next_sentence(text + line, end - line, &at, &sentence, &length); n++) {
+            for (at = 0; tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &sentence);
+                 n++) {
                 if (!out) continue;
-                out[2 * n] = (uint32_t)(sentence - text);
-                out[2 * n + 1] = (uint32_t)((size_t)(sentence - text) + length);
+                out[2 * n] = (uint32_t)(sentence.data - text);
+                out[2 * n + 1] = out[2 * n] + (uint32_t)sentence.size;
             }
         }
     }
     return n;
 }
 EXPORT(int32_t, web_space_after)(size_t size) {
-    return sentence_space_after((const char *)web.text.data, size);
+    return tfm_space_after(tfm_text_make((const char *)web.text.data, size));
 }
 
 /* ---- translating ---------------------------------------------------------------------------- */

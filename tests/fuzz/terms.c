@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static text_buffer out, text;
     char message[160] = "";
     const uint8_t *end;
-    const char *sentence, *whole;
+    const char *whole;
+    tfm_text sentence;
     size_t at = 0, n, i, last = 0, total, tokens, ends[3 * TOKENS];
     unsigned step;
     if (size < 2) return 0;
@@ -25,13 +26,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!terms_read(&list, (const char *)data, n, message, sizeof message))
         need(message[0] && !list.n && fuzz_is_utf8(message, strlen(message)));
     whole = (const char *)data + n + (end != NULL), total = size - n - (end != NULL);
-    while (next_sentence(whole, total, &at, &sentence, &n)) {
-        need(sentence >= whole + last && n > 0 && sentence + n <= whole + at && at <= total);
-        last = (size_t)(sentence - whole) + n;
-        (void)terms_find(&list, sentence, n, &found);
+    while (tfm_sentence_next(tfm_text_make(whole, total), &at, &sentence)) {
+        n = sentence.size;
+        need(sentence.data >= whole + last && n > 0 && sentence.data + n <= whole + at);
+        need(at <= total);
+        last = (size_t)(sentence.data - whole) + n;
+        (void)terms_find(&list, sentence.data, n, &found);
         text.size = 0;
         for (i = 0; i < step; i++) /* words in another order */
-            text_buffer_append(&text, sentence + n * i / step, n * (i + 1) / step - n * i / step);
+            text_buffer_append(&text, sentence.data + n * i / step,
+                               n * (i + 1) / step - n * i / step);
         for (i = 0; i < tokens; i++) {
             ends[i] = text.size * (i + 1) / tokens;
             ends[tokens + i] = n * ((i * step) % tokens) / tokens;
@@ -42,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                   &out);
         need(!found.broken && !out.broken);
         for (i = 0; i < tokens; i++) need(ends[i] <= out.size && (!i || ends[i] >= ends[i - 1]));
-        (void)protect_take(&safe, sentence, n);
+        (void)protect_take(&safe, sentence.data, n);
         need(safe.clean.size <= n + 64);
         text.size = 0;
         protect_put(&safe, out.data, out.size, tokens, ends, ends + tokens, &text);

@@ -19,7 +19,7 @@
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void) { return 1; }
 static void forget(void) {
-    hearing_free(&jobs[0].h);
+    transcriber_free(&jobs[0].h);
     tfm_model_free(model), tfm_safetensors_free(file);
     model = NULL, file = NULL, memset(&source, 0, sizeof source), memset(jobs, 0, sizeof jobs);
 }

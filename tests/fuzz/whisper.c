@@ -9,7 +9,7 @@
 #pragma GCC diagnostic ignored "-Wshadow" /* The headers have arguments that are named err. */
 #endif
 
-#include "examples/transcribe/hearing.h"
+#include "examples/transcribe/transcriber.h"
 
 static int fuzz_asked;
 static int fuzz_stops(void *user) {
@@ -17,14 +17,15 @@ static int fuzz_stops(void *user) {
     return fuzz_asked++ > 3000;
 }
 
-static void check_window(hearing *h) {
+static void check_window(transcriber *h) {
     int32_t k, i;
     need(h->n >= 0 && h->n <= WHISPER_TOKENS && h->heard.n >= 0 && h->heard.n <= WHISPER_TOKENS);
     for (k = 0; k < h->n; k++) {
         const whisper_segment *s = &h->segments[k];
         need(s->first >= 0 && s->n >= 0 && s->first + s->n <= h->heard.n);
         need(fabs(s->begin) < 1e9 && fabs(s->end) < 1e9);
-        if (hearing_spell(h, k, &err) == TFM_OK) need(fuzz_is_utf8(h->w.text, strlen(h->w.text)));
+        if (transcriber_spell(h, k, &err) == TFM_OK)
+            need(fuzz_is_utf8(h->w.text, strlen(h->w.text)));
         if (!h->o.with_words) continue;
         need(s->first_word >= 0 && s->n_words >= 0 && s->first_word + s->n_words <= h->found->n);
         for (i = s->first_word; i < s->first_word + s->n_words; i++) {
@@ -39,7 +40,7 @@ static void check_window(hearing *h) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static uint8_t wave[1 << 17];
-    static hearing h;
+    static transcriber h;
     const uint8_t *end = data + size;
     unsigned flags = size ? data[0] >> 3 : 0;
     void *bytes = NULL;
@@ -47,13 +48,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm_model *model = NULL;
     tfm_safetensors *file = NULL;
     tfm_model_options how;
-    hearing_options o;
+    transcriber_options o;
     track_source source = {NULL, NULL, NULL, 0};
-    hearing *all = &h;
+    transcriber *all = &h;
     const char *code;
     if (!fuzz_whisper(&data, end, &bytes, &n)) return 0;
     memset(&how, 0, sizeof how), how.allocator = fuzz_counting();
-    hearing_defaults(&o);
+    transcriber_defaults(&o);
     o.with_words = flags & 1, o.decoding.without_times = flags >> 1 & 1;
     o.decoding.beam = flags & 4 ? 2 : 1, o.decoding.best_of = 2, o.decoding.is_stopped = fuzz_stops;
     if (flags & 8) o.decoding.compression = 0, o.decoding.log_prob = 0, o.decoding.no_speech = 1;
@@ -63,19 +64,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_asked = 0;
     if (tfm_model_load(&model, bytes, n, &how, &err) != TFM_OK) fuzz_refused(n, model);
     else if (tfm_safetensors_open(&file, bytes, n, NULL, &err) == TFM_OK &&
-             hearing_load(&h, model, file, 1, 2, 0, &err) == TFM_OK) {
-        tfm_status status = hearing_begin(&h, &o, &source, &err);
-        if (status == TFM_OK) status = hearing_survey(&all, 1, &err);
+             transcriber_load(&h, model, file, 1, 2, 0, &err) == TFM_OK) {
+        tfm_status status = transcriber_begin(&h, &o, &source, &err);
+        if (status == TFM_OK) status = transcriber_survey(&all, 1, &err);
         while (status == TFM_OK && !h.ended) {
             int64_t seek = h.seek;
-            status = hearing_next(&h, &err);
+            status = transcriber_next(&h, &err);
             if (status == TFM_OK) check_window(&h);
             need(status != TFM_OK || h.ended || h.seek > seek);
         }
         need(status == TFM_OK || err.text[0]);
-        code = hearing_language(&h);
+        code = transcriber_language(&h);
         need(!code || fuzz_is_utf8(code, strlen(code)));
-        hearing_free(&h);
+        transcriber_free(&h);
     } else need(err.text[0]);
     tfm_safetensors_free(file), tfm_model_free(model);
     return free(bytes), 0;

@@ -15,7 +15,7 @@ for macro in NO_STDIO NO_TEXT 'NO_STDIO -DTRANSFORMER_NO_TEXT'; do
     check "compiles with -DTRANSFORMER_$macro" "" "$(${CC:-cc} -O0 -I. -DTRANSFORMER_$macro -c $unit.c -o $unit.sub.o 2>&1)"
 done
 # Compiles the single headers that people copy, each alone in a unit that calls nearly none of its functions.
-for header in transformer examples/translate/text/text_buffer examples/translate/text/protect examples/translate/text/sentences examples/translate/text/terms; do
+for header in transformer examples/translate/text/text_buffer examples/translate/text/protect examples/translate/text/characters examples/translate/text/terms; do
     echo "#include \"$header.h\"" > ${unit}_alone.c
     check "$header.h alone: no warning" "" "$(${CC:-cc} -Wall -Wextra -I. -c ${unit}_alone.c -o ${unit}_alone.o 2>&1)"
 done

@@ -261,7 +261,7 @@ static void anything(void) {
 }
 
 int main(void) {
-    (void)next_sentence, (void)text_buffer_flatten, (void)protect_take, (void)protect_put;
+    (void)text_buffer_flatten, (void)protect_take, (void)protect_put;
     (void)protect_placeholder;
     lists();
     matches();

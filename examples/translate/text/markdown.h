@@ -68,7 +68,7 @@ static int markdown_is_punctuation(uint32_t c) {
     if (c < 0x80) return markdown_is_mark((char)c);
     return (c > 0xA0 && c < 0xC0 && c != 0xAA && c != 0xB2 && c != 0xB3 && c != 0xB5 && c != 0xB9 &&
             c != 0xBA && !(c >= 0xBC && c <= 0xBE)) ||
-           c == 0xD7 || c == 0xF7 || (c >= 0x2010 && c <= 0x205E && !sentence_is_space(c)) ||
+           c == 0xD7 || c == 0xF7 || (c >= 0x2010 && c <= 0x205E && !character_is_space(c)) ||
            (c >= 0x20A0 && c <= 0x20C0) || (c >= 0x2190 && c <= 0x245F) ||
            (c >= 0x2500 && c <= 0x2775) || (c >= 0x2794 && c <= 0x2BFF) ||
            (c >= 0x3001 && c <= 0x3003) || (c >= 0x3008 && c <= 0x3020) || c == 0x30FB ||
@@ -134,7 +134,7 @@ static uint64_t markdown_hash(const char *text, size_t size) {
     uint32_t c;
     int space = 0, any = 0;
     for (i = 0; i < size; i += n) {
-        n = sentence_char(text + i, size - i, &c);
+        n = tfm_character_next(text + i, size - i, &c);
         if (markup_is_space((char)(c < 0x80 ? c : 'x'))) {
             space = any;
             continue;
@@ -337,9 +337,9 @@ static size_t markdown_add_run(markdown_parser *d, size_t at) {
     void *grown = d->runs;
     markdown_run *r;
     while (end < size && text[end] == text[at]) end++;
-    if (end < size) (void)sentence_char(text + end, size - end, &after);
+    if (end < size) (void)tfm_character_next(text + end, size - end, &after);
     if (text[at] == '~' && end - at != 2) return end;
-    space[0] = sentence_is_space(before), space[1] = sentence_is_space(after);
+    space[0] = character_is_space(before), space[1] = character_is_space(after);
     mark[0] = markdown_is_punctuation(before), mark[1] = markdown_is_punctuation(after);
     left = !space[1] && (!mark[1] || space[0] || mark[0]);
     right = !space[0] && (!mark[0] || space[1] || mark[1]);
@@ -604,7 +604,7 @@ static void markdown_match(markdown_parser *d) {
         }
         if (mark->kind != MARKUP_POINT) continue;
         markdown_read_tag(d, mark, &tag);
-        if (!tag.is_open && !tag.is_close && sentence_in_table(markup_inline, tag.name, tag.n))
+        if (!tag.is_open && !tag.is_close && characters_list_has(markup_inline, tag.name, tag.n))
             continue;
         mark->kind = MARKUP_BLOCK; /* unless a partner is found below */
         if (tag.is_open) d->open[n++] = to - 1;
@@ -617,12 +617,12 @@ static void markdown_match(markdown_parser *d) {
             for (k = (size_t)(other - d->marks); open.copied && k < to; k++)
                 open.copied = d->marks[k].c != '\n'; /* a copy cannot contain a hard break */
             if (open.copied) {
-                other->kind = sentence_in_table(markup_inline, tag.name, tag.n) ||
-                                      sentence_in_table(markup_copied, tag.name, tag.n)
+                other->kind = characters_list_has(markup_inline, tag.name, tag.n) ||
+                                      characters_list_has(markup_copied, tag.name, tag.n)
                                   ? MARKUP_COPY
                                   : MARKUP_BLOCK;
                 other->end = mark->end, to = (size_t)(other - d->marks) + 1;
-            } else if (sentence_in_table(markup_inline, tag.name, tag.n)) {
+            } else if (characters_list_has(markup_inline, tag.name, tag.n)) {
                 other->kind = MARKUP_OPEN, mark->kind = MARKUP_CLOSE;
                 other->pair = mark->pair = ++d->n_pairs;
             }
@@ -787,12 +787,12 @@ static void markdown_choose(markup_document *m, const markup_translation *t,
     int letter[2], n = (int)(item->end - item->begin);
     close->is_line = 0;
     if (node->high == node->low) return;
-    (void)sentence_char(t->text + m->words[node->low].begin, t->size - m->words[node->low].begin,
-                        &first);
+    (void)tfm_character_next(t->text + m->words[node->low].begin,
+                             t->size - m->words[node->low].begin, &first);
     last = protect_before(t->text, end);
-    if (end < t->size) (void)sentence_char(t->text + end, t->size - end, &right);
-    letter[0] = !sentence_is_space(left) && !markdown_is_punctuation(left);
-    letter[1] = !sentence_is_space(right) && !markdown_is_punctuation(right);
+    if (end < t->size) (void)tfm_character_next(t->text + end, t->size - end, &right);
+    letter[0] = !character_is_space(left) && !markdown_is_punctuation(left);
+    letter[1] = !character_is_space(right) && !markdown_is_punctuation(right);
     if (item->c == '[') {
         if (left == '!' && (out->size < 2 || out->data[out->size - 2] != '\\'))
             out->data[out->size - 1] = '\\', text_buffer_append(out, "!", 1);
@@ -928,13 +928,13 @@ static int markdown_html_kind(const char *text, size_t size, int in_text) {
         name[n++] = (char)(text[at] >= 'A' && text[at] <= 'Z' ? text[at] + 32 : text[at]), at++;
     name[n] = 0;
     if (text[1] != '/' && (at == size || markup_is_space(text[at]) || text[at] == '>') &&
-        sentence_in_table(raw, name, n))
+        characters_list_has(raw, name, n))
         return 1;
     if ((at == size || markup_is_space(text[at]) || text[at] == '>' ||
          (text[at] == '/' && at + 1 < size && text[at + 1] == '>')) &&
-        sentence_in_table(blocks, name, n))
+        characters_list_has(blocks, name, n))
         return 6;
-    if (in_text || sentence_in_table(raw, name, n)) return 0;
+    if (in_text || characters_list_has(raw, name, n)) return 0;
     end = markdown_tag(text, size, 0);
     return end && markdown_skip_space(text, size, end) == size ? 7 : 0;
 }

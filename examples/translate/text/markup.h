@@ -88,8 +88,8 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
 /* Reads a document, which must stay in memory, and finds its sentences. Returns 0 if there is no
    memory. */
 static int markup_read(markup_document *m, markup_form form, const char *text, size_t size) {
-    size_t at = 0, n, first = 0, i, k;
-    const char *sentence;
+    size_t at = 0, first = 0, i, k;
+    tfm_text sentence;
     void *grown;
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
@@ -102,13 +102,13 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     if (!m->broken) markup_measure(m);
     m->broken |= m->plain.broken || m->places.broken;
     while (!m->broken && m->plain.size &&
-           next_sentence(m->plain.data, m->plain.size, &at, &sentence, &n)) {
+           tfm_sentence_next(tfm_text_make(m->plain.data, m->plain.size), &at, &sentence)) {
         markup_sentence *s;
         int left = 0;
-        for (i = 0; i < n && !left; i += k) {
-            k = sentence_char(sentence + i, n - i, &c);
-            left = sentence_case(c) || (c >= 0x250 && !(c >= 0x2000 && c < 0x2E80) &&
-                                        !(c >= 0x3000 && c < 0x3005) && c < 0xFF00);
+        for (i = 0; i < sentence.size && !left; i += k) {
+            k = tfm_character_next(sentence.data + i, sentence.size - i, &c);
+            left = character_case(c) || (c >= 0x250 && !(c >= 0x2000 && c < 0x2E80) &&
+                                         !(c >= 0x3000 && c < 0x3005) && c < 0xFF00);
         }
         if (!left) continue; /* there are no letters to translate */
         grown = m->sentences;
@@ -116,7 +116,8 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
         m->sentences = (markup_sentence *)grown;
         if (m->broken) break;
         s = &m->sentences[m->n_sentences++];
-        s->text = sentence, s->size = n, s->begin = (size_t)(sentence - m->plain.data);
+        s->text = sentence.data, s->size = sentence.size;
+        s->begin = (size_t)(sentence.data - m->plain.data);
     }
     for (i = 0; i < m->n_sentences && !m->broken; i++) {
         markup_sentence *s = &m->sentences[i];
@@ -145,7 +146,7 @@ static int markup_is_gap(const markup_document *m, const char *text, size_t size
     if (protect_is_gap(text, size, at)) return 1;
     if (m->form == MARKUP_MARKDOWN || ((unsigned char)text[at] & 0xC0) == 0x80) return 0;
     before = protect_before(text, at);
-    (void)sentence_char(text + at, size - at, &after);
+    (void)tfm_character_next(text + at, size - at, &after);
     return protect_in("([{", before) ||
            (after == '.' && !protect_is_word((unsigned char)text[at + 1])) ||
            (markup_is_mark(before) && markup_is_mark(after) &&
@@ -456,7 +457,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     markup_text_to(m, t, from, is_begin ? begin : end, out);
     if (item->is_line && *from < begin) *from = begin; /* the end of the line replaces the space */
     if (item->kind == MARKUP_COPY && item->space_before && *from &&
-        !markup_is_space(t->text[*from - 1]) && sentence_space_after(t->text, t->size))
+        !markup_is_space(t->text[*from - 1]) && tfm_space_after(tfm_text_make(t->text, t->size)))
         text_buffer_append(out, " ", 1);
     if (item->kind == MARKUP_OPEN && node->close != node->item && item->c)
         markdown_choose(m, t, node, out);
@@ -465,7 +466,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         (item->space_behind ||
          (item->end < m->size && protect_in(".,;:!?)", (unsigned char)m->text[item->end]))) &&
         !protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) &&
-        sentence_space_after(t->text, t->size))
+        tfm_space_after(tfm_text_make(t->text, t->size)))
         text_buffer_append(out, " ", 1);
 }
 static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,
@@ -607,11 +608,9 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
         uint32_t c, last = 0;
         at += before == '\n' || before == '\r';
         for (end = at; end < size && text[end] != '\n' && text[end] != '\r'; end += i, last = c) {
-            i = sentence_char(text + end, size - end, &c);
-            if (b->form == MARKUP_WRAPPED && sentence_is_wide(last) && sentence_is_wide(c) &&
-                !sentence_one_of(text + end, i, sentence_stops) &&
-                !sentence_one_of(text + end, i, sentence_no_begin) &&
-                !sentence_one_of(text + end, i, sentence_closing))
+            i = tfm_character_next(text + end, size - end, &c);
+            if (b->form == MARKUP_WRAPPED && character_is_wide(last) && character_is_wide(c) &&
+                !character_is(c, TFM_CHARACTER_STOP | TFM_CHARACTER_COMMA | TFM_CHARACTER_CLOSING))
                 break; /* a line may end between characters of a script without spaces */
         }
         width = markup_column(text + at, end - at, 0);

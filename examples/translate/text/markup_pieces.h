@@ -298,7 +298,7 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
             m->broken |= letter.broken;
             if (!letter.broken) markup_plain(m, letter.data, letter.size, at, at + k);
         } else {
-            k = sentence_char(m->text + at, end - at, &c);
+            k = tfm_character_next(m->text + at, end - at, &c);
             markup_plain(m, m->text + at, k, at, at + k);
         }
         n = k;
@@ -407,10 +407,10 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
     if (at >= m->size) return 0;
     tag->end = at + 1;
     tag->is_open = !tag->is_close && text[at - 1] != '/' &&
-                   !sentence_in_table(markup_void, tag->name, tag->n);
-    if (tag->is_open && (sentence_in_table(markup_raw, tag->name, tag->n) ||
-                         sentence_in_table(markup_copied, tag->name, tag->n) ||
-                         sentence_in_table(markup_copied_blocks, tag->name, tag->n)))
+                   !characters_list_has(markup_void, tag->name, tag->n);
+    if (tag->is_open && (characters_list_has(markup_raw, tag->name, tag->n) ||
+                         characters_list_has(markup_copied, tag->name, tag->n) ||
+                         characters_list_has(markup_copied_blocks, tag->name, tag->n)))
         tag->copied |= 2;
     return tag->end;
 }
@@ -469,7 +469,7 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
             continue;
         }
         tag->match = n, at = tag->end;
-        if (tag->is_open && sentence_in_table(markup_raw, tag->name, tag->n)) {
+        if (tag->is_open && characters_list_has(markup_raw, tag->name, tag->n)) {
             char close[MARKUP_NAME + 2] = "</";
             markup_tag last;
             memcpy(close + 2, tag->name, tag->n + 1);
@@ -514,13 +514,13 @@ static int markup_join(markup_document *m, size_t first, size_t end) {
    its closing tag. */
 static markup_kind markup_kind_of(const markup_tag *tags, size_t i, size_t *last) {
     const markup_tag *tag = &tags[i];
-    int is_inline = sentence_in_table(markup_inline, tag->name, tag->n);
+    int is_inline = characters_list_has(markup_inline, tag->name, tag->n);
     int is_matched = tag->match != i;
     *last = i;
     if (tag->is_open && tag->copied && is_matched) {
         *last = tag->match;
-        return is_inline || sentence_in_table(markup_copied, tag->name, tag->n) ? MARKUP_COPY
-                                                                                : MARKUP_BLOCK;
+        return is_inline || characters_list_has(markup_copied, tag->name, tag->n) ? MARKUP_COPY
+                                                                                  : MARKUP_BLOCK;
     }
     if (tag->is_opaque == 1 || (is_inline && !tag->is_open && !tag->is_close)) return MARKUP_POINT;
     if (is_inline && is_matched) return tag->is_open ? MARKUP_OPEN : MARKUP_CLOSE;
@@ -541,7 +541,7 @@ static int markup_add_values(markup_document *m, const markup_tag *tag) {
         if (strcmp(tag->name, "html") == 0 && m->n_langs < 2 &&
             (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
             m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
-        if (a.n >= MARKUP_NAME || !(sentence_in_table(markup_texts, a.name, a.n) ||
+        if (a.n >= MARKUP_NAME || !(characters_list_has(markup_texts, a.name, a.n) ||
                                     (tag->is_description && strcmp(a.name, "content") == 0 &&
                                      strcmp(tag->name, "meta") == 0)))
             continue;
@@ -747,7 +747,7 @@ static size_t markup_column(const char *text, size_t size, size_t column) {
     size_t i, n;
     uint32_t c;
     for (i = 0; i < size; i += n) {
-        n = sentence_char(text + i, size - i, &c);
+        n = tfm_character_next(text + i, size - i, &c);
         column = c == '\n' ? 0 : c == '\t' ? (column / 8 + 1) * 8 : column + markup_columns(c);
     }
     return column;

@@ -14,7 +14,7 @@
 #define PROTECT_H
 
 #include "text_buffer.h"
-#include "sentences.h"
+#include "characters.h"
 
 typedef struct protect_span {
     size_t at;          /* position in the clean text where the span was removed */
@@ -42,7 +42,7 @@ static void protect_free(protect_text *p) {
 /* Returns the capital of a small letter; any other character, or one without a capital, as it
    is. */
 static uint32_t protect_upper(uint32_t c) {
-    if (sentence_case(c) >= 0 || c == 0xDF || c == 0x138 || c == 0x149 || c == 0x17F || c == 0x390)
+    if (character_case(c) >= 0 || c == 0xDF || c == 0x138 || c == 0x149 || c == 0x17F || c == 0x390)
         return c;
     if (c == 0xFF) return 0x178;
     if (c == 0x131) return 'I';
@@ -64,7 +64,7 @@ static uint32_t protect_upper(uint32_t c) {
 static uint32_t protect_lower(uint32_t c) {
     static const uint32_t away[] = {1, 32, 80, 48, 38, 37, 64, 63, 15};
     size_t i;
-    if (sentence_case(c) <= 0) return c;
+    if (character_case(c) <= 0) return c;
     if (c == 0x178 || c == 0x1E9E) return c == 0x178 ? 0xFF : 0xDF;
     for (i = 0; i < sizeof away / sizeof *away; i++)
         if (c + away[i] != c && protect_upper(c + away[i]) == c && c + away[i] != 0x131)
@@ -87,9 +87,9 @@ static void protect_append(text_buffer *b, const char *text, size_t size, int ca
     uint32_t c;
     if (!capitals) text_buffer_append(b, text, size);
     for (i = 0; capitals && i < size; i += n) {
-        n = sentence_char(text + i, size - i, &c);
+        n = tfm_character_next(text + i, size - i, &c);
         if (c == 0xDF) text_buffer_append(b, "SS", 2);
-        else if (!sentence_case(c)) text_buffer_append(b, text + i, n);
+        else if (!character_case(c)) text_buffer_append(b, text + i, n);
         else protect_append_char(b, protect_upper(c));
     }
 }
@@ -100,9 +100,9 @@ static int protect_is_capitals(const char *text, size_t size) {
     size_t i, letters = 0;
     uint32_t c;
     for (i = 0; i < size;) {
-        i += sentence_char(text + i, size - i, &c);
-        if (sentence_case(c) < 0 || (c >= 0x590 && c < 0x1E00) || sentence_is_wide(c)) return 0;
-        letters += sentence_case(c) > 0;
+        i += tfm_character_next(text + i, size - i, &c);
+        if (character_case(c) < 0 || (c >= 0x590 && c < 0x1E00) || character_is_wide(c)) return 0;
+        letters += character_case(c) > 0;
     }
     return letters >= 4;
 }
@@ -110,7 +110,7 @@ static int protect_is_capitals(const char *text, size_t size) {
 /* ---- spans ----------------------------------------------------------------------------------- */
 
 /* These functions know ASCII characters only. */
-static int protect_is_letter(uint32_t c) { return c < 0x80 && sentence_case(c) != 0; }
+static int protect_is_letter(uint32_t c) { return c < 0x80 && character_case(c) != 0; }
 static int protect_is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
 static int protect_is_word(uint32_t c) { return protect_is_letter(c) || protect_is_digit(c); }
 /* Returns whether a character is one of a set. */
@@ -129,7 +129,7 @@ static size_t protect_emoji(const char *text, size_t size) {
     size_t i = 0, n, end = 0;
     uint32_t c;
     for (; i < size; i += n) {
-        n = sentence_char(text + i, size - i, &c);
+        n = tfm_character_next(text + i, size - i, &c);
         if ((c >= 0x1F000 && c <= 0x1FAFF) || (c >= 0x2600 && c <= 0x27BF) ||
             (c >= 0x2B00 && c <= 0x2BFF) || (c >= 0x2190 && c <= 0x21FF) || c == 0x231A ||
             (end && (c == 0xFE0F || c == 0x20E3 || (c >= 0xE0020 && c <= 0xE007F))))
@@ -181,11 +181,11 @@ static size_t protect_number(const char *text, size_t size) {
             if (protect_starts(text + from, size - from, i ? "/s" : "/h")) from += 2;
         for (i = 0; i < 2; i++)
             if (protect_starts(text + from, size - from, i ? "²" : "³")) from += 2;
-        if (from < size) (void)sentence_char(text + from, size - from, &c);
-        if (from == size || k < UNITS || (!sentence_case(c) && !protect_is_digit(c))) return from;
+        if (from < size) (void)tfm_character_next(text + from, size - from, &c);
+        if (from == size || k < UNITS || (!character_case(c) && !protect_is_digit(c))) return from;
     }
-    if (end < size) (void)sentence_char(text + end, size - end, &c);
-    return !sentence_case(c) && (parts || digits >= 5) ? end : 0;
+    if (end < size) (void)tfm_character_next(text + end, size - end, &c);
+    return !character_case(c) && (parts || digits >= 5) ? end : 0;
 }
 
 /* Returns the bytes of the code that begins a text, or 0: <b>, {name}, {{name}}, %s, &amp;, `x`. */
@@ -244,8 +244,8 @@ static size_t protect_word(const char *text, size_t size) {
     url = protect_starts(text, size, "www.") || protect_starts(text, size, "mailto:") ||
           (n > 1 && protect_starts(text + n, size - n, "://"));
     for (; i < size; i += n) {
-        n = sentence_char(text + i, size - i, &c);
-        if (c <= ' ' || protect_in("\"<>`|^", c) || sentence_is_space(c) || sentence_is_wide(c))
+        n = tfm_character_next(text + i, size - i, &c);
+        if (c <= ' ' || protect_in("\"<>`|^", c) || character_is_space(c) || character_is_wide(c))
             break;
         if (!url && (c >= 0x80 || protect_in("()[]{},;!?*='", c))) break;
         if (c == '@') at = at ? size : i;
@@ -253,7 +253,8 @@ static size_t protect_word(const char *text, size_t size) {
         dots += c == '.', odd += c == '\\' || c == '_';
         digits += protect_is_digit(c) != 0, letters += protect_is_letter(c) != 0;
     }
-    if (i < size && !url && sentence_char(text + i, size - i, &c) && sentence_case(c)) return 0;
+    if (i < size && !url && tfm_character_next(text + i, size - i, &c) && character_case(c))
+        return 0;
     for (; i > 0 && protect_in(".,:;!?'-", byte[i - 1]); i--) dots -= text[i - 1] == '.';
     for (n = 0, odd_brackets = 0; n < i; n++) odd_brackets += (text[n] == ')') - (text[n] == '(');
     if (i > 0 && text[i - 1] == ')' && odd_brackets > 0) i--; /* (see www.a.b) */
@@ -278,7 +279,7 @@ static uint32_t protect_before(const char *text, size_t at) {
     size_t n;
     uint32_t c = ' ';
     for (n = 1; n < 4 && n < at && ((unsigned char)text[at - n] & 0xC0) == 0x80;) n++;
-    if (at) (void)sentence_char(text + at - n, n, &c);
+    if (at) (void)tfm_character_next(text + at - n, n, &c);
     return c;
 }
 
@@ -289,7 +290,7 @@ static int protect_is_plain(const char *text, size_t size) {
     size_t i, n;
     uint32_t c;
     for (i = 0; i < size; i += n) {
-        n = sentence_char(text + i, size - i, &c);
+        n = tfm_character_next(text + i, size - i, &c);
         if (c < least[n] || (n == 1 && c == 0xFFFD) || c > 0x10FFFF || (c >= 0x7F && c < 0xA0) ||
             (c >= 0xD800 && c < 0xE000) || c == 0x2028 || c == 0x2029)
             return 0;
@@ -301,7 +302,7 @@ static int protect_is_plain(const char *text, size_t size) {
 static size_t protect_span_at(const char *text, size_t size, size_t at) {
     uint32_t c = protect_before(text, at);
     size_t n = protect_emoji(text + at, size - at);
-    int is_inside = c < 0x80 ? !protect_in("\"<>`|()[]{},;!?*='", c) : sentence_case(c) != 0;
+    int is_inside = c < 0x80 ? !protect_in("\"<>`|()[]{},;!?*='", c) : character_case(c) != 0;
     if (n && (unsigned char)text[at] >= 0x80) return n;
     if (c > ' ' && is_inside) return 0; /* a span cannot begin inside a word */
     if (!n) n = protect_code(text + at, size - at);
@@ -334,10 +335,10 @@ static void protect_lower_all(protect_text *p) {
     for (i = 0; i <= p->clean.size; i += n) {
         for (; k < p->n && p->spans[k].at == i; k++) p->spans[k].at = whole.size;
         if (i == p->clean.size) break;
-        n = sentence_char(p->clean.data + i, p->clean.size - i, &c);
-        if (first || !sentence_case(c)) text_buffer_append(&whole, p->clean.data + i, n);
+        n = tfm_character_next(p->clean.data + i, p->clean.size - i, &c);
+        if (first || !character_case(c)) text_buffer_append(&whole, p->clean.data + i, n);
         else protect_append_char(&whole, protect_lower(c));
-        first = first && !sentence_case(c);
+        first = first && !character_case(c);
     }
     text_buffer_free(&p->clean);
     p->clean = whole;
@@ -354,8 +355,8 @@ static inline int protect_take(protect_text *p, const char *text, size_t size) {
     text_buffer_clear(&p->clean, 1 << 12);
     for (i = 0; i < size; i += n) {
         span = protect_span_at(text, size, i);
-        n = span ? span : sentence_char(text + i, size - i, &c);
-        if (!span) left |= c < 0x80 ? protect_is_word(c) : !sentence_is_space(c);
+        n = span ? span : tfm_character_next(text + i, size - i, &c);
+        if (!span) left |= c < 0x80 ? protect_is_word(c) : !character_is_space(c);
         if (!span) continue;
         text_buffer_append(&p->clean, text + from, i - from);
         from = i + n;
@@ -381,9 +382,9 @@ static int protect_is_gap(const char *text, size_t size, size_t at) {
     uint32_t before = protect_before(text, at), after;
     if (at >= size) return 1;
     if (((unsigned char)text[at] & 0xC0) == 0x80) return 0;
-    (void)sentence_char(text + at, size - at, &after);
-    return sentence_is_space(before) || sentence_is_space(after) || sentence_is_wide(before) ||
-           sentence_is_wide(after) || protect_in(",;:!?)]", after) ||
+    (void)tfm_character_next(text + at, size - at, &after);
+    return character_is_space(before) || character_is_space(after) || character_is_wide(before) ||
+           character_is_wide(after) || protect_in(",;:!?)]", after) ||
            (after == '.' && (at + 1 == size || text[at + 1] == ' '));
 }
 
@@ -423,13 +424,13 @@ static inline void protect_put(protect_text *p, const char *text, size_t size, s
     }
     for (i = 0; i <= p->n; i++, from = to) {
         to = i < p->n ? p->spans[i].to : size;
-        if (i && to > from && sentence_char(text + from, size - from, &c) &&
-            !sentence_is_space(c) && !sentence_is_wide(c) && !protect_in(",.;:!?)]}", c))
+        if (i && to > from && tfm_character_next(text + from, size - from, &c) &&
+            !character_is_space(c) && !character_is_wide(c) && !protect_in(",.;:!?)]}", c))
             text_buffer_append(out, " ", 1);
         protect_append(out, text + from, to - from, p->capitals);
         if (i == p->n) break;
         if (out->size > begin && !protect_in(" ([{", (unsigned char)out->data[out->size - 1]) &&
-            sentence_space_after(out->data + begin, out->size - begin))
+            tfm_space_after(tfm_text_make(out->data + begin, out->size - begin)))
             text_buffer_append(out, " ", 1);
         text_buffer_append(out, p->text + p->spans[i].begin, p->spans[i].size);
     }

@@ -93,7 +93,7 @@ static int terms_is_word(uint32_t c) {
     if (c < 0x80) return protect_is_word(c) || c == '_';
     if (c < 0xC0) return c == 0xAA || c == 0xB5 || c == 0xBA;
     return c != 0xD7 && c != 0xF7 && c != 0xFFFD && !(c >= 0x2000 && c < 0x2C00) &&
-           !sentence_is_wide(c) && !sentence_is_space(c) && c < 0x1F000;
+           !character_is_wide(c) && !character_is_space(c) && c < 0x1F000;
 }
 
 /* Returns whether a word continues over position `at`: it has letters on both sides, or a letter and
@@ -102,10 +102,10 @@ static int terms_is_inside(const char *text, size_t size, size_t at) {
     uint32_t left, right;
     if (!at || at >= size) return 0;
     left = protect_before(text, at);
-    (void)sentence_char(text + at, size - at, &right);
+    (void)tfm_character_next(text + at, size - at, &right);
     if (left == '-' && at > 1) left = protect_before(text, at - 1);
     else if (right == '-' && at + 1 < size)
-        (void)sentence_char(text + at + 1, size - at - 1, &right);
+        (void)tfm_character_next(text + at + 1, size - at - 1, &right);
     return terms_is_word(left) && terms_is_word(right);
 }
 
@@ -116,12 +116,12 @@ static void terms_fold(const char *text, size_t size, text_buffer *out, text_buf
     uint32_t c;
     int was_space = 0;
     for (i = 0; i < size; i += n) {
-        n = sentence_char(text + i, size - i, &c);
-        if (!sentence_is_space(c)) {
-            if (sentence_case(c) > 0) protect_append_char(out, protect_lower(c));
+        n = tfm_character_next(text + i, size - i, &c);
+        if (!character_is_space(c)) {
+            if (character_case(c) > 0) protect_append_char(out, protect_lower(c));
             else text_buffer_append(out, text + i, n);
         } else if (!was_space) text_buffer_append(out, " ", 1);
-        was_space = sentence_is_space(c);
+        was_space = character_is_space(c);
         for (; origin && from < out->size; from++)
             text_buffer_append(origin, (const char *)&i, sizeof i);
     }
@@ -134,8 +134,8 @@ static size_t terms_skip(const char *text, size_t size, size_t at) {
     uint32_t c;
     size_t n = 0;
     for (; at < size; at += n) {
-        n = sentence_char(text + at, size - at, &c);
-        if (!sentence_is_space(c)) break;
+        n = tfm_character_next(text + at, size - at, &c);
+        if (!character_is_space(c)) break;
     }
     return at;
 }
@@ -143,7 +143,7 @@ static size_t terms_skip(const char *text, size_t size, size_t at) {
 /* Moves *begin and *end to leave out whitespace at both ends. */
 static void terms_trim(const char *text, size_t *begin, size_t *end) {
     *begin = terms_skip(text, *end, *begin);
-    while (*end > *begin && sentence_is_space(protect_before(text, *end)))
+    while (*end > *begin && character_is_space(protect_before(text, *end)))
         for (--*end; *end > *begin && ((unsigned char)text[*end] & 0xC0) == 0x80;) --*end;
 }
 
@@ -314,10 +314,10 @@ static inline size_t terms_find(const terms_list *t, const char *text, size_t si
 static size_t terms_contraction(const char *text, size_t size, size_t at) {
     size_t n = 0, k, letters = 0;
     uint32_t c = 0;
-    if (at < size) n = sentence_char(text + at, size - at, &c);
+    if (at < size) n = tfm_character_next(text + at, size - at, &c);
     if (c != '\'' && c != 0x2019) return 0;
     for (; at + n < size; n += k, letters++) {
-        k = sentence_char(text + at + n, size - at - n, &c);
+        k = tfm_character_next(text + at + n, size - at - n, &c);
         if (!terms_is_word(c)) break;
     }
     return letters == 1 || letters == 2 ? n : 0;
@@ -332,12 +332,12 @@ static void terms_divide(terms_found *f, const char *text, size_t size, size_t n
     void *words;
     for (f->n_words = i = 0; i < size; i = next) {
         terms_word *w;
-        next = k = i + sentence_char(text + i, size - i, &c);
-        if (sentence_is_wide(c) ? c < 0x3040 || (c >= 0xFF00 && c < 0xFF21) : !terms_is_word(c))
+        next = k = i + tfm_character_next(text + i, size - i, &c);
+        if (character_is_wide(c) ? c < 0x3040 || (c >= 0xFF00 && c < 0xFF21) : !terms_is_word(c))
             continue;
-        while (!sentence_is_wide(c) && terms_is_inside(text, size, k))
-            k += sentence_char(text + k, size - k, &c);
-        next = k + (sentence_is_wide(c) ? 0 : terms_contraction(text, size, k));
+        while (!character_is_wide(c) && terms_is_inside(text, size, k))
+            k += tfm_character_next(text + k, size - k, &c);
+        next = k + (character_is_wide(c) ? 0 : terms_contraction(text, size, k));
         if (next > k && text[next - 1] != 's') k = next;
         words = f->words;
         f->broken |= !terms_reserve(&words, &f->room_words, f->n_words + 1, sizeof *f->words);
@@ -383,8 +383,8 @@ static size_t terms_target_at(const terms_entry *e, const char *text, size_t siz
     size_t i = 0, k = 0;
     uint32_t c, d;
     while (i < size && k < e->n_target) {
-        i += sentence_char(text + i, size - i, &c);
-        k += sentence_char(e->target + k, e->n_target - k, &d);
+        i += tfm_character_next(text + i, size - i, &c);
+        k += tfm_character_next(e->target + k, e->n_target - k, &d);
         if (protect_lower(c) != protect_lower(d)) return 0;
     }
     return k == e->n_target ? i : 0;
@@ -478,11 +478,9 @@ static int terms_begins_sentence(const char *text, size_t at) {
     while (at > 0) {
         size_t n = 1;
         while (n < 4 && n < at && ((unsigned char)text[at - n] & 0xC0) == 0x80) n++;
-        (void)sentence_char(text + at - n, n, &c);
-        if (sentence_one_of(text + at - n, n, sentence_weak_stops) ||
-            sentence_one_of(text + at - n, n, sentence_stops))
-            return 1;
-        if (!sentence_is_space(c) && !sentence_one_of(text + at - n, n, sentence_opening)) return 0;
+        (void)tfm_character_next(text + at - n, n, &c);
+        if (character_is(c, TFM_CHARACTER_STOP)) return 1;
+        if (!character_is_space(c) && !character_is(c, TFM_CHARACTER_OPENING)) return 0;
         at -= n;
     }
     return 1;
@@ -496,11 +494,11 @@ static void terms_append(const terms_match *m, const char *text, size_t size, si
     const char *target = m->entry->target;
     size_t n = 0;
     uint32_t c = 'A', first;
-    if (m->from < m->to) (void)sentence_char(text + m->from, size - m->from, &c);
-    if (!m->entry->is_exact && sentence_case(c) > 0 &&
+    if (m->from < m->to) (void)tfm_character_next(text + m->from, size - m->from, &c);
+    if (!m->entry->is_exact && character_case(c) > 0 &&
         (out->size == start || terms_begins_sentence(out->data + start, out->size - start))) {
-        n = sentence_char(target, m->entry->n_target, &first);
-        if (sentence_case(first)) protect_append_char(out, protect_upper(first));
+        n = tfm_character_next(target, m->entry->n_target, &first);
+        if (character_case(first)) protect_append_char(out, protect_upper(first));
         else n = 0;
     }
     text_buffer_append(out, target + n, m->entry->n_target - n);
@@ -531,11 +529,11 @@ static inline void terms_put(terms_found *f, const char *text, size_t size, size
         at = m->to;
         if (is_inserted && out->size > start &&
             !protect_in(" ([{", (unsigned char)out->data[out->size - 1]) &&
-            sentence_space_after(out->data + start, out->size - start))
+            tfm_space_after(tfm_text_make(out->data + start, out->size - start)))
             text_buffer_append(out, " ", 1);
         terms_append(m, text, size, start, out);
-        if (is_inserted && at < size && sentence_char(text + at, size - at, &c) &&
-            !sentence_is_space(c) && !sentence_is_wide(c) && !protect_in(",.;:!?)]}", c))
+        if (is_inserted && at < size && tfm_character_next(text + at, size - at, &c) &&
+            !character_is_space(c) && !character_is_wide(c) && !protect_in(",.;:!?)]}", c))
             text_buffer_append(out, " ", 1);
         m->new_to = out->size - start;
     }

@@ -95,18 +95,18 @@ static int wrapped_hyphen(markup_document *m, text_buffer *words, size_t begin, 
     if (end >= begin + 3 && memcmp(text + end - 3, "\xE2\x80\x90", 3) == 0) wide = 3;
     else if (end < begin + 2 || text[end - 1] != '-') { /* there is no hyphen */
         c = protect_before(text + begin, end - begin);
-        (void)sentence_char(text + next, next_end - next, &after);
-        return sentence_is_wide(c) && sentence_is_wide(after) ? 0 : -1;
+        (void)tfm_character_next(text + next, next_end - next, &after);
+        return character_is_wide(c) && character_is_wide(after) ? 0 : -1;
     }
-    (void)sentence_char(text + next, next_end - next, &after);
-    if (sentence_case(protect_before(text + begin, end - wide - begin)) == 0 ||
-        sentence_case(after) >= 0)
+    (void)tfm_character_next(text + next, next_end - next, &after);
+    if (character_case(protect_before(text + begin, end - wide - begin)) == 0 ||
+        character_case(after) >= 0)
         return -1;
     for (from = end - wide; from > begin && (protect_is_letter((unsigned char)text[from - 1]) ||
                                              (unsigned char)text[from - 1] >= 0x80);)
         from--;
     (void)wrapped_word(text + next, next_end - next, &n[1]);
-    if (sentence_in_table(" und oder and or bis to et ou y o e i en of och ", text + next, n[1]))
+    if (characters_list_has(" und oder and or bis to et ou y o e i en of och ", text + next, n[1]))
         return -1;
     memset(&word, 0, sizeof word);
     text_buffer_append(&word, text + from, end - wide - from),

@@ -147,7 +147,7 @@ def native_declarations(text: str) -> str:
 ffi = FFI()
 ffi.cdef(header_declarations((ROOT / "transformer.h").read_text(encoding="utf-8")))
 ffi.cdef(native_declarations("".join(path.read_text(encoding="utf-8") for path in (
-    TRANSLATE / "text" / "markup_pieces.h", TRANSCRIBE / "whisper.h", TRANSCRIBE / "hearing.h", HERE / "_native.h"))))
+    TRANSLATE / "text" / "markup_pieces.h", TRANSCRIBE / "whisper.h", TRANSCRIBE / "transcriber.h", HERE / "_native.h"))))
 # Functions of Python that C calls. user is a handle of ffi.new_handle.
 ffi.cdef('''extern "Python" {
     int th_stopped(void *user);

@@ -1,20 +1,19 @@
 /* What the package does without the GIL besides the library's own calls: loops over a batch. */
 
 #include "aligned.h"
-#include "hearing.h"
+#include "transcriber.h"
 
 /* The next sentence of a text: place has where to look on, and then also its begin and end. */
 static int th_sentence(const char *text, size_t size, size_t *place) {
-    const char *sentence;
-    size_t length;
-    if (!next_sentence(text, size, &place[0], &sentence, &length)) return 0;
-    place[1] = (size_t)(sentence - text);
-    place[2] = place[1] + length;
+    tfm_text sentence;
+    if (!tfm_sentence_next(tfm_text_make(text, size), &place[0], &sentence)) return 0;
+    place[1] = (size_t)(sentence.data - text);
+    place[2] = place[1] + sentence.size;
     return 1;
 }
 
 static int th_space_after(const char *text, size_t size) {
-    return sentence_space_after(text, size);
+    return tfm_space_after(tfm_text_make(text, size));
 }
 
 /* Source texts, concatenated, text i up to ends[i], to ids [n, width]; faults[i] says of each. */
@@ -220,46 +219,48 @@ static char *th_document_join(void *document, const char *lang, const char *text
     return NULL;
 }
 
-static void th_hearing_defaults(hearing_options *o) { hearing_defaults(o); }
+static void th_transcriber_defaults(transcriber_options *o) { transcriber_defaults(o); }
 
-/* Returns a hearing, which th_hearing_free frees, or NULL. The model file is at path, or in memory. */
-static void *th_hearing_load(const tfm_model *model, const char *path, const void *data,
-                             size_t size, int32_t threads, int32_t beam, int fast, tfm_error *err) {
-    hearing *h = (hearing *)malloc(sizeof *h);
+/* Returns a transcriber, which th_transcriber_free frees, or NULL. The model file is at path, or in memory. */
+static void *th_transcriber_load(const tfm_model *model, const char *path, const void *data,
+                                 size_t size, int32_t threads, int32_t beam, int fast,
+                                 tfm_error *err) {
+    transcriber *h = (transcriber *)malloc(sizeof *h);
     tfm_safetensors *file = NULL;
-    tfm_status status = h ? TFM_OK : hearing_fail(err, TFM_E_MEMORY, "no memory to transcribe", "");
+    tfm_status status = h ? TFM_OK
+                          : transcriber_fail(err, TFM_E_MEMORY, "no memory to transcribe", "");
     if (h && path) status = tfm_safetensors_open_file(&file, path, NULL, err);
     else if (h) status = tfm_safetensors_open(&file, data, size, NULL, err);
-    if (status == TFM_OK) status = hearing_load(h, model, file, threads, beam, fast, err);
+    if (status == TFM_OK) status = transcriber_load(h, model, file, threads, beam, fast, err);
     tfm_safetensors_free(file);
     if (status == TFM_OK) return h;
     free(h);
     return NULL;
 }
-static void th_hearing_free(void *h) {
-    hearing_free((hearing *)h);
+static void th_transcriber_free(void *h) {
+    transcriber_free((transcriber *)h);
     free(h);
 }
 
 /* Begins with a WAV file at path, or in memory. */
-static tfm_status th_hearing_begin(void *h, const hearing_options *o, const char *path,
-                                   const void *data, size_t size, tfm_error *err) {
+static tfm_status th_transcriber_begin(void *h, const transcriber_options *o, const char *path,
+                                       const void *data, size_t size, tfm_error *err) {
     track_source source = {NULL, NULL, NULL, 0};
     source.path = path, source.data = data, source.size = size;
-    return hearing_begin((hearing *)h, o, &source, err);
+    return transcriber_begin((transcriber *)h, o, &source, err);
 }
 
 /* Reads the whole sound once, for its loudest value and its length. */
-static tfm_status th_hearing_survey(void *h, tfm_error *err) {
-    hearing *all = (hearing *)h;
-    return hearing_survey(&all, 1, err);
+static tfm_status th_transcriber_survey(void *h, tfm_error *err) {
+    transcriber *all = (transcriber *)h;
+    return transcriber_survey(&all, 1, err);
 }
 
 /* Hears the next window. *n becomes the number of its segments, or -1 at the end; seconds [2]: how much
    has been heard, and how long the sound is. */
-static tfm_status th_hearing_next(void *context, int32_t *n, double *seconds, tfm_error *err) {
-    hearing *h = (hearing *)context;
-    tfm_status status = hearing_next(h, err);
+static tfm_status th_transcriber_next(void *context, int32_t *n, double *seconds, tfm_error *err) {
+    transcriber *h = (transcriber *)context;
+    tfm_status status = transcriber_next(h, err);
     int64_t seek = h->seek < h->to ? h->seek : h->to;
     *n = h->ended ? -1 : h->n;
     seconds[0] = (double)seek * 0.01, seconds[1] = (double)h->to * 0.01;
@@ -267,7 +268,7 @@ static tfm_status th_hearing_next(void *context, int32_t *n, double *seconds, tf
 }
 
 /* Closes the sound. */
-static void th_hearing_end(void *h) { track_close(&((hearing *)h)->t); }
+static void th_transcriber_end(void *h) { track_close(&((transcriber *)h)->t); }
 
 typedef struct th_segment {
     double start, end, temperature, avg_logprob, compression_ratio, no_speech_prob;
@@ -282,21 +283,22 @@ typedef struct th_word {
 } th_word;
 
 /* Gets segment k of the last window. Its pointers serve until the next call. */
-static tfm_status th_hearing_segment(void *context, int32_t k, th_segment *out, tfm_error *err) {
-    hearing *h = (hearing *)context;
+static tfm_status th_transcriber_segment(void *context, int32_t k, th_segment *out,
+                                         tfm_error *err) {
+    transcriber *h = (transcriber *)context;
     const whisper_segment *s = &h->segments[k];
-    tfm_status status = hearing_spell(h, k, err);
+    tfm_status status = transcriber_spell(h, k, err);
     out->start = s->begin, out->end = s->end, out->seek = (int32_t)h->began;
     out->temperature = h->heard.temperature, out->avg_logprob = h->heard.log_prob;
     out->compression_ratio = h->heard.compression, out->no_speech_prob = h->heard.no_speech;
     out->tokens = h->heard.ids + s->first, out->n_tokens = s->n, out->n_words = s->n_words;
-    out->text = words_trim(h->w.text), out->language = hearing_language(h);
+    out->text = words_trim(h->w.text), out->language = transcriber_language(h);
     return status;
 }
 
 /* Gets word i of segment k of the last window. */
-static void th_hearing_word(const void *context, int32_t k, int32_t i, th_word *out) {
-    const hearing *h = (const hearing *)context;
+static void th_transcriber_word(const void *context, int32_t k, int32_t i, th_word *out) {
+    const transcriber *h = (const transcriber *)context;
     const word *one = &h->found->at[h->segments[k].first_word + i];
     out->start = one->begin, out->end = one->end, out->probability = one->prob,
     out->word = one->text;

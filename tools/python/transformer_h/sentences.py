@@ -10,7 +10,7 @@ from .arguments import check_text, check_texts
 
 def split_sentences(paragraph: str) -> list[str]:
     """Splits a paragraph into sentences, without the whitespace between them, by the rules of
-    examples/translate/text/sentences.h, as `translate --document` does."""
+    transformer.h (tfm_sentence_next), as `translate --document` does."""
     data = check_text("paragraph", paragraph)
     place, found = ffi.new("size_t[3]"), []
     while lib.th_sentence(data, len(data), place):

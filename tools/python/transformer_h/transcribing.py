@@ -1,4 +1,4 @@
-"""Model.transcribe: checks its arguments, and hands out what examples/transcribe/hearing.h hears."""
+"""Model.transcribe: checks its arguments, and hands out what examples/transcribe/transcriber.h hears."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .sessions import SessionPool
 
 SOUND = "a path, the bytes of a WAV file, or a numpy.ndarray of float32"
 LEAST_RATE, MOST_RATE = 1000, 384000
-# options that are numbers: where they are in hearing_options, and their range
+# options that are numbers: where they are in transcriber_options, and their range
 _NUMBERS = {"compression": (0, 1e9), "log_prob": (-1e9, 0), "no_speech": (0, 1), "silence": (-120, 0)}
 
 
@@ -64,8 +64,8 @@ def transcribe(sessions: SessionPool, file: Any, sound: Any, rate: int | None, l
     else:
         wrong_type("sound", sound, SOUND)
     check_call("progress", progress, "a function of two numbers")
-    options = ffi.new("hearing_options *")
-    lib.th_hearing_defaults(options)
+    options = ffi.new("transcriber_options *")
+    lib.th_transcriber_defaults(options)
     search = options.decoding
     search.is_translation = check_choice("task", task, {"transcribe": 0, "translate": 1})
     search.without_times, options.with_words = not check_flag("timestamps", timestamps), check_flag("words", words)
@@ -98,15 +98,15 @@ def transcribe(sessions: SessionPool, file: Any, sound: Any, rate: int | None, l
     keep.append(ffi.new_handle(caught))
     search.is_stopped, search.user = lib.th_stopped, keep[-1]
     key = check_integer("threads", threads, 1, 64), max(search.beam, search.best_of), check_flag("fast", fast)
-    hearing, err = _hearing(sessions, file, key), ffi.new("tfm_error *")
-    if lib.th_hearing_begin(hearing, options, path, data, size, err):
+    transcriber, err = _transcriber(sessions, file, key), ffi.new("tfm_error *")
+    if lib.th_transcriber_begin(transcriber, options, path, data, size, err):
         if path and err.status in (lib.TFM_E_IO, lib.TFM_E_FORMAT):
             raise_file_error(os.fspath(sound), err)
         raise error_of(err)
-    return _segments(sessions, key, hearing, words, progress, caught, keep)
+    return _segments(sessions, key, transcriber, words, progress, caught, keep)
 
 
-def _hearing(sessions: SessionPool, file: Any, key: tuple[int, int, bool]) -> Any:
+def _transcriber(sessions: SessionPool, file: Any, key: tuple[int, int, bool]) -> Any:
     """Returns what hears, for so many threads and hypotheses: one that is idle, or a new one."""
     model, found = sessions.take_listener(key)
     if found is not None:
@@ -114,21 +114,21 @@ def _hearing(sessions: SessionPool, file: Any, key: tuple[int, int, bool]) -> An
     err, is_path = ffi.new("tfm_error *"), isinstance(file, str)
     path = ffi.new("char[]", os.fsencode(file)) if is_path else ffi.NULL
     data, size = (ffi.NULL, 0) if is_path else (file, len(file))
-    found = lib.th_hearing_load(model, path, data, size, *key, err)
+    found = lib.th_transcriber_load(model, path, data, size, *key, err)
     if not found:
         raise error_of(err)
-    return ffi.gc(found, lambda hearing, model=model: lib.th_hearing_free(hearing))
+    return ffi.gc(found, lambda transcriber, model=model: lib.th_transcriber_free(transcriber))
 
 
 def is_whisper(sessions: SessionPool, file: Any) -> bool:
     """Returns whether a model file can be transcribed with."""
     try:
-        return bool(_hearing(sessions, file, (1, 1, False)))
+        return bool(_transcriber(sessions, file, (1, 1, False)))
     except Error:
         return False
 
 
-def _segments(sessions: SessionPool, key: Any, hearing: Any, words: bool, progress: Any, caught: list[BaseException],
+def _segments(sessions: SessionPool, key: Any, transcriber: Any, words: bool, progress: Any, caught: list[BaseException],
               keep: Any) -> Iterator[Segment]:
     err, n, seconds = ffi.new("tfm_error *"), ffi.new("int32_t *"), ffi.new("double[2]")
     segment, word = ffi.new("th_segment *"), ffi.new("th_word *")
@@ -139,10 +139,10 @@ def _segments(sessions: SessionPool, key: Any, hearing: Any, words: bool, progre
         raise_error(status, err)
 
     def each(k: int) -> Segment:
-        checked(lib.th_hearing_segment(hearing, k, segment, err))
+        checked(lib.th_transcriber_segment(transcriber, k, segment, err))
         found = []
         for i in range(segment.n_words if words else 0):
-            lib.th_hearing_word(hearing, k, i, word)
+            lib.th_transcriber_word(transcriber, k, i, word)
             if text := ffi.string(word.word).decode("utf-8", "replace"):
                 found.append(Word(word.start, word.end, text, word.probability))
         return Segment(
@@ -152,14 +152,14 @@ def _segments(sessions: SessionPool, key: Any, hearing: Any, words: bool, progre
             segment.avg_logprob, segment.compression_ratio, segment.no_speech_prob if segment.no_speech_prob >= 0 else None)
 
     try:
-        checked(lib.th_hearing_survey(hearing, err))
+        checked(lib.th_transcriber_survey(transcriber, err))
         while True:
-            checked(lib.th_hearing_next(hearing, n, seconds, err))
+            checked(lib.th_transcriber_next(transcriber, n, seconds, err))
             if n[0] < 0:
                 break
             yield from [each(k) for k in range(n[0])]
             if progress:
                 progress(*seconds)
     finally:
-        lib.th_hearing_end(hearing)
-        sessions.give_listener(key, hearing)
+        lib.th_transcriber_end(transcriber)
+        sessions.give_listener(key, transcriber)

@@ -1,6 +1,6 @@
 /* Tests where sentences end: texts in several languages, and properties that hold for any bytes. */
-#include "examples/translate/text/sentences.h"
 #include "test.h"
+#include "transformer.h"
 
 /* Each text has a bar wherever a sentence ends. */
 static const char *const english[] = {
@@ -100,14 +100,16 @@ static const char *const others[] = {
     "Ben Dr. Ali.| İyi.| Şimdi gel!",
 };
 
+static int is_space(uint32_t c) { return (tfm_character_kinds(c) & TFM_CHARACTER_SPACE) != 0; }
+
 /* Splits the text between bars into sentences. */
 static const char *split(const char *text, size_t size) {
     static char out[1024];
-    const char *sentence;
-    size_t at = 0, length, n = 0;
-    while (next_sentence(text, size, &at, &sentence, &length)) {
+    tfm_text sentence;
+    size_t at = 0, n = 0;
+    while (tfm_sentence_next(tfm_text_make(text, size), &at, &sentence)) {
         if (n) out[n++] = '|';
-        memcpy(out + n, sentence, length), n += length;
+        memcpy(out + n, sentence.data, sentence.size), n += sentence.size;
     }
     out[n] = 0;
     return out;
@@ -127,14 +129,14 @@ static void check_texts(const char *language, const char *const *texts, size_t n
         /* Whitespace next to a bar belongs to no sentence. */
         for (j = 0; texts[i][j]; j++) {
             uint32_t c;
-            size_t k = sentence_char(texts[i] + j, strlen(texts[i] + j), &c);
+            size_t k = tfm_character_next(texts[i] + j, strlen(texts[i] + j), &c);
             if (c == '|') {
                 while (spaces > 0) m--, spaces--;
                 expected[m++] = '|';
-            } else if (sentence_is_space(c) && (!m || expected[m - 1] == '|')) {
+            } else if (is_space(c) && (!m || expected[m - 1] == '|')) {
                 j += k - 1; /* before a sentence */
             } else {
-                spaces = sentence_is_space(c) ? spaces + (int)k : 0;
+                spaces = is_space(c) ? spaces + (int)k : 0;
                 memcpy(expected + m, texts[i] + j, k), m += k;
                 j += k - 1;
             }
@@ -153,8 +155,8 @@ static int is_blank(const char *text, size_t size) {
     size_t i, n;
     uint32_t c;
     for (i = 0; i < size; i += n) {
-        n = sentence_char(text + i, size - i, &c);
-        if (!sentence_is_space(c)) return 0;
+        n = tfm_character_next(text + i, size - i, &c);
+        if (!is_space(c)) return 0;
     }
     return 1;
 }
@@ -162,22 +164,24 @@ static int is_blank(const char *text, size_t size) {
 /* Checks properties that hold for any bytes: sentences are in order and not empty, only whitespace is
    between them, their ends are no whitespace, and no character is cut. */
 static int is_sound(const char *text, size_t size) {
-    const char *sentence, *last = text;
-    size_t at = 0, length, i = 0, n;
+    const char *last = text;
+    tfm_text sentence;
+    size_t at = 0, i = 0, n;
     uint32_t c;
-    while (next_sentence(text, size, &at, &sentence, &length)) {
-        if (!length || sentence < last || sentence + length > text + size) return 0;
-        if (!is_blank(last, (size_t)(sentence - last))) return 0;
-        last = sentence + length;
+    while (tfm_sentence_next(tfm_text_make(text, size), &at, &sentence)) {
+        if (!sentence.size || sentence.data < last || sentence.data + sentence.size > text + size)
+            return 0;
+        if (!is_blank(last, (size_t)(sentence.data - last))) return 0;
+        last = sentence.data + sentence.size;
         if (at < (size_t)(last - text)) return 0;
         /* The sentence must begin and end at a character, and not with whitespace. */
-        while (i < (size_t)(sentence - text)) i += sentence_char(text + i, size - i, &c);
-        if (i != (size_t)(sentence - text)) return 0;
-        sentence_char(text + i, size - i, &c);
-        if (sentence_is_space(c)) return 0;
+        while (i < (size_t)(sentence.data - text)) i += tfm_character_next(text + i, size - i, &c);
+        if (i != (size_t)(sentence.data - text)) return 0;
+        (void)tfm_character_next(text + i, size - i, &c);
+        if (is_space(c)) return 0;
         for (n = i; i < (size_t)(last - text); i = n) {
-            n = i + sentence_char(text + i, size - i, &c);
-            if (n == (size_t)(last - text) && sentence_is_space(c)) return 0;
+            n = i + tfm_character_next(text + i, size - i, &c);
+            if (n == (size_t)(last - text) && is_space(c)) return 0;
         }
         if (i != (size_t)(last - text)) return 0;
     }
@@ -211,25 +215,43 @@ static void any_bytes(void) {
             }
         }
         sound = is_sound(text, size);
-        (void)sentence_space_after(text, size);
+        (void)tfm_space_after(tfm_text_make(text, size));
     }
     CHECK(sound, "200,000 random texts: every byte is in a sentence or whitespace between two");
     size = 0;
     CHECK(is_sound(NULL, 0), "no text");
 }
 
+static int space_after(const char *text) {
+    return tfm_space_after(tfm_text_make(text, strlen(text)));
+}
+
 static void spaces(void) {
     SECTION("the space between sentences");
-    CHECK(sentence_space_after("Hello.", 6), "");
-    CHECK(sentence_space_after("Привет!”", strlen("Привет!”")), "");
-    CHECK(sentence_space_after("مرحبا.", strlen("مرحبا.")), "");
-    CHECK(sentence_space_after("안녕.", strlen("안녕.")), "");
-    CHECK(sentence_space_after("5.", 2) && sentence_space_after("", 0), "");
-    CHECK(!sentence_space_after("你好。", strlen("你好。")), "");
-    CHECK(!sentence_space_after("你好!", strlen("你好!")), "");
-    CHECK(!sentence_space_after("我爱Tom。", strlen("我爱Tom。")), "");
-    CHECK(!sentence_space_after("สวัสดี", strlen("สวัสดี")), "");
-    CHECK(!sentence_space_after("はい", strlen("はい")), "a full stop, or none, in eight scripts");
+    CHECK(space_after("Hello."), "");
+    CHECK(space_after("Привет!”"), "");
+    CHECK(space_after("مرحبا."), "");
+    CHECK(space_after("안녕."), "");
+    CHECK(space_after("5.") && space_after(""), "");
+    CHECK(!space_after("你好。"), "");
+    CHECK(!space_after("你好!"), "");
+    CHECK(!space_after("我爱Tom。"), "");
+    CHECK(!space_after("สวัสดี"), "");
+    CHECK(!space_after("はい"), "a full stop, or none, in eight scripts");
+}
+
+static void arguments(void) {
+    tfm_text text = {NULL, 0}, sentence = {"x", 1};
+    size_t at = 0;
+    SECTION("arguments");
+    CHECK(!tfm_sentence_next(text, &at, &sentence) && tfm_space_after(text), "no text");
+    text = tfm_text_make("A. B", 4), at = 9;
+    CHECK(!tfm_sentence_next(text, &at, &sentence) && *sentence.data == 'x',
+          "a place behind the text");
+    at = 0;
+    CHECK(!tfm_sentence_next(text, NULL, &sentence) && !tfm_sentence_next(text, &at, NULL) && !at,
+          "NULL for the place or the sentence");
+    CHECK(tfm_character_next("", 0, NULL) == 0, "no character");
 }
 
 int main(void) {
@@ -242,6 +264,7 @@ int main(void) {
     CHECK_TEXTS(japanese);
     CHECK_TEXTS(others);
     spaces();
+    arguments();
     any_bytes();
     return test_done("test_sentences");
 }

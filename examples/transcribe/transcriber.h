@@ -1,23 +1,23 @@
-/* hearing.h: from a sound to segments of text, window by window. To copy into your program, with the
+/* transcriber.h: from a sound to segments of text, window by window. To copy into your program, with the
    headers that it includes. Needs transformer.h before it.
 
-       hearing h;
-       hearing_options o;
+       transcriber h;
+       transcriber_options o;
        track_source sound = {"speech.wav", NULL, NULL, 0};
-       hearing_defaults(&o);
-       status = hearing_load(&h, model, file, 1, o.decoding.beam, 0, &err);  file: the model's
-       if (status == TFM_OK) status = hearing_begin(&h, &o, &sound, &err);
+       transcriber_defaults(&o);
+       status = transcriber_load(&h, model, file, 1, o.decoding.beam, 0, &err);  file: the model's
+       if (status == TFM_OK) status = transcriber_begin(&h, &o, &sound, &err);
        while (status == TFM_OK && !h.ended) {
-           status = hearing_next(&h, &err);
+           status = transcriber_next(&h, &err);
            for (k = 0; status == TFM_OK && k < h.n; k++)
-               if ((status = hearing_spell(&h, k, &err)) == TFM_OK)
+               if ((status = transcriber_spell(&h, k, &err)) == TFM_OK)
                    printf("%.2f %s\n", h.segments[k].begin, words_trim(h.w.text));
        }
-       hearing_free(&h);
+       transcriber_free(&h);
 
-   A hearing serves one thread. It can hear one sound after the other. */
-#ifndef HEARING_H
-#define HEARING_H
+   A transcriber serves one thread. It can hear one sound after the other. */
+#ifndef TRANSCRIBER_H
+#define TRANSCRIBER_H
 
 #include "sound.h"
 #include "speech.h"
@@ -25,23 +25,23 @@
 #include "whisper.h"
 #include "words.h"
 
-enum { HEARING_QUIET = 10, HEARING_SILENCE = 300 }; /* frames of 10 ms */
+enum { TRANSCRIBER_QUIET = 10, TRANSCRIBER_SILENCE = 300 }; /* frames of 10 ms */
 
 /* "transcribe --help" explains these options. */
-typedef struct hearing_options {
+typedef struct transcriber_options {
     /* Here compression 0, log_prob 0 and no_speech 1 mean no limit. */
     whisper_options decoding;
     const char *language; /* a code, or "auto" */
     const char *prompt;   /* text as if heard before the sound */
     double silence;       /* dB; 0: everything is heard */
     int with_words, no_previous;
-} hearing_options;
+} transcriber_options;
 
-typedef struct hearing {
-    whisper w; /* w.text has what hearing_spell has spelled */
+typedef struct transcriber {
+    whisper w; /* w.text has what transcriber_spell has spelled */
     speech s;
     track t;
-    hearing_options o;
+    transcriber_options o;
     track_source source;
     int64_t from, to; /* frames of the sound that are heard */
     float loudest;    /* value of the whole sound; -INFINITY: each window has its own */
@@ -57,10 +57,10 @@ typedef struct hearing {
     int32_t history[2 * WHISPER_TOKENS], n_history;
     double last_end;
     float *mel, *embeddings; /* scratch */
-} hearing;
+} transcriber;
 
 /* Fills in the defaults of transcribe. */
-static void hearing_defaults(hearing_options *o) {
+static void transcriber_defaults(transcriber_options *o) {
     static const double temperatures[] = {0, 0.2, 0.4, 0.6, 0.8, 1};
     memset(o, 0, sizeof *o);
     o->language = "auto", o->prompt = "", o->silence = -60;
@@ -70,13 +70,13 @@ static void hearing_defaults(hearing_options *o) {
     o->decoding.n_temperatures = sizeof temperatures / sizeof *temperatures;
 }
 
-static tfm_status hearing_fail(tfm_error *err, tfm_status status, const char *what,
-                               const char *why) {
+static tfm_status transcriber_fail(tfm_error *err, tfm_status status, const char *what,
+                                   const char *why) {
     snprintf(err->text, sizeof err->text, "%s%s", what, why);
     return err->status = status;
 }
 
-static void hearing_free(hearing *h) {
+static void transcriber_free(transcriber *h) {
     track_close(&h->t);
     speech_free(&h->s);
     tfm_session_free(h->w.session);
@@ -89,8 +89,9 @@ static void hearing_free(hearing *h) {
    cache is F16 if the file's weights are int8, because a step then reads half as much and F16
    rounds much less than int8. fast makes it F16 always, and the encoder's attention BF16. On failure
    there is nothing to free. */
-static tfm_status hearing_load(hearing *h, const tfm_model *model, const tfm_safetensors *file,
-                               int32_t threads, int32_t beam, int fast, tfm_error *err) {
+static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
+                                   const tfm_safetensors *file, int32_t threads, int32_t beam,
+                                   int fast, tfm_error *err) {
     const tfm_config *c = tfm_model_config(model);
     int64_t i = tfm_safetensors_find(file, "decoder.layers.0.linear1.weight");
     tfm_session_options limits;
@@ -102,16 +103,17 @@ static tfm_status hearing_load(hearing *h, const tfm_model *model, const tfm_saf
     if (fast || (i >= 0 && tfm_safetensors_tensor(file, i).dtype == TFM_DTYPE_I8))
         limits.cache = TFM_DTYPE_F16;
     if (c->src_vocab_size)
-        return hearing_fail(err, TFM_E_CONFIG,
-                            "a model of texts: use translate (this is not a "
-                            "Whisper model from tools/convert.py)",
-                            "");
+        return transcriber_fail(err, TFM_E_CONFIG,
+                                "a model of texts: use translate (this is not a "
+                                "Whisper model from tools/convert.py)",
+                                "");
     status = speech_load(&h->s, file, err);
     if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
     if (status == TFM_OK &&
         (h->s.width != c->d_input || c->max_source_positions < SPEECH_POSITIONS ||
          c->max_target_positions < WHISPER_TOKENS))
-        status = hearing_fail(err, TFM_E_TENSOR, "the convolutions do not fit to the encoder", "");
+        status =
+            transcriber_fail(err, TFM_E_TENSOR, "the convolutions do not fit to the encoder", "");
     if (status == TFM_OK) status = tfm_session_create(&h->w.session, model, &limits, err);
     if (status == TFM_OK) {
         h->mel = (float *)malloc((size_t)(SPEECH_FRAMES * h->s.mels) * sizeof(float));
@@ -119,14 +121,14 @@ static tfm_status hearing_load(hearing *h, const tfm_model *model, const tfm_saf
         h->segments = (whisper_segment *)malloc(WHISPER_TOKENS * sizeof *h->segments);
         h->found = (words *)calloc(1, sizeof *h->found);
         if (!h->mel || !h->embeddings || !h->segments || !h->found)
-            status = hearing_fail(err, TFM_E_MEMORY, "no memory for a window", "");
+            status = transcriber_fail(err, TFM_E_MEMORY, "no memory for a window", "");
     }
-    if (status != TFM_OK) hearing_free(h);
+    if (status != TFM_OK) transcriber_free(h);
     return status;
 }
 
 /* Gives the history the tokens of a text that counts as heard before the sound. */
-static tfm_status hearing_prompt(hearing *h, const char *prompt, tfm_error *err) {
+static tfm_status transcriber_prompt(transcriber *h, const char *prompt, tfm_error *err) {
     size_t length = strlen(prompt) + 2, room = 64 * length + 1024;
     char *text = (char *)malloc(length), *scratch = (char *)malloc(room);
     tfm_arena arena = tfm_arena_make(scratch, room);
@@ -137,14 +139,14 @@ static tfm_status hearing_prompt(hearing *h, const char *prompt, tfm_error *err)
                                            TFM_TEXT_FORM_TEXT, h->history, WHISPER_TOKENS,
                                            &h->n_history, &arena, err);
     } else {
-        hearing_fail(err, status, "no memory for the prompt", "");
+        transcriber_fail(err, status, "no memory for the prompt", "");
     }
     free(text), free(scratch);
     return status;
 }
 
 /* Opens the source again. */
-static tfm_status hearing_open(const hearing *h, track *t, tfm_error *err) {
+static tfm_status transcriber_open(const transcriber *h, track *t, tfm_error *err) {
     char name[160];
     const whisper_options *w = &h->o.decoding;
     const char *why = track_open(t, &h->source, w->is_stopped, w->user);
@@ -152,13 +154,13 @@ static tfm_status hearing_open(const hearing *h, track *t, tfm_error *err) {
     track_close(t);
     snprintf(name, sizeof name, "%.150s%s", h->source.path ? h->source.path : "",
              h->source.path ? ": " : "");
-    return hearing_fail(err, TFM_E_IO, name, why);
+    return transcriber_fail(err, TFM_E_IO, name, why);
 }
 
 /* Begins to hear a sound. Its texts stay with the caller until the last window. The names of options
    and source are copied; what their pointers point to has to remain. */
-static tfm_status hearing_begin(hearing *h, const hearing_options *options,
-                                const track_source *source, tfm_error *err) {
+static tfm_status transcriber_begin(transcriber *h, const transcriber_options *options,
+                                    const track_source *source, tfm_error *err) {
     const tfm_config *c = tfm_model_config(h->w.model);
     whisper_options *w = &h->w.options;
     int is_auto = strcmp(options->language, "auto") == 0;
@@ -175,30 +177,30 @@ static tfm_status hearing_begin(hearing *h, const hearing_options *options,
     if (c->n_languages && !is_auto)
         status = tfm_language_find(h->w.model, options->language, &h->w.language, err);
     if (!c->n_languages && (w->is_translation || !(is_auto || !strcmp(options->language, "en"))))
-        status = hearing_fail(err, TFM_E_ARGUMENT, "the model hears English alone", "");
-    if (status == TFM_OK && *options->prompt) status = hearing_prompt(h, options->prompt, err);
-    if (status == TFM_OK) status = hearing_open(h, &h->t, err);
+        status = transcriber_fail(err, TFM_E_ARGUMENT, "the model hears English alone", "");
+    if (status == TFM_OK && *options->prompt) status = transcriber_prompt(h, options->prompt, err);
+    if (status == TFM_OK) status = transcriber_open(h, &h->t, err);
     h->ended = status != TFM_OK;
     return status;
 }
 
 /* Finds the loudest value of a whole sound, and where quiet places divide it into n parts, one for
-   each hearing of all, which have begun the same sound. Without it, each window is scaled by its
+   each transcriber of all, which have begun the same sound. Without it, each window is scaled by its
    own loudest value: so it is for samples that come from a pipe. */
-static tfm_status hearing_survey(hearing **all, int n, tfm_error *err) {
-    hearing *h = all[0];
+static tfm_status transcriber_survey(transcriber **all, int n, tfm_error *err) {
+    transcriber *h = all[0];
     int64_t at = 0, total, size, i, k, n_powers = 0, capacity = 0;
     float *powers = NULL;
     track t;
-    tfm_status status = hearing_open(h, &t, err);
+    tfm_status status = transcriber_open(h, &t, err);
     if (status != TFM_OK) return status;
     while ((size = track_frames(&t, at, SPEECH_FRAMES)) > 0 || at == 0) {
         if (size < 0) break;
         if (size < SPEECH_FRAMES) size++; /* of the silence after the end */
         status = speech_mel(&h->s, t.x + at * SPEECH_HOP - t.first, size, h->mel, &h->loudest, err);
-        for (i = 0; n > 1 && i < size - HEARING_QUIET; i += HEARING_QUIET) {
+        for (i = 0; n > 1 && i < size - TRANSCRIBER_QUIET; i += TRANSCRIBER_QUIET) {
             double sum = 0;
-            for (k = 0; k < HEARING_QUIET; k++) sum += track_power(&t, at + i + k);
+            for (k = 0; k < TRANSCRIBER_QUIET; k++) sum += track_power(&t, at + i + k);
             if (n_powers == capacity) {
                 float *more;
                 capacity = 2 * capacity + 1024;
@@ -218,20 +220,20 @@ static tfm_status hearing_survey(hearing **all, int n, tfm_error *err) {
         for (i = middle - 150; k > 0 && i <= middle + 150; i++)
             if (i > 0 && i < n_powers && powers[i] < powers[best]) best = i;
         all[k]->loudest = h->loudest;
-        all[k]->from = all[k]->seek = k ? best * HEARING_QUIET : 0, all[k]->to = total;
+        all[k]->from = all[k]->seek = k ? best * TRANSCRIBER_QUIET : 0, all[k]->to = total;
         if (k && all[k]->from < all[k - 1]->from) all[k]->from = all[k]->seek = all[k - 1]->from;
         if (k) all[k - 1]->to = all[k]->from;
     }
-    if (size < 0) status = hearing_fail(err, TFM_E_IO, t.fault, "");
+    if (size < 0) status = transcriber_fail(err, TFM_E_IO, t.fault, "");
     if (status == TFM_E_MEMORY && !err->text[0])
-        hearing_fail(err, status, "no memory for the sound", "");
+        transcriber_fail(err, status, "no memory for the sound", "");
     free(powers);
     track_close(&t);
     return status;
 }
 
 /* Returns the code of the language that is heard, or NULL for a model without languages. */
-static const char *hearing_language(const hearing *h) {
+static const char *transcriber_language(const transcriber *h) {
     const tfm_config *c = tfm_model_config(h->w.model);
     int32_t k;
     for (k = 0; k < c->n_languages; k++)
@@ -240,13 +242,13 @@ static const char *hearing_language(const hearing *h) {
 }
 
 /* Spells segment k into h->w.text. */
-static tfm_status hearing_spell(hearing *h, int32_t k, tfm_error *err) {
+static tfm_status transcriber_spell(transcriber *h, int32_t k, tfm_error *err) {
     const whisper_segment *s = &h->segments[k];
     return whisper_spell(&h->w, h->heard.ids + s->first, s->n, err);
 }
 
 /* Encodes the window of size frames at h->seek. */
-static tfm_status hearing_encode(hearing *h, int64_t size, tfm_error *err) {
+static tfm_status transcriber_encode(transcriber *h, int64_t size, tfm_error *err) {
     float loudest = h->loudest;
     tfm_tensor input =
         tfm_tensor_3d(h->embeddings, TFM_DTYPE_F32, 1, SPEECH_POSITIONS, (int64_t)h->s.width);
@@ -261,7 +263,7 @@ static tfm_status hearing_encode(hearing *h, int64_t size, tfm_error *err) {
 
 /* Cuts what was heard in a window of size frames into segments, finds their words, and keeps the
    tokens as the history of the next window. Moves h->seek on. */
-static tfm_status hearing_cut(hearing *h, int64_t size, tfm_error *err) {
+static tfm_status transcriber_cut(transcriber *h, int64_t size, tfm_error *err) {
     whisper *w = &h->w;
     int32_t n, k, m, plain[WHISPER_TOKENS];
     int ends;
@@ -281,7 +283,7 @@ static tfm_status hearing_cut(hearing *h, int64_t size, tfm_error *err) {
     }
     for (k = 0; k < n && status == TFM_OK; k++) {
         whisper_segment s = h->segments[k];
-        status = hearing_spell(h, k, err);
+        status = transcriber_spell(h, k, err);
         if (status != TFM_OK || s.begin == s.end || !*words_trim(w->text)) continue;
         h->segments[h->n++] = s;
         memcpy(h->history + h->n_history, h->heard.ids + s.first, (size_t)s.n * sizeof *h->history);
@@ -299,29 +301,29 @@ static tfm_status hearing_cut(hearing *h, int64_t size, tfm_error *err) {
 
 /* Hears the next window: h->n segments, which may be 0. At the end of the sound, or if is_stopped
    says so, there are none and h->ended becomes 1. */
-static tfm_status hearing_next(hearing *h, tfm_error *err) {
+static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
     double floor = pow(10, h->o.silence / 10);
     int64_t size, i;
     tfm_status status;
     err->text[0] = 0, h->n = 0;
     while (!h->ended && h->seek < h->to && !whisper_is_stopped(&h->w) &&
            (size = track_frames(&h->t, h->seek, SPEECH_FRAMES)) != 0) {
-        if (size < 0) return hearing_fail(err, TFM_E_IO, h->t.fault, "");
+        if (size < 0) return transcriber_fail(err, TFM_E_IO, h->t.fault, "");
         if (size > h->to - h->seek) size = h->to - h->seek;
         for (i = 0; h->o.silence < 0 && i < size && track_power(&h->t, h->seek + i) < floor;) i++;
-        if (i >= HEARING_SILENCE) { /* to shortly before something is heard */
+        if (i >= TRANSCRIBER_SILENCE) { /* to shortly before something is heard */
             h->seek += i < size ? i - 20 : size;
             continue;
         }
         h->began = h->seek;
-        status = hearing_encode(h, size, err);
+        status = transcriber_encode(h, size, err);
         if (status == TFM_OK)
             status = whisper_hear(&h->w, NULL, h->history, h->n_history, &h->heard, err);
         if (status != TFM_OK || whisper_is_stopped(&h->w)) {
             h->ended = 1;
             return status;
         }
-        if (!whisper_is_silent(&h->w, &h->heard)) return hearing_cut(h, size, err);
+        if (!whisper_is_silent(&h->w, &h->heard)) return transcriber_cut(h, size, err);
         h->seek += size;
         return TFM_OK;
     }

@@ -1,4 +1,4 @@
-/* Runs the kept inputs of tests/fuzz/whisper.c: changed Whisper files and sounds, through all of hearing.h. Behind each
+/* Runs the kept inputs of tests/fuzz/whisper.c: changed Whisper files and sounds, through all of transcriber.h. Behind each
    block of memory that the headers of transcribe allocate is a page that nobody can read, so reading past an end
    ends the test without a sanitizer too. */
 #define _POSIX_C_SOURCE 200809L
@@ -55,7 +55,7 @@ static size_t test_wave(uint8_t *out, size_t room) {
 
 /* A disk that fails within a sound: the descriptor becomes that of a folder, which cannot be read. */
 static void test_read_error(void) {
-    static const char path[] = "build/test_hearing.wav";
+    static const char path[] = "build/test_transcriber.wav";
     static uint8_t wave[1 << 17];
     track_source source = {path, NULL, NULL, 0};
     track t;
@@ -82,30 +82,30 @@ static void test_read_error(void) {
 static void test_long_text(void) {
     static const uint8_t input[] = {0, 0, 1, FUZZ_TEXTS - 1, 0};
     static uint8_t wave[32044];
-    static hearing h;
+    static transcriber h;
     const uint8_t *data = input;
     track_source source = {NULL, NULL, NULL, 0};
-    hearing_options o;
+    transcriber_options o;
     tfm_model *model = NULL;
     tfm_safetensors *file = NULL;
     tfm_status status;
     void *bytes = NULL;
     size_t n = 0;
-    hearing_defaults(&o);
+    transcriber_defaults(&o);
     o.decoding.beam = o.decoding.n_temperatures = 1, o.decoding.without_times = 1;
     source.data = wave, source.size = test_wave(wave, sizeof wave);
     if (!fuzz_whisper(&data, input + sizeof input, &bytes, &n) ||
         tfm_model_load(&model, bytes, n, NULL, &err) != TFM_OK ||
         tfm_safetensors_open(&file, bytes, n, NULL, &err) != TFM_OK ||
-        hearing_load(&h, model, file, 1, 1, 0, &err) != TFM_OK ||
-        hearing_begin(&h, &o, &source, &err) != TFM_OK)
+        transcriber_load(&h, model, file, 1, 1, 0, &err) != TFM_OK ||
+        transcriber_begin(&h, &o, &source, &err) != TFM_OK)
         printf("%s\n", err.text), exit(2);
-    status = hearing_next(&h, &err);
+    status = transcriber_next(&h, &err);
     CHECK(status == TFM_E_TOO_SMALL && h.n == 0, "got %s and %d segments, wanted %s",
           tfm_status_text(status), (int)h.n, tfm_status_text(TFM_E_TOO_SMALL));
     CHECK(strstr(err.text, "over 65535 bytes in a window of 1 s"), "got \"%s\", wanted the limit",
           err.text);
-    hearing_free(&h), tfm_safetensors_free(file), tfm_model_free(model), free(bytes);
+    transcriber_free(&h), tfm_safetensors_free(file), tfm_model_free(model), free(bytes);
 }
 
 int main(void) {
@@ -128,5 +128,5 @@ int main(void) {
     if (all) closedir(all);
     test_read_error();
     test_long_text();
-    return test_done("test_hearing");
+    return test_done("test_transcriber");
 }
