@@ -1592,7 +1592,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
        tfm__session_begin       checks options, then encodes and plans          >>search
        tfm__encoder_run         the sources, in passes of similar length        >>session
        tfm__stack_run           the layers of encoder or decoder                >>stack
-       tfm__linear_run          a product: the threads share its rows           >>packed
+       tfm__product_run         a product: threads share its rows or columns    >>packed
        tfm__kernels             the loops of this CPU, which multiply           >>vectors
        tfm__prompt_run          fills the caches up to the first free token     >>search
        tfm_session_step         one position of each hypothesis, again and again
@@ -4075,7 +4075,9 @@ static void tfm__product_run(const tfm__team *team, const tfm__product *products
         tfm__product_convert(team->kernels, job.all, 0, job.rows);
     else if (job.all->converted)
         tfm__team_run(&workers, tfm__product_convert_part, &job, (int32_t)job.parts);
-    tfm__team_run(&workers, tfm__product_part, &job, (int32_t)(n * job.parts));
+    if (workers.n > 1) tfm__team_run(&workers, tfm__product_part, &job, (int32_t)(n * job.parts));
+    else
+        for (i = 0; i < n * job.parts; i++) tfm__product_part(&job, i);
 }
 
 /* Computes y = exp(x - max) in n entries and returns the factor that makes their sum 1. x may be
@@ -5232,37 +5234,52 @@ static void tfm__add_norm_run(const tfm__team *team, const tfm__rows *out, const
     tfm__team_run(team, tfm__add_norm_part, &a, a.parts);
 }
 
-/* Computes keys and values of x [B, L, D] for the positions of the pass in kv, and with them the
-   queries of x in work.q if with_queries is set. A cache by heads is filled from scratch; other
-   results go straight to their place, from position 0 on. */
-static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
-                           const tfm__kv *kv, int with_queries) {
-    tfm__heads to[2];
-    tfm__product products[3];
+/* Makes the products of x [B, L, D] that give its keys and values for the positions of the pass in kv,
+   and its queries in work.q. Those of a cache by heads go to scratch, others straight to their place,
+   from position 0 on. */
+static void tfm__kv_products(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                             const tfm__kv *kv, tfm__product products[3]) {
     tfm__rows y = tfm__rows_make(p->work.q, x->B, x->L, w->query.w.rows);
-    int64_t b, h, l;
     int i;
     products[2] = tfm__product_make(&y, x, &w->query);
     for (i = 0; i < 2; i++) {
         const tfm__linear *map = i ? &w->value : &w->key;
-        to[i] = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, i ? w->W : w->K);
+        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, i ? w->W : w->K);
         y = tfm__rows_make(i ? p->work.v : p->work.k, x->B, x->L, map->w.rows);
-        if (!kv->by_heads) y.data = tfm__head_row(&to[i], 0, 0, 0), y.sb = to[i].b;
+        if (!kv->by_heads) y.data = tfm__head_row(&to, 0, 0, 0), y.sb = to.b;
         products[i] = tfm__product_make(&y, x, map);
     }
     TFM__PART(PROJECTIONS);
-    tfm__product_run(p->work.team, products, with_queries ? 3 : 2);
-    for (i = 0; kv->by_heads && i < 2; i++)
-        for (b = 0; b < x->B; b++)
+}
+
+/* Copies keys and values from scratch to a cache by heads. */
+static void tfm__kv_store(const tfm__pass *p, const tfm__projections *w, const tfm__kv *kv,
+                          const tfm__product products[2]) {
+    int64_t b, h, l;
+    int i;
+    for (i = 0; kv->by_heads && i < 2; i++) {
+        const tfm__rows *y = &products[i].y;
+        int64_t width = i ? w->W : w->K;
+        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, width);
+        for (b = 0; b < y->B; b++)
             for (h = 0; h < w->n_heads; h++)
-                for (l = 0; l < x->L; l++) {
+                for (l = 0; l < y->L; l++) {
                     int64_t row = p->kv_rows[TFM__SELF] ? p->kv_rows[TFM__SELF][b] : b;
-                    int64_t width = i ? w->W : w->K;
-                    const float *from = tfm__row(&products[i].y, b, l) + h * width;
-                    void *at = tfm__head_at(&to[i], row, h, tfm__first_of(p->firsts, b) + l);
+                    const float *from = tfm__row(y, b, l) + h * width;
+                    void *at = tfm__head_at(&to, row, h, tfm__first_of(p->firsts, b) + l);
                     if (!kv->is_f16) memcpy(at, from, (size_t)width * sizeof *from);
                     else p->work.team->kernels->narrow_f16((uint16_t *)at, from, width);
                 }
+    }
+}
+
+/* Computes keys and values of x, without its queries. */
+static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                           const tfm__kv *kv) {
+    tfm__product products[3];
+    tfm__kv_products(p, x, w, kv, products);
+    tfm__product_run(p->work.team, products, 2);
+    tfm__kv_store(p, w, kv, products);
 }
 
 static int tfm__is_ssru(const tfm__layer *l) { return l->ssru.input.w.rows > 0; }
@@ -5318,6 +5335,7 @@ static tfm__heads tfm__pass_weights(const tfm__pass *p, int part, int32_t i) {
 static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
     const tfm__rows out = tfm__rows_beside(p, p->work.y, p->x.D);
     const tfm__team *team = p->work.team;
+    tfm__product products[3];
     int32_t i, part;
     for (i = 0; i < stack->n; i++)
         for (part = TFM__SELF; part <= TFM__FFN; part++) {
@@ -5336,9 +5354,14 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
             if (part == TFM__FFN) tfm__ffn_run(team, &out, &in, &l->ffn, p->work.hidden);
             else if (part == TFM__SELF && tfm__is_ssru(l)) tfm__ssru_run(p, l, kv, &in, &out);
             else {
-                if (part == TFM__SELF) tfm__kv_append(p, &in, w, kv, 1);
-                else if (p->memory.data) tfm__kv_append(p, &p->memory, w, kv, 0);
-                if (part == TFM__CROSS) tfm__linear_run(team, &q, &in, &w->query);
+                if (part == TFM__SELF) {
+                    tfm__kv_products(p, &in, w, kv, products);
+                    tfm__product_run(team, products, 3);
+                    tfm__kv_store(p, w, kv, products);
+                } else {
+                    if (p->memory.data) tfm__kv_append(p, &p->memory, w, kv);
+                    tfm__linear_run(team, &q, &in, &w->query);
+                }
                 tfm__attend_layer(p, w, i, part, kv, &out, tfm__pass_weights(p, part, i));
             }
             tfm__add_norm_run(team, &p->x, &p->x, &out,
@@ -8401,7 +8424,7 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
         if (!s->encoder.is_memory) tfm__stack_run(&p, &m->encoder);
         p.kv_rows[TFM__SELF] = s->order + first;
         for (i = 0; for_decoding && i < m->decoder.n; i++)
-            tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i], 0);
+            tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i]);
         for (b = 0; b < group.B; b++) {
             float *row = s->encoder.memory + s->order[first + b] * s->src.L * D;
             memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
@@ -13366,10 +13389,12 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 #include <cpuid.h>
 #include <immintrin.h>
 
-#define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
-#define TFM__VNNI                                                                                  \
-    __attribute__((target("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
-#define TFM__AVX2 __attribute__((target("avx2,fma,f16c")))
+/* Kernels begin a cache line. Otherwise a change of other code moves their loops across lines, which
+   costs a few per cent of the time of a beam search. */
+#define TFM__KERNEL(instructions) __attribute__((target(instructions), aligned(64)))
+#define TFM__AVX512 TFM__KERNEL("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")
+#define TFM__VNNI TFM__KERNEL("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")
+#define TFM__AVX2 TFM__KERNEL("avx2,fma,f16c")
 
 /* Returns the mask of the lanes that are left, at most 16. Other lanes are neither read nor
    written. */
