@@ -48,32 +48,19 @@
        >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention
        >>api-text      8. text: tokenize, translate
        implementation
-       >>base          9. includes, checked sizes, messages
-       >>memory        10. allocator, pool, arena
-       >>tensors       11. tensors and the views that modules take of them
-       >>threads       12. threads
-       >>kernels       13. kernel sets, plain loops
-       >>packed        14. packed weights, products
-       >>positions     15. positional encodings
-       >>modules       16. norm, linear, softmax, feed-forward, SSRU
-       >>attention     17. masks, scaled dot-product and multi-head attention
-       >>stack         18. layers and stacks
-       >>utf8          19. UTF-8
-       >>json          20. JSON
-       >>safetensors   21. the file format
-       >>config        22. the model's config
-       >>weights       23. from named tensors to a model
-       >>session       24. sessions
-       >>search        25. decoding: beam search, sampling, alternatives, scoring
-       >>tokenizers    26. the interface of the kinds of text, and what they share
-       >>vocabulary    27. vocabularies; words, characters, pieces, bytes
-       >>sentencepiece 28. SentencePiece
-       >>bytebpe       29. byte-level BPE
-       >>added         30. added tokens
-       >>sentences     31. where the sentences of a text end
-       >>text          32. text in, text out
-       >>vectors       33. kernels for each instruction set, and their template
-       >>history       revision history, licence
+       >>base          9. includes, sizes, messages    >>config        22. the model's config
+       >>memory        10. allocator, pool, arena      >>weights       23. named tensors to a model
+       >>tensors       11. tensors and views of them   >>session       24. sessions
+       >>threads       12. threads                     >>search        25. beam search, sampling
+       >>kernels       13. kernel sets, plain loops    >>tokenizers    26. the kinds of text
+       >>packed        14. packed weights, products    >>vocabulary    27. words, characters, bytes
+       >>positions     15. positional encodings        >>sentencepiece 28. SentencePiece
+       >>modules       16. norm, linear, FFN, SSRU     >>bytebpe       29. byte-level BPE
+       >>attention     17. masks and attention         >>added         30. added tokens
+       >>stack         18. layers and stacks           >>sentences     31. where sentences end
+       >>utf8          19. UTF-8                       >>text          32. text in, text out
+       >>json          20. JSON                        >>vectors       33. vector kernels, template
+       >>safetensors   21. the file format             >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
    K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers,
@@ -295,10 +282,10 @@
      - Products with packed weights add the columns one after the other. Products with rows (keys of
        attention, in_place) add column k in lane k mod 16, and then the lanes by halves. Each
        addition is a fused multiply-add, which rounds once.
-     - Softmax adds number k in lane k mod 16, the lanes by halves, and every 1024 numbers in double.
+     - Softmax adds number k in lane k mod 16, the lanes by halves, and each 1024 numbers in double.
        Norms have 8 lanes and add them in double every 512 numbers.
      - Sums of int8 are exact. Rounding is to nearest, ties to even.
-     - exp, erf, log, pow and sine are the library's own. Pragmas forbid compilers to fuse operations
+     - exp, erf, log, pow and sine are our own. Pragmas forbid compilers to fuse operations
        that are written apart. (Clang ignores them if it is called with -ffp-contract=fast.)
 
    tfm_arithmetic_string returns the name in the first column:
@@ -855,9 +842,9 @@ TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
                                const tfm_encoder_weights *weights, const tfm_tensor *x,
                                const tfm_masks *masks, tfm_arena *scratch, tfm_error *err);
 
-/* Computes torch.nn.TransformerDecoder. out, x: [B, T, D]; memory: [B, S, D]; self_attention:
-   [N, B, H, T, T] or NULL; cross_attention: [N, B, H, T, S] or NULL. Self-attention is causal only
-   if self_masks says so. An SSRU takes no masks: it always reads all earlier positions, pads too. It
+/* Computes torch.nn.TransformerDecoder. out, x: [B, T, D]; memory: [B, S, D]; self_attention: [N,
+   B, H, T, T] or NULL; cross_attention: [N, B, H, T, S] or NULL. Self-attention is causal only if
+   self_masks says so. An SSRU takes no masks: it always reads all earlier positions, pads too. It
    has no self-attention weights: asking for them is TFM_E_ARGUMENT. */
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
@@ -877,8 +864,8 @@ typedef struct tfm_safetensors tfm_safetensors;
 TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
                                         const tfm_allocator *allocator, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
-/* Does the same with the file at path, which is UTF-8 on Windows. *file owns the bytes. Errors: also
-   TFM_E_IO. */
+/* Does the same with the file at path, which is UTF-8 on Windows. *file owns the bytes. Errors:
+   also TFM_E_IO. */
 TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
                                              const tfm_allocator *allocator, tfm_error *err);
 #endif
@@ -1692,7 +1679,7 @@ enum tfm__part {
 #endif
 
 /* No compiler may make a fused multiply-add of an addition and a multiplication that are written
-   apart: results would differ from machine to machine. The end of the implementation restores it. */
+   apart: results would differ from machine to machine. The implementation's end restores it. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__) && !defined(__TINYC__)
@@ -2943,9 +2930,9 @@ static double tfm__series(const double *c, int step, int n, double x) {
 /* 1 / k!, the Taylor series of exp; those of sin and cos have every second one. */
 /* clang-format off */
 static const double tfm__taylor[] = {
-    1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
-    1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200,
-    1.0 / 1307674368000, 1.0 / 20922789888000};
+    1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+    1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800,
+    1.0 / 87178291200, 1.0 / 1307674368000, 1.0 / 20922789888000};
 /* clang-format on */
 
 /* ln 2 in two parts; the product of the first with an exponent is exact. */
@@ -3282,15 +3269,15 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
    A packed matrix [rows, columns] is a sequence of panels of 16 rows. In a panel, each group of
    k_group columns has the elements of all 16 rows side by side: [panel][group][16][k_group]. One
    loaded vector of w is multiplied with several rows of x, whose sums stay in registers. One row of
-   x reads memory in order. Zeros fill the last group of columns and the last panel. Where panels replace the rows of
-   a file in place, the last panel does not fit there and has memory of its own (tail).
+   x reads memory in order. Zeros fill the last group of columns and the last panel. Where panels
+   replace the rows of a file, the last panel does not fit there and has its own memory (tail).
 
    int8: w = q * scale[row]. Weights are symmetric with one scale per output channel; activations
-   are quantized dynamically with one scale per token, or with the one scale that the file states for
-   all inputs of the matrix, beyond which they are clipped; sums are int32. Scales are padded to whole
-   panels plus the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero
-   point of 128 to x, which adds 128 times the sum of q to every sum. These are the block sums, one
-   for each row and block of TFM__X_BYTES columns, and the tile subtracts them. Packed
+   are quantized dynamically with one scale per token, or with the one scale that the file states
+   for all inputs of the matrix, beyond which they are clipped; sums are int32. Scales are padded to
+   whole panels plus the panels that a tile may read after them. Kernels that multiply u8 by s8 add
+   a zero point of 128 to x, which adds 128 times the sum of q to every sum. These are the block
+   sums, one for each row and block of TFM__X_BYTES columns, and the tile subtracts them. Packed
    files store block sums for zero point 128; every other kernel set has no zero point.
 
    A matrix of a model has one of three forms: packed; rows of floats, for in_place or BLAS; or as
@@ -5000,8 +4987,8 @@ static tfm_status tfm__projections_view(const tfm_attention_weights *w, const ch
 
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
-    void *k, *v;  /* [rows, capacity, H*K] and [rows, capacity, H*W]; of an SSRU, k alone: states
-                         [rows, slots, D] */
+    void *k, *v;  /* [rows, capacity, H*K] and [rows, capacity, H*W]; an SSRU's states [rows, slots,
+                         D] are in k */
     int by_heads; /* 1: they are [rows, H, capacity, K] and [rows, H, capacity, W] instead, which
                          a step reads in order */
     int is_f16;   /* 1: elements are F16, by heads; 0: floats */
@@ -5234,9 +5221,9 @@ static void tfm__add_norm_run(const tfm__team *team, const tfm__rows *out, const
     tfm__team_run(team, tfm__add_norm_part, &a, a.parts);
 }
 
-/* Makes the products of x [B, L, D] that give its keys and values for the positions of the pass in kv,
-   and its queries in work.q. Those of a cache by heads go to scratch, others straight to their place,
-   from position 0 on. */
+/* Makes the products of x [B, L, D] that give its keys and values for the positions of the pass in
+   kv, and its queries in work.q. Keys and values of a cache by heads go to scratch first, others
+   straight to their place, from position 0 on. */
 static void tfm__kv_products(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
                              const tfm__kv *kv, tfm__product products[3]) {
     tfm__rows y = tfm__rows_make(p->work.q, x->B, x->L, w->query.w.rows);
@@ -6171,8 +6158,8 @@ static tfm_status tfm__file_read_path(const char *path, tfm__pool *pool, void **
     return status;
 }
 
-/* Puts the name of the file before the message of a call that failed, unless memory was missing, and
-   returns its status. */
+/* Puts the name of the file before the message of a call that failed, unless memory was missing,
+   and returns its status. */
 static tfm_status tfm__file_named(tfm_status status, const char *path, tfm_error *err) {
     if (status != TFM_OK && status != TFM_E_MEMORY && err) {
         tfm_error unnamed = *err;
@@ -6695,8 +6682,8 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
     }
 }
 
-/* Reads an object into the struct at base by a table of n fields. Messages about its keys begin with
-   inside. */
+/* Reads an object into the struct at base by a table of n fields. Messages about its keys begin
+   with inside. */
 static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_field *fields, int n,
                                      const char *inside, void *base) {
     unsigned char seen[TFM__N_CONFIG_FIELDS] = {0}; /* the longer of the two tables */
@@ -10242,8 +10229,8 @@ enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
 /* In TFM_TEXT_FORM_ESCAPED a backslash and letter i stand for character i. */
 static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
 
-/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are soon
-   full. No buffer has room for SIZE_MAX bytes and the end. */
+/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are
+   soon full. No buffer has room for SIZE_MAX bytes and the end. */
 static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
 
 /* A text under construction; if out is NULL, only its size is counted. */
@@ -10297,8 +10284,8 @@ static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
     j->size = tfm__more(j->size, (size_t)n);
 }
 
-/* Applies the rules to the held bytes except the last ones, which a rule may need together with later
-   bytes. last: how many stay. */
+/* Applies the rules to the held bytes except the last ones, which a rule may need together with
+   later bytes. last: how many stay. */
 static void tfm__join_held(tfm__joined *j, int64_t last) {
     const char *result;
     int64_t at = 0, n;
@@ -10361,8 +10348,8 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when the
-   least or the greatest continuation bytes follow. */
+/* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when
+   the least or the greatest continuation bytes follow. */
 static int tfm__utf8_begins(const char *bytes, int n) {
     static const char rest[2][4] = {"\x80\x80\x80", "\xBF\xBF\xBF"};
     char whole[8];
@@ -10401,8 +10388,8 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
     tfm__join_text(j, j->bytes, n);
 }
 
-/* Returns the spelling of a token. Returns NULL if it has no text, as rows of an embedding beyond the
-   vocabulary. */
+/* Returns the spelling of a token. Returns NULL if it has no text, as rows of an embedding beyond
+   the vocabulary. */
 static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
     const tfm__vocabulary *v = &j->side->vocabulary;
     if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
@@ -10472,7 +10459,7 @@ static uint64_t tfm__key_of_line(const void *item) {
     return key;
 }
 
-/* Returns the line, from 0, in which a byte of the text is, while v->tokens has the offsets of lines. */
+/* Returns the line, from 0, of a byte of the text, while v->tokens has the offsets of lines. */
 static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
     int64_t line = 0;
     TFM__BISECT(line, v->n, middle, v->text + v->tokens[middle] <= (const char *)at)
@@ -10528,8 +10515,8 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
     return TFM_OK;
 }
 
-/* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same is
-   the place of the first item that is equal to the one before, or 0. */
+/* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same
+   is the place of the first item that is equal to the one before, or 0. */
 static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
                                  tfm__compare compare, tfm__sort_key key_of, int64_t *same) {
     const unsigned char *at = (const unsigned char *)r->order.data;
@@ -10633,8 +10620,8 @@ static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_
     return low;
 }
 
-/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1 if there is
-   none, and sets *bytes to how many bytes of the text it takes. Spellings of the side's special
+/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1 if there
+   is none, and sets *bytes to how many bytes of the text it takes. Spellings of the side's special
    tokens do not count. side may be NULL, and rules may be NULL or without units. Each byte narrows
    the range of the sorted spellings that begin so. */
 static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
@@ -10763,7 +10750,7 @@ static void tfm__words_join(tfm__joined *j, int32_t id) {
     if (s) tfm__join_text(j, s->text, s->size);
 }
 
-/* Cuts a character. Whitespace between characters is a token only if the vocabulary has one for it. */
+/* Cuts a character. Whitespace between characters is a token only if the vocabulary has it. */
 static int tfm__characters_next(tfm__token_cursor *c, tfm__token *token) {
     const tfm__vocabulary *v = &c->side->vocabulary;
     size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
@@ -10948,8 +10935,8 @@ typedef struct tfm__wire_field {
     const unsigned char *bytes;
 } tfm__wire_field;
 
-/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input ends
-   before the number, or if the number has over 64 bits. */
+/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input
+   ends before the number, or if the number has over 64 bits. */
 static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     int shift;
     *value = 0;
@@ -11030,8 +11017,8 @@ static const struct {
     const char *name;
 } tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
 
-/* Reads the known fields of a part of the file, each at most once, and skips others. An absent field
-   has number 0. Fields of other parts are not touched. */
+/* Reads the known fields of a part of the file, each at most once, and skips others. An absent
+   field has number 0. Fields of other parts are not touched. */
 static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
                                    tfm__wire_field *fields) {
     static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
@@ -11079,8 +11066,8 @@ static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
     return 1;
 }
 
-/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk needs
-   no checks, because every node has its 256 possible children and its string inside. */
+/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk
+   needs no checks, because every node has its 256 possible children and its string inside. */
 static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
                                     tfm__charsmap *m) {
     static const char *const name = "precompiled_charsmap: ";
@@ -11198,7 +11185,7 @@ static int tfm__byte_of_piece(const char *text, int64_t size) {
     return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
 }
 
-/* Reads a piece. trainer_spec is read before, because it says whether pieces of bytes are allowed. */
+/* Reads a piece. trainer_spec comes before, because it says whether pieces of bytes are allowed. */
 static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
     tfm__wire_field f[TFM__SPM_FIELDS];
     tfm__spelling *s = &p->vocabulary.spellings[r->piece];
@@ -11281,8 +11268,8 @@ static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
     return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
 }
 
-/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or only
-   rules that go on with more than ASCII (a letter and its accent). */
+/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or
+   only rules that go on with more than ASCII (a letter and its accent). */
 static void tfm__spm_plain(tfm__sentencepiece *p) {
     const tfm__charsmap *m = &p->map;
     int32_t i;
@@ -11303,7 +11290,7 @@ static void tfm__spm_plain(tfm__sentencepiece *p) {
             p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
 }
 
-/* Sets p->cuts. BPE may cut the text after space marks if no piece goes on there, or before them. */
+/* Sets p->cuts: BPE may cut a text after or before space marks if no piece goes on there. */
 static void tfm__spm_cuts(tfm__sentencepiece *p) {
     int32_t i;
     p->cuts[0] = p->cuts[1] = !p->has_unused;
@@ -11486,10 +11473,10 @@ static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, in
     return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
 }
 
-/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from begin
-   to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
-   Metaspace) there is none where a text begins with one; and with "first" only where the text's first
-   character becomes the first one. */
+/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from
+   begin to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
+   Metaspace) there is none where a text begins with one; and with "first" only where the text's
+   first character becomes the first one. */
 static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
                                int64_t size) {
     const tfm__sentencepiece *p = side->spm;
@@ -11709,7 +11696,7 @@ static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
     side->marks = p->dummy_prefix || p->trim;
 }
 
-/* Loads a side's model; a target may share the source's. Without a vocabulary a piece is its own id. */
+/* Loads a side's model; a target may share the source's. Without a vocabulary, ids are pieces. */
 static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     tfm__sentencepiece *p = shared ? shared->spm : NULL;
     tfm__text_reader r;
@@ -13389,8 +13376,8 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* Kernels begin a cache line. Otherwise a change of other code moves their loops across lines, which
-   costs a few per cent of the time of a beam search. */
+/* Kernels begin a cache line. Otherwise a change of other code moves their loops across lines,
+   which costs a few per cent of the time of a beam search. */
 #define TFM__KERNEL(instructions) __attribute__((target(instructions), aligned(64)))
 #define TFM__AVX512 TFM__KERNEL("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")
 #define TFM__VNNI TFM__KERNEL("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")
@@ -13448,7 +13435,7 @@ static int tfm__cpu_ask(int feature) {
 #endif
     if (feature == TFM__CPU_AVX_VNNI) return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
 #ifdef TFM__AMX
-    /* A process must request AMX, because Linux then reserves room for the tiles in signal frames. */
+    /* A process must request AMX, because Linux then reserves room for it in signal frames. */
     if (!(c >> 27 & 1)) return 0; /* XGETBV */
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     if ((low >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
@@ -13598,19 +13585,19 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #include TRANSFORMER_FILE
 
 /* ---- x86-64: the tile of int8 by AVX2 ----
-   AVX2 multiplies u8 by s8 and adds pairs of products in 16 bits, where they may not fit. split drops
-   the steps of eight columns whose x are zero, and sorts the others of a row of x by three ways:
+   AVX2 multiplies u8 by s8 and adds pairs of products in 16 bits, where they may not fit. split
+   drops steps of eight columns whose x are zero, and sorts those that are left by three ways:
 
        way      u8         s8                     when
        FOURS    w + 128    x                      of each four x, the positive ones add up to 128 at
-                                                  most, the negative ones to -128 at least: two pairs
+                                                  most, negative ones to -128 at least: two pairs
                                                   are added in 16 bits before they are widened to 32
        TWOS     w + 128    x                      the same of each two x: each pair is widened
        SIGNED   |x|        w, or w ^ -1 = -w - 1  otherwise; pairs of |x| always fit
                            for -w if x < 0
 
-   In a row without a negative x, x is the u8 and w the s8: FOURS if four x add up to 255 at most, else
-   TWOS. Few rows wait for w, so they read it in order, with |x| as the u8. */
+   In a row without a negative x, x is the u8 and w the s8: FOURS if four x add up to 255 at most,
+   else TWOS. Few rows wait for w, so they read it in order, with |x| as the u8. */
 
 enum { TFM__FOURS, TFM__TWOS, TFM__SIGNED, TFM__WAYS };
 enum {
@@ -13690,8 +13677,8 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
     }
 }
 
-/* Adds eight columns to a vector of sums. This is assembly because gcc 12 writes sums to memory around
-   intrinsics, and clang 14 widens pairs too early. */
+/* Adds eight columns to a vector of sums. This is assembly because gcc 12 writes sums to memory
+   around intrinsics, and clang 14 widens pairs too early. */
 #define TFM__AVX2_OP(op, to, a, b)                                                                 \
     "{" op " %" #b ", %" #a ", %" #to "|" op " %" #to ", %" #a ", %" #b "}\n\t"
 #define TFM__AVX2_LOAD "{vmovdqu %8, %1|vmovdqu %1, %8}\n\t{vmovdqu %9, %2|vmovdqu %2, %9}\n\t"
@@ -13711,8 +13698,8 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
                   "m"(*(const unsigned char(*)[32])(w0)), "m"(*(const unsigned char(*)[32])(w1))); \
     } while (0)
 
-/* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's copy:
-   step by step for each vector of outputs. u8: x is the u8 without SIGNED. */
+/* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's
+   copy: step by step for each vector of outputs. u8: x is the u8 without SIGNED. */
 TFM__AVX2 static TFM__INLINE const uint16_t *tfm__avx2_run(__m256i *sums, const unsigned char *x,
                                                            const unsigned char *copy,
                                                            const uint16_t *list, int steps, int way,
@@ -14327,9 +14314,9 @@ TFM__FLOAT_TABLE(pairs, TFM__NO_TILE)
 #endif /* TFM__FLOAT_TILES */
 
 /* ---- tiles of int8: each step adds four products to each sum ----
-   INT8_SPLIT: partial sums of each output, side by side in I. I_LOAD loads four columns of w for
-   VL / INT8_SPLIT outputs. I_X repeats four columns of x. I_FLOATS returns VL outputs as floats,
-   from one or two vectors of sums, less the share of the zero point. A set without I_DOT has a tile of
+   INT8_SPLIT: partial sums of each output, side by side in I. I_LOAD loads four columns of w for VL
+   / INT8_SPLIT outputs. I_X repeats four columns of x. I_FLOATS returns VL outputs as floats, from
+   one or two vectors of sums, less the share of the zero point. A set without I_DOT has a tile of
    its own. */
 
 #ifdef TFM__INT8_TILES
@@ -15003,8 +14990,8 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 }
 
 /* ---- dot products of rows ----
-   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves and
-   stores them. */
+   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves
+   and stores them. */
 
 #ifndef TFM__DOTS
 #define TFM__DOTS 4
@@ -15041,8 +15028,8 @@ TFM__INLINED void TFM__(dot_step)(TFM__V a[][TFM__DOTS], const float *const *x, 
     }
 }
 
-/* Computes sums[nw i + j] = x[i] . w[j] for nx rows of x by nw rows of w, whose element k is added in
-   lane k mod 16. nx, nw (whose product is at most DOTS) and is_f16 are constants where this is
+/* Computes sums[nw i + j] = x[i] . w[j] for nx rows of x by nw rows of w, whose element k is added
+   in lane k mod 16. nx, nw (whose product is at most DOTS) and is_f16 are constants where this is
    inlined. Columns after the last whole step are loaded by masks, or copied in front of zeros. */
 TFM__INLINED void TFM__(dots_of)(float *sums, const float *const *x, int nx, const void *const *w,
                                  int nw, int64_t n, int is_f16) {
