@@ -42,7 +42,7 @@
        >>api-status    1. version, status, errors
        >>api-memory    2. allocator and arena
        >>api-tensor    3. tensors
-       >>api-modules   4. modules: masks, positions, norm, linear, SSRU, attention, stacks
+       >>api-modules   4. modules: positions, norm, linear, SSRU, attention, layers, stacks, masks
        >>api-files     5. safetensors files
        >>api-model     6. models
        >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention
@@ -619,7 +619,7 @@ TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b);
 /* >>api-modules ===================================================================================
    4. MODULES
    Tensors are F32 unless a comment says otherwise, and inputs may have any row strides. In
-   tfm_layer_norm, tfm_softmax, tfm_activate and the stacks, out may be the input of the
+   tfm_layer_norm, tfm_softmax, tfm_activate, the layers and the stacks, out may be the input of the
    same shape. In other functions out must not overlap an input. Weights are [out, in] as in
    PyTorch. A weight with data NULL is absent. Every function returns TFM_E_ARGUMENT, TFM_E_SHAPE or
    TFM_E_DTYPE if its arguments do not fit together, and TFM_E_ARENA if its scratch arena is too
@@ -636,6 +636,15 @@ typedef struct tfm_masks {
     const int32_t *key_lengths; /* [B]: keys from key_lengths[b] on are pads */
     int causal;                 /* 1: query t sees keys 0 .. t */
 } tfm_masks;
+
+/* Sets mask[b, s] = (ids[b, s] == pad). mask: BOOL [B, S]; ids: [B, S]. */
+TFM_DEF tfm_status tfm_mask_from_ids(tfm_tensor *mask, const int32_t *ids, int32_t pad,
+                                     tfm_error *err);
+/* Sets mask[b, s] = (s >= lengths[b]). mask: BOOL [B, S]; lengths: [B]. */
+TFM_DEF tfm_status tfm_mask_from_lengths(tfm_tensor *mask, const int32_t *lengths, tfm_error *err);
+/* Sets mask[t, s] = (s > t). mask: BOOL [T, S]. This is generate_square_subsequent_mask of
+   torch.nn.Transformer. */
+TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err);
 
 /* ---- positions ---- */
 
@@ -836,16 +845,28 @@ typedef struct tfm_decoder_inputs {
     const tfm_masks *self_masks, *cross_masks;
 } tfm_decoder_inputs;
 
-/* Computes torch.nn.TransformerEncoder; with one layer, TransformerEncoderLayer. out, x: [B, S, D];
-   attention: [N, B, H, S, S] or NULL. */
+/* Computes torch.nn.TransformerEncoderLayer. out, x: [B, S, D]; attention: [B, H, S, S] or NULL. */
+TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
+                                     const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
+                                     const tfm_masks *masks, tfm_arena *scratch, tfm_error *err);
+
+/* Computes torch.nn.TransformerEncoder. attention: [N, B, H, S, S] or NULL. */
 TFM_DEF tfm_status tfm_encoder(tfm_tensor *out, tfm_tensor *attention,
                                const tfm_encoder_weights *weights, const tfm_tensor *x,
                                const tfm_masks *masks, tfm_arena *scratch, tfm_error *err);
 
-/* Computes torch.nn.TransformerDecoder. out, x: [B, T, D]; memory: [B, S, D]; self_attention: [N,
-   B, H, T, T] or NULL; cross_attention: [N, B, H, T, S] or NULL. Self-attention is causal only if
+/* Computes torch.nn.TransformerDecoderLayer. out, x: [B, T, D]; memory: [B, S, D]; self_attention:
+   [B, H, T, T] or NULL; cross_attention: [B, H, T, S] or NULL. Self-attention is causal only if
    self_masks says so. An SSRU takes no masks: it always reads all earlier positions, pads too. It
    has no self-attention weights: asking for them is TFM_E_ARGUMENT. */
+TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
+                                     tfm_tensor *cross_attention,
+                                     const tfm_decoder_layer_weights *weights,
+                                     const tfm_decoder_inputs *inputs, tfm_arena *scratch,
+                                     tfm_error *err);
+
+/* Computes torch.nn.TransformerDecoder. self_attention: [N, B, H, T, T] or NULL; cross_attention:
+   [N, B, H, T, S] or NULL. */
 TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
                                const tfm_decoder_inputs *inputs, tfm_arena *scratch,
@@ -4450,6 +4471,35 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
    in tests/library/test_kernels.c. Relies on the products of >>packed.
    ============================================================================================== */
 
+/* Sets mask[i, j] = (ids[i, j] == pad), without ids (j >= lengths[i]), without both (j > i). */
+static tfm_status tfm__mask_fill(tfm_tensor *mask, const int32_t *ids, int32_t pad,
+                                 const int32_t *lengths, tfm_error *err) {
+    int64_t i, j;
+    TFM__TRY(tfm__check_tensor(mask, "mask", TFM_DTYPE_BOOL, 2, 2, err));
+    for (i = 0; i < mask->dims[0]; i++)
+        for (j = 0; j < mask->dims[1]; j++) {
+            int64_t seen = lengths ? lengths[i] : i + 1;
+            int hidden = ids ? ids[i * mask->dims[1] + j] == pad : j >= seen;
+            ((unsigned char *)mask->data)[i * mask->strides[0] + j] = (unsigned char)hidden;
+        }
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_mask_from_ids(tfm_tensor *mask, const int32_t *ids, int32_t pad,
+                                     tfm_error *err) {
+    if (!ids) return tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths is NULL");
+    return tfm__mask_fill(mask, ids, pad, NULL, err);
+}
+
+TFM_DEF tfm_status tfm_mask_from_lengths(tfm_tensor *mask, const int32_t *lengths, tfm_error *err) {
+    if (!lengths) return tfm__fail(err, TFM_E_ARGUMENT, "ids or lengths is NULL");
+    return tfm__mask_fill(mask, NULL, 0, lengths, err);
+}
+
+TFM_DEF tfm_status tfm_mask_causal(tfm_tensor *mask, tfm_error *err) {
+    return tfm__mask_fill(mask, NULL, 0, NULL, err);
+}
+
 /* Checks that every mask that is given fits attention weights [B, H, T, S]. */
 static tfm_status tfm__masks_check(const tfm_masks *m, int64_t B, int64_t H, int64_t T, int64_t S,
                                    tfm_error *err) {
@@ -4876,7 +4926,6 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
                                                     double scale, tfm_arena *scratch,
                                                     tfm_error *err) {
     const tfm_tensor *query, *key, *value;
-    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__attention a;
     tfm_tensor expected;
@@ -4884,7 +4933,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     int r;
     memset(&a, 0, sizeof a);
     if (!inputs || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "inputs or scratch is NULL");
-    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
+    query = inputs->query, key = inputs->key, value = inputs->value;
     TFM__TRY(tfm__check_tensor(query, "query", TFM_DTYPE_F32, 3, 4, err));
     r = query->rank;
     TFM__TRY(tfm__check_tensor(key, "key", TFM_DTYPE_F32, r, r, err));
@@ -4902,7 +4951,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     TFM__TRY(tfm__check_shape(context, "context", expected, err));
     expected.dims[r - 1] = a.S;
     TFM__TRY(tfm__check_optional(weights, "weights", expected, err));
-    TFM__TRY(tfm__masks_check(masks, a.B, a.H, a.T, a.S, err));
+    TFM__TRY(tfm__masks_check(inputs->masks, a.B, a.H, a.T, a.S, err));
     all = tfm__scratch_begin(scratch);
     TFM__TRY(TFM__TAKE(&all, a.S, 1, &a.scratch, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
@@ -4913,7 +4962,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     a.context = tfm__heads_of_tensor(context);
     a.weights = tfm__heads_of_tensor(weights);
     a.scale = tfm__attend_scale(scale, a.K);
-    a.masks = masks;
+    a.masks = inputs->masks;
     tfm__attend_run(&team, &a);
     return TFM_OK;
 }
@@ -5106,7 +5155,6 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
                                             const tfm_attention_inputs *inputs, tfm_arena *scratch,
                                             tfm_error *err) {
     const tfm_tensor *query, *key, *value;
-    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__projections w;
     tfm__rows q, k, v, y, keys, values;
@@ -5121,7 +5169,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     memset(&kv, 0, sizeof kv);
     if (!weights || !inputs || !scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "weights, inputs or scratch is NULL");
-    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
+    query = inputs->query, key = inputs->key, value = inputs->value;
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
     TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, k.L, k.D), err));
@@ -5132,7 +5180,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     z.HK = w.query.w.rows, z.HW = w.value.w.rows;
     D = w.has_out ? w.out.w.rows : z.HW;
     TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, q.L, D), &y, err));
-    TFM__TRY(tfm__masks_check(masks, q.B, w.n_heads, q.L, k.L, err));
+    TFM__TRY(tfm__masks_check(inputs->masks, q.B, w.n_heads, q.L, k.L, err));
     TFM__TRY(tfm__check_optional(
         attention, "attention", tfm_tensor_4d(NULL, TFM_DTYPE_F32, q.B, w.n_heads, q.L, k.L), err));
     z.M = q.B * q.L, z.key_rows = q.B * k.L, z.scores = k.L;
@@ -5145,7 +5193,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     if (p.reach) tfm__relative_spread(&w.relative, w.n_heads, p.reach, bias);
     p.x = q;
     p.bias = bias, p.work.team = &team;
-    p.S = k.L, p.masks[TFM__CROSS] = masks;
+    p.S = k.L, p.masks[TFM__CROSS] = inputs->masks;
     kv.k = p.work.k, kv.v = p.work.v, kv.capacity = k.L;
     q = tfm__rows_beside(&p, p.work.q, z.HK);
     keys = tfm__rows_make(p.work.k, k.B, k.L, z.HK);
@@ -5518,6 +5566,35 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
     if (!inputs) return tfm__fail(err, TFM_E_ARGUMENT, "inputs is NULL");
     p.masks[TFM__SELF] = inputs->self_masks, p.masks[TFM__CROSS] = inputs->cross_masks;
     return tfm__stack_call(&p, NULL, weights, out, inputs->x, inputs->memory, scratch, err);
+}
+
+/* Returns the attention tensor of one layer as that of a stack: the same memory. */
+static tfm_tensor *tfm__tensor_as_stack(const tfm_tensor *one, tfm_tensor *stack) {
+    if (!one || one->rank != 4) return (tfm_tensor *)one;
+    *stack = tfm__tensor_stacked(one, 1);
+    memcpy(stack->strides + 1, one->strides, 4 * sizeof *one->strides);
+    return stack;
+}
+
+/* A layer is a stack of one. */
+TFM_DEF tfm_status tfm_encoder_layer(tfm_tensor *out, tfm_tensor *attention,
+                                     const tfm_encoder_layer_weights *weights, const tfm_tensor *x,
+                                     const tfm_masks *masks, tfm_arena *scratch, tfm_error *err) {
+    tfm_encoder_weights one = {weights, 1, NULL};
+    tfm_tensor stack;
+    return tfm_encoder(out, tfm__tensor_as_stack(attention, &stack), &one, x, masks, scratch, err);
+}
+
+TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention,
+                                     tfm_tensor *cross_attention,
+                                     const tfm_decoder_layer_weights *weights,
+                                     const tfm_decoder_inputs *inputs, tfm_arena *scratch,
+                                     tfm_error *err) {
+    tfm_decoder_weights one = {weights, 1, NULL};
+    tfm_tensor self_stack, cross_stack;
+    return tfm_decoder(out, tfm__tensor_as_stack(self_attention, &self_stack),
+                       tfm__tensor_as_stack(cross_attention, &cross_stack), &one, inputs, scratch,
+                       err);
 }
 
 /* >>utf8 ==========================================================================================
@@ -15166,9 +15243,6 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
          query, key, value, masks of attention       tfm_attention_inputs
          x, memory, masks of tfm_decoder(_layer)     tfm_decoder_inputs
-         tfm_encoder_layer, tfm_decoder_layer        tfm_encoder, tfm_decoder with n_layers 1
-         tfm_mask_causal, tfm_mask_from_lengths      tfm_masks.causal, tfm_masks.key_lengths
-         tfm_mask_from_ids                           a loop: key_padding[b, s] = ids[b, s] == pad
          tfm_sizes_check(TFM_SIZES, err)             the sizes of TFM_STRUCT_TABLE, n, err
          options.first, ends, n_ends, faults, seed   first_token, end_ids, n_end_ids, errors, seeds
          options.forbidden, forbidden_sequences      suppressed, suppressed_sequences; in files too

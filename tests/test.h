@@ -356,6 +356,15 @@ static tfm_status TEST_UNUSED test_decoder(tfm_tensor *out, tfm_tensor *self, tf
     inputs.self_masks = self_masks, inputs.cross_masks = cross_masks;
     return tfm_decoder(out, self, cross, weights, &inputs, scratch, err);
 }
+static tfm_status TEST_UNUSED test_decoder_layer(
+    tfm_tensor *out, tfm_tensor *self, tfm_tensor *cross, const tfm_decoder_layer_weights *weights,
+    const tfm_tensor *x, const tfm_tensor *memory, const tfm_masks *self_masks,
+    const tfm_masks *cross_masks, tfm_arena *scratch, tfm_error *err) {
+    tfm_decoder_inputs inputs;
+    inputs.x = x, inputs.memory = memory;
+    inputs.self_masks = self_masks, inputs.cross_masks = cross_masks;
+    return tfm_decoder_layer(out, self, cross, weights, &inputs, scratch, err);
+}
 
 #ifndef TRANSFORMER_NO_TEXT
 /* tfm_session_tokenize with its outputs as arguments. left_out NULL: too many tokens are an error. */

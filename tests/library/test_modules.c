@@ -424,7 +424,6 @@ static void seed4_attention(void) {
     tfm_attention_weights w;
     tfm_masks masks;
     tfm_status status;
-    int i;
     memset(&w, 0, sizeof w);
     memset(&masks, 0, sizeof masks);
     w.n_heads = 4, w.scale = 1 / sqrt(32.0);
@@ -439,20 +438,19 @@ static void seed4_attention(void) {
     compare("a scale of its own, no output projection", status, &out, &expected);
     compare("  weights", status, &got_weights, &weights);
     memset(&masks, 0, sizeof masks);
-    for (i = 0; i < 4 * 9; i++) ((unsigned char *)pads.data)[i] = ((int32_t *)tokens.data)[i] == 0;
+    CHECK(tfm_mask_from_ids(&pads, (int32_t *)tokens.data, 0, &err) == TFM_OK, "");
     masks.key_padding = pads;
     status = test_multi_head(&out, &got_weights, &w, &x, &x, &x, &masks, &scratch, &err);
     compare("  with a pad mask made from ids instead", status, &out, &expected);
     tfm_safetensors_free(file);
 }
 
-/* Lengths and the causal flag must have the effect of mask tensors that say the same. */
+/* Lengths and the causal flag must have the effect of the masks that the helpers make. */
 static void masks_agree(void) {
     static const int32_t lengths[] = {5, 2, 4};
     tfm_tensor x = pattern(3, 3, 5, 16, 11), a = test_like(x), b = test_like(x);
     tfm_attention_weights w;
     tfm_masks flags, tensors;
-    int i;
     memset(&w, 0, sizeof w);
     memset(&flags, 0, sizeof flags);
     memset(&tensors, 0, sizeof tensors);
@@ -462,9 +460,8 @@ static void masks_agree(void) {
     flags.key_lengths = lengths, flags.causal = 1;
     tensors.key_padding = tfm_tensor_2d(test_memory(15), TFM_DTYPE_BOOL, 3, 5);
     tensors.attention = tfm_tensor_2d(test_memory(25), TFM_DTYPE_BOOL, 5, 5);
-    for (i = 0; i < 3 * 5; i++)
-        ((unsigned char *)tensors.key_padding.data)[i] = i % 5 >= lengths[i / 5];
-    for (i = 0; i < 5 * 5; i++) ((unsigned char *)tensors.attention.data)[i] = i % 5 > i / 5;
+    CHECK(tfm_mask_from_lengths(&tensors.key_padding, lengths, &err) == TFM_OK, "");
+    CHECK(tfm_mask_causal(&tensors.attention, &err) == TFM_OK, "");
     CHECK(test_multi_head(&a, NULL, &w, &x, &x, &x, &flags, &scratch, &err) == TFM_OK, "");
     CHECK(test_multi_head(&b, NULL, &w, &x, &x, &x, &tensors, &scratch, &err) == TFM_OK, "");
     CHECK(memcmp(a.data, b.data, 3 * 5 * 16 * sizeof(float)) == 0,
@@ -585,12 +582,10 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
                 memcpy((float *)stream.data + b * stream.strides[0] + l * 48,
                        (float *)src.data + b * src.strides[0] + l * src.strides[1],
                        48 * sizeof(float));
-        for (i = 0; i < 2; i++) {
-            tfm_encoder_weights one;
-            one.layers = &encoder_layers[i], one.n_layers = 1, one.norm = NULL;
-            CHECK(tfm_encoder(&stream, NULL, &one, &stream, &src_masks, &scratch, &err) == TFM_OK,
+        for (i = 0; i < 2; i++)
+            CHECK(tfm_encoder_layer(&stream, NULL, &encoder_layers[i], &stream, &src_masks,
+                                    &scratch, &err) == TFM_OK,
                   "");
-        }
         back = test_like(memory);
         for (b = 0; b < src.dims[0]; b++)
             for (l = 0; l < src.dims[1]; l++)
@@ -767,6 +762,13 @@ static tfm_status call_ssru(void) {
     return tfm_ssru(given.out, given.attention, (const tfm_ssru_weights *)given.weights, given.x,
                     given.scratch, &err);
 }
+static tfm_status call_mask_ids(void) {
+    return tfm_mask_from_ids(given.out, given.numbers, 0, &err);
+}
+static tfm_status call_mask_lengths(void) {
+    return tfm_mask_from_lengths(given.out, given.numbers, &err);
+}
+static tfm_status call_mask_causal(void) { return tfm_mask_causal(given.out, &err); }
 static tfm_status call_dot_product(void) {
     return test_dot_product(given.out, given.attention, given.x, given.key, given.value, 0,
                             given.masks, given.scratch, &err);
@@ -779,11 +781,22 @@ static tfm_status call_encoder(void) {
     return tfm_encoder(given.out, given.attention, (const tfm_encoder_weights *)given.weights,
                        given.x, given.masks, given.scratch, &err);
 }
+static tfm_status call_encoder_layer(void) {
+    return tfm_encoder_layer(given.out, given.attention,
+                             (const tfm_encoder_layer_weights *)given.weights, given.x, given.masks,
+                             given.scratch, &err);
+}
 static tfm_status call_decoder(void) {
     return test_decoder(given.out, given.attention, given.cross,
                         (const tfm_decoder_weights *)given.weights, given.x, given.key, given.masks,
                         given.cross_masks, given.scratch, &err);
 }
+static tfm_status call_decoder_layer(void) {
+    return test_decoder_layer(given.out, given.attention, given.cross,
+                              (const tfm_decoder_layer_weights *)given.weights, given.x, given.key,
+                              given.masks, given.cross_masks, given.scratch, &err);
+}
+
 /* The call must fail with this status and text, and leave outputs and scratch unchanged. */
 static void refused(function call, tfm_status expected, const char *says) {
     tfm_status status;
@@ -1160,6 +1173,24 @@ static void wrong_ssru(void) {
     CHECK(n_refused > 25, "SSRU: %d times refused", n_refused);
 }
 
+static void wrong_mask_helpers(void) {
+    static const function calls[] = {call_mask_ids, call_mask_lengths, call_mask_causal};
+    static const int32_t numbers[6] = {1, 2, 0, 3, 0, 0};
+    tfm_tensor mask = tfm_tensor_2d(output_memory[0], TFM_DTYPE_BOOL, 2, 3);
+    int i;
+    start_giving();
+    given.out = &mask;
+    for (i = 0; i < 3; i++) {
+        given.numbers = numbers;
+        accepted(calls[i]), wrong_tensor(calls[i], &mask, "mask", 0);
+        given.out = NULL;
+        refused(calls[i], TFM_E_ARGUMENT, "mask is NULL"), given.out = &mask;
+        given.numbers = NULL;
+        if (i < 2) refused(calls[i], TFM_E_ARGUMENT, "ids or lengths is NULL");
+    }
+    CHECK(n_refused > 15, "masks: %d times refused", n_refused);
+}
+
 static void wrong_unpack(void) {
     tfm_tensor weight = pattern(2, 18, 8, 0, 53), bias = pattern(1, 18, 0, 0, 54);
     tfm_attention_weights w, kept;
@@ -1284,7 +1315,7 @@ static void wrong_encoders(void) {
     int64_t dims[5] = {2, 2, 2, 3, 3};
     tfm_tensor attention = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 5, dims), expected;
     tfm_encoder_layer_weights layers[2], kept;
-    tfm_encoder_weights w, single;
+    tfm_encoder_weights w;
     tfm_norm_weights norm = norm_of(8, 71);
     tfm_arena measure = tfm_arena_measuring();
     function call;
@@ -1296,12 +1327,10 @@ static void wrong_encoders(void) {
     w.layers = layers, w.n_layers = 2, w.norm = &norm;
     start_giving();
     given.out = &out, given.x = &x, given.attention = &attention;
-    single.layers = &layers[1], single.n_layers = 1, single.norm = NULL;
     for (one = 0; one < 2; one++) {
-        call = call_encoder;
-        given.weights = one ? &single : &w;
-        dims[0] = one ? 1 : 2;
-        attention = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 5, dims);
+        call = one ? call_encoder_layer : call_encoder;
+        given.weights = one ? (const void *)&layers[1] : (const void *)&w;
+        if (one) attention = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 4, dims + 1);
         accepted(call);
         wrong_argument(call, &given.x, "x", 0);
         wrong_output(call, &out, "out", SHAPED);
@@ -1309,7 +1338,7 @@ static void wrong_encoders(void) {
         refused(call, TFM_E_ARGUMENT, "out is NULL"), given.out = &out;
         given.weights = NULL;
         refused(call, TFM_E_ARGUMENT, "is NULL");
-        given.weights = one ? &single : &w;
+        given.weights = one ? (const void *)&layers[1] : (const void *)&w;
         stack_attention(call, &attention, "attention");
         given.attention = NULL;
         accepted(call);
@@ -1358,7 +1387,6 @@ static void ssru_layers(void) {
     tfm_tensor x = pattern(3, 2, 5, 8, 130), memory = pattern(3, 2, 4, 6, 131);
     tfm_tensor out = test_like(x), y = test_like(x);
     tfm_decoder_layer_weights w;
-    tfm_decoder_weights one;
     int pre, part;
     memset(&w, 0, sizeof w);
     w.ssru = ssru_of(8, 8, 132), w.cross_attn = attention_of(6, 135), w.ffn = ffn_of(143);
@@ -1380,11 +1408,10 @@ static void ssru_layers(void) {
             stream = sum_of(&stream, &y);
             if (!pre) CHECK(tfm_layer_norm(&stream, &stream, norm, &err) == TFM_OK, "");
         }
-        one.layers = &w, one.n_layers = 1, one.norm = NULL;
         compare(pre ? "decoder layer with an SSRU, pre-norm, by its parts"
                     : "decoder layer with an SSRU, by its parts",
-                test_decoder(&out, NULL, NULL, &one, &x, &memory, NULL, NULL, &scratch, &err), &out,
-                &stream);
+                test_decoder_layer(&out, NULL, NULL, &w, &x, &memory, NULL, NULL, &scratch, &err),
+                &out, &stream);
     }
 }
 
@@ -1515,7 +1542,7 @@ static void wrong_decoders(void) {
     tfm_tensor self = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 5, dims);
     tfm_tensor cross = tfm_tensor_make(output_memory[2], TFM_DTYPE_F32, 5, cross_dims);
     tfm_decoder_layer_weights layers[2], kept;
-    tfm_decoder_weights w, single;
+    tfm_decoder_weights w;
     tfm_norm_weights norm = norm_of(8, 92);
     function call;
     char says[64];
@@ -1529,13 +1556,13 @@ static void wrong_decoders(void) {
     start_giving();
     given.out = &out, given.x = &x, given.key = &memory;
     given.attention = &self, given.cross = &cross;
-    single.layers = &layers[1], single.n_layers = 1, single.norm = NULL;
     for (one = 0; one < 2; one++) {
-        call = call_decoder;
-        given.weights = one ? &single : &w;
-        dims[0] = cross_dims[0] = one ? 1 : 2;
-        self = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 5, dims);
-        cross = tfm_tensor_make(output_memory[2], TFM_DTYPE_F32, 5, cross_dims);
+        call = one ? call_decoder_layer : call_decoder;
+        given.weights = one ? (const void *)&layers[1] : (const void *)&w;
+        if (one) {
+            self = tfm_tensor_make(output_memory[1], TFM_DTYPE_F32, 4, dims + 1);
+            cross = tfm_tensor_make(output_memory[2], TFM_DTYPE_F32, 4, cross_dims + 1);
+        }
         accepted(call);
         wrong_argument(call, &given.x, "x", 0);
         wrong_argument(call, &given.key, "memory", 0);
@@ -1546,7 +1573,7 @@ static void wrong_decoders(void) {
         refused(call, TFM_E_ARGUMENT, "out is NULL"), given.out = &out;
         given.weights = NULL;
         refused(call, TFM_E_ARGUMENT, "is NULL");
-        given.weights = one ? &single : &w;
+        given.weights = one ? (const void *)&layers[1] : (const void *)&w;
         stack_attention(call, &self, "self_attention");
         stack_attention(call, &cross, "cross_attention");
         given.attention = given.cross = NULL;
@@ -1634,7 +1661,7 @@ int main(int argc, char **argv) {
     wrong_positions();
     wrong_modules();
     wrong_ssru();
-
+    wrong_mask_helpers();
     wrong_unpack();
     wrong_dot_product();
     wrong_multi_head();
