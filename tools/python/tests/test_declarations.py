@@ -168,7 +168,7 @@ def test_macros():
 def test_every_enum_struct_and_function_is_declared():
     pycparser = pytest.importorskip("pycparser")
     tree = pycparser.CParser().parse(
-        "typedef int int32_t, int64_t, uint64_t, size_t;" + compiled(), "transformer.h")
+        "typedef int int32_t, uint32_t, int64_t, uint64_t, size_t;" + compiled(), "transformer.h")
     n = {"enums": 0, "structs": 0, "functions": 0}
     for node in tree.ext:
         kind = getattr(node, "type", None)
@@ -177,9 +177,9 @@ def test_every_enum_struct_and_function_is_declared():
             assert callable(getattr(lib, node.name)), node.name
             n["functions"] += 1
         elif isinstance(inner, pycparser.c_ast.Enum) and inner.values:
-            names = [one.name for one in inner.values.enumerators]
-            assert ffi.typeof(node.name).relements == dict(zip(names, range(len(names)))), node.name
-            assert [getattr(lib, one) for one in names] == list(range(len(names)))
+            stated = {one.name: int(one.value.value) if one.value else at for at, one in enumerate(inner.values.enumerators)}
+            assert ffi.typeof(node.name).relements == stated, node.name
+            assert {name: getattr(lib, name) for name in stated} == stated
             n["enums"] += 1
         elif isinstance(inner, pycparser.c_ast.Struct) and inner.decls:
             assert [name for name, _ in ffi.typeof(node.name).fields] == [one.name for one in inner.decls], node.name
@@ -196,5 +196,5 @@ def test_options_are_the_headers():
     assert transformer_h.options.NO_OPTIONS <= numbers and transformer_h.options.FLAGS <= numbers
     own = {"threads", "batch", "source_language", "target_language", "greedy", "prefix", "sample", "seed",
            "max_source", "tokens", "second", "via_language", "terms", "aligned", "on_error", "progress", "draft", "prompt",
-           "edit_logits"}
+           "edit_logits", "sentences"}
     assert set(transformer_h.Options.__annotations__) == numbers - transformer_h.options.NO_OPTIONS | own
