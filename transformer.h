@@ -1846,20 +1846,21 @@ TFM__WORDS(tfm__clean_words, "", 2, "none", "spaces")
 TFM__WORDS(tfm__metadata_words, "", 5, "transformer.config", "format", "license", "source", "revision")
 /* clang-format on */
 
-/* Writes the names that an enum has in C: "TFM_NORM_ORDER_POST or TFM_NORM_ORDER_PRE". */
-static void tfm__write_choices(tfm__writer *w, const tfm__words *words) {
+/* Writes the words of a choice, "post|pre", or their names in C: "TFM_NORM_ORDER_POST or
+   TFM_NORM_ORDER_PRE". */
+static void tfm__write_choices(tfm__writer *w, const tfm__words *words, int in_c) {
     const char *c;
     int i;
     for (i = 0; i < words->n; i++) {
-        if (i) tfm__write_text(w, i + 1 < words->n ? ", " : " or ");
-        tfm__write_text(w, words->prefix);
+        if (i) tfm__write_text(w, !in_c ? "|" : i + 1 < words->n ? ", " : " or ");
+        if (in_c) tfm__write_text(w, words->prefix);
         for (c = words->words[i]; *c; c++)
-            tfm__write_char(w, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+            tfm__write_char(w, in_c && *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
     }
 }
 
 /* Formats a message without locale or stdio: %s is text, %d an int32_t, %i an int64_t, %t the shape
-   of a tensor, %e the names of an enum (tfm__words), %m the text of another message. */
+   of a tensor, %e the names of an enum in C, %w its words, %m the text of another message. */
 static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
     tfm__writer w;
     w.at = out;
@@ -1871,13 +1872,13 @@ static void tfm__vformat(char *out, size_t size, const char *format, va_list arg
         else if (*format == 'i') tfm__write_int(&w, va_arg(arguments, int64_t));
         else if (*format == 't') tfm__write_shape(&w, va_arg(arguments, const tfm_tensor *));
         else if (*format == 'm') tfm__write_message(&w, va_arg(arguments, const char *));
-        else if (*format == 'e') tfm__write_choices(&w, va_arg(arguments, const tfm__words *));
+        else if (*format == 'e' || *format == 'w')
+            tfm__write_choices(&w, va_arg(arguments, const tfm__words *), *format == 'e');
         else break;
     }
     *w.at = 0;
 }
 
-/* Formats a name of a tensor or an argument into a buffer of size bytes. */
 static void tfm__format(char *out, size_t size, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -1885,7 +1886,7 @@ static void tfm__format(char *out, size_t size, const char *format, ...) {
     va_end(arguments);
 }
 
-/* Fills err (if there is one) and returns the status: "return tfm__fail(...)". */
+/* Fills err, if there is one, and returns the status: "return tfm__fail(err, TFM_E_..., ...)". */
 static tfm_status tfm__fail(tfm_error *err, tfm_status status, const char *format, ...) {
     if (err) {
         va_list arguments;
@@ -2069,6 +2070,19 @@ static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, vo
 #define TFM__NEW(pool, count, pointer, err)                                                        \
     tfm__pool_take(pool, count, sizeof **(pointer), pointer, err)
 
+/* Makes a zeroed object of size bytes. Its first member is the pool in which it lives. */
+static tfm_status tfm__pool_make(const tfm_allocator *allocator, size_t size, void *object,
+                                 tfm_error *err) {
+    tfm__pool pool, *own;
+    pool.blocks = NULL;
+    TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
+    TFM__TRY(tfm__pool_take(&pool, 1, size, &own, err));
+    memset(own, 0, size);
+    *own = pool;
+    memcpy(object, &own, sizeof own);
+    return TFM_OK;
+}
+
 /* Frees all blocks. pool is a copy, because one of its blocks may hold the original. */
 static void tfm__pool_free(tfm__pool pool) {
     while (pool.blocks) {
@@ -2089,8 +2103,7 @@ TFM_DEF tfm_arena tfm_arena_make(void *memory, size_t bytes) {
 }
 
 TFM_DEF tfm_arena tfm_arena_measuring(void) {
-    tfm_arena arena;
-    memset(&arena, 0, sizeof arena);
+    tfm_arena arena = tfm_arena_make(NULL, 0);
     arena.measuring = 1;
     arena.size = SIZE_MAX / 2;
     return arena;
@@ -2295,7 +2308,6 @@ static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank,
     return TFM_OK;
 }
 
-/* Views a tensor that must have the shape of expected. */
 static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, tfm_tensor expected,
                                  tfm__rows *rows, tfm_error *err) {
     TFM__TRY(tfm__check_shape(t, name, expected, err));
@@ -2326,18 +2338,6 @@ static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
 static int tfm__is_little_endian(void) {
     static const uint16_t one = 1;
     return *(const unsigned char *)&one;
-}
-
-/* Converts numbers of width bytes from little-endian to the host's order, in place. */
-static void tfm__to_host(void *numbers, int64_t bytes, int width) {
-    unsigned char *p = (unsigned char *)numbers, *end = p + bytes;
-    int i;
-    if (tfm__is_little_endian()) return;
-    for (; width > 1 && p < end; p += width)
-        for (i = 0; i < width / 2; i++) {
-            unsigned char c = p[i];
-            p[i] = p[width - 1 - i], p[width - 1 - i] = c;
-        }
 }
 
 static float tfm__float_from_bits(uint32_t bits) {
@@ -3695,7 +3695,6 @@ static tfm_status tfm__packed_make_all(tfm__packer *p, tfm__pool *pool, tfm__lin
 
 /* ---- some rows of a matrix, for a shortlist of the output projection ---- */
 
-/* Allocates memory for n rows of w. */
 static tfm_status tfm__matrix_alloc_rows(tfm_arena *arena, const tfm__matrix *w, int64_t n,
                                          tfm__matrix *to, tfm_error *err) {
     *to = *w;
@@ -4079,7 +4078,6 @@ static float tfm__exp_row(const tfm__kernels *kernels, float *y, const float *x,
     return sum != 0 ? (float)(1 / sum) : 1.0f;
 }
 
-/* Computes y = softmax(x). */
 static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
     kernels->scale(y, tfm__exp_row(kernels, y, x, n), n);
 }
@@ -5713,7 +5711,6 @@ static int64_t tfm__json_digits(tfm__json *j, tfm__json_decimal *n) {
     return j->at - begin;
 }
 
-/* Reads a number by JSON's grammar. */
 static int tfm__json_number(tfm__json *j, tfm__json_decimal *n) {
     tfm__json_decimal power;
     const char *begin, *end;
@@ -5853,7 +5850,7 @@ typedef struct tfm__file_entry {
 enum { TFM__LEAST_ENTRY = 49 };
 
 struct tfm_safetensors {
-    tfm__pool pool;
+    tfm__pool pool;            /* first, for tfm__pool_make */
     const unsigned char *data; /* the data section */
     int64_t size, n_entries, n_metadata;
     tfm__file_entry *entries;
@@ -6095,47 +6092,27 @@ static tfm_status tfm__file_read_all(tfm_safetensors *f, const unsigned char *by
     return tfm__file_check_entries(f, 8 + (int64_t)n, err);
 }
 
-/* Makes a new object in pool. On failure the pool is freed. */
-static tfm_status tfm__file_open(tfm_safetensors **file, tfm__pool *pool, const void *data,
+/* Reads size bytes at data. On failure f is freed. */
+static tfm_status tfm__file_open(tfm_safetensors **file, tfm_safetensors *f, const void *data,
                                  int64_t size, tfm_error *err) {
-    tfm_safetensors *f = NULL;
-    tfm_status status = TFM__NEW(pool, 1, &f, err);
-    if (status != TFM_OK) {
-        tfm__pool_free(*pool);
-        return status;
-    }
-    memset(f, 0, sizeof *f);
-    f->pool = *pool;
-    status = tfm__file_read_all(f, (const unsigned char *)data, size, err);
+    tfm_status status = tfm__file_read_all(f, (const unsigned char *)data, size, err);
     if (status != TFM_OK) tfm_safetensors_free(f);
     else *file = f;
     return status;
 }
 
-/* Checks the arguments of calls that take a file in memory. */
-static tfm_status tfm__file_check_buffer(const void *out, const void *data, size_t size,
-                                         tfm_error *err) {
-    if (!out || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
-#if SIZE_MAX > INT64_MAX
-    if ((uint64_t)size > (uint64_t)INT64_MAX)
-        return tfm__fail(err, TFM_E_OVERFLOW, "size is beyond 2^63");
-#else
-    (void)size; /* compilers warn of a comparison that is always false */
-#endif
-    return TFM_OK;
-}
-
 TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
                                         const tfm_allocator *allocator, tfm_error *err) {
-    tfm__pool pool;
-    pool.blocks = NULL;
-    TFM__TRY(tfm__file_check_buffer(file, data, size, err));
-    TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
-    return tfm__file_open(file, &pool, data, (int64_t)size, err);
+    tfm_safetensors *f;
+    if (!file || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
+#if SIZE_MAX > INT64_MAX /* else compilers warn of a comparison that is always false */
+    if (size > INT64_MAX) return tfm__fail(err, TFM_E_OVERFLOW, "size is beyond 2^63");
+#endif
+    TFM__TRY(tfm__pool_make(allocator, sizeof *f, &f, err));
+    return tfm__file_open(file, f, data, (int64_t)size, err);
 }
 
 #ifndef TRANSFORMER_NO_STDIO
-/* Reads the whole file into memory of the pool. */
 static tfm_status tfm__file_read_stream(FILE *stream, tfm__pool *pool, void **data, int64_t *size,
                                         tfm_error *err) {
     char first;
@@ -6174,7 +6151,7 @@ static FILE *tfm__file_fopen(const char *path) {
     return fopen(path, "rb");
 }
 
-/* Reads the whole file at path into memory of the pool. On failure the pool is freed. */
+/* Reads the whole file at path into memory of the pool. */
 static tfm_status tfm__file_read_path(const char *path, tfm__pool *pool, void **data, int64_t *size,
                                       tfm_error *err) {
     FILE *stream = tfm__file_fopen(path);
@@ -6182,7 +6159,6 @@ static tfm_status tfm__file_read_path(const char *path, tfm__pool *pool, void **
     if (!stream) return tfm__fail(err, TFM_E_IO, "cannot be opened");
     status = tfm__file_read_stream(stream, pool, data, size, err);
     fclose(stream);
-    if (status != TFM_OK) tfm__pool_free(*pool);
     return status;
 }
 
@@ -6197,15 +6173,15 @@ static tfm_status tfm__file_named(tfm_status status, const char *path, tfm_error
 
 TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
                                              const tfm_allocator *allocator, tfm_error *err) {
-    tfm__pool pool;
+    tfm_safetensors *f;
     void *data;
     int64_t size;
     tfm_status status;
-    pool.blocks = NULL;
     if (!file || !path) return tfm__fail(err, TFM_E_ARGUMENT, "file or path is NULL");
-    TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
-    status = tfm__file_read_path(path, &pool, &data, &size, err);
-    if (status == TFM_OK) status = tfm__file_open(file, &pool, data, size, err);
+    TFM__TRY(tfm__pool_make(allocator, sizeof *f, &f, err));
+    status = tfm__file_read_path(path, &f->pool, &data, &size, err);
+    if (status == TFM_OK) status = tfm__file_open(file, f, data, size, err);
+    else tfm_safetensors_free(f);
     return tfm__file_named(status, path, err);
 }
 #endif
@@ -6286,14 +6262,15 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
                                         void *out, tfm_error *err) {
     const tfm__file_entry *e;
     const unsigned char *bytes;
-    int64_t n;
+    int64_t n, size, width;
     char kind;
     if (!file || !out) return tfm__fail(err, TFM_E_ARGUMENT, "file or out is NULL");
     e = tfm__file_entry_at(file, i);
     if (!e)
         return tfm__fail(err, TFM_E_ARGUMENT, "no entry %i: the file has %i", i, file->n_entries);
     bytes = file->data + e->begin;
-    n = (e->end - e->begin) * 8 / tfm__dtypes[e->dtype].bits;
+    size = e->end - e->begin;
+    n = size * 8 / tfm__dtypes[e->dtype].bits;
     kind = tfm__dtypes[e->dtype].kind;
     if (want == TFM_DTYPE_F32 && kind == 'w') {
         tfm__widen((float *)out, bytes, e->dtype, n);
@@ -6304,9 +6281,11 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
     if (want != e->dtype)
         return tfm__fail(err, TFM_E_DTYPE, "tensor '%s' is %s, which is not read as %s", e->name,
                          tfm_dtype_name(e->dtype), tfm_dtype_name(want));
-    memcpy(out, bytes, (size_t)(e->end - e->begin));
-    tfm__to_host(out, e->end - e->begin,
-                 e->dtype == TFM_DTYPE_C64 ? 4 : tfm__dtypes[e->dtype].bits / 8);
+    memcpy(out, bytes, (size_t)size);
+    /* on big-endian hosts the bytes of a number change their order: 2, 4 or 8 of them */
+    width = e->dtype == TFM_DTYPE_C64 ? 4 : tfm__dtypes[e->dtype].bits / 8;
+    for (i = 0; width > 1 && !tfm__is_little_endian() && i < size; i++)
+        ((unsigned char *)out)[i] = bytes[i ^ (width - 1)];
     return TFM_OK;
 }
 
@@ -6495,19 +6474,6 @@ static int tfm__config_choice(const tfm__words *words, const char *word) {
     return -1;
 }
 
-/* Says that a value is none of a field's words. word is NULL if the value is no text. */
-static tfm_status tfm__config_no_word(const tfm__config_field *f, const char *word,
-                                      tfm_error *err) {
-    char all[120];
-    int i;
-    for (i = 0, *all = 0; f->words && i < f->words->n; i++) {
-        size_t n = strlen(all);
-        tfm__format(all + n, sizeof all - n, i ? "|%s" : "%s", f->words->words[i]);
-    }
-    if (!word) return TFM__FAIL_CONFIG(err, "'%s' is not one of %s", f->name, all);
-    return TFM__FAIL_CONFIG(err, "'%s' is '%s', expected %s", f->name, word, all);
-}
-
 /* Reads an integer of at least 0 that fits an int32_t: every id and size. */
 static int tfm__config_int32(tfm__json *j, int32_t *value) {
     int64_t whole;
@@ -6592,10 +6558,12 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__config_fi
         int choice;
         (void)tfm__json_string(&r->json, r->spare);
         choice = tfm__config_choice(f->words, r->spare);
-        if (choice < 0) return tfm__config_no_word(f, r->spare, r->err);
+        if (choice < 0)
+            return TFM__FAIL_CONFIG(r->err, "'%s' is '%s', expected %w", f->name, r->spare,
+                                    f->words);
         value = f->kind == TFM__FIELD_SCALE ? TFM__BEYOND : choice;
     } else if (f->kind == TFM__FIELD_CHOICE) {
-        return tfm__config_no_word(f, NULL, r->err);
+        return TFM__FAIL_CONFIG(r->err, "'%s' is not one of %w", f->name, f->words);
     } else {
         tfm__json_decimal n;
         if (!tfm__json_number(&r->json, &n))
@@ -6781,9 +6749,10 @@ static int64_t tfm__u32_at(const unsigned char *numbers, int64_t i) {
 
 /* Weights are views of the file's bytes or of copies in the pool. Tied tensors share their data. */
 struct tfm_model {
-    tfm__pool pool; /* everything below, and the file's bytes if the model read them */
-    void *mapping;  /* or where they are mapped; NULL: neither */
-    size_t mapped;  /* bytes there */
+    tfm__pool
+        pool; /* first, for tfm__pool_make; has the file's bytes, too, if the model read them */
+    void *mapping; /* or where they are mapped; NULL: neither */
+    size_t mapped; /* bytes there */
     tfm_config config;
     tfm_decode_options decoding;
     const tfm__kernels *kernels; /* that its matrices are packed for */
@@ -6880,7 +6849,7 @@ static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const cha
                                    int flags, int32_t *rows, int32_t *columns, tfm_tensor *out) {
     const tfm__file_entry *e = tfm__load_claim(l, prefix, suffix);
     int int8_too = flags & TFM__INT8_TOO, rank = columns ? 2 : 1, r;
-    int64_t dims[2];
+    int64_t dims[2] = {*rows ? *rows : -1, columns && *columns ? *columns : -1};
     tfm_tensor t;
     memset(out, 0, sizeof *out);
     if (!e) return flags & TFM__REQUIRED ? tfm__load_missing(l) : TFM_OK;
@@ -6893,8 +6862,6 @@ static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const cha
         *out = t;
         return tfm__load_check_panels(l, &t, *rows, *columns);
     }
-    dims[0] = *rows ? *rows : -1;
-    dims[1] = columns && *columns ? *columns : -1;
     TFM__TRY(tfm__load_check(l, &t, t.dtype, rank, dims));
     for (r = 0; r < rank; r++)
         if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
@@ -6940,7 +6907,6 @@ static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const cha
                                    int flags, int32_t *rows, int32_t *columns,
                                    tfm__load_found *found) {
     char name[TFM__NAME];
-    int64_t dims[2];
     int32_t n_scales;
     tfm_tensor t;
     memset(found, 0, sizeof *found);
@@ -6953,8 +6919,7 @@ static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const cha
     found->w.columns = *columns;
     if (t.dtype != TFM_DTYPE_I8) return TFM_OK;
     if (found->w.k_group) {
-        dims[0] = tfm__packed_blocks(*columns);
-        dims[1] = tfm__packed_padded_rows(*rows);
+        int64_t dims[2] = {tfm__packed_blocks(*columns), tfm__packed_padded_rows(*rows)};
         n_scales = (int32_t)tfm__min(INT32_MAX, dims[1]);
         tfm__format(name, sizeof name, "%s_sums", suffix);
         TFM__TRY(tfm__load_array(l, prefix, name, TFM_DTYPE_I32, 2, dims, &found->sums));
@@ -7106,46 +7071,40 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
     return tfm__relative_check(r, name, TFM_E_TENSOR, l->err);
 }
 
-/* Loads prefix.linear1, linear1_gate and linear2. A *d_ff of 0 takes any width and stores it. */
-static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm__ffn *w) {
-    tfm_config *c = &l->model->config;
-    w->activation = c->activation;
-    TFM__TRY(
-        tfm__load_linear(l, prefix, ".linear1", TFM__REQUIRED, d_ff, &c->d_model, &w->linear1));
-    TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, d_ff, &c->d_model, &w->gate));
-    if (w->gate.w.rows) c->has_gate = 1;
-    return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, &c->d_model, d_ff, &w->linear2);
-}
-
 /* Loads the layer that is named prefix: "encoder.layers.3" or "decoder.layers.3". Only layers of
-   decoders have cross-attention. *d_ff as in tfm__load_ffn. */
+   decoders have cross-attention. A *d_ff of 0 takes any width and stores it. */
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
                                   tfm__stack *stack, tfm__layer *layer) {
+    enum { NEED = TFM__REQUIRED };
     char self[TFM__NAME], ssru[TFM__NAME];
-    int32_t D = l->model->config.d_model;
+    tfm_config *c = &l->model->config;
+    tfm__ffn *ffn = &layer->ffn;
+    tfm__relative *relative = &layer->self.relative;
+    int32_t *D = &c->d_model;
     tfm__format(self, sizeof self, "%s.self_attn.", prefix);
     tfm__format(ssru, sizeof ssru, "%s.ssru", prefix);
-    layer->order = l->model->config.norm;
+    layer->order = c->norm;
     if (has_cross && tfm__file_has_prefix(l->file, ssru)) {
         if (tfm__file_has_prefix(l->file, self))
             return TFM__FAIL_TENSOR(l, "'%s' has both self_attn and ssru", prefix);
-        TFM__TRY(tfm__load_linear(l, prefix, ".ssru", TFM__REQUIRED, &D, &D, &layer->ssru.input));
-        TFM__TRY(
-            tfm__load_linear(l, prefix, ".ssru_gate", TFM__REQUIRED, &D, &D, &layer->ssru.gate));
-        l->model->config.n_ssru_layers++;
+        TFM__TRY(tfm__load_linear(l, prefix, ".ssru", NEED, D, D, &layer->ssru.input));
+        TFM__TRY(tfm__load_linear(l, prefix, ".ssru_gate", NEED, D, D, &layer->ssru.gate));
+        c->n_ssru_layers++;
     } else {
-        TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &D, &layer->self));
+        TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", D, &layer->self));
         self[strlen(self) - 1] = 0; /* without the dot */
-        TFM__TRY(
-            tfm__load_relative(l, self, has_cross, stack->relative_heads, &layer->self.relative));
-        if (layer->self.relative.buckets) stack->relative_heads += layer->self.n_heads;
+        TFM__TRY(tfm__load_relative(l, self, has_cross, stack->relative_heads, relative));
+        if (relative->buckets) stack->relative_heads += layer->self.n_heads;
     }
-    TFM__TRY(tfm__load_ffn(l, prefix, d_ff, &layer->ffn));
+    ffn->activation = c->activation;
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear1", NEED, d_ff, D, &ffn->linear1));
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, d_ff, D, &ffn->gate));
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear2", NEED, D, d_ff, &ffn->linear2));
+    if (ffn->gate.w.rows) c->has_gate = 1;
     TFM__TRY(tfm__load_norm(l, prefix, ".norm1", &layer->norms[TFM__SELF]));
     if (!has_cross) return tfm__load_norm(l, prefix, ".norm2", &layer->norms[TFM__FFN]);
     TFM__TRY(tfm__load_norm(l, prefix, ".norm2", &layer->norms[TFM__CROSS]));
-    TFM__TRY(tfm__load_attention(l, prefix, ".multihead_attn", &l->model->config.d_memory,
-                                 &layer->cross));
+    TFM__TRY(tfm__load_attention(l, prefix, ".multihead_attn", &c->d_memory, &layer->cross));
     return tfm__load_norm(l, prefix, ".norm3", &layer->norms[TFM__FFN]);
 }
 
@@ -7460,25 +7419,18 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     return tfm__load_pack(l);
 }
 
-/* Makes a model in pool from size bytes at data. On failure the pool is freed. */
-static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const void *data,
-                                    int64_t size, int owns_bytes, const tfm_model_options *options,
-                                    tfm_error *err) {
+/* Loads m from size bytes at data. On failure m is freed. */
+static tfm_status tfm__load_bytes(tfm_model **model, tfm_model *m, const void *data, size_t size,
+                                  int owns_bytes, const tfm_model_options *options,
+                                  tfm_error *err) {
     tfm__loader l;
-    tfm_model *m;
-    tfm_status status = TFM__NEW(pool, 1, &m, err);
-    if (status != TFM_OK) {
-        tfm__pool_free(*pool);
-        return status;
-    }
-    memset(m, 0, sizeof *m);
+    tfm_status status;
     memset(&l, 0, sizeof l);
-    m->pool = *pool;
     l.model = m;
     l.err = err;
     l.owns_bytes = owns_bytes;
     if (options) l.options = *options;
-    status = tfm_safetensors_open(&l.file, data, (size_t)size, &pool->allocator, err);
+    status = tfm_safetensors_open(&l.file, data, size, &m->pool.allocator, err);
     if (status == TFM_OK) status = tfm__load_all(&l);
     tfm_safetensors_free(l.file);
     if (status != TFM_OK) tfm_model_free(m);
@@ -7486,8 +7438,8 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     return status;
 }
 
-/* Checks the arguments of calls that load a model, and begins its pool. */
-static tfm_status tfm__load_begin(tfm__pool *pool, tfm_model **model, const tfm_model_options *o,
+/* Checks the arguments of calls that load a model, and makes an empty one. */
+static tfm_status tfm__load_begin(tfm_model **m, tfm_model **model, const tfm_model_options *o,
                                   tfm_error *err) {
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
     if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHT_TYPE_I8))
@@ -7495,16 +7447,14 @@ static tfm_status tfm__load_begin(tfm__pool *pool, tfm_model **model, const tfm_
             err, TFM_E_ARGUMENT,
             "weights is %d, expected TFM_WEIGHT_TYPE_AS_STORED (0) to TFM_WEIGHT_TYPE_I8 (%d)",
             (int32_t)o->weights, (int32_t)TFM_WEIGHT_TYPE_I8);
-    pool->blocks = NULL;
-    return tfm__choose_allocator(&pool->allocator, o ? o->allocator : NULL, err);
+    return tfm__pool_make(o ? o->allocator : NULL, sizeof **m, m, err);
 }
 
 TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
                                   const tfm_model_options *options, tfm_error *err) {
-    tfm__pool pool;
-    TFM__TRY(tfm__file_check_buffer(model, data, size, err));
-    TFM__TRY(tfm__load_begin(&pool, model, options, err));
-    return tfm__load_in_pool(model, &pool, data, (int64_t)size, 0, options, err);
+    tfm_model *m;
+    TFM__TRY(tfm__load_begin(&m, model, options, err));
+    return tfm__load_bytes(model, m, data, size, 0, options, err);
 }
 
 #ifndef TRANSFORMER_NO_STDIO
@@ -7534,11 +7484,10 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
 
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err) {
-    tfm__pool pool;
-    void *data = NULL;
-    int64_t size = 0;
+    tfm_model *m;
+    void *data;
+    int64_t size;
     tfm_status status;
-    TFM__TRY(tfm__load_begin(&pool, model, options, err));
     if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
 #ifdef TRANSFORMER_MMAP
     if (options && options->map)
@@ -7547,8 +7496,10 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
     if (options && options->map)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "map: this build cannot map files: compile with TRANSFORMER_MMAP");
-    status = tfm__file_read_path(path, &pool, &data, &size, err);
-    if (status == TFM_OK) status = tfm__load_in_pool(model, &pool, data, size, 1, options, err);
+    TFM__TRY(tfm__load_begin(&m, model, options, err));
+    status = tfm__file_read_path(path, &m->pool, &data, &size, err);
+    if (status == TFM_OK) status = tfm__load_bytes(model, m, data, (size_t)size, 1, options, err);
+    else tfm_model_free(m);
     return tfm__file_named(status, path, err);
 }
 #endif
