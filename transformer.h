@@ -10508,16 +10508,11 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
 /* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when
    the least or the greatest continuation bytes follow. */
 static int tfm__utf8_begins(const char *bytes, int n) {
-    static const char rest[2][4] = {"\x80\x80\x80", "\xBF\xBF\xBF"};
-    char whole[8];
+    char least[] = "\x80\x80\x80\x80", greatest[] = "\xBF\xBF\xBF\xBF";
     uint32_t c;
-    int i, found = 0;
-    for (i = 0; i < 2 && !found; i++) {
-        memcpy(whole, bytes, (size_t)n);
-        memcpy(whole + n, rest[i], 4);
-        found = tfm__utf8_next(whole, 4, &c) >= n;
-    }
-    return found;
+    memcpy(least, bytes, (size_t)n);
+    memcpy(greatest, bytes, (size_t)n);
+    return tfm__utf8_next(least, 4, &c) >= n || tfm__utf8_next(greatest, 4, &c) >= n;
 }
 
 /* Writes U+FFFD for the held bytes, which are in no character, or drops them (see broken). */
@@ -10596,22 +10591,14 @@ static int tfm__compare_lines(const void *a, const void *b) {
     return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
 }
 
-/* Returns the first 8 bytes of an item as a number that orders as they do. Zeros follow a shorter
-   item. */
-typedef uint64_t (*tfm__sort_key)(const void *item);
-static uint64_t tfm__key_of_spelling(const void *item) {
-    const tfm__spelling *s = (const tfm__spelling *)item;
+/* Returns the first 8 bytes of a line, or else of a spelling, as a number that orders as they do.
+   Zeros follow a shorter item. */
+static uint64_t tfm__sort_key(const void *item, int is_line) {
+    const tfm__spelling *s = is_line ? NULL : (const tfm__spelling *)item;
+    const char *text = s ? s->text : (const char *)item;
     uint64_t key = 0;
     int i;
-    for (i = 0; i < 8 && i < s->size; i++)
-        key |= (uint64_t)(unsigned char)s->text[i] << (56 - 8 * i);
-    return key;
-}
-static uint64_t tfm__key_of_line(const void *item) {
-    const char *text = (const char *)item;
-    uint64_t key = 0;
-    int i;
-    for (i = 0; i < 8 && !tfm__is_line_end(text[i]); i++)
+    for (i = 0; i < 8 && (s ? i < s->size : !tfm__is_line_end(text[i])); i++)
         key |= (uint64_t)(unsigned char)text[i] << (56 - 8 * i);
     return key;
 }
@@ -10638,7 +10625,7 @@ typedef struct tfm__text_reader {
 /* Sorts n items by their first 8 bytes, a byte at a time from the last to the first, and then those
    whose 8 bytes are the same by comparison. Most spellings differ within 8 bytes. */
 static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64_t n,
-                                  tfm__compare compare, tfm__sort_key key_of) {
+                                  tfm__compare compare, int are_lines) {
     uint64_t *keys, *keys_to, *keys_swap;
     void **from = items, **to, **swap;
     int64_t counts[8][256], i, end;
@@ -10649,7 +10636,7 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
     TFM__TRY(TFM__NEW(r->temporary, n, &to, r->err));
     memset(counts, 0, sizeof counts);
     for (i = 0; i < n; i++) {
-        keys[i] = key_of(items[i]);
+        keys[i] = tfm__sort_key(items[i], are_lines);
         for (byte = 0; byte < 8; byte++) counts[byte][keys[i] >> 8 * byte & 255]++;
     }
     for (byte = 0; byte < 8; byte++) {
@@ -10672,15 +10659,16 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
     return TFM_OK;
 }
 
-/* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same
-   is the place of the first item that is equal to the one before, or 0. */
-static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
-                                 tfm__compare compare, tfm__sort_key key_of, int64_t *same) {
+/* Sorts n lines or spellings. The order of a packed file, NAME_sorted, has their places, and is
+   checked. *same is the place of the first item that is equal to the one before, or 0. */
+static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n, int are_lines,
+                                 int64_t *same) {
+    const tfm__compare compare = are_lines ? tfm__compare_lines : tfm__compare_spellings;
     const unsigned char *at = (const unsigned char *)r->order.data;
     void **unsorted;
     int64_t i;
     if (!at) {
-        TFM__TRY(tfm__sort_keyed(r, items, n, compare, key_of));
+        TFM__TRY(tfm__sort_keyed(r, items, n, compare, are_lines));
     } else if (r->order.dims[0] != n) {
         return TFM__FAIL_TENSOR(r, "tensor '%s_sorted' is %t, expected [%i]", r->name, &r->order,
                                 n);
@@ -10737,7 +10725,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
-    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, tfm__key_of_line, &same));
+    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, 1, &same));
     v->text = text;
     v->n = (int32_t)lines;
     v->n_spellings = spellings;
@@ -10884,9 +10872,7 @@ static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tf
     if (!shared || !shared->vocabulary.text || (side->spm && !shared->spm)) return TFM_OK;
     if (shared->vocabulary.n != rows)
         return TFM__FAIL_TENSOR(
-            l,
-            "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, "
-            "expected %i",
+            l, "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, expected %i",
             shared->vocabulary.n, rows);
     side->vocabulary = shared->vocabulary;
     return TFM_OK;
@@ -10975,8 +10961,7 @@ static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__si
     side->unk = -1;
     if (side->first_byte > (int64_t)rows - 256)
         return TFM__FAIL_CONFIG(l->err,
-                                "'%s_text' is bytes from id %d on, the vocabulary has %d "
-                                "tokens",
+                                "'%s_text' is bytes from id %d on, the vocabulary has %d tokens",
                                 side->name, side->first_byte, rows);
     return tfm__vocabulary_load(l, side, shared && shared->has_bytes ? shared : NULL);
 }
@@ -11152,30 +11137,31 @@ static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, co
     return TFM__FAIL_TENSOR(r, "%s, %s: %s%s", r->name, tfm__spm_parts[r->part], what, more);
 }
 
-/* The fields that this library knows; denormalizer_spec has those of normalizer_spec. */
+/* The fields that this library knows: part, type, number, value if the field is absent, and name.
+   denormalizer_spec has those of normalizer_spec. */
 #define TFM__SPM_TABLE(X)                                                                          \
-    X(TEXT, PIECE, BYTES, 1, "piece")                                                              \
-    X(SCORE, PIECE, 4, 2, "score")                                                                 \
-    X(TYPE, PIECE, VARINT, 3, "type")                                                              \
-    X(MODEL_TYPE, TRAINER, VARINT, 3, "model_type")                                                \
-    X(SUFFIX, TRAINER, VARINT, 24, "treat_whitespace_as_suffix")                                   \
-    X(BYTES, TRAINER, VARINT, 35, "byte_fallback")                                                 \
-    X(UNK_SURFACE, TRAINER, BYTES, 44, "unk_surface")                                              \
-    X(CHARSMAP, NORMALIZER, BYTES, 2, "precompiled_charsmap")                                      \
-    X(DUMMY_PREFIX, NORMALIZER, VARINT, 3, "add_dummy_prefix")                                     \
-    X(TRIM, NORMALIZER, VARINT, 4, "remove_extra_whitespaces")                                     \
-    X(ESCAPE, NORMALIZER, VARINT, 5, "escape_whitespaces")
-#define TFM__SPM_ID(id, part, type, number, name) TFM__SPM_##id,
-#define TFM__SPM_ROW(id, part, type, number, name) {TFM__WIRE_##type, number, name},
+    X(TEXT, PIECE, BYTES, 1, 0, "piece")                                                           \
+    X(SCORE, PIECE, 4, 2, 0, "score")                                                              \
+    X(TYPE, PIECE, VARINT, 3, TFM__PIECE_NORMAL, "type")                                           \
+    X(MODEL_TYPE, TRAINER, VARINT, 3, 1, "model_type")                                             \
+    X(SUFFIX, TRAINER, VARINT, 24, 0, "treat_whitespace_as_suffix")                                \
+    X(BYTES, TRAINER, VARINT, 35, 0, "byte_fallback")                                              \
+    X(UNK_SURFACE, TRAINER, BYTES, 44, 0, "unk_surface")                                           \
+    X(CHARSMAP, NORMALIZER, BYTES, 2, 0, "precompiled_charsmap")                                   \
+    X(DUMMY_PREFIX, NORMALIZER, VARINT, 3, 1, "add_dummy_prefix")                                  \
+    X(TRIM, NORMALIZER, VARINT, 4, 1, "remove_extra_whitespaces")                                  \
+    X(ESCAPE, NORMALIZER, VARINT, 5, 1, "escape_whitespaces")
+#define TFM__SPM_ID(id, part, type, number, absent, name) TFM__SPM_##id,
+#define TFM__SPM_ROW(id, part, type, number, absent, name) {TFM__WIRE_##type, number, absent, name},
 enum { TFM__SPM_TABLE(TFM__SPM_ID) TFM__SPM_FIELDS };
 static const struct {
     int type;
-    uint64_t number;
+    uint64_t number, absent;
     const char *name;
 } tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
 
 /* Reads the known fields of a part of the file, each at most once, and skips others. An absent
-   field has number 0. Fields of other parts are not touched. */
+   field has number 0 and its default value. Fields of other parts are not touched. */
 static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
                                    tfm__wire_field *fields) {
     static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
@@ -11184,7 +11170,8 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
     int first = begins[rows - 1], end = begins[rows];
     tfm__wire_field f;
     for (i = first; i < end; i++) { /* for each piece, and memset would be a call */
-        fields[i].number = fields[i].value = 0;
+        fields[i].number = 0;
+        fields[i].value = tfm__spm_fields[i].absent;
         fields[i].bytes = NULL;
     }
     r->part = part;
@@ -11200,11 +11187,6 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
         fields[i] = f;
     }
     return TFM_OK;
-}
-
-/* Returns the field's value, or otherwise if the field is absent. */
-static uint64_t tfm__spm_value(const tfm__wire_field *f, uint64_t otherwise) {
-    return f->number ? f->value : otherwise;
 }
 
 /* Returns unit i of a charsmap. */
@@ -11357,10 +11339,10 @@ static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm
     if (p->trie.longest < s->size) p->trie.longest = s->size;
     p->vocabulary.tokens[id] = id;
     p->vocabulary.sorted[id] = s;
-    type = tfm__spm_value(&f[TFM__SPM_TYPE], TFM__PIECE_NORMAL);
+    type = f[TFM__SPM_TYPE].value;
     if (type < TFM__PIECE_NORMAL || type > TFM__PIECE_BYTE)
         return tfm__spm_fault(r, "its type is unknown", "");
-    p->scores[id] = tfm__float_from_bits((uint32_t)tfm__spm_value(&f[TFM__SPM_SCORE], 0));
+    p->scores[id] = tfm__float_from_bits((uint32_t)f[TFM__SPM_SCORE].value);
     if (!(p->scores[id] - p->scores[id] == 0))
         return tfm__spm_fault(r, "its score is not finite", "");
     if (s->size == 0) return tfm__spm_fault(r, "it is empty", "");
@@ -11394,15 +11376,15 @@ static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
     uint64_t type;
     int i;
     TFM__TRY(tfm__spm_message(r, TFM__SPM_TRAINER, parts[TFM__SPM_TRAINER], f));
-    type = tfm__spm_value(&f[TFM__SPM_MODEL_TYPE], 1);
+    type = f[TFM__SPM_MODEL_TYPE].value;
     if (type != 1 && type != 2)
         return tfm__spm_fault(r, "model_type is ",
                               type == 3   ? "word, expected unigram or bpe"
                               : type == 4 ? "char, expected unigram or bpe"
                                           : "unknown, expected unigram or bpe");
     p->bpe = type == 2;
-    p->suffix = tfm__spm_value(&f[TFM__SPM_SUFFIX], 0) != 0;
-    p->byte_fallback = tfm__spm_value(&f[TFM__SPM_BYTES], 0) != 0;
+    p->suffix = f[TFM__SPM_SUFFIX].value != 0;
+    p->byte_fallback = f[TFM__SPM_BYTES].value != 0;
     p->unk_surface = " \xE2\x81\x87 "; /* U+2047 */
     p->unk_surface_size = 5;
     if (f[TFM__SPM_UNK_SURFACE].number) {
@@ -11413,14 +11395,14 @@ static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
                              r->name);
     }
     TFM__TRY(tfm__spm_message(r, TFM__SPM_NORMALIZER, parts[TFM__SPM_NORMALIZER], f));
-    p->dummy_prefix = tfm__spm_value(&f[TFM__SPM_DUMMY_PREFIX], 1) != 0;
-    p->trim = tfm__spm_value(&f[TFM__SPM_TRIM], 1) != 0;
-    p->escape = tfm__spm_value(&f[TFM__SPM_ESCAPE], 1) != 0;
+    p->dummy_prefix = f[TFM__SPM_DUMMY_PREFIX].value != 0;
+    p->trim = f[TFM__SPM_TRIM].value != 0;
+    p->escape = f[TFM__SPM_ESCAPE].value != 0;
     TFM__TRY(tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->map));
     /* denormalization has rules alone: the package's trainer writes nothing else */
     TFM__TRY(tfm__spm_message(r, TFM__SPM_DENORMALIZER, parts[TFM__SPM_DENORMALIZER], f));
     for (i = TFM__SPM_DUMMY_PREFIX; i <= TFM__SPM_ESCAPE && f[TFM__SPM_CHARSMAP].value; i++)
-        if (tfm__spm_value(&f[i], 1))
+        if (f[i].value)
             return tfm__spm_fault(r, tfm__spm_fields[i].name, " is true, which is not supported");
     return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
 }
@@ -11473,7 +11455,7 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     for (i = 0; i < 256 && p->byte_fallback; i++)
         if (p->bytes[i] < 0)
             return TFM__FAIL_TENSOR(r, "%s, pieces: the piece of byte %i is missing", r->name, i);
-    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, tfm__compare_spellings, tfm__key_of_spelling, &i));
+    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, 0, &i));
     if (i)
         return TFM__FAIL_TENSOR(r, "%s: pieces %i and %i are the same", r->name,
                                 (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
@@ -12052,11 +12034,8 @@ static uint32_t tfm__letter_of_byte(uint32_t b) {
 }
 /* Returns the byte that a character stands for, or -1. */
 static int tfm__byte_of_letter(uint32_t c) {
-    if (c < 0x100) return tfm__letter_of_byte(c) == c ? (int)c : -1;
-    return c <= 0x120   ? (int)c - 0x100
-           : c <= 0x142 ? (int)c - 0x121 + 0x7F
-           : c == 0x143 ? 0xAD
-                        : -1;
+    uint32_t b = c < 0x100 ? c : c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7F : 0xAD;
+    return tfm__letter_of_byte(b) == c ? (int)b : -1;
 }
 
 /* Finds a pair for byte-level BPE: two tokens that the file merges. */
