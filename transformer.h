@@ -10138,9 +10138,8 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
 
 /* >>tokenizers ====================================================================================
    26. TOKENIZERS
-   First this section has the interface that each kind of text implements in a section of its own;
-   >>text has the table of all kinds. Then it has what several kinds use: steps along a text,
-   normalized text and its cells, the merging of byte-pair encoding, and joining tokens to a text.
+   The interface that each kind of text implements in a section of its own (>>text has the table of
+   all kinds), and what several kinds use.
    ============================================================================================== */
 
 typedef struct tfm__token_cursor tfm__token_cursor;
@@ -10151,13 +10150,11 @@ typedef struct tfm__joined tfm__joined;
 
 /* What a kind of text (tfm_text_kind) does. */
 struct tfm__tokenizer {
-    /* Reads and checks a side's tensors. A target may share those of its source; shared is NULL for
-       a source. */
+    /* Reads and checks a side's tensors. shared: the source, whose tensors a target may share. */
     tfm_status (*load)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
     /* Builds the tables that are not shared, after the whole file is checked. May be NULL. */
     tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
-    /* Prepares a text for next. What it takes from scratch is used until the last token. May be
-       NULL. */
+    /* Prepares a text; next uses what this takes from scratch. May be NULL. */
     tfm_status (*begin)(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err);
     /* Sets the next token and returns 1, at the end 0. */
     int (*next)(tfm__token_cursor *c, tfm__token *token);
@@ -10268,15 +10265,13 @@ typedef struct tfm__pair {
     int32_t symbol;     /* the symbol that replaces both */
 } tfm__pair;
 
-/* Scratch of a text that is cut: the pieces that may begin at each of n bytes of its normalized
-   form. */
+/* Scratch to cut a text, whose normalized form has n bytes. */
 struct tfm__lattice {
     const tfm__side *side;
     char *text;
     tfm__cell *cells; /* [n + 1] */
     tfm__pair *heap;  /* BPE: [2 n], because a merge removes one pair and adds at most two */
-    int32_t *splits;  /* BPE: [pieces], for an unused piece the bytes of its left half when it was
-                         last seen */
+    int32_t *splits;  /* BPE: [pieces], the bytes of the left half of an unused piece seen last */
     int32_t n, n_heap, n_splits;
     int32_t end; /* BPE: the end of the symbols that were appended so far */
     int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
@@ -10441,8 +10436,7 @@ static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
     j->size = tfm__more(j->size, (size_t)n);
 }
 
-/* Applies the rules to the held bytes except the last ones, which a rule may need together with
-   later bytes. last: how many stay. */
+/* Applies the rules to the held bytes but the last, which a rule may need with later bytes. */
 static void tfm__join_held(tfm__joined *j, int64_t last) {
     const char *result;
     int64_t at = 0, n;
@@ -10540,8 +10534,7 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
     tfm__join_text(j, j->bytes, n);
 }
 
-/* Returns the spelling of a token. Returns NULL if it has no text, as rows of an embedding beyond
-   the vocabulary. */
+/* Returns the spelling of a token, or NULL if it has no text, as rows beyond the vocabulary. */
 static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
     const tfm__vocabulary *v = &j->side->vocabulary;
     if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
@@ -10554,7 +10547,6 @@ static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id)
    A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others read
    as the same id: the traditional form of a character, its full-width form. A look-up bisects the
    sorted spellings. A hash table would be slow if a hostile file had many spellings with one hash.
-   The bytes stay in the file's buffer. The kinds of text that need no other table are at the end.
    ============================================================================================== */
 
 /* Compares by bytes, then by length: the order of the sorted spellings. */
@@ -10736,7 +10728,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
                             tfm__min(i, lines) + 1, tfm__max(i, lines) + 1);
 }
 
-/* Builds the tables of a checked text: the spellings, sorted. */
+/* Builds the sorted spellings of a checked text. */
 static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
     int64_t i;
     TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
@@ -10765,10 +10757,9 @@ static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_
     return low;
 }
 
-/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1 if there
-   is none, and sets *bytes to how many bytes of the text it takes. Spellings of the side's special
-   tokens do not count. side may be NULL, and rules may be NULL or without units. Each byte narrows
-   the range of the sorted spellings that begin so. */
+/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1, and sets
+   *bytes to how many bytes of the text it takes. Spellings of the side's special tokens do not
+   count. side and rules may be NULL. Each byte narrows the range of sorted spellings. */
 static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
                                   const tfm__charsmap *rules, const char *text, size_t size,
                                   size_t *bytes) {
@@ -11004,10 +10995,7 @@ static void tfm__bytes_join(tfm__joined *j, int32_t id) {
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
    its own model file, which is written as protocol buffers. It gives the same ids as the package
    sentencepiece 0.2.3, also where two ways to cut a text have the same score
-   (tests/compare/compare_sentencepiece.py). Five parts: the reader checks all that the others rely on;
-   the trie has all pieces; text becomes normalized text; normalized text becomes pieces, by unigram
-   or BPE; the interface also turns ids into text. Relies on vocabularies and on the cells of
-   >>tokenizers.
+   (tests/compare/compare_sentencepiece.py). The reader checks all that the other parts rely on.
    Legend: n bytes of normalized text; a piece's id is its position in the file.
    ============================================================================================== */
 
@@ -11020,28 +11008,23 @@ typedef enum tfm__piece_type {
     TFM__PIECE_BYTE
 } tfm__piece_type;
 
-/* All pieces as a trie. Its nodes are in breadth-first order, so the children of a node are
-   neighbours. */
+/* All pieces, in breadth-first order, so that the children of a node are neighbours. */
 typedef struct tfm__trie_node {
     int32_t children; /* the first one; they end where those of the next node begin */
     int32_t id;       /* the piece that ends here; -1 if there is none that a text can become */
 } tfm__trie_node;
 
 typedef struct tfm__trie {
-    tfm__trie_node
-        *nodes;   /* [n_nodes + 1]: node 0 is the root; the last one only ends the children */
-    char *labels; /* [n_nodes]: the byte that leads to a node from its parent */
+    tfm__trie_node *nodes; /* [n_nodes + 1]: node 0 is the root; the last only ends the children */
+    char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
     int64_t n_nodes;
     int32_t *levels, longest; /* [longest + 2]: nodes of each depth */
-    int32_t root[256]; /* the root's child by each byte, or -1. The root has too many children to
-                          search them one by one. */
+    int32_t root[256]; /* the root's child by each byte, or -1: there are too many to search */
 } tfm__trie;
 
-/* Rules that replace some bytes by others: the file's double array (Darts), and the replacements,
-   each with a NUL at its end. */
+/* Rules that replace bytes: the file's double array (Darts), and replacements that end with NUL. */
 struct tfm__charsmap {
-    const unsigned char *units; /* [n_units] of 4 bytes, at any address; NULL: no rules */
-    int64_t n_units, n_strings;
+    const unsigned char *units; /* of 4 bytes, at any address; NULL: no rules */
     const char *strings;
 };
 
@@ -11054,8 +11037,7 @@ struct tfm__sentencepiece {
     const char *unk_surface; /* what the unknown piece becomes in text */
     int64_t unk_surface_size;
     int bpe, byte_fallback, has_unused, has_users;
-    int dummy_prefix, suffix, trim,
-        escape;  /* of normalizer_spec; suffix: a space mark ends a word */
+    int dummy_prefix, suffix, trim, escape; /* suffix: a space mark ends a word */
     int cuts[2]; /* BPE: [0] no piece crosses the end of a space mark, [1] none its beginning */
     int32_t unk, bytes[256];
     float unk_score;
@@ -11077,8 +11059,7 @@ typedef struct tfm__wire_field {
     const unsigned char *bytes;
 } tfm__wire_field;
 
-/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input
-   ends before the number, or if the number has over 64 bits. */
+/* Reads seven bits per byte, the lowest first. Returns 0 if the input ends or at over 64 bits. */
 static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     int shift;
     *value = 0;
@@ -11091,8 +11072,7 @@ static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     return 0;
 }
 
-/* Reads the next field. Returns 1, at the end 0, at a fault -1. Groups are faults: no SentencePiece
-   model has them. */
+/* Reads the next field. Returns 1, at the end 0, at a fault or a group -1. */
 static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
     uint64_t tag, size;
     if (w->at == w->end) return 0;
@@ -11189,7 +11169,6 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
     return TFM_OK;
 }
 
-/* Returns unit i of a charsmap. */
 static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
     const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -11197,7 +11176,6 @@ static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
 /* Returns the offset of a node: the node's number XOR the offset is the base of its children. */
 static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
 
-/* Goes from a node to its child by c. Returns 0 if there is none. */
 static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
     uint32_t child = *node ^ tfm__charsmap_offset(tfm__charsmap_unit(m, *node)) ^ (unsigned char)c;
     if ((tfm__charsmap_unit(m, child) & 0x800000FF) != (unsigned char)c) return 0;
@@ -11210,35 +11188,29 @@ static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
 static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
                                     tfm__charsmap *m) {
     static const char *const name = "precompiled_charsmap: ";
-    int64_t at, length;
-    uint64_t bytes;
-    uint32_t i, n_units;
+    uint64_t bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
+    int64_t n_strings = (int64_t)(f->value - 4 - bytes), at, length;
+    uint32_t n_units = (uint32_t)bytes / 4, i;
     if (f->value == 0) return TFM_OK;
-    bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
     if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
         return tfm__spm_fault(r, name, "its size does not fit its trie");
     m->units = f->bytes + 4;
-    m->n_units = (int64_t)bytes / 4;
-    n_units = (uint32_t)bytes / 4;
-    m->strings = (const char *)f->bytes + 4 + bytes;
-    m->n_strings = (int64_t)(f->value - 4 - bytes);
-    if (m->strings[m->n_strings - 1] != 0)
+    m->strings = (const char *)m->units + bytes;
+    if (m->strings[n_strings - 1] != 0)
         return tfm__spm_fault(r, name, "its last string has no end");
-    if (tfm__utf8_fault(m->strings, (size_t)m->n_strings) >= 0)
+    if (tfm__utf8_fault(m->strings, (size_t)n_strings) >= 0)
         return tfm__spm_fault(r, name, "its strings are not UTF-8");
-    for (at = 0; at < m->n_strings; at += length + 1) {
-        length = (int64_t)strlen(m->strings + at);
-        if (length > TFM__LONGEST_RULE)
+    for (at = 0; at < n_strings; at += length + 1)
+        if ((length = (int64_t)strlen(m->strings + at)) > TFM__LONGEST_RULE)
             return tfm__spm_fault(r, name, "a string has over 1024 bytes");
-    }
     if (tfm__charsmap_unit(m, 0) >> 31) return tfm__spm_fault(r, name, "its trie points outside");
-    for (i = 0; i < m->n_units; i++) {
+    for (i = 0; i < n_units; i++) {
         uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
         if ((int32_t)unit < 0) continue; /* a value, not a node */
         if (child >= n_units) return tfm__spm_fault(r, name, "its trie points outside");
         if (!(unit & 256)) continue;
         leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
-        if (leaf >= m->n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
+        if (leaf >= n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
             return tfm__spm_fault(r, name, "its trie points outside its strings");
     }
     return TFM_OK;
@@ -11292,7 +11264,6 @@ static void tfm__trie_build(tfm__sentencepiece *p) {
     for (at = 1; at < nodes[1].children; at++) p->trie.root[(unsigned char)labels[at]] = at;
 }
 
-/* Returns the child of node by byte c, or -1. */
 static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
     int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
     if (node == 0) return t->root[(unsigned char)c];
@@ -11369,7 +11340,6 @@ static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm
     return TFM_OK;
 }
 
-/* Reads the specs. All fields of an absent one have their defaults. */
 static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
                                  const tfm__wire *parts) {
     tfm__wire_field f[TFM__SPM_FIELDS];
@@ -11429,7 +11399,7 @@ static void tfm__spm_plain(tfm__sentencepiece *p) {
             p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
 }
 
-/* Sets p->cuts: BPE may cut a text after or before space marks if no piece goes on there. */
+/* BPE may cut a text after or before space marks if no piece goes on there. */
 static void tfm__spm_cuts(tfm__sentencepiece *p) {
     int32_t i;
     p->cuts[0] = p->cuts[1] = !p->has_unused;
@@ -11689,8 +11659,8 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
 
 /* ---- normalized text to pieces ---- */
 
-/* Keeps a way to end, whose last piece begins at start, if it is the best so far. Cells up to the
-   frontier are initialized; prev is -1 where no way ends. */
+/* Keeps the best way to end; its last piece begins at start. prev is -1 where no way ends. Cells
+   up to the frontier are initialized. */
 static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
                                int32_t id, float score) {
     while (*frontier < end) cells[++*frontier].prev = -1;
@@ -11828,7 +11798,6 @@ static void tfm__spm_encode(tfm__lattice *b, int32_t from, int32_t to) {
     else tfm__unigram_encode(b, from, to);
 }
 
-/* Gives a side its model. */
 static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
     side->spm = p;
     side->marks_once = !p->trim;
@@ -11855,8 +11824,7 @@ static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side
     if (p->vocabulary.n > side->embedding->rows)
         return TFM__FAIL_TENSOR(
             l,
-            "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no "
-            "%s_vocabulary",
+            "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no %s_vocabulary",
             side->name, p->vocabulary.n, side->embedding->rows, side->name);
     side->vocabulary = p->vocabulary;
     return TFM_OK;
@@ -11933,14 +11901,12 @@ static void tfm__spm_join(tfm__joined *j, int32_t id) {
    This is GPT-2's tokenizer (Radford et al. 2019). A regular expression cuts a text into words. At
    first each byte of a word is a token. Then two neighbours become one token, again and again: those
    whose merge is the first in the file, and of equal ones the leftmost. The ids are those of the
-   package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). Merges wait in SentencePiece's heap,
-   so a word of n bytes takes O(n log n) steps, each with at most one look-up among the merges of its
-   left token.
+   package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). A word of n bytes takes O(n log n)
+   steps (tfm__bpe_merge), each with at most one look-up among the merges of its left token.
    Legend: V tokens of the vocabulary; a letter is the character by which the vocabulary spells a byte.
    ============================================================================================== */
 
-/* The classes of characters: runs of one class, by tests/make/unicode_classes.py, which tells the encoding,
-   from Unicode 16.0.0. */
+/* Runs of one class, from Unicode 16.0.0; tests/make/unicode_classes.py tells the encoding. */
 enum { TFM__N_CLASS_RUNS = 1994 };
 static const char tfm__class_runs[] =
     "(s$dy&_mca&_(oayhaaidbala%ua&sa$<{m$k$sqyaaa%]0eraeemaauaaiaaa%ia,wa3ia{6pa'meau'y}(iacagaga"
@@ -12004,8 +11970,7 @@ static void tfm__build_classes(tfm__classes *classes) {
         uint32_t number = 0;
         for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
         number = 34 * number + (uint32_t)(*digit++ - ']');
-        kind = (number & 3) +
-               ((number & 3) >= kind); /* of the classes that the run before had not */
+        kind = (number & 3) + ((number & 3) >= kind); /* never the class of the run before */
         classes->runs[i] = at << 3 | kind;
         for (end = at + (number >> 2); at < end && at < TFM__LOW_CHARACTERS; at++)
             classes->low[at] =
@@ -12054,7 +12019,7 @@ static int tfm__byte_bpe_find_pair(tfm__lattice *b, int32_t at, tfm__pair *pair)
 
 enum { TFM__MOST_MERGED = 8000 }; /* bytes of what a merge makes, as a vocabulary spells it */
 
-/* Returns whether the line whole is spelled as the lines left and right together. */
+/* Returns whether the line whole is spelled as left and right together. */
 static int tfm__is_join(const char *left, const char *right, const char *whole) {
     const char *end = whole + TFM__MOST_MERGED;
     for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
@@ -12121,7 +12086,6 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
     return TFM_OK;
 }
 
-/* Loads a side's merges. A target without a vocabulary of its own may share the source's. */
 static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     int has_vocabulary;
     tfm_tensor merges;
@@ -12248,11 +12212,10 @@ static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
 
 /* >>added =========================================================================================
    30. ADDED TOKENS
-   Added tokens are found in a text before the text is cut, as the package tokenizers does. First come
-   the tokens that are found in the text as it is. Then come those that are found in the normalized
-   text between them. The leftmost token wins, and of several at one place the longest. The text
-   between two tokens is normalized and cut by itself. In a normalized text an added token is a mark of
-   five bytes: 255, which no UTF-8 has, and the id.
+   Added tokens are found in a text before the text is cut, as the package tokenizers does: first those
+   of the text as it is, then those of the normalized text between them. The leftmost token wins, and
+   of several at one place the longest. The text between two tokens is normalized and cut by itself.
+   In a normalized text an added token is a mark of five bytes: 255, which no UTF-8 has, and the id.
    ============================================================================================== */
 
 /* How an added token is found in a text, and whether it gives some. */
@@ -12275,8 +12238,7 @@ struct tfm__added_tokens {
     tfm__classes classes;
 };
 
-/* Checks a side's added tokens against its vocabulary; a target without any may share the source's
-   with the vocabulary. */
+/* Checks a side's added tokens. A target without any shares the source's with the vocabulary. */
 static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     const tfm__vocabulary *v = &side->vocabulary;
     tfm__added_tokens *t;
@@ -12405,8 +12367,7 @@ static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *t
     return a;
 }
 
-/* Normalizes bytes at to end of a text: between the added tokens of a pass by what the next pass
-   does. */
+/* Normalizes bytes at to end of a text: between the added tokens of a pass as the next pass does. */
 static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
                               size_t end, tfm__normal *o) {
     char mark[TFM__ADDED_MARK] = "\xFF";
@@ -12460,8 +12421,7 @@ static int tfm__has_cells(const tfm__side *side) {
     return side->tokenizer->normalize && (!side->has_bytes || side->added);
 }
 
-/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from; and
-   that of the last cell. */
+/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from. */
 static void tfm__lattice_origins(tfm__token_cursor *c) {
     const tfm__sentencepiece *p = c->side->spm;
     int64_t n = (int64_t)c->text.size, body = n, i;
@@ -12495,8 +12455,7 @@ static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int
     return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
 }
 
-/* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. A measuring arena gets
-   no further than to the size. */
+/* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. */
 static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
     tfm_arena all = tfm__scratch_begin(scratch);
     tfm__normal o;
@@ -12728,8 +12687,7 @@ static int tfm__consists_of(tfm_text word, const char *characters) {
     return word.size > 0;
 }
 
-/* Applies rule 4: returns whether a full stop belongs to the word before it. next is the text after
-   the stop. */
+/* Applies rule 4: returns whether a full stop belongs to the word before it. next: the text after. */
 static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
     tfm_text after = tfm__word_at(next), last;
     int is_number_next = next.size && *next.data >= '0' && *next.data <= '9';
@@ -12752,8 +12710,7 @@ static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
 
 /* ---- sentences ---- */
 
-/* Returns the end of the whitespace at byte at. *newlines is the number of newlines in it, at most
-   2, which means a blank line. */
+/* Returns the end of the whitespace at byte at. *newlines is 0, 1, or 2 for a blank line. */
 static size_t tfm__space_end(const tfm_text *text, size_t at, int *newlines) {
     tfm__character it;
     for (*newlines = 0; (it = tfm__character_at(text, at)).kinds & TFM_CHARACTER_SPACE; at = it.end)
@@ -12762,8 +12719,7 @@ static size_t tfm__space_end(const tfm_text *text, size_t at, int *newlines) {
     return at;
 }
 
-/* Returns the end of the closing quotes and brackets at byte at. in_quotes: a straight quote is
-   open, so another one closes it. */
+/* Returns the end of the closing quotes and brackets at byte at. in_quotes: one more " closes. */
 static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
     tfm__character it, next;
     int newlines;
@@ -12788,14 +12744,13 @@ static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
 
 /* A stop and what is around it. */
 typedef struct tfm__stop {
-    size_t word;   /* begin of the word before the stop */
-    size_t begin;  /* begin of the stop; several stops in a row are one */
-    size_t close;  /* end of the stop: closing quotes and brackets may follow */
-    size_t end;    /* end of the closing quotes and brackets */
-    int32_t kinds; /* of the characters of the stop */
-    int is_period; /* a single full stop: rule 4 applies */
-    int is_loud;   /* there is a ! or ? among the stops */
-    int is_first;  /* the word is the first of its sentence */
+    size_t word;         /* begin of the word before the stop */
+    size_t begin, close; /* of the stop; several stops in a row are one */
+    size_t end;          /* end of the closing quotes and brackets after it */
+    int32_t kinds;       /* of the characters of the stop */
+    int is_period;       /* a single full stop: rule 4 applies */
+    int is_loud;         /* there is a ! or ? among the stops */
+    int is_first;        /* the word is the first of its sentence */
 } tfm__stop;
 
 /* Applies rules 2 to 4: returns whether the sentence ends at a stop. */
