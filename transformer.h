@@ -2774,10 +2774,8 @@ static int tfm__team_shares(const tfm__team *team, int64_t operations) {
    13. KERNELS
    Nearly all time is spent in kernels. A kernel set (tfm__kernels) is a table of functions for one
    instruction set. This section has the types, the choice of a set, and the plain loops, which
-   define what each kernel computes: tfm__plain_tile and tfm__plain_tile_int8 a product with packed
-   weights (>>packed describes their layout), the others dot products of rows and element-wise
-   operations. The vector kernels are at the end of the file (>>vectors) and are tested against the
-   plain loops. A model chooses its set when it is loaded (tfm__kernel_best).
+   define what each kernel computes. The vector kernels are at the end of the file (>>vectors) and
+   are tested against the plain loops. A model chooses its set when it is loaded.
 
    A tile multiplies some rows of x by some panels of w and keeps its sums in registers. Where w is
    rows of floats (in_place, tfm_linear, keys of attention), a product is dot products of rows.
@@ -2916,8 +2914,7 @@ typedef int32_t tfm__four __attribute__((vector_size(16)));
 #endif
 
 #ifdef TFM__X86
-/* BF16 and AVX-VNNI need a compiler whose assembler knows them. Tile registers (AMX) also need
-   Linux, which grants them on request. */
+/* These need a compiler whose assembler knows them; Linux grants tile registers (AMX) on request. */
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #define TFM__BF16
 #define TFM__AVX_VNNI
@@ -2986,8 +2983,7 @@ static float tfm__exp_of(float x) {
     return q * tfm__exp2_of(half) * tfm__exp2_of(m - half);
 }
 
-/* erf(x): x + x p(x^2) below 0.9; above, 1 - exp(q(|x|)), where q fits log(erfc), and erf is 1 from
-   4 on. Both fits are minimax and our own. */
+/* erf(x): below 0.9 x + x p(x^2), above 1 - exp(q(|x|)), from 4 on 1. p and q are minimax fits. */
 static const float tfm__erf_p[] = {0.128379166f,   -0.376126349f,    0.112837151f,   -0.0268605091f,
                                    0.00520385895f, -0.000817563909f, 8.51310251e-05f};
 static const float tfm__erf_q[] = {0.000150613705f, -1.12938178f,     -0.633663297f,
@@ -3310,8 +3306,7 @@ static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t 
     }
 }
 
-/* Returns an activation of x (tfm_activation), or TFM__SIGMOID. .github/CONTRIBUTING.md shows how
-   to add one. */
+/* activation: tfm_activation or TFM__SIGMOID. .github/CONTRIBUTING.md shows how to add one. */
 static float tfm__activation_of(int activation, float x) {
     switch (activation) {
     case TFM_ACTIVATION_RELU: return x < 0.0f ? 0.0f : x;
@@ -3330,13 +3325,11 @@ static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) 
     for (i = 0; i < n; i++) y[i] = tfm__activation_of((int)activation, y[i]);
 }
 
-/* Returns kernel set i, from the plainest to the fastest, or NULL if this machine or this build
-   lacks it (>>vectors). */
+/* Returns kernel set i, from the plainest to the fastest, or NULL if machine or build lack it. */
 enum { TFM__KERNEL_SETS = 7 };
 static const tfm__kernels *tfm__kernel_set(int i);
 
-/* Returns the fastest set that the machine has and TRANSFORMER_KERNELS allows. exact: of those that
-   have the bits of the plain loops. */
+/* Returns the fastest set that exists and TRANSFORMER_KERNELS allows; exact: with the plain bits. */
 static const tfm__kernels *tfm__kernel_choose(int exact) {
     int i = TRANSFORMER_KERNELS < TFM__KERNEL_SETS - 1 ? TRANSFORMER_KERNELS : TFM__KERNEL_SETS - 1;
     for (;; i--) {
@@ -4190,7 +4183,7 @@ static int tfm__position_wave(const tfm_position_options *o, int64_t column, int
     return wave;
 }
 
-/* Computes out[b, l] = PE(first + l), and zeros from lengths[b] on. The caller has checked all. */
+/* Computes out[b, l] = PE(first + l), and zeros from lengths[b] on. */
 static void tfm__position_rows(const tfm__rows *out, const tfm_position_options *o,
                                const int32_t *lengths) {
     const float *table = (const float *)o->table.data;
@@ -4310,8 +4303,7 @@ static void tfm__linear_run(const tfm__team *team, const tfm__rows *out, const t
     tfm__product_run(team, &p, 1);
 }
 
-/* Views a linear map [rows, columns], which messages call name and part. rows is -1 if any number
-   fits. */
+/* Views a linear map [rows, columns], which messages call name and part. rows -1: any number. */
 static tfm_status tfm__linear_view(const tfm_linear_weights *w, const char *name, const char *part,
                                    int64_t rows, int64_t columns, tfm__linear *view,
                                    tfm_error *err) {
@@ -4458,8 +4450,7 @@ static void tfm__ssru_products(const tfm__team *team, const tfm__rows *c, const 
     tfm__product_run(team, products, 2);
 }
 
-/* Then computes c of block b, position by position. before is c of the position before the first;
-   NULL means zeros. */
+/* Then computes c of block b, position by position. before: c before the first; NULL: zeros. */
 static void tfm__ssru_scan(const tfm__rows *rows, const tfm__rows *gates, int64_t b,
                            const float *before) {
     int64_t l, i;
@@ -4479,7 +4470,7 @@ static void tfm__ssru_out(const tfm__kernels *kernels, const tfm__rows *c) {
         for (l = 0; l < c->L; l++) kernels->activate(tfm__row(c, b, l), c->D, TFM_ACTIVATION_RELU);
 }
 
-/* Views an SSRU [rows, D]; rows is -1 if any number fits. */
+/* Views an SSRU [rows, D]. */
 static tfm_status tfm__ssru_view(const tfm_ssru_weights *w, int64_t rows, int64_t D,
                                  tfm__ssru *view, tfm_error *err) {
     TFM__TRY(tfm__linear_view(&w->input, "ssru", " input", rows, D, &view->input, err));
@@ -10183,7 +10174,7 @@ typedef struct tfm__charsmap tfm__charsmap;
 static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n);
 
-/* Returns whether a byte of valid UTF-8 is in a character, but not its first byte. */
+/* Returns whether a byte of valid UTF-8 continues a character. */
 static int tfm__is_inside(const char *text, size_t size, size_t at) {
     return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
 }
@@ -10236,8 +10227,8 @@ typedef struct tfm__cell {
     int32_t prev; /* unigram: where the last of these pieces begins; BPE: the symbol before; while
                      the text is normalized: the byte of the source that this one comes from */
     int32_t next; /* bytes of the symbol or piece that begins here */
-    int32_t id; /* unigram: that last piece; BPE: the symbol that begins here, -1 if there is none,
-                     or -2 - id if it must not be merged */
+    int32_t
+        id; /* unigram: that last piece; BPE: the symbol here, -1: none, -2 - id: not to merge */
 } tfm__cell;
 
 /* Normalized text under construction. If it does not fit, only n grows. */
@@ -10583,8 +10574,7 @@ static int tfm__compare_lines(const void *a, const void *b) {
     return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
 }
 
-/* Returns the first 8 bytes of a line, or else of a spelling, as a number that orders as they do.
-   Zeros follow a shorter item. */
+/* Returns the first 8 bytes of a line or spelling, zeros after it, as a number in their order. */
 static uint64_t tfm__sort_key(const void *item, int is_line) {
     const tfm__spelling *s = is_line ? NULL : (const tfm__spelling *)item;
     const char *text = s ? s->text : (const char *)item;
@@ -10747,8 +10737,7 @@ static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm
     return TFM_OK;
 }
 
-/* Returns the first of the sorted spellings low to high - 1 that has c or more at byte at. They are
-   alike up to that byte. */
+/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more there. */
 static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
                                    int c) {
     TFM__BISECT(low, high, middle,
@@ -11075,23 +11064,20 @@ static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
 /* Reads the next field. Returns 1, at the end 0, at a fault or a group -1. */
 static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
     uint64_t tag, size;
+    int fixed;
     if (w->at == w->end) return 0;
     if (*w->at < 0x80) tag = *w->at++; /* nearly always */
     else if (!tfm__wire_varint(w, &tag)) return -1;
     if (tag > UINT32_MAX || tag >> 3 == 0) return -1;
     f->number = tag >> 3;
     f->type = (int)(tag & 7);
-    size = f->type == TFM__WIRE_8 ? 8 : 4;
-    if (f->type == TFM__WIRE_VARINT || f->type == TFM__WIRE_BYTES) {
-        if (!tfm__wire_varint(w, &f->value)) return -1;
-        size = f->type == TFM__WIRE_BYTES ? f->value : 0;
-    } else if (f->type != TFM__WIRE_8 && f->type != TFM__WIRE_4) {
-        return -1;
-    }
+    fixed = f->type == TFM__WIRE_8 ? 8 : f->type == TFM__WIRE_4 ? 4 : 0;
+    if (!fixed && f->type != TFM__WIRE_VARINT && f->type != TFM__WIRE_BYTES) return -1;
+    if (!fixed && !tfm__wire_varint(w, &f->value)) return -1;
+    size = f->type == TFM__WIRE_BYTES ? f->value : (uint64_t)fixed;
     if (size > (uint64_t)(w->end - w->at)) return -1;
     f->bytes = w->at;
-    if (f->type == TFM__WIRE_8 || f->type == TFM__WIRE_4)
-        f->value = tfm__little_endian(w->at, (int)size);
+    if (fixed) f->value = tfm__little_endian(w->at, fixed);
     w->at += size;
     return 1;
 }
@@ -11233,9 +11219,8 @@ static int32_t tfm__shared_bytes(const tfm__vocabulary *v, int64_t i) {
     return n;
 }
 
-/* Builds the trie. The sorted pieces have the nodes of each depth in order, so a piece appends a
-   node to each depth beyond the bytes that it shares with the piece before. levels has the next
-   node of each depth. */
+/* The sorted pieces have the nodes of each depth in order, so a piece appends a node to each depth
+   beyond the bytes that it shares with the piece before. levels has the next node of each depth. */
 static void tfm__trie_build(tfm__sentencepiece *p) {
     const tfm__vocabulary *v = &p->vocabulary;
     tfm__trie_node *nodes = p->trie.nodes;
@@ -11659,8 +11644,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
 
 /* ---- normalized text to pieces ---- */
 
-/* Keeps the best way to end; its last piece begins at start. prev is -1 where no way ends. Cells
-   up to the frontier are initialized. */
+/* Keeps the better way to end. Cells up to the frontier are set; prev is -1 where no way ends. */
 static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
                                int32_t id, float score) {
     while (*frontier < end) cells[++*frontier].prev = -1;
@@ -11715,13 +11699,6 @@ static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
     }
 }
 
-/* Returns an integer that compares as the float does, with -0 before 0. */
-static int32_t tfm__float_rank(float score) {
-    int32_t bits;
-    memcpy(&bits, &score, sizeof bits);
-    return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
-}
-
 /* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
 static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
     const tfm__sentencepiece *p = b->side->spm;
@@ -11730,7 +11707,8 @@ static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
     int32_t id = tfm__trie_piece(&p->trie, node);
     if (id < 0) return 0;
     if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->next;
-    pair->rank = tfm__float_rank(p->scores[id]);
+    memcpy(&pair->rank, &p->scores[id], sizeof pair->rank);
+    if (pair->rank < 0) pair->rank ^= 0x7FFFFFFF; /* compares as the score does, -0 before 0 */
     pair->symbol = node;
     return 1;
 }
@@ -12196,8 +12174,7 @@ static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
 
 /* ---- tokens to text ---- */
 
-/* Writes the bytes for which a token's characters stand. A token with any other character is
-   written as it is spelled. */
+/* Writes the bytes for which a token's letters stand, or its spelling if a character is no letter. */
 static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
     const tfm__spelling *s = tfm__join_spelling(j, id);
     int64_t k, size = s ? s->size : 0;
@@ -12219,15 +12196,8 @@ static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
    ============================================================================================== */
 
 /* How an added token is found in a text, and whether it gives some. */
-enum {
-    TFM__ADDED_LEFT = 1,
-    TFM__ADDED_RIGHT = 2,
-    TFM__ADDED_SILENT = 4,
-    TFM__ADDED_WORD = 8,
-    TFM__ADDED_NORMALIZED = 16,
-    TFM__ADDED = 32
-};
-enum { TFM__ADDED_MARK = 5 };
+enum { TFM__ADDED_LEFT = 1, TFM__ADDED_RIGHT = 2, TFM__ADDED_SILENT = 4, TFM__ADDED_WORD = 8 };
+enum { TFM__ADDED_NORMALIZED = 16, TFM__ADDED = 32, TFM__ADDED_MARK = 5 };
 
 struct tfm__added_tokens {
     unsigned char *flags;      /* [V]: TFM__ADDED ... of added tokens */
@@ -12294,8 +12264,7 @@ static tfm_status tfm__added_build(tfm__loader *l, tfm__side *side) {
     return TFM_OK;
 }
 
-/* An added token, begin to end, and with the whitespace that it takes along, first to last; id -1:
-   none, and all at the end. */
+/* An added token, and with the whitespace that it takes first to last; id -1: all at the end. */
 typedef struct tfm__added {
     size_t first, begin, end, last;
     int32_t id;
@@ -12390,9 +12359,8 @@ static void tfm__normal_parts(const tfm__side *side, int pass, const char *text,
     }
 }
 
-/* Normalizes a text. Returns the bytes that the result has; it is complete where that is not over
-   the capacity, and else counted up to three bytes for each part too high. Whitespace alone gives
-   nothing. */
+/* Normalizes a text, whitespace alone to nothing. Returns the bytes of the result. If they are over
+   the capacity, it is incomplete, and up to three bytes for each part are counted too many. */
 static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm__normal *o) {
     if (text->size && !(side->keep_trailing && tfm__run(text, 0, 1) == text->size))
         tfm__normal_parts(side, 0, text->data, 0, text->size, o);
