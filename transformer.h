@@ -2809,7 +2809,6 @@ typedef struct tfm__tile {
     const int32_t *block_sums;        /* what the zero point adds to the sums of int8 */
 } tfm__tile;
 
-/* A tile's size and its function. */
 typedef struct tfm__tiling {
     int rows, least; /* the tile reads `rows` rows; `least` are enough to make it worth while */
     int panels;
@@ -3070,7 +3069,6 @@ static TFM__INLINE float tfm__sum_lanes(const float *a) {
     return even + odd;
 }
 
-/* Returns element i of a row of floats or of F16. */
 static TFM__INLINE float tfm__row_element(const void *row, int64_t i, int is_f16) {
     return is_f16 ? tfm__float_from_half(((const uint16_t *)row)[i]) : ((const float *)row)[i];
 }
@@ -4401,7 +4399,6 @@ static void tfm__ffn_run(const tfm__team *team, const tfm__rows *out, const tfm_
     tfm__linear_run(team, out, &h, &w->linear2);
 }
 
-/* Views a feed-forward of width D. */
 static tfm_status tfm__ffn_view(const tfm_ffn_weights *w, int64_t D, tfm__ffn *view,
                                 tfm_error *err) {
     int64_t F;
@@ -10329,7 +10326,6 @@ static void tfm__bpe_append(tfm__lattice *b, int32_t at, int32_t size, int32_t l
     if (last >= 0) tfm__bpe_push(b, last);
 }
 
-/* Removes the first pair from the heap. */
 static tfm__pair tfm__bpe_pop(tfm__lattice *b) {
     tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
     int32_t i = 0, child;
@@ -10548,7 +10544,6 @@ static int tfm__compare_spellings(const void *a, const void *b) {
     return order ? order : x->size < y->size ? -1 : x->size > y->size;
 }
 
-/* Returns spelling i in that order. */
 static const tfm__spelling *tfm__sorted(const tfm__vocabulary *v, int64_t i) {
     return (const tfm__spelling *)v->sorted[i];
 }
@@ -10988,14 +10983,9 @@ static void tfm__bytes_join(tfm__joined *j, int32_t id) {
    Legend: n bytes of normalized text; a piece's id is its position in the file.
    ============================================================================================== */
 
-typedef enum tfm__piece_type {
-    TFM__PIECE_NORMAL = 1,
-    TFM__PIECE_UNKNOWN,
-    TFM__PIECE_CONTROL,
-    TFM__PIECE_USER, /* user-defined: is neither normalized nor cut */
-    TFM__PIECE_UNUSED,
-    TFM__PIECE_BYTE
-} tfm__piece_type;
+/* Types of pieces. A user-defined piece is neither normalized nor cut. */
+enum { TFM__PIECE_NORMAL = 1, TFM__PIECE_UNKNOWN, TFM__PIECE_CONTROL };
+enum { TFM__PIECE_USER = 4, TFM__PIECE_UNUSED, TFM__PIECE_BYTE };
 
 /* All pieces, in breadth-first order, so that the children of a node are neighbours. */
 typedef struct tfm__trie_node {
@@ -11432,7 +11422,6 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     return TFM_OK;
 }
 
-/* Builds the tables of a file that is checked. */
 static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_error *err) {
     tfm__trie *t = &p->trie;
     TFM__TRY(TFM__NEW(pool, t->n_nodes + 1, &t->nodes, err));
@@ -11918,14 +11907,9 @@ static const char tfm__class_runs[] =
     "&ogb$d%$_yamaea$wa:ce$b|'y+]{bm$d&,_*^alap+}(ja$z9yma&caeaaeaa$camaaaauamaaaaaaiaeaaeaaaaaaa"
     "aaaeaaemayamamaaa$ca%]qiaqa%]%/e$r'a&au&au&a.(c$d',c).0{&w4/uu=ae;({$s$&.c$w%4c--a%*w),c78_q"
     "44c&9:5q$#g$$/#]";
-enum {
-    TFM__CLASS_OTHER,
-    TFM__CLASS_LETTER,
-    TFM__CLASS_NUMBER,
-    TFM__CLASS_MARK,         /* other characters of words */
-    TFM__CLASS_OTHER_NUMBER, /* of no word */
-    TFM__CLASS_SPACE
-};
+/* A mark is another character of words; other numbers are in no word. */
+enum { TFM__CLASS_OTHER, TFM__CLASS_LETTER, TFM__CLASS_NUMBER, TFM__CLASS_MARK };
+enum { TFM__CLASS_OTHER_NUMBER = 4, TFM__CLASS_SPACE };
 enum { TFM__LOW_CHARACTERS = 0x800 }; /* whose class is looked up without a search */
 
 typedef struct tfm__classes {
@@ -11933,7 +11917,6 @@ typedef struct tfm__classes {
     unsigned char low[TFM__LOW_CHARACTERS];
 } tfm__classes;
 
-/* Returns the class of a character. */
 static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
     int64_t run = 0;
     if (c < TFM__LOW_CHARACTERS) return classes->low[c];
@@ -11969,7 +11952,6 @@ struct tfm__byte_bpe {
     tfm__classes classes;
 };
 
-/* Returns the character that stands for a byte. */
 static uint32_t tfm__letter_of_byte(uint32_t b) {
     if (b <= 0x20) return 0x100 + b;
     if (b >= 0x7F && b <= 0xA0) return 0x100 + 0x21 + b - 0x7F;
@@ -12102,9 +12084,8 @@ static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, 
     int kind;
     *n = c < 0x80 ? 1 : tfm__utf8_next(text + at, size - at, &c);
     kind = tfm__class_of(&p->classes, c);
-    return kind == TFM__CLASS_MARK           ? TFM__CLASS_OTHER
-           : kind == TFM__CLASS_OTHER_NUMBER ? TFM__CLASS_NUMBER
-                                             : kind;
+    if (kind == TFM__CLASS_MARK) return TFM__CLASS_OTHER;
+    return kind == TFM__CLASS_OTHER_NUMBER ? TFM__CLASS_NUMBER : kind;
 }
 
 /* Returns where the word that begins at byte at ends, by GPT-2's expression:
@@ -12236,7 +12217,6 @@ static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__si
                 l, "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
                 side->name, i, id, flags, v->n, TFM__ADDED - 1);
         t->flags[id] = (unsigned char)(TFM__ADDED | flags);
-        t->passes[flags / TFM__ADDED_NORMALIZED].n_spellings++;
     }
     side->added = t;
     return TFM_OK;
@@ -12246,21 +12226,21 @@ static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__si
 static tfm_status tfm__added_build(tfm__loader *l, tfm__side *side) {
     const tfm__vocabulary *v = &side->vocabulary;
     tfm__added_tokens *t = side->added;
-    int64_t i, n[2] = {0, 0};
+    int64_t i;
     int pass;
     tfm__build_classes(&t->classes);
-    for (pass = 0; pass < 2; pass++)
-        TFM__TRY(TFM__NEW(&l->model->pool, t->passes[pass].n_spellings, &t->passes[pass].sorted,
-                          l->err));
-    for (i = 0; i < t->n; i++) {
-        int64_t id = tfm__u32_at(t->rows, 2 * i);
-        tfm__spelling *s = &v->spellings[v->tokens[id]];
-        pass = (t->flags[id] & TFM__ADDED_NORMALIZED) != 0;
-        t->passes[pass].sorted[n[pass]++] = s;
-        t->begins[pass][(unsigned char)*s->text] = 1;
+    for (pass = 0; pass < 2; pass++) {
+        tfm__vocabulary *of_pass = &t->passes[pass];
+        TFM__TRY(TFM__NEW(&l->model->pool, t->n, &of_pass->sorted, l->err));
+        for (i = 0; i < t->n; i++) {
+            int64_t id = tfm__u32_at(t->rows, 2 * i);
+            tfm__spelling *s = &v->spellings[v->tokens[id]];
+            if (pass != ((t->flags[id] & TFM__ADDED_NORMALIZED) != 0)) continue;
+            of_pass->sorted[of_pass->n_spellings++] = s;
+            t->begins[pass][(unsigned char)*s->text] = 1;
+        }
+        tfm__sort(of_pass->sorted, of_pass->n_spellings, tfm__compare_spellings);
     }
-    for (pass = 0; pass < 2; pass++)
-        tfm__sort(t->passes[pass].sorted, n[pass], tfm__compare_spellings);
     return TFM_OK;
 }
 
@@ -12316,9 +12296,9 @@ static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *t
         if (!n_out || !t->begins[pass][(unsigned char)*out]) continue;
         a.id = tfm__longest_token(&t->passes[pass], NULL, rules, text + at, size - at, &n);
         if (a.id < 0) continue;
-        if (!(t->flags[a.id] & TFM__ADDED_WORD)) break;
-        if (!tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at, 1, &step)) &&
-            !tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at + n, 0, &step)))
+        if (!(t->flags[a.id] & TFM__ADDED_WORD) ||
+            (!tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at, 1, &step)) &&
+             !tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at + n, 0, &step))))
             break;
         a.id = -1; /* what is inside it is not looked for */
         step = n;
@@ -12405,7 +12385,6 @@ static void tfm__lattice_origins(tfm__token_cursor *c) {
     for (i = body + 1; i <= n; i++) c->cells[i].prev = c->cells[body].prev;
 }
 
-/* Takes scratch for n bytes of normalized text. */
 static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int64_t n,
                                      tfm_arena *scratch, tfm_error *err) {
     const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
@@ -12513,7 +12492,7 @@ static const char tfm__starters[] =
 enum {
     TFM__CASED = TFM_CHARACTER_LOWER | TFM_CHARACTER_UPPER, TFM__TEXT_END = 256,
     TFM__STRONG_STOP = 512, TFM__WEAK_STOP = 1024, TFM__MAY_CLOSE = 2048, TFM__ANGLE = 4096,
-    TFM__DASH = 8192, TFM__PARTICLE = 16384
+    TFM__DASH = 8192, TFM__PARTICLE = 16384, TFM__LOUD_STOP = 32768
 };
 
 /* Returns the kinds of a character: bits of tfm_character_kind and of the enum above. */
@@ -12531,7 +12510,7 @@ static int32_t tfm__character_kinds(uint32_t c) {
         {0xF900, 0xFAFF, W, W}, {0xFF00, 0xFFEF, W, W}, {0x20000, 0x3FFFF, W, W}};
     static const struct { int32_t kind; const char *characters; } sets[] = {
         {TFM_CHARACTER_STOP | TFM__STRONG_STOP, "。！？｡؟۔।॥։።፧។៕။‼⁇⁈⁉"}, /* rule 2 */
-        {TFM_CHARACTER_STOP | TFM__WEAK_STOP, ".!?…"},                     /* rules 3 and 4 */
+        {TFM_CHARACTER_STOP | TFM__WEAK_STOP, ".!?…"}, {TFM__LOUD_STOP, "!?"}, /* rules 3 and 4 */
         {TFM_CHARACTER_CLOSING, ")]}”’»›」』）】》〉〕］｝"},
         {TFM__MAY_CLOSE, "\"'“‘«‹"}, /* closes in German, opens in English */
         {TFM__ANGLE, "»›"},          /* closes in French, opens in German */
@@ -12556,7 +12535,6 @@ static int32_t tfm__character_kinds(uint32_t c) {
     return kinds;
 }
 
-/* A character of a text. */
 typedef struct tfm__character {
     uint32_t c; /* U+FFFD for an invalid byte, 0 at the end of the text */
     int32_t kinds;
@@ -12589,8 +12567,8 @@ TFM_DEF int tfm_space_after(tfm_text text) {
             begin--;
         n = tfm_character_next(text.data + begin, text.size - begin, &c);
         if (tfm__character_kinds(c) & TFM_CHARACTER_WIDE) return 0;
-        if (tfm__character_kinds(c) & TFM__CASED) return 1;
-        if (c >= 0x300 && !(c >= 0x2000 && c < 0x2E80)) return 1;
+        if (tfm__character_kinds(c) & TFM__CASED || (c >= 0x300 && (c < 0x2000 || c >= 0x2E80)))
+            return 1;
         text.size = n == text.size - begin ? begin : text.size - 1;
     }
     return 1;
@@ -12603,7 +12581,6 @@ TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between) {
 
 /* ---- words ---- */
 
-/* Returns whether a table has a word. */
 static int tfm__table_has(const char *table, tfm_text word) {
     const char *at = table + 1, *end;
     size_t i;
@@ -12701,10 +12678,10 @@ static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
                 return at;
         } else if (it.kinds & TFM_CHARACTER_SPACE) { /* « Non ! » has a space, »Ja« has none */
             it = tfm__character_at(text, tfm__space_end(text, at, &newlines));
-            if (newlines || !(it.kinds & TFM__ANGLE)) return at;
             next = tfm__character_at(text, it.end);
-            if (next.c != '.' &&
-                !(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_COMMA)))
+            if (newlines || !(it.kinds & TFM__ANGLE) ||
+                (next.c != '.' &&
+                 !(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_COMMA))))
                 return at;
         } else if (!(it.kinds & TFM_CHARACTER_CLOSING)) return at;
     }
@@ -12717,7 +12694,6 @@ typedef struct tfm__stop {
     size_t end;          /* end of the closing quotes and brackets after it */
     int32_t kinds;       /* of the characters of the stop */
     int is_period;       /* a single full stop: rule 4 applies */
-    int is_loud;         /* there is a ! or ? among the stops */
     int is_first;        /* the word is the first of its sentence */
 } tfm__stop;
 
@@ -12731,7 +12707,7 @@ static int tfm__stop_ends(const tfm_text *text, const tfm__stop *s) {
         return !(it.kinds & (TFM_CHARACTER_COMMA | TFM_CHARACTER_STOP)) &&
                !(s->end > s->close && it.kinds & TFM__PARTICLE);
     if (!(it.kinds & TFM_CHARACTER_SPACE)) /* 你好!我来了 */
-        return s->is_loud && it.kinds & TFM_CHARACTER_WIDE &&
+        return s->kinds & TFM__LOUD_STOP && it.kinds & TFM_CHARACTER_WIDE &&
                !(it.kinds & (TFM_CHARACTER_COMMA | TFM__PARTICLE));
     at = tfm__space_end(text, s->end, &newlines);
     if (newlines >= 2) return 1;
@@ -12753,7 +12729,7 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
     int newlines, in_quotes = 0;
     size_t begin, i, end;
     tfm__character it;
-    tfm__stop s = {0, 0, 0, 0, 0, 0, 0, 1};
+    tfm__stop s = {0, 0, 0, 0, 0, 0, 1};
     if (!at || !sentence || !text.data) return 0;
     s.word = i = end = begin = *at = tfm__space_end(&text, *at, &newlines);
     if (begin >= text.size) return 0;
@@ -12764,11 +12740,10 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
             if (newlines >= 2) break;
             continue;
         }
-        s.begin = i, s.kinds = s.is_period = s.is_loud = 0;
+        s.begin = i, s.kinds = s.is_period = 0;
         for (; it.kinds & TFM_CHARACTER_STOP; i = it.end, it = tfm__character_at(&text, i)) {
             s.kinds |= it.kinds;
             s.is_period = it.c == '.' && i == s.begin;
-            s.is_loud |= it.c == '!' || it.c == '?';
         }
         if (i == s.begin) {
             if (it.c == '"') in_quotes = !in_quotes;
