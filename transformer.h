@@ -2376,6 +2376,14 @@ static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank,
     return TFM_OK;
 }
 
+/* Checks that an enum has a value of its words; name and part name it in the message. */
+static tfm_status tfm__check_choice(int value, const tfm__words *words, const char *name,
+                                    const char *part, tfm_error *err) {
+    if (value >= 0 && value < words->n) return TFM_OK;
+    return tfm__fail(err, TFM_E_ARGUMENT, "%s%s is %d, expected %e", name, part, (int32_t)value,
+                     words);
+}
+
 static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, tfm_tensor expected,
                                  tfm__rows *rows, tfm_error *err) {
     TFM__TRY(tfm__check_shape(t, name, expected, err));
@@ -4210,9 +4218,7 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
     int64_t end;
     if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options is NULL");
     TFM__TRY(tfm__view(out, "out", 2, 3, &rows, err));
-    if ((int)options->kind < 0 || options->kind >= TFM_POSITION_KIND_COUNT)
-        return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %d, expected %e",
-                         (int32_t)options->kind, &tfm__position_words);
+    TFM__TRY(tfm__check_choice((int)options->kind, &tfm__position_words, "options", ".kind", err));
     if (options->first < 0 || !tfm__add(options->first, rows.L, &end))
         return tfm__fail(err, TFM_E_ARGUMENT, "options.first is %i, expected 0 to 2^63 - %i",
                          options->first, rows.L + 1);
@@ -4259,9 +4265,7 @@ static tfm_status tfm__norm_check(const tfm_norm_weights *w, const char *name, i
                                   tfm_error *err) {
     TFM__TRY(tfm__check_vector(&w->weight, name, ".weight", D, err));
     TFM__TRY(tfm__check_vector(&w->bias, name, ".bias", D, err));
-    if ((int)w->kind < 0 || w->kind >= TFM_NORM_KIND_COUNT)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s.kind is %d, expected %e", name, (int32_t)w->kind,
-                         &tfm__norm_kind_words);
+    TFM__TRY(tfm__check_choice((int)w->kind, &tfm__norm_kind_words, name, ".kind", err));
     if (D < 1 || (D < 2 && w->kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED))
         return tfm__fail(err, TFM_E_SHAPE,
                          "%s: %i columns cannot be normalized, expected %d or more", name, D,
@@ -4351,19 +4355,13 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
     return TFM_OK;
 }
 
-static tfm_status tfm__check_activation(tfm_activation activation, tfm_error *err) {
-    if ((int)activation >= 0 && activation < TFM_ACTIVATION_COUNT) return TFM_OK;
-    return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, expected %e", (int32_t)activation,
-                     &tfm__activation_words);
-}
-
 TFM_DEF tfm_status tfm_activate(tfm_tensor *out, const tfm_tensor *x, tfm_activation activation,
                                 tfm_error *err) {
     tfm__rows from, to;
     int64_t b, l;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     TFM__TRY(tfm__view_like(out, "out", *x, &to, err));
-    TFM__TRY(tfm__check_activation(activation, err));
+    TFM__TRY(tfm__check_choice((int)activation, &tfm__activation_words, "activation", "", err));
     for (b = 0; b < to.B; b++)
         for (l = 0; l < to.L; l++) {
             float *row = tfm__row(&to, b, l), *in = tfm__row(&from, b, l);
@@ -4409,7 +4407,7 @@ static tfm_status tfm__ffn_view(const tfm_ffn_weights *w, int64_t D, tfm__ffn *v
     TFM__TRY(tfm__linear_view(&w->linear2, "linear2", "", D, F, &view->linear2, err));
     if (w->gate.weight.data)
         TFM__TRY(tfm__linear_view(&w->gate, "gate", "", F, D, &view->gate, err));
-    return tfm__check_activation(w->activation, err);
+    return tfm__check_choice((int)w->activation, &tfm__activation_words, "activation", "", err);
 }
 
 TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
@@ -5498,10 +5496,7 @@ static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
     TFM__TRY(tfm__norm_check(&l->norms[TFM__SELF], "norm1", D, err));
     TFM__TRY(tfm__norm_check(&l->norms[TFM__CROSS], "norm2", D, err));
     if (d) TFM__TRY(tfm__norm_check(&l->norms[TFM__FFN], "norm3", D, err));
-    if ((int)l->order < 0 || l->order >= TFM_NORM_ORDER_COUNT)
-        return tfm__fail(err, TFM_E_ARGUMENT, "order is %d, expected %e", (int32_t)l->order,
-                         &tfm__norm_order_words);
-    return TFM_OK;
+    return tfm__check_choice((int)l->order, &tfm__norm_order_words, "order", "", err);
 }
 
 /* Returns n tensors of a shape as one, with a dimension before it. */
@@ -8031,9 +8026,7 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
         return tfm__fail(err, TFM_E_ARGUMENT, "cache is %s, expected F32 or F16",
                          tfm_dtype_name(o.cache));
     s->cache.is_f16 = o.cache == TFM_DTYPE_F16;
-    if ((int)o.sentences < 0 || o.sentences >= TFM_SENTENCES_COUNT)
-        return tfm__fail(err, TFM_E_ARGUMENT, "sentences is %d, expected %e", (int32_t)o.sentences,
-                         &tfm__sentences_words);
+    TFM__TRY(tfm__check_choice((int)o.sentences, &tfm__sentences_words, "sentences", "", err));
     s->text.sentences = o.sentences ? o.sentences : c->sentences;
     if (o.encoder_attention != TFM_DTYPE_F32 && o.encoder_attention != TFM_DTYPE_BF16)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention is %s, expected F32 or BF16",
