@@ -2835,12 +2835,8 @@ enum {
 enum { TFM__SIGMOID = TFM_ACTIVATION_COUNT }; /* after tfm_activation: for the gate of an SSRU */
 enum { TFM__PAIRS = TFM_WEIGHT_TYPE_I8 + 1 }; /* after tfm_weight_type: BF16 times BF16 */
 /* Weight types by the names of the kernels' tables. */
-enum {
-    TFM__TYPE_f32 = TFM_WEIGHT_TYPE_F32,
-    TFM__TYPE_f16 = TFM_WEIGHT_TYPE_F16,
-    TFM__TYPE_bf16 = TFM_WEIGHT_TYPE_BF16,
-    TFM__TYPE_pairs = TFM__PAIRS
-};
+enum { TFM__TYPE_f32 = TFM_WEIGHT_TYPE_F32, TFM__TYPE_f16 = TFM_WEIGHT_TYPE_F16 };
+enum { TFM__TYPE_bf16 = TFM_WEIGHT_TYPE_BF16, TFM__TYPE_pairs = TFM__PAIRS };
 
 typedef struct tfm__kernels {
     const char *name;
@@ -2929,10 +2925,7 @@ typedef int32_t tfm__four __attribute__((vector_size(16)));
 #define TFM__AMX
 #endif
 #endif
-#endif
-
 /* X_ROWS: the most rows of x in a tile of floats, which a product copies to its stack. */
-#ifdef TFM__X86
 enum { TFM__TALL = 24, TFM__X_ROWS = TFM__TALL };
 /* clang-format off */
 enum { TFM__CPU_AVX2 = 1, TFM__CPU_AVX512 = 2, TFM__CPU_VNNI = 4, TFM__CPU_AVX_VNNI = 8,
@@ -10195,10 +10188,8 @@ TFM_DEF tfm_text tfm_text_make(const char *data, size_t size) {
 }
 
 static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
-enum { TFM__SPACE_PIECE = 3 };                         /* its bytes */
-
 static const char tfm__replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
-enum { TFM__REPLACEMENT = 3 };
+enum { TFM__SPACE_PIECE = 3, TFM__REPLACEMENT = 3 };   /* their bytes */
 
 static int tfm__begins_with_mark(const char *text, int64_t size) {
     return size >= TFM__SPACE_PIECE && memcmp(text, tfm__space_piece, TFM__SPACE_PIECE) == 0;
@@ -11067,9 +11058,7 @@ static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
 
 /* Returns the message that a field of bytes holds. */
 static tfm__wire tfm__wire_inside(const tfm__wire_field *f) {
-    tfm__wire w;
-    w.at = f->bytes;
-    w.end = f->bytes + f->value;
+    tfm__wire w = {f->bytes, f->bytes + f->value};
     return w;
 }
 
@@ -11430,14 +11419,12 @@ static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_err
 static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
                                 const unsigned char *bytes, int64_t size) {
     tfm__vocabulary *v = &p->vocabulary;
-    tfm__wire file, parts[6], w;
+    tfm__wire file = {bytes, bytes + size}, parts[6], w;
     tfm__wire_field f;
     int64_t n = 0;
     int got;
     if (size > INT32_MAX)
         return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", r->name, size);
-    file.at = bytes;
-    file.end = bytes + size;
     memset(parts, 0, sizeof parts);
     r->begin = bytes;
     for (w = file; (got = tfm__wire_next(&w, &f)) != 0;) {
@@ -12366,10 +12353,7 @@ static int tfm__has_cells(const tfm__side *side) {
 static void tfm__lattice_origins(tfm__token_cursor *c) {
     const tfm__sentencepiece *p = c->side->spm;
     int64_t n = (int64_t)c->text.size, body = n, i;
-    tfm__normal o;
-    memset(&o, 0, sizeof o);
-    o.cells = c->cells;
-    o.n_cells = n + 1;
+    tfm__normal o = {NULL, 0, 0, c->cells, n + 1};
     if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
     c->cells[body].prev = -1;
     if (tfm__normal_text(c->side, &c->source, &o) == n)
@@ -12398,9 +12382,8 @@ static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int
 /* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. */
 static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
     tfm_arena all = tfm__scratch_begin(scratch);
-    tfm__normal o;
+    tfm__normal o = {NULL, 0, 0, NULL, 0};
     tfm__lattice b;
-    memset(&o, 0, sizeof o);
     if (!scratch->measuring && scratch->size > scratch->used) {
         /* the text comes first in the scratch: it is in its place at once */
         o.text = (char *)scratch->data + scratch->used;
