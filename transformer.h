@@ -2852,8 +2852,7 @@ typedef struct tfm__kernels {
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
-    /* sums[i] = x . row i, for n rows of width floats or F16, stride elements apart. F16 gives the
-       bits that rows widened to floats would give. */
+    /* sums[i] = x . row i, of n rows of width floats, or F16 as if widened, stride elements apart */
     void (*dots)(float *sums, const float *x, const void *rows, int64_t stride, int64_t n,
                  int64_t width, int is_f16);
     /* y[j] += sum_i p[i] rows[i, j], of the same rows. A row whose p is zero is never read, because
@@ -4157,8 +4156,7 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
    rounding is larger than 1e-5, and a trained model has seen it.
    ============================================================================================== */
 
-/* Sets the frequency of a column by the formulas at tfm_position_kind. Returns 0 for a column of
-   sines, 1 for cosines, 2 for a column that stays empty. */
+/* Sets a column's frequency (tfm_position_kind). Returns 0 for sines, 1 for cosines, 2 for zeros. */
 static int tfm__position_wave(const tfm_position_options *o, int64_t column, int64_t D,
                               double *frequency) {
     double base = o->base != 0 ? o->base : 10000.0, step = tfm__log(base) / (double)D;
@@ -5633,8 +5631,7 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
    Used by the JSON reader, the vocabularies and the tokenizers. Relies on nothing.
    ============================================================================================== */
 
-/* Sets *character to the character at text, and returns its bytes (1 to 4). Returns 0 if it is not
-   well-formed: overlong, a surrogate, beyond U+10FFFF, or cut short. */
+/* Sets *character to that at text. Returns its bytes, 1 to 4, or 0 if it is not well-formed. */
 static TFM__INLINE int tfm__utf8_next(const char *text, size_t size, uint32_t *character) {
     const unsigned char *p = (const unsigned char *)text;
     uint32_t c, next[3]; /* of a byte that continues: below 64 */
@@ -10151,8 +10148,7 @@ static int32_t tfm__utf8_size(unsigned char c) {
     return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
 
-/* Applies SentencePiece's rules at the beginning of a text: sets *out and *n to the normalized
-   bytes, and returns how many bytes of the text they replace. */
+/* Applies rules where a text begins: sets *out [*n], and returns how many bytes of text it replaces. */
 typedef struct tfm__charsmap tfm__charsmap;
 static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n);
@@ -10470,8 +10466,7 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when
-   the least or the greatest continuation bytes follow. */
+/* Returns whether n bytes, at most four, begin a character: the least or greatest others end it. */
 static int tfm__utf8_begins(const char *bytes, int n) {
     char least[] = "\x80\x80\x80\x80", greatest[] = "\xBF\xBF\xBF\xBF";
     uint32_t c;
@@ -10583,8 +10578,7 @@ typedef struct tfm__text_reader {
     tfm_error *err;
 } tfm__text_reader;
 
-/* Sorts n items by their first 8 bytes, a byte at a time from the last to the first, and then those
-   whose 8 bytes are the same by comparison. Most spellings differ within 8 bytes. */
+/* Sorts n items by their first 8 bytes, the last byte first, and then equal ones by comparison. */
 static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64_t n,
                                   tfm__compare compare, int are_lines) {
     uint64_t *keys, *keys_to, *keys_swap;
@@ -12463,8 +12457,7 @@ static const char tfm__starters[] =
 
 /* ---- characters ---- */
 
-/* Kinds of characters after those of tfm_character_kind, as bits; tfm__character_kinds has the
-   characters. TFM__TEXT_END: no character, since the text ends. */
+/* Kinds of characters after those of tfm_character_kind. TFM__TEXT_END: no character follows. */
 enum {
     TFM__CASED = TFM_CHARACTER_LOWER | TFM_CHARACTER_UPPER, TFM__TEXT_END = 256,
     TFM__STRONG_STOP = 512, TFM__WEAK_STOP = 1024, TFM__MAY_CLOSE = 2048, TFM__ANGLE = 4096,
