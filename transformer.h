@@ -460,7 +460,8 @@
        TRANSFORMER_NO_STDIO     leaves out the file functions and stdio.h
        TRANSFORMER_NO_TEXT      leaves out vocabularies, SentencePiece and all of section 8
        TRANSFORMER_LIBRARY      the implementation is in a library that was compiled elsewhere:
-                                loading a model first calls tfm_sizes_check
+                                TRANSFORMER_IMPLEMENTATION then does nothing, and loading a model
+                                first calls tfm_sizes_check
 
    Define these where the implementation is compiled:
        TRANSFORMER_IMPLEMENTATION
@@ -1505,8 +1506,9 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
    TRANSFORMER_LIBRARY (transformer.pc and the CMake package define it) check before they load a
    model. A binding with its own declarations should check once. Errors: TFM_E_ARGUMENT with the
    name and both sizes. */
+#define tfm_sizes_check tfm_struct_sizes_check /* not the symbol of 0.6.0: it had other arguments */
 TFM_DEF tfm_status tfm_sizes_check(const size_t *sizes, size_t n, tfm_error *err);
-#if defined(TRANSFORMER_LIBRARY) && !defined(TRANSFORMER_IMPLEMENTATION)
+#ifdef TRANSFORMER_LIBRARY
 #if defined(__GNUC__)
 #define TFM__CALLER static __attribute__((unused))
 #else
@@ -1681,7 +1683,8 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
 #endif
 #endif /* TRANSFORMER_H */
 
-#if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED)
+#if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED) &&                           \
+    !defined(TRANSFORMER_LIBRARY)
 #define TFM__IMPLEMENTED
 
 /* The life of a sentence, from tfm_translate to its translation:
@@ -2961,7 +2964,12 @@ typedef int32_t tfm__four __attribute__((vector_size(16)));
 /* X_ROWS: the most rows of x in a tile of floats, which a product copies to its stack. */
 #ifdef TFM__X86
 enum { TFM__TALL = 24, TFM__X_ROWS = TFM__TALL };
-static int tfm__cpu_is_intel(void) { return __builtin_cpu_is("intel"); }
+/* clang-format off */
+enum { TFM__CPU_AVX2 = 1, TFM__CPU_AVX512 = 2, TFM__CPU_VNNI = 4, TFM__CPU_AVX_VNNI = 8,
+       TFM__CPU_BF16 = 16, TFM__CPU_AMX = 32, TFM__CPU_INTEL = 64, TFM__CPU_AMD = 128 };
+/* clang-format on */
+static int tfm__cpu_has(int feature);
+static int tfm__cpu_is_intel(void) { return tfm__cpu_has(TFM__CPU_INTEL); }
 #else
 enum { TFM__TALL = 24, TFM__X_ROWS = 12 };
 static int tfm__cpu_is_intel(void) { return 0; }
@@ -4057,7 +4065,7 @@ static void tfm__product_packed(const tfm__kernels *kernels, const tfm__product 
     int64_t K = tfm__max(1, w->columns), larger = 1, rows, wide, step, m, n, k;
 #ifdef TFM__BF16
     /* Intels with AVX512-BF16 have 2 MB of second-level cache, which holds twice the floats. */
-    if (!p->converted && tfm__cpu_is_intel() && __builtin_cpu_supports("avx512bf16")) larger = 2;
+    if (!p->converted && tfm__cpu_is_intel() && tfm__cpu_has(TFM__CPU_BF16)) larger = 2;
 #endif
     step = TFM__X_BYTES / (p->converted ? tfm__product_x_size(kernels, w) : 4);
     wide = larger * TFM__W_CHUNK / tfm__packed_panel_bytes(w->type, tfm__min(K, step));
@@ -13828,31 +13836,37 @@ TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
 }
 
-/* ---- x86-64: features that __builtin_cpu_supports does not know everywhere ---- */
+/* ---- x86-64: what the CPU has ---- */
 
-enum { TFM__CPU_F16C = 1, TFM__CPU_AVX_VNNI = 2, TFM__CPU_AMX = 4 };
-/* Asks the CPU, and for AMX the system, whether there is a feature. */
+/* Asks the CPU and the system for a feature. __builtin_cpu_supports needs a runtime library, and
+   that of zig answers 0 to everything. AVX2 is with FMA and F16C; AVX512 is F, DQ, BW and VL. */
 static int tfm__cpu_ask(int feature) {
     const long arch_prctl = 158, request_permission = 0x1023, tile_data = 18;
-    unsigned a, b, c, d, low, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
-    if (feature == TFM__CPU_F16C) return c >> 29 & 1;
+    unsigned a, b, c, d, first, low, high;
+    if (!__get_cpuid(0, &a, &b, &c, &d)) return 0;
+    if (feature == TFM__CPU_INTEL) return b == 0x756e6547; /* "Genu" of GenuineIntel */
+    if (feature == TFM__CPU_AMD) return b == 0x68747541;   /* "Auth" of AuthenticAMD */
+    if (!__get_cpuid(1, &a, &b, &first, &d) || !(first >> 27 & 1)) return 0; /* XGETBV */
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0)); /* registers that are kept */
+    if ((low & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    if (feature == TFM__CPU_AVX2) return (first >> 12 & first >> 29 & b >> 5 & 1) != 0;
+    if (feature == TFM__CPU_AVX512)
+        return (low & 0xe6) == 0xe6 && (b >> 16 & b >> 17 & b >> 30 & b >> 31 & 1);
+    if (feature == TFM__CPU_VNNI) return c >> 11 & 1;
 #ifdef TFM__EVEX
-    if (feature == TFM__CPU_AVX_VNNI)
-        return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
+    if (feature == TFM__CPU_AVX_VNNI) return (low & 0xe6) == 0xe6 && (c >> 11 & b >> 31 & 1);
 #endif
-    if (feature == TFM__CPU_AVX_VNNI) return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
 #ifdef TFM__AMX
     /* A process must request AMX, because Linux then reserves room for the tiles in signal frames. */
-    if (!(c >> 27 & 1)) return 0; /* XGETBV */
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    if ((low >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
-    if (!(d >> 22 & d >> 24 & d >> 25 & 1)) return 0; /* bf16, tiles, int8 */
-    return syscall(arch_prctl, request_permission, tile_data) == 0;
+    if (feature == TFM__CPU_AMX)
+        return (low >> 17 & 3) == 3 && (d >> 22 & d >> 24 & d >> 25 & 1) && /* bf16, tiles, int8 */
+               syscall(arch_prctl, request_permission, tile_data) == 0;
 #else
-    (void)low, (void)high, (void)arch_prctl, (void)request_permission, (void)tile_data;
-    return 0;
+    (void)arch_prctl, (void)request_permission, (void)tile_data;
 #endif
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return 0;
+    (void)high;
+    return feature == TFM__CPU_AVX_VNNI ? a >> 4 & 1 : feature == TFM__CPU_BF16 && (a >> 5 & 1);
 }
 
 /* Returns whether the CPU has a feature and the system grants it. Answers are kept, because in a
@@ -14503,11 +14517,8 @@ static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, TFM__V v, int bi
 
 static const tfm__kernels *tfm__kernel_set(int i) {
 #ifdef TFM__X86
-    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                     tfm__cpu_has(TFM__CPU_F16C);
-    const int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    const int vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+    const int avx2 = tfm__cpu_has(TFM__CPU_AVX2), avx512 = tfm__cpu_has(TFM__CPU_AVX512);
+    const int vnni = avx512 && tfm__cpu_has(TFM__CPU_VNNI);
 #endif
 /* clang-format off */
 /* Returns a set if it is number i and the CPU has it. The arguments are its number, whether the CPU
@@ -14548,7 +14559,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
                  tfm__avx2_bf16, tfm__avx_vnni_int8, 1, 128, NULL, NULL, NULL, avx2)
 #endif
 #ifdef TFM__BF16 /* if VDPBF16PS is faster than FMA: twice on AMD's Zen 4, half on an Intel */
-    TFM__KERNELS(5, vnni && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd"),
+    TFM__KERNELS(5, vnni && tfm__cpu_has(TFM__CPU_BF16) && tfm__cpu_has(TFM__CPU_AMD),
                  "AVX-512 with VNNI and BF16", avx512, tfm__avx512_f16, tfm__avx512_pairs,
                  tfm__avx512_int8, 1, 128, NULL, NULL, tfm__avx512_narrow, avx2)
 #endif

@@ -29,7 +29,9 @@ class Cut(NamedTuple):
 
 def cut(text: bytes, labels: bool = False) -> Cut:
     """Finds the sentences of a text. labels: a label >>fra<< before the text is put before each of them."""
-    place, sentences, between, end = ffi.new("size_t[3]"), [], [], 0
+    place, end = ffi.new("size_t[3]"), 0
+    sentences: list[bytes] = []
+    between: list[bytes] = []
     label = LABEL.match(text) if labels else None
     while lib.th_sentence(text, len(text), place):
         if sentences:
