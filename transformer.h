@@ -9662,6 +9662,8 @@ static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32
         return TFM__FAIL_CONFIG(
             err, "'start' is missing, so only a prompt can begin a target: set prompt");
     TFM__TRY(tfm__ids_check(r->prompt.data, r->prompt.n, V, "prompt", -1, err));
+    if (r->prompt.data && !r->prompt.n)
+        return tfm__fail(err, TFM_E_ARGUMENT, "prompt has no ids: give one, or leave data NULL");
     TFM__TRY(tfm__ids_check(r->prefix.data, r->prefix.n, V, "prefix", -1, err));
     TFM__TRY(tfm__ids_check(r->draft.data, r->draft.n, V, "draft", -1, err));
     if (r->first_token) TFM__TRY(tfm__ids_check(r->first_token, 1, V, "first_token", -1, err));
