@@ -48,32 +48,19 @@
        >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention
        >>api-text      8. text: tokenize, translate
        implementation
-       >>base          9. includes, checked sizes, messages
-       >>memory        10. allocator, pool, arena
-       >>tensors       11. tensors and the views that modules take of them
-       >>threads       12. threads
-       >>kernels       13. kernel sets, plain loops
-       >>packed        14. packed weights, products
-       >>positions     15. positional encodings
-       >>modules       16. norm, linear, softmax, feed-forward, SSRU
-       >>attention     17. masks, scaled dot-product and multi-head attention
-       >>stack         18. layers and stacks
-       >>utf8          19. UTF-8
-       >>json          20. JSON
-       >>safetensors   21. the file format
-       >>config        22. the model's config
-       >>weights       23. from named tensors to a model
-       >>session       24. sessions
-       >>search        25. decoding: beam search, sampling, alternatives, scoring
-       >>tokenizers    26. the interface of the kinds of text, and what they share
-       >>vocabulary    27. vocabularies; words, characters, pieces, bytes
-       >>sentencepiece 28. SentencePiece
-       >>bytebpe       29. byte-level BPE
-       >>added         30. added tokens
-       >>sentences     31. where the sentences of a text end
-       >>text          32. text in, text out
-       >>vectors       33. kernels for each instruction set, and their template
-       >>history       revision history, licence
+       >>base          9. includes, sizes, messages    >>config        22. the model's config
+       >>memory        10. allocator, pool, arena      >>weights       23. named tensors to a model
+       >>tensors       11. tensors and views of them   >>session       24. sessions
+       >>threads       12. threads                     >>search        25. beam search, sampling
+       >>kernels       13. kernel sets, plain loops    >>tokenizers    26. the kinds of text
+       >>packed        14. packed weights, products    >>vocabulary    27. words, characters, bytes
+       >>positions     15. positional encodings        >>sentencepiece 28. SentencePiece
+       >>modules       16. norm, linear, FFN, SSRU     >>bytebpe       29. byte-level BPE
+       >>attention     17. masks and attention         >>added         30. added tokens
+       >>stack         18. layers and stacks           >>sentences     31. where sentences end
+       >>utf8          19. UTF-8                       >>text          32. text in, text out
+       >>json          20. JSON                        >>vectors       33. vector kernels, template
+       >>safetensors   21. the file format             >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
    K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers,
@@ -314,10 +301,10 @@
      - Products with packed weights add the columns one after the other. Products with rows (keys of
        attention, in_place) add column k in lane k mod 16, and then the lanes by halves. Each
        addition is a fused multiply-add, which rounds once.
-     - Softmax adds number k in lane k mod 16, the lanes by halves, and every 1024 numbers in double.
+     - Softmax adds number k in lane k mod 16, the lanes by halves, and each 1024 numbers in double.
        Norms have 8 lanes and add them in double every 512 numbers.
      - Sums of int8 are exact. Rounding is to nearest, ties to even.
-     - exp, erf, log, pow and sine are the library's own. Pragmas forbid compilers to fuse operations
+     - exp, erf, log, pow and sine are our own. Pragmas forbid compilers to fuse operations
        that are written apart. (Clang ignores them if it is called with -ffp-contract=fast.)
 
    tfm_arithmetic_string returns the name in the first column:
@@ -919,8 +906,8 @@ typedef struct tfm_safetensors tfm_safetensors;
 TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
                                         const tfm_allocator *allocator, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
-/* Does the same with the file at path, which is UTF-8 on Windows. *file owns the bytes. Errors: also
-   TFM_E_IO. */
+/* Does the same with the file at path, which is UTF-8 on Windows. *file owns the bytes. Errors:
+   also TFM_E_IO. */
 TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
                                              const tfm_allocator *allocator, tfm_error *err);
 #endif
@@ -1693,7 +1680,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
        tfm__request_tokenize    text to ids                                     >>text
        tfm__encoder_run         the sources, in passes of similar length        >>session
        tfm__stack_run           the layers of encoder or decoder                >>stack
-       tfm__linear_run          a product: the threads share its rows           >>packed
+       tfm__product_run         a product: threads share its rows or columns    >>packed
        tfm__kernels             the loops of this CPU, which multiply           >>vectors
        tfm__prompt_run          fills the caches up to the first free token     >>search
        tfm_session_step         one position of each hypothesis, again and again
@@ -1789,7 +1776,7 @@ enum tfm__part {
 #endif
 
 /* No compiler may make a fused multiply-add of an addition and a multiplication that are written
-   apart: results would differ from machine to machine. The end of the implementation restores it. */
+   apart: results would differ from machine to machine. The implementation's end restores it. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__) && !defined(__TINYC__)
@@ -3029,9 +3016,9 @@ static double tfm__series(const double *c, int step, int n, double x) {
 /* 1 / k!, the Taylor series of exp; those of sin and cos have every second one. */
 /* clang-format off */
 static const double tfm__taylor[] = {
-    1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
-    1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200,
-    1.0 / 1307674368000, 1.0 / 20922789888000};
+    1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+    1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800,
+    1.0 / 87178291200, 1.0 / 1307674368000, 1.0 / 20922789888000};
 /* clang-format on */
 
 /* ln 2 in two parts; the product of the first with an exponent is exact. */
@@ -4151,7 +4138,9 @@ static void tfm__product_run(const tfm__team *team, const tfm__product *products
         tfm__product_convert(team->kernels, job.all, 0, job.rows);
     else if (job.all->converted)
         tfm__team_run(&workers, tfm__product_convert_part, &job, (int32_t)job.parts);
-    tfm__team_run(&workers, tfm__product_part, &job, (int32_t)(n * job.parts));
+    if (workers.n > 1) tfm__team_run(&workers, tfm__product_part, &job, (int32_t)(n * job.parts));
+    else
+        for (i = 0; i < n * job.parts; i++) tfm__product_part(&job, i);
 }
 
 /* Computes y = exp(x - max) in n entries and returns the factor that makes their sum 1. x may be
@@ -4991,7 +4980,6 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
                                                     double scale, tfm_arena *scratch,
                                                     tfm_error *err) {
     const tfm_tensor *query, *key, *value;
-    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__attention a;
     tfm_tensor expected;
@@ -4999,7 +4987,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     int r;
     memset(&a, 0, sizeof a);
     if (!inputs || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "inputs or scratch is NULL");
-    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
+    query = inputs->query, key = inputs->key, value = inputs->value;
     TFM__TRY(tfm__check_tensor(query, "query", TFM_DTYPE_F32, 3, 4, err));
     r = query->rank;
     TFM__TRY(tfm__check_tensor(key, "key", TFM_DTYPE_F32, r, r, err));
@@ -5017,7 +5005,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     TFM__TRY(tfm__check_shape(context, "context", expected, err));
     expected.dims[r - 1] = a.S;
     TFM__TRY(tfm__check_optional(weights, "weights", expected, err));
-    TFM__TRY(tfm__masks_check(masks, a.B, a.H, a.T, a.S, err));
+    TFM__TRY(tfm__masks_check(inputs->masks, a.B, a.H, a.T, a.S, err));
     all = tfm__scratch_begin(scratch);
     TFM__TRY(TFM__TAKE(&all, a.S, 1, &a.scratch, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
@@ -5028,7 +5016,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     a.context = tfm__heads_of_tensor(context);
     a.weights = tfm__heads_of_tensor(weights);
     a.scale = tfm__attend_scale(scale, a.K);
-    a.masks = masks;
+    a.masks = inputs->masks;
     tfm__attend_run(&team, &a);
     return TFM_OK;
 }
@@ -5102,13 +5090,14 @@ static tfm_status tfm__projections_view(const tfm_attention_weights *w, const ch
 
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
-    void *k, *v;      /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
-    int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order;
-                         of an SSRU k alone: states [rows, slots, D], floats; that of position t
-                         is in slot t % slots, so the last `slots` positions can be undone */
-    int is_f16;       /* elements are F16, by heads; else floats */
+    void *k, *v;  /* [rows, capacity, H*K] and [rows, capacity, H*W]; an SSRU's states [rows, slots,
+                         D] are in k */
+    int by_heads; /* 1: they are [rows, H, capacity, K] and [rows, H, capacity, W] instead, which
+                         a step reads in order */
+    int is_f16;   /* 1: elements are F16, by heads; 0: floats */
     int64_t capacity; /* positions that a row has room for */
-    int64_t slots;
+    int64_t slots;    /* of an SSRU: the state after position t is in slot t % slots, so the last
+                         `slots` positions can be undone */
 } tfm__kv;
 
 /* Returns the keys or values of a cache as heads of that width. */
@@ -5220,7 +5209,6 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
                                             const tfm_attention_inputs *inputs, tfm_arena *scratch,
                                             tfm_error *err) {
     const tfm_tensor *query, *key, *value;
-    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__projections w;
     tfm__rows q, k, v, y, keys, values;
@@ -5235,7 +5223,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     memset(&kv, 0, sizeof kv);
     if (!weights || !inputs || !scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "weights, inputs or scratch is NULL");
-    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
+    query = inputs->query, key = inputs->key, value = inputs->value;
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
     TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, k.L, k.D), err));
@@ -5246,7 +5234,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     z.HK = w.query.w.rows, z.HW = w.value.w.rows;
     D = w.has_out ? w.out.w.rows : z.HW;
     TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, q.L, D), &y, err));
-    TFM__TRY(tfm__masks_check(masks, q.B, w.n_heads, q.L, k.L, err));
+    TFM__TRY(tfm__masks_check(inputs->masks, q.B, w.n_heads, q.L, k.L, err));
     TFM__TRY(tfm__check_optional(
         attention, "attention", tfm_tensor_4d(NULL, TFM_DTYPE_F32, q.B, w.n_heads, q.L, k.L), err));
     z.M = q.B * q.L, z.key_rows = q.B * k.L, z.scores = k.L;
@@ -5259,7 +5247,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     if (p.reach) tfm__relative_spread(&w.relative, w.n_heads, p.reach, bias);
     p.x = q;
     p.bias = bias, p.work.team = &team;
-    p.S = k.L, p.masks[TFM__CROSS] = masks;
+    p.S = k.L, p.masks[TFM__CROSS] = inputs->masks;
     kv.k = p.work.k, kv.v = p.work.v, kv.capacity = k.L;
     q = tfm__rows_beside(&p, p.work.q, z.HK);
     keys = tfm__rows_make(p.work.k, k.B, k.L, z.HK);
@@ -5335,37 +5323,52 @@ static void tfm__add_norm_run(const tfm__team *team, const tfm__rows *out, const
     tfm__team_run(team, tfm__add_norm_part, &a, a.parts);
 }
 
-/* Computes keys and values of x [B, L, D] for the positions of the pass in kv, and with them the
-   queries of x in work.q if with_queries is set. A cache by heads is filled from scratch; other
-   results go straight to their place, from position 0 on. */
-static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
-                           const tfm__kv *kv, int with_queries) {
-    tfm__heads to[2];
-    tfm__product products[3];
+/* Makes the products of x [B, L, D] that give its keys and values for the positions of the pass in
+   kv, and its queries in work.q. Keys and values of a cache by heads go to scratch first, others
+   straight to their place, from position 0 on. */
+static void tfm__kv_products(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                             const tfm__kv *kv, tfm__product products[3]) {
     tfm__rows y = tfm__rows_make(p->work.q, x->B, x->L, w->query.w.rows);
-    int64_t b, h, l;
     int i;
     products[2] = tfm__product_make(&y, x, &w->query);
     for (i = 0; i < 2; i++) {
         const tfm__linear *map = i ? &w->value : &w->key;
-        to[i] = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, i ? w->W : w->K);
+        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, i ? w->W : w->K);
         y = tfm__rows_make(i ? p->work.v : p->work.k, x->B, x->L, map->w.rows);
-        if (!kv->by_heads) y.data = tfm__head_row(&to[i], 0, 0, 0), y.sb = to[i].b;
+        if (!kv->by_heads) y.data = tfm__head_row(&to, 0, 0, 0), y.sb = to.b;
         products[i] = tfm__product_make(&y, x, map);
     }
     TFM__PART(PROJECTIONS);
-    tfm__product_run(p->work.team, products, with_queries ? 3 : 2);
-    for (i = 0; kv->by_heads && i < 2; i++)
-        for (b = 0; b < x->B; b++)
+}
+
+/* Copies keys and values from scratch to a cache by heads. */
+static void tfm__kv_store(const tfm__pass *p, const tfm__projections *w, const tfm__kv *kv,
+                          const tfm__product products[2]) {
+    int64_t b, h, l;
+    int i;
+    for (i = 0; kv->by_heads && i < 2; i++) {
+        const tfm__rows *y = &products[i].y;
+        int64_t width = i ? w->W : w->K;
+        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, width);
+        for (b = 0; b < y->B; b++)
             for (h = 0; h < w->n_heads; h++)
-                for (l = 0; l < x->L; l++) {
+                for (l = 0; l < y->L; l++) {
                     int64_t row = p->kv_rows[TFM__SELF] ? p->kv_rows[TFM__SELF][b] : b;
-                    int64_t width = i ? w->W : w->K;
-                    const float *from = tfm__row(&products[i].y, b, l) + h * width;
-                    void *at = tfm__head_at(&to[i], row, h, tfm__first_of(p->firsts, b) + l);
+                    const float *from = tfm__row(y, b, l) + h * width;
+                    void *at = tfm__head_at(&to, row, h, tfm__first_of(p->firsts, b) + l);
                     if (!kv->is_f16) memcpy(at, from, (size_t)width * sizeof *from);
                     else p->work.team->kernels->narrow_f16((uint16_t *)at, from, width);
                 }
+    }
+}
+
+/* Computes keys and values of x, without its queries. */
+static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                           const tfm__kv *kv) {
+    tfm__product products[3];
+    tfm__kv_products(p, x, w, kv, products);
+    tfm__product_run(p->work.team, products, 2);
+    tfm__kv_store(p, w, kv, products);
 }
 
 static int tfm__is_ssru(const tfm__layer *l) { return l->ssru.input.w.rows > 0; }
@@ -5421,6 +5424,7 @@ static tfm__heads tfm__pass_weights(const tfm__pass *p, int part, int32_t i) {
 static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
     const tfm__rows out = tfm__rows_beside(p, p->work.y, p->x.D);
     const tfm__team *team = p->work.team;
+    tfm__product products[3];
     int32_t i, part;
     for (i = 0; i < stack->n; i++)
         for (part = TFM__SELF; part <= TFM__FFN; part++) {
@@ -5439,9 +5443,14 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
             if (part == TFM__FFN) tfm__ffn_run(team, &out, &in, &l->ffn, p->work.hidden);
             else if (part == TFM__SELF && tfm__is_ssru(l)) tfm__ssru_run(p, l, kv, &in, &out);
             else {
-                if (part == TFM__SELF) tfm__kv_append(p, &in, w, kv, 1);
-                else if (p->memory.data) tfm__kv_append(p, &p->memory, w, kv, 0);
-                if (part == TFM__CROSS) tfm__linear_run(team, &q, &in, &w->query);
+                if (part == TFM__SELF) {
+                    tfm__kv_products(p, &in, w, kv, products);
+                    tfm__product_run(team, products, 3);
+                    tfm__kv_store(p, w, kv, products);
+                } else {
+                    if (p->memory.data) tfm__kv_append(p, &p->memory, w, kv);
+                    tfm__linear_run(team, &q, &in, &w->query);
+                }
                 tfm__attend_layer(p, w, i, part, kv, &out, tfm__pass_weights(p, part, i));
             }
             tfm__add_norm_run(team, &p->x, &p->x, &out,
@@ -6805,8 +6814,8 @@ typedef struct tfm__side {
     tfm_norm_weights norm;           /* after the embedding; without data: none */
     int zero_start;                  /* position 0 has no embedding */
     const tfm__tokenizer *tokenizer; /* of the side's kind of text */
-    int32_t first_byte;              /* of bytes: the id of byte 0, */
-    int has_bytes;                   /* if they are the tokens */
+    int has_bytes;                   /* 1: the tokens are the bytes of UTF-8 */
+    int32_t first_byte;              /* has_bytes: the id of byte 0 */
     int clean_up;                    /* the target's text has no space before punctuation */
     int32_t unk, start, end;         /* the config's ids, -1: none */
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
@@ -6815,8 +6824,8 @@ typedef struct tfm__side {
     tfm__added_tokens *added;   /* NULL: none are found in a text */
     int32_t prefix_space;       /* the config's */
     int keep_trailing;          /* the config's trailing_space, of spm */
-    int32_t marks;      /* U+2581 at the front of a token that are dropped before any text, */
-    int marks_once;     /* of one token alone */
+    int32_t marks;      /* while a text is empty, a token loses so many U+2581 at its front */
+    int marks_once;     /* 1: only the first token that has some loses them */
     int32_t *ids;       /* [pieces]: a piece's id, -1 none; NULL: each is its own */
     int32_t *pieces;    /* target: [V], the piece of an id, or TFM__ID_ */
     tfm__byte_bpe *bpe; /* NULL: another kind of text */
@@ -8455,7 +8464,7 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
             if (!has_memory) tfm__stack_run(&p, &m->encoder);
             p.kv_rows[TFM__SELF] = s->order + first;
             for (i = 0; for_decoding && i < m->decoder.n; i++)
-                tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i], 0);
+                tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i]);
             for (b = 0; b < group.B && !s->encoder.is_lent; b++) {
                 float *row = s->encoder.memory + s->order[first + b] * s->src.L * D;
                 memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
@@ -10383,8 +10392,8 @@ enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
 /* In TFM_TEXT_FORM_ESCAPED a backslash and letter i stand for character i. */
 static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
 
-/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are soon
-   full. No buffer has room for SIZE_MAX bytes and the end. */
+/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are
+   soon full. No buffer has room for SIZE_MAX bytes and the end. */
 static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
 
 /* A text under construction; if out is NULL, only its size is counted. */
@@ -10438,8 +10447,8 @@ static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
     j->size = tfm__more(j->size, (size_t)n);
 }
 
-/* Applies the rules to the held bytes except the last ones, which a rule may need together with later
-   bytes. last: how many stay. */
+/* Applies the rules to the held bytes except the last ones, which a rule may need together with
+   later bytes. last: how many stay. */
 static void tfm__join_held(tfm__joined *j, int64_t last) {
     const char *result;
     int64_t at = 0, n;
@@ -10502,8 +10511,8 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when the
-   least or the greatest continuation bytes follow. */
+/* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when
+   the least or the greatest continuation bytes follow. */
 static int tfm__utf8_begins(const char *bytes, int n) {
     static const char rest[2][4] = {"\x80\x80\x80", "\xBF\xBF\xBF"};
     char whole[8];
@@ -10542,8 +10551,8 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
     tfm__join_text(j, j->bytes, n);
 }
 
-/* Returns the spelling of a token. Returns NULL if it has no text, as rows of an embedding beyond the
-   vocabulary. */
+/* Returns the spelling of a token. Returns NULL if it has no text, as rows of an embedding beyond
+   the vocabulary. */
 static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
     const tfm__vocabulary *v = &j->side->vocabulary;
     if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
@@ -10613,7 +10622,7 @@ static uint64_t tfm__key_of_line(const void *item) {
     return key;
 }
 
-/* Returns the line, from 0, in which a byte of the text is, while v->tokens has the offsets of lines. */
+/* Returns the line, from 0, of a byte of the text, while v->tokens has the offsets of lines. */
 static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
     int64_t line = 0;
     TFM__BISECT(line, v->n, middle, v->text + v->tokens[middle] <= (const char *)at)
@@ -10669,8 +10678,8 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
     return TFM_OK;
 }
 
-/* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same is
-   the place of the first item that is equal to the one before, or 0. */
+/* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same
+   is the place of the first item that is equal to the one before, or 0. */
 static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
                                  tfm__compare compare, tfm__sort_key key_of, int64_t *same) {
     const unsigned char *at = (const unsigned char *)r->order.data;
@@ -10774,8 +10783,8 @@ static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_
     return low;
 }
 
-/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1 if there is
-   none, and sets *bytes to how many bytes of the text it takes. Spellings of the side's special
+/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1 if there
+   is none, and sets *bytes to how many bytes of the text it takes. Spellings of the side's special
    tokens do not count. side may be NULL, and rules may be NULL or without units. Each byte narrows
    the range of the sorted spellings that begin so. */
 static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
@@ -10904,7 +10913,7 @@ static void tfm__words_join(tfm__joined *j, int32_t id) {
     if (s) tfm__join_text(j, s->text, s->size);
 }
 
-/* Cuts a character. Whitespace between characters is a token only if the vocabulary has one for it. */
+/* Cuts a character. Whitespace between characters is a token only if the vocabulary has it. */
 static int tfm__characters_next(tfm__token_cursor *c, tfm__token *token) {
     const tfm__vocabulary *v = &c->side->vocabulary;
     size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
@@ -11089,8 +11098,8 @@ typedef struct tfm__wire_field {
     const unsigned char *bytes;
 } tfm__wire_field;
 
-/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input ends
-   before the number, or if the number has over 64 bits. */
+/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input
+   ends before the number, or if the number has over 64 bits. */
 static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     int shift;
     *value = 0;
@@ -11171,8 +11180,8 @@ static const struct {
     const char *name;
 } tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
 
-/* Reads the known fields of a part of the file, each at most once, and skips others. An absent field
-   has number 0. Fields of other parts are not touched. */
+/* Reads the known fields of a part of the file, each at most once, and skips others. An absent
+   field has number 0. Fields of other parts are not touched. */
 static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
                                    tfm__wire_field *fields) {
     static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
@@ -11220,8 +11229,8 @@ static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
     return 1;
 }
 
-/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk needs
-   no checks, because every node has its 256 possible children and its string inside. */
+/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk
+   needs no checks, because every node has its 256 possible children and its string inside. */
 static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
                                     tfm__charsmap *m) {
     static const char *const name = "precompiled_charsmap: ";
@@ -11339,7 +11348,7 @@ static int tfm__byte_of_piece(const char *text, int64_t size) {
     return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
 }
 
-/* Reads a piece. trainer_spec is read before, because it says whether pieces of bytes are allowed. */
+/* Reads a piece. trainer_spec comes before, because it says whether pieces of bytes are allowed. */
 static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
     tfm__wire_field f[TFM__SPM_FIELDS];
     tfm__spelling *s = &p->vocabulary.spellings[r->piece];
@@ -11422,8 +11431,8 @@ static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
     return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
 }
 
-/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or only
-   rules that go on with more than ASCII (a letter and its accent). */
+/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or
+   only rules that go on with more than ASCII (a letter and its accent). */
 static void tfm__spm_plain(tfm__sentencepiece *p) {
     const tfm__charsmap *m = &p->map;
     int32_t i;
@@ -11444,7 +11453,7 @@ static void tfm__spm_plain(tfm__sentencepiece *p) {
             p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
 }
 
-/* Sets p->cuts. BPE may cut the text after space marks if no piece goes on there, or before them. */
+/* Sets p->cuts: BPE may cut a text after or before space marks if no piece goes on there. */
 static void tfm__spm_cuts(tfm__sentencepiece *p) {
     int32_t i;
     p->cuts[0] = p->cuts[1] = !p->has_unused;
@@ -11627,10 +11636,10 @@ static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, in
     return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
 }
 
-/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from begin
-   to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
-   Metaspace) there is none where a text begins with one; and with "first" only where the text's first
-   character becomes the first one. */
+/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from
+   begin to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
+   Metaspace) there is none where a text begins with one; and with "first" only where the text's
+   first character becomes the first one. */
 static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
                                int64_t size) {
     const tfm__sentencepiece *p = side->spm;
@@ -11850,7 +11859,7 @@ static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
     side->marks = p->dummy_prefix || p->trim;
 }
 
-/* Loads a side's model; a target may share the source's. Without a vocabulary a piece is its own id. */
+/* Loads a side's model; a target may share the source's. Without a vocabulary, ids are pieces. */
 static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     tfm__sentencepiece *p = shared ? shared->spm : NULL;
     tfm__text_reader r;
@@ -13621,10 +13630,12 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 #include <cpuid.h>
 #include <immintrin.h>
 
-#define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
-#define TFM__VNNI                                                                                  \
-    __attribute__((target("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
-#define TFM__AVX2 __attribute__((target("avx2,fma,f16c")))
+/* Kernels begin a cache line. Otherwise a change of other code moves their loops across lines,
+   which costs a few per cent of the time of a beam search. */
+#define TFM__KERNEL(instructions) __attribute__((target(instructions), aligned(64)))
+#define TFM__AVX512 TFM__KERNEL("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")
+#define TFM__VNNI TFM__KERNEL("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")
+#define TFM__AVX2 TFM__KERNEL("avx2,fma,f16c")
 
 /* Returns the mask of the lanes that are left, at most 16. Other lanes are neither read nor
    written. */
@@ -13834,14 +13845,19 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #include TRANSFORMER_FILE
 
 /* ---- x86-64: the tile of int8 by AVX2 ----
-   AVX2 multiplies u8 by s8 and adds pairs of products in 16 bits, where they may not fit. With many
-   rows, the tile gives w + 128 as u8 and x as s8. As w + 128 is at most 255, the sum of a pair fits if
-   its positive x add up to 128 at most, and its negative x to -128 at least. Then each pair can be
-   widened to 32 bits (TWOS). If the same holds for the four x of two pairs, the pairs are added first
-   (FOURS). Otherwise |x| is the u8, and w takes the sign of x (SIGNED): where x is negative,
-   w ^ -1 = -w - 1 stands for -w. Rows without a negative x are the u8 themselves. Then all pairs fit,
-   and two pairs if their x add up to 255 at most. split sorts the steps of eight columns by these
-   ways and drops steps whose x are zero. Few rows wait for w, so they read it in order, as u8 |x|. */
+   AVX2 multiplies u8 by s8 and adds pairs of products in 16 bits, where they may not fit. split
+   drops steps of eight columns whose x are zero, and sorts those that are left by three ways:
+
+       way      u8         s8                     when
+       FOURS    w + 128    x                      of each four x, the positive ones add up to 128 at
+                                                  most, negative ones to -128 at least: two pairs
+                                                  are added in 16 bits before they are widened to 32
+       TWOS     w + 128    x                      the same of each two x: each pair is widened
+       SIGNED   |x|        w, or w ^ -1 = -w - 1  otherwise; pairs of |x| always fit
+                           for -w if x < 0
+
+   In a row without a negative x, x is the u8 and w the s8: FOURS if four x add up to 255 at most,
+   else TWOS. Few rows wait for w, so they read it in order, with |x| as the u8. */
 
 enum { TFM__FOURS, TFM__TWOS, TFM__SIGNED, TFM__WAYS };
 enum {
@@ -13921,8 +13937,8 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
     }
 }
 
-/* Adds eight columns to a vector of sums. This is assembly because gcc 12 writes sums to memory around
-   intrinsics, and clang 14 widens pairs too early. */
+/* Adds eight columns to a vector of sums. This is assembly because gcc 12 writes sums to memory
+   around intrinsics, and clang 14 widens pairs too early. */
 #define TFM__AVX2_OP(op, to, a, b)                                                                 \
     "{" op " %" #b ", %" #a ", %" #to "|" op " %" #to ", %" #a ", %" #b "}\n\t"
 #define TFM__AVX2_LOAD "{vmovdqu %8, %1|vmovdqu %1, %8}\n\t{vmovdqu %9, %2|vmovdqu %2, %9}\n\t"
@@ -13930,20 +13946,20 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
 #define TFM__AVX2_TIMES_S8 TFM__AVX2_OP("vpmaddubsw", 1, 1, 4) TFM__AVX2_OP("vpmaddubsw", 2, 2, 5)
 #define TFM__AVX2_TIMES_U8 TFM__AVX2_OP("vpmaddubsw", 1, 4, 1) TFM__AVX2_OP("vpmaddubsw", 2, 5, 2)
 #define TFM__AVX2_ADD TFM__AVX2_OP("vpmaddwd", 1, 1, 3) TFM__AVX2_OP("vpaddd", 0, 0, 1)
-#define TFM__AVX2_ADD_TWOS                                                                         \
+#define TFM__AVX2_TWOS                                                                             \
     TFM__AVX2_OP("vpmaddwd", 2, 2, 3) TFM__AVX2_OP("vpaddd", 0, 0, 2) TFM__AVX2_ADD
-#define TFM__AVX2_ADD_FOURS TFM__AVX2_OP("vpaddw", 1, 1, 2) TFM__AVX2_ADD
-#define TFM__AVX2_STEP(sum, w0, w1, text)                                                          \
+#define TFM__AVX2_FOURS TFM__AVX2_OP("vpaddw", 1, 1, 2) TFM__AVX2_ADD
+#define TFM__AVX2_STEP(sum, w0, w1, sign, times, add)                                              \
     do {                                                                                           \
         __m256i pairs0, pairs1;                                                                    \
-        __asm__(text                                                                               \
+        __asm__(TFM__AVX2_##sign TFM__AVX2_##times TFM__AVX2_##add                                 \
                 : "+x"(sum), "=&x"(pairs0), "=&x"(pairs1)                                          \
                 : "x"(ones), "x"(x0), "x"(x1), "x"(mask0), "x"(mask1),                             \
                   "m"(*(const unsigned char(*)[32])(w0)), "m"(*(const unsigned char(*)[32])(w1))); \
     } while (0)
 
-/* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's copy:
-   step by step for each vector of outputs. u8: x is the u8 without SIGNED. */
+/* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's
+   copy: step by step for each vector of outputs. u8: x is the u8 without SIGNED. */
 TFM__AVX2 static TFM__INLINE const uint16_t *tfm__avx2_run(__m256i *sums, const unsigned char *x,
                                                            const unsigned char *copy,
                                                            const uint16_t *list, int steps, int way,
@@ -13962,21 +13978,12 @@ TFM__AVX2 static TFM__INLINE const uint16_t *tfm__avx2_run(__m256i *sums, const 
         }
         TFM__UNROLL
         for (i = 0; i < TFM__VECTORS; i++, w += 8 * TFM__BLOCK)
-            if (way == TFM__SIGNED)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
+            if (way == TFM__SIGNED) TFM__AVX2_STEP(sums[i], w, w + 32, XOR, TIMES_U8, TWOS);
             else if (way == TFM__FOURS && u8)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
-            else if (way == TFM__FOURS)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_S8 TFM__AVX2_ADD_FOURS);
-            else if (u8)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
-            else
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_S8 TFM__AVX2_ADD_TWOS);
+                TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, FOURS);
+            else if (way == TFM__FOURS) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, FOURS);
+            else if (u8) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, TWOS);
+            else TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, TWOS);
     }
     return list;
 }
@@ -14078,18 +14085,10 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_in_order(const tfm__tile *t, int fir
             TFM__UNROLL
             for (i = 0; i < TFM__VECTORS; i++) {
                 const unsigned char *w = (i < 2 ? w0 : w1) + i % 2 * 32;
-                if (large & 1 && u8)
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
-                else if (large & 1)
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
-                else if (u8)
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
-                else
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
+                if (large & 1 && u8) TFM__AVX2_STEP(sums[r][i], w, w + next, LOAD, TIMES_U8, TWOS);
+                else if (large & 1) TFM__AVX2_STEP(sums[r][i], w, w + next, XOR, TIMES_U8, TWOS);
+                else if (u8) TFM__AVX2_STEP(sums[r][i], w, w + next, LOAD, TIMES_U8, FOURS);
+                else TFM__AVX2_STEP(sums[r][i], w, w + next, XOR, TIMES_U8, FOURS);
             }
         }
     }
@@ -14572,9 +14571,9 @@ TFM__FLOAT_TABLE(pairs, TFM__NO_TILE)
 #endif /* TFM__FLOAT_TILES */
 
 /* ---- tiles of int8: each step adds four products to each sum ----
-   INT8_SPLIT: partial sums of each output, side by side in I. I_LOAD loads four columns of w for
-   VL / INT8_SPLIT outputs. I_X repeats four columns of x. I_FLOATS returns VL outputs as floats,
-   from one or two vectors of sums, less the share of the zero point. A set without I_DOT has a tile of
+   INT8_SPLIT: partial sums of each output, side by side in I. I_LOAD loads four columns of w for VL
+   / INT8_SPLIT outputs. I_X repeats four columns of x. I_FLOATS returns VL outputs as floats, from
+   one or two vectors of sums, less the share of the zero point. A set without I_DOT has a tile of
    its own. */
 
 #ifdef TFM__INT8_TILES
@@ -15248,8 +15247,8 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 }
 
 /* ---- dot products of rows ----
-   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves and
-   stores them. */
+   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves
+   and stores them. */
 
 #ifndef TFM__DOTS
 #define TFM__DOTS 4
@@ -15286,8 +15285,8 @@ TFM__INLINED void TFM__(dot_step)(TFM__V a[][TFM__DOTS], const float *const *x, 
     }
 }
 
-/* Computes sums[nw i + j] = x[i] . w[j] for nx rows of x by nw rows of w, whose element k is added in
-   lane k mod 16. nx, nw (whose product is at most DOTS) and is_f16 are constants where this is
+/* Computes sums[nw i + j] = x[i] . w[j] for nx rows of x by nw rows of w, whose element k is added
+   in lane k mod 16. nx, nw (whose product is at most DOTS) and is_f16 are constants where this is
    inlined. Columns after the last whole step are loaded by masks, or copied in front of zeros. */
 TFM__INLINED void TFM__(dots_of)(float *sums, const float *const *x, int nx, const void *const *w,
                                  int nw, int64_t n, int is_f16) {
