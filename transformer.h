@@ -3363,7 +3363,7 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
    the matrix, beyond which they are clipped; sums are int32. Scales are padded to whole panels plus
    the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero point of
    128 to x. The tile subtracts what this adds to a sum, the block sums: 128 times the sum of q, for
-   each row and block of TFM__X_BYTES columns. Packed files store them.
+   each row and block of TFM__X_BYTES columns. Packed files store them for zero point 128.
 
    A matrix of a model is packed, or rows of floats, for in_place or BLAS, or as stored in the file
    (rows or panels), if rows are only looked up.
