@@ -58,14 +58,16 @@ class DeepL:
         if tags not in (None, "html", "xml"):
             raise Refused(400, f"tag_handling {cut(str(tags))} is neither html nor xml")
         form = "html" if tags else "text"
-        if str(given.get("split_sentences")) == "nonewlines":
+        split = str(given.get("split_sentences")).lower()
+        if split == "nonewlines":
             texts = [" ".join(text.split("\n")) for text in texts]
         target = self.languages.code(word(given, "target_lang"))
         source = given.get("source_lang")
         sources = ([self.languages.code(word(given, "source_lang"))] * len(texts) if source else
                    [(await self.server.detected(text, target, form))[0][0] for text in texts])
         terms = {each: self.terms(request, given, each, target) for each in dict.fromkeys(sources)}
-        found = await self.server.translated(request, texts, sources, target, where="text[{}]", format=form, terms=terms)
+        found = await self.server.translated(request, texts, sources, target, where="text[{}]", format=form, terms=terms,
+                                             sentences="whole" if split in ("0", "false") else None)
         ways = [self.languages.through(each, target) for each in sources]
         counts = str(given.get("show_billed_characters")).lower() in ("true", "1")
         return answer({"translations": [
