@@ -73,6 +73,10 @@ test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 	$(CACHE)/lxml/bin/python tests/translate/markup.py
 	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 77
 	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 5
+## make echo FOLDER=X  documents of a folder with an echo in place of the model: how many come back the same
+FOLDER = .
+echo: build/test_echo
+	build/test_echo $(FOLDER)
 ## make test-terms     translate --terms beside two other ways (300 sentences of ../shared/data/de-en)
 test-terms: build/translate build/search_terms $(ORACLES)
 	$(ORACLES) tests/translate/terms.py
@@ -86,7 +90,7 @@ $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz: $(PYTHON)
 	PYTHONPATH=$(WHISPER_DIR)/packages $(PYTHON) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER_DIR) pocketsphinx==5.1.1 pywhispercpp==1.5.1
 	touch $@
 ## make test-whisper   transcribe on real speech, compared with faster-whisper and transformers (gigabytes)
-test-whisper: all $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
+test-whisper: all build/voices $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
 	$(PYTHON) -W ignore tests/transcribe/compare.py $(WHISPER_DIR)
 # Starts from the corpus in tests/fuzz. New inputs go to build/corpus, inputs that crash to build/fuzz_NAME-*.
 # With SEED=0 libFuzzer draws a seed and prints it.
@@ -193,5 +197,5 @@ test-spark: build/translate build/quantize python-package $(CLUSTER_PYTHON)
 ## make test-scale     examples/cluster/ray_data.py and dask_bag.py
 test-scale: build/translate python-package $(CLUSTER_PYTHON)
 	PYTHONPATH=build/python $(CLUSTER_PYTHON) tests/examples/scale.py
-.PHONY: test format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
+.PHONY: test echo format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
 	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale

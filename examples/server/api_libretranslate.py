@@ -36,7 +36,7 @@ class LibreTranslate:
         given = await self.server.parameters(request)
         texts, one = self.server.texts(given, "q")
         source, target, kind = (word(given, "source"), self.languages.code(word(given, "target")),
-                                word(given, "format", "text"))
+                                word({**given, "format": given.get("format") or "text"}, "format"))
         if kind not in Document.FORMATS:
             raise Refused(400, f"{cut(kind)} format is not supported: it is one of {' '.join(Document.FORMATS)}")
         alternatives, sentences = self.alternatives(given), word(given, "sentences", "default")

@@ -25,7 +25,7 @@ POST /detect        the languages that the text may be in, with their confidence
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
 GET  /              a page to translate in a browser (examples/web, if this file is in its repository)
 
-Bodies are JSON or urlencoded forms. Each line of a text is a paragraph and is translated sentence by
+Bodies are JSON, urlencoded forms or multipart/form-data. format null or empty is text. Each line of a text is a paragraph and is translated sentence by
 sentence. The result has the same bytes as the output of `translate --document`, or of `--html` and so
 on; it does not depend on other requests. Alternative n consists of the n-th best translation of each sentence.
 

@@ -17,6 +17,7 @@ from metrics import Metrics
 from models import Languages, Refused, Translator
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -141,22 +142,39 @@ class Server:
         """Returns the parameters of the query and the body, after checking that the client may ask."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await self.body(request, self.options.body_limit, self.options.read_timeout)
+        kinds = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+        if body and kind not in kinds:
+            raise Refused(415, f"the body is neither {kinds[0]} nor {kinds[1]} nor {kinds[2]}")
         try:
-            body = body.decode()
             given = form(request.scope["query_string"].decode())
-            more = json.loads(body) if kind == "application/json" else form(body)
+            if kind == kinds[2]:
+                more = await self.fields(request, body)
+            else:
+                body = body.decode()
+                more = json.loads(body) if kind == kinds[0] else form(body)
         except UnicodeDecodeError as e:
             raise Refused(400, f"the body is not UTF-8 at byte {e.start}") from None
         except (ValueError, RecursionError) as e:
             raise Refused(400, f"the body cannot be read: {e}") from None
-        kinds = "application/json", "application/x-www-form-urlencoded"
-        if body and kind not in kinds:
-            raise Refused(415, f"the body is neither {kinds[0]} nor {kinds[1]}")
         if not isinstance(more, dict):
             raise Refused(400, "the body is not a JSON object")
         given.update(more)
         self.admitted(request, given)
         return given
+
+    async def fields(self, request, body):
+        """Returns the fields of a form (multipart/form-data). A key that is given several times has a list as its value."""
+        async def pieces():
+            yield body
+        try:
+            parser = MultiPartParser(request.headers, pieces(), max_files=0, max_fields=10000)
+            parser.max_part_size = self.options.body_limit
+            found = await parser.parse()
+        except (MultiPartException, UnicodeDecodeError, KeyError) as e:
+            message = getattr(e, "message", str(e))
+            raise Refused(400, f"the body cannot be read: {message}" + (
+                "; /translate_file takes files" if "files" in message else "")) from None
+        return {key: values[0] if len(values) == 1 else values for key in found for values in [found.getlist(key)]}
 
     def admitted(self, request, given):
         self.admit(request.client.host if request.client else "", key_of(request, given))

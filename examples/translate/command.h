@@ -8,6 +8,7 @@
 #ifndef COMMAND_H
 #define COMMAND_H
 
+#include "kinds.h"
 #include "messages.h"
 #include "options.h"
 #include "utf8_files.h"
@@ -33,7 +34,7 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 /* The options of the command line; 0 or NULL for those that were not given. */
 static struct {
     const char *model, *from, *via, *to, *prefix, *drafts, *score, *attention, *output, *terms,
-        *lang, *sentences;
+        *lang, *sentences, *format;
     option_rest files;
     int document, tokens, align, per_token, sample, map, exact;
     int scores; /* 1: the score of each translation; 2: also of each token */
@@ -47,6 +48,7 @@ static struct {
     const char *beside; /* the file of --prefix, --drafts or --score */
     tfm_text_form form;
     const char *one_text; /* an option that reads a line as one text; NULL: there is none */
+    int is_told;          /* the user said what kind the input is */
     int numbered;         /* output lines begin with the input line's number: it may have several */
 } opt;
 
@@ -117,6 +119,11 @@ static option_entry table[] = {
      "whitespace between them. whole: a line is one text, and a paragraph of\n"
      "--html and the like. Default: what the model file says (inspect shows\n"
      "it). If it does not say it, lines are whole and documents are split"},
+    {"--format", "KIND", OPTION_PATH, &opt.format, 0, 0, 0,
+     "the kind of the input: lines, html, markdown, srt (also WebVTT and the\n"
+     "lines of transcribe --timestamps) or wrapped. Without this option, and\n"
+     "those of the kinds, the names and first bytes of the files decide; other\n"
+     "files and standard input are lines"},
     {"--html", NULL, OPTION_FLAG, &opt.html, 0, 0,
      NOT_DOCUMENT | NOT_SECOND | NOT_COLUMN | NOT_SCORE,
      "the input is an HTML or XML document: translate its text by sentences.\n"
@@ -287,7 +294,7 @@ static option_entry table[] = {
     {"\nexamples\n"
      "    echo 'Guten Tag.' | translate de-en.safetensors\n"
      "    translate de-en.safetensors letter.txt --document -o letter.en.txt\n"
-     "    translate de-en.safetensors page.html --html --protect > page.en.html\n"
+     "    translate de-en.safetensors page.html --protect > page.en.html\n"
      "    translate de-en.safetensors lines.txt -j 4 --beam 4 --progress > lines.en.txt\n"
      "    translate de-en.safetensors lines.txt --n-best 3 --scores > best.txt\n"
      "    translate zh-en.safetensors en-de.safetensors lines.txt > lines.de.txt",
@@ -403,13 +410,123 @@ static void find_second(void) {
     if (opt.second) opt.files.at++, opt.files.n--;
 }
 
+/* Sets the option of a kind of document. */
+static void take_form(kind_form form) {
+    opt.html = form == KIND_HTML, opt.markdown = form == KIND_MARKDOWN;
+    opt.srt = form == KIND_SRT, opt.wrapped = form == KIND_WRAPPED;
+}
+
+/* Returns the name of an option that was given and that only lines have, or NULL. */
+static const char *option_of_lines(void) {
+    const unsigned marks = NOT_MARKUP | OF_TOKENS | OF_SCORE;
+    size_t i;
+    if (opt.second) return "the second model";
+    if (opt.document) return "--document";
+    if (opt.column) return "--column";
+    if (opt.tokens) return "--tokens";
+    if (opt.score) return "--score";
+    for (i = 0; i < N_OPTIONS; i++)
+        if (table[i].marks & OPTION_GIVEN && table[i].marks & marks) return option_name(&table[i]);
+    return NULL;
+}
+
+/* Decides what kind of input there is: by --format, by the option of a kind, or by the files' names. */
+static void find_format(void) {
+    const kind_entry *first = NULL, *kind;
+    kind_form form;
+    int i;
+    opt.is_told = opt.html || opt.markdown || opt.srt || opt.wrapped || opt.format;
+    if (opt.format) {
+        if (!kind_of_word(opt.format, &form))
+            fail("--format %s: the kinds are lines, html, markdown, srt and wrapped", opt.format);
+        if ((opt.html && form != KIND_HTML) || (opt.markdown && form != KIND_MARKDOWN) ||
+            (opt.srt && form != KIND_SRT) || (opt.wrapped && form != KIND_WRAPPED))
+            fail("--format %s and --%s do not go together", opt.format,
+                 opt.html       ? "html"
+                 : opt.markdown ? "markdown"
+                 : opt.srt      ? "srt"
+                                : "wrapped");
+        take_form(form);
+        return;
+    }
+    if (opt.is_told) return;
+    for (i = 0; i < opt.files.n; i++) {
+        kind = kind_of_name(opt.files.at[i]);
+        if (i && (kind ? kind->form : KIND_LINES) != (first ? first->form : KIND_LINES))
+            fail("%s and %s are of different kinds: translate them one by one, or give --format",
+                 opt.files.at[0], opt.files.at[i]);
+        first = kind;
+    }
+    if (!first || first->form == KIND_OTHER) return;
+    if (option_of_lines()) {
+        fprintf(stderr, "translate: %s is taken as lines, because of %s\n", opt.files.at[0],
+                option_of_lines());
+        opt.is_told = 1;
+        return;
+    }
+    take_form(first->form);
+}
+
+/* Compares the kind of the input with its first bytes, and writes to standard error what is taken. name is
+   NULL for standard input. Ends the program if the input is no text. */
+static void check_format(const char *name, const char *bytes, size_t n) {
+    const kind_entry *start = kind_of_start(bytes, n), *named = name ? kind_of_name(name) : NULL;
+    const char *shown = name ? name : "the input", *by_name = named ? named->name : "lines";
+    kind_form taken = opt.html       ? KIND_HTML
+                      : opt.markdown ? KIND_MARKDOWN
+                      : opt.srt      ? KIND_SRT
+                      : opt.wrapped  ? KIND_WRAPPED
+                                     : KIND_LINES;
+    static const char *const forms[] = {"lines", "HTML", "Markdown", "subtitles", "wrapped text"};
+    if (start && start->form == KIND_OTHER) {
+        if (named && named->form == KIND_OTHER && !*named->start && *start->start == 'P')
+            start = named; /* which kind of zip archive it is */
+        fail("%s is %s; %s", shown, start->name, start->advice);
+    }
+    if (named && named->form == KIND_OTHER && !opt.is_told) {
+        if (n) /* its bytes are not those of its name */
+            fail("%s has the name of %s, but its first bytes are not: a damaged file, or give "
+                 "--format",
+                 name, named->name);
+        return;
+    }
+    if (opt.is_told) {
+        kind_form said = start ? start->form : named ? named->form : taken;
+        if (opt.format && said != taken && n)
+            fprintf(stderr, "translate: %s is taken as %s, as --format says, not as %s\n", shown,
+                    forms[taken], start ? start->name : by_name);
+        return;
+    }
+    if (start && start->form != taken && name && !option_of_lines()) {
+        size_t size = strlen(name);
+        if (size > 4 && strcmp(name + size - 4, ".txt") == 0) start = NULL; /* lines, as always */
+        else {
+            take_form(start->form);
+            fprintf(stderr,
+                    "translate: %s is taken as %s, as its first bytes say, not as %s (--format "
+                    "changes that)\n",
+                    name, start->name, by_name);
+            return;
+        }
+    }
+    if (taken != KIND_LINES && name)
+        fprintf(stderr, "translate: %s is taken as %s (--format lines: one sentence a line)\n",
+                name, by_name);
+    else if (taken == KIND_LINES && kind_of_start(bytes, n))
+        fprintf(stderr,
+                "translate: %s is taken as lines, but looks like %s; --format %s translates it\n",
+                shown, kind_of_start(bytes, n)->name,
+                kind_of_start(bytes, n)->form == KIND_HTML ? "html" : "srt");
+}
+
 /* Prints what a person needs who gave no model. */
 static void print_usage(FILE *f) {
     fputs("usage: translate MODEL [FILE ...] [options] < in > out\n"
           "Translates each line of text. Examples:\n"
           "    echo 'Guten Tag.' | translate examples/models/de-en.safetensors\n"
           "    translate de-en.safetensors letter.txt --document -o letter.en.txt\n"
-          "Often used: --document (paragraphs), --html, --markdown, --srt, --beam N,\n"
+          "    translate de-en.safetensors film.srt > film.en.srt\n"
+          "Often used: --document (paragraphs), --format html (or markdown, srt), --beam N,\n"
           "    -j N (threads), -o FILE (output). translate --help describes all options.\n",
           f);
 }
@@ -424,6 +541,7 @@ static void read_options(int argc, char **argv) {
     }
     if (!opt.model) print_usage(stderr), exit(EXIT_USAGE);
     find_second();
+    find_format();
     opt.one_text = opt.prefix                ? "--prefix"
                    : opt.decode.alternatives ? "--alternatives"
                    : opt.n_best > 1          ? "--n-best"

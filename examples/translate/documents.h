@@ -16,6 +16,14 @@ typedef struct document {
     size_t taken; /* sentences that document_next has returned */
 } document;
 
+/* Returns the number of the line that contains a byte of the document, from 1. */
+static long document_line_at(const text_buffer *text, size_t at) {
+    long line = 1;
+    size_t i;
+    for (i = 0; i < at && i < text->size; i++) line += text->data[i] == '\n';
+    return line;
+}
+
 static document page;
 
 /* Appends the next sentence to text. Returns 0 if there is none. Sets *cut, and appends nothing, if
@@ -41,7 +49,16 @@ static void document_open(input_stream *in, int whole) {
     }
     for (n = 0; n < page.text.size && page.text.data[n] != '\n';) n++;
     r->encoding = encoding_of_start(page.text.data, n);
+    if (!r->encoding && page.text.size) {
+        r->encoding = encoding_of_line(page.text.data, page.text.size);
+        if (r->encoding && !*r->encoding)
+            r->encoding = NULL; /* messages about sentences say more */
+    }
     if (r->encoding) r->fault = EILSEQ, page.text.size = 0;
+    if ((opt.markdown || opt.wrapped) && page.text.size &&
+        !memchr(page.text.data, '\n', page.text.size)) /* lines may end with CR alone */
+        for (n = 0; n < page.text.size; n++)
+            if (page.text.data[n] == '\r') page.text.data[n] = '\n';
     in->fault = r->fault, in->next = document_next;
     page.m.protects = opt.protect, page.m.whole = whole, page.m.wrap = (size_t)opt.width;
     page.m.lang = opt.lang ? opt.lang : opt.to;
@@ -54,6 +71,12 @@ static void document_open(input_stream *in, int whole) {
                                                         : MARKUP_HTML,
                                          page.text.data, page.text.size))
         fail("the document does not fit into memory");
+    if (opt.srt && !page.m.n_cues && page.m.size > markup_blank_end(&page.m, 0)) {
+        fprintf(stderr,
+                "translate: the subtitles have no line with times, such as 00:01:02,000 --> "
+                "00:01:04,500\n");
+        exit(EXIT_LINES);
+    }
     markup_begin(&page.m);
 }
 
@@ -79,6 +102,17 @@ static void document_line(const input_item *l, FILE *out) {
 static void document_close(FILE *out) {
     (void)markup_end(&page.m, &page.out);
     document_write(out);
+    if (page.m.n_left)
+        fprintf(
+            stderr,
+            "translate: %ld sentences stay as they are, the first in line %ld: their marks would "
+            "mean something else in the translation\n",
+            (long)page.m.n_left, document_line_at(&page.text, page.m.left));
+    if (page.m.n_skipped)
+        fprintf(
+            stderr,
+            "translate: %ld parts in HTML inside quotes stay as they are, the first in line %ld\n",
+            (long)page.m.n_skipped, document_line_at(&page.text, page.m.skipped));
     markup_free(&page.m), text_buffer_free(&page.text), text_buffer_free(&page.out);
 }
 

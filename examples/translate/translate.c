@@ -958,6 +958,14 @@ static void read_terms(void) {
     text_buffer_free(&text);
 }
 
+/* Reads the first bytes of the input, and checks the kind of the input by them. */
+static void look_at_input(void) {
+    reader_stream *r = &t.in.from;
+    if (!r->file && !reader_open(r)) return;
+    while (r->end < KIND_START && reader_fill(r) && r->name) continue;
+    check_format(r->name, r->data + r->begin, r->end - r->begin);
+}
+
 /* Opens the input and the output, and sets how lines are read. */
 static void open_files(void) {
     t.in.from.paths = opt.files.at, t.in.from.n_paths = opt.files.n;
@@ -966,6 +974,7 @@ static void open_files(void) {
     if (opt.attention) t.picture = open_file(opt.attention, "wb");
     if (opt.output && reader_reads(&t.in.from, opt.output))
         fail("%s is input and --output", opt.output);
+    look_at_input();
     t.out = opt.output ? open_file(opt.output, "wb") : stdout;
     t.bytes = reader_size(&t.in.from);
     t.in.n = opt.first_line - 1;

@@ -80,7 +80,7 @@ static void placeholders(void) {
         char *text = (char *)malloc(n);
         if (!text) exit(2);
         memcpy(text, cases[i].text, n);
-        CHECK(protect_placeholder(text, n) == cases[i].size, "%s", cases[i].text);
+        CHECK(protect_placeholder(text, n, 0) == cases[i].size, "%s", cases[i].text);
         free(text);
     }
 }

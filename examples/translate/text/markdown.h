@@ -262,7 +262,11 @@ static size_t markdown_tag(const char *text, size_t size, size_t at) {
         if (space >= size || text[space] != '=') continue;
         at = markdown_skip_space(text, size, space + 1);
         if (at >= size) return 0;
-        if (text[at] == '"' || text[at] == '\'') {
+        if (text[at] == '{') { /* of JSX */
+            size_t n = protect_brackets(text + at, size - at);
+            if (!n) return 0;
+            at += n;
+        } else if (text[at] == '"' || text[at] == '\'') {
             const char *end = (const char *)memchr(text + at + 1, text[at], size - at - 1);
             if (!end) return 0;
             at = (size_t)(end - text) + 1;
@@ -338,7 +342,7 @@ static size_t markdown_add_run(markdown_parser *d, size_t at) {
     markdown_run *r;
     while (end < size && text[end] == text[at]) end++;
     if (end < size) (void)tfm_character_next(text + end, size - end, &after);
-    if (text[at] == '~' && end - at != 2) return end;
+    if (!protect_in("*_", (unsigned char)text[at]) && end - at != 2) return end;
     space[0] = character_is_space(before), space[1] = character_is_space(after);
     mark[0] = markdown_is_punctuation(before), mark[1] = markdown_is_punctuation(after);
     left = !space[1] && (!mark[1] || space[0] || mark[0]);
@@ -358,13 +362,17 @@ static size_t markdown_add_run(markdown_parser *d, size_t at) {
 
 /* Pairs the runs from `first` on by CommonMark's rules, and removes them from the list. */
 static void markdown_pair(markdown_parser *d, size_t first) {
-    size_t bottom[3][2][3], i, k, n, next;
-    for (i = 0; i < 18; i++) bottom[i / 6][i / 3 % 2][i % 3] = first;
+    size_t bottom[5][2][3], i, k, n, next;
+    for (i = 0; i < 30; i++) bottom[i / 6][i / 3 % 2][i % 3] = first;
     i = d->last_run >= first ? d->last_run : 0;
     while (i && d->runs[i].prev >= first) i = d->runs[i].prev; /* run 0 is the list's head */
     while (i) {
         markdown_run *r = &d->runs[i], *o = NULL;
-        size_t *least = &bottom[r->c == '*' ? 0 : r->c == '_' ? 1 : 2][r->opens][r->length % 3];
+        size_t *least = &bottom[r->c == '*'   ? 0
+                                : r->c == '_' ? 1
+                                : r->c == '~' ? 2
+                                : r->c == '=' ? 3
+                                              : 4][r->opens][r->length % 3];
         next = r->next;
         if (!r->closes) {
             i = next;
@@ -373,8 +381,8 @@ static void markdown_pair(markdown_parser *d, size_t first) {
         for (k = r->prev; k >= *least && k; k = d->runs[k].prev) {
             o = &d->runs[k];
             if (o->c == r->c && o->opens &&
-                (r->c == '~' || !(o->closes || r->opens) || (o->length + r->length) % 3 ||
-                 (o->length % 3 == 0 && r->length % 3 == 0)))
+                (!protect_in("*_", (unsigned char)r->c) || !(o->closes || r->opens) ||
+                 (o->length + r->length) % 3 || (o->length % 3 == 0 && r->length % 3 == 0)))
                 break;
             o = NULL;
         }
@@ -458,16 +466,99 @@ static size_t markdown_code(markdown_parser *d, size_t at, size_t n) {
     return 0;
 }
 
+/* Returns the bytes of a formula that begins at `at`, or 0: $a^2$, $$a$$, \\(a\\), \\[a\\]. A "$" opens before a
+   character and closes behind one, but not before a digit, or it is money. */
+static size_t markdown_formula(const markdown_parser *d, size_t at) {
+    enum { MOST = 400 };
+    const char *text = d->flat.data + at;
+    size_t size = d->flat.size - at, i, n = 1;
+    char close;
+    int any = 0;
+    if (size > MOST) size = MOST;
+    if (size < 3) return 0;
+    if (*text == '\\') {
+        if (text[1] != '(' && text[1] != '[') return 0;
+        close = text[1] == '(' ? ')' : ']';
+        for (i = 2; i + 1 < size; i++) {
+            if (text[i] == '\\' && text[i + 1] == close) return any ? i + 2 : 0;
+            any |= protect_in("\\^_=+", (unsigned char)text[i]);
+        }
+        return 0;
+    }
+    if (at && (protect_is_word((unsigned char)text[-1]) || text[-1] == '$')) return 0;
+    n += text[1] == '$';
+    if (n == 1 && (unsigned char)text[1] <= ' ') return 0;
+    for (i = n; i + n <= size; i++) {
+        if (text[i] == '\\' && i + 1 < size) i++;
+        else if (text[i] == '$' && i > n && (n == 1 || text[i + 1] == '$')) {
+            if (n == 2) return i + 2;
+            if ((unsigned char)text[i - 1] > ' ' &&
+                !(i + 1 < size && protect_is_word((unsigned char)text[i + 1])))
+                return i + 1;
+            return 0;
+        }
+    }
+    return 0;
+}
+
+/* Returns the bytes of what begins at `at` and is copied in GitHub's Markdown and in that of documentation
+   generators, or 0: formulas, :smile:, @name, #12, x^2^, H~2~O, [[page]], [@source]. */
+static size_t markdown_extra(const markdown_parser *d, size_t at) {
+    const char *text = d->flat.data + at;
+    size_t size = d->flat.size - at, n = 1;
+    uint32_t before;
+    if (*text == '$' || *text == '\\') return markdown_formula(d, at);
+    if (*text == '[') {
+        const char *close = size > 4 && text[1] == '['   ? "]]"
+                            : size > 3 && text[1] == '@' ? "]"
+                                                         : NULL;
+        n = close ? protect_until(text, size < 200 ? size : 200, close) : 0;
+        return n && !memchr(text, '\n', n) && !memchr(text + 2, '[', n - 2) ? n : 0;
+    }
+    before = at ? (unsigned char)text[-1] : ' ';
+    if (*text == '^' || *text == '~') { /* no spaces inside */
+        while (n < size && n < 30 && (unsigned char)text[n] > ' ' && text[n] != *text) n++;
+        return n > 1 && n < size && text[n] == *text && before != (unsigned char)*text &&
+                       !(n + 1 < size && text[n + 1] == *text)
+                   ? n + 1
+                   : 0;
+    }
+    if (protect_is_word(before) || before >= 0x80 || before == '/' || before == '&') return 0;
+    if (*text == ':') {
+        while (
+            n < size && n < 40 &&
+            (protect_is_word((unsigned char)text[n]) || protect_in("_+-", (unsigned char)text[n])))
+            n++;
+        return n > 2 && n < size && text[n] == ':' && !protect_is_digit((unsigned char)text[1]) &&
+                       !(n + 1 < size && protect_is_word((unsigned char)text[n + 1]))
+                   ? n + 1
+                   : 0;
+    }
+    if (*text == '#') {
+        while (n < size && n < 12 && protect_is_digit((unsigned char)text[n])) n++;
+        return n > 1 && !(n < size && protect_is_word((unsigned char)text[n])) ? n : 0;
+    }
+    if (*text == '@' && size > 1 && protect_is_letter((unsigned char)text[1])) {
+        while (n < size && n < 60 &&
+               (protect_is_word((unsigned char)text[n]) ||
+                (protect_in("-_/", (unsigned char)text[n]) && n + 1 < size &&
+                 protect_is_word((unsigned char)text[n + 1]))))
+            n++;
+        return n;
+    }
+    return 0;
+}
+
 /* Returns the bytes of the bare address or placeholder that begins at `at` and is copied, or 0. */
 static size_t markdown_bare(const markdown_parser *d, size_t at) {
     const char *text = d->flat.data + at;
     size_t size = d->flat.size - at, n, i, deep = 0;
     int is_address;
-    if (!protect_in("hfwm{%$", (unsigned char)*text) ||
+    if (!protect_in("hfwm{%$#@", (unsigned char)*text)) return 0;
+    n = protect_placeholder(d->flat.data, d->flat.size, at);
+    if (n || !protect_in("hfwm", (unsigned char)*text) ||
         protect_is_word(protect_before(d->flat.data, at)))
-        return 0;
-    n = protect_placeholder(text, size);
-    if (n) return n;
+        return n;
     is_address = protect_starts(text, size, "http://") || protect_starts(text, size, "https://") ||
                  protect_starts(text, size, "ftp://") || protect_starts(text, size, "www.") ||
                  protect_starts(text, size, "mailto:");
@@ -502,6 +593,11 @@ static void markdown_inlines(markdown_parser *d) {
     d->n_runs = 1, d->last_run = 0;
     for (; at < size && !d->m->broken; at = end) {
         end = at + 1;
+        i = protect_in("$\\[^~:#@", (unsigned char)text[at]) ? markdown_extra(d, at) : 0;
+        if (i) {
+            (void)markdown_add(d, MARKUP_COPY, '`', at, end = at + i);
+            continue;
+        }
         switch (text[at]) {
         case '\\':
             if (end < size && text[end] == '\n')
@@ -515,6 +611,9 @@ static void markdown_inlines(markdown_parser *d) {
             if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = i);
             break;
         case '<':
+            i = protect_placeholder(text, size, at);
+            if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = at + i);
+            if (i) break;
             i = markdown_autolink(text, size, at);
             if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = i);
             if (i) break;
@@ -534,6 +633,8 @@ static void markdown_inlines(markdown_parser *d) {
             break;
         case '*':
         case '_':
+        case '=':
+        case '+':
         case '~': end = markdown_add_run(d, at); break;
         case '!':
             if (end >= size || text[end] != '[') break;
@@ -582,6 +683,11 @@ static void markdown_read_tag(const markdown_parser *d, const markdown_mark *mar
     m->size = size;
 }
 
+/* Returns whether a tag among words may be in a sentence. */
+static int markdown_is_inline(const markup_tag *tag) {
+    return !characters_list_has(markup_blocks, tag->name, tag->n);
+}
+
 /* Pairs the HTML tags among the marks: sets their kind to OPEN or CLOSE. An element that is copied
    becomes one mark. */
 static void markdown_match(markdown_parser *d) {
@@ -604,8 +710,7 @@ static void markdown_match(markdown_parser *d) {
         }
         if (mark->kind != MARKUP_POINT) continue;
         markdown_read_tag(d, mark, &tag);
-        if (!tag.is_open && !tag.is_close && characters_list_has(markup_inline, tag.name, tag.n))
-            continue;
+        if (!tag.is_open && !tag.is_close && markdown_is_inline(&tag)) continue;
         mark->kind = MARKUP_BLOCK; /* unless a partner is found below */
         if (tag.is_open) d->open[n++] = to - 1;
         if (!tag.is_close) continue;
@@ -617,12 +722,12 @@ static void markdown_match(markdown_parser *d) {
             for (k = (size_t)(other - d->marks); open.copied && k < to; k++)
                 open.copied = d->marks[k].c != '\n'; /* a copy cannot contain a hard break */
             if (open.copied) {
-                other->kind = characters_list_has(markup_inline, tag.name, tag.n) ||
+                other->kind = markdown_is_inline(&tag) ||
                                       characters_list_has(markup_copied, tag.name, tag.n)
                                   ? MARKUP_COPY
                                   : MARKUP_BLOCK;
                 other->end = mark->end, to = (size_t)(other - d->marks) + 1;
-            } else if (characters_list_has(markup_inline, tag.name, tag.n)) {
+            } else if (markdown_is_inline(&tag)) {
                 other->kind = MARKUP_OPEN, mark->kind = MARKUP_CLOSE;
                 other->pair = mark->pair = ++d->n_pairs;
             }
@@ -645,6 +750,9 @@ static void markdown_add_text(markdown_parser *d, size_t at, size_t end) {
         if (at < end && !is_break && !is_escape) continue;
         if (at > from) markup_add_text(m, map[from], map[at - 1] + 1);
         if (is_break && !markup_after_space(m)) markup_plain(m, " ", 1, map[at], map[at] + 1);
+        else if (is_break && m->n_items && m->items[m->n_items - 1].at == m->plain.size &&
+                 m->items[m->n_items - 1].end == map[at])
+            m->items[m->n_items - 1].n_blank = 1;
         if (is_escape) markup_plain(m, text + at + 1, 1, map[at], map[at] + 2), at++;
         from = at + 1;
     }
@@ -685,14 +793,14 @@ static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
 
 /* ---- text as Markdown ------------------------------------------------------------------------ */
 
-/* Appends a part of a translation and escapes what Markdown could read as syntax. Writes "\n" for a
-   space where a line may end. */
-static void markdown_encode(const markup_document *m, const char *text, size_t from, size_t to,
-                            text_buffer *out) {
+/* Appends bytes at to end - 1 of a translation, of which bytes from to to - 1 are written, and escapes what
+   Markdown could read as syntax. Writes "\n" for a space where a line may end. */
+static void markdown_encode(const markup_document *m, const char *text, size_t at, size_t end,
+                            size_t from, size_t to, text_buffer *out) {
     const markup_block *b = &m->blocks[m->block];
     uint32_t c;
     size_t i, k;
-    for (i = from; i < to; i++) {
+    for (i = at; i < end; i++) {
         char before = i > from ? text[i - 1] : 0, after = i + 1 < to ? text[i + 1] : 0;
         unsigned char next = (unsigned char)after;
         int escaped = 0;
@@ -706,6 +814,9 @@ static void markdown_encode(const markup_document *m, const char *text, size_t f
                         (protect_is_word(next) || next >= 0x80));
             break;
         case '~': escaped = before != ' '; break;
+        case '=':
+        case '+': escaped = after == text[i] && before != text[i]; break;
+        case '$': escaped = (unsigned char)after > ' '; break;
         case '[': escaped = m->has_brackets || after == '^'; break;
         case ']': escaped = m->has_brackets || !after || protect_in("([:", next); break;
         case '<': escaped = !after || protect_is_letter(next) || protect_in("/!?", next); break;
@@ -722,6 +833,88 @@ static void markdown_encode(const markup_document *m, const char *text, size_t f
     }
 }
 
+/* Returns whether a line is one that documentation generators read and that stays as it is: :::note,
+   {{< x >}}, [TOC], \\newpage, (label)=, --8<-- "x", *[HTML]: x, /// x, <<< x. */
+static int markdown_is_kept(const char *text, size_t size) {
+    size_t n;
+    char c = *text;
+    while (size && markup_is_space(text[size - 1])) size--;
+    if (size < 2) return 0;
+    if (protect_starts(text, size, ":::") || protect_starts(text, size, "///") ||
+        protect_starts(text, size, "--8<--") || protect_starts(text, size, "<<< ") ||
+        protect_starts(text, size, "%% "))
+        return 1;
+    if (protect_starts(text, size, "*[")) {
+        n = markdown_label(text, size, 1);
+        return n && n < size && text[n] == ':';
+    }
+    if (c == '{') return protect_placeholder(text, size, 0) == size;
+    if (c == '(') return text[size - 1] == '=' && text[size - 2] == ')' && !memchr(text, ' ', size);
+    if (c == '[') {
+        n = protect_starts(text, size, "[[") ? protect_until(text, size, "]]") : 0;
+        return n == size || (size == 5 && memcmp(text, "[TOC]", 5) == 0);
+    }
+    if (c == '\\') {
+        n = 1 + protect_name(text + 1, size - 1);
+        return n > 3 && (n == size || (text[n] == '{' && text[size - 1] == '}'));
+    }
+    return 0;
+}
+
+/* Returns whether a line begins a block that is indented by four columns: !!! note, ??? note, === "Tab". */
+static int markdown_is_marker(const char *text, size_t size) {
+    if (size < 5 || text[3] == text[0]) return 0;
+    if (protect_starts(text, size, "=== "))
+        return text[4] == '"' || text[4] == '!' || text[4] == '+';
+    if (!protect_starts(text, size, "!!!") && !protect_starts(text, size, "???")) return 0;
+    text += 3, size -= 3;
+    if (*text == '+') text++, size--;
+    while (size && *text == ' ') text++, size--;
+    return size && (protect_is_letter((unsigned char)*text) || *text == '"');
+}
+
+/* Returns what ends the lines that a line begins and that stay as they are: '$' for a formula, ']' and 'e' for
+   those of LaTeX, ' ' for the imports of MDX, which a blank line ends; 0 if there are none. *is_done says
+   whether they end in the line. */
+static char markdown_kept_lines(const char *text, size_t size, int in_text, int *is_done) {
+    static const char *const exports[] = {"export const ", "export default ", "export function ",
+                                          "export let ",   "export {",        "export * "};
+    size_t i;
+    *is_done = 0;
+    if (protect_starts(text, size, "$$")) {
+        for (i = 2; i + 1 < size; i++) *is_done |= text[i] == '$' && text[i + 1] == '$';
+        for (i = 2; *is_done && i < size && !(text[size - 1] == '$' || text[size - 1] == '}'); i++)
+            return 0;
+        return '$';
+    }
+    if (size == 2 && memcmp(text, "\\[", 2) == 0) return ']';
+    if (protect_starts(text, size, "\\begin{")) {
+        for (i = 6; i + 5 < size; i++) *is_done |= memcmp(text + i, "\\end{", 5) == 0;
+        return 'e';
+    }
+    if (in_text) return 0;
+    if (protect_starts(text, size, "import "))
+        for (i = 6; i < size; i++)
+            if (text[i] == '"' || text[i] == '\'')
+                return (i == 7 || (i > 6 && memcmp(text + i - 6, " from ", 6) == 0)) &&
+                               (text[size - 1] == text[i] || text[size - 1] == ';')
+                           ? ' '
+                           : 0;
+    for (i = 0; i < sizeof exports / sizeof *exports; i++)
+        if (protect_starts(text, size, exports[i])) return ' ';
+    return 0;
+}
+
+/* Returns whether the lines of markdown_kept_lines end in a line. */
+static int markdown_kept_ends(char kind, const char *text, size_t size) {
+    const char *what = kind == '$' ? "$$" : kind == ']' ? "\\]" : "\\end{";
+    size_t i, n = strlen(what);
+    if (kind == ' ') return markdown_skip_space(text, size, 0) == size;
+    for (i = 0; i + n <= size; i++)
+        if (memcmp(text + i, what, n) == 0) return 1;
+    return 0;
+}
+
 /* Returns 0 if a line that begins with this text is plain text. If it would begin a block, returns
    1 plus the position where a backslash prevents that. */
 static size_t markdown_hazard(const char *text, size_t size) {
@@ -736,8 +929,9 @@ static size_t markdown_hazard(const char *text, size_t size) {
     if (c == '#') return i < 7 && (i == size || markup_is_space(text[i]));
     if (c == '=') return 1;
     if (c == '-') return ends || next == '-' || next == '|' || next == ':';
-    if (c == ':') return next == ':' || next == '-' || next == '|';
+    if (c == ':') return next == ':' || next == '-' || next == '|' || markup_is_space(next);
     if (c == '~') return i > 2;
+    if (c == '!' || c == '?' || c == '/') return i > 2 && markdown_is_marker(text, size);
     return c == '>' || c == '|' || (protect_in("+*_", (unsigned char)c) && ends);
 }
 
@@ -853,6 +1047,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
         for (at = 0; at < b->n && b->widths[at];) at++;
         if (at == b->n && b->html < 8)
             markdown_add_block(d, MARKUP_HTML, b->begin, b->begin, b->end, 0, 0);
+        else if (at < b->n && b->html == 6 && !d->m->n_skipped++) d->m->skipped = b->begin;
     }
     if (leaf != MARKDOWN_TEXT || b->begin >= b->end) return;
     if (d->m->text[b->begin] == '[') {
@@ -967,7 +1162,9 @@ static size_t markdown_marker(const char *text, size_t size) {
     size_t n = 0;
     while (n < size && n < 10 && protect_is_digit((unsigned char)text[n])) n++;
     if (n == 10 || n == size) return 0;
-    if (n ? text[n] != '.' && text[n] != ')' : !protect_in("-+*", (unsigned char)text[n])) return 0;
+    if (n ? text[n] != '.' && text[n] != ')' : !protect_in("-+*:", (unsigned char)text[n]))
+        return 0;
+    if (text[n] == ':' && n + 1 == size) return 0; /* of a definition */
     return n + 1 == size || markup_is_space(text[n + 1]) ? n + 1 : 0;
 }
 
@@ -1005,8 +1202,9 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
     markup_document *m = b->d->m;
     const char *text = m->text;
     size_t at, indent, size, n, i, padding, matched = *also;
-    int in_text = b->leaf == MARKDOWN_TEXT && matched == b->n;
+    int in_text = b->leaf == MARKDOWN_TEXT && matched == b->n, is_done;
     markup_tag tag;
+    char fence;
     for (;; *also = matched) {
         indent = markdown_indent(m, l, &at), size = l->end - at;
         if (!size) return 1;
@@ -1034,6 +1232,23 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             if (n < end && (n == at + i || markup_is_space(text[n - 1]))) end = n;
             while (end > at + i && markup_is_space(text[end - 1])) end--;
             markdown_add_block(b->d, MARKUP_MARKDOWN, l->begin, at + i, end, 0, 0);
+            return 0;
+        }
+        if (markdown_is_kept(text + at, size)) {
+            markdown_flush(b, 0);
+            b->n = matched;
+            return 0;
+        }
+        fence = markdown_kept_lines(text + at, size, in_text, &is_done);
+        if (fence) {
+            markdown_flush(b, 0);
+            b->n = matched;
+            if (!is_done) b->leaf = MARKDOWN_FENCE, b->fence = fence;
+            return 0;
+        }
+        if (matched < MARKUP_DEEP && markdown_is_marker(text + at, size)) {
+            markdown_flush(b, 0);
+            b->widths[matched++] = indent + 4, b->n = matched;
             return 0;
         }
         for (i = 0; i < size && text[at + i] == text[at];) i++;
@@ -1099,6 +1314,11 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
         }
     }
     indent = markdown_indent(m, &l, &at);
+    if (matched == b->n && b->leaf == MARKDOWN_FENCE &&
+        !protect_in("~`", (unsigned char)b->fence)) {
+        if (markdown_kept_ends(b->fence, text + at, end - at)) b->leaf = MARKDOWN_NOTHING;
+        return;
+    }
     if (matched == b->n && b->leaf == MARKDOWN_FENCE) {
         for (n = 0; at + n < end && text[at + n] == b->fence;) n++;
         if (indent < 4 && n >= b->n_fence && markdown_skip_space(text, end, at + n) == end)
@@ -1155,6 +1375,11 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
 static size_t markdown_front(const markup_document *m) {
     size_t at, end;
     const char *text = m->text, *newline;
+    if (protect_starts(text, m->size, "\xEF\xBB\xBF")) {
+        markup_document rest = *m;
+        rest.text += 3, rest.size -= 3;
+        return 3 + markdown_front(&rest);
+    }
     if (m->size < 8 || (memcmp(text, "---", 3) != 0 && memcmp(text, "+++", 3) != 0)) return 0;
     for (at = 3; at < m->size && (text[at] == ' ' || text[at] == '\r');) at++;
     if (at >= m->size || text[at] != '\n' || markup_is_space(text[at + 1])) return 0;

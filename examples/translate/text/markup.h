@@ -47,6 +47,8 @@ static void markup_free(markup_document *m) {
     free(m->items), free(m->sentences), free(m->words), free(m->nodes);
     free(m->blocks), free(m->breaks), markdown_free(m->md);
     text_buffer_free(&m->values), free(m->made);
+    text_buffer_free(&m->pieces), text_buffer_free(&m->cuts), text_buffer_free(&m->ends);
+    text_buffer_free(&m->cleaned);
     memset(m, 0, sizeof *m);
 }
 
@@ -64,7 +66,6 @@ static int markup_near(const markup_document *m, size_t from, size_t to) {
    inside with at most a space between. first is the first item after the previous sentence. */
 static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
     size_t end = s->begin + s->size, i, inner_first, inner_last, before = s->begin, behind = end;
-    const markup_place *places = markup_places(m);
     if (before && m->plain.data[before - 1] == ' ') before--;
     if (m->plain.data[behind] == ' ') behind++;
     for (; first < m->n_items && m->items[first].at <= s->begin; first++)
@@ -72,7 +73,7 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
             s->quote = m->items[first].c;
     for (s->first = s->last = first; s->last < m->n_items && m->items[s->last].at < end;) s->last++;
     inner_first = s->first, inner_last = s->last;
-    s->from = places[s->begin].begin, s->to = places[end - 1].end;
+    s->from = markup_place_of(m, s->begin, &s->to), (void)markup_place_of(m, end - 1, &s->to);
     for (i = inner_first; i < inner_last; i++) {
         size_t match = m->items[i].match;
         if (m->items[i].kind == MARKUP_CLOSE && match < s->first && m->items[match].at >= before &&
@@ -105,12 +106,14 @@ static int markup_next_sentence(const markup_document *m, size_t *at, tfm_text *
 /* Reads a document, which must stay in memory, and finds its sentences. Returns 0 if there is no
    memory. */
 static int markup_read(markup_document *m, markup_form form, const char *text, size_t size) {
-    size_t at = 0, first = 0, i, k;
+    size_t at = 0, n, first = 0, i, k, clean = 0;
+    const size_t *cleaned;
     tfm_text sentence;
     void *grown;
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
+    m->cleaned.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
     m->plain.size = m->places.size = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
     else if (form == MARKUP_SRT) markup_scan_srt(m);
@@ -138,6 +141,11 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     for (i = 0; i < m->n_sentences && !m->broken; i++) {
         markup_sentence *s = &m->sentences[i];
         s->quote = (char)(i ? s[-1].quote : 0); /* until an item says otherwise */
+        s->is_cleaned = 0;
+        cleaned = (const size_t *)(const void *)m->cleaned.data;
+        for (n = m->cleaned.size / sizeof *cleaned; clean < n && cleaned[clean] < s->begin;)
+            clean++;
+        for (; clean < n && cleaned[clean] <= s->begin + s->size; clean++) s->is_cleaned = 1;
         markup_take(m, s, first);
         first = s->last;
     }
@@ -169,6 +177,68 @@ static int markup_is_gap(const markup_document *m, const char *text, size_t size
             (before != after || !protect_in(".-", after)));
 }
 
+/* Returns the bytes of a character that two texts of `size` bytes begin with, in either case; 0 if they
+   begin with different ones. */
+static size_t markup_alike(const char *a, const char *b, size_t size) {
+    uint32_t x, y;
+    size_t n;
+    if ((unsigned char)*a < 0x80)
+        return protect_lower((unsigned char)*a) == protect_lower((unsigned char)*b);
+    n = tfm_character_next(a, size, &x);
+    return n == tfm_character_next(b, size, &y) && protect_lower(x) == protect_lower(y) ? n : 0;
+}
+
+/* Returns whether two texts of the same size differ at most in their letters' case. */
+static int markup_all_alike(const char *a, const char *b, size_t size) {
+    size_t i, n;
+    for (i = 0; i < size; i += n)
+        if (!(n = markup_alike(a + i, b + i, size - i))) return 0;
+    return 1;
+}
+
+/* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is divided
+   where the source has items: un<u>der</u>line. Returns the translation with these tokens. */
+static markup_translation markup_refine(markup_document *m, const markup_translation *t,
+                                        const markup_sentence *s) {
+    enum { MOST = 64 };
+    markup_translation fine = *t;
+    markup_token piece;
+    size_t i, k, from = 0, begin, end, low, high, n;
+    m->pieces.size = m->cuts.size = m->piece = 0, m->found = 0;
+    text_buffer_append(&m->pieces, "", 0), text_buffer_append(&m->cuts, "", 0);
+    for (i = 0; i < t->n; from = t->tokens[i++].end) {
+        piece = t->tokens[i], begin = piece.source_begin, end = piece.source_end;
+        if (end > s->size) end = s->size;
+        for (; begin < end && s->text[begin] == ' ';) begin++;
+        for (; begin < end && s->text[end - 1] == ' ';) end--;
+        for (k = from; k < piece.end && piece.end <= t->size && t->text[k] == ' ';) k++;
+        for (low = s->first, high = s->last; low < high;) { /* the first item behind `begin` */
+            size_t middle = low + (high - low) / 2;
+            if (m->items[middle].at <= s->begin + begin) low = middle + 1;
+            else high = middle;
+        }
+        if (begin < end && piece.end <= t->size && k <= piece.end && piece.end - k == end - begin &&
+            low < s->last && m->items[low].at < s->begin + end &&
+            markup_all_alike(t->text + k, s->text + begin, end - begin))
+            for (n = 0; n < MOST && low < s->last && m->items[low].at < s->begin + end; n++) {
+                markup_token part;
+                size_t at = m->items[low].at - s->begin;
+                part.end = k + (at - begin), part.source_begin = piece.source_begin,
+                part.source_end = at;
+                text_buffer_append(&m->pieces, (const char *)&part, sizeof part);
+                text_buffer_append(&m->cuts, "1", 1);
+                piece.source_begin = at;
+                while (low < s->last && m->items[low].at == s->begin + at) low++;
+            }
+        text_buffer_append(&m->pieces, (const char *)&piece, sizeof piece);
+        text_buffer_append(&m->cuts, "0", 1);
+    }
+    m->broken |= m->pieces.broken || m->cuts.broken;
+    fine.tokens = (const markup_token *)(const void *)m->pieces.data;
+    fine.n = m->pieces.size / sizeof piece;
+    return fine;
+}
+
 /* Divides a translation into words, at the gaps where a tag may be placed. Returns how many. */
 static size_t markup_words(markup_document *m, const markup_translation *t) {
     size_t i, n = 0, token = 0, from = 0, to;
@@ -179,7 +249,9 @@ static size_t markup_words(markup_document *m, const markup_translation *t) {
     for (i = 0; i < t->n; i++) {
         markup_word *w = &m->words[n];
         to = i + 1 < t->n && t->tokens[i].end < t->size ? t->tokens[i].end : t->size;
-        if (to < from || (to < t->size && !markup_is_gap(m, t->text, t->size, to))) continue;
+        if (to < from ||
+            (to < t->size && m->cuts.data[i] == '0' && !markup_is_gap(m, t->text, t->size, to)))
+            continue;
         for (w->begin = from; w->begin < to && t->text[w->begin] == ' ';) w->begin++;
         for (w->end = to; w->end > w->begin && t->text[w->end - 1] == ' ';) w->end--;
         if (w->begin == w->end && i + 1 < t->n) continue;
@@ -194,7 +266,7 @@ static size_t markup_words(markup_document *m, const markup_translation *t) {
         memset(m->words, 0, sizeof *m->words);
         m->words[n++].end = t->size;
     }
-    m->words[n].begin = m->words[n].end = t->size, m->words[n].inner = 0;
+    m->words[n].begin = m->words[n].end = t->size, m->words[n].inner = 0, m->words[n].token = t->n;
     return n;
 }
 
@@ -231,9 +303,20 @@ static size_t markup_share(const markup_document *m, const markup_translation *t
                            size_t high) {
     double share = (double)(at - s->begin) / (double)s->size, off, nearest = 2;
     size_t i, best = low;
+    for (i = low; i <= high && at >= s->begin;
+         i++) { /* where the words change sides at the same place */
+        const markup_token *left = i > low ? &t->tokens[m->words[i].token] - 1 : NULL;
+        const markup_token *right = i < high ? &t->tokens[m->words[i].token] : NULL;
+        off = (double)(i ? m->words[i - 1].end : 0) - share * (double)t->size;
+        if (t->n && off > -3 && off < 3 && (!left || left->source_end <= at - s->begin) &&
+            (!right || right->source_begin + s->begin >= at))
+            return i;
+    }
     if (high - low > lines + 1) low++, high -= lines + 1;
     for (i = low; i <= high; i++) {
-        if (i < high && i > low && m->words[i].is_punctuation) continue;
+        if (i < high && i > low && m->words[i].is_punctuation &&
+            s->begin + t->tokens[m->words[i].token].source_begin != at)
+            continue;
         off = (double)(i ? m->words[i - 1].end : 0) / (double)t->size - share;
         if (off < 0) off = -off;
         if (off < nearest) nearest = off, best = i;
@@ -372,26 +455,95 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
     return n;
 }
 
-/* Appends a part of a translation, escaped as the document's format needs. In blocks it writes "\n"
-   for a space where a line may end. */
-static void markup_encode(const markup_document *m, const char *text, size_t from, size_t to,
+/* Sets *from and *to to the bytes of the document that byte i of a translation comes from, if it is a space
+   between two words that have one space between them in the source, too, or if it is a character that
+   the token's source also has. Returns 0 otherwise. */
+static int markup_origin(markup_document *m, const markup_translation *t, size_t i, size_t n,
+                         size_t *from, size_t *to) {
+    enum { MOST = 64 };
+    const markup_sentence *s = &m->sentences[m->next - 1];
+    const markup_token *piece;
+    size_t k = m->piece, at, end;
+    while (k < t->n && t->tokens[k].end <= i) k++;
+    if (k != m->piece) m->piece = k, m->found = 0;
+    if (k == t->n) return 0;
+    piece = &t->tokens[k];
+    if (t->text[i] == ' ') {
+        const markup_token *next = i + 1 < piece->end ? piece : piece + 1, *last = piece;
+        if (last->end > i + 1 && (k == 0 || t->tokens[k - 1].end == i))
+            last = piece - 1; /* " word" is a token */
+        if (k == 0 && last < piece) return 0;
+        if (next == t->tokens + t->n || last == next) return 0;
+        at = last->source_end, end = next->source_begin;
+        if (at > s->size || !last->source_end) return 0;
+        while (at > last->source_begin && s->text[at - 1] == ' ') at--;
+        while (end < s->size && s->text[end] == ' ') end++;
+        if (end != at + 1) return 0;
+        *from = markup_place_of(m, s->begin + at, to), *to = markup_blank_end(m, *from);
+        return *to > *from;
+    }
+    at = m->found > piece->source_begin ? m->found : piece->source_begin;
+    end = piece->source_end < s->size ? piece->source_end : s->size;
+    if (end > at + MOST) end = at + MOST;
+    for (; at + n <= end; at++)
+        if (memcmp(s->text + at, t->text + i, n) == 0) {
+            *from = markup_place_of(m, s->begin + at, to);
+            (void)markup_place_of(m, s->begin + at + n - 1, to);
+            m->found = at + n;
+            return 1;
+        }
+    return 0;
+}
+
+/* Appends a part of a translation, escaped as the document's format needs. Characters of the source are
+   written as there: &eacute; or é. In blocks of lines it writes "\n" for a space where a line may end. */
+static void markup_encode(markup_document *m, const markup_translation *t, size_t from, size_t to,
                           text_buffer *out) {
     markup_form form = m->n_blocks ? m->blocks[m->block].form : m->form;
-    size_t i;
-    if (form == MARKUP_MARKDOWN) {
-        markdown_encode(m, text, from, to, out);
-        return;
+    const char *text = t->text;
+    int in_lines = form == MARKUP_WRAPPED || form == MARKUP_MARKDOWN;
+    size_t i, n, begin, end;
+    for (i = from; i < to; i += n) {
+        unsigned char c = (unsigned char)text[i];
+        uint32_t letter;
+        int is_raw = 0;
+        n = 1;
+        if (c >= 0x80) n = tfm_character_next(text + i, to - i, &letter);
+        if (protect_is_word(c)) {
+            text_buffer_append(out, text + i, 1);
+            continue;
+        }
+        if (m->spells && markup_origin(m, t, i, n, &begin, &end)) {
+            if (c == ' ') { /* a line may end in any space of the source that is no two */
+                int is_line = in_lines &&
+                              (end == begin + 1 || memchr(m->text + begin, '\n', end - begin));
+                if (is_line ||
+                    (m->form == MARKUP_SRT && memchr(m->text + begin, '\n', end - begin)))
+                    text_buffer_append(out, is_line ? "\n" : " ", 1);
+                else text_buffer_append(out, m->text + begin, end - begin);
+                continue;
+            }
+            if (end - begin != n && m->text[begin] != '\n' && m->text[begin] != '\r') {
+                text_buffer_append(out, m->text + begin, end - begin);
+                continue;
+            }
+            /* as raw as in the source, if the same character follows */
+            if (form == MARKUP_MARKDOWN) is_raw = c != '#' && c != '|';
+            else if (c == '>') is_raw = 1;
+            else if (i + 1 == t->size)
+                is_raw = end == m->size || m->text[end] == '<' || markup_is_space(m->text[end]);
+            else
+                is_raw =
+                    (end < m->size && markup_small(text[i + 1]) == markup_small(m->text[end])) ||
+                    (!protect_is_letter((unsigned char)text[i + 1]) &&
+                     !protect_in("/!?#%", (unsigned char)text[i + 1]));
+        }
+        if (form == MARKUP_MARKDOWN && !is_raw) markdown_encode(m, text, i, i + n, from, to, out);
+        else if (in_lines && (c == ' ' || c == '\r')) text_buffer_append(out, "\n", 1);
+        else if ((form == MARKUP_HTML || m->is_vtt) && !is_raw && protect_in("&<>", c))
+            text_buffer_format(out, c == '&' ? "&amp;" : c == '<' ? "&lt;" : "&gt;");
+        else text_buffer_append(out, text + i, n);
     }
-    for (i = from; form == MARKUP_WRAPPED && i < to; i++)
-        text_buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
-    if (form == MARKUP_WRAPPED) from = to;
-    for (i = from; form == MARKUP_HTML && i < to; i++) {
-        if (text[i] != '&' && text[i] != '<' && text[i] != '>') continue;
-        text_buffer_append(out, text + from, i - from), from = i + 1;
-        if (text[i] == '&') text_buffer_append(out, "&amp;", 5);
-        else text_buffer_append(out, text[i] == '<' ? "&lt;" : "&gt;", 4);
-    }
-    text_buffer_append(out, text + from, to - from);
 }
 
 /* Appends a part of the document, with the translations that its attributes have. */
@@ -433,16 +585,19 @@ static void markup_no_breaks(const markup_document *m, size_t from, text_buffer 
 
 /* Appends an item as it is in the document; a link whose text was its label gets the label. */
 static void markup_copy(const markup_document *m, const markup_item *item, text_buffer *out) {
-    size_t i, n = item->n_label, from = out->size;
+    size_t i, k, n = item->n_label, from = out->size;
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
         for (i = item->begin; i < item->end; i++) text_buffer_append(out, &item->c, 1);
         return;
     }
-    for (i = 0; i < n && n < out->size; i++) { /* has the link's text changed? */
-        char c = out->data[out->size - n + i];
-        if ((c == '\n' ? ' ' : c) != m->text[item->label + i]) break;
+    for (i = n, k = out->size; i > 0 && k > 0; i--, k--) { /* has the link's text changed? */
+        const char *label = m->text + item->label;
+        if (markup_is_space(out->data[k - 1]) && markup_is_space(label[i - 1])) {
+            while (i > 1 && markup_is_space(label[i - 2])) i--;
+            while (k > 1 && markup_is_space(out->data[k - 2])) k--;
+        } else if (markup_small(out->data[k - 1]) != markup_small(label[i - 1])) break;
     }
-    if (n && !(i == n && out->data[out->size - n - 1] == '[')) {
+    if (n && !(i == 0 && k > 0 && out->data[k - 1] == '[')) {
         text_buffer_append(out, "][", 2);
         markup_copy_part(m, item->label, item->label + n, out);
         text_buffer_append(out, "]", 1);
@@ -455,42 +610,90 @@ static void markup_text_to(markup_document *m, const markup_translation *t, size
                            text_buffer *out) {
     if (to <= *from) return;
     if (m->owes && !markup_is_space(t->text[*from])) text_buffer_append(out, "\n", 1);
-    m->owes = 0;
-    markup_encode(m, t->text, *from, to, out);
+    m->owes = m->opened = 0;
+    markup_encode(m, t, *from, to, out);
     *from = to;
+}
+
+/* Appends a space between two parts of a sentence: in blocks of lines, one where a line may end. */
+static void markup_put_space(const markup_document *m, text_buffer *out) {
+    int in_lines = m->n_blocks && m->blocks[m->block].form != MARKUP_HTML;
+    text_buffer_append(out, in_lines ? "\n" : " ", 1);
+}
+
+/* Appends the whitespace of the document before or behind an item, or a space if it has none there. */
+static void markup_put_blank(const markup_document *m, size_t begin, size_t end, text_buffer *out) {
+    if (begin == end || (m->n_blocks && m->blocks[m->block].form != MARKUP_HTML))
+        markup_put_space(m, out);
+    else text_buffer_append(out, m->text + begin, end - begin);
+}
+
+/* Appends the spaces behind an item that the plain text does not have. */
+static void markup_put_behind(const markup_document *m, const markup_item *item, text_buffer *out) {
+    if (m->n_blocks && m->blocks[m->block].form != MARKUP_HTML && item->n_blank == 1)
+        markup_put_space(m, out);
+    else text_buffer_append(out, m->text + item->end, item->n_blank);
 }
 
 /* Writes a node's tag before its words. */
 static void markup_enter(markup_document *m, const markup_translation *t, const markup_node *node,
                          size_t *from, text_buffer *out) {
+    const markup_sentence *s = &m->sentences[m->next - 1];
     markup_item *item = m->items;
-    int is_begin;
-    size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0;
+    int is_begin, has_spaces;
+    size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0, at;
     if (node->item == (size_t)MARKUP_NONE) return;
     item += node->item;
-    is_begin = item->kind == MARKUP_OPEN ||
-               (item->kind != MARKUP_CLOSE && !item->is_line && item->space_before);
+    has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) ||
+                 !tfm_space_after(tfm_text_make(s->text, s->size));
+    is_begin = item->kind == MARKUP_OPEN ? item->space_before || m->plain.data[item->at] != ' '
+               : item->kind == MARKUP_CLOSE
+                   ? item->space_before
+                   : !item->is_line && !item->is_blank && item->space_before;
     markup_text_to(m, t, from, is_begin ? begin : end, out);
-    if (item->is_line && *from < begin) *from = begin; /* the end of the line replaces the space */
-    if (item->kind == MARKUP_COPY && item->space_before && *from &&
-        !markup_is_space(t->text[*from - 1]) && tfm_space_after(tfm_text_make(t->text, t->size)))
-        text_buffer_append(out, " ", 1);
+    if (item->is_line && out->size > m->begun && out->data[out->size - 1] == ' ') out->size--;
+    if ((item->is_line || item->is_blank) && *from < begin)
+        *from = begin; /* the end of the line replaces the space */
+    if ((item->kind == MARKUP_COPY || item->kind == MARKUP_POINT || item->kind == MARKUP_CUT) &&
+        !item->is_line && item->space_before && has_spaces && *from && !m->opened &&
+        !markup_is_space(out->data[out->size - 1])) {
+        for (at = item->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
+        markup_put_blank(m, at, item->begin, out);
+    }
     if (item->kind == MARKUP_OPEN && node->close != node->item && item->c)
         markdown_choose(m, t, node, out);
     markup_copy(m, item, out);
-    if (item->kind == MARKUP_COPY && *from < t->size &&
-        (item->space_behind ||
-         (item->end < m->size && protect_in(".,;:!?)", (unsigned char)m->text[item->end]))) &&
-        !protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) &&
-        tfm_space_after(tfm_text_make(t->text, t->size)))
-        text_buffer_append(out, " ", 1);
+    m->opened = item->kind == MARKUP_OPEN;
+    if (*from < t->size) markup_put_behind(m, item, out);
+    if (item->kind == MARKUP_OPEN && !*from && item->at < s->begin && item->end < m->size &&
+        markup_is_space(m->text[item->end])) /* One.<b> Two</b> has its space inside the tag */
+        markup_put_blank(m, item->end, markup_blank_end(m, item->end), out);
+    if ((item->kind == MARKUP_COPY || (item->kind == MARKUP_POINT && !item->is_blank)) &&
+        *from < t->size && has_spaces &&
+        (item->space_behind || (item->kind == MARKUP_COPY && item->end < m->size &&
+                                protect_in(".,;:!?)", (unsigned char)m->text[item->end]))) &&
+        (!protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) ||
+         (t->text[*from] != ' ' && (at = markup_blank_end(m, item->end)) > item->end &&
+          at < m->size && m->text[at] == t->text[*from])) &&
+        !markup_is_space(out->data[out->size - 1]))
+        markup_put_space(m, out);
 }
 static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,
                          size_t *from, text_buffer *out) {
+    const markup_sentence *s = &m->sentences[m->next - 1];
+    const markup_item *close = m->items + node->close;
+    size_t at;
     if (node->high > node->low) markup_text_to(m, t, from, m->words[node->high - 1].end, out);
     if (node->close == node->item) return;
-    markup_copy(m, &m->items[node->close], out);
-    m->owes |= m->items[node->close].is_line;
+    if (close->at > s->begin + s->size && *from == t->size) {
+        m->spaced = 0;
+        for (at = close->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
+        if (at < close->begin) markup_put_blank(m, at, close->begin, out);
+    } else if (close->space_before && node->high > node->low)
+        markup_text_to(m, t, from, m->words[node->high].begin, out);
+    markup_copy(m, close, out);
+    if (*from < t->size) markup_put_behind(m, close, out);
+    m->owes |= close->is_line;
 }
 
 /* Appends a translation with its tags. Sorts the nodes by parent, so that siblings are
@@ -559,6 +762,7 @@ static void markup_begin(markup_document *m) {
     const char *first = m->size ? (const char *)memchr(m->text, '\n', m->size) : NULL;
     size_t i;
     m->next = m->at = m->block = m->hard = m->n_made = m->values.size = 0, m->in_block = 0;
+    m->n_left = 0;
     m->newline = first && first > m->text && first[-1] == '\r' ? "\r\n" : "\n";
     for (i = 0; m->lang && markup_is_language(m->lang) && i < m->n_langs; i++) {
         size_t at = m->values.size, k;
@@ -572,7 +776,7 @@ static void markup_begin(markup_document *m) {
 /* Appends the current block's source up to byte `to` to m->woven: "\n" is a space where a line may
    end, "\r" is a hard break. */
 static void markup_keep(markup_document *m, size_t to) {
-    size_t i = markup_break_at(m, m->at), from;
+    size_t i = markup_break_at(m, m->at), from, last;
     while (m->at < to) {
         int is_break = i < m->n_breaks && m->breaks[i].end <= to;
         size_t end = is_break ? m->breaks[i].begin : to, item = m->hard;
@@ -588,7 +792,12 @@ static void markup_keep(markup_document *m, size_t to) {
         from = m->woven.size;
         if (end > m->at) text_buffer_append(&m->woven, m->text + m->at, end - m->at);
         markup_no_breaks(m, from, &m->woven);
-        if (is_break) text_buffer_append(&m->woven, item < m->n_items ? "\r" : "\n", 1);
+        if (is_break) {
+            last = m->breaks[i].end;
+            text_buffer_append(&m->woven, item < m->n_items ? "\r" : "\n", 1);
+            text_buffer_append(&m->ends, (const char *)&end, sizeof end);
+            text_buffer_append(&m->ends, (const char *)&last, sizeof last);
+        }
         m->at = is_break ? m->breaks[i++].end : to;
     }
 }
@@ -657,6 +866,55 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
     }
 }
 
+/* Writes a block with the lines of the source and returns 1, if its words are those of the source, apart
+   from their case. Returns 0 otherwise. */
+static int markup_unfold(markup_document *m, const markup_block *b, text_buffer *out) {
+    text_buffer made = m->woven;
+    size_t at = m->at, hard = m->hard, begun = out->size, i, k, n;
+    const size_t *end;
+    int same;
+    if (m->wrap) return 0;
+    memset(&m->woven, 0, sizeof m->woven);
+    m->ends.size = 0, m->at = b->begin, m->hard = m->first_hard;
+    markup_keep(m, b->end);
+    m->broken |= m->woven.broken || m->ends.broken;
+    same = !m->broken;
+    end = (const size_t *)(const void *)m->ends.data;
+    for (i = k = 0; same && i < m->woven.size && k < made.size; i += n, k += n) {
+        const char *c = m->woven.data + i;
+        for (n = 0; c[n] == ' ';) n++;
+        if (n && (c[n] == '\n' || c[n] == '\r')) { /* spaces at the end of a line */
+            text_buffer_append(out, c, n), c += n, i += n;
+            while (k < made.size && made.data[k] == ' ') k++;
+            if (k == made.size) break;
+        }
+        n = protect_starts(c, m->woven.size - i, "\xC2\xAD") ? 2
+            : protect_starts(c, m->woven.size - i, "&shy;")  ? 5
+                                                             : 0;
+        if (n && memcmp(c, made.data + k, 2) != 0) { /* soft hyphens have left */
+            i += n, n = 0;
+            continue;
+        }
+        n = 1;
+        if (*c == '\n' || *c == '\r') {
+            same = markup_is_space(made.data[k]);
+            text_buffer_append(out, m->text + end[0], end[1] - end[0]), end += 2;
+        } else if (*c == ' ') {
+            same = markup_is_space(made.data[k]);
+            text_buffer_append(out, " ", 1);
+        } else {
+            size_t left = m->woven.size - i < made.size - k ? m->woven.size - i : made.size - k;
+            n = markup_alike(c, made.data + k, left), same = n > 0;
+            text_buffer_append(out, made.data + k, n);
+        }
+    }
+    same = same && i == m->woven.size && k == made.size;
+    if (!same) out->size = begun;
+    text_buffer_free(&m->woven);
+    m->woven = made, m->at = at, m->hard = hard;
+    return same;
+}
+
 /* Completes the current block and writes it. Copies the source of a block without a translation,
    and of one in Markdown that would be read differently. */
 static void markup_finish(markup_document *m, text_buffer *out) {
@@ -666,10 +924,12 @@ static void markup_finish(markup_document *m, text_buffer *out) {
     m->in_block = 0;
     if (m->woven.broken) m->broken = 1;
     if (m->broken) return;
-    if (!m->is_made || (b->form == MARKUP_MARKDOWN && !markdown_is_same(m, b->begin, b->end, 0)))
+    if (!m->is_made) text_buffer_append(out, m->text + b->begin, b->end - b->begin);
+    else if (b->form == MARKUP_MARKDOWN && !markdown_is_same(m, b->begin, b->end, 0)) {
+        if (!m->n_left++) m->left = b->begin;
         text_buffer_append(out, m->text + b->begin, b->end - b->begin);
-    else if (b->form == MARKUP_HTML) text_buffer_append(out, m->woven.data, m->woven.size);
-    else markup_fold(m, b, out);
+    } else if (b->form == MARKUP_HTML) text_buffer_append(out, m->woven.data, m->woven.size);
+    else if (!markup_unfold(m, b, out)) markup_fold(m, b, out);
 }
 
 /* Writes the document up to the next sentence; within a block, appends to m->woven. */
@@ -709,32 +969,53 @@ static void markup_keep_value(markup_document *m, const markup_sentence *s, size
     markup_add_made(m, s->from, s->to, at);
 }
 
+/* Counts a sentence that stays as it is, because its translation would have other marks. */
+static void markup_note(markup_document *m, const markup_sentence *s) {
+    if (!m->n_left++) m->left = s->from;
+}
+
 /* Appends the document up to the end of the next sentence, which is translated by t. A block is
    appended only after its last sentence. Returns 0 if there is no memory. */
 static int markup_put(markup_document *m, const markup_translation *t, text_buffer *out) {
     const markup_sentence *s = &m->sentences[m->next++];
-    size_t i, n = t->text ? markup_words(m, t) : 0, nodes = 0, before;
+    markup_translation fine;
+    size_t i, n, nodes = 0, before;
+    int is_same;
     text_buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
     if (!s->quote) markup_come(m, s, out);
     else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
-    before = to->size;
-    if (n && !m->broken) nodes = markup_place_items(m, t, s, n);
-    m->owes = 0, m->has_brackets = m->md && m->md->labels.size;
+    before = m->begun = to->size;
+    m->has_brackets = m->md && m->md->labels.size;
     for (i = s->first; i < s->last; i++) m->has_brackets |= m->items[i].c == '[';
-    if (nodes && !m->broken) {
-        size_t begin = s->begin, end = s->begin + s->size;
-        if (s->first < s->last && m->items[s->first].at < begin &&
-            s->from < m->items[s->first].end && to->size &&
-            !markup_is_space(to->data[to->size - 1]))
-            text_buffer_append(to, " ", 1); /* One.<b> Two</b> has its space inside the tag */
-        markup_weave(m, t, nodes, to);
-        if (s->first < s->last && m->items[s->last - 1].at > end && s->to < m->size &&
-            !markup_is_space(m->text[s->to]))
+    is_same = !m->rewrites && !s->is_cleaned && t->text && t->size == s->size &&
+              memcmp(t->text, s->text, s->size) == 0;
+    for (m->spells = 1; t->text && !is_same && !m->broken && !nodes && m->spells >= 0;
+         m->spells--) {
+        fine = markup_refine(m, t, s);
+        n = m->broken ? 0 : markup_words(m, &fine);
+        if (n && !m->broken) nodes = markup_place_items(m, &fine, s, n);
+        m->owes = m->opened = 0, m->spaced = 1;
+        if (!nodes || m->broken) break;
+        if (s->first && m->items[s->first - 1].kind == MARKUP_COPY &&
+            m->items[s->first - 1].end == s->from &&
+            !markup_alike(t->text, s->text, s->size < t->size ? s->size : t->size))
+            text_buffer_append(to, " ", 1); /* {name}s Hund: no word is glued to a placeholder */
+        for (i = nodes; i-- > 1;) { /* the spaces in One.<b> Two</b> stay, wherever the tags go */
+            const markup_node *node = &m->nodes[i];
+            if (node->item != s->first || m->items[s->first].at >= s->begin || !node->low) continue;
+            if (to->size && !markup_is_space(to->data[to->size - 1]))
+                text_buffer_append(to, " ", 1);
+        }
+        markup_weave(m, &fine, nodes, to);
+        if (s->first < s->last && m->items[s->last - 1].at > s->begin + s->size &&
+            s->to < m->size && !markup_is_space(m->text[s->to]) && m->spaced)
             text_buffer_append(to, " ", 1);
+        if (m->n_blocks && !m->woven.broken && !m->broken && !s->quote &&
+            m->blocks[m->block].form == MARKUP_MARKDOWN &&
+            !markdown_is_same(m, s->from, s->to, before))
+            nodes = 0, m->woven.size = before; /* once more, with backslashes */
     }
-    if (nodes && m->n_blocks && !m->woven.broken && !m->broken &&
-        m->blocks[m->block].form == MARKUP_MARKDOWN && !markdown_is_same(m, s->from, s->to, before))
-        nodes = 0, m->woven.size = before;
+    if (t->text && !is_same && !nodes) markup_note(m, s);
     if (s->quote) {
         if (nodes) markup_keep_value(m, s, before);
         return !m->broken;

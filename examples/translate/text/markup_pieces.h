@@ -40,7 +40,9 @@ typedef struct markup_item {
     size_t at;                      /* its position in the plain text */
     size_t match;                   /* for OPEN and CLOSE: the partner's index */
     int space_before, space_behind; /* whether the document has a space there */
-    int is_line;                    /* for CUT: it is between two lines or cues */
+    size_t n_blank; /* bytes of spaces behind it that the plain text does not have */
+    int is_line;    /* for CUT: it is between two lines or cues */
+    int is_blank;   /* for POINT: an element with only a space, which it replaces */
     char
         c; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
     size_t label, n_label; /* for [text] links: the text, which is the label, in the document */
@@ -53,6 +55,7 @@ typedef struct markup_sentence {
     size_t first, last; /* its items are first to last - 1 */
     size_t from, to;    /* its bytes in the document, with its items */
     char quote; /* 0, or it is in an attribute's value: the quote around the value, or a space */
+    int is_cleaned; /* its source has soft hyphens or readings, which the plain text has not */
 } markup_sentence;
 
 /* The translation of a sentence in an attribute's value, which replaces bytes from to to - 1 wherever
@@ -62,8 +65,11 @@ typedef struct markup_value {
     size_t at, size; /* in the buffer values */
 } markup_value;
 
+/* Where a run of the plain text, from byte `at` to the next run, comes from in the document: each byte
+   from a byte of its own, from `begin` on; if end is not 0, all of them from bytes begin to end - 1, as
+   the letter of an entity does. */
 typedef struct markup_place {
-    size_t begin, end; /* the bytes of the document that a byte of the plain text comes from */
+    size_t at, begin, end;
 } markup_place;
 
 /* A block of a document in lines (Markdown, wrapped text): a paragraph, a heading, a table's
@@ -107,7 +113,7 @@ typedef struct markup_document {
     size_t size;
     text_buffer plain;       /* its text without tags */
     size_t word_at, stop_at; /* the next byte of a word, and of another sign, for markup_cover */
-    text_buffer places;      /* a markup_place for each byte of plain */
+    text_buffer places;      /* markup_places: where plain comes from */
     markup_item *items;
     markup_sentence *sentences;
     markup_word *words;
@@ -119,8 +125,9 @@ typedef struct markup_document {
     size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
     size_t n_blocks, room_blocks, n_breaks, room_breaks, n_made, room_made;
     /* options, set before markup_read */
-    int protects; /* copy all that protect.h protects; 0: only placeholders */
+    int protects; /* copy all that protect.h protects; 0: only placeholders and symbols */
     int whole;    /* the model reads whole texts: a paragraph counts as one sentence */
+    int rewrites; /* for tests: write also a sentence that did not change */
     size_t wrap;  /* width of wrapped lines; 0: the document's */
     const char
         *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
@@ -136,11 +143,26 @@ typedef struct markup_document {
     size_t first_hard;   /* item of its first hard break */
     int in_block;        /* the current block is begun */
     int is_made;         /* a sentence of the current block was translated */
+    text_buffer pieces;  /* markup_tokens: the current translation's, divided at items */
+    text_buffer cuts;    /* for each of pieces whether an item divides it from the next */
+    size_t piece, found; /* the piece that is written, and how far its source was searched */
+    int spells;          /* characters are written as the source writes them */
+    text_buffer ends;    /* two size_t for each break of the current block: its bytes */
     text_buffer values;  /* translations in attributes, which are not written yet */
     text_buffer woven;   /* the current block's new text, not wrapped yet */
+    size_t begun;        /* where the output of the current sentence begins */
+    int opened;          /* an opening tag was written last */
+    int spaced;          /* the space before the sentence's last tag is not written yet */
     int owes;            /* a space must be written before the next letter */
     int has_brackets;    /* brackets mean something in the current sentence */
-    int broken;          /* memory was too small */
+    size_t n_left,
+        left; /* sentences that stay in the source's language, and where the first begins */
+    size_t n_skipped, skipped; /* parts that are not read, and where the first begins */
+    int is_vtt;                /* the subtitles are WebVTT */
+    size_t n_cues;             /* of subtitles */
+    text_buffer
+        cleaned; /* a size_t for each soft hyphen and reading: the byte of plain behind it */
+    int broken;  /* memory was too small */
 } markup_document;
 
 enum { MARKUP_NONE = -1, MARKUP_NAME = 24, MARKUP_DEEP = 64 };
@@ -156,9 +178,17 @@ static int markup_reserve(markup_document *m, void **at, size_t *room, size_t n,
     return grown != NULL;
 }
 
-/* Returns m->places as an array: a place for each byte of the plain text. */
-static const markup_place *markup_places(const markup_document *m) {
-    return (const markup_place *)(const void *)m->places.data;
+/* Returns the byte of the document where a byte of the plain text begins; *end is where it ends. */
+static size_t markup_place_of(const markup_document *m, size_t at, size_t *end) {
+    const markup_place *places = (const markup_place *)(const void *)m->places.data;
+    size_t low = 0, high = m->places.size / sizeof *places, middle;
+    while (low + 1 < high) {
+        middle = low + (high - low) / 2;
+        if (places[middle].at <= at) low = middle;
+        else high = middle;
+    }
+    *end = places[low].end ? places[low].end : places[low].begin + (at - places[low].at) + 1;
+    return places[low].end ? places[low].begin : *end - 1;
 }
 
 /* ---- plain text ------------------------------------------------------------------------------ */
@@ -221,18 +251,35 @@ static size_t markup_entity_at(const char *text, size_t size, uint32_t *c) {
 
 static int markup_is_space(char c) { return c && strchr(" \t\n\r\f", c) != NULL; }
 
+/* Returns the end of the whitespace at byte `at` of the document. */
+static size_t markup_blank_end(const markup_document *m, size_t at) {
+    while (at < m->size && markup_is_space(m->text[at])) at++;
+    return at;
+}
+
 /* Returns whether a space at the end of the plain text would be one too many. */
 static int markup_after_space(const markup_document *m) {
     return !m->plain.size || markup_is_space(m->plain.data[m->plain.size - 1]);
 }
 
-/* Appends bytes to the plain text, which come from bytes begin to end of the document. */
+/* Appends bytes to the plain text, which come from bytes begin to end - 1 of the document. */
 static void markup_plain(markup_document *m, const char *bytes, size_t n, size_t begin,
                          size_t end) {
-    markup_place place;
-    place.begin = begin, place.end = end;
+    markup_place place, *last = (markup_place *)(void *)m->places.data;
+    size_t count = m->places.size / sizeof place;
+    place.at = m->plain.size, place.begin = begin, place.end = end - begin == n ? 0 : end;
     text_buffer_append(&m->plain, bytes, n);
-    for (; n > 0; n--) text_buffer_append(&m->places, (const char *)&place, sizeof place);
+    if (count) last += count - 1;
+    if (count && !last->end && !place.end && last->begin + (place.at - last->at) == begin) return;
+    text_buffer_append(&m->places, (const char *)&place, sizeof place);
+}
+
+/* Removes the last byte of the plain text. */
+static void markup_plain_drop(markup_document *m) {
+    const markup_place *places = (const markup_place *)(const void *)m->places.data;
+    m->plain.data[--m->plain.size] = 0;
+    if (places[m->places.size / sizeof *places - 1].at == m->plain.size)
+        m->places.size -= sizeof *places;
 }
 
 /* Adds an item at the end of the plain text. Returns NULL if there is no memory. */
@@ -245,7 +292,8 @@ static markup_item *markup_add(markup_document *m, markup_kind kind, size_t begi
     item = &m->items[m->n_items];
     item->kind = kind;
     item->begin = begin, item->end = end, item->match = m->n_items++;
-    item->space_before = markup_after_space(m), item->is_line = 0, item->c = 0, item->n_label = 0;
+    item->space_before = !begin || markup_is_space(m->text[begin - 1]),
+    item->is_line = item->is_blank = 0, item->c = 0, item->n_blank = 0, item->n_label = 0;
     item->space_behind = end >= m->size || markup_is_space(m->text[end]);
     if (kind == MARKUP_BLOCK) markup_plain(m, "\n\n", 2, begin, begin);
     item->at = m->plain.size;
@@ -254,11 +302,18 @@ static markup_item *markup_add(markup_document *m, markup_kind kind, size_t begi
 
 /* Returns the bytes of the protected span at byte `at` of the text from begin to end, or 0. */
 static size_t markup_protected(const markup_document *m, size_t begin, size_t at, size_t end) {
-    if (m->protects) return protect_span_at(m->text + begin, end - begin, at - begin);
-    if (!protect_in("{%$", (unsigned char)m->text[at]) ||
-        protect_is_word(protect_before(m->text + begin, at - begin)))
-        return 0;
-    return protect_placeholder(m->text + at, end - at);
+    unsigned char c = (unsigned char)m->text[at];
+    size_t n = 0;
+    if (c < 0x80 && !m->protects && !protect_in("{%$#@<[", c)) return 0;
+    if (c < 0x80) n = protect_placeholder(m->text + begin, end - begin, at - begin);
+    if (!n && m->protects) n = protect_span_at(m->text + begin, end - begin, at - begin);
+    return n || c < 0x80 ? n : protect_symbol(m->text + begin, end - begin, at - begin);
+}
+
+/* Notes that the source has a part here that the plain text has not. */
+static void markup_clean(markup_document *m) {
+    text_buffer_append(&m->cleaned, (const char *)&m->plain.size, sizeof m->plain.size);
+    m->broken |= m->cleaned.broken;
 }
 
 /* Appends text of the document to the plain text. Entities become letters, runs of whitespace
@@ -270,15 +325,21 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
     memset(&letter, 0, sizeof letter);
     for (; at < end; at += n) {
         n = 1;
+        k = m->n_items;
         if (markup_is_space(m->text[at])) {
             if (!markup_after_space(m)) markup_plain(m, " ", 1, at, at + 1);
+            else if (k && m->items[k - 1].at == m->plain.size &&
+                     m->items[k - 1].kind != MARKUP_BLOCK &&
+                     m->items[k - 1].end + m->items[k - 1].n_blank == at)
+                m->items[k - 1].n_blank++; /* the space of "a <b> b" that the plain text has not */
             continue;
-        }
-        k = m->n_items; /* no space between copied code and a comma */
+        } /* no space between copied code and a comma */
         if (k && m->items[k - 1].kind == MARKUP_COPY && m->items[k - 1].at == m->plain.size &&
-            m->plain.size > 1 && m->plain.data[m->plain.size - 1] == ' ' &&
+            m->items[k - 1].space_before && m->items[k - 1].end == at && m->plain.size > 1 &&
+            m->plain.data[m->plain.size - 1] == ' ' &&
+            !(k > 1 && m->items[k - 2].is_line && m->items[k - 2].at == m->plain.size) &&
             protect_in(",.;:!?)]}", (unsigned char)m->text[at])) {
-            m->plain.data[--m->plain.size] = 0, m->places.size -= sizeof(markup_place);
+            markup_plain_drop(m);
             for (; k > 0 && m->items[k - 1].at > m->plain.size; k--)
                 m->items[k - 1].at = m->plain.size;
         }
@@ -288,10 +349,13 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
             n = k;
             continue;
         }
-        k = m->text[at] == '&' && (m->form == MARKUP_HTML || m->form == MARKUP_MARKDOWN)
+        k = m->text[at] == '&' && m->form != MARKUP_WRAPPED
                 ? markup_entity_at(m->text + at, end - at, &c)
                 : 0;
-        if (k && !c) {
+        if (protect_starts(m->text + at, end - at, "\xC2\xAD") || (k && c == 0xAD)) {
+            if (!k) k = 2; /* soft hyphens: models split the word there */
+            markup_clean(m);
+        } else if (k && !c) {
             (void)markup_add(m, MARKUP_COPY, at, at + k);
         } else if (k) {
             letter.size = 0;
@@ -309,10 +373,24 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
 
 /* ---- tags: HTML and XML ---------------------------------------------------------------------- */
 
-/* Tags inside sentences, with those of XLIFF. All other tags end sentences. */
+/* Elements that end a sentence. */
+static const char markup_blocks[] =
+    " address article aside base basefont bgsound blockquote body br caption center col colgroup"
+    " command dd details dialog dir div dl dt fieldset figcaption figure footer form frame frameset"
+    " h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link listing main menu menuitem meta"
+    " nav noframes ol optgroup option p param plaintext pre search section select source style"
+    " script summary table tbody td template textarea tfoot th thead title tr track ul xmp ";
+/* Elements inside a sentence, with those of XLIFF. Elements in neither list are inside a sentence in
+   HTML, as its standard says, but those of the last list, and all in XML, only beside text. */
 static const char markup_inline[] =
-    " a abbr acronym b bdi bdo big cite data del dfn em embed font g i img input ins label mark mrk"
-    " output pc q ruby s small span strike strong sub time u wbr x bx ex ec sc xliff:g ";
+    " a abbr acronym b bdi bdo big cite code data del dfn em embed font g i img input ins kbd label"
+    " mark math mrk output pc q rb rp rt rtc ruby s samp small span strike strong sub sup time tt u"
+    " var wbr x bx ex ec sc xliff:g ";
+static const char markup_beside[] =
+    " applet area audio button canvas datalist iframe map meter noscript object picture progress"
+    " slot svg video ";
+/* The readings of <ruby>, which no translation has. */
+static const char markup_readings[] = " rp rt rtc ";
 static const char markup_void[] =
     " area base basefont bgsound br col command embed frame hr img input keygen link meta param"
     " source track wbr ";
@@ -332,6 +410,9 @@ typedef struct markup_tag {
     int copied;            /* the element is copied: 1 by an attribute, 2 by its name, 3 by both */
     int is_description;    /* it has name="description" */
     int is_opaque;         /* not an element: 1 may be in a sentence (comment), 2 ends it */
+    int is_inline;         /* it may be in a sentence */
+    int has_text;          /* the element has text that is in no other element */
+    size_t parent;         /* the element around it; its own index if there is none */
 } markup_tag;
 
 typedef struct markup_attribute {
@@ -431,16 +512,22 @@ static size_t markup_find(const markup_document *m, size_t at, const char *what)
 /* Reads the tag, comment, CDATA section or declaration at a "<" and returns its end; 0 if the "<"
    is only a character. One without an end reaches to the end of the document. */
 static size_t markup_tag_at(const markup_document *m, size_t at, markup_tag *tag) {
-    static const char *const odd[][2] = {
-        {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<!", ">"}, {"<?", ">"}};
+    static const char *const odd[][2] = {{"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<!", ">"},
+                                         {"<?php", "?>"}, {"<?=", "?>"},        {"<?xml", "?>"},
+                                         {"<?", ">"},     {"<%", "%>"},         {"<#", ">"},
+                                         {"</#", ">"},    {"<@", ">"},          {"</@", ">"}};
     const char *text = m->text + at;
     size_t left = m->size - at, i, end;
     memset(tag, 0, sizeof *tag);
     if (left < 2) return 0;
-    for (i = 0; i < 4; i++)
+    for (i = 0; i < sizeof odd / sizeof *odd; i++)
         if (protect_starts(text, left, odd[i][0])) {
+            if (i > 7 && (strlen(odd[i][0]) >= left ||
+                          !protect_is_letter((unsigned char)text[strlen(odd[i][0])])))
+                break;
             end = markup_find(m, at + strlen(odd[i][0]), odd[i][1]) + strlen(odd[i][1]);
-            tag->begin = at, tag->is_opaque = i == 0 || i == 3 ? 1 : 2;
+            if (i > 6 && end > m->size) break; /* no template */
+            tag->begin = at, tag->is_opaque = i == 0 || i > 2 ? 1 : 2;
             tag->end = end < m->size ? end : m->size;
             return tag->end;
         }
@@ -450,14 +537,27 @@ static size_t markup_tag_at(const markup_document *m, size_t at, markup_tag *tag
     return tag->end = m->size;
 }
 
+/* Marks a link that has only a sign, such as the number of a footnote, as copied. */
+static void markup_find_mark(const markup_document *m, markup_tag *tag, size_t end) {
+    size_t i;
+    int any = 0;
+    if (strcmp(tag->name, "a") != 0 || end - tag->end > 8) return;
+    for (i = tag->end; i < end; i++) {
+        if ((unsigned char)m->text[i] >= 0x80 || protect_is_letter((unsigned char)m->text[i]))
+            return;
+        any |= !markup_is_space(m->text[i]) && !protect_in(",.;:!?", (unsigned char)m->text[i]);
+    }
+    if (any) tag->copied |= 4;
+}
+
 /* Returns all tags from a byte on; match is the partner's index, or the tag's own. A partner is
    searched only MARKUP_DEEP levels up: without this limit time would be quadratic. */
 static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
     markup_tag *tags = NULL, *tag;
-    size_t room = 0, n = 0, *open = NULL, room_open = 0, n_open = 0, k;
+    size_t room = 0, n = 0, *open = NULL, room_open = 0, n_open = 0, k, from = at;
     void *grown;
     const char *next;
-    int ok = 1;
+    int ok = 1, has_text = 0, is_xml = 0, any = 0;
     while (ok && at < m->size &&
            (next = (const char *)memchr(m->text + at, '<', m->size - at)) != NULL) {
         at = (size_t)(next - m->text);
@@ -470,6 +570,21 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
             continue;
         }
         tag->match = n, at = tag->end;
+        k = markup_blank_end(m, from); /* is there text before the tag? */
+        if (k < tag->begin || (from < tag->begin && n && tags[n - 1].is_close && !tag->is_close &&
+                               !memchr(m->text + from, '\n', tag->begin - from))) {
+            if (n_open) tags[open[n_open - 1]].has_text = 1;
+            else has_text = 1;
+        }
+        tag->parent = n_open ? open[n_open - 1] : n, tag->has_text = 0;
+        if (!any && !tag->is_opaque) { /* is the first element one of HTML? */
+            any = 1;
+            is_xml = !characters_list_has(markup_blocks, tag->name, tag->n) &&
+                     !characters_list_has(markup_inline, tag->name, tag->n) &&
+                     !characters_list_has(markup_beside, tag->name, tag->n);
+            if (n && protect_starts(m->text + tags[0].begin, m->size - tags[0].begin, "<?xml"))
+                is_xml = strcmp(tag->name, "html") != 0;
+        }
         if (tag->is_open && characters_list_has(markup_raw, tag->name, tag->n)) {
             char close[MARKUP_NAME + 2] = "</";
             markup_tag last;
@@ -478,6 +593,7 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
             tag->end = k < m->size && markup_read_tag(m, k, &last) ? last.end : m->size;
             tag->is_opaque = 2, tag->is_open = 0, at = tag->end;
         }
+        from = at;
         if (tag->is_open) {
             grown = open, ok = markup_reserve(m, &grown, &room_open, n_open + 1, sizeof *open);
             open = (size_t *)grown;
@@ -486,10 +602,23 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
             for (k = n_open; k > 0 && n_open - k < MARKUP_DEEP; k--)
                 if (strcmp(tags[open[k - 1]].name, tag->name) == 0) {
                     tag->match = open[k - 1], tags[open[k - 1]].match = n, n_open = k - 1;
+                    if (tag->match + 1 == n) markup_find_mark(m, &tags[n - 1], tag->begin);
                     break;
                 }
         }
         n++;
+    }
+    if (markup_blank_end(m, from) < m->size) has_text |= !n_open;
+    for (k = 0; k < n; k++) {
+        tag = &tags[k];
+        if (tag->is_close && tag->match < k) tag->is_inline = tags[tag->match].is_inline;
+        else if (is_xml ? characters_list_has(markup_inline, tag->name, tag->n)
+                        : !characters_list_has(markup_blocks, tag->name, tag->n) &&
+                              !characters_list_has(markup_beside, tag->name, tag->n))
+            tag->is_inline = !tag->is_close || tag->match != k || !is_xml;
+        else if (is_xml || !characters_list_has(markup_blocks, tag->name, tag->n))
+            tag->is_inline = tag->parent < k ? tags[tag->parent].has_text : has_text;
+        else tag->is_inline = 0;
     }
     free(open);
     *n_tags = n;
@@ -501,11 +630,13 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
 static int markup_join(markup_document *m, size_t first, size_t end) {
     markup_item *item = &m->items[first];
     size_t i;
-    if (item->at != m->plain.size) return 0;
+    if (item->at + 1 == m->plain.size && m->plain.data[item->at] == ' ' && !item->space_before)
+        item->is_blank = 1, item->at++;
+    else if (item->at != m->plain.size) return 0;
     item->kind = MARKUP_POINT;
     for (i = first + 1; i < m->n_items; i++)
         if (m->items[i].kind == MARKUP_COPY) item->kind = MARKUP_COPY;
-    item->match = first, item->end = end;
+    item->match = first, item->end = end, item->n_blank = 0;
     item->space_behind = end >= m->size || markup_is_space(m->text[end]);
     m->n_items = first + 1;
     return 1;
@@ -515,7 +646,7 @@ static int markup_join(markup_document *m, size_t first, size_t end) {
    its closing tag. */
 static markup_kind markup_kind_of(const markup_tag *tags, size_t i, size_t *last) {
     const markup_tag *tag = &tags[i];
-    int is_inline = characters_list_has(markup_inline, tag->name, tag->n);
+    int is_inline = tag->is_inline;
     int is_matched = tag->match != i;
     *last = i;
     if (tag->is_open && tag->copied && is_matched) {
@@ -535,7 +666,9 @@ static int markup_add_values(markup_document *m, const markup_tag *tag) {
     int any = 0;
     markup_attribute a;
     int is_field = tag->copied == 2 && strcmp(tag->name, "textarea") == 0;
-    if (!at || tag->is_close || m->form != MARKUP_HTML || (tag->copied && !is_field)) return 0;
+    if (!at || tag->is_close || m->form != MARKUP_HTML ||
+        (tag->copied && tag->copied != 4 && !is_field))
+        return 0;
     while (!m->broken && markup_next_attribute(m, &at, &a)) {
         markup_item *item;
         int has_text = 0, is_safe = 1;
@@ -574,6 +707,21 @@ static void markup_add_ahead(markup_document *m, const markup_tag *block, const 
     if (any && !m->broken) (void)markup_add(m, MARKUP_BLOCK, at, at);
 }
 
+/* Returns the last tag of the reading that tag i begins, or n if it begins none. A reading without
+   a closing tag ends before the next part of the <ruby>. */
+static size_t markup_reading(const markup_tag *tags, size_t i, size_t n) {
+    size_t last;
+    if (!tags[i].is_open ||
+        !characters_list_has(markup_readings, tags[i].name, strlen(tags[i].name)))
+        return n;
+    if (tags[i].match != i) return tags[i].match;
+    for (last = i; last + 1 < n && last < i + MARKUP_DEEP; last++)
+        if (characters_list_has(" rb rp rt rtc ruby ", tags[last + 1].name,
+                                strlen(tags[last + 1].name)))
+            return last;
+    return n;
+}
+
 /* Reads bytes at to end of the document as HTML or XML: adds their items and plain text. */
 static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
@@ -585,7 +733,13 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
         const markup_tag *tag = &tags[i];
         markup_kind kind = markup_kind_of(tags, i, &last);
         markup_item *item;
+        size_t reading = markup_reading(tags, i, n);
         markup_add_text(m, at, tag->begin);
+        if (reading < n) {
+            last = reading, at = tags[i].match == i ? tags[last + 1].begin : tags[last].end;
+            markup_clean(m);
+            continue;
+        }
         at = tags[last].end;
         if (kind == MARKUP_CLOSE && markup_join(m, tags[tag->match].n, at)) continue;
         item = markup_add(m, kind, tag->begin, at);
@@ -602,24 +756,81 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
 
 /* ---- subtitles ------------------------------------------------------------------------------- */
 
-/* Reads a line of subtitles with its tags: <i>, {\an8}. open [n_open] has the opening tags without
-   a partner so far. A pair of tags is an element if it is in one line, has text and has no cut
-   inside. All other tags are cuts. */
+/* Returns the bytes of the time that begins a text, such as 00:01:02,500, or 0. */
+static size_t markup_time(const char *text, size_t size) {
+    size_t i = 0, n, parts = 0;
+    for (;;) {
+        for (n = 0; i + n < size && n < 9 && protect_is_digit((unsigned char)text[i + n]);) n++;
+        if (!n) return 0;
+        i += n, parts++;
+        if (parts > 3 || i + 1 >= size || !protect_is_digit((unsigned char)text[i + 1]) ||
+            !(text[i] == ':' || (parts > 1 && protect_in(".,", (unsigned char)text[i]))))
+            break;
+        if (text[i] != ':') {
+            for (i++; i < size && protect_is_digit((unsigned char)text[i]);) i++;
+            break;
+        }
+        i++;
+    }
+    return parts > 1 ? i : 0;
+}
+
+/* Returns whether a line of subtitles has the times of a cue. *text is where the cue's text begins in
+   the line: at its end, except in the lines that transcribe --timestamps writes, [00:01 --> 00:02] text. */
+static int markup_times(const markup_document *m, size_t at, size_t end, size_t *text) {
+    size_t i = at, n, open;
+    *text = end;
+    while (i < end && markup_is_space(m->text[i])) i++;
+    if (m->is_vtt || (i < end && protect_is_digit((unsigned char)m->text[i])))
+        for (n = i; n + 3 <= end; n++)
+            if (memcmp(m->text + n, "-->", 3) == 0) return 1;
+    open = i < end && m->text[i] == '[', i += open;
+    n = markup_time(m->text + i, end - i);
+    if (!n || m->is_vtt) return 0;
+    for (i += n; i < end && m->text[i] == ' ';) i++;
+    if (!(open && i < end && m->text[i] == ']')) {
+        for (n = 0; i + n < end && n < 9 && m->text[i + n] == '-';) n++;
+        while (i + n < end && n < 9 && (unsigned char)m->text[i + n] >= 0x80) n++; /* a long dash */
+        if (n && i + n < end && m->text[i + n] == '>') n++;
+        else n = !open && i < end && m->text[i] == ',';
+        if (!n) return 0;
+        for (i += n; i < end && m->text[i] == ' ';) i++;
+        n = markup_time(m->text + i, end - i);
+        if (!n) return 0;
+        i += n;
+    }
+    if (!open) return 1;
+    if (i == end || m->text[i] != ']') return 0;
+    *text = i + 1;
+    return 1;
+}
+
+/* Reads a line of subtitles with its tags: <i>, {\an8}, <00:01.500>. open [n_open] has the opening tags
+   without a partner so far. A pair of tags is an element if it is in one line, has text and has no
+   cut inside. All other tags are cuts. */
 static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *open,
                              size_t *n_open) {
     markup_tag tag, other;
     markup_item *item;
     size_t from = at, i, n, first = m->n_items;
     for (; at < end && !m->broken; at = n) {
+        const char *close;
         n = at + 1;
         tag.is_open = tag.is_close = tag.is_opaque = 0;
         if (m->text[at] == '{' && n < end && m->text[n] == '\\') {
-            const char *close = (const char *)memchr(m->text + at, '}', end - at);
+            close = (const char *)memchr(m->text + at, '}', end - at);
             if (!close) break; /* the tag has no end: the rest of the line is text */
             n = (size_t)(close - m->text) + 1;
+        } else if (m->text[at] != '<') continue;
+        else if (n < end && protect_is_digit((unsigned char)m->text[n])) {
+            n += markup_time(m->text + n, end - n);
+            if (n == at + 1 || n >= end || m->text[n] != '>') {
+                n = at + 1;
+                continue;
+            }
+            n++, tag.is_open = 2; /* the time of the words behind it */
         } else {
             size_t size = m->size;
-            if (m->text[at] != '<') continue;
             m->size = end; /* a tag must end in its line */
             n = markup_tag_at(m, at, &tag);
             m->size = size;
@@ -629,13 +840,21 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
         }
         markup_add_text(m, from, at);
         from = n;
+        if (tag.is_open == 1 && m->is_vtt && strcmp(tag.name, "rt") == 0) {
+            size_t size = m->size;
+            m->size = end, from = markup_find(m, n, "</rt>") + 5, m->size = size;
+            if (from <= end) markup_clean(m), n = from;
+            else from = n;
+            if (n == from && from > tag.end) continue;
+        }
         item = markup_add(m, tag.is_close || tag.is_open ? MARKUP_CUT : MARKUP_POINT, at, n);
         if (!item) return;
-        if (tag.is_open && *n_open < MARKUP_DEEP) open[(*n_open)++] = m->n_items - 1;
+        if (tag.is_open == 1 && *n_open < MARKUP_DEEP) open[(*n_open)++] = m->n_items - 1;
         else if (tag.is_open) first = m->n_items;
         if (!tag.is_close) continue;
         i = *n_open ? open[--*n_open] : 0;
         if (i >= first) (void)markup_read_tag(m, m->items[i].begin, &other);
+        if (i >= first && strchr(other.name, '.')) *strchr(other.name, '.') = 0; /* <c.class> */
         if (i < first || m->items[i].at == m->plain.size || strcmp(tag.name, other.name) != 0) {
             first = m->n_items; /* this cut does not move, so no element may contain it */
             continue;
@@ -646,24 +865,68 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
     markup_add_text(m, from, end);
 }
 
-/* Reads a document of subtitles. The text of a cue is what follows a line with digits and "-->" up
-   to a blank line. */
+/* Returns whether two lines of subtitles have the same text without tags and spaces. */
+static int markup_repeats(const markup_document *m, size_t at, size_t end, size_t other,
+                          size_t other_end) {
+    for (;;) {
+        size_t *side[2], ends[2], i;
+        side[0] = &at, side[1] = &other, ends[0] = end, ends[1] = other_end;
+        for (i = 0; i < 2; i++)
+            while (*side[i] < ends[i] &&
+                   (m->text[*side[i]] == '<' || markup_is_space(m->text[*side[i]]))) {
+                if (m->text[*side[i]] == '<')
+                    while (*side[i] < ends[i] && m->text[*side[i]] != '>') ++*side[i];
+                if (*side[i] < ends[i]) ++*side[i];
+            }
+        if (at == end || other == other_end) return at == end && other == other_end;
+        if (m->text[at++] != m->text[other++]) return 0;
+    }
+}
+
+/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR. */
+static size_t markup_line_end(const markup_document *m, size_t at, size_t *next) {
+    while (at < m->size && m->text[at] != '\n' && m->text[at] != '\r') at++;
+    *next = at + (at < m->size);
+    if (at + 1 < m->size && m->text[at] == '\r' && m->text[at + 1] == '\n') ++*next;
+    return at;
+}
+
+/* Returns whether a line is the number of the cue that follows: digits, or behind a blank line also
+   letters and digits, and the next line with text has times. */
+static int markup_is_number(const markup_document *m, size_t at, size_t end, size_t next,
+                            int is_behind_blank) {
+    size_t text, digits = 0, i;
+    for (i = at; i < end && protect_is_word((unsigned char)m->text[i]); i++)
+        digits += protect_is_digit((unsigned char)m->text[i]) != 0;
+    if (i < end || !digits || (digits < end - at && !is_behind_blank)) return 0;
+    for (at = next; at < m->size; at = next) {
+        end = markup_line_end(m, at, &next);
+        if (markup_blank_end(m, at) < end) return markup_times(m, at, end, &text);
+    }
+    return 0;
+}
+
+/* Reads a document of subtitles as ffmpeg and pysubs2 do. The text of a cue of SubRip is all up to the
+   next cue's number or times, blank lines too. In WebVTT a cue ends at an empty line, and notes, styles
+   and regions are outside. */
 static void markup_scan_srt(markup_document *m) {
     enum { MOST_LINES = 6 };
-    size_t at, end, next, from, text_end = 0, open[MARKUP_DEEP], n_open = 0;
-    int in_cue = 0, lines = 0, any = 0;
-    for (at = 0; at < m->size && !m->broken; at = next) {
-        const char *newline = (const char *)memchr(m->text + at, '\n', m->size - at);
-        int is_time = 0;
-        next = newline ? (size_t)(newline - m->text) + 1 : m->size;
-        for (end = next; end > at && markup_is_space(m->text[end - 1]);) end--;
+    size_t at = protect_starts(m->text, m->size, "\xEF\xBB\xBF") ? 3 : 0, end, next, from, text,
+           text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0;
+    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1;
+    m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
+    for (; at < m->size && !m->broken; at = next) {
+        end = markup_line_end(m, at, &next);
+        blank = was_blank, was_blank = markup_blank_end(m, at) >= end;
+        if (markup_times(m, at, end, &text)) {
+            in_cue = 1, m->n_cues++;
+            at = text;
+            if (at < end) any = 0; /* each line with times is a paragraph */
+        } else if (m->is_vtt && at == end) in_cue = 0;
+        while (end > at && markup_is_space(m->text[end - 1])) end--;
         for (from = at; from < end && markup_is_space(m->text[from]);) from++;
-        if (from < end && protect_is_digit((unsigned char)m->text[from]))
-            for (; at + 3 <= end && !is_time; at++) is_time = memcmp(m->text + at, "-->", 3) == 0;
-        if (is_time || from == end || !in_cue) {
-            in_cue = is_time || (in_cue && from < end);
+        if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next, blank)))
             continue;
-        }
         if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
             for (from++; from < end && m->text[from] == ' ';) from++;
             any = 0;
@@ -671,7 +934,8 @@ static void markup_scan_srt(markup_document *m) {
         if (m->plain.size && strchr(".?!", m->plain.data[m->plain.size - 1])) lines = 0;
         if (!any || protect_in("([#", (unsigned char)m->text[from]) ||
             protect_starts(m->text + from, end - from, "\xE2\x99\xAA") ||
-            protect_starts(m->text + from, end - from, "\xE2\x80\x93") || ++lines > MOST_LINES) {
+            protect_starts(m->text + from, end - from, "\xE2\x80\x93") || ++lines > MOST_LINES ||
+            markup_repeats(m, from, end, last, last_end)) {
             (void)markup_add(m, MARKUP_BLOCK, text_end, from);
             lines = 0, n_open = 0;
         } else {
@@ -682,7 +946,7 @@ static void markup_scan_srt(markup_document *m) {
         }
         any = 1;
         if (!m->broken) markup_scan_line(m, from, end, open, &n_open);
-        text_end = end;
+        last = from, last_end = text_end = end;
     }
 }
 

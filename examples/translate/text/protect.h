@@ -122,6 +122,15 @@ static int protect_starts(const char *text, size_t size, const char *with) {
     return strlen(with) <= size && memcmp(text, with, strlen(with)) == 0;
 }
 
+/* Returns the character before position `at`; a space at the beginning of the text. */
+static uint32_t protect_before(const char *text, size_t at) {
+    size_t n;
+    uint32_t c = ' ';
+    for (n = 1; n < 4 && n < at && ((unsigned char)text[at - n] & 0xC0) == 0x80;) n++;
+    if (at) (void)tfm_character_next(text + at - n, n, &c);
+    return c;
+}
+
 /* Returns the bytes of the emoji that begin a text, with their joiners and modifiers; also :-) and
    the like. Returns 0 if there are none. */
 static size_t protect_emoji(const char *text, size_t size) {
@@ -188,6 +197,16 @@ static size_t protect_number(const char *text, size_t size) {
     return !character_case(c) && (parts || digits >= 5) ? end : 0;
 }
 
+/* Returns the bytes of the conversion of printf that begins a text, or 0: %s, %1$d, %-10.2f, %ld, %@. */
+static size_t protect_printf(const char *text, size_t size) {
+    const unsigned char *byte = (const unsigned char *)text;
+    size_t i = 1;
+    while (i < size && i < 10 && protect_in("0123456789$.-+#*", byte[i])) i++;
+    while (i < size && i < 12 && protect_in("hlqjzt", byte[i])) i++;
+    if (i >= size || !protect_in("sdifuxXeEgGcop@", byte[i])) return 0;
+    return i + 1 < size && protect_is_word(byte[i + 1]) ? 0 : i + 1;
+}
+
 /* Returns the bytes of the code that begins a text, or 0: <b>, {name}, {{name}}, %s, &amp;, `x`. */
 static size_t protect_code(const char *text, size_t size) {
     static const char open[] = "<{`&", closing[] = ">}`;";
@@ -195,9 +214,7 @@ static size_t protect_code(const char *text, size_t size) {
     const char *kind = *text ? strchr(open, *text) : NULL, *end;
     size_t i = 1;
     if (!kind) {
-        while (*text == '%' && i < size && i < 8 && protect_in("0123456789$.", byte[i])) i++;
-        if (*text != '%' || i >= size || !protect_in("sdifux@", byte[i])) return 0;
-        return i + 1 < size && protect_is_word(byte[i + 1]) ? 0 : i + 1;
+        return *text == '%' ? protect_printf(text, size) : 0;
     }
     while (i < size && i < 4 && text[i] == *text) i++;
     if (i < size && *text == '<' && text[i] == '/') i++;
@@ -210,26 +227,146 @@ static size_t protect_code(const char *text, size_t size) {
     return i;
 }
 
-/* Returns the bytes of the placeholder that begins a text, or 0. A program replaces placeholders by
-   values: {name}, {{name}}, ${name}, {0}, %s, %1$d, %(name)s. */
-static inline size_t protect_placeholder(const char *text, size_t size) {
-    size_t dollar = size > 1 && *text == '$' && text[1] == '{', n, i;
-    if (*text == '%' && size > 3 && text[1] == '(') {
-        for (n = 2;
-             n < size && n < 64 && (protect_is_word((unsigned char)text[n]) || text[n] == '_');)
-            n++;
-        return n > 2 && n + 1 < size && text[n] == ')' &&
-                       protect_in("sdifuxr", (unsigned char)text[n + 1])
-                   ? n + 2
-                   : 0;
+/* Returns the bytes up to the end of `close` in a text, at most 400, or 0. */
+static size_t protect_until(const char *text, size_t size, const char *close) {
+    size_t n = strlen(close), i;
+    if (size > 400) size = 400;
+    for (i = 1; i + n <= size; i++)
+        if (memcmp(text + i, close, n) == 0) return i + n;
+    return 0;
+}
+
+/* Returns the bytes of the brackets that begin a text, with what is in them, at most 400; 0 if they do not
+   close. */
+static size_t protect_brackets(const char *text, size_t size) {
+    size_t i, deep = 0;
+    for (i = 0; i < size && i < 400; i++) {
+        if (text[i] == '{') deep++;
+        if (text[i] == '}' && !--deep) return i + 1;
     }
-    if (!dollar && *text != '{' && *text != '%') return 0;
-    n = protect_code(text + dollar, size - dollar);
-    for (i = 1;
-         !n && *text == '{' && i < size && i < 4 && protect_is_digit((unsigned char)text[i]);)
-        i++;
-    if (!n && i > 1 && i < size && text[i] == '}') n = i + 1; /* {0} */
-    return n ? n + dollar : 0;
+    return 0;
+}
+
+/* Returns the bytes of the name that begins a text: a letter or "_", then also digits. */
+static size_t protect_name(const char *text, size_t size) {
+    size_t n = 0;
+    while (n < size && (protect_is_letter((unsigned char)text[n]) || text[n] == '_' ||
+                        (n && protect_is_digit((unsigned char)text[n]))))
+        n++;
+    return n;
+}
+
+/* Returns the bytes of the placeholder in braces that begins a text, or 0: {name}, {{ name }}, {0:N2},
+   {% if x %}, {count, plural, ...}, {#id .class}. */
+static size_t protect_braces(const char *text, size_t size) {
+    static const char *const pairs[][2] = {{"{{{", "}}}"}, {"{{", "}}"}, {"{%", "%}"}, {"{#", "#}"},
+                                           {"{!!", "!!}"}, {"{#", "}"},  {"{:", "}"},  {"{.", "}"},
+                                           {"{/", "}"},    {"{@", "}"},  {"{$", "}"}};
+    static const char kinds[] = " plural select selectordinal number date time ordinal duration ";
+    const unsigned char *byte = (const unsigned char *)text;
+    size_t i, n, k;
+    char c;
+    for (k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+        n = protect_starts(text, size, pairs[k][0]) ? protect_until(text, size, pairs[k][1]) : 0;
+        if (n && (k < 4 || !memchr(text, '\n', n))) return n;
+    }
+    n = protect_code(text, size);
+    if (n) return n;
+    for (i = 1; i < size && byte[i] == ' ';) i++;
+    n = i;
+    while (i < size && (protect_is_word(byte[i]) || protect_in("_.-[]$", byte[i]))) i++;
+    if (i == n) return 0;
+    for (n = i; n < size && byte[n] == ' ';) n++;
+    if (n < size && byte[n] == '}') return n + 1;
+    if (n + 1 >= size || memchr(text, '\n', n)) return 0;
+    c = text[n];
+    if (c == ',' && !protect_is_digit(byte[1])) {
+        for (n++; n < size && byte[n] == ' ';) n++;
+        k = protect_name(text + n, size - n);
+        return characters_list_has(kinds, text + n, k) ? protect_brackets(text, size) : 0;
+    }
+    if (c == ',' || c == '|' || c == '=' || (n == i && c == '(') ||
+        (n == i && protect_in(":!", (unsigned char)c) && text[n + 1] != ' ')) {
+        n = protect_brackets(text, size);
+        return n && !memchr(text, '\n', n) ? n : 0;
+    }
+    return 0;
+}
+
+/* Returns the bytes of the placeholder at position `at`, or 0. A program or a template replaces placeholders
+   by values: {name}, {{ name }}, ${name}, $name, {0:N2}, %s, %1$d, %(name)s, %{name}, #{name}, <%= x %>,
+   {% x %}, [% x %]. */
+static inline size_t protect_placeholder(const char *all, size_t n_all, size_t at) {
+    const char *text = all + at;
+    const unsigned char *byte = (const unsigned char *)text;
+    size_t size = n_all - at, n, i;
+    char next = size > 1 ? text[1] : ' ';
+    uint32_t before;
+    if (!size || !protect_in("{%$#@<[", byte[0])) return 0;
+    if (*text == '{') return protect_braces(text, size);
+    if (*text == '<' || *text == '[')
+        return next == '%' ? protect_until(text, size, *text == '<' ? "%>" : "%]") : 0;
+    if (next == '{') { /* ${...}, %{name}, #{...}, @{...} */
+        n = protect_brackets(text + 1, size - 1);
+        return n > 2 && !memchr(text, '\n', n) ? n + 1 : 0;
+    }
+    before = protect_before(all, at);
+    if (protect_is_word(before) || before == '$' || before == '%' || !protect_in("%$", byte[0]))
+        return 0;
+    if (next == '(') { /* %(name)s, $(name) */
+        n = 2 + protect_name(text + 2, size - 2);
+        if (n == 2 || n + 1 > size || text[n] != ')') return 0;
+        if (*text == '$') return n + 1;
+        return n + 1 < size && protect_in("sdifuxr", byte[n + 1]) ? n + 2 : 0;
+    }
+    n = protect_name(text + 1, size - 1) + 1;
+    if (*text == '$') {
+        while (n > 1 && n + 1 < size && text[n] == '.' &&
+               (i = protect_name(text + n + 1, size - n - 1)) > 0)
+            n += i + 1;
+        return n > 2 && !(n < size && text[n] == '$') ? n : 0;
+    }
+    if (n > 2 && n < size && text[n] == '%') return n + 1; /* %name% */
+    return protect_printf(text, size);
+}
+
+/* Returns the bytes of the row of symbols at position `at`, or 0: © • ▾ ☐ →, emoji, marks of the writing
+   direction, and raised digits behind a word, as notes have them. Models drop them. */
+static inline size_t protect_symbol(const char *all, size_t n_all, size_t at) {
+    static const uint32_t ranges[][2] = {
+        {0xA6, 0xA6},       {0xA9, 0xA9},       {0xAC, 0xAC},       {0xAE, 0xAE},
+        {0xB6, 0xB6},       {0x200B, 0x200B},   {0x200E, 0x200F},   {0x202A, 0x202E},
+        {0x2020, 0x2023},   {0x2043, 0x2043},   {0x2060, 0x206F},   {0x2117, 0x2117},
+        {0x2120, 0x2120},   {0x2122, 0x2122},   {0x2190, 0x21FF},   {0x2300, 0x24FF},
+        {0x2500, 0x27BF},   {0x27F0, 0x297F},   {0x2B00, 0x2BFF},   {0x3004, 0x3004},
+        {0xE000, 0xF8FF},   {0xFE0F, 0xFE0F},   {0xFEFF, 0xFEFF},   {0xFFFC, 0xFFFC},
+        {0x1F000, 0x1FAFF}, {0xE0020, 0xE007F}, {0xF0000, 0x10FFFF}};
+    size_t i, k, n, end = at, letters = 0;
+    uint32_t c;
+    for (i = at; i < n_all; i += n) {
+        n = tfm_character_next(all + i, n_all - i, &c);
+        for (k = 0; k < sizeof ranges / sizeof *ranges && c > ranges[k][1];) k++;
+        if (k < sizeof ranges / sizeof *ranges && c >= ranges[k][0]) end = i + n;
+        else if (!(end > at && (c == 0x200D || c == 0x20E3))) break;
+    }
+    if (end > at) return end - at;
+    for (i = at; i < n_all; i += n) { /* raised digits: not in m² and the like, which models know */
+        n = tfm_character_next(all + i, n_all - i, &c);
+        if (!(c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0x2070 && c <= 0x207E) ||
+              (c >= 0x2080 && c <= 0x208E)))
+            break;
+        end = i + n;
+    }
+    if (end == at) return 0;
+    for (i = at; i > 0 && letters < 3; i--) {
+        if (((unsigned char)all[i - 1] & 0xC0) == 0x80) continue;
+        if (!protect_is_letter((unsigned char)all[i - 1]) && (unsigned char)all[i - 1] < 0x80)
+            break;
+        letters++;
+    }
+    return letters == 3 || (i == at && i > 0 && protect_in(".,;:!?)\"'", (unsigned char)all[i - 1]))
+               ? end - at
+               : 0;
 }
 
 /* Returns the bytes of the technical word that begins a text, or 0: an address, a path, a name with
@@ -272,15 +409,6 @@ static size_t protect_word(const char *text, size_t size) {
         if (strstr(domains, domain)) return i;
     }
     return protect_is_letter(byte[0]) && (digits || slashes > 1) ? i : 0; /* v2.3.1, a/b/c */
-}
-
-/* Returns the character before position `at`; a space at the beginning of the text. */
-static uint32_t protect_before(const char *text, size_t at) {
-    size_t n;
-    uint32_t c = ' ';
-    for (n = 1; n < 4 && n < at && ((unsigned char)text[at - n] & 0xC0) == 0x80;) n++;
-    if (at) (void)tfm_character_next(text + at - n, n, &c);
-    return c;
 }
 
 /* Returns whether a text is UTF-8 without control characters. Others would break lines or

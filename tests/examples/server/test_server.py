@@ -455,6 +455,21 @@ def test_bad_requests(both, change, word):
     assert translate(both, "Ja.")["translatedText"] == translated(["Ja."])[0]
 
 
+def test_forms_in_parts_and_empty_formats(both):
+    """As fetch with FormData and curl -F send them. A key may be given several times."""
+    def sent(*fields):
+        body = "".join(f'--x\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n' for key, value in fields) + "--x--\r\n"
+        return ask(both, "/translate", "POST", body.encode(), {"Content-Type": "multipart/form-data; boundary=x"})
+    pair = ("source", "de"), ("target", "en")
+    status, _, content = sent(("q", "Größe ist gut."), *pair, ("format", ""))
+    assert (status, content["translatedText"]) == (200, translated(["Größe ist gut."])[0])
+    assert sent(("q", LINES[0]), ("q", LINES[1]), *pair)[2]["translatedText"] == translated(LINES[:2])
+    assert sent(("q", "Ja."), ("source", "de"))[2]["error"] == "Invalid request: missing target parameter"
+    for nothing in (None, ""):
+        assert translate(both, "Ja <b>gut</b>.", format=nothing) == translate(both, "Ja <b>gut</b>.", format="text")
+    assert post(both, {**GOOD, "format": []})[0] == 200 and post(both, {**GOOD, "format": ["html"]})[0] == 400
+
+
 def test_too_long_is_the_librarys_message(both):
     text = "viel " * 600
     said = subprocess.run([TRANSLATE, GERMAN, "--max-source", "512"], input=f"{text}\n", text=True, capture_output=True)
@@ -471,7 +486,8 @@ def test_too_long_is_the_librarys_message(both):
     (b"[" * 10 ** 6, "application/json", 400, "cannot be read"), (b"[1]", "application/json", 400, "not a JSON object"),
     (b'{"alternatives": ' + b"9" * 5000 + b"}", "application/json", 400, "cannot be read"),
     (b"q=a&" * 20000, "application/x-www-form-urlencoded", 400, "cannot be read"),
-    (b'{"q": "Ja."}', "text/plain", 415, "neither"), (b"--x", "multipart/form-data; boundary=x", 415, "neither"),
+    (b'{"q": "Ja."}', "text/plain", 415, "neither"), (b"--x", "multipart/form-data; boundary=x", 400, "missing q"),
+    (b"--x", "multipart/form-data", 400, "cannot be read"), (b'--x\r\nContent-Disposition: form-data; name="q"; filename="a"\r\n\r\nJa.\r\n--x--\r\n', "multipart/form-data; boundary=x", 400, "/translate_file takes files"),
     (b" " * (1 << 20) + b" ", "application/json", 413, "larger than 1048576"),
 ])
 def test_broken_bodies(both, body, kind, status, word):

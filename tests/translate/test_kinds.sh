@@ -1,0 +1,65 @@
+# What the translator takes a file for: by its name and its first bytes, or by --format.
+. tests/check.sh
+translate=build/translate toy=tests/data/models/toy.safetensors
+dir=build/test_kinds
+mkdir -p $dir
+run() { # Prints the exit status of the translator. Its standard output and error are in files.
+    "$translate" "$@" > $dir/out 2> $dir/err
+    echo $?
+}
+said() { sed "s|$dir/||g; s/^translate: //" $dir/err; } # what is on standard error, without folders
+printf '<p>我是学生</p>\n' > $dir/page.html
+printf '<!DOCTYPE HTML>\n<p>我是学生</p>\n' > $dir/doctype
+printf '# 我是学生\n\n```\n我\n```\n' > $dir/text.md
+printf '1\n00:00:01,000 --> 00:00:02,000\n我是学生\n' > $dir/film.srt
+printf 'WEBVTT\n\n00:01.000 --> 00:02.000\n我是学生\n' > $dir/film.vtt
+printf '我是学生\n我是男生\n' > $dir/lines.txt
+printf 'I am a student\nI am a boy\n' > $dir/expected
+
+check "by the name: HTML" "0 <p>I am a student</p>" "$(run $toy $dir/page.html) $(cat $dir/out)"
+check "  and it says so" "page.html is taken as HTML (--format lines: one sentence a line)" "$(said)"
+check "  in capitals" "0 <p>I am a student</p>" "$(cp $dir/page.html $dir/PAGE.HTM; run $toy $dir/PAGE.HTM) $(cat $dir/out)"
+check "  Markdown" "0 # I am a student text.md is taken as Markdown (--format lines: one sentence a line)" "$(run $toy $dir/text.md) $(head -n 1 $dir/out) $(said)"
+check "  subtitles" "0 I am a student film.srt is taken as subtitles (--format lines: one sentence a line)" "$(run $toy $dir/film.srt) $(tail -n 1 $dir/out) $(said)"
+check "  WebVTT" "0 I am a student film.vtt is taken as WebVTT subtitles (--format lines: one sentence a line)" "$(run $toy $dir/film.vtt) $(tail -n 1 $dir/out) $(said)"
+check "  .txt: lines, and nothing is said" "0  " "$(run $toy $dir/lines.txt) $(cmp $dir/expected $dir/out 2>&1) $(said)"
+check "standard input: lines, and nothing is said" "0  " "$(run $toy < $dir/lines.txt) $(cmp $dir/expected $dir/out 2>&1) $(said)"
+check "by the bytes, without an ending" "0 <p>I am a student</p> doctype is taken as HTML, as its first bytes say, not as lines (--format changes that)" "$(run $toy $dir/doctype) $(tail -n 1 $dir/out) $(said)"
+check "  from standard input: lines, with advice" "the input is taken as lines, but looks like HTML; --format html translates it" "$(run $toy < $dir/doctype > /dev/null; said | head -n 1)"
+check "  a .txt with such bytes: lines, with advice" "page.txt is taken as lines, but looks like HTML; --format html translates it" "$(cp $dir/doctype $dir/page.txt; run $toy $dir/page.txt > /dev/null; said | head -n 1)"
+check "name and bytes disagree: the bytes" "0 I am a student wrong.html is taken as WebVTT subtitles, as its first bytes say, not as HTML (--format changes that)" "$(cp $dir/film.vtt $dir/wrong.html; run $toy $dir/wrong.html) $(tail -n 1 $dir/out) $(said)"
+check "--format disagrees with the name" "0 # I am a student page.html is taken as Markdown, as --format says, not as HTML" "$(cp $dir/text.md $dir/page2.html; cp $dir/page2.html $dir/keep; mkdir -p $dir/f; cp $dir/text.md $dir/f/page.html; run $toy $dir/f/page.html --format markdown) $(head -n 1 $dir/out) $(sed 's|.*/f/||' $dir/err)"
+check "--format disagrees with name and bytes" "1 wrong.html is taken as Markdown, as --format says, not as WebVTT subtitles" "$(run $toy $dir/wrong.html --format md | cut -c 1) $(said | head -n 1)"
+check "--format lines" "1 page.html is taken as lines, as --format says, not as HTML" "$(run $toy $dir/page.html --format lines) $(said | head -n 1)"
+check "--format of standard input" "0 <p>I am a student</p> " "$(run $toy --format html < $dir/page.html) $(cat $dir/out) $(said)"
+check "--format that is no kind" "2 --format docx: the kinds are lines, html, markdown, srt and wrapped" "$(run $toy --format docx < $dir/page.html) $(said)"
+check "--format and --html that disagree" "2 --format srt and --html do not go together" "$(run $toy --format srt --html < $dir/page.html) $(said)"
+check "  that agree" "0 <p>I am a student</p>" "$(run $toy --format html --html < $dir/page.html) $(cat $dir/out)"
+check "the option of a kind is silent" "0 " "$(run $toy --html $dir/page.html) $(said)"
+check "an option of lines: lines, and it says so" "page.html is taken as lines, because of --n-best" "$(run $toy $dir/page.html --n-best 1 > /dev/null; said | head -n 1)"
+check "files of two kinds" "2 page.html and film.srt are of different kinds: translate them one by one, or give --format" "$(run $toy $dir/page.html $dir/film.srt) $(said)"
+check "--lang with a page by its name" "0 <html lang=\"en\"><p>I am a student" "$(printf '<html lang="zh"><p>我是学生' > $dir/l.html; run $toy $dir/l.html --lang en) $(cat $dir/out)"
+
+refused() { # name, what is said; the file exists
+    check "$1 is refused" "2 0 $2" "$(run $toy $dir/$1) $(wc -c < $dir/out | tr -d ' ') $(said)"
+}
+python='translate it with: python -m transformer_h MODEL FILE'
+printf 'PK\003\004\024\000' > $dir/brief.docx; refused brief.docx "brief.docx is an Office document or a book; $python"
+cp $dir/brief.docx $dir/book.epub; refused book.epub "book.epub is an Office document or a book; $python"
+cp $dir/brief.docx $dir/renamed.html; refused renamed.html "renamed.html is a zip archive, as Office documents and books are; $python"
+printf '\320\317\021\340\241\261\032\341\000' > $dir/secret.docx; refused secret.docx "secret.docx is an old or an encrypted Office document; save it as docx, pptx or odt without a password first"
+printf 'no zip' > $dir/damaged.docx; refused damaged.docx "damaged.docx has the name of an Office document or a book, but its first bytes are not: a damaged file, or give --format"
+printf '%%PDF-1.7\n' > $dir/a.pdf; refused a.pdf "a.pdf is a PDF file; take its text out first: pdftotext -layout FILE"
+printf 'RIFF\000\000\000\000WAVE' > $dir/hello.wav; refused hello.wav "hello.wav is a WAV file; transcribe MODEL FILE writes what is said"
+printf '\037\213\010\000' > $dir/a.gz; refused a.gz "a.gz is a gzip archive; unpack it first"
+printf '\211PNG\r\n' > $dir/a.png; refused a.png "a.png is a picture; read its text first, with a program such as tesseract"
+check "  from standard input" "2 0 the input is a PDF file; take its text out first: pdftotext -layout FILE" "$(run $toy < $dir/a.pdf) $(wc -c < $dir/out | tr -d ' ') $(said)"
+check "  with --format, too: it is no text" "2 a.pdf is a PDF file; take its text out first: pdftotext -layout FILE" "$(run $toy $dir/a.pdf --format html) $(said)"
+printf '我是学生\n' | iconv -f UTF-8 -t UTF-16 > $dir/wide.html
+check "UTF-16" "2 wide.html is probably UTF-16 text, not UTF-8; convert it first: iconv -f UTF-16 -t UTF-8 wide.html > wide.html.utf8" "$(run $toy $dir/wide.html) $(said | tail -n 1)"
+printf '<p>Gr\374\337e f\374r \304rzte, sch\366ne Br\374cken</p>\n' > $dir/latin.html
+check "Latin-1" "2 0 latin.html is probably WINDOWS-1252 text, not UTF-8; convert it first: iconv -f WINDOWS-1252 -t UTF-8 latin.html > latin.html.utf8" "$(run $toy $dir/latin.html) $(wc -c < $dir/out | tr -d ' ') $(said | tail -n 1)"
+check "subtitles without times" "1 0 the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500" "$(run $toy --srt < $dir/lines.txt) $(wc -c < $dir/out | tr -d ' ') $(said)"
+check "  an empty file" "0 " "$(run $toy --srt < /dev/null) $(said)"
+check "sentences that stay are counted and named" "0 1" "$(printf '我是学生\n\n> <div>\n> 我是学生\n> </div>\n' | run $toy --markdown) $(said | grep -c '1 parts in HTML inside quotes stay as they are, the first in line 3')"
+counts test_kinds
