@@ -184,7 +184,7 @@ static int markup_all_alike(const char *a, const char *b, size_t size) {
    where the source has items: un<u>der</u>line. Returns the translation with these tokens. */
 static markup_translation markup_refine(markup_document *m, const markup_translation *t,
                                         const markup_sentence *s) {
-    enum { MOST = 64 };
+    enum { MOST = 1024 };
     markup_translation fine = *t;
     markup_token piece;
     size_t i, k, from = 0, begin, end, low, high, n;
@@ -619,6 +619,17 @@ static void markup_put_behind(const markup_document *m, const markup_item *item,
     else text_buffer_append(out, m->text + item->end, item->n_blank);
 }
 
+/* Returns whether the end of a line of a cue would make an empty line, where many readers end the cue. */
+static int markup_is_empty_line(const markup_document *m, const markup_item *item,
+                                const text_buffer *out) {
+    size_t from = m->sentences[m->next - 1].from, i;
+    char last = out->size ? out->data[out->size - 1] : from ? m->text[from - 1] : '\n';
+    if (last != '\n' && last != '\r') return 0;
+    for (i = item->begin; i + 3 <= item->end; i++)
+        if (memcmp(m->text + i, "-->", 3) == 0) return 0; /* the next cue */
+    return 1;
+}
+
 /* Writes a node's tag before its words. */
 static void markup_enter(markup_document *m, const markup_translation *t, const markup_node *node,
                          size_t *from, text_buffer *out) {
@@ -646,6 +657,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     }
     if (item->kind == MARKUP_OPEN && node->close != node->item && item->c)
         markdown_choose(m, t, node, out);
+    if (item->is_line && markup_is_empty_line(m, item, out)) return;
     markup_copy(m, item, out);
     m->opened = item->kind == MARKUP_OPEN;
     if (*from < t->size) markup_put_behind(m, item, out);
