@@ -90,7 +90,7 @@ $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz: $(PYTHON)
 	PYTHONPATH=$(WHISPER_DIR)/packages $(PYTHON) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER_DIR) pocketsphinx==5.1.1 pywhispercpp==1.5.1
 	touch $@
 ## make test-whisper   transcribe on real speech, compared with faster-whisper and transformers (gigabytes)
-test-whisper: all $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
+test-whisper: all build/voices $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
 	$(PYTHON) -W ignore tests/transcribe/compare.py $(WHISPER_DIR)
 # Starts from the corpus in tests/fuzz. New inputs go to build/corpus, inputs that crash to build/fuzz_NAME-*.
 # With SEED=0 libFuzzer draws a seed and prints it.
@@ -162,7 +162,7 @@ $(CACHE)/zig/installed:
 	{ python3 -m venv $(CACHE)/zig && $(CACHE)/zig/bin/pip install -q -c $(PIP_CONSTRAINTS) ziglang && touch $@; } || \
 	{ echo "no zig: make zig needs Python's venv (apt-get install python3-venv) and PyPI"; exit 1; }
 ## make test-zig       compiles header and examples for macOS, Windows, musl, RISC-V and POWER
-test-zig: zig build/model.inc
+test-zig: zig build/model.inc build/transformer.o
 	sh tests/zig.sh "$(ZIG)"
 ## make test-windows   the programs in wine (apt-get install gcc-mingw-w64-x86-64-win32 wine64 wine)
 MINGW = x86_64-w64-mingw32-gcc

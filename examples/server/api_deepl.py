@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import re
 import secrets
 
 from glossaries import Glossaries, Glossary, read_entries, written_entries
@@ -17,6 +18,7 @@ VARIANTS = {"EN": {"EN-GB": "English (British)", "EN-US": "English (American)"},
 # parameters that would change a translation; others that this server does not know are ignored
 REFUSED = "style_id", "translation_memory_id", "custom_instructions", "ignore_tags"
 MOST_GLOSSARIES = 5  # of a request
+MOST_TAGS = 1000  # in splitting_tags and in non_splitting_tags
 MOST_JOBS = 1000  # documents, with those that are done
 
 
@@ -58,14 +60,23 @@ class DeepL:
         if tags not in (None, "html", "xml"):
             raise Refused(400, f"tag_handling {cut(str(tags))} is neither html nor xml")
         form = "html" if tags else "text"
-        if str(given.get("split_sentences")) == "nonewlines":
+        renamed = Renamed(given) if tags else None
+        for parameter in ("splitting_tags", "non_splitting_tags") if not tags else ():
+            if given.get(parameter):
+                raise Refused(400, f"{parameter} needs tag_handling")
+        split = str(given.get("split_sentences")).lower()
+        if split == "nonewlines":
             texts = [" ".join(text.split("\n")) for text in texts]
         target = self.languages.code(word(given, "target_lang"))
         source = given.get("source_lang")
         sources = ([self.languages.code(word(given, "source_lang"))] * len(texts) if source else
                    [(await self.server.detected(text, target, form))[0][0] for text in texts])
         terms = {each: self.terms(request, given, each, target) for each in dict.fromkeys(sources)}
-        found = await self.server.translated(request, texts, sources, target, where="text[{}]", format=form, terms=terms)
+        found = await self.server.translated(request, [renamed.there(text) for text in texts] if renamed else texts, sources, target,
+                                             where="text[{}]", format=form, terms=terms,
+                                             sentences="whole" if split in ("0", "false") else None)
+        if renamed:
+            found = [[renamed.back(text) for text in each] for each in found]
         ways = [self.languages.through(each, target) for each in sources]
         counts = str(given.get("show_billed_characters")).lower() in ("true", "1")
         return answer({"translations": [
@@ -264,6 +275,27 @@ class DeepL:
         del left[self.existing(given, glossary)]
         self.changed(glossary, glossary.name, left)
         return Response(status_code=204)
+
+
+class Renamed:
+    """The tags that a client wants to end sentences (splitting_tags), or not (non_splitting_tags). While a text is translated,
+    they have the names of HTML's elements that do so."""
+
+    def __init__(self, given):
+        self.mark, self.names = f"t{secrets.token_hex(8)}", {}
+        for parameter, name in (("splitting_tags", "div"), ("non_splitting_tags", "span")):
+            tags = given.get(parameter) or []
+            tags = [tag.strip() for tag in tags.split(",")] if isinstance(tags, str) else tags
+            if not isinstance(tags, list) or not all(isinstance(tag, str) and re.fullmatch(r"[^\W\d][\w:.-]{0,99}", tag) for tag in tags) or len(tags) > MOST_TAGS:
+                raise Refused(400, f"{parameter} is not a list of at most {MOST_TAGS} names of tags")
+            self.names.update(dict.fromkeys(tags, name))
+
+    def there(self, text):
+        return re.sub(r"<(/?)([^\W\d][\w:.-]*)(?=[\s/>])", lambda found: (
+            f'<{found[1]}{self.names[found[2]]} {self.mark}="{found[2]}"' if found[2] in self.names else found[0]), text)
+
+    def back(self, text):
+        return re.sub(rf'<(/?)(?:div|span) {self.mark}="([^"]*)"', r"<\1\2", text)
 
 
 def base(code):

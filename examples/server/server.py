@@ -25,7 +25,7 @@ POST /detect        the languages that the text may be in, with their confidence
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
 GET  /              a page to translate in a browser (examples/web, if this file is in its repository)
 
-Bodies are JSON or urlencoded forms. Each line of a text is a paragraph and is translated sentence by
+Bodies are JSON, urlencoded forms or multipart/form-data. format null or empty is text. Each line of a text is a paragraph and is translated sentence by
 sentence. The result has the same bytes as the output of `translate --document`, or of `--html` and so
 on; it does not depend on other requests. Alternative n consists of the n-th best translation of each sentence.
 
@@ -90,6 +90,8 @@ def arguments():
     parser.add_argument("--terms", action="append", metavar="SOURCE:TARGET=FILE",
                         help="translations into TARGET use the terms of FILE, as with translate --terms; may be repeated, "
                         "once for each pair of languages")
+    parser.add_argument("--sentences", choices=("split", "whole"), help="split texts into sentences, or translate each line or "
+                        "paragraph as one text (default: split, unless a model file says that its model reads whole texts)")
     option("--queue", 4096, "most sentences that may wait; more get status 503 (default %(default)s)")
     option("--timeout", 30.0, "most seconds that a translation may take (default %(default)s)", float)
     option("--read-timeout", 10.0, "most seconds in which a request's head, and then its body, must arrive "

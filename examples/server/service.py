@@ -17,6 +17,7 @@ from metrics import Metrics
 from models import Languages, Refused, Translator
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -141,22 +142,39 @@ class Server:
         """Returns the parameters of the query and the body, after checking that the client may ask."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await self.body(request, self.options.body_limit, self.options.read_timeout)
+        kinds = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
+        if body and kind not in kinds:
+            raise Refused(415, f"the body is neither {kinds[0]} nor {kinds[1]} nor {kinds[2]}")
         try:
-            body = body.decode()
             given = form(request.scope["query_string"].decode())
-            more = json.loads(body) if kind == "application/json" else form(body)
+            if kind == kinds[2]:
+                more = await self.fields(request, body)
+            else:
+                body = body.decode()
+                more = json.loads(body) if kind == kinds[0] else form(body)
         except UnicodeDecodeError as e:
             raise Refused(400, f"the body is not UTF-8 at byte {e.start}") from None
         except (ValueError, RecursionError) as e:
             raise Refused(400, f"the body cannot be read: {e}") from None
-        kinds = "application/json", "application/x-www-form-urlencoded"
-        if body and kind not in kinds:
-            raise Refused(415, f"the body is neither {kinds[0]} nor {kinds[1]}")
         if not isinstance(more, dict):
             raise Refused(400, "the body is not a JSON object")
         given.update(more)
         self.admitted(request, given)
         return given
+
+    async def fields(self, request, body):
+        """Returns the fields of a form (multipart/form-data). A key that is given several times has a list as its value."""
+        async def pieces():
+            yield body
+        try:
+            parser = MultiPartParser(request.headers, pieces(), max_files=0, max_fields=10000)
+            parser.max_part_size = self.options.body_limit
+            found = await parser.parse()
+        except (MultiPartException, UnicodeDecodeError, KeyError) as e:
+            message = getattr(e, "message", str(e))
+            raise Refused(400, f"the body cannot be read: {message}" + (
+                "; /translate_file takes files" if "files" in message else "")) from None
+        return {key: values[0] if len(values) == 1 else values for key in found for values in [found.getlist(key)]}
 
     def admitted(self, request, given):
         self.admit(request.client.host if request.client else "", key_of(request, given))
@@ -200,23 +218,30 @@ class Server:
             text = "\n".join(Document(text, format).sentences)
         return await asyncio.to_thread(self.languages.detect, text, target)
 
-    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None):
+    def word(self, source, target, given=None):
+        """Returns whether texts are "split" into sentences, or are translated "whole". given: what the request says."""
+        whole = any(one.model.config["sentences"] == "whole" for one, _, _ in self.languages.find(source, target))
+        return given or self.options.sentences or ("whole" if whole else "split")
+
+    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None,
+                         sentences=None):
         """Returns a list with the translations of each text, the best first: at most 1 + alternatives, and
         none equal. sources: the language of each text. where: the name of text {} in messages. format: one of
-        Document.FORMATS. terms: the Terms of each source, if the request has some."""
+        Document.FORMATS. terms: the Terms of each source, if the request has some. sentences: "split", "whole" or None."""
         found = [[] for _ in texts]
         for source in dict.fromkeys(sources):
             rows = [i for i, each in enumerate(sources) if each == source]
             some = await self.translated_from(request, [texts[i] for i in rows], source, target, alternatives,
-                                              lambda i: where.format(rows[i]), format, (terms or {}).get(source))
+                                              lambda i: where.format(rows[i]), format, (terms or {}).get(source),
+                                              self.word(source, target, sentences))
             for i, translations in zip(rows, some):
                 found[i] = translations
         self.metrics.characters.inc(sum(map(len, texts)))
         return found
 
-    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms):
+    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms, rule):
         *before, last = self.languages.find(source, target)
-        documents, aligned = [Document(text, format) for text in texts], format != "text"
+        documents, aligned = [Document(text, format, sentences=rule) for text in texts], format != "text"
         sentences = [sentence for one in documents for sentence in one.sentences]
 
         async def run(step, sentences, n_best=None, terms=None):
@@ -236,7 +261,7 @@ class Server:
         for step in before:  # through another language: the bytes of translate with two models
             sentences = await run(step, sentences)
             if aligned:  # tags are placed by the alignment of each model in turn
-                documents = [Document(text, format) for text in joined(sentences)]
+                documents = [Document(text, format, sentences=rule) for text in joined(sentences)]
                 sentences = [sentence for one in documents for sentence in one.sentences]
         results = await run(last, sentences, alternatives + 1 if alternatives else None, terms)
         if not alternatives:

@@ -13,6 +13,7 @@ const TYPING_MS_SERVER = 300;
 const LONG = 200; // a text of this many sentences starts a second Worker; for less its start takes too long
 const BATCH_MS = 500; // time of a batch, after which its translations are shown
 const LARGEST_BATCH = 256; // sentences
+const WORD = new URLSearchParams(location.search).get("sentences") === "whole" ? "whole" : undefined; // page?sentences=whole
 const KEPT_SENTENCES = 1000; // translations that are cached; for a longer text twice its sentences
 const LARGEST_FILE = 2 ** 31; // bytes; WebAssembly has 2^32 bytes for the model and all other memory
 
@@ -53,13 +54,6 @@ let loadings = 0;
 function describe(file) {
   const [, from, to] = /([a-z]{2,3})-([a-z]{2,3})[^/]*$/.exec(file) ?? [];
   return { title: from ? `${languages.of(from)} → ${languages.of(to)}` : file, from, to };
-}
-
-/** Describes a model of the server. Codes of models like NLLB's (deu_Latn) are shown as they are. */
-function describePair({ sources, targets }) {
-  const named = (codes) => codes.length > 1 ? `${codes.length} languages` : /[^a-z]/.test(codes[0]) ? codes[0] : languages.of(codes[0]);
-  const single = (codes) => codes.length > 1 ? undefined : codes[0];
-  return { title: `${named(sources)} → ${named(targets)}`, from: single(sources), to: single(targets) };
 }
 
 /** Returns the bytes of a model that comes with the page, from the cache or the network, and shows progress. */
@@ -106,8 +100,8 @@ async function use(button, described, getBytes) {
   try {
     const bytes = await getBytes(progress);
     if (mine !== loadings) return false;
-    if (!served) worker ??= startWorker();
-    const next = served ? bytes : await load(bytes, { worker });
+    worker ??= startWorker();
+    const next = await load(bytes, { worker });
     if (mine !== loadings || !next.info.hasText) {
       next.close();
       if (mine === loadings) throw new Error("it takes ids, not text: it has no tokenizer");
@@ -188,20 +182,19 @@ async function listModels() {
   }
   served = list.some((entry) => entry.sources);
   showPlace();
+  if (served) return useServer();
   const buttons = list.map((entry) => {
-    const described = served ? describePair(entry) : describe(entry.file);
-    const size = make("small", {}, served ? "on the server" : megabytes(entry.bytes));
-    const button = make("button", { type: "button", value: entry.file ?? "" }, described.title, size);
-    const open = served ? async () => new Server(entry) : (progress) => download(entry, described.title, progress);
+    const described = describe(entry.file);
+    const button = make("button", { type: "button", value: entry.file }, described.title, make("small", {}, megabytes(entry.bytes)));
+    const open = (progress) => download(entry, described.title, progress);
     button.setAttribute("aria-pressed", false);
     button.addEventListener("click", async () => {
       if (!source.value && SAMPLES[described.from]) setText(SAMPLES[described.from]);
-      if (await use(button, described, open) && !served) remember(entry.file);
+      if (await use(button, described, open)) remember(entry.file);
     });
     return [entry, described, button];
   });
   $("choices").prepend(...buttons.map(([, , button]) => button));
-  if (served) return buttons[0][2].click();
   worker ??= startWorker(); // starts while the model is downloaded
   navigator.serviceWorker?.register("sw.js").catch(() => undefined); // without it the page needs the network
   // Load the model of the last visit if it is cached
@@ -212,6 +205,92 @@ async function listModels() {
   }
 }
 
+// ---- the server's languages and documents ---------------------------------------------------------------------------
+
+/** Shows the server's languages in two lists: where there are several sources, the first entry detects the language. */
+async function useServer() {
+  try {
+    model = await Server.open();
+  } catch (error) {
+    return complain(error.message);
+  }
+  const sources = [...model.targets.keys()];
+  const option = (code) => make("option", { value: code }, model.names.get(code));
+  $("from").replaceChildren(...(sources.length > 1 ? [make("option", { value: "auto" }, "Detect language")] : []), ...sources.map(option));
+  $("languages").hidden = $("served").hidden = false;
+  $("formats").textContent = model.formats.join(" ");
+  $("upload").accept = model.formats.join(",");
+  const [from, to] = remember()?.split(" ") ?? [];
+  $("from").value = from ?? model.first?.source.code;
+  if ($("from").selectedIndex < 0) $("from").selectedIndex = 0;
+  showTargets(to ?? model.first?.target.code);
+  chooseLanguages();
+}
+
+/** Shows the languages into which the chosen source can be translated. */
+function showTargets(wanted = $("to").value) {
+  const from = $("from").value;
+  const codes = from === "auto" ? [...new Set([...model.targets.values()].flat())] : model.targets.get(from);
+  $("to").replaceChildren(...codes.map((code) => make("option", { value: code }, model.names.get(code))));
+  if (codes.includes(wanted)) $("to").value = wanted;
+}
+
+function chooseLanguages() {
+  const [from, to] = [$("from").value, $("to").value];
+  const plain = (code) => code.split(/[-_]/)[0];
+  name = { title: `${model.names.get(from) ?? "Any language"} → ${model.names.get(to)}`, from: from === "auto" ? undefined : plain(from), to: plain(to) };
+  source.lang = name.from ?? "";
+  target.lang = name.to;
+  target.replaceChildren();
+  $("sample").hidden = !SAMPLES[name.from];
+  $("way").textContent = "";
+  remember(`${from} ${to}`);
+  say(name.title);
+  kept = new Map();
+  chosen = new Map();
+  sentences = [];
+  typed(0);
+}
+
+/** Returns the languages of a translation, after the server has detected that of the text. */
+async function detected(how, text) {
+  if (!served || how.source !== "auto") return how;
+  if (!text.trim()) return { ...how, source: how.target };
+  const found = await model.detect(text, how.target, how.signal);
+  if (!found) throw new Error(`no model translates this text into ${model.names.get(how.target)}`);
+  const sure = found.confidence ? ` (${Math.round(found.confidence)} %)` : "";
+  $("way").textContent = `Detected: ${model.names.get(found.language)}${sure}`;
+  return { ...how, source: found.language };
+}
+
+function showWay(how) {
+  const detection = how.detected ? $("way").textContent.split(" · ")[0] : "";
+  const way = model.way ? `by way of ${model.way.slice(1, -1).map((code) => model.names.get(code)).join(", ")}` : "";
+  $("way").textContent = [detection, way].filter(Boolean).join(" · ");
+}
+
+let uploading; // AbortController of the document that is being translated
+
+async function translateDocument(file) {
+  uploading?.abort();
+  const { signal } = (uploading = new AbortController());
+  complain("");
+  $("done").hidden = true;
+  progress(`${file.name} is being translated …`);
+  try {
+    const { address, notes } = await model.translateFile(file, { source: $("from").value, target: $("to").value, signal });
+    if (signal.aborted) return;
+    Object.assign($("download"), { href: address, textContent: `Download ${decodeURIComponent(address.split("/").at(-1))}` });
+    $("notes").textContent = notes.length ? `Left as it is: ${notes.join("; ")}` : "";
+    $("done").hidden = false;
+    say(`${file.name} is translated`);
+  } catch (error) {
+    if (!signal.aborted) complain(`${file.name}: ${error.message}`);
+  } finally {
+    if (!signal.aborted) progress();
+  }
+}
+
 /** Says where texts go, and hides what the server does not do. */
 function showPlace() {
   $("where").textContent = served ? `The server ${location.host} translates. The page sends it what you type.`
@@ -219,7 +298,7 @@ function showPlace() {
   $("engine").textContent = served ? "The engine is one C header, which runs on the server." :
     "The engine is one C header compiled to WebAssembly. The two models are small demonstrations for short, everyday " +
     "sentences. After the first visit the page works offline.";
-  for (const id of ["own", "attention", "target-help"]) $(id).hidden = served;
+  for (const id of ["choices", "attention", "target-help"]) $(id).hidden = served;
   if (served) target.removeAttribute("aria-describedby");
 }
 
@@ -233,7 +312,7 @@ function remember(file) {
 }
 
 function useFile(file) {
-  if (served) return complain("The server translates with its own models.");
+  if (served) return translateDocument(file);
   return use(undefined, { ...describe(file.name), title: file.name }, () => {
     if (file.size >= LARGEST_FILE)
       throw new Error(`it has ${megabytes(file.size)}, a page can take ${megabytes(LARGEST_FILE)}`);
@@ -245,6 +324,7 @@ function useFile(file) {
 
 let running; // AbortController of the current translation
 let timer;
+let detectedBefore; // the source language of the last translation by the server
 let sentences = []; // the text's sentences: { begin, end, text, translation, error }
 
 function typed(pause = served ? TYPING_MS_SERVER : TYPING_MS) {
@@ -266,10 +346,14 @@ async function run() {
   if (!model) return;
   const { signal } = (running = new AbortController());
   const over = new AbortController(); // ends the second Worker, which frees its memory
-  const how = { alignment: true, signal, ...language() };
   const text = source.value;
   try {
-    const found = (await model.sentences(text)).map(({ begin, end }) => ({ begin, end, text: text.slice(begin, end) }));
+    const asked = { alignment: true, signal, ...language() };
+    const how = await detected(asked, text);
+    if (served && how.source !== detectedBefore) kept = new Map();
+    detectedBefore = how.source;
+    if (served) model.way = undefined;
+    const found = (await model.sentences(text, { sentences: WORD })).map(({ begin, end }) => ({ begin, end, text: text.slice(begin, end) }));
     if (signal.aborted) return;
     for (const each of found) each.translation = chosen.get(each.text) ?? recall(each.text);
     const drafts = takeDrafts(sentences, found);
@@ -303,6 +387,7 @@ async function run() {
       showing += shown;
       showSpeed(words, ms, at);
     }
+    if (served && missing.length) showWay({ detected: asked.source === "auto" });
     const faults = found.filter((each) => each.translation.error);
     complain(faults.length ? `${faults.length} of ${found.length} not translated: ${faults[0].translation.error.message}` : "");
     if (missing.length) say(missing.slice(0, 20).map((sentence) => recall(sentence)?.text).join(" "));
@@ -633,7 +718,13 @@ $("copy").addEventListener("click", async () => {
   const text = [...target.children].map((paragraph) => paragraph.textContent).join("\n");
   await navigator.clipboard.writeText(text).then(() => say("Copied"), () => getSelection().selectAllChildren(target));
 });
+$("upload").addEventListener("change", (event) => {
+  const [file] = event.target.files;
+  event.target.value = "";
+  if (file) translateDocument(file);
+});
 for (const id of ["from", "to"]) $(id).addEventListener("change", () => {
+  if (served) return (id === "from" && showTargets()), chooseLanguages();
   kept.clear();
   chosen.clear();
   typed(0);

@@ -3,14 +3,31 @@
 /** Returns the API key of an address that ends in #api_key=KEY. */
 const key = () => new URLSearchParams(location.hash.slice(1)).get("api_key");
 
+/** Asks the server and returns its answer. body is an object, which is sent as JSON, or a FormData. */
+async function ask(path, body, signal) {
+  const how = body instanceof FormData ? { body } : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  const response = await fetch(path, body ? { method: "POST", signal, ...how } : { signal });
+  const answer = await response.json().catch(() => ({}));
+  if (response.ok) return answer;
+  throw Object.assign(new Error(answer.error ?? `the server answered with status ${response.status}`), { code: response.status });
+}
+
 export class Server {
-  /** sources, targets: language codes. If there are several, the options source and target choose. */
-  constructor({ sources, targets }) {
-    this.sources = sources;
-    this.targets = targets;
-    this.info = { hasText: true, kernels: "", heads: 0, encoderLayers: 0, decoderLayers: 0,
-      needsSource: sources.length > 1, needsTarget: targets.length > 1,
-      languages: sources.length > 1 ? sources : targets.length > 1 ? targets : [] };
+  /** Returns a Server that knows its languages and formats of documents. */
+  static async open() {
+    const [languages, settings] = await Promise.all([ask("languages"), ask("frontend/settings")]);
+    return new Server(languages, settings);
+  }
+
+  constructor(languages, settings) {
+    this.names = new Map(languages.map(({ code, name }) => [code, name]));
+    /** code of a source: codes of its targets, also those that two models reach */
+    this.targets = new Map(languages.filter(({ targets }) => targets.length).map(({ code, targets }) => [code, targets]));
+    this.formats = settings.supportedFilesFormat ?? [];
+    this.first = settings.language;
+    this.info = { hasText: true, kernels: "", heads: 0, encoderLayers: 0, decoderLayers: 0, needsSource: true, needsTarget: true,
+      languages: [...this.names.keys()] };
+    this.way = undefined; // codes of the languages that the last translation went through, if there was one between
   }
 
   /** Returns the lines. The server finds the sentences of a line. */
@@ -18,21 +35,35 @@ export class Server {
     return [...text.matchAll(/\S[^\r\n]*/g)].map(({ 0: line, index }) => ({ begin: index, end: index + line.length }));
   }
 
+  /** Returns { language, confidence } of the most probable language of a text that can be translated into target. */
+  async detect(text, target, signal) {
+    const found = await ask("detect", { q: text.slice(0, 5000), api_key: key() ?? undefined }, signal);
+    return found.find(({ language }) => language === target || this.targets.get(language)?.includes(target));
+  }
+
   /** Returns a translation, or an error, for each text. If the server refuses a list, its halves are tried. */
   async translateAll(texts, { source, target, signal }) {
-    if (this.info.needsSource === false) source = this.sources[0];
-    if (this.info.needsTarget === false) target = this.targets[0];
     if (source === target) return texts.map((text) => ({ source: text, text }));
-    const body = JSON.stringify({ q: texts, source, target, api_key: key() ?? undefined });
-    const response = await fetch("translate", { method: "POST", headers: { "Content-Type": "application/json" }, body, signal });
-    const answer = await response.json().catch(() => ({}));
-    if (response.ok) return answer.translatedText.map((text, i) => ({ source: texts[i], text }));
-    const error = new Error(answer.error ?? `the server answered with status ${response.status}`);
-    if (response.status !== 400) throw error;
-    if (texts.length < 2) return [{ source: texts[0], text: "", error }];
-    const half = texts.length >> 1;
-    const how = { source, target, signal };
-    return [...await this.translateAll(texts.slice(0, half), how), ...await this.translateAll(texts.slice(half), how)];
+    try {
+      const answer = await ask("translate", { q: texts, source, target, api_key: key() ?? undefined }, signal);
+      this.way = answer.way?.find(Boolean);
+      return answer.translatedText.map((text, i) => ({ source: texts[i], text }));
+    } catch (error) {
+      if (error.code !== 400) throw error;
+      if (texts.length < 2) return [{ source: texts[0], text: "", error }];
+      const half = texts.length >> 1;
+      const how = { source, target, signal };
+      return [...await this.translateAll(texts.slice(0, half), how), ...await this.translateAll(texts.slice(half), how)];
+    }
+  }
+
+  /** Translates a document. Returns its address on this server, and lines about what stays as it is. */
+  async translateFile(file, { source, target, signal }) {
+    const form = new FormData();
+    for (const [name, value] of Object.entries({ source, target, api_key: key() })) if (value) form.append(name, value);
+    form.append("file", file);
+    const { translatedFileUrl, notes = [] } = await ask("translate_file", form, signal);
+    return { address: new URL(translatedFileUrl).pathname, notes };
   }
 
   async memory() {

@@ -1,6 +1,7 @@
 """Tests the server's DeepL paths with DeepL's own client: make test-server"""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -52,6 +53,22 @@ def test_tags(client):
         done = subprocess.run([ROOT / "build/translate", GERMAN, "--html"], input=page, capture_output=True, text=True, check=True)
         assert client.translate_text(page, source_lang="DE", target_lang="EN-US", tag_handling=kind).text == done.stdout
         assert "<b>" in done.stdout
+
+
+def test_splitting_tags(client, port):
+    """splitting_tags end a sentence, non_splitting_tags do not, and both come back with their attributes."""
+    def made(text, **options):
+        return client.translate_text(text, source_lang="DE", target_lang="EN-US", tag_handling="xml", **options).text
+    one, two = "Ich bin müde", "Der Hund schläft"
+    assert made(f'<r><seg a="1">{one}</seg><seg/>{two}</r>', splitting_tags=["seg", "x"]) == (
+        f'<r><seg a="1">{translated([one])[0]}</seg><seg/>{translated([two])[0]}</r>')
+    whole = "Ich habe ein Haus am See."
+    made_of = made(f"<r>{whole.replace('Haus', '<p>Haus</p>')}</r>", non_splitting_tags=["p"])
+    assert re.sub("<[^>]*>", "", made_of) == translated([whole])[0] and "<p>" in made_of and "</p>" in made_of
+    assert re.sub("<[^>]*>", "", made(f"<r>{whole.replace('Haus', '<p>Haus</p>')}</r>")) != translated([whole])[0]
+    for options, message in (({"tag_handling": None}, "splitting_tags needs tag_handling"), ({"splitting_tags": ["a b"]}, "is not a list of at most 1000 names")):
+        with pytest.raises(deepl.DeepLException, match=message):
+            client.translate_text(whole, target_lang="EN-US", **{"tag_handling": "xml", "splitting_tags": ["seg"], **options})
 
 
 def test_languages_and_usage(client):

@@ -87,6 +87,32 @@ def head(size, kind="application/json"):
             f"Content-Length: {size}\r\n\r\n").encode()
 
 
+def test_sentences(tmp_path, both):
+    """What the model file says, the option, and the request's parameter."""
+    text = "Guten Tag. Wie geht es Ihnen?  Ich bin müde."
+    expected = {word: subprocess.run([TRANSLATE, GERMAN, "--sentences", word], input=text.encode(), check=True,
+                                     capture_output=True).stdout.decode().rstrip("\n") for word in ("split", "whole")}
+    assert len(set(expected.values())) == 2
+    assert translate(both, text)["translatedText"] == expected["split"]
+    for word in expected:
+        assert translate(both, text, sentences=word)["translatedText"] == expected[word]
+        assert translate(both, f"<p>{text}</p>", sentences=word, format="html")["translatedText"] == f"<p>{expected[word]}</p>"
+        with server("--sentences", word) as (_, port):
+            assert translate(port, text)["translatedText"] == expected[word]
+            assert translate(port, text, sentences="split")["translatedText"] == expected["split"]
+    status, _, content = post(both, {"q": text, "source": "de", "target": "en", "sentences": "some"})
+    assert status == 400 and content["error"] == "Invalid request: sentences some is neither split nor whole"
+    for given, word in (("0", "whole"), ("1", "split"), ("nonewlines", "split")):
+        _, _, content = post(both, {"text": [text], "source_lang": "DE", "target_lang": "EN", "split_sentences": given}, "/v2/translate")
+        assert content["translations"][0]["text"] == expected[word]
+    whole = tmp_path / "whole.safetensors"
+    data, old = Path(GERMAN).read_bytes(), rb'\"sentences\": \"split\"'
+    assert data.count(old) == 1
+    whole.write_bytes(data.replace(old, rb'\"sentences\": \"whole\"'))
+    with server(models=[f"de:en={whole}"]) as (_, port):
+        assert translate(port, text)["translatedText"] == expected["whole"]
+
+
 def test_terms(tmp_path):
     terms = tmp_path / "terms.tsv"
     terms.write_text("# animals\nHund\thound\nKatze\tmoggy\n", encoding="utf-8")
@@ -429,6 +455,21 @@ def test_bad_requests(both, change, word):
     assert translate(both, "Ja.")["translatedText"] == translated(["Ja."])[0]
 
 
+def test_forms_in_parts_and_empty_formats(both):
+    """As fetch with FormData and curl -F send them. A key may be given several times."""
+    def sent(*fields):
+        body = "".join(f'--x\r\nContent-Disposition: form-data; name="{key}"\r\n\r\n{value}\r\n' for key, value in fields) + "--x--\r\n"
+        return ask(both, "/translate", "POST", body.encode(), {"Content-Type": "multipart/form-data; boundary=x"})
+    pair = ("source", "de"), ("target", "en")
+    status, _, content = sent(("q", "Größe ist gut."), *pair, ("format", ""))
+    assert (status, content["translatedText"]) == (200, translated(["Größe ist gut."])[0])
+    assert sent(("q", LINES[0]), ("q", LINES[1]), *pair)[2]["translatedText"] == translated(LINES[:2])
+    assert sent(("q", "Ja."), ("source", "de"))[2]["error"] == "Invalid request: missing target parameter"
+    for nothing in (None, ""):
+        assert translate(both, "Ja <b>gut</b>.", format=nothing) == translate(both, "Ja <b>gut</b>.", format="text")
+    assert post(both, {**GOOD, "format": []})[0] == 200 and post(both, {**GOOD, "format": ["html"]})[0] == 400
+
+
 def test_too_long_is_the_librarys_message(both):
     text = "viel " * 600
     said = subprocess.run([TRANSLATE, GERMAN, "--max-source", "512"], input=f"{text}\n", text=True, capture_output=True)
@@ -445,7 +486,8 @@ def test_too_long_is_the_librarys_message(both):
     (b"[" * 10 ** 6, "application/json", 400, "cannot be read"), (b"[1]", "application/json", 400, "not a JSON object"),
     (b'{"alternatives": ' + b"9" * 5000 + b"}", "application/json", 400, "cannot be read"),
     (b"q=a&" * 20000, "application/x-www-form-urlencoded", 400, "cannot be read"),
-    (b'{"q": "Ja."}', "text/plain", 415, "neither"), (b"--x", "multipart/form-data; boundary=x", 415, "neither"),
+    (b'{"q": "Ja."}', "text/plain", 415, "neither"), (b"--x", "multipart/form-data; boundary=x", 400, "missing q"),
+    (b"--x", "multipart/form-data", 400, "cannot be read"), (b'--x\r\nContent-Disposition: form-data; name="q"; filename="a"\r\n\r\nJa.\r\n--x--\r\n', "multipart/form-data; boundary=x", 400, "/translate_file takes files"),
     (b" " * (1 << 20) + b" ", "application/json", 413, "larger than 1048576"),
 ])
 def test_broken_bodies(both, body, kind, status, word):

@@ -4,6 +4,7 @@ Screenshots are written to build/web-screenshots for inspection. Numbers that de
 test-web WEB_TESTS='-s -k time') and must be within wide limits.
 """
 
+import contextlib
 import http.server
 import json
 import os
@@ -184,17 +185,22 @@ def sentences(language, count):
 
 # ---- the same page, where server.py serves it -----------------------------------------------------------------------
 
-@pytest.fixture(scope="session")
-def served():
-    """Starts examples/server/server.py with both models; SERVER is a Python that has what it needs."""
-    command = [os.environ.get("SERVER", "python3"), ROOT / "examples/server/server.py", "--port", "5081",
-               *(f"{language}:en={path}" for language, path in MODELS.items())]
+@contextlib.contextmanager
+def serving(port, *models):
+    """Starts examples/server/server.py; SERVER is a Python that has what it needs."""
+    command = [os.environ.get("SERVER", "python3"), ROOT / "examples/server/server.py", "--port", str(port), *models]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "build/python")})
     try:
         yield re.match("listening on (http://[^,]*)", run.stdout.readline())[1]
     finally:
         run.terminate()
         run.wait()
+
+
+@pytest.fixture(scope="session")
+def served():
+    with serving(5081, *(f"{language}:en={path}" for language, path in MODELS.items())) as at:
+        yield at
 
 
 def test_the_server_translates_without_webassembly(browser, served):
@@ -207,9 +213,9 @@ def test_the_server_translates_without_webassembly(browser, served):
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda r: r.url.startswith(served) or wrong.append(f"asked for {r.url}"))
     page.goto(served)
-    expect(page.locator("#choices [aria-pressed=true]")).to_contain_text(CHOICE["de"])
+    expect(page.locator("#from option:checked")).to_have_text("German")
     expect(page.locator("#where")).to_contain_text("The page sends it what you type.")
-    for hidden in ("#own", "#attention", "#target-help"):
+    for hidden in ("#choices", "#attention", "#target-help"):
         expect(page.locator(hidden)).to_be_hidden()
     page.click("#sample")
     settle(page)
@@ -218,12 +224,67 @@ def test_the_server_translates_without_webassembly(browser, served):
     page.screenshot(path=PICTURES / "10-server.png", full_page=True)
     text = "Guten Tag. Wie geht es dir?\n\n  Ja.\r\nDanke."
     assert [line for line in put(page, text) if line] == [line for line in native(text.replace("\r", "")) if line]
-    choose(page, "zh")
+    page.select_option("#from", "zh")
     assert put(page, "火车晚了十分钟。") == native("火车晚了十分钟。", "zh")
+    page.select_option("#from", "auto")  # the server finds out the language
+    for text, language, name in (("Mein Bruder ist heute nicht zu Hause.", "de", "German"), ("火车晚了十分钟。", "zh", "Chinese")):
+        assert put(page, text) == native(text, language)
+        expect(page.locator("#way")).to_contain_text(f"Detected: {name}")
+    page.reload()
+    expect(page.locator("#from option:checked")).to_have_text("Detect language")  # the browser remembers it
+    page.select_option("#from", "zh")
     assert wrong == []
     # a line that the server refuses, between two that it does not
     assert put(page, f"孩子们在公园里玩。\n{'孩' * 3000}\n我是学生。")[::2] == native("孩子们在公园里玩。\n我是学生。", "zh")
     expect(page.locator("#message")).to_contain_text("1 of 3 not translated")
+    context.close()
+
+
+@pytest.fixture(scope="session")
+def many():
+    """A server with 26 models: two German ones in a row make a way, whose bytes are those of two models."""
+    codes = "ar bg ca cs da el es et fi fr he hi hr hu id it ja ko lt lv nl pl pt ru".split()
+    with serving(5082, *(f"{code}:en={MODELS['de']}" for code in codes), f"en:sv={MODELS['de']}", f"de:en={MODELS['de']}") as at:
+        yield at
+
+
+def test_many_models_are_a_list(browser, many):
+    context = browser.new_context(viewport={"width": 960, "height": 640})
+    page = context.new_page()
+    page.goto(many)
+    expect(page.locator("#from option")).to_have_count(1 + 26)
+    assert page.locator("button:visible").count() < 8
+    page.select_option("#from", "de")
+    assert page.locator("#to option").all_inner_texts() == ["English", "Swedish"]
+    page.select_option("#to", "sv")  # through English
+    text = "Mein Bruder ist heute nicht zu Hause."
+    done = subprocess.run([ROOT / "build/translate", MODELS["de"], MODELS["de"]], input=text, capture_output=True, text=True, check=True)
+    assert put(page, text) == done.stdout.splitlines()
+    expect(page.locator("#way")).to_have_text("by way of English")
+    page.select_option("#from", "fr")
+    assert page.locator("#to option:checked").inner_text() == "Swedish"  # stays, because there is a way
+    page.screenshot(path=PICTURES / "11-many-models.png", full_page=True)
+    context.close()
+
+
+def test_a_document_is_translated(browser, served, tmp_path):
+    context = browser.new_context(accept_downloads=True)
+    page = context.new_page()
+    page.goto(served)
+    page.wait_for_selector("#upload", state="attached")
+    assert ".html" in page.get_attribute("#upload", "accept")
+    (tmp_path / "brief.html").write_text("<p>Guten <b>Tag</b>.</p>", encoding="utf-8")
+    page.select_option("#from", "de")
+    page.set_input_files("#upload", tmp_path / "brief.html")
+    page.wait_for_selector("#done:not([hidden])")
+    with page.expect_download() as found:
+        page.click("#download")
+    assert found.value.suggested_filename == "brief_en.html" and "<b>" in Path(found.value.path()).read_text()
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4")
+    page.set_input_files("#upload", tmp_path / "a.pdf")
+    expect(page.locator("#message")).to_contain_text("a.pdf: ")
+    expect(page.locator("#done")).to_be_hidden()
+    page.screenshot(path=PICTURES / "12-document.png", full_page=True)
     context.close()
 
 

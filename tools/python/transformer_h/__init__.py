@@ -57,9 +57,10 @@ def get_include() -> str:
 
 
 def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str], out: str | os.PathLike[str], *,
-                   most: int = 1 << 29, **options: Any) -> list[str]:
+                   most: int = 1 << 29, format: str | None = None, **options: Any) -> list[str]:
     """Translates a document into the file `out`, which is written whole or not at all, and may be `path` itself. Its
-    suffix says what the file is: docx, pptx, odt, odp, epub, html, txt, md, srt, vtt. A list of models translates with one
+    suffix and first bytes say what the file is: docx, pptx, odt, odp, epub, html, txt, md, srt, vtt. If they disagree, the bytes
+    count, and format="docx" and so on says it instead of both. A list of models translates with one
     after the other. Options are those of Model.translate_document. lang, by default target_language, is the language that
     the new file says it is in: "en" or "en-GB". Returns what stays as it is, a line for each thing. A sentence that is too
     long for the model stays as it is and is counted there; other errors end the translation. With on_error="copy" all such
@@ -74,7 +75,7 @@ def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str],
         raise ValueError("model is an empty list")
     path, out, most = check_path("path", path), check_path("out", out), check_integer("most", most, 1, 2 ** 62)
     from .documents import translate as run
-    return run(model, path, out, most=most, **options)
+    return run(model, path, out, most=most, format=format, **options)
 
 
 def download(source_language: str, target_language: str, *, source: str = "firefox", architecture: str | None = None,

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from . import Error, Model, translate_file
+from . import Error, Model
 from .commands import Parser, run
-from .documents import SUFFIXES
+from .documents import FORMATS, SUFFIXES, translate
 
 
 def main() -> int:
@@ -16,19 +16,25 @@ def main() -> int:
     parser.add_argument("file", metavar="FILE", help="a document: " + " ".join(SUFFIXES))
     parser.add_argument("-o", "--output", metavar="OUT", help="the translated document (default: FILE with .translated "
                         "before its suffix)")
+    parser.add_argument("--format", choices=FORMATS, metavar="FORMAT", help="what FILE is, if its name and first bytes do not say it: "
+                        + " ".join(FORMATS))
     parser.add_argument("--source-language", metavar="CODE", help="for models that translate from several languages")
     parser.add_argument("--target-language", metavar="CODE", help="for models that translate into several languages")
     parser.add_argument("--lang", metavar="CODE", help="the language that the translated document says it is in, such as en or "
                         "en-GB (default: that of --target-language)")
     parser.add_argument("--terms", metavar="FILE", help="the translation uses the terms of FILE, as translate --terms")
     parser.add_argument("--beam", type=int, metavar="N", help="keep N hypotheses at each step (default: the model's)")
+    parser.add_argument("--sentences", choices=("split", "whole"), help="split paragraphs into sentences, or translate each "
+                        "as one text (default: split, unless the model file says that the model reads whole texts)")
     parser.add_argument("--threads", type=int, metavar="N", help="number of threads (default: the cores)")
     given = vars(parser.parse_args())
     models, file, out = given.pop("models"), given.pop("file"), given.pop("output")
     try:
         loaded = [Model(each) for each in models]
-        left = translate_file(loaded, file, out or Path(file).with_suffix(".translated" + Path(file).suffix), **{
-            name: value for name, value in given.items() if value is not None})
+        left = translate(
+            loaded, file, out or Path(file).with_suffix(".translated" + Path(file).suffix),
+            taken=lambda what: print(f"transformer_h: {file}: taken as {what}", file=sys.stderr),
+            **{name: value for name, value in given.items() if value is not None})
     except (Error, ImportError, OSError, TypeError, ValueError) as e:
         print(f"transformer_h: {e}", file=sys.stderr)
         return 1

@@ -9,16 +9,21 @@ office_xml.py has the paragraphs, and this file the archives."""
 from __future__ import annotations
 
 import codecs
+import html
 import io
 import os
+import posixpath
 import re
 import stat
 import zipfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence
+from urllib.parse import unquote
 
 from ._transformer import lib
+from .arguments import check_choice
+from .kinds import kind_of
 from .languages import language_tag
 from .office_xml import FileError, XmlPart, etree
 
@@ -46,9 +51,20 @@ ARCHIVES = {
     ".epub": r".*\.(xhtml|html|htm|ncx|opf)",
 }
 SUFFIXES = (*ARCHIVES, *TEXTS)
+_READ_AS = {suffix: TEXTS.get(suffix, suffix) for suffix in SUFFIXES}  # suffixes with the same value are read in the same way
+FORMATS = {**{suffix[1:]: suffix[1:] for suffix in SUFFIXES}, "markdown": "md", "wrapped": "txt"}  # as a user gives them
+# What the manifest of a book calls parts with texts, and how they are read
+BOOK_TYPES = {**dict.fromkeys(("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"), "html"),
+              **dict.fromkeys(("application/x-dtbncx+xml", "application/oebps-package+xml"), "xml")}
 _LEFT_PARTS = {r"(word|ppt)/embeddings/.*": "an embedded file", r".*\bvbaProject\.bin|Basic/.*\.xml": "macros",
                r"_xmlsignatures/.*\.xml|META-INF/documentsignatures\.xml": "a digital signature, which is now invalid",
                r".*\.svg": "text in a drawing (SVG)"}
+
+
+def _attribute(tag: bytes, name: str) -> str:
+    """Returns the value of an attribute of a tag in XML, or "" if it has none."""
+    found = re.search(rb"""\s%b\s*=\s*(?:"([^"]*)"|'([^']*)')""" % name.encode(), tag)
+    return html.unescape((found[1] or found[2] or b"").decode("utf-8", "replace")) if found else ""
 
 
 class _Text:
@@ -82,17 +98,20 @@ class File:
         file = File(Path("letter.docx").read_bytes(), "letter.docx")
         data = file.join(model.translate_document(file.texts, file.format))
 
-    name is for messages, and its suffix says what the file is. left has a line about each thing that stays as it is.
+    name is for messages. Its suffix and the first bytes say what the file is, unless format ("docx", "html", "srt" ...) does; taken_as
+    says it. left has a line about each thing that stays as it is.
     Raises FileError for a file that cannot be read, that is larger than `most` bytes, unpacked or not, or that has
     more than `most_text` bytes of text."""
 
-    def __init__(self, data: bytes, name: str, most: int = MOST, most_text: int = MOST_TEXT) -> None:
-        self.name, self.suffix = name, Path(name).suffix.lower()
+    def __init__(self, data: bytes, name: str, most: int = MOST, most_text: int = MOST_TEXT, format: str | None = None) -> None:
+        self.name = name
         self._found: Counter[str] = Counter()
-        if self.suffix not in SUFFIXES:
-            raise FileError(f"{name}: expected a file {', '.join(SUFFIXES)}")
         if len(data) > most:
             raise FileError(f"{name}: larger than {most} bytes")
+        self.suffix, why, wrong = kind_of(data, name, None if format is None else FORMATS[check_choice("format", format, FORMATS)], _READ_AS)
+        if wrong:
+            raise FileError(f"{name}: {wrong}")
+        self.taken_as = f"{self.suffix[1:]} ({why})"
         self.format = TEXTS.get(self.suffix, "html")
         self._parts: dict[str, XmlPart | _Text] = {}
         if self.suffix in TEXTS:
@@ -119,9 +138,6 @@ class File:
     def _open(self, data: bytes, most: int, most_text: int) -> None:
         if etree is None:
             raise ImportError("this kind of file needs lxml: pip install 'transformer-h[documents]'")
-        if data.startswith(b"\xd0\xcf\x11\xe0"):
-            raise FileError(f"{self.name}: encrypted, or in Word's or PowerPoint's old format; save it without a password "
-                            f"as {self.suffix}")
         if data.count(b"PK\1\2") > MOST_PARTS:  # zipfile would make an object for each, however many there are
             raise FileError(f"{self.name}: more than {MOST_PARTS} parts")
         self._data = memoryview(data)
@@ -134,13 +150,14 @@ class File:
         size = text_size = packed = tags = 0
         if sum(part.compress_size for part in parts) > len(data):
             raise FileError(f"{self.name}: the parts have more bytes than the archive, because some lie over others")
+        kinds = self._kinds(parts, most_text)
         for part in parts:
             where, size = f"{self.name}: part {part.filename[:200]!r}", size + part.file_size
-            if re.fullmatch(ARCHIVES[self.suffix], part.filename, re.I) or part.filename.startswith("META-INF/"):
+            if part.filename in kinds or part.filename.startswith("META-INF/"):
                 text_size, packed = text_size + part.file_size, packed + part.compress_size
             for wrong, why in (
                     (part.filename in seen, "two parts have this name"),
-                    (re.search(r"(^|/)\.\.(/|$)|^/|\\|^\w:|\0", part.filename) or not part.filename,
+                    (re.search(r"(^|/)\.\.(/|$)|^/.*[^/]$|\\|^\w:|\0", part.filename) or not part.filename,
                      "this name leads out of the archive"),
                     (stat.S_ISLNK(part.external_attr >> 16), "a link"),
                     (part.flag_bits & 1, "encrypted; save the file without a password"),
@@ -159,22 +176,53 @@ class File:
                 re.search(rb"\.idpf\.org/2008/embedding|ns\.adobe\.com/pdf/enc#RC", one[0])
                 for one in re.finditer(rb"<(?:[\w.-]+:)?EncryptionMethod\b[^<>]*>", encryption)):
             raise FileError(f"{self.name}: encrypted (DRM)")
+        raised: frozenset[str] = frozenset()
         for part in parts:
             for pattern, what in _LEFT_PARTS.items():
                 if re.fullmatch(pattern, part.filename):
                     self._found[what] += 1
-            if not re.fullmatch(ARCHIVES[self.suffix], part.filename, re.I):
+        for part in sorted(parts, key=lambda part: not re.fullmatch(r"(word/)?styles\.xml", part.filename)):
+            if part.filename not in kinds:
                 continue
             where, content = f"{self.name}: part {part.filename[:200]!r}", self._read(part.filename)
             tags += content.count(b"<")
             most_tags = max(FEW_TAGS, MOST_TAGS * packed)
             if tags > most_tags:
                 raise FileError(f"{where}: the parts with text up to this one have more than {most_tags} tags")
-            self._parts[part.filename] = (
-                _Text(content, where, True) if self.suffix == ".epub" and not re.search(r"\.(ncx|opf)$", part.filename, re.I)
-                else XmlPart(content, where, self._found))
+            if kinds[part.filename] == "html":
+                self._parts[part.filename] = _Text(content, where, True)
+                continue
+            made = XmlPart(content, where, self._found, raised)
+            self._parts[part.filename] = made
+            if re.fullmatch(r"(word/)?styles\.xml", part.filename):
+                raised = made.raised
         if not self._parts:
             raise FileError(f"{self.name}: the archive has none of the parts of {self.suffix[1:]} files")
+
+    def _kinds(self, parts: Sequence[zipfile.ZipInfo], most: int) -> dict[str, str]:
+        """Returns "html" or "xml" for each part that has texts. The manifest of a book says what its parts are; a part that it
+        does not have is known by its name."""
+        kinds = {part.filename: "html" if self.suffix == ".epub" and not re.search(r"\.(ncx|opf)$", part.filename, re.I) else "xml"
+                 for part in parts if re.fullmatch(ARCHIVES[self.suffix], part.filename, re.I)}
+        if self.suffix != ".epub":
+            return kinds
+        sizes = {part.filename: part.file_size for part in parts}
+
+        def small(name: str) -> bytes:
+            return self._read(name) if sizes.get(name, most) < min(most, FEW) else b""
+        packages = [_attribute(one[0], "full-path") for one in re.finditer(rb"<(?:[\w.-]+:)?rootfile\b[^<>]*>", small("META-INF/container.xml"))]
+        for package in packages or [name for name in kinds if name.lower().endswith(".opf")]:
+            if package not in sizes:
+                continue
+            kinds[package] = "xml"
+            for item in re.finditer(rb"<(?:[\w.-]+:)?item\b[^<>]*>", small(package)):
+                name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(_attribute(item[0], "href"))))
+                kind = BOOK_TYPES.get(_attribute(item[0], "media-type").strip().lower())
+                if name in sizes and kind:
+                    kinds[name] = kind
+                elif name in sizes and _attribute(item[0], "media-type") == "image/svg+xml" and not name.endswith(".svg"):
+                    self._found[_LEFT_PARTS[r".*\.svg"]] += 1
+        return kinds
 
     def _read(self, part: str) -> bytes:
         try:
@@ -230,10 +278,12 @@ def _raise(error: Exception) -> None:
 
 
 def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out: str | os.PathLike[str], *,
-              most: int = MOST, **options: Any) -> list[str]:
-    """Translates a file into another one; transformer_h.translate_file documents it."""
+              most: int = MOST, format: str | None = None, taken: Callable[[str], object] | None = None, **options: Any) -> list[str]:
+    """Translates a file into another one; transformer_h.translate_file documents it. taken is called with what the file is taken as."""
     with open(path, "rb") as stream:
-        file = File(stream.read(most + 1), os.fspath(path), most)
+        file = File(stream.read(most + 1), os.fspath(path), most, format=format)
+    if taken is not None:
+        taken(file.taken_as)
     texts, on_error = file.texts, options.pop("on_error", None)
     if on_error is None:
         options["on_error"] = lambda error: file.leave_sentence(error) if error.status == lib.TFM_E_TOO_LONG else _raise(error)

@@ -17,66 +17,18 @@ except ImportError:  # only archives need it
     etree = None
 
 from .languages import set_language
+from .office_names import (ALT, BASE, BREAK, CONTENT, COUNT, DATA, FIRST, IGNORED, IGNORED_ATTRIBUTES, INLINE, KEPT, LAST,
+                           LEFT, LETTER, LETTERS, LINK, MOST_RAISED, NO_XML, NUMBERING, NUMBERS, PAIRS, PAIR_ENDS, PAIR_IDS,
+                           PARAGRAPH, RAISE, RUBY, RUN, RUN_STYLE, RUN_TEXT, SIMPLE, SPACES, STYLE_NAME, TAG, TEXT_FIELDS,
+                           WRITTEN, names, raised_styles, tag_name, text_inside, val_of)
 
 MOST_SPACES, MOST_NAMESPACES, MOST_PAIRS = 64, 300, 50
 MOST_NAMES = 20000  # characters of all namespaces that one element can use, because lxml searches them for each element
 MOST_ATTRIBUTES = 300  # of one element: lxml's time for their values grows with the square
 MOST_INSIDE, MOST_NESTED = 300, 20  # elements of a paragraph, and paragraphs, inside each other
+MOST_LINES = 500  # of a description: the text of an element is copied for each
+MANY_SPACES = 4  # so many are a gap in a line, as a tab
 MOST_COPIES = 4  # formats are repeated in at most as many times the bytes of their part of the archive
-
-_OOXML, _STRICT = "http://schemas.openxmlformats.org/", "http://purl.oclc.org/ooxml/"
-_ODF = "urn:oasis:names:tc:opendocument:xmlns:"
-_SPACES = {
-    "w": (_OOXML + "wordprocessingml/2006/main", _STRICT + "wordprocessingml/main"),
-    "a": (_OOXML + "drawingml/2006/main", _STRICT + "drawingml/main"),
-    "c": (_OOXML + "drawingml/2006/chart", _STRICT + "drawingml/chart"),
-    "p": (_OOXML + "presentationml/2006/main", _STRICT + "presentationml/main"),
-    "wp": (_OOXML + "drawingml/2006/wordprocessingDrawing", _STRICT + "drawingml/wordprocessingDrawing"),
-    "cp": (_OOXML + "package/2006/metadata/core-properties",),
-    "text": (_ODF + "text:1.0",), "meta": (_ODF + "meta:1.0",), "office": (_ODF + "office:1.0",), "style": (_ODF + "style:1.0",),
-    "svg": (_ODF + "svg-compatible:1.0",), "fo": (_ODF + "xsl-fo-compatible:1.0",), "opf": ("http://www.idpf.org/2007/opf",),
-    "dc": ("http://purl.org/dc/elements/1.1/",),
-    "ncx": ("http://www.daisy.org/z3986/2005/ncx/",),
-}
-
-
-def _names(words: str) -> frozenset[str]:
-    """Returns the names prefix:name of a list as lxml has them, with each namespace of the prefix."""
-    split = (word.split(":") for word in words.split())
-    return frozenset(f"{{{space}}}{name}" for prefix, name in split for space in _SPACES[prefix])
-
-
-def _table(rows: dict[str, str]) -> dict[str, str]:
-    return {name: value for words, value in rows.items() for name in _names(words)}
-
-
-_PARAGRAPH = _names("w:p a:p text:p text:h p:text svg:title svg:desc ncx:text dc:title dc:subject dc:description "
-                    "cp:keywords meta:keyword")
-_STYLE_NAME, _COUNT = (f"{{{_SPACES['text'][0]}}}{name}" for name in ("style-name", "c"))
-_ALT = _names("wp:docPr p:cNvPr")  # elements whose attributes descr and title are read aloud
-_RUN, _RUN_TEXT = _names("w:r a:r"), _names("w:t a:t")
-# properties, which stay in front; what stays at the end
-_FIRST = _names("w:pPr w:rPr w:sdtPr w:sdtEndPr w:smartTagPr w:customXmlPr a:pPr a:rPr")
-_LAST = _names("a:endParaRPr")
-# text inside these is the paragraph's own
-_INLINE = _names("w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:sdt w:dir w:bdo text:span text:a text:meta")
-_CONTENT = _names("w:sdtContent")  # has the text of its parent
-_BREAK = _names("w:tab w:ptab w:br w:cr a:br text:tab text:line-break w:fldChar w:instrText")
-_WRITTEN = _table({"text:s": " ", "w:noBreakHyphen": "\u2011",  # elements that are characters
-                   "w:softHyphen w:proofErr w:lastRenderedPageBreak text:soft-page-break": ""})
-_PAIRS = {begin + "Start": begin + "End" for begin in _names("w:bookmark w:commentRange w:perm w:moveToRange w:moveFromRange")}
-_PAIRS.update({begin + "-start": begin + "-end" for begin in _names(
-    "text:bookmark text:reference-mark text:change text:alphabetical-index-mark text:toc-mark text:user-index-mark")})
-_PAIRS.update({begin: begin + "-end" for begin in _names("office:annotation")})
-_PAIR_ENDS = frozenset(_PAIRS.values())
-_PAIR_IDS = ("id", "name", "change-id")  # the attribute that both ends have
-# What is left as it is, and how a message calls it: elements with all that is in them, and parts of an archive.
-_LEFT = _table({"w:del w:moveFrom text:tracked-changes": "deleted text of tracked changes",
-                "c:strCache c:strLit": "names in the data of a chart"})
-_IGNORED = _names("w:lang w:noProof")  # properties of a run that nobody sees
-_IGNORED_ATTRIBUTES = ("lang", "altLang", "dirty", "err", "noProof")
-_NO_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), *range(0xD800, 0xE000), 0xFFFE, 0xFFFF])
-_TAG = re.compile(r'<(/?)(g|x|br)(?: id="(\d+)")?/?>')
 
 
 class FileError(ValueError):
@@ -86,7 +38,8 @@ class FileError(ValueError):
 class _Format:
     """The properties of a run, which all of its pieces share."""
 
-    def __init__(self, properties: list[Any], is_shared: bool) -> None:
+    def __init__(self, properties: list[Any], is_shared: bool, raised: frozenset[str] = frozenset()) -> None:
+        self.raised = raised  # styles
         self.properties = properties  # elements; the first is the run's own, others are invalid
         self.is_held = False
         self.is_shared = is_shared  # the run has several pieces, so what is written may have several too
@@ -98,19 +51,28 @@ class _Format:
         if not self.properties:
             return ""
         style = self.properties[0]
-        found = ["\0".join(one) for one in sorted(style.items()) if one[0] not in _IGNORED_ATTRIBUTES]
+        found = ["\0".join(one) for one in sorted(style.items()) if one[0] not in IGNORED_ATTRIBUTES]
         for child in style:
-            if child.tag not in _IGNORED:
+            if child.tag not in IGNORED:
                 for event, one in etree.iterwalk(child, events=("start", "end")):
                     found.append("\3" if event == "end" else "\2".join(
                         (one.tag, one.text or "", *("\0".join(each) for each in sorted(one.items())))))
         return "\1".join((style.tag, *found)) if found else ""
 
     @cached_property
+    def is_raised(self) -> bool:
+        """Whether the run is superscript."""
+        for one in self.properties[:1]:
+            if one.get("baseline", "0").lstrip("+")[:1] in "123456789" or any(val_of(child) in (
+                    ("superscript",) if child.tag in RAISE else self.raised) for child in one if child.tag in (*RAISE, *RUN_STYLE)):
+                return True
+        return False
+
+    @cached_property
     def size(self) -> int:
         """About as many bytes as the properties have in the file."""
-        return sum(9 + len(one.text or "") + len(_tag_name(one.tag)) + sum(
-            5 + len(_tag_name(name)) + len(value) for name, value in one.items()) for each in self.properties for one in each.iter())
+        return sum(9 + len(one.text or "") + len(tag_name(one.tag)) + sum(
+            5 + len(tag_name(name)) + len(value) for name, value in one.items()) for each in self.properties for one in each.iter())
 
 
 @dataclass
@@ -127,18 +89,15 @@ class _Piece:
     inside: list[_Piece] = field(default_factory=list)
 
 
-def _tag_name(name: Any) -> str:
-    """Returns the name without its namespace."""
-    return str(name).rpartition("}")[2]
-
-
 class _Paragraph:
     """A paragraph as a text with tags, and the paragraph with another such text. Reading changes nothing in the tree."""
 
-    def __init__(self, element: Any, plain_styles: frozenset[str], copies: _Copies) -> None:
-        self.element, self.plain_styles, self.copies = element, plain_styles, copies
+    def __init__(self, element: Any, styles: _Styles, copies: _Copies, left: Counter[str]) -> None:
+        self.element, self.styles, self.copies, self.left = element, styles, copies, left
         self.space = etree.QName(element).namespace
-        self.is_runs = self.space in (*_SPACES["w"], *_SPACES["a"])
+        self.is_runs = self.space in (*SPACES["w"], *SPACES["a"])
+        self.ends_in_space = False  # of OpenDocument: the next white space means nothing
+        self.is_first, self.lead = True, ""  # white space at its beginning that means nothing
         self.nodes: list[_Piece] = []
         self.held: Any = None
         found: list[_Piece] = []
@@ -148,56 +107,123 @@ class _Paragraph:
         self.spell(self.root, out, 0)
         self.text = "".join(out)
 
+    def has_letters(self) -> bool:
+        return bool(LETTER.search(html.unescape(TAG.sub("", self.text))))
+
     # ---- reading ----------------------------------------------------------------------------------
 
     def read(self, parent: Any, found: list[_Piece]) -> None:
         """Appends the pieces of a paragraph, or of an element inside it."""
-        in_runs = etree.QName(parent).namespace in (*_SPACES["w"], *_SPACES["a"])  # white space between runs means nothing
-        if parent.text and parent.tag not in _CONTENT and not in_runs:
-            found.append(_Piece(parent.text))
+        in_runs = etree.QName(parent).namespace in (*SPACES["w"], *SPACES["a"])  # white space between runs means nothing
+        if parent.text and parent.tag not in CONTENT and not in_runs:
+            self.letters(parent.text, found)
         for child in parent:
             tag = child.tag
-            if tag in _FIRST or tag in _LAST:
+            if tag in FIRST or tag in LAST:
                 pass
-            elif tag in _RUN:
-                properties = [one for one in child if one.tag in _FIRST]
-                style = _Format(properties, len(child) - len(properties) > 1)
+            elif tag in RUN:
+                properties = [one for one in child if one.tag in FIRST]
+                style = _Format(properties, len(child) - len(properties) > 1, self.styles.raised or frozenset())
                 for one in child:
-                    if one.tag not in _FIRST:
+                    if one.tag not in FIRST:
                         self.piece(one, style, found)
-            elif tag in _CONTENT or (tag in _INLINE and child.get(_STYLE_NAME) in self.plain_styles and len(child.attrib) == 1):
+            elif tag in CONTENT or (tag in INLINE and child.get(STYLE_NAME) in self.styles.plain and len(child.attrib) == 1):
                 self.read(child, found)
-            elif tag in _INLINE:
+            elif tag in RUBY:
+                self.ruby(child, found)
+            elif tag in INLINE and not len(child) and child.get(STYLE_NAME) in (self.styles.raised or ()) and self.is_raised(child.text):
+                found.append(_Piece(element=child, tag="ph"))
+                self.ends_in_space = False
+            elif tag in INLINE or (tag in SIMPLE and self.has_text(child.get(f"{{{self.space}}}instr"), text_inside(child))):
                 inside: list[_Piece] = []
                 self.read(child, inside)
                 inside = self.grouped(inside)
-                if inside and all(one.text is not None and not re.search(r"\w", one.text) for one in inside):
+                if tag in LINK and inside and all(one.text is not None and not re.search(r"[\w\s]", one.text) for one in inside):
                     found.append(_Piece(element=child, tag="x"))  # a link on a sign, which belongs to no word
                 else:
-                    into = next((one for one in child if one.tag in _CONTENT), child)
+                    into = next((one for one in child if one.tag in CONTENT), child)
                     found.append(_Piece(element=child, into=into, inside=inside))
             else:
                 self.piece(child, None, found)
             if child.tail and not in_runs:
-                found.append(_Piece(child.tail))
+                self.letters(child.tail, found)
+
+    def letters(self, text: str, found: list[_Piece]) -> None:
+        """Appends text of an element. In OpenDocument, white space is one space, and none behind another and at the beginning."""
+        if self.space in SPACES["text"]:
+            lead = text[:len(text) - len(text.lstrip(" \t\r\n"))] if self.is_first else ""
+            self.lead, self.is_first = self.lead or lead, False
+            text = lead + re.sub("[ \t\r\n]+", " ", text[len(lead):])
+            if self.ends_in_space and text[:1] == " ":
+                text = text[1:]
+            if text:
+                self.ends_in_space = text[-1] == " "
+        elif "\n" in text:  # of a description
+            for i, line in enumerate(re.split(r"(\s*\n\s*)", text, maxsplit=MOST_LINES)):
+                found.append(_Piece(head=[_Piece(line)], tag="br") if i % 2 else _Piece(line))
+            return
+        self.words(text, None, found)
 
     @staticmethod
-    def piece(child: Any, style: _Format | None, found: list[_Piece]) -> None:
+    def words(text: str, style: _Format | None, found: list[_Piece]) -> None:
+        """Appends text. Many spaces are what a tab is to others."""
+        for i, part in enumerate(re.split(f"( {{{MANY_SPACES},}})", text)):
+            found.append(_Piece(head=[_Piece(part, style)], tag="br") if i % 2 else _Piece(part, style))
+
+    def ruby(self, child: Any, found: list[_Piece]) -> None:
+        """Appends the text that has readings over it, without the readings."""
+        for one in child:
+            if one.tag in BASE:
+                self.read(one, found)
+
+    @staticmethod
+    def inside_words(found: list[_Piece]) -> None:
+        """Makes superscript in front of a letter text again: a word has no place inside."""
+        for piece, after in zip(found, found[1:]):
+            if piece.tag != "ph" or after.text is None or not after.text[:1].isalnum():
+                continue
+            if piece.element is None:
+                piece.text, piece.style, piece.head, piece.tag = piece.head[0].text, piece.head[0].style, (), "g"
+            else:
+                piece.tag, piece.into, piece.inside = "g", piece.element, [_Piece(piece.element.text)]
+
+    @staticmethod
+    def is_raised(text: str | None) -> bool:
+        return bool(text and not text.isspace() and len(text.strip()) <= MOST_RAISED)
+
+    @staticmethod
+    def has_text(command: str | None, shown: str) -> bool:
+        """Whether the result of a field is text for readers."""
+        return (command or "").split(None, 1)[:1] != [] and (command or "").split(None, 1)[0].upper() in TEXT_FIELDS and (
+            bool(LETTERS.search(shown)) or (command or "").split()[0] == "HYPERLINK")
+
+    def piece(self, child: Any, style: _Format | None, found: list[_Piece]) -> None:
         tag = child.tag
-        count = child.get(_COUNT, "1") if tag in _WRITTEN else "x"
+        count = child.get(COUNT, "1") if tag in WRITTEN else "x"
         if count.isdecimal() and int(count[:9]) <= MOST_SPACES:
-            text = _WRITTEN[tag] * int(count)
+            text = WRITTEN[tag] * int(count)
             if text:
-                found.append(_Piece(text, style))
-        elif tag in _RUN_TEXT and not len(child):
-            found.append(_Piece(child.text or "", style))
+                self.words(text, style, found)
+                self.ends_in_space = self.is_first = False
+        elif tag in RUN_TEXT and not len(child):
+            text = child.text or ""
+            if style is not None and self.styles.raised is not None and style.is_raised and self.is_raised(text):
+                found.append(_Piece(head=[_Piece(text, style)], tag="ph"))
+            else:
+                self.words(text, style, found)
+        elif tag in RUBY:
+            self.ruby(child, found)
         else:
-            found.append(_Piece(element=child, style=style, tag="br" if tag in _BREAK else "x"))
+            found.append(_Piece(element=child, style=style, tag="br" if tag in BREAK else "x"))
+            self.ends_in_space = self.is_first = False
+            if len(child) and tag not in LEFT and tag_name(tag) in KEPT and LETTERS.search(text_inside(child)):
+                self.left[KEPT[tag_name(tag)]] += 1
 
     def grouped(self, pieces: list[_Piece]) -> list[_Piece]:
         """Puts what is between the two ends of a field, a bookmark or a comment inside one piece. Ends whose other end
         is elsewhere do not move among the words: a first one stands at the beginning, a last one at the end. Those of a
         field divide sentences, so their order stays."""
+        self.inside_words(pieces)
         found: list[_Piece] = []
         starts: list[tuple[int, Any]] = []  # index and key of each first end that waits for its other one
         for piece in pieces:
@@ -234,12 +260,12 @@ class _Paragraph:
     @staticmethod
     def is_bare(piece: _Piece) -> bool:
         """Whether an element has attributes only, and no properties or content beside the pieces."""
-        return piece.into is piece.element and next(iter(piece.element), piece.element).tag not in _FIRST
+        return piece.into is piece.element and next(iter(piece.element), piece.element).tag not in FIRST
 
     @staticmethod
     def word_of(piece: _Piece) -> str:
         """Returns the name of a piece's element in a run, if the piece is no field or pair."""
-        return "" if piece.style is None or piece.element is None else _tag_name(piece.element.tag)
+        return "" if piece.style is None or piece.element is None else tag_name(piece.element.tag)
 
     def pair(self, piece: _Piece) -> tuple[str, Any]:
         """Returns whether a piece is the begin or the end of a pair, and the pair's key."""
@@ -248,22 +274,25 @@ class _Paragraph:
         if self.word_of(piece) == "fldChar":
             return {"begin": "begin", "end": "end"}.get(next(iter(
                 value for key, value in piece.element.items() if key.endswith("}fldCharType")), ""), ""), "field"
-        is_begin = piece.element.tag in _PAIRS
-        if not is_begin and piece.element.tag not in _PAIR_ENDS:
+        is_begin = piece.element.tag in PAIRS
+        if not is_begin and piece.element.tag not in PAIR_ENDS:
             return "", None
-        key = [value for name, value in piece.element.items() if _tag_name(name) in _PAIR_IDS]
-        if not key and is_begin:  # a comment on a place
+        key = next((piece.element.get(name) for name in PAIR_IDS if name in piece.element.attrib), None)
+        if key is None and is_begin:  # a comment on a place
             return "", None
-        return "begin" if is_begin else "end", (_PAIRS.get(piece.element.tag, piece.element.tag), key)
+        return "begin" if is_begin else "end", (PAIRS.get(piece.element.tag, piece.element.tag), key)
 
     def a_field(self, pieces: list[_Piece]) -> _Piece:
         """A field: its command, and the text that it shows, which is translated if it is a link's."""
         words = [self.word_of(piece) for piece in pieces]
         command = "".join(piece.element.text or "" for piece, word in zip(pieces, words) if word == "instrText")
         at = [i for i, word in enumerate(words) if word == "fldChar" and "separate" in pieces[i].element.attrib.values()]
-        if len(at) == 1 and command.split(None, 1)[:1] == ["HYPERLINK"]:
+        shown = "".join(map(_shown, pieces[at[0] + 1:-1])) if len(at) == 1 else ""
+        if self.has_text(command, shown):
             return _Piece(head=[piece for piece in pieces[:at[0] + 1] if piece.text is None], tail=[pieces[-1]],
                           inside=pieces[at[0] + 1:-1])
+        if LETTERS.search(shown):
+            self.left[KEPT["fldSimple"]] += 1
         return _Piece(head=pieces, tag="x")
 
     def spell(self, parent: _Piece, out: list[str], depth: int) -> None:
@@ -281,7 +310,7 @@ class _Paragraph:
         parent.style = styles.get(base)
         current = base
         for piece, own in zip(parent.inside, keys):
-            key = own if piece.text and not piece.text.isspace() else current if piece.tag == "x" else base
+            key = own if piece.text and not piece.text.isspace() else current if piece.tag in ("x", "ph") else base
             if key != current:
                 if current != base:
                     out.append("</g>")
@@ -289,7 +318,7 @@ class _Paragraph:
                     out.append(self.tag(_Piece(style=piece.style)))
                 current = key
             if piece.text is not None:
-                out.append(html.escape(piece.text.translate(_NO_XML), quote=False))
+                out.append(html.escape(piece.text.translate(NO_XML), quote=False))
             else:
                 out.append(self.tag(piece))
                 if piece.tag == "g":
@@ -300,6 +329,8 @@ class _Paragraph:
 
     def tag(self, piece: _Piece) -> str:
         self.nodes.append(piece)
+        if piece.tag == "ph":
+            return f'<ph id="{len(self.nodes) - 1}"></ph>'
         if piece.tag in ("begin", "end"):  # of a pair whose other end is not inside the same field or bookmark
             piece.tag = "br"
         return f'<{piece.tag} id="{len(self.nodes) - 1}"{"" if piece.tag == "g" else "/"}>'
@@ -310,8 +341,10 @@ class _Paragraph:
         """Puts a text with the same tags in the paragraph. Each element of the paragraph moves to its place in the text."""
         if text == self.text:
             return
+        if self.lead and text.startswith(self.lead):
+            text = text[len(self.lead):]
         element = self.element
-        last = [one for one in element if one.tag in _LAST]
+        last = [one for one in element if one.tag in LAST]
         self.held = held = element.makeelement("held")  # has what is used again, while the old runs are taken out
         element.insert(0, held)
         held.extend(last)
@@ -330,7 +363,7 @@ class _Paragraph:
             self.empty(one, kept)
         stack: list[tuple[Any, _Piece]] = [(element, self.root)]
         at = 0
-        for found in _TAG.finditer(text):
+        for found in TAG.finditer(text):
             target, parent = stack[-1]
             self.put(target, html.unescape(text[at:found.start()]), parent.style)
             at = found.end()
@@ -360,11 +393,11 @@ class _Paragraph:
         """Takes all out of an element but its properties, and the child that has its content."""
         element.text = None
         for one in [*element]:
-            if one.tag in _FIRST or one is into:
+            if one.tag in FIRST or one is into:
                 one.tail = None
             else:
                 self.drop(one)
-        if into is not None and into is not element and into.tag in _CONTENT:
+        if into is not None and into is not element and into.tag in CONTENT:
             self.empty(into)
 
     def emit(self, target: Any, pieces: Sequence[_Piece]) -> None:
@@ -402,20 +435,20 @@ class _Paragraph:
 
     def put(self, target: Any, text: str, style: _Format | None) -> None:
         """Appends text to an element: in a run with this style, or as it is."""
-        text = text.translate(_NO_XML)
+        text = text.translate(NO_XML)
         space = self.space
         if not text:
             return
         if self.is_runs:
             made = etree.SubElement(self.run(target, style), f"{{{space}}}t")
             made.text = text
-            if space in _SPACES["w"]:
+            if space in SPACES["w"]:
                 made.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
             return
         last = next(target.iterchildren(reversed=True), None)
         last = None if last is self.held else last
         pieces = re.split(r"(?<= )( +)" if last is not None or target.text else r"^( +)|(?<= )( +)", text) \
-            if space in _SPACES["text"] else [text]
+            if space in SPACES["text"] else [text]
         for piece in pieces:  # OpenDocument has an element for all spaces but the first of several
             if piece and piece.isspace() and len(pieces) > 1:
                 last = etree.SubElement(target, f"{{{space}}}s", {f"{{{space}}}c": str(len(piece))})
@@ -423,6 +456,24 @@ class _Paragraph:
                 last.tail = (last.tail or "") + piece
             elif piece:
                 target.text = (target.text or "") + piece
+
+
+def _shown(piece: _Piece) -> str:
+    """Returns the text of a piece and of the pieces inside."""
+    found, waiting = [], [piece]
+    while waiting:
+        one = waiting.pop()
+        found.append(one.text or "")
+        waiting += reversed(one.inside)
+    return "".join(found)
+
+
+@dataclass(frozen=True)
+class _Styles:
+    """Names of styles: those that change nothing, and those that are superscript."""
+
+    plain: frozenset[str]
+    raised: frozenset[str] | None  # None: superscript is text
 
 
 class _Copies:
@@ -444,7 +495,8 @@ class _Copies:
 class XmlPart:
     """A part of an archive in XML: its texts, and the part with translations."""
 
-    def __init__(self, data: bytes, where: str, left: Counter[str]) -> None:
+    def __init__(self, data: bytes, where: str, left: Counter[str], raised: frozenset[str] = frozenset()) -> None:
+        """raised: the superscript styles of other parts."""
         self.check_start(data, where)
         try:
             parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False,
@@ -459,7 +511,8 @@ class XmlPart:
         self.attributes: list[tuple[Any, str]] = []
         try:
             self.check_names(root)
-            self.read(root, self.plain_styles(root), _Copies(MOST_COPIES * len(data) + (1 << 14), left), left)
+            self.raised = raised_styles(root, raised)
+            self.read(root, _Styles(self.plain_styles(root), self.raised), _Copies(MOST_COPIES * len(data) + (1 << 14), left), left)
         except FileError as e:
             raise FileError(f"{where}: {e}") from None
         except RecursionError:
@@ -504,33 +557,44 @@ class XmlPart:
             if length > MOST_NAMES:
                 raise FileError(f"namespaces with more than {MOST_NAMES} characters")
 
-    def read(self, root: Any, plain: frozenset[str], copies: _Copies, left: Counter[str]) -> None:
+    def read(self, root: Any, styles: _Styles, copies: _Copies, left: Counter[str]) -> None:
         nested = 0  # paragraphs around the element
+        data: set[str] = set()  # what this part has of DATA: a line for each kind in a part
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             tag = element.tag
             if event == "end":
-                nested -= tag in _PARAGRAPH
-            elif tag in _LEFT:
-                left[_LEFT[tag]] += 1
+                nested -= tag in PARAGRAPH
+            elif tag in LEFT:
+                left[LEFT[tag]] += 1
                 walk.skip_subtree()
-            elif tag in _PARAGRAPH:
+            elif tag in NUMBERS:
+                walk.skip_subtree()
+            elif tag in PARAGRAPH:
                 nested += 1
                 if nested > MOST_NESTED:  # each moves with what is in it
                     raise FileError(f"more than {MOST_NESTED} paragraphs inside each other")
                 if str(getattr(element.getparent(), "tag", "")).endswith("}docAuthor"):
                     continue
-                made = _Paragraph(element, plain, copies)
-                if re.search(r"[^\W\d_]", html.unescape(_TAG.sub("", made.text))):
+                made = _Paragraph(element, styles, copies, left)
+                if "<ph " in made.text and not made.has_letters():  # all of it is superscript
+                    made = _Paragraph(element, _Styles(styles.plain, None), copies, left)
+                if made.has_letters():
                     self.paragraphs.append(made)
-            elif tag in _ALT:
-                self.attributes += [(element, name) for name in ("descr", "title") if element.get(name)]
+            elif tag in DATA:
+                data.add(DATA[tag])
+            if event == "start" and tag in ALT:
+                for name in ALT[tag]:
+                    if (LETTERS if tag in NUMBERING else LETTER).search(element.get(name, "")):
+                        self.attributes.append((element, name))
+        for what in sorted(data):
+            left[what] += 1
 
     @staticmethod
     def plain_styles(root: Any) -> frozenset[str]:
         """Returns styles of OpenDocument that change nothing: LibreOffice makes one for each session of work."""
         names = set()
-        style, name = f"{{{_SPACES['style'][0]}}}", f"{{{_SPACES['style'][0]}}}name"
+        style, name = f"{{{SPACES['style'][0]}}}", f"{{{SPACES['style'][0]}}}name"
         for each in root.iter(style + "style"):
             only = [one for part in each for one in part.attrib if not one.endswith("rsid")]
             if each.get(style + "family") == "text" and each.get(style + "parent-style-name") is None and not only and all(
@@ -543,8 +607,8 @@ class XmlPart:
         for paragraph, text in zip(self.paragraphs, texts):
             paragraph.write(text)
         for (element, name), text in zip(self.attributes, texts[len(self.paragraphs):]):
-            element.set(name, html.unescape(text).translate(_NO_XML))
-        if not (lang and set_language(self.tree.getroot(), lang, _names)) and is_same:
+            element.set(name, html.unescape(text).translate(NO_XML))
+        if not (lang and set_language(self.tree.getroot(), lang, names)) and is_same:
             return b""  # the part as it was
         return bytes(etree.tostring(self.tree, xml_declaration=True, encoding="UTF-8",
                                     standalone=self.tree.docinfo.standalone))

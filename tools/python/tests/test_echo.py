@@ -1,0 +1,111 @@
+"""Office documents and books with an echo in the place of the model: what goes in comes out. echo.py has the echoes and the
+second reader; `python tools/python/tests/echo.py FOLDER` does the same with files. SEED in the environment repeats a run."""
+
+import io
+import os
+import random
+import re
+import zipfile
+
+import pytest
+
+pytest.importorskip("lxml")
+import echo  # noqa: E402
+from test_files import archive, part, word  # noqa: E402
+from test_office import fields, odt, pptx, run  # noqa: E402
+
+SEED = int(os.environ.get("SEED") or random.randrange(10 ** 6))
+WORDS = "Haus Hund schläft, Garten. und (gestern) Straße 12 die Katze; grün! Ja? viel".split()
+
+
+# ---- random documents ------------------------------------------------------------------------------------
+
+def some(rng):
+    return " ".join(rng.choices(WORDS, k=rng.randint(1, 4))) + " "
+
+
+def of_word(rng, depth=0):
+    """The content of a paragraph of docx: words, with what Word puts between them. Elements stand after a word or between spaces."""
+    made = ""
+    for _ in range(rng.randint(1, 8)):
+        text = some(rng)
+        n = rng.randrange(10 ** 6)
+        made += rng.choice((
+            run(text), run(text), run(text), run(text, "<w:b/>"), run(text, '<w:i/><w:lang w:val="de-DE"/>'),
+            run(text[:-1]) + f'<w:r><w:footnoteReference w:id="{n}"/></w:r>' + run(" "),
+            run(text[:-1]) + run(str(n % 9), '<w:vertAlign w:val="superscript"/>') + run(" "),
+            f'<w:bookmarkStart w:id="{n}" w:name="_GoBack{n}"/>' + run(text) + f'<w:bookmarkEnd w:id="{n}"/>',
+            f'<w:bookmarkStart w:id="{n}" w:name="b{n}"/><w:bookmarkEnd w:id="{n}"/>' + run(text),
+            f'<w:hyperlink w:anchor="a{n}">{run(text)}</w:hyperlink>', f'<w:ins w:id="{n}">{run(text)}</w:ins>',
+            f'<w:r><w:tab/></w:r>{run(text)}', f'{run(text)}<w:r><w:br/></w:r>', '<w:proofErr w:type="spellStart"/>' + run(text),
+            fields("REF x", run(text[:-1])) + run(" "), fields("HYPERLINK x", run(text[:-1])) + run(" "),
+            *([f'<w:sdt><w:sdtPr><w:id w:val="{n}"/></w:sdtPr><w:sdtContent>{of_word(rng, depth + 1)}</w:sdtContent></w:sdt>'] if depth < 2 else [])))
+    return made
+
+
+def of_text(rng, depth=0):
+    made = ""
+    for _ in range(rng.randint(1, 8)):
+        text = some(rng)
+        n = rng.randrange(10 ** 6)
+        made += rng.choice((
+            text, text, f'<text:span text:style-name="B">{text}</text:span>', f'<text:span text:style-name="P">{text}</text:span>',
+            f'{text[:-1]}<text:note text:id="n{n}"><text:note-body><text:p>{text}</text:p></text:note-body></text:note> ',
+            f'{text[:-1]}<text:span text:style-name="S">{n % 9}</text:span> ', f'<text:a office:name="{n}">{text}</text:a>',
+            f'<text:bookmark-start text:name="b{n}"/>{text}<text:bookmark-end text:name="b{n}"/>', f"{text}<text:tab/>", f"{text}<text:line-break/>",
+            f'<text:bookmark text:name="b{n}"/>{text}', f'{text}<text:s text:c="7"/>', text.replace(" ", "\n  "),
+            f'<text:bookmark-ref text:ref-name="r{n}">{text[:-1]}</text:bookmark-ref> ',
+            *([f'<text:span text:style-name="C{n % 3}">{of_text(rng, depth + 1)}</text:span>'] if depth < 2 else [])))
+    return made
+
+
+def of_slides(rng):
+    made = ""
+    for _ in range(rng.randint(1, 6)):
+        text = some(rng)
+        made += rng.choice((f"<a:r><a:rPr lang='de'/><a:t>{text}</a:t></a:r>", f"<a:r><a:rPr b='1'/><a:t>{text}</a:t></a:r>", "<a:br/>",
+                            f"<a:r><a:t>{text[:-1]}</a:t></a:r><a:r><a:rPr baseline='30000'/><a:t>2</a:t></a:r><a:r><a:t> </a:t></a:r>"))
+    return made + "<a:endParaRPr/>"
+
+
+STYLES = ('<style:style style:name="P" style:family="text"><style:text-properties officeooo:rsid="1" xmlns:officeooo="u"/></style:style>'
+          '<style:style style:name="S" style:family="text"><style:text-properties style:text-position="super 58%"/></style:style>')
+MAKERS = {
+    "a.docx": lambda rng: word("".join(f"<w:p><w:pPr><w:jc/></w:pPr>{of_word(rng)}</w:p>" for _ in range(12))),
+    "a.odt": lambda rng: odt("".join(f'<text:p text:style-name="A">{of_text(rng)}</text:p>' for _ in range(12)), STYLES),
+    "a.pptx": lambda rng: pptx("".join(f"<a:p>{of_slides(rng)}</a:p>" for _ in range(12))),
+    "a.odp": lambda rng: odt("".join(f"<text:p>{of_text(rng)}</text:p>" for _ in range(12)), STYLES),
+}
+
+
+@pytest.mark.parametrize("kind", echo.ECHOES)
+@pytest.mark.parametrize("name", MAKERS)
+def test_random_documents_come_back(name, kind):
+    """In another order of words an element that goes over the end of a sentence has other words: elements are not divided."""
+    rng = random.Random(f"{SEED} {name} {kind}")
+    for _ in range(12):
+        data = MAKERS[name](rng)
+        if kind == "reversed":
+            with zipfile.ZipFile(io.BytesIO(data)) as opened:
+                data = archive({one: re.sub(r"(?<=\w)[.?!]|<w:r><w:(tab|br)/></w:r>|<text:(tab|line-break)/>|<a:br/>|<text:s [^>]*>", "", opened.read(one).decode())
+                                for one in opened.namelist()})
+        made, _ = echo.through(data, name, echo.ECHOES[kind])
+        assert list(echo.differences(data, made, name, kind)) == [], SEED
+
+
+def test_the_second_reader_sees_differences():
+    """Each change of a document is a difference, so the tests here can fail."""
+    paragraph = f'<w:p>{run("Der Hund ")}{run("rot", "<w:b/>")}<w:r><w:footnoteReference w:id="1"/></w:r>{run(" schläft.")}</w:p>'
+    data = word(paragraph)
+    for old, new in (("Hund ", "Hund"), ("<w:b/>", "<w:i/>"), ("rot", "tot"), (' schl', 'schl'), ('<w:r><w:footnoteReference w:id="1"/></w:r>', "")):
+        assert paragraph.count(old) == 1
+        for kind in ("identity", "capitals"):
+            assert list(echo.differences(data, word(paragraph.replace(old, new)), "a.docx", kind)), old
+    assert list(echo.differences(data, word(paragraph), "a.docx", "identity")) == []
+    assert list(echo.differences(data, word(paragraph + paragraph), "a.docx", "identity"))
+    assert list(echo.differences(word("", **{"word/a.bin": b"1"}), word("", **{"word/a.bin": b"2"}), "a.docx", "identity"))
+
+
+def test_a_zip_is_read_again():
+    made, _ = echo.through(word(f"<w:p>{run('Haus')}</w:p>"), "a.docx", echo.ECHOES["capitals"])
+    assert zipfile.ZipFile(io.BytesIO(made)).testzip() is None and "HAUS" in part(made)

@@ -1,0 +1,160 @@
+"""What office documents and books have in them: what is text for readers is translated, and what stays is counted."""
+
+import re
+
+import pytest
+
+pytest.importorskip("lxml")
+from test_files import ODF, W, archive, part, word  # noqa: E402
+
+from transformer_h.documents import File, FileError  # noqa: E402
+
+A = ('xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+     'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"')
+C = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"'
+T = " ".join(f'xmlns:{one}="{ODF}{one}:1.0"' for one in ("office", "text", "style", "table", "presentation", "form"))
+
+
+def run(text, properties=""):
+    return f'<w:r>{f"<w:rPr>{properties}</w:rPr>" if properties else ""}<w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+def fields(command, shown):
+    return ('<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>' + command + '</w:instrText></w:r>'
+            '<w:r><w:fldChar w:fldCharType="separate"/></w:r>' + shown + '<w:r><w:fldChar w:fldCharType="end"/></w:r>')
+
+
+def odt(body, styles="", **parts):
+    return archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": (
+        f"<office:document-content {T}><office:automatic-styles>{styles}</office:automatic-styles><office:body><office:text>"
+        f"{body}</office:text></office:body></office:document-content>"), **parts})
+
+
+def pptx(body, **parts):
+    return archive({"ppt/slides/slide1.xml": f"<p:sld {A}>{body}</p:sld>", **parts})
+
+
+def texts(data, name):
+    return File(data, name).texts
+
+
+def test_superscript_is_no_word():
+    up = '<w:vertAlign w:val="superscript"/>'
+    assert texts(word(f'<w:p>{run("Der Hund")}{run("1", up)}{run(" schläft.")}</w:p>'), "a.docx") == ['Der Hund<ph id="0"></ph> schläft.']
+    assert texts(word(f'<w:p>{run("Im 3")}{run("ten", up)}{run("mal.")}</w:p>'), "a.docx") == ['Im 3<g id="0">ten</g>mal.']  # inside a word
+    assert texts(word(f'<w:p>{run("Alles ist hochgestellt", up)}</w:p>'), "a.docx") == ["Alles ist hochgestellt"]
+    assert texts(word(f'<w:p>{run("Alles", up)}</w:p>'), "a.docx") == ["Alles"]  # of a paragraph that has nothing else
+    styled = word(
+        "<w:p>" + run("Hund") + run("1", '<w:rStyle w:val="Up"/>') + "</w:p>", **{
+            "word/styles.xml": f'<w:styles {W}><w:style w:styleId="Up"><w:rPr>{up}</w:rPr></w:style></w:styles>'})
+    assert texts(styled, "a.docx") == ['Hund<ph id="0"></ph>']
+    assert texts(pptx('<a:p><a:r><a:t>20 m</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>2</a:t></a:r></a:p>'), "a.pptx") == ['20 m<ph id="0"></ph>']
+    assert texts(pptx('<a:p><a:r><a:t>H</a:t></a:r><a:r><a:rPr baseline="-25000"/><a:t>2</a:t></a:r></a:p>'), "a.pptx") == ['H<g id="0">2</g>']
+    for position in ("super 58%", "33% 58%"):
+        style = f'<style:style style:name="S" style:family="text"><style:text-properties style:text-position="{position}"/></style:style>'
+        assert texts(odt('<text:p>Garten.<text:span text:style-name="S">2</text:span> Ja.</text:p>', style), "a.odt") == ['Garten.<ph id="0"></ph> Ja.']
+
+
+def test_soft_hyphens_leave():
+    for data, name in ((word("<w:p>" + run("Gar\u00adten") + "</w:p>"), "a.docx"), (odt("<text:p>Gar\u00adten</text:p>"), "a.odt"),
+                       (pptx("<a:p><a:r><a:t>Gar\u00adten</a:t></a:r></a:p>"), "a.pptx")):
+        assert texts(data, name) == ["Garten"]
+
+
+def test_readings_of_ruby_leave():
+    ruby = f'<w:r><w:ruby><w:rubyPr/><w:rt>{run("dong")}</w:rt><w:rubyBase>{run("东")}</w:rubyBase></w:ruby></w:r>'
+    data = word(f"<w:p>{ruby}{run('京')}</w:p>")
+    assert texts(data, "a.docx") == ["东京"] and "dong" not in part(File(data, "a.docx").join(["Tokyo"]))
+    data = odt("<text:p><text:ruby><text:ruby-base>东</text:ruby-base><text:ruby-text>dong</text:ruby-text></text:ruby>京</text:p>")
+    assert texts(data, "a.odt") == ["东京"]
+
+
+def test_pairs_with_names_are_pairs():
+    """Bookmarks of Word have a name at their first end only."""
+    mark = '<w:bookmarkStart w:id="1" w:name="x"/>{}<w:bookmarkEnd w:id="1"/>'
+    assert texts(word("<w:p>" + mark.format(run("Hund")) + run(" da") + "</w:p>"), "a.docx") == ['<g id="0">Hund</g> da']
+    assert texts(word("<w:p>" + run("Hund") + mark.format("") + "</w:p>"), "a.docx") == ['Hund<g id="0"></g>']
+
+
+def test_spaces_in_elements_of_their_own():
+    assert texts(odt('<text:p>Der<text:span text:style-name="B"> </text:span>Hund</text:p>'), "a.odt") == ['Der<g id="0"> </g>Hund']
+    assert texts(odt("<text:p>Der\n   Hund</text:p>"), "a.odt") == ["Der Hund"]
+    assert texts(odt('<text:p>Name:<text:s text:c="9"/>Ort</text:p>'), "a.odt") == ['Name:<br id="0"/>Ort']
+    made = part(File(odt("<text:p>\n  Hund</text:p>"), "a.odt").join(["\n  dog"]), "content.xml")
+    assert "<text:p>dog</text:p>" in made  # white space at the begin means nothing
+
+
+def test_results_of_fields():
+    """Text is translated. Numbers and dates stay, and dates are counted, because they have words."""
+    for command, shown, expected, left in (
+            ("REF a", "Das Haus", 'Siehe <g id="0">Das Haus</g>.', []), (" STYLEREF 1 ", "Das Haus", 'Siehe <g id="0">Das Haus</g>.', []),
+            ("REF a", "7", 'Siehe <x id="0"/>.', []), ("PAGE", "7", 'Siehe <x id="0"/>.', []),
+            ("DATE", "7. März", 'Siehe <x id="0"/>.', ["a result of a field that has text"])):
+        for field in (fields(command, run(shown)), f'<w:fldSimple w:instr="{command}">{run(shown)}</w:fldSimple>'):
+            file = File(word(f"<w:p>{run('Siehe ')}{field}{run('.')}</w:p>"), "a.docx")
+            assert (file.texts, file.left) == ([expected], left), (command, field)
+    file = File(word(f'<w:p>{run("Es ist ")}<m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:r><m:t>wenn</m:t></m:r></m:oMath></w:p>'), "a.docx")
+    assert file.left == ["text in a formula"]
+
+
+@pytest.mark.parametrize("xml, expected", [
+    ('<w:hyperlink w:tooltip="Das Haus"/>', "Das Haus"), ('<w:listItem w:displayText="Das Haus" w:value="1"/>', "Das Haus"),
+    ('<w:lvlText w:val="Kapitel %1"/>', "Kapitel %1"), ('<w:lvlText w:val="o"/>', None), ('<w:tblCaption w:val="Das Haus"/>', "Das Haus"),
+    ('<v:textpath xmlns:v="urn:schemas-microsoft-com:vml" string="ENTWURF"/>', "ENTWURF"), ('<w:lvlText w:val="%1.%2"/>', None),
+    ('<v:shape xmlns:v="urn:schemas-microsoft-com:vml" alt="Das Haus"/>', "Das Haus")])
+def test_attributes_with_text(xml, expected):
+    file = File(word(f"<w:p>{run('7')}</w:p>{xml}"), "a.docx")
+    assert file.texts == ([expected] if expected else [])
+    if expected:
+        assert "XY" in part(file.join(["XY"]))
+
+
+def test_charts_are_translated():
+    chart = (f'<c:chart {C}><c:cat><c:strRef><c:f>Sheet1!A1</c:f><c:strCache><c:pt><c:v>Der Norden</c:v></c:pt></c:strCache></c:strRef></c:cat>'
+             '<c:cat><c:multiLvlStrRef><c:multiLvlStrCache><c:lvl><c:pt><c:v>Der Hund</c:v></c:pt></c:lvl></c:multiLvlStrCache></c:multiLvlStrRef></c:cat>'
+             '<c:val><c:numRef><c:numCache><c:formatCode>General</c:formatCode><c:pt><c:v>NaN</c:v></c:pt></c:numCache></c:numRef></c:val></c:chart>')
+    file = File(word("", **{"word/charts/chart1.xml": chart}), "a.docx")
+    assert file.texts == ["Der Norden", "Der Hund"] and file.left == [
+        "the table behind a chart, whose names come back when it is edited"]
+    made = part(file.join(["A", "B"]), "word/charts/chart1.xml")
+    assert "<c:v>A</c:v>" in made and "<c:v>B</c:v>" in made and "<c:v>NaN</c:v>" in made and "Sheet1!A1" in made
+
+
+def test_other_parts_of_opendocument():
+    body = ('<presentation:footer-decl>Das Haus</presentation:footer-decl><table:table><table:title>Die Katze</table:title></table:table>'
+            '<form:button form:label="Der Hund"/><text:list-level-style-number style:num-prefix="Kapitel " style:num-suffix=")"/>')
+    assert sorted(texts(odt(body), "a.odt")) == ["Das Haus", "Der Hund", "Die Katze", "Kapitel "]
+
+
+def book(pages, manifest, **more):
+    container = '<container><rootfiles><rootfile full-path="OPS/a.opf" media-type="application/oebps-package+xml"/></rootfiles></container>'
+    return archive([("mimetype", "application/epub+zip"), ("META-INF/container.xml", container),
+                    ("OPS/a.opf", f'<package xmlns="http://www.idpf.org/2007/opf"><manifest>{manifest}</manifest></package>'),
+                    *((f"OPS/{name}", f"<html><body><p>{text}</p></body></html>") for name, text in pages.items())])
+
+
+def test_the_manifest_names_the_pages_of_a_book():
+    item = "<item id='a' href='{}' media-type='{}'/>".format
+    pages = {"c1.xml": "Eins", "c 2.xht": "Zwei", "c3": "Drei", "sub/c4.bin": "Vier", "data.xml": "Nein", "c5.html": "Fünf"}
+    data = book(pages, item("c1.xml", "application/xhtml+xml") + item("c%202.xht", "application/xhtml+xml") + item("./c3", "text/html")
+                + '<item media-type="application/x-dtbook+xml" href="sub/../sub/c4.bin" id="x"/>' + item("data.xml", "application/xml"))
+    file = File(data, "a.epub")
+    assert sorted(re.sub("<[^>]*>", "", text) for text in file.texts) == ["Drei", "Eins", "Fünf", "Vier", "Zwei"]
+    made = file.join([text.replace("Eins", "One") for text in file.texts])
+    assert "One" in part(made, "OPS/c1.xml") and "Nein" in part(made, "OPS/data.xml")
+    file = File(book({"c.xml": "<text>Eins</text>"}, item("c.xml", "image/svg+xml")), "a.epub")
+    assert file.texts == [] and file.left == ["text in a drawing (SVG)"]
+
+
+def test_folders_with_a_slash_in_front():
+    """appy makes them; no program takes them out of the archive."""
+    data = archive([("/Configurations2/", ""), ("content.xml", f"<text:p {T}>Haus</text:p>")])
+    assert texts(data, "a.odt") == ["Haus"]
+    with pytest.raises(FileError, match="leads out"):
+        File(archive([("/Configurations2/../../", ""), ("content.xml", f"<text:p {T}>Haus</text:p>")]), "a.odt")
+
+
+def test_lines_of_a_description():
+    data = archive({"docProps/core.xml": '<a xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:description>Das Haus.\n\n Der Hund</dc:description></a>'})
+    file = File(data, "a.docx")
+    assert file.texts == ['Das Haus.<br id="0"/>Der Hund'] and ">A\n\n B<" in part(file.join(['A<br id="0"/>B']), "docProps/core.xml")

@@ -1,0 +1,142 @@
+"""The names of elements and attributes in office documents and books, and what each of them is to a reader."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+try:
+    from lxml import etree
+except ImportError:  # only archives need it
+    etree = None
+
+OOXML, STRICT = "http://schemas.openxmlformats.org/", "http://purl.oclc.org/ooxml/"
+ODF = "urn:oasis:names:tc:opendocument:xmlns:"
+SPACES = {
+    "w": (OOXML + "wordprocessingml/2006/main", STRICT + "wordprocessingml/main"),
+    "a": (OOXML + "drawingml/2006/main", STRICT + "drawingml/main"),
+    "c": (OOXML + "drawingml/2006/chart", STRICT + "drawingml/chart"),
+    "p": (OOXML + "presentationml/2006/main", STRICT + "presentationml/main"),
+    "wp": (OOXML + "drawingml/2006/wordprocessingDrawing", STRICT + "drawingml/wordprocessingDrawing"),
+    "pic": (OOXML + "drawingml/2006/picture", STRICT + "drawingml/picture"),
+    "cx": ("http://schemas.microsoft.com/office/drawing/2014/chartex",), "v": ("urn:schemas-microsoft-com:vml",),
+    "m": (OOXML + "officeDocument/2006/math", STRICT + "officeDocument/math"),
+    "cp": (OOXML + "package/2006/metadata/core-properties",),
+    "text": (ODF + "text:1.0",), "meta": (ODF + "meta:1.0",), "office": (ODF + "office:1.0",), "style": (ODF + "style:1.0",),
+    "table": (ODF + "table:1.0",), "form": (ODF + "form:1.0",), "presentation": (ODF + "presentation:1.0",),
+    "svg": (ODF + "svg-compatible:1.0",), "fo": (ODF + "xsl-fo-compatible:1.0",), "opf": ("http://www.idpf.org/2007/opf",),
+    "dc": ("http://purl.org/dc/elements/1.1/",),
+    "ncx": ("http://www.daisy.org/z3986/2005/ncx/",),
+}
+
+
+def names(words: str) -> frozenset[str]:
+    """Returns the names prefix:name of a list as lxml has them, with each namespace of the prefix."""
+    split = (word.split(":") for word in words.split())
+    return frozenset(f"{{{space}}}{name}" for prefix, name in split for space in SPACES[prefix])
+
+
+def table(rows: dict[str, str]) -> dict[str, str]:
+    return {name: value for words, value in rows.items() for name in names(words)}
+
+
+PARAGRAPH = names("w:p a:p text:p text:h p:text svg:title svg:desc ncx:text dc:title dc:subject dc:description "
+                    "cp:keywords meta:keyword c:v cx:pt cx:v table:title table:desc text:index-title-template presentation:header-decl "
+                    "presentation:footer-decl")
+STYLE_NAME, COUNT = (f"{{{SPACES['text'][0]}}}{name}" for name in ("style-name", "c"))
+# elements with attributes that a reader sees or hears: a name without a prefix is an attribute without a namespace
+ALT_WORDS = table({
+    "wp:docPr p:cNvPr pic:cNvPr": "descr title", "w:hyperlink": "w:tooltip", "a:hlinkClick a:hlinkHover": "tooltip",
+    "w:listItem": "w:displayText", "w:helpText w:statusText w:listEntry w:tblCaption w:tblDescription w:lvlText": "w:val",
+    "v:textpath": "string", "v:shape v:rect v:oval v:roundrect v:group v:line v:image": "alt",
+    "text:list-level-style-number text:outline-level-style": "style:num-prefix style:num-suffix",
+    "form:button form:checkbox form:radio form:fixed-text form:frame": "form:label form:title", "form:option form:item": "form:label",
+    "text:a": "office:title"})
+
+
+def attribute_name(word: str, tag: str) -> str:
+    """Returns lxml's name of an attribute prefix:name of an element."""
+    prefix, colon, name = word.partition(":")
+    return f"{{{SPACES[prefix][-1 if tag.startswith('{' + STRICT) else 0]}}}{name}" if colon else word
+
+
+ALT = {tag: [attribute_name(word, tag) for word in words.split()] for tag, words in ALT_WORDS.items()}
+NUMBERING = names("w:lvlText text:list-level-style-number text:outline-level-style")  # "Chapter %1"; "o" is a sign of a list
+RUN, RUN_TEXT = names("w:r a:r"), names("w:t a:t")
+# properties, which stay in front; what stays at the end
+FIRST = names("w:pPr w:rPr w:sdtPr w:sdtEndPr w:smartTagPr w:customXmlPr a:pPr a:rPr")
+LAST = names("a:endParaRPr")
+# text inside these is the paragraph's own
+INLINE = names("w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:sdt w:dir w:bdo text:span text:a text:meta text:meta-field "
+                 "text:bookmark-ref text:reference-ref text:title text:subject text:chapter text:keywords text:description "
+                 "text:text-input text:placeholder text:hidden-text")
+LINK = names("w:hyperlink text:a")
+SIMPLE = names("w:fldSimple")
+# The results of these fields are text for readers. Others are numbers and dates, which programs make again.
+TEXT_FIELDS = frozenset("HYPERLINK TOC TOA INDEX BIBLIOGRAPHY REF STYLEREF TITLE SUBJECT KEYWORDS COMMENTS QUOTE IF FORMTEXT FILLIN "
+                         "DOCPROPERTY MACROBUTTON".split())
+RUBY, BASE = names("w:ruby text:ruby"), names("w:rubyBase text:ruby-base")
+CONTENT = names("w:sdtContent")  # has the text of its parent
+BREAK = names("w:tab w:ptab w:br w:cr a:br text:tab text:line-break w:fldChar w:instrText")
+WRITTEN = table({"text:s": " ", "w:noBreakHyphen": "\u2011",  # elements that are characters
+                   "w:softHyphen w:proofErr w:lastRenderedPageBreak text:soft-page-break": ""})
+PAIRS = {begin + "Start": begin + "End" for begin in names("w:bookmark w:commentRange w:perm w:moveToRange w:moveFromRange")}
+PAIRS.update({begin + "-start": begin + "-end" for begin in names(
+    "text:bookmark text:reference-mark text:change text:alphabetical-index-mark text:toc-mark text:user-index-mark")})
+PAIRS.update({begin: begin + "-end" for begin in names("office:annotation")})
+PAIR_ENDS = frozenset(PAIRS.values())
+# The attribute that both ends have: the first of these that an end has. The first end of a bookmark of Word also has a name.
+PAIR_IDS = [*names("w:id text:change-id text:name office:name text:id"), "id", "name"]
+# What is left as it is, and how a message calls it: elements with all that is in them, and what is inside a paragraph.
+LEFT = table({"w:del w:moveFrom text:tracked-changes": "deleted text of tracked changes",
+                "w:altChunk": "an embedded document (altChunk)"})
+KEPT = {"oMath": "text in a formula", "oMathPara": "text in a formula", "fldSimple": "a result of a field that has text",
+         "fld": "a result of a field that has text"}
+DATA = table({"c:strCache c:strLit c:multiLvlStrCache cx:strDim": "the table behind a chart, whose names come back when it is edited",
+                "w:dataBinding": "data of a form (customXml), whose text may come back in Word"})
+NUMBERS = names("c:numCache c:numLit cx:numDim")
+MOST_RAISED = 12  # characters: longer superscript is text
+RAISE, RUN_STYLE = names("w:vertAlign"), names("w:rStyle")
+IGNORED = names("w:lang w:noProof")  # properties of a run that nobody sees
+IGNORED_ATTRIBUTES = ("lang", "altLang", "dirty", "err", "noProof")
+# No character of XML, and the soft hyphen, which belongs to a word of the source
+NO_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xAD, *range(0xD800, 0xE000), 0xFFFE, 0xFFFF])
+TAG = re.compile(r'<(/?)(g|x|br|ph)(?: id="(\d+)")?/?>(?:</ph>)?')
+LETTER = re.compile(r"[^\W\d_]")
+LETTERS = re.compile(r"[^\W\d_]{2,}")
+
+
+def tag_name(name: Any) -> str:
+    """Returns the name without its namespace."""
+    return str(name).rpartition("}")[2]
+
+
+def val_of(element: Any) -> str:
+    """Returns the attribute val."""
+    return next((value for name, value in element.items() if tag_name(name) == "val"), "")
+
+
+def raised_styles(root: Any, known: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Returns the names of the styles that are superscript, with those that are known."""
+    found = set(known)
+    for style in root.iter(*names("w:style")):
+        if any(val_of(one) == "superscript" for one in style.iter(*RAISE)):
+            found.update(value for name, value in style.items() if tag_name(name) == "styleId")
+    space = SPACES["style"][0]
+    for style in root.iter(f"{{{space}}}style"):
+        if style.get(f"{{{space}}}parent-style-name") in found or any(
+                re.match(r"super|\+?0*[1-9]\d*%", one.get(f"{{{space}}}text-position", "")) for one in style):
+            found.add(style.get(f"{{{space}}}name"))
+    return frozenset(found - {None})
+
+
+def text_inside(element: Any) -> str:
+    """Returns the text in an element, without that of paragraphs in it, which are read for themselves."""
+    found = []
+    walk = etree.iterwalk(element, events=("start", "end"))
+    for event, one in walk:
+        if event == "start" and one is not element and (one.tag in PARAGRAPH or one.tag in LEFT):
+            walk.skip_subtree()
+        elif event == "start" and tag_name(one.tag) not in ("instrText", "delText"):
+            found.append(one.text or "")
+    return " ".join(found)
