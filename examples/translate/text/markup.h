@@ -651,12 +651,10 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
                          size_t *from, text_buffer *out) {
     const markup_sentence *s = &m->sentences[m->next - 1];
     markup_item *item = m->items;
-    int is_begin, has_spaces;
+    int is_begin;
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0, at;
     if (node->item == (size_t)MARKUP_NONE) return;
     item += node->item;
-    has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) ||
-                 !tfm_space_after(tfm_text_make(s->text, s->size));
     is_begin = item->kind == MARKUP_OPEN ? item->space_before || m->plain.data[item->at] != ' '
                : item->kind == MARKUP_CLOSE
                    ? item->space_before
@@ -666,7 +664,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     if ((item->is_line || item->is_blank) && *from < begin)
         *from = begin; /* the end of the line replaces the space */
     if ((item->kind == MARKUP_COPY || item->kind == MARKUP_POINT || item->kind == MARKUP_CUT) &&
-        !item->is_line && item->space_before && has_spaces && *from && !m->opened &&
+        !item->is_line && item->space_before && m->has_spaces && *from && !m->opened &&
         !markup_is_space(out->data[out->size - 1])) {
         for (at = item->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
         markup_put_blank(m, at, item->begin, out);
@@ -681,7 +679,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         markup_is_space(m->text[item->end])) /* One.<b> Two</b> has its space inside the tag */
         markup_put_blank(m, item->end, markup_blank_end(m, item->end), out);
     if ((item->kind == MARKUP_COPY || (item->kind == MARKUP_POINT && !item->is_blank)) &&
-        *from < t->size && has_spaces &&
+        *from < t->size && m->has_spaces &&
         (item->space_behind || (item->kind == MARKUP_COPY && item->end < m->size &&
                                 protect_in(".,;:!?)", (unsigned char)m->text[item->end]))) &&
         (!protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) ||
@@ -693,10 +691,11 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
 static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,
                          size_t *from, text_buffer *out) {
     const markup_sentence *s = &m->sentences[m->next - 1];
-    const markup_item *close = m->items + node->close;
+    const markup_item *close;
     size_t at;
     if (node->high > node->low) markup_text_to(m, t, from, m->words[node->high - 1].end, out);
     if (node->close == node->item) return;
+    close = m->items + node->close;
     if (close->at > s->begin + s->size && *from == t->size) {
         m->spaced = 0;
         for (at = close->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
@@ -1007,6 +1006,8 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
         n = m->broken ? 0 : markup_words(m, &fine);
         if (n && !m->broken) nodes = markup_place_items(m, &fine, s, n);
         m->owes = m->opened = 0, m->spaced = 1;
+        m->has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) ||
+                        !tfm_space_after(tfm_text_make(s->text, s->size));
         if (!nodes || m->broken) break;
         if (s->first && m->items[s->first - 1].kind == MARKUP_COPY &&
             m->items[s->first - 1].end == s->from &&
