@@ -12776,7 +12776,9 @@ static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
         if (at >= 3 && memcmp(word.data + at - 3, "’", 3) == 0) break; /* l’art. 5 */
     last = tfm_text_make(word.data + at, word.size - at);
     return tfm__table_has(tfm__abbreviations, word) || tfm__table_has(tfm__abbreviations, last) ||
-           (is_number_next && tfm__table_has(tfm__before_numbers, last));
+           (is_number_next &&
+            (tfm__table_has(tfm__before_numbers, last) ||
+             (last.size > 3 && memcmp(last.data + last.size - 3, "str", 3) == 0)));
 }
 
 /* ---- sentences ---- */
