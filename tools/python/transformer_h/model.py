@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 MOST_THREADS = 1024
+FEW_TEXTS = 64  # Documents of so many are kept while their sentences are translated
 
 
 class Model:
@@ -279,12 +280,16 @@ class Model:
             between = self.translate_document(text, format, lang="", on_error=on_error, **first)
             return options["second"].translate_document(between, format, lang=lang, on_error=on_error, **last)
         one, data = check_text_or_texts("text", text)
-        documents = [Document(each.decode("utf-8", "surrogatepass"), format) for each in data]
+        # Of many texts each is read twice, because a Document needs more memory than its text.
+        documents = [Document(each.decode("utf-8", "surrogatepass"), format) for each in data] if len(data) < FEW_TEXTS else None
+        sentences = [each.sentences for each in documents] if documents else [
+            Document(each.decode("utf-8", "surrogatepass"), format).sentences for each in data]
         translate: Any = self.translate  # options are checked there
-        found = iter(translate([sentence for each in documents for sentence in each.sentences],
+        found = iter(translate([sentence for each in sentences for sentence in each],
                                aligned=format != "text" or None, on_error="return", **options))
         made = []
-        for index, document in enumerate(documents):
+        for index in range(len(data)):
+            document = documents[index] if documents else Document(data[index].decode("utf-8", "surrogatepass"), format)
             results = [next(found) for _ in document.sentences]
             for i, result in enumerate(results):
                 if on_error != "copy" and isinstance(result, Error):
