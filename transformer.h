@@ -4,8 +4,8 @@
    descendants) inside any C or C++ program: translation, transliteration, any text or id sequence
    into another. It is one file and needs only libc and libm.
 
-   It runs on the CPU. It does not train (tools/train.py does), chat or download. It translates
-   sentences, and tfm_sentence_next finds the sentences of longer texts. Write this
+   It runs on the CPU. It does not train (tools/train.py does), chat or download. It translates a
+   text sentence by sentence. Write this
 
        #define TRANSFORMER_IMPLEMENTATION
 
@@ -23,9 +23,9 @@
        tfm_session *session = NULL;
        tfm_session_options how = {0};
        char text[1024];
-       how.decode_defaults = 1;
-       if (tfm_model_load_file(&model, "zh-en.safetensors", NULL, &err) == TFM_OK &&
-           tfm_session_create(&session, model, &how, &err) == TFM_OK &&
+       int ok = tfm_model_load_file(&model, "zh-en.safetensors", NULL, &err) == TFM_OK;
+       how.decoding = tfm_model_decoding(model);
+       if (ok && tfm_session_create(&session, model, &how, &err) == TFM_OK &&
            tfm_translate(session, source, text, sizeof text, &err) == TFM_OK) {
            ... text has the translation
        } else {
@@ -94,19 +94,31 @@
 
    1. TRANSLATE A TEXT
    -------------------
-   Load a model once, create a session, and call tfm_translate for each sentence, as the example at
-   the top of this file does. You can use each level of the header without the levels above it:
+   Load a model once, create a session, and call tfm_translate for each text, as the example at the
+   top of this file does. You can use each level of the header without the levels above it:
 
-       text      tfm_translate: a sentence in, a sentence out.
+       text      tfm_translate: a text in, a text out.
        session   tfm_session: one decode at a time, with its KV cache. One thread uses it at a time.
        model     tfm_model: immutable weights and config. Any number of threads may share it.
        modules   tfm_multi_head_attention, tfm_encoder ...: plain functions over your tensors.
 
-   To translate several sentences at a time, create the session with max_batch and call
-   tfm_translate_batch. By default one bad text fails the whole call. If you set options.errors,
-   each text gets its own status instead. If your buffer was too small, tfm_translation_size says
-   how many bytes you need, and tfm_translation_get writes the translations again without a second
-   decode.
+   Most models read one sentence at a time, and their files say so (tfm_config.sentences). For such
+   a model tfm_translate finds the sentences, translates max_batch at once (at most 32), and joins
+   the translations with the white space that stood between the sentences. A text of one sentence,
+   or for a model that reads whole texts, goes to the model as it is. If a sentence fails, nothing is
+   written, and the message has its number, counted from 1, and its place in the text.
+
+   To translate sentences of your own, each with its own settings, fill in a tfm_request for each
+   and call tfm_translate_batch. Results have the number of their request, always:
+
+       tfm_request requests[2];
+       tfm_text out[2];
+       requests[0] = tfm_request_text("Guten Tag.", 10);
+       requests[1] = tfm_request_text(line, strlen(line)), requests[1].seed = 7;
+       status = tfm_translate_batch(session, requests, 2, NULL, out, buffer, sizeof buffer, &err);
+
+   If your buffer is too small, tfm_translation_size says how many bytes you need, and
+   tfm_translation_get writes the translations without a second decode.
 
    The model file says how a text becomes tokens (tfm_text_kind has the kinds). The ids and texts
    are equal to those of the packages sentencepiece 0.2.3 and tokenizers 0.23. tfm_session_tokenize
@@ -123,6 +135,11 @@
    numbers. Nothing is cut unless you set options.truncate. A translation ends at an end token or at
    max_length, and tfm_result.finish says which of the two happened.
 
+   By default a request that fails makes the whole call fail, and the message begins with its number
+   ("request 2: ", counted from 0). With options.skip_errors = 1 the others are translated, and the
+   result of that request has the status and the message. Its text is empty, like that of a blank
+   source; both have one result, whose finish is TFM_FINISH_BLANK.
+
 
    3. CHOOSE HOW TO SEARCH
    -----------------------
@@ -133,12 +150,13 @@
        limits.max_batch = 16;                  options.beam = 4;
        limits.max_beam = 4;                    options.n_best = 2;
                                                options.length_penalty = 1;
-       tfm_session_decode(session, &src, &options, &err);
-       for (rank = 0; rank < tfm_result_count(session, row); rank++)
-           tfm_result_get(session, row, rank, &result, &err);
+       tfm_session_decode(session, requests, n, &options, &err);
+       for (rank = 0; rank < tfm_result_count(session, i); rank++)
+           tfm_result_get(session, i, rank, &result, &err);         of request i
 
-   Many model files say how their makers decode. tfm_model_decoding returns them, for a program
-   that changes some. A session with decode_defaults = 1 uses them in every call without options.
+   Many model files say how their makers decode: tfm_model_decoding. Copy these options to change
+   some. Calls without options use those that you gave when you created the session
+   (tfm_session_options.decoding), and otherwise decode greedily.
 
    Beam search. Let b be options.beam. In each step the search looks at the 2 b best continuations.
    One that ends becomes a result if it is among the b best. The b best of those that do not end go
@@ -158,16 +176,17 @@
    examples/allowed.c.
 
    Shortlists. If you know which target tokens a sentence may need, a shortlist saves most of the
-   work of the output projection. You give one for all rows (options.shortlist), or the model's
+   work of the output projection. You give one for all requests (options.shortlist), or the model's
    lexicon makes one for each sentence (options.lexical_shortlist).
 
    Sampling. The random number behind a token depends only on the seed, the number of the sample and
-   the position. Equal sentences with equal seeds get equal samples, so give each its own seed.
+   the position. Equal sentences with equal seeds get equal samples, so give each request its own
+   seed.
 
-   Interactive translation. Give what the user accepted as options.prefix, and ask for
-   options.alternatives. To favour a draft without forcing it, set options.prefix_bias.
+   Interactive translation. Give what the user accepted as request.prefix, and ask for
+   options.alternatives. To favour a prefix without forcing it, set options.prefix_bias.
 
-   Drafts. If you have a guess of the translation, give it as options.draft to a session with
+   Drafts. If you have a guess of the translation, give it as request.draft to a session with
    max_draft: what the sentence had before somebody changed a word, a near match of a translation
    memory, the output of a smaller model with the same vocabulary. Greedy decoding then takes fewer
    steps and gives the same bits: ids, scores, logits and attention, with any draft and with all
@@ -183,54 +202,54 @@
 
    4. DECODE STEP BY STEP
    ----------------------
-   Call tfm_session_start once and tfm_session_step until no row runs. Your program drives the loop,
-   so streaming, progress, time limits and cancelling need no callback:
+   Call tfm_session_start once and tfm_session_step until no request runs. Your program drives the
+   loop, so streaming, progress, time limits and cancelling need no callback:
 
-       tfm_batch src = {0};
        int32_t running = 1;
-       src.ids = ids, src.lengths = lengths, src.rows = rows, src.width = width;
-       if (tfm_session_start(session, &src, NULL, &err) != TFM_OK) ...
+       if (tfm_session_start(session, requests, n, NULL, &err) != TFM_OK) ...
        while (running && !the_user_has_had_enough)
            if (tfm_session_step(session, &running, &err) != TFM_OK) ...
-       for (row = 0; row < rows; row++)
-           tfm_result_get(session, row, 0, &result, &err);     ids, length, score, finish
+       for (i = 0; i < n; i++)
+           tfm_result_get(session, i, 0, &result, &err);     ids, length, score, finish
 
-   tfm_session_decode does all of this in one call. While a row still runs, its results are the
-   hypotheses so far. A program can show them while it translates.
+   tfm_session_decode does all of this in one call. While a request still runs, its results are the
+   hypotheses so far, and tfm_result_text writes their texts, so a program can show them while it
+   translates. tfm_session_stop ends one request, and the others go on.
 
    Prompts. The decoder of some models, such as Whisper, reads more than a start token: earlier text,
-   a language, a task. Give these ids as options.prompt. tfm_session_start computes prompts and
+   a language, a task. Give these ids as request.prompt. tfm_session_start computes prompts and
    forced tokens in one pass. That takes less time than a step for each token and gives the same
    bits. Only if the session keeps attention (attention = 1), forced tokens take a step each.
 
-   Sources that are not ids. If your program computes the encoder's input, pass it as
-   src.embeddings; if it computes the encoder's output, as src.memory (tfm_batch).
-   examples/vectors.c shows both. You may give src.ids as well: they then say which positions are
-   pads, and lexical_shortlist and no_source_ngram read them. Embeddings are what transformers calls
-   inputs_embeds: the model applies src_projection, positions and the embedding norm, but does not
-   multiply by embedding_scale.
+   Sources that are not texts. A source may be token ids (request.ids), the encoder's input if your
+   program computes it (request.embeddings), or the encoder's output (request.memory).
+   examples/vectors.c shows the last two. Embeddings are what transformers calls inputs_embeds: the
+   model applies src_projection, positions and the embedding norm, but does not multiply by
+   embedding_scale.
 
-   The same source once more. To decode the source of the session's last call with other options,
-   pass src NULL to tfm_session_start: the session still has its encoding.
+   The same source once more. tfm_session_restart decodes the sources of the session's last call
+   with other options, prompts or prefixes. The session still has their encodings.
 
 
    5. CHOOSE A LANGUAGE
    --------------------
    A model with several languages has a token for each, and its file lists the tokens by language
    code. Call tfm_languages_set(session, "eng_Latn", "fra_Latn", &err) before you translate. It
-   holds for all later texts of this session.
+   holds for all later texts of this session. A request can have languages of its own
+   (source_language, target_language).
 
    M2M100 and NLLB begin the source with its own language and the target with the target's language
    (config: src_language "source", tgt_language "forced"). Marian begins the source with the
    target's language (src_language "target"). With such a model a single text can choose for itself:
-   ">>fra<< Good morning."
+   ">>fra<< Good morning." For tfm_translate the label counts for all sentences of the text.
 
 
    6. THE MODEL FILE
    -----------------
    A model is one safetensors file: parameters under PyTorch's names, a config in JSON, and the
    vocabularies. tools/convert.py writes it from the checkpoints of other programs. If you write one
-   yourself, tools/convert/README.md has every tensor and every key of the config.
+   yourself, tools/convert/README.md has every tensor and every key of the config. The file says
+   whether the model reads sentences or whole texts (tfm_sentences); session options override it.
 
 
    7. USE SEVERAL THREADS
@@ -415,15 +434,16 @@
    15. GLOSSARY
    ------------
    alignment    for each target token, the source token that it attends to most
-   blank        a text without tokens: its translation is empty, and the model does not run
+   blank        a source without tokens: its translation is empty, and the model does not run
    draft        a guess of the target, which a search verifies
-   first        the first token of the target if it is given and not searched, such as a language
+   first token  of the target: given and not searched, such as a language
    forced       given by your program or by the model instead of searched; a forced token scores 0
    hypothesis   a target, finished or not, that the search keeps
    kernel set   the inner loops for one instruction set
    KV cache     the keys and values of earlier positions, which later steps read
    memory       the encoder's output, from which cross-attention computes its keys and values
    pad          an id that fills a row after its sentence; it is masked
+   request      a source to decode, with what belongs to it alone (tfm_request)
    row          of a batch: one sentence; of a matrix: one output channel
    session      what other engines call a context or a state
    shortlist    the target tokens that a search may choose from
@@ -440,7 +460,8 @@
        TRANSFORMER_NO_STDIO     leaves out the file functions and stdio.h
        TRANSFORMER_NO_TEXT      leaves out vocabularies, SentencePiece and all of section 8
        TRANSFORMER_LIBRARY      the implementation is in a library that was compiled elsewhere:
-                                loading a model first calls tfm_sizes_check
+                                TRANSFORMER_IMPLEMENTATION then does nothing, and loading a model
+                                first calls tfm_sizes_check
 
    Define these where the implementation is compiled:
        TRANSFORMER_IMPLEMENTATION
@@ -960,6 +981,16 @@ typedef enum tfm_language_use {
     TFM_LANGUAGE_USE_COUNT
 } tfm_language_use;
 
+/* What the model reads at a time. */
+typedef enum tfm_sentences {
+    TFM_SENTENCES_UNKNOWN, /* the file does not say it: whole texts, as versions 0.4.0 to 0.6.0 read
+                              them, so that each file keeps its bits. In the session's options: as
+                              the file says */
+    TFM_SENTENCES_SPLIT,   /* a sentence: tfm_translate splits texts into sentences */
+    TFM_SENTENCES_WHOLE,   /* a whole text: summaries, T5 with the name of a task, speech */
+    TFM_SENTENCES_COUNT
+} tfm_sentences;
+
 /* Return the word that a model file has for a value: "post", "rms_norm", "relu" ... They return "?"
    if the enum has no such value. */
 TFM_DEF const char *tfm_norm_order_name(tfm_norm_order order);
@@ -968,6 +999,7 @@ TFM_DEF const char *tfm_activation_name(tfm_activation activation);
 TFM_DEF const char *tfm_position_kind_name(tfm_position_kind kind);
 TFM_DEF const char *tfm_text_kind_name(tfm_text_kind kind);
 TFM_DEF const char *tfm_language_use_name(tfm_language_use use);
+TFM_DEF const char *tfm_sentences_name(tfm_sentences sentences);
 
 /* A model's config, with defaults filled in. tools/convert/README.md explains the fields. An id of
    -1 means none. embedding_scale is the factor itself, also if the file has "sqrt_d".
@@ -1012,6 +1044,7 @@ typedef struct tfm_config {
     int32_t max_source_positions, max_target_positions; /* as max_positions, for one side */
     int32_t clean_up;       /* 1: the target's text has no space before punctuation */
     int32_t trailing_space; /* sentencepiece: 1: whitespace at the end of a text is kept */
+    tfm_sentences sentences;
 } tfm_config;
 
 /* The type in which a loaded model keeps its matrices. */
@@ -1111,9 +1144,10 @@ typedef struct tfm_session_options {
                               session takes no drafts */
 
     /* ---- what it does ---- */
-    int32_t decode_defaults; /* 1: calls without tfm_decode_options decode as the model file says
-                                (tfm_model_decoding), and a max_beam and max_target of 0 are large
-                                enough for it. 0: such calls are greedy */
+    const struct tfm_decode_options *decoding; /* of calls without options, for instance
+                                tfm_model_decoding(model). It must outlive the session. A max_beam
+                                and a max_target of 0 are large enough for it. NULL: greedy */
+    tfm_sentences sentences; /* how tfm_translate reads a text; 0: as the model file says */
     int32_t attention; /* 1: keeps attention, in 4 * max_target * max_source bytes per hypothesis */
 
     /* ---- memory and precision ---- */
@@ -1140,10 +1174,54 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
 /* Frees a session. session may be NULL. */
 TFM_DEF void tfm_session_free(tfm_session *session);
 
-/* The ids of several sentences, ids[row * width + i]. lengths [rows] is the number of ids of each
-   row that count; NULL: all. Later ids are never read. The model's pad id is a pad at any position.
-   A source may have embeddings or memory (chapter 4), F32 [rows, width, d_input or d_memory of
-   tfm_config], which must stay valid during the call. ids may then be NULL. */
+/* n ids at data. All zero: none. */
+typedef struct tfm_ids {
+    const int32_t *data;
+    int32_t n;
+} tfm_ids;
+
+/* A source to decode, and what belongs to it alone. Zeros but for the source: defaults. The session
+   copies the struct. What it points to must stay valid during the call, and the prompt, the prefix
+   and the draft until the last step. */
+typedef struct tfm_request {
+    /* ---- the source: exactly one of the four ---- */
+    tfm_text text; /* data NULL: no text. A blank text has an empty result */
+    tfm_ids ids;   /* data NULL: no ids. Without ids the result is empty, too. Pads are masked */
+    const tfm_tensor *embeddings; /* F32 [S, d_input of tfm_config] (chapter 4) */
+    const tfm_tensor *memory;     /* F32 [S, d_memory]: the encoder does not run */
+
+    /* ---- languages, by code; NULL: those of tfm_languages_set ---- */
+    const char *source_language; /* of a text; the other kinds of source are not changed */
+    const char *target_language;
+
+    /* ---- how the target begins ---- */
+    /* What the decoder reads before the target, instead of the model's start token. It is not part of
+       the result, its scores, lengths and n-grams. The target has at most max_target - (length of
+       the prompt) + 1 tokens. A decoder whose position 0 has no embedding (start_embedding "zero")
+       does not read the first id. */
+    tfm_ids prompt;
+    const int32_t *first_token; /* one id that begins the target, such as a language, and scores 0.
+                                   NULL: the one that the model forces, if it has one */
+    tfm_ids prefix; /* tokens after the first one, forced or, with prefix_bias, favoured.
+                                   A forced token scores 0 */
+    /* A guess of the target, for greedy decoding in a session with max_draft (chapter 3): with or
+       without the first token, with the prefix, without the prompt. A step may then give several
+       tokens. The results are the same bits. */
+    tfm_ids draft;
+
+    uint64_t seed; /* of its samples */
+} tfm_request;
+
+/* Return a request with this source and zeros, and a list of ids. */
+TFM_DEF tfm_request tfm_request_text(const char *data, size_t size);
+TFM_DEF tfm_request tfm_request_ids(const int32_t *data, int32_t n);
+TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n);
+
+/* A matrix of ids, ids[row * width + i], for calls that compute matrices. lengths [rows] is the
+   number of ids of each row that count; NULL: all. Later ids are never read. The model's pad id is a
+   pad at any position. A source may have embeddings or memory (chapter 4), F32 [rows, width, d_input
+   or d_memory of tfm_config], which must stay valid during the call. ids may then be NULL, or say
+   which positions are pads. */
 typedef struct tfm_batch {
     const int32_t *ids;
     const int32_t *lengths;
@@ -1172,8 +1250,8 @@ typedef struct tfm_forward_options {
 
 /* Computes the teacher-forced pass: the encoder on src, the decoder on tgt, and logits [B, T, V]
    into your tensor, which may have row strides. This is torch.nn.Transformer.forward with
-   embeddings and generator. Every position is computed, pads too, as in PyTorch. src may be NULL, as
-   in tfm_session_start, but not with encoder_attention. Errors: as tfm_session_encode; TFM_E_SHAPE
+   embeddings and generator. Every position is computed, pads too, as in PyTorch. src NULL: the source
+   of the session's last call, which is not encoded again (not with encoder_attention). Errors: as tfm_session_encode; TFM_E_SHAPE
    for logits and attention tensors that do not fit; TFM_E_ARGUMENT for decoder_attention and
    not_causal if a layer is an SSRU, and for alignment_heads if the model has none. */
 TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *src,
@@ -1239,13 +1317,11 @@ typedef struct tfm_decode_options {
 
     /* ---- sampling instead of search ----
        The score of a sample is the sum of the model's log-probabilities at temperature 1. */
-    int32_t samples;       /* independent samples of each source; 0: search */
-    double temperature;    /* 0 means 1 */
-    int32_t top_k;         /* sample from the k most probable tokens only; 0: from all */
-    double top_p;          /* then from the smallest set of these whose total probability is at
+    int32_t samples;    /* independent samples of each source; 0: search */
+    double temperature; /* 0 means 1 */
+    int32_t top_k;      /* sample from the k most probable tokens only; 0: from all */
+    double top_p;       /* then from the smallest set of these whose total probability is at
                               least p (nucleus sampling); 0 means 1: from all */
-    const uint64_t *seeds; /* [rows]: the seed of each row; NULL: 0. Row number and batch change
-                              nothing */
 
     /* ---- alternatives ----
        At the first position that is not forced, the search takes the n most probable tokens
@@ -1255,25 +1331,10 @@ typedef struct tfm_decode_options {
     int32_t alternatives;
     double min_alternative_prob; /* drops alternatives that are less probable, but never all */
 
-    /* ---- how the target begins ---- */
-    /* What the decoder reads before the target, instead of the model's start token: at least one id
-       a row. A prompt is not part of the result, its scores, lengths and n-grams. It takes room:
-       the target has at most max_target - (length of the prompt) + 1 tokens. A decoder whose
-       position 0 has no embedding (start_embedding "zero") does not read the first id. NULL: none. */
-    const tfm_batch *prompt;
-    const int32_t *first_token; /* [rows]: the first token of each row, such as a language. -1 or
-                                   NULL: that of the model, if it has one. It scores 0. */
-    const tfm_batch *prefix; /* tokens that follow the first one; rows may have length 0. They are
-                                   forced and score 0. */
-    double
-        prefix_bias; /* b in (0, 1]: the prefix is favoured, not forced, as long as the hypothesis
+    /* ---- how the target begins (tfm_request has more) ---- */
+    double prefix_bias; /* b in (0, 1]: a prefix is favoured, not forced, as long as the hypothesis
                            follows it: p' = (1 - b) p + b [token = prefix]; arXiv:1912.03393 section
-                           4.2. 0: the prefix is forced */
-    /* What the target may be, for greedy decoding: a guess for each row, which may have length 0
-       (chapter 3). A step verifies several of its tokens, so it may give a row several tokens. The
-       results are the same bits as without a draft. Its ids are those of a whole target, with or
-       without the first token, with the prefix, and without the prompt. NULL: none. */
-    const tfm_batch *draft;
+                           4.2. 0: a prefix is forced */
 
     /* ---- how the target ends ---- */
     const int32_t *end_ids; /* tokens that end the target, instead of the model's end token */
@@ -1317,17 +1378,17 @@ typedef struct tfm_decode_options {
 
     /* ---- rules of your own ---- */
     /* Called for each hypothesis before its next token is chosen, unless that is forced. ids [n]
-       are its tokens so far; row is that of the batch. The function may edit logits [V]: -INFINITY
+       are its tokens so far; request is its number. The function may edit logits [V]: -INFINITY
        suppresses a token, and the others share its probability. It sees the model's logits before
        all other options, with -INFINITY for tokens outside a shortlist, which stay out. Equal
        arguments must give equal logits. It must not call the session. NULL: none. */
-    void (*edit_logits)(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits);
+    void (*edit_logits)(void *user, int32_t request, const int32_t *ids, int32_t n, float *logits);
     void *edit_user;
 
     /* ---- errors ---- */
-    /* Only for tfm_translate_batch: your array [n], which receives a status and message for each
-       text. A text with an error has an empty translation. NULL: one such text fails the call. */
-    tfm_error *errors;
+    int32_t skip_errors; /* 1: a request that fails, for instance because its text is too long, has
+                            the status and the message in its result, and the others are decoded. 0:
+                            it fails the call, with its number in the message */
 } tfm_decode_options;
 
 /* Returns what the model file says of decoding (its key decoding); all other options are zero.
@@ -1341,7 +1402,7 @@ typedef enum tfm_finish {
     TFM_FINISH_HIT_LENGTH, /* by max_length */
     TFM_FINISH_STUCK,      /* every token was suppressed, or no logit was a number */
     TFM_FINISH_STOPPED,    /* by tfm_session_stop */
-    TFM_FINISH_BLANK       /* nothing was decoded: a text that is blank, or has an error */
+    TFM_FINISH_BLANK       /* nothing was decoded: the source is blank, or has an error */
 } tfm_finish;
 
 typedef struct tfm_result {
@@ -1351,59 +1412,69 @@ typedef struct tfm_result {
     double log_probability; /* the sum over the tokens, with the end token */
     double score;           /* orders hypotheses: with length and coverage penalty */
     tfm_finish finish;
-    int32_t left_out;  /* source tokens that were not read (truncate) */
-    tfm_status status; /* TFM_OK, or why a text has no translation (options.errors) */
+    int32_t left_out;    /* source tokens that were not read (truncate) */
+    tfm_status status;   /* TFM_OK, or why the request failed (skip_errors), */
+    const char *message; /* in words; "" if it did not. Cut to the size of 4 * max_beam * max_target
+                            or 256 bytes. The session owns it */
 } tfm_result;
 
-/* Start a decode and advance it by one step (chapter 4). tfm_session_start encodes the source. Each
-   tfm_session_step decodes one position of every running hypothesis and sets *running to the number
-   of sentences that still run. src NULL: the source of the session's last call, which is not
-   encoded again. With a draft, a step may decode several positions of a row. options may be NULL.
-   If tfm_session_start fails, a decode in progress is unchanged. Errors: as tfm_session_encode;
-   TFM_E_CONFIG without start token and prompt; TFM_E_ARGUMENT, TFM_E_TOO_LONG or TFM_E_TOKEN with
-   the name of the option; TFM_E_STATE for a step or result without a start. */
-TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
+/* Start a decode and advance it by one step (chapter 4). tfm_session_start encodes the sources of
+   n requests, 1 to max_batch. Each tfm_session_step decodes one position of every running hypothesis
+   and sets *running to the number of requests that still run. Results have the number of their
+   request, always. options may be NULL. If tfm_session_start fails, a decode in progress is
+   unchanged. Errors: TFM_E_ARGUMENT for a request without a source or with two; for a text those of
+   tfm_session_tokenize; TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG, TFM_E_ARGUMENT
+   (only pads), each with the position; TFM_E_SHAPE and TFM_E_DTYPE for embeddings or memory;
+   TFM_E_ARGUMENT if the model takes no such source; TFM_E_CONFIG without start token and prompt;
+   TFM_E_ARGUMENT, TFM_E_TOO_LONG or TFM_E_TOKEN with the name of the option; TFM_E_STATE for a step
+   or result without a start. */
+TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_request *requests, int32_t n,
                                      const tfm_decode_options *options, tfm_error *err);
+/* Starts a decode of the sources of the session's last call, which are not encoded again. The n
+   requests, as many as there are sources, have none. A source that was blank or failed stays so. */
+TFM_DEF tfm_status tfm_session_restart(tfm_session *session, const tfm_request *requests, int32_t n,
+                                       const tfm_decode_options *options, tfm_error *err);
 TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_error *err);
-/* Starts a decode and steps until no row runs. */
-TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_batch *src,
+/* Starts a decode and steps until no request runs. */
+TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_request *requests, int32_t n,
                                       const tfm_decode_options *options, tfm_error *err);
 
-/* Ends one row of a running batch with TFM_FINISH_STOPPED, as if it had reached max_length. A row
-   that has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a row that does not exist.
-   */
-TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t row, tfm_error *err);
+/* Ends one running request with TFM_FINISH_STOPPED, as if it had reached max_length. A
+   request that has ended is not changed. Errors: TFM_E_STATE; TFM_E_ARGUMENT for a number that no
+   request has. */
+TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t request, tfm_error *err);
 
-/* Returns the number of results of a row: at most n_best if it has ended, the running hypotheses if
-   it runs, the samples or alternatives in either case, and 0 if there is no such row. */
-TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row);
+/* Returns the number of results of a request: at most n_best if it has ended, the running hypotheses
+   if it runs, the samples or alternatives in either case, 1 if its source is blank or failed, and 0 if
+   there is no such request. */
+TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t request);
 
-/* Returns result number rank of a row. Rank 0 is the best, or the first sample or alternative. */
-TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
+/* Returns result number rank of a request. Rank 0 is the best, or the first sample or alternative. */
+TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t request, int32_t rank,
                                   tfm_result *result, tfm_error *err);
 
 /* Returns the log-probability of each token of a hypothesis, as the search computed it: out [n + 1]
    has those of its n tokens and then that of the end token. It is 0 for a forced token, and if
    there is no end token. Their sum is result.log_probability, up to the rounding of doubles. */
-TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t request, int32_t rank,
                                                 double *out, tfm_error *err);
 
 /* Returns the attention weights of each target token of a hypothesis over the source tokens: out is
-   [length, S], F32, where S is the length of the row's source with its pads. Errors: TFM_E_STATE if
+   [length, S], F32, where S is the length of the source with its pads. Errors: TFM_E_STATE if
    the session was created without attention. */
-TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t request, int32_t rank,
                                         tfm_tensor *out, tfm_error *err);
 
 /* Returns for each target token the source position that it attends to most, without start token,
    end token and pads: sources [length]. -1 means that there is none. */
-TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t request, int32_t rank,
                                         int32_t *sources, tfm_error *err);
 
 /* Returns the logits [V] that gave a hypothesis its last token or its end in the last step, or NULL
    if it got no token there. They include a repetition penalty and what edit_logits changed. Tokens
    outside the shortlist: -INFINITY. For all tokens of a hypothesis, tfm_session_forward returns the
    logits. */
-TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank);
+TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t request, int32_t rank);
 
 /* Computes the log-probabilities of given targets, with the bits of a search: out is row-major,
    [rows, width + 1]. Entry l of a row is that of its token l, and the entry after its last token is
@@ -1425,9 +1496,9 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
     X(tfm_attention_inputs) X(tfm_relative_positions) X(tfm_attention_weights)                     \
     X(tfm_encoder_layer_weights) X(tfm_decoder_layer_weights) X(tfm_encoder_weights)               \
     X(tfm_decoder_weights) X(tfm_decoder_inputs) X(tfm_language) X(tfm_config)                     \
-    X(tfm_model_options) X(tfm_parallel) X(tfm_session_options) X(tfm_batch)                       \
-    X(tfm_forward_options) X(tfm_decode_options) X(tfm_result) X(tfm_span) X(tfm_text)             \
-    X(tfm_tokens)
+    X(tfm_model_options) X(tfm_parallel) X(tfm_session_options) X(tfm_ids) X(tfm_request)           \
+    X(tfm_batch) X(tfm_forward_options) X(tfm_decode_options) X(tfm_result) X(tfm_span)    \
+    X(tfm_text) X(tfm_tokens)
 /* clang-format on */
 
 /* Checks that a library and the header of its caller have the same structs: otherwise the library
@@ -1435,8 +1506,9 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
    TRANSFORMER_LIBRARY (transformer.pc and the CMake package define it) check before they load a
    model. A binding with its own declarations should check once. Errors: TFM_E_ARGUMENT with the
    name and both sizes. */
+#define tfm_sizes_check tfm_struct_sizes_check /* not the symbol of 0.6.0: it had other arguments */
 TFM_DEF tfm_status tfm_sizes_check(const size_t *sizes, size_t n, tfm_error *err);
-#if defined(TRANSFORMER_LIBRARY) && !defined(TRANSFORMER_IMPLEMENTATION)
+#ifdef TRANSFORMER_LIBRARY
 #if defined(__GNUC__)
 #define TFM__CALLER static __attribute__((unused))
 #else
@@ -1496,6 +1568,12 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence);
    text that is a letter decides: whether its script has spaces between words. */
 TFM_DEF int tfm_space_after(tfm_text text);
 
+/* Returns what goes between two translated sentences, after a translation of at least one: the
+   whitespace that stood between their sources. If none stood there, and the translation's script has
+   spaces, it is a space (zh-en). If a single space stood there, and the script has none, it is
+   nothing (en-zh). */
+TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between);
+
 /* Kinds of characters, as bits. A character may be of several kinds or of none. */
 typedef enum tfm_character_kind {
     TFM_CHARACTER_SPACE = 1,    /* Unicode's White_Space */
@@ -1551,10 +1629,13 @@ TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *i
                                         tfm_text_form form, char *text, size_t capacity,
                                         size_t *size, tfm_error *err);
 
-/* Translates one terminated text into out, which is terminated too. A blank text gives an empty
-   translation. Errors: as tfm_model_tokenize and tfm_session_start; TFM_E_TOO_SMALL, after which
-   tfm_translation_size returns the number of bytes, and tfm_translation_get writes the translation
-   without a second decode. */
+/* Translates a terminated text of any number of sentences into out, which is terminated too (chapter
+   1). A blank text gives an empty translation. ">>code<<" before the text counts for all its
+   sentences. A text of several sentences leaves no results; the session keeps its translation, in
+   4 * max_batch * max_source * d_memory bytes that it has anyway. Errors: as tfm_session_start, with
+   the number of the sentence; TFM_E_TOO_LONG if the translation exceeds these bytes;
+   TFM_E_TOO_SMALL, after which tfm_translation_size returns the number of bytes, and
+   tfm_translation_get writes the translation without a second decode. */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err);
 
@@ -1572,18 +1653,16 @@ TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, i
 TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err);
 
-/* Translates up to max_batch texts at once. options may be NULL. Each out[i] points to a terminated
-   text in buffer. An error in one text fails the call and names the text, unless options.errors is
-   set. Then a text with an error is skipped. Results, and the rows of seeds, first_token, prefix,
-   prompt, draft and edit_logits in the options, have the number of their text: blank texts and texts
-   with an error count, and have one result, which is empty. Errors: as tfm_translate. */
-TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
-                                       int32_t n, const tfm_decode_options *options, char *buffer,
-                                       size_t capacity, tfm_error *err);
+/* Translates the sources of up to max_batch requests, a sentence each, and writes the best result of
+   each: out[i] points to a terminated text in buffer. A request that fails under skip_errors has an
+   empty text. options may be NULL. Errors: as tfm_session_start; TFM_E_TOO_SMALL as tfm_translate. */
+TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_request *requests, int32_t n,
+                                       const tfm_decode_options *options, tfm_text *out,
+                                       char *buffer, size_t capacity, tfm_error *err);
 
-/* Returns the number of bytes of the last translations, with all terminators: of those that
-   tfm_translate or tfm_translate_batch decoded, also if the buffer was too small for them. Returns
-   0 if there are none or the session has done other work since. */
+/* Returns the number of bytes of the last translations, with all terminators: of the text that
+   tfm_translate translated, or of the best result of each request, also if the buffer was too small
+   for them. Returns 0 if there are none. */
 TFM_DEF size_t tfm_translation_size(tfm_session *session);
 
 /* Writes the last translations (again): out [n] as in tfm_translate_batch, or NULL. Errors:
@@ -1591,10 +1670,10 @@ TFM_DEF size_t tfm_translation_size(tfm_session *session);
 TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char *buffer,
                                        size_t capacity, tfm_error *err);
 
-/* Writes result number rank of a row as a terminated text. *size is its length without the
-   terminator. With text NULL and capacity 0, the call only sets *size. After tfm_translate_batch, a
-   row is the number of a text. Errors: as tfm_result_get and tfm_model_detokenize. */
-TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
+/* Writes result number rank of a request as a terminated text. *size is its length without the
+   terminator. With text NULL and capacity 0, the call only sets *size. Errors: as tfm_result_get and
+   tfm_model_detokenize. */
+TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_t rank,
                                    tfm_text_form form, char *text, size_t capacity, size_t *size,
                                    tfm_error *err);
 #endif /* TRANSFORMER_NO_TEXT */
@@ -1604,13 +1683,14 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
 #endif
 #endif /* TRANSFORMER_H */
 
-#if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED)
+#if defined(TRANSFORMER_IMPLEMENTATION) && !defined(TFM__IMPLEMENTED) &&                           \
+    !defined(TRANSFORMER_LIBRARY)
 #define TFM__IMPLEMENTED
 
 /* The life of a sentence, from tfm_translate to its translation:
 
-       tfm__tokenize_batch      text to ids                                     >>text
-       tfm__session_begin       checks options, then encodes and plans          >>search
+       tfm__session_begin       checks requests and options, encodes and plans  >>search
+       tfm__request_tokenize    text to ids                                     >>text
        tfm__encoder_run         the sources, in passes of similar length        >>session
        tfm__stack_run           the layers of encoder or decoder                >>stack
        tfm__linear_run          a product: the threads share its rows           >>packed
@@ -1830,6 +1910,7 @@ TFM__WORDS(tfm__position_words, "TFM_POSITION_KIND_", TFM_POSITION_KIND_COUNT, "
 TFM__WORDS(tfm__text_words, "TFM_TEXT_KIND_", TFM_TEXT_KIND_COUNT, "words", "characters", "pieces", "sentencepiece",
            "bytes", "byte_bpe")
 TFM__WORDS(tfm__language_words, "TFM_LANGUAGE_USE_", TFM_LANGUAGE_USE_COUNT, "none", "source", "target")
+TFM__WORDS(tfm__sentences_words, "TFM_SENTENCES_", TFM_SENTENCES_COUNT, "unknown", "split", "whole")
 TFM__WORDS(tfm__stop_words, "TFM_STOP_", TFM_STOP_COUNT, "ctranslate2", "early_never", "early_true",
            "early_false", /* to 0.6.0 */ "enough", "sure", "full", "likely")
 TFM__WORDS(tfm__repetition_words, "TFM_REPETITION_", TFM_REPETITION_COUNT, "target", "hugging_face")
@@ -2883,7 +2964,12 @@ typedef int32_t tfm__four __attribute__((vector_size(16)));
 /* X_ROWS: the most rows of x in a tile of floats, which a product copies to its stack. */
 #ifdef TFM__X86
 enum { TFM__TALL = 24, TFM__X_ROWS = TFM__TALL };
-static int tfm__cpu_is_intel(void) { return __builtin_cpu_is("intel"); }
+/* clang-format off */
+enum { TFM__CPU_AVX2 = 1, TFM__CPU_AVX512 = 2, TFM__CPU_VNNI = 4, TFM__CPU_AVX_VNNI = 8,
+       TFM__CPU_BF16 = 16, TFM__CPU_AMX = 32, TFM__CPU_INTEL = 64, TFM__CPU_AMD = 128 };
+/* clang-format on */
+static int tfm__cpu_has(int feature);
+static int tfm__cpu_is_intel(void) { return tfm__cpu_has(TFM__CPU_INTEL); }
 #else
 enum { TFM__TALL = 24, TFM__X_ROWS = 12 };
 static int tfm__cpu_is_intel(void) { return 0; }
@@ -3979,7 +4065,7 @@ static void tfm__product_packed(const tfm__kernels *kernels, const tfm__product 
     int64_t K = tfm__max(1, w->columns), larger = 1, rows, wide, step, m, n, k;
 #ifdef TFM__BF16
     /* Intels with AVX512-BF16 have 2 MB of second-level cache, which holds twice the floats. */
-    if (!p->converted && tfm__cpu_is_intel() && __builtin_cpu_supports("avx512bf16")) larger = 2;
+    if (!p->converted && tfm__cpu_is_intel() && tfm__cpu_has(TFM__CPU_BF16)) larger = 2;
 #endif
     step = TFM__X_BYTES / (p->converted ? tfm__product_x_size(kernels, w) : 4);
     wide = larger * TFM__W_CHUNK / tfm__packed_panel_bytes(w->type, tfm__min(K, step));
@@ -6472,6 +6558,7 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__CONFIG(prefix_space, prefix_space, CHOICE, NONE, 0, &tfm__space_words),
     TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, &tfm__trailing_words),
     TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, &tfm__clean_words),
+    TFM__CONFIG(sentences, sentences, CHOICE, NONE, 0, &tfm__sentences_words),
     TFM__SAME(shortlist_first, INT, NONE, 0), TFM__SAME(alignment_heads, HEADS, NONE, 0),
     TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, NULL),
     TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, NULL)};
@@ -6524,6 +6611,7 @@ TFM__NAMES_OF(tfm_activation, tfm__activation_words)
 TFM__NAMES_OF(tfm_position_kind, tfm__position_words)
 TFM__NAMES_OF(tfm_text_kind, tfm__text_words)
 TFM__NAMES_OF(tfm_language_use, tfm__language_words)
+TFM__NAMES_OF(tfm_sentences, tfm__sentences_words)
 TFM__NAMES_OF(tfm_stop, tfm__stop_words)
 TFM__NAMES_OF(tfm_repetition, tfm__repetition_words)
 
@@ -7740,16 +7828,19 @@ typedef struct tfm__beam {
 } tfm__beam;
 
 typedef struct tfm__sentence {
-    int32_t cap;           /* maximum number of tokens, the end token included */
-    int32_t n_prompt;      /* ids that the decoder reads before them: of the prompt, or the start */
-    int32_t first;         /* a forced first token, or -1 */
-    int32_t n_prefix;      /* tokens of the prefix after it */
-    int32_t position;      /* of the token that the next step chooses */
-    int32_t n_live;        /* running hypotheses of all its beams; 0 means that it is done */
-    int32_t n_beams;       /* 1, or after the split one for each sample or alternative */
-    unsigned is_split : 1; /* samples and alternatives have beams of their own */
-    unsigned given : 31;   /* its number in the call: of the text, or the row of the batch */
-    int32_t first_logits;  /* its first row in the last step's logits, -1 if it has none; with a
+    const int32_t *prompt, *prefix, *draft; /* of its request; prompt NULL: the start token */
+    uint64_t seed;
+    tfm_status status;    /* of its request; if it failed, its row of out_ids has the message */
+    int32_t cap;          /* maximum number of tokens, the end token included */
+    int32_t n_prompt;     /* ids that the decoder reads before them: of the prompt, or the start */
+    int32_t first;        /* a forced first token, or -1 */
+    int32_t n_prefix;     /* tokens of the prefix after it */
+    int32_t n_draft;      /* tokens of the draft */
+    int32_t position;     /* of the token that the next step chooses */
+    int32_t n_live;       /* running hypotheses of all its beams; 0 means that it is done */
+    int32_t n_beams;      /* 1, or after the split one for each sample or alternative */
+    int32_t is_split;     /* 1: samples and alternatives have beams of their own */
+    int32_t first_logits; /* its first row in the last step's logits, -1 if it has none; with a
                              draft, the row that gave its last token */
     /* of a draft (tfm__draft_follow): */
     int32_t draft_at; /* the draft's token that is expected next */
@@ -7807,8 +7898,14 @@ typedef struct tfm__id_rows {
     unsigned char *pads; /* [B, L]: 1 = pad; NULL: none */
     int32_t B, L;
     int has_holes;        /* 1 if some pad has a token after it */
-    const int32_t *given; /* rows of the caller's embeddings, which replace those of ids; or NULL */
+    const int32_t *given; /* rows of encoder.source, which may have vectors; NULL: a target's ids */
 } tfm__id_rows;
+
+/* Where the rows of a source come from: requests, or a batch. */
+typedef struct tfm__source {
+    const tfm_request *requests; /* NULL: none */
+    const tfm_batch *batch;
+} tfm__source;
 
 /* M is max_batch * max_beam: each hypothesis that can run has a row. N rows take part in a step: M,
    or, if that is more, 1 + max_draft for each sentence. */
@@ -7839,20 +7936,23 @@ struct tfm_session {
         tfm__hypothesis *next;      /* [max_beam]: of one beam */
         tfm__candidates candidates; /* of one beam */
     } scratch;
-    tfm__id_rows src;   /* the source of the last encode; B is 0 before the first */
-    tfm__id_rows tgt;   /* the target of a teacher-forced pass */
-    int32_t *order;     /* [B]: the rows of passes over several positions, longest first */
+    tfm__id_rows src; /* the source of the last encode; B is 0 before the first. A row of length 0
+                           is a request whose source is blank or failed: it does not run */
+    tfm__id_rows tgt; /* the target of a teacher-forced pass. Before a decode commits, the tokenized
+                           texts: rows of max_source ids, and the lengths of all sources */
+    int32_t *order;   /* [B]: the rows of passes over several positions, longest first. Before a
+                           decode commits, what was cut from the texts */
     tfm__id_rows group; /* the ids of one such pass */
     struct {
-        tfm__rows given;       /* the caller's embeddings or memory; no data: the source is ids */
-        int is_memory;         /* 1 if given is memory */
+        tfm__source source;    /* during a call */
+        int is_lent;           /* 1: memory has finished translations, so a pass keeps no output */
         int has_keys;          /* 1: the cache has the keys and values of this source */
         tfm_weight_type tiles; /* type in which attention multiplies: F32 or BF16 */
         int32_t *left_out;     /* [B]: tokens of the source that were truncated */
         float *memory;         /* [B, S, D]: the output */
     } encoder;
     tfm_decode_options decode;             /* of the last tfm_session_start */
-    const tfm_decode_options *decoding_of; /* the model's, for calls without options; or NULL */
+    const tfm_decode_options *decoding_of; /* of calls without options; NULL: greedy */
     struct {
         int started;          /* tfm_session_start was called, and no other pass since */
         int32_t forced;       /* first target token of every sentence, -1, TFM__LANGUAGE_UNSET */
@@ -7886,11 +7986,11 @@ struct tfm_session {
     } bans;
     tfm__shortlist shortlist;
     struct {
-        int32_t language;       /* token before each source, -1 or TFM__LANGUAGE_UNSET */
-        int32_t *ids, *lengths; /* [max_batch, max_source], [max_batch]: the tokenized texts */
-        int32_t *left_out;      /* [max_batch]: tokens that did not fit */
-        int32_t n, *rows;       /* [n]: row of each text of the last call, -1 if blank */
-        unsigned char *scratch; /* for texts of TFM__TEXT_BYTES a token after normalization */
+        int32_t language;        /* token before each source, -1 or TFM__LANGUAGE_UNSET */
+        tfm_sentences sentences; /* SPLIT or not: how tfm_translate reads a text */
+        size_t joined;           /* bytes of the translation of several sentences, which is at
+                                    encoder.memory, with its terminator; 0: none */
+        unsigned char *scratch;  /* for texts of TFM__TEXT_BYTES a token after normalization */
         size_t scratch_size;
     } text;
 };
@@ -7958,7 +8058,7 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
     TFM__TRY(TFM__TAKE(arena, m->encoder.relative_heads, 2 * S - 1, &s->positions.bias[0], err));
     TFM__TRY(TFM__TAKE(arena, m->decoder.relative_heads, 2 * T - 1, &s->positions.bias[1], err));
     TFM__TRY(TFM__TAKE(arena, group, tfm__max(D, c->d_memory), &s->scratch.x, err));
-    TFM__TRY(TFM__TAKE(arena, B, T, &s->tgt.ids, err));
+    TFM__TRY(TFM__TAKE(arena, B, tfm__max(S, T), &s->tgt.ids, err));
     TFM__TRY(TFM__TAKE(arena, B, T, &s->tgt.pads, err));
     TFM__TRY(TFM__TAKE(arena, B, 1, &s->tgt.lengths, err));
     TFM__TRY(TFM__TAKE(arena, B, S, &s->src.ids, err));
@@ -8064,10 +8164,10 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
     memset(&o, 0, sizeof o);
     memset(s, 0, sizeof *s);
     if (options) o = *options;
-    if (o.decode_defaults) s->decoding_of = &model->decoding;
+    s->decoding_of = o.decoding;
     s->max_batch = o.max_batch ? o.max_batch : 1;
     s->max_beam = o.max_beam ? o.max_beam : 1;
-    if (!o.max_beam && s->decoding_of) s->max_beam = (int32_t)tfm__max(1, model->decoding.beam);
+    if (!o.max_beam && s->decoding_of) s->max_beam = (int32_t)tfm__max(1, o.decoding->beam);
     if (o.max_batch < 0 || o.max_source < 0 || o.max_target < 0 || o.max_beam < 0 ||
         o.max_source > INT32_MAX / 2 - 8 || o.max_draft < 0 || o.max_draft == INT32_MAX ||
         s->max_batch > INT32_MAX / tfm__max(s->max_beam, 1 + (int64_t)o.max_draft))
@@ -8113,6 +8213,10 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
         return tfm__fail(err, TFM_E_ARGUMENT, "cache is %s, expected F32 or F16",
                          tfm_dtype_name(o.cache));
     s->cache.is_f16 = o.cache == TFM_DTYPE_F16;
+    if ((int)o.sentences < 0 || o.sentences >= TFM_SENTENCES_COUNT)
+        return tfm__fail(err, TFM_E_ARGUMENT, "sentences is %d, expected %e", (int32_t)o.sentences,
+                         &tfm__sentences_words);
+    s->text.sentences = o.sentences ? o.sentences : c->sentences;
     if (o.encoder_attention != TFM_DTYPE_F32 && o.encoder_attention != TFM_DTYPE_BF16)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention is %s, expected F32 or BF16",
                          tfm_dtype_name(o.encoder_attention));
@@ -8242,11 +8346,14 @@ static tfm_status tfm__batch_check_ids(const tfm_batch *batch, const char *name,
     return TFM_OK;
 }
 
-/* Returns the length of a row without the pads after its last token. */
-static int32_t tfm__batch_unpadded_length(const tfm_batch *batch, int64_t row, int32_t pad) {
-    int32_t n = tfm__batch_row_length(batch, row);
-    while (n > 0 && batch->ids && tfm__batch_ids(batch, row)[n - 1] == pad) n--;
+/* Returns the length of ids, which may be NULL, without the pads after the last token. */
+static int32_t tfm__unpadded_length(const int32_t *ids, int32_t n, int32_t pad) {
+    while (n > 0 && ids && ids[n - 1] == pad) n--;
     return n;
+}
+static int32_t tfm__batch_unpadded_length(const tfm_batch *batch, int64_t row, int32_t pad) {
+    return tfm__unpadded_length(batch->ids ? tfm__batch_ids(batch, row) : NULL,
+                                tfm__batch_row_length(batch, row), pad);
 }
 
 /* Checks the number of rows of a batch. Callers do this before they read any row. */
@@ -8262,11 +8369,24 @@ static int32_t tfm__session_max_length(const tfm_session *s, const tfm__side *si
     return side == &s->model->source ? s->max_source : s->max_target;
 }
 
-/* Checks a batch, and that the model can read its kind of source. If truncate is 0, a row has at
-   most max_source or max_target ids. */
+/* Checks that the model reads these kinds of source. */
+static tfm_status tfm__source_check_kind(const tfm_session *s, int has_ids, int has_embeddings,
+                                         tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    if (has_embeddings && !c->d_input)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "src: embeddings, but the model has no encoder: it takes memory");
+    if (has_ids && !c->src_vocab_size)
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "src: ids, but the model has no tensor 'src_embedding.weight': it takes %s",
+            c->d_input ? "embeddings or memory" : "memory");
+    return TFM_OK;
+}
+
+/* Checks a batch, and that the model can read its kind of source. */
 static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side *side,
-                                           int32_t truncate, const tfm_batch *batch,
-                                           tfm_error *err) {
+                                           const tfm_batch *batch, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     const char *name = side->name;
     int32_t max_length = tfm__session_max_length(s, side);
@@ -8278,20 +8398,14 @@ static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids: set ids%s", name,
                          is_source ? ", embeddings or memory" : "");
     TFM__TRY(tfm__session_check_rows(s, name, batch, err));
-    if (batch->width < 1 || (batch->width > max_length && !truncate))
+    if (batch->width < 1 || batch->width > max_length)
         return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
                          "%s has %d tokens a row, the session takes 1 to %d", name, batch->width,
                          max_length);
-    if (given && batch->embeddings && (batch->memory || !c->d_input))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         batch->memory
-                             ? "src: embeddings and memory: choose one"
-                             : "src: embeddings, but the model has no encoder: it takes memory");
-    if (is_source && batch->ids && !c->src_vocab_size)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "src: ids, but the model has no tensor 'src_embedding.weight': it takes "
-                         "%s",
-                         c->d_input ? "embeddings or memory" : "memory");
+    if (given && batch->embeddings && batch->memory)
+        return tfm__fail(err, TFM_E_ARGUMENT, "src: embeddings and memory: choose one");
+    if (is_source)
+        TFM__TRY(tfm__source_check_kind(s, batch->ids != NULL, batch->embeddings != NULL, err));
     plain = *batch;
     if (given) {
         const tfm_tensor *t = batch->memory ? batch->memory : batch->embeddings;
@@ -8310,33 +8424,36 @@ static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side
     return TFM_OK;
 }
 
-/* Checks a batch and copies it. If truncate is not 0, that many ids of a longer row are read. to is
-   not changed if the batch is refused. */
-static tfm_status tfm__session_read_batch(const tfm_session *s, const tfm__side *side,
-                                          int32_t truncate, const tfm_batch *batch,
-                                          tfm__id_rows *to, tfm_error *err) {
-    int64_t b, i,
-        most = tfm__min(tfm__session_max_length(s, side), truncate ? truncate : INT32_MAX);
-    TFM__TRY(tfm__session_check_batch(s, side, truncate, batch, err));
-    to->B = batch->rows;
-    to->L = (int32_t)tfm__min(batch->width, most);
-    to->has_holes = 0;
-    for (b = 0; b < to->B; b++) {
-        const int32_t *ids = batch->ids ? tfm__batch_ids(batch, b) : NULL;
-        int32_t n = tfm__batch_unpadded_length(batch, b, side->pad);
-        to->lengths[b] = (int32_t)tfm__min(n, most);
-        for (i = 0; i < to->L; i++) {
-            int64_t at = b * to->L + i;
-            int32_t id = i >= to->lengths[b] ? side->pad : ids ? ids[i] : 0;
-            int is_pad = i >= to->lengths[b] || (ids && id == side->pad);
-            if (ids && n > most && i + 1 == most && ids[n - 1] == side->end)
-                id = side->end, is_pad = 0;
-            if (id < 0) id = 0; /* no pad id: use any, because pads are masked */
-            to->ids[at] = ids ? id : TFM__NO_ID;
-            to->pads[at] = (unsigned char)is_pad;
-            if (is_pad && i < to->lengths[b]) to->has_holes = 1;
-        }
+/* Copies the first ids of a row of n to row b, which has room for `most` and is filled up with pads.
+   ids NULL: vectors. */
+static void tfm__id_row_set(tfm__id_rows *to, const tfm__side *side, int64_t b, const int32_t *ids,
+                            int32_t n, int64_t most) {
+    int64_t i;
+    to->lengths[b] = (int32_t)tfm__min(n, most);
+    for (i = 0; i < to->L; i++) {
+        int64_t at = b * to->L + i;
+        int32_t id = i >= to->lengths[b] ? side->pad : ids ? ids[i] : 0;
+        int is_pad = i >= to->lengths[b] || (ids && id == side->pad);
+        if (ids && n > most && i + 1 == most && ids[n - 1] == side->end) id = side->end, is_pad = 0;
+        if (id < 0) id = 0; /* no pad id: use any, because pads are masked */
+        to->ids[at] = ids ? id : TFM__NO_ID;
+        to->pads[at] = (unsigned char)is_pad;
+        if (is_pad && i < to->lengths[b]) to->has_holes = 1;
     }
+}
+
+/* Checks a batch and copies it. to is not changed if the batch is refused. */
+static tfm_status tfm__session_read_batch(const tfm_session *s, const tfm__side *side,
+                                          const tfm_batch *batch, tfm__id_rows *to,
+                                          tfm_error *err) {
+    int64_t b;
+    TFM__TRY(tfm__session_check_batch(s, side, batch, err));
+    to->B = batch->rows;
+    to->L = batch->width;
+    to->has_holes = 0;
+    for (b = 0; b < to->B; b++)
+        tfm__id_row_set(to, side, b, batch->ids ? tfm__batch_ids(batch, b) : NULL,
+                        tfm__batch_unpadded_length(batch, b, side->pad), to->L);
     return TFM_OK;
 }
 
@@ -8359,12 +8476,23 @@ static void tfm__session_extend_positions(tfm_session *s, int64_t n) {
     s->positions.n = n;
 }
 
-/* Copies n positions of row b of the caller's embeddings or memory, through a projection if given.
-   The other positions of to become 0, because the caller's may be uninitialized. */
-static void tfm__encoder_copy_row(const tfm_session *s, int64_t b, int64_t n, tfm__rows to,
+/* Gets the embeddings or the memory of row b of a source; no data if it has neither. Returns 1 if they
+   are memory. */
+static int tfm__source_vectors(const tfm__source *source, int64_t b, tfm__rows *rows) {
+    const tfm_request *r = source->requests ? source->requests + b : NULL;
+    const tfm_tensor *memory = r ? r->memory : source->batch->memory;
+    const tfm_tensor *embeddings = r ? r->embeddings : source->batch->embeddings;
+    memset(rows, 0, sizeof *rows);
+    if (memory || embeddings)
+        (void)tfm__view(memory ? memory : embeddings, "src", 2, 3, rows, NULL);
+    if (rows->data && !r) rows->data = tfm__row(rows, b, 0);
+    return memory != NULL;
+}
+
+/* Copies n positions of the caller's embeddings or memory, through a projection if given. The other
+   positions of to become 0, because the caller's may be uninitialized. */
+static void tfm__encoder_copy_row(const tfm_session *s, tfm__rows from, int64_t n, tfm__rows to,
                                   const tfm__linear *projection) {
-    tfm__rows from = s->encoder.given;
-    from.data = tfm__row(&s->encoder.given, b, 0);
     memset(to.data + n * to.D, 0, (size_t)((to.L - n) * to.D) * sizeof *to.data);
     from.B = to.B = 1, from.L = to.L = n;
     if (projection) tfm__linear_run(&s->team, &to, &from, projection);
@@ -8381,9 +8509,12 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     const tfm_tensor *P = &side->positions;
     const tfm__linear *projection = &s->model->projection;
     float scale = (float)c->embedding_scale;
-    int is_memory = in->given && s->encoder.is_memory, has_norm = tfm__norm_exists(&side->norm);
+    tfm__rows given; /* all rows of a pass have memory, or none */
+    int is_memory = in->given && tfm__source_vectors(&s->encoder.source, in->given[0], &given);
+    int has_norm = tfm__norm_exists(&side->norm);
     int64_t b, l, D = is_memory ? c->d_memory : c->d_model;
     tfm__pass p;
+    memset(&given, 0, sizeof given);
     memset(&p, 0, sizeof p);
     p.x = tfm__rows_make(s->scratch.x, in->B, in->L, D);
     p.firsts = firsts;
@@ -8392,20 +8523,20 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     p.reach = tfm__session_max_length(s, side);
     p.work = s->scratch.work;
     TFM__PART(EMBEDDING);
-    for (b = 0; in->given && b < in->B; b++)
-        tfm__encoder_copy_row(s, in->given[b], in->lengths[b],
-                              tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
-                              is_memory || !projection->w.rows ? NULL : projection);
-    if (is_memory) return p;
-    tfm__session_extend_positions(s, p.end);
-    for (b = 0; b < in->B; b++)
-        for (l = 0; l < in->L; l++) {
+    if (!is_memory) tfm__session_extend_positions(s, p.end);
+    for (b = 0; b < in->B; b++) {
+        if (in->given) (void)tfm__source_vectors(&s->encoder.source, in->given[b], &given);
+        if (given.data)
+            tfm__encoder_copy_row(s, given, in->lengths[b],
+                                  tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
+                                  is_memory || !projection->w.rows ? NULL : projection);
+        for (l = 0; l < in->L && !is_memory; l++) {
             int64_t at = b * in->L + l, position = tfm__first_of(firsts, b) + l;
             const float *added = NULL;
             float *row = tfm__row(&p.x, b, l);
             if (side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
-            else if (!in->given) tfm__matrix_read_row(side->embedding, in->ids[at], row);
-            if (scale != 1 && !in->given) kernels->scale(row, scale, D);
+            else if (!given.data) tfm__matrix_read_row(side->embedding, in->ids[at], row);
+            if (scale != 1 && !given.data) kernels->scale(row, scale, D);
             if (c->positions == TFM_POSITION_KIND_LEARNED && P->data)
                 added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
             else if (s->positions.rows) added = s->positions.rows + position * D;
@@ -8413,6 +8544,7 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
                 kernels->add(row, added, D);
             if (has_norm) kernels->norm(row, D, row, D, 1, D, &side->norm);
         }
+    }
     return p;
 }
 
@@ -8437,14 +8569,16 @@ static void tfm__session_order_rows(tfm_session *s, const int32_t *lengths) {
     }
 }
 
-/* Copies as many rows of the source as a pass can have, from order[first] on, L positions each. */
-static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t first, int64_t L) {
+/* Copies as many of n rows of the source as a pass can have, from order[first] on, L positions each.
+   */
+static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t first, int64_t n,
+                                              int64_t L) {
     tfm__id_rows g = s->group;
     int64_t b;
-    g.B = tfm__session_group(s, s->src.B - first, L);
+    g.B = tfm__session_group(s, n - first, L);
     g.L = (int32_t)L;
     g.has_holes = s->src.has_holes;
-    g.given = s->encoder.given.data ? s->order + first : NULL;
+    g.given = s->order + first;
     for (b = 0; b < g.B; b++) {
         int64_t row = s->order[first + b];
         memcpy(g.ids + b * L, s->src.ids + row * s->src.L, (size_t)L * sizeof *g.ids);
@@ -8454,90 +8588,92 @@ static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t firs
     return g;
 }
 
-/* Encodes the source, unless it is a memory, and, for decoding, computes each decoder layer's keys
-   and values of the memory, once for all steps. A pass has sentences of similar length, which
-   leaves few pads. If attention is wanted, rows stay in the caller's order, as its tensor has
+/* Lists the rows of the source that have memory, or those that need the encoder, the longest first.
+   Returns how many there are. */
+static int32_t tfm__encoder_list_rows(tfm_session *s, int has_memory, int ordered) {
+    tfm__rows unused;
+    int32_t i, n = 0;
+    tfm__session_order_rows(s, ordered ? s->src.lengths : NULL);
+    for (i = 0; i < s->src.B; i++)
+        if (s->src.lengths[s->order[i]] &&
+            tfm__source_vectors(&s->encoder.source, s->order[i], &unused) == has_memory)
+            s->order[n++] = s->order[i];
+    return n;
+}
+
+/* Encodes the rows of the source, except those with memory, and, for decoding, computes each decoder
+   layer's keys and values of the memory, once for all steps. A pass has sentences of similar length,
+   which leaves few pads. If attention is wanted, rows stay in the caller's order, as its tensor has
    them. */
 static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
     int64_t first, L, b, D = m->config.d_memory;
-    int wanted = attention && attention->data;
+    int wanted = attention && attention->data, has_memory;
     tfm__id_rows group;
-    int32_t i;
+    int32_t i, n;
     s->encoder.has_keys = for_decoding;
-    tfm__session_order_rows(s, wanted ? NULL : s->src.lengths);
-    for (first = 0; first < s->src.B; first += group.B) {
-        tfm_masks masks;
-        tfm__pass p;
-        L = wanted ? s->src.L : s->src.lengths[s->order[first]];
-        group = tfm__encoder_gather_group(s, first, L);
-        masks = tfm__id_rows_masks(&group);
-        p = tfm__pass_begin(s, &m->source, &group, NULL);
-        p.masks[TFM__SELF] = &masks;
-        p.attention[TFM__SELF] = attention, p.first_row = first;
-        p.work.tiles = s->encoder.tiles;
-        if (!s->encoder.is_memory) tfm__stack_run(&p, &m->encoder);
-        p.kv_rows[TFM__SELF] = s->order + first;
-        for (i = 0; for_decoding && i < m->decoder.n; i++)
-            tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i], 0);
-        for (b = 0; b < group.B; b++) {
-            float *row = s->encoder.memory + s->order[first + b] * s->src.L * D;
-            memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
-            memset(row + L * D, 0, (size_t)((s->src.L - L) * D) * sizeof *row);
+    if (!s->encoder.is_lent) s->text.joined = 0;
+    for (has_memory = 0; has_memory < 2; has_memory++) {
+        n = tfm__encoder_list_rows(s, has_memory, !wanted);
+        for (first = 0; first < n; first += group.B) {
+            tfm_masks masks;
+            tfm__pass p;
+            L = wanted ? s->src.L : s->src.lengths[s->order[first]];
+            group = tfm__encoder_gather_group(s, first, n, L);
+            masks = tfm__id_rows_masks(&group);
+            p = tfm__pass_begin(s, &m->source, &group, NULL);
+            p.masks[TFM__SELF] = &masks;
+            p.attention[TFM__SELF] = attention, p.first_row = first;
+            p.work.tiles = s->encoder.tiles;
+            if (!has_memory) tfm__stack_run(&p, &m->encoder);
+            p.kv_rows[TFM__SELF] = s->order + first;
+            for (i = 0; for_decoding && i < m->decoder.n; i++)
+                tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i], 0);
+            for (b = 0; b < group.B && !s->encoder.is_lent; b++) {
+                float *row = s->encoder.memory + s->order[first + b] * s->src.L * D;
+                memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
+                memset(row + L * D, 0, (size_t)((s->src.L - L) * D) * sizeof *row);
+            }
         }
     }
 }
 
 /* Checks and copies a source batch. This ends the decode that was running. */
-static tfm_status tfm__session_set_source(tfm_session *s, const tfm_batch *src, int32_t truncate,
-                                          tfm_error *err) {
-    int32_t b;
-    const tfm_tensor *given = src ? (src->memory ? src->memory : src->embeddings) : NULL;
-    TFM__TRY(tfm__session_read_batch(s, &s->model->source, truncate, src, &s->src, err));
-    memset(&s->encoder.given, 0, sizeof s->encoder.given);
-    if (given) (void)tfm__view(given, "src", 3, 3, &s->encoder.given, NULL);
-    s->encoder.is_memory = src->memory != NULL;
+static tfm_status tfm__session_set_source(tfm_session *s, const tfm_batch *src, tfm_error *err) {
+    TFM__TRY(tfm__session_read_batch(s, &s->model->source, src, &s->src, err));
+    s->encoder.source.requests = NULL, s->encoder.source.batch = src;
     s->search.started = 0;
-    for (b = 0; b < src->rows; b++)
-        s->encoder.left_out[b] = tfm__batch_unpadded_length(src, b, s->model->config.src_pad) -
-                                 s->src.lengths[b];
+    memset(s->encoder.left_out, 0, (size_t)src->rows * sizeof *s->encoder.left_out);
     return TFM_OK;
 }
 
-/* Points *src, if it is NULL, to last, which becomes the source of the session's last call. */
-static tfm_status tfm__session_last_source(const tfm_session *s, const tfm_batch **src,
-                                           tfm_batch *last, tfm_error *err) {
-    memset(last, 0, sizeof *last);
-    last->ids = s->src.B && s->src.ids[0] != TFM__NO_ID ? s->src.ids : NULL;
-    last->lengths = s->src.lengths, last->rows = s->src.B, last->width = s->src.L;
-    if (!*src && !s->src.B)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "src is NULL, and the session has no source yet: give src, or call "
-                         "tfm_session_encode first");
-    if (!*src) *src = last;
-    return TFM_OK;
+/* Returns the source of the session's last call as a batch. */
+static tfm_batch tfm__session_last_source(const tfm_session *s) {
+    tfm_batch last;
+    memset(&last, 0, sizeof last);
+    last.ids = s->src.ids, last.lengths = s->src.lengths;
+    last.rows = s->src.B, last.width = s->src.L;
+    return last;
+}
+static tfm_status tfm__no_source(tfm_error *err) {
+    return tfm__fail(err, TFM_E_ARGUMENT,
+                     "the session has no source yet: give one, or call tfm_session_encode first");
 }
 
-/* Encodes a source for decoding. The last one only lacks keys and values, if it came by
-   tfm_session_encode. */
-static tfm_status tfm__session_encode(tfm_session *s, const tfm_batch *src, const tfm_batch *last,
-                                      int32_t truncate, const tfm_tensor *attention,
-                                      tfm_error *err) {
-    if (src != last) TFM__TRY(tfm__session_set_source(s, src, truncate, err));
-    else if (s->encoder.has_keys) return TFM_OK;
-    else {
-        tfm_tensor memory = tfm_session_encoder_output(s);
-        (void)tfm__view(&memory, "src", 3, 3, &s->encoder.given, NULL);
-        s->encoder.is_memory = 1;
-    }
-    tfm__encoder_run(s, 1, attention);
-    return TFM_OK;
+/* Gives the last source the keys and values that it lacks if it came by tfm_session_encode. */
+static void tfm__session_reuse_source(tfm_session *s) {
+    tfm_tensor memory = tfm_session_encoder_output(s);
+    tfm_batch batch = tfm__session_last_source(s);
+    batch.memory = &memory;
+    s->encoder.source.requests = NULL, s->encoder.source.batch = &batch;
+    if (!s->encoder.has_keys) tfm__encoder_run(s, 1, NULL);
+    s->encoder.source.batch = NULL;
 }
 
 TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
     tfm_session *s = session;
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    TFM__TRY(tfm__session_set_source(s, src, 0, err));
+    TFM__TRY(tfm__session_set_source(s, src, err));
     tfm__encoder_run(s, 0, NULL);
     return TFM_OK;
 }
@@ -8594,7 +8730,9 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *sr
     int64_t b0;
     int32_t i;
     if (!s || !tgt) return tfm__fail(err, TFM_E_ARGUMENT, "session or tgt is NULL");
-    TFM__TRY(tfm__session_last_source(s, &src, &last, err));
+    last = tfm__session_last_source(s);
+    if (!src && !s->src.B) return tfm__no_source(err);
+    if (!src) src = &last;
     m = s->model;
     c = &m->config;
     memset(&o, 0, sizeof o);
@@ -8632,8 +8770,12 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *sr
         shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, c->n_alignment_heads, src->rows, tgt->width,
                               src->width);
     TFM__TRY(tfm__check_optional(&o.cross_attention, "cross_attention", shape, err));
-    TFM__TRY(tfm__session_read_batch(s, &m->target, 0, tgt, &s->tgt, err));
-    TFM__TRY(tfm__session_encode(s, src, &last, 0, &o.encoder_attention, err));
+    TFM__TRY(tfm__session_read_batch(s, &m->target, tgt, &s->tgt, err));
+    if (src == &last) tfm__session_reuse_source(s);
+    else {
+        TFM__TRY(tfm__session_set_source(s, src, err));
+        tfm__encoder_run(s, 1, &o.encoder_attention);
+    }
     s->search.started = 0;
     for (b0 = 0; b0 < s->src.B; b0 += x.B) {
         tfm__rows y = out;
@@ -8661,6 +8803,12 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *sr
    ============================================================================================== */
 
 /* ---- paths: tokens and back-pointers ---- */
+
+/* Returns where the ids of a result go: room for max_target. Those of a request that failed have the
+   message instead. */
+static int32_t *tfm__result_ids(const tfm_session *s, int32_t request, int32_t rank) {
+    return s->search.out_ids + ((int64_t)request * s->max_beam + rank) * s->max_target;
+}
 
 /* Returns the token that step t chose for this row. */
 static tfm__path_token *tfm__path_at(const tfm_session *s, int64_t t, int64_t row) {
@@ -8773,12 +8921,11 @@ static int32_t tfm__sentence_forced_end(const tfm_session *s, int32_t b) {
    then the first token and the prefix. */
 static int32_t tfm__sentence_given_id(const tfm_session *s, int32_t b, int32_t i) {
     const tfm__sentence *sentence = &s->search.sentences[b];
-    if (i < sentence->n_prompt && s->decode.prompt)
-        return tfm__batch_ids(s->decode.prompt, sentence->given)[i];
+    if (i < sentence->n_prompt && sentence->prompt) return sentence->prompt[i];
     if (i < sentence->n_prompt) return (int32_t)tfm__max(0, s->model->config.start);
     i -= sentence->n_prompt;
     if (sentence->first >= 0 && i-- == 0) return sentence->first;
-    return tfm__batch_ids(s->decode.prefix, sentence->given)[i];
+    return sentence->prefix[i];
 }
 
 /* Returns the id that is forced, or favoured by prefix_bias, at this step, or -1. */
@@ -8869,15 +9016,15 @@ static void tfm__logits_spread(tfm__logits y, int64_t V) {
 static double tfm__logits_prepare(tfm_session *s, int32_t b, const tfm__hypothesis *h,
                                   const tfm__logits *y) {
     const tfm_decode_options *o = &s->decode;
-    int32_t start = s->model->config.start, n_start = o->repetition && start >= 0 && !o->prompt;
+    int32_t start = s->model->config.start;
+    int32_t n_start = o->repetition && start >= 0 && !s->search.sentences[b].prompt;
     int after = o->repetition && s->search.beam > 1; /* penalizes log-probabilities, not logits */
     int64_t i;
     s->scratch.path[0] = start;
     tfm__path_walk(s, h, s->scratch.path + n_start, NULL);
     if (o->edit_logits) {
         tfm__logits_spread(*y, s->model->config.tgt_vocab_size);
-        o->edit_logits(o->edit_user, (int32_t)s->search.sentences[b].given,
-                       s->scratch.path + n_start, h->length, y->x);
+        o->edit_logits(o->edit_user, b, s->scratch.path + n_start, h->length, y->x);
         for (i = 0; y->ids && i < y->n; i++) y->x[i] = y->x[y->ids[i]];
     }
     if (after) tfm__logits_sum(s->team.kernels, y, 1);
@@ -9153,15 +9300,14 @@ static void tfm__beam_advance(tfm_session *s, tfm__beam *beam, const tfm__hypoth
 /* Draws the next token of each of n samples, whose beams begin at first. All samples continue the
    hypothesis of first, whose row in the sentence's logits is at. */
 static void tfm__sample_advance(tfm_session *s, tfm__beam *first, int32_t n, int32_t at) {
-    const tfm_decode_options *o = &s->decode;
     tfm__candidates *c = &s->scratch.candidates;
     tfm__hypothesis h = first->live[0];
     tfm__logits y = tfm__logits_get(s, first->sentence, at);
     int32_t g, id, b = first->sentence, end = tfm__sentence_forced_end(s, b), bans = s->bans.n;
     int32_t position = s->search.sentences[b].position;
+    uint64_t seed = s->search.sentences[b].seed;
     double log_sum = tfm__logits_prepare(s, b, &h, &y);
     for (g = 0; g < n; g++) {
-        uint64_t seed = o->seeds ? o->seeds[s->search.sentences[b].given] : 0;
         double uniform = tfm__sample_uniform(seed, first[g].number, position), log_p = 0;
         id = end >= 0 ? end : tfm__sample_draw(s, &y, uniform);
         if (end < 0 && id >= 0) log_p = tfm__logits_log_p(*tfm__logits_find(&y, id), log_sum);
@@ -9242,9 +9388,8 @@ enum { TFM__DRAFT_ROWS = 8 };
 static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
     enum { TOO_FAR = 1000000 };
     tfm__sentence *sentence = &s->search.sentences[b];
-    const tfm_batch *draft = s->decode.draft;
-    const int32_t *ids = draft && draft->width ? tfm__batch_ids(draft, sentence->given) : NULL;
-    int32_t n = ids ? tfm__batch_row_length(draft, sentence->given) : 0, i, cost, least = TOO_FAR;
+    const int32_t *ids = sentence->draft;
+    int32_t n = sentence->n_draft, i, cost, least = TOO_FAR;
     int32_t at = sentence->draft_at, best = at + 1, id = tfm__path_at(s, t, b * s->max_beam)->id;
     if (at < n && ids[at] == id) {
         sentence->draft_at++;
@@ -9265,16 +9410,16 @@ static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
    share of a step's time. */
 static void tfm__draft_begin(tfm_session *s, int32_t b) {
     tfm__sentence *sentence = &s->search.sentences[b];
-    sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->src.B);
+    sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->search.n_running);
 }
 
 /* Returns how many tokens of its draft a sentence verifies in this step: 0, 1, 3 or 7. With its last
    token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one of 8. */
 static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
-    int64_t n = s->decode.draft ? tfm__batch_row_length(s->decode.draft, sentence->given) : 0;
     int32_t rows = TFM__DRAFT_ROWS;
-    n = tfm__min(n - sentence->draft_at, sentence->cap - 1 - sentence->position);
+    int64_t n =
+        tfm__min(sentence->n_draft - sentence->draft_at, sentence->cap - 1 - sentence->position);
     n = tfm__min(n, tfm__min(s->max_draft, TFM__DRAFT_ROWS / s->search.n_running - 1));
     n = tfm__min(n, tfm__min(sentence->block, sentence->credit));
     while (rows > 1 && rows - 1 > n) rows /= 2;
@@ -9287,7 +9432,7 @@ static int tfm__draft_accept(tfm_session *s, int32_t b) {
     tfm__sentence *sentence = &s->search.sentences[b];
     int32_t next = sentence->first_logits + 1, right;
     int verified = next < s->step.n && s->step.sentences[next] == b;
-    if (!s->decode.draft || !sentence->n_live) return 0;
+    if (!sentence->n_draft || !sentence->n_live) return 0;
     right = tfm__draft_follow(s, b, sentence->position - 1);
     if (right) {
         sentence->credit = (int32_t)tfm__min(s->max_draft, sentence->credit + 2);
@@ -9305,11 +9450,12 @@ static int tfm__draft_accept(tfm_session *s, int32_t b) {
    from its source alone: one product computes the logits of all lists, and each sentence gets those
    of its own list. */
 
-/* Marks the ids that row b may need: the first shortlist_first ids, those that the lexicon has for
+/* Marks the ids that a source of n ids may need: the first shortlist_first ids, those that the lexicon has for
    its source tokens (and these tokens, if both sides have one vocabulary), ends, and forced ids.
    Returns how many there are. */
 static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_options *o,
-                                   const tfm_batch *src, int64_t b, const tfm__sentence *sentence) {
+                                   const int32_t *ids, int32_t n_ids,
+                                   const tfm__sentence *sentence) {
     const tfm_model *m = s->model;
     const tfm__lexicon *lexicon = &m->lexicon;
     unsigned char *listed = s->shortlist.listed;
@@ -9317,8 +9463,8 @@ static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_option
     int64_t k;
     memset(listed, 0, (size_t)V);
     memset(listed, 1, (size_t)m->config.shortlist_first);
-    for (i = 0; i < tfm__batch_row_length(src, b); i++) {
-        id = tfm__batch_ids(src, b)[i];
+    for (i = 0; i < n_ids; i++) {
+        id = ids[i];
         if (id == m->source.pad) continue;
         if (m->source.embedding == m->target.embedding) listed[id] = 1;
         for (k = tfm__u32_at(lexicon->offsets, id); k < tfm__u32_at(lexicon->offsets, id + 1); k++)
@@ -9326,8 +9472,7 @@ static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_option
     }
     for (i = 0; i < o->n_end_ids; i++) listed[o->end_ids[i]] = 1;
     if (sentence->first >= 0) listed[sentence->first] = 1;
-    for (i = 0; i < sentence->n_prefix; i++)
-        listed[tfm__batch_ids(o->prefix, sentence->given)[i]] = 1;
+    for (i = 0; i < sentence->n_prefix; i++) listed[sentence->prefix[i]] = 1;
     for (i = 0; i < V; i++) n += listed[i];
     return n;
 }
@@ -9342,12 +9487,14 @@ static int32_t tfm__shortlist_list(const tfm_session *s, int32_t *ids) {
 
 /* Lists the ids of each sentence, and those of all sentences together. If the latter exceed
    max_shortlist, the full projection is used (n is 0). */
-static void tfm__shortlist_unite(tfm_session *s, const tfm_batch *src) {
+static void tfm__shortlist_unite(tfm_session *s) {
     tfm__shortlist *l = &s->shortlist;
     int64_t b, i, V = s->model->config.tgt_vocab_size, n = 0;
     memset(l->indices, 0, (size_t)V * sizeof *l->indices);
     for (b = 0; b < s->src.B; b++) {
-        (void)tfm__shortlist_mark(s, &s->decode, src, b, &s->search.sentences[b]);
+        if (!s->src.lengths[b]) continue;
+        (void)tfm__shortlist_mark(s, &s->decode, s->src.ids + b * s->src.L, s->src.lengths[b],
+                                  &s->search.sentences[b]);
         l->n_own[b] = tfm__shortlist_list(s, l->own + b * l->max);
         for (i = 0; i < l->n_own[b]; i++) l->indices[l->own[b * l->max + i]] = 1;
     }
@@ -9360,13 +9507,13 @@ static void tfm__shortlist_unite(tfm_session *s, const tfm_batch *src) {
 }
 
 /* Copies the rows of the output projection that the decode needs. */
-static void tfm__shortlist_gather(tfm_session *s, const tfm_batch *src) {
+static void tfm__shortlist_gather(tfm_session *s) {
     const tfm__linear *generator = &s->model->generator;
     tfm__shortlist *l = &s->shortlist;
     int32_t i;
     l->n = 0;
     if (s->decode.n_shortlist) l->n = tfm__shortlist_list(s, l->ids);
-    if (s->decode.lexical_shortlist) tfm__shortlist_unite(s, src);
+    if (s->decode.lexical_shortlist) tfm__shortlist_unite(s);
     if (!l->n) return;
     TFM__PART(OUTPUT);
     tfm__matrix_gather_rows(&l->linear.w, &generator->w, l->ids, l->n);
@@ -9439,9 +9586,9 @@ static tfm_status tfm__shortlist_check(const tfm_session *s, const tfm_decode_op
 
 /* Checks all options that do not depend on a sentence. */
 static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_decode_options *o,
-                                            int32_t rows, tfm_error *err) {
+                                            tfm_error *err) {
     const tfm_config *c = &s->model->config;
-    int32_t V = c->tgt_vocab_size, i;
+    int32_t V = c->tgt_vocab_size;
     int64_t beam = tfm__max(1, o->beam), hypotheses = beam, best = 1;
     TFM__TRY(tfm__check_decode_fields(o, "", err));
     if (beam > 1 && !o->alternatives)
@@ -9452,13 +9599,6 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
     TFM__TRY(tfm__check_range("", "attention_head", o->attention_head, 0, c->n_heads, err));
     if (o->samples && (o->beam > 1 || o->alternatives))
         return tfm__fail(err, TFM_E_ARGUMENT, "samples, and a beam or alternatives: choose one");
-    if (o->draft && (beam > 1 || o->samples || o->alternatives || !s->max_draft))
-        return tfm__fail(err, TFM_E_ARGUMENT, "draft: %s",
-                         !s->max_draft
-                             ? "the session's max_draft is 0: create the session with a larger one"
-                         : beam > 1   ? "only greedy decoding can verify it, and beam is above 1"
-                         : o->samples ? "only greedy decoding can verify it, not samples"
-                                      : "only greedy decoding can verify it, not alternatives");
     if (o->prefix_bias > 0 && (o->samples || o->alternatives))
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "prefix_bias needs beam search: leave out samples and alternatives");
@@ -9485,62 +9625,60 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
     if (o->suppressed_sequences)
         TFM__TRY(
             tfm__batch_check_ids(o->suppressed_sequences, "suppressed_sequences", -1, 1, V, err));
-    for (i = 0; o->first_token && i < rows; i++)
-        if (o->first_token[i] != -1)
-            TFM__TRY(tfm__ids_check(&o->first_token[i], 1, V, "first_token", i, err));
-    TFM__TRY(tfm__shortlist_check(s, o, err));
-    if (o->prompt) TFM__TRY(tfm__batch_check_ids(o->prompt, "prompt", rows, 1, V, err));
-    if (o->draft) TFM__TRY(tfm__batch_check_ids(o->draft, "draft", rows, 0, V, err));
-    return o->prefix ? tfm__batch_check_ids(o->prefix, "prefix", rows, 0, V, err) : TFM_OK;
+    return tfm__shortlist_check(s, o, err);
 }
 
 /* Checks that a sentence's first token and prefix are in the shortlist, or that a lexical shortlist
-   of it fits. */
+   of it fits. ids NULL: the source has none. */
 static tfm_status tfm__shortlist_check_sentence(const tfm_session *s, const tfm_decode_options *o,
-                                                const tfm_batch *src, int32_t b,
+                                                const int32_t *ids, int32_t n_ids,
                                                 const tfm__sentence *sentence, tfm_error *err) {
-    int32_t i, n = o->lexical_shortlist ? tfm__shortlist_mark(s, o, src, b, sentence) : 0;
+    int32_t i, n;
+    if (!ids && (o->lexical_shortlist || o->no_source_ngram))
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "%s: src has no ids, but embeddings or memory: leave this option 0",
+                         o->lexical_shortlist ? "lexical_shortlist" : "no_source_ngram");
+    n = o->lexical_shortlist ? tfm__shortlist_mark(s, o, ids, n_ids, sentence) : 0;
     if (n > s->shortlist.max)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "row %d has %d candidates, the session's max_shortlist is %d",
-                         (int32_t)sentence->given, n, s->shortlist.max);
+                         "the source has %d candidates, the session's max_shortlist is %d", n,
+                         s->shortlist.max);
     for (i = -1; o->n_shortlist && i < sentence->n_prefix; i++) {
-        int32_t id = sentence->first;
-        if (i >= 0) id = tfm__batch_ids(o->prefix, sentence->given)[i];
+        int32_t id = i < 0 ? sentence->first : sentence->prefix[i];
         if (id >= 0 && !s->shortlist.listed[id])
-            return tfm__fail(err, TFM_E_TOKEN, "row %d: %s %d is not in the shortlist",
-                             (int32_t)sentence->given,
+            return tfm__fail(err, TFM_E_TOKEN, "%s %d is not in the shortlist",
                              i < 0 ? "the first token" : "the prefix's token", id);
     }
     return TFM_OK;
 }
 
-/* Sets the cap of a sentence of this length, and checks that it has room for the forced tokens. */
+/* Plans the sentence of a request whose source has this length, and checks that there is room for the
+   forced tokens. first: of the request's language, or below 0. */
 static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_options *o,
-                                     int32_t given, int32_t source_length, tfm__sentence *sentence,
-                                     tfm_error *err) {
+                                     const tfm_request *r, int32_t first, int32_t source_length,
+                                     tfm__sentence *sentence, tfm_error *err) {
     int64_t forced;
     memset(sentence, 0, sizeof *sentence);
-    sentence->n_live = sentence->n_beams = 1;
     sentence->first_logits = -1;
-    sentence->given = (unsigned)given & 0x7FFFFFFFu;
-    sentence->n_prompt = o->prompt ? tfm__batch_row_length(o->prompt, given) : 1;
-    sentence->first = s->search.forced; /* below 0: none */
-    if (o->first_token && o->first_token[given] >= 0) sentence->first = o->first_token[given];
-    sentence->n_prefix = o->prefix ? tfm__batch_row_length(o->prefix, given) : 0;
+    sentence->n_prompt = r->prompt.n ? r->prompt.n : 1;
+    if (r->prompt.n) sentence->prompt = r->prompt.data;
+    sentence->first = r->first_token ? *r->first_token : first;
+    sentence->prefix = r->prefix.data, sentence->n_prefix = r->prefix.n;
+    sentence->draft = r->draft.data, sentence->n_draft = r->draft.n;
+    sentence->seed = r->seed;
     forced = sentence->n_prefix + (sentence->first >= 0);
     if (sentence->n_prompt > s->max_target)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "prompt: row %d has %d tokens, the session's max_target is %d", given,
-                         sentence->n_prompt, s->max_target);
+                         "prompt has %d tokens, the session's max_target is %d", sentence->n_prompt,
+                         s->max_target);
     sentence->cap = (int32_t)tfm__max(2 * (int64_t)source_length + 16 + sentence->n_prefix,
                                       (int64_t)o->min_length + 1);
     if (o->max_length) sentence->cap = o->max_length;
     sentence->cap = (int32_t)tfm__min(sentence->cap, s->max_target - sentence->n_prompt + 1);
     if (forced > 0 && forced >= sentence->cap && !o->max_length)
         return tfm__fail(err, TFM_E_TOO_LONG,
-                         "row %d: %i tokens are forced, but max_target leaves room for %d", given,
-                         forced, sentence->cap);
+                         "%i tokens are forced, but max_target leaves room for %d", forced,
+                         sentence->cap);
     return TFM_OK;
 }
 
@@ -9549,6 +9687,9 @@ static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_opti
 static void tfm__sentence_begin(tfm_session *s, int32_t b) {
     tfm__sentence *sentence = &s->search.sentences[b];
     int32_t i, n = (sentence->first >= 0) + (s->decode.prefix_bias > 0 ? 0 : sentence->n_prefix);
+    s->tgt.lengths[b] = sentence->n_live = sentence->n_beams = 0;
+    if (!s->src.lengths[b]) return; /* it does not run */
+    sentence->n_live = sentence->n_beams = 1;
     for (i = 0; i < s->max_beam / s->search.beam; i++) {
         tfm__beam *beam = tfm__beam_at(s, b, i);
         memset(beam, 0, sizeof *beam);
@@ -9617,74 +9758,198 @@ static void tfm__step_list_heads(tfm_session *s) {
 
 /* ---- the calls ---- */
 
-/* Returns the number in the call of row b: of its text, or of the row itself if n_texts is 0. */
-static int32_t tfm__session_given(const tfm_session *s, int32_t n_texts, int32_t b) {
-    int32_t i = n_texts ? 0 : b;
-    while (i < n_texts && s->text.rows[i] != b) i++;
-    return i;
+TFM_DEF tfm_request tfm_request_text(const char *data, size_t size) {
+    tfm_request r;
+    memset(&r, 0, sizeof r);
+    r.text.data = data || size ? data : "", r.text.size = size;
+    return r;
+}
+TFM_DEF tfm_request tfm_request_ids(const int32_t *data, int32_t n) {
+    tfm_request r;
+    memset(&r, 0, sizeof r);
+    r.ids = tfm_ids_make(data, n);
+    return r;
+}
+TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n) {
+    tfm_ids ids = {data, n};
+    return ids;
 }
 
-/* Starts a decode. src has a row for each of n_texts texts that is neither blank nor skipped
-   (text.rows); n_texts is 0 if the caller gave src. */
-static tfm_status tfm__session_begin(tfm_session *s, const tfm_batch *src,
-                                     const tfm_decode_options *options, int32_t n_texts,
+/* Finds the tokens of a request's languages: *source goes before its text, *first is that with which
+   its target begins (below 0: none). */
+static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
+                                         int32_t *source, int32_t *first, tfm_error *err);
+/* Tokenizes the text of request i. */
+static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
+                                        int32_t truncate, int32_t language, tfm_error *err);
+
+/* Returns the ids of a request's source, after its text was tokenized, or NULL for vectors. */
+static const int32_t *tfm__request_source(const tfm_session *s, const tfm_request *r, int32_t i) {
+    return r->text.data || r->text.size ? s->tgt.ids + (int64_t)i * s->max_source : r->ids.data;
+}
+
+/* Checks the source of request i and sets tgt.lengths[i] and order[i]: the number of its ids (0 for a
+   blank one) and of those that are cut. A text becomes ids. */
+static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_t i,
+                                    const tfm_decode_options *o, int32_t language, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    const tfm_tensor *t = r->memory ? r->memory : r->embeddings;
+    int has_text = r->text.data || r->text.size, has_ids = r->ids.data || r->ids.n;
+    int32_t most = s->max_source, n = r->ids.n, *length = &s->tgt.lengths[i];
+    if (has_text + has_ids + (r->embeddings != NULL) + (r->memory != NULL) != 1)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "the request has %s: set text, ids, embeddings or memory",
+                         has_text || has_ids || t ? "two sources" : "no source");
+    *length = s->order[i] = 0;
+    if (has_text) return tfm__request_tokenize(s, r, i, o->truncate, language, err);
+    TFM__TRY(tfm__source_check_kind(s, has_ids, r->embeddings != NULL, err));
+    if (t) {
+        tfm_tensor shape = tfm_tensor_2d(NULL, TFM_DTYPE_F32, t->rank == 2 ? t->dims[0] : 1,
+                                         r->memory ? c->d_memory : c->d_input);
+        TFM__TRY(tfm__check_shape(t, r->memory ? "memory" : "embeddings", shape, err));
+        if (t->dims[0] < 1 || t->dims[0] > INT32_MAX)
+            return tfm__fail(err, TFM_E_SHAPE, "%s has %i rows, expected 1 or more",
+                             r->memory ? "memory" : "embeddings", t->dims[0]);
+        n = (int32_t)t->dims[0];
+    }
+    if (n > most && !o->truncate)
+        return tfm__fail(err, TFM_E_TOO_LONG, "src has %d tokens, the session takes 1 to %d", n,
+                         most);
+    if (!t) TFM__TRY(tfm__ids_check(r->ids.data, n, c->src_vocab_size, "ids", -1, err));
+    *length = tfm__unpadded_length(r->ids.data, n, s->model->source.pad);
+    if (n && !*length) return tfm__fail(err, TFM_E_ARGUMENT, "src is all pads: give it a token");
+    return TFM_OK;
+}
+
+/* Checks request i, without a change to the decode in progress. */
+static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32_t i,
+                                     int has_source, const tfm_decode_options *o, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    int32_t V = c->tgt_vocab_size, language, first;
+    const int32_t *ids;
+    tfm__sentence plan;
+    if (c->start < 0 && !c->start_embedding_zero && !r->prompt.n)
+        return TFM__FAIL_CONFIG(
+            err, "'start' is missing, so only a prompt can begin a target: set prompt");
+    TFM__TRY(tfm__ids_check(r->prompt.data, r->prompt.n, V, "prompt", -1, err));
+    TFM__TRY(tfm__ids_check(r->prefix.data, r->prefix.n, V, "prefix", -1, err));
+    TFM__TRY(tfm__ids_check(r->draft.data, r->draft.n, V, "draft", -1, err));
+    if (r->first_token) TFM__TRY(tfm__ids_check(r->first_token, 1, V, "first_token", -1, err));
+    if (r->draft.n && (o->beam > 1 || o->samples || o->alternatives || !s->max_draft))
+        return tfm__fail(err, TFM_E_ARGUMENT, "draft: %s",
+                         !s->max_draft
+                             ? "the session's max_draft is 0: create the session with a larger one"
+                         : o->beam > 1 ? "only greedy decoding can verify it, and beam is above 1"
+                         : o->samples  ? "only greedy decoding can verify it, not samples"
+                                       : "only greedy decoding can verify it, not alternatives");
+    TFM__TRY(tfm__request_languages(s, r, &language, &first, err));
+    if (has_source) {
+        TFM__TRY(tfm__request_read(s, r, i, o, language, err));
+        ids = tfm__request_source(s, r, i);
+    } else {
+        if (r->text.data || r->text.size || r->ids.data || r->ids.n || r->embeddings || r->memory)
+            return tfm__fail(err, TFM_E_ARGUMENT,
+                             "the request has a source: tfm_session_restart decodes the last one");
+        ids = s->src.ids + (int64_t)i * s->src.L;
+        s->tgt.lengths[i] = s->src.lengths[i];
+        if (ids[0] == TFM__NO_ID) ids = NULL;
+    }
+    if (!s->tgt.lengths[i]) return TFM_OK;
+    /* the length is 0, because if the shortest cap has room, every cap has */
+    TFM__TRY(tfm__sentence_plan(s, o, r, first, 0, &plan, err));
+    return tfm__shortlist_check_sentence(s, o, ids, s->tgt.lengths[i], &plan, err);
+}
+
+/* Copies the sources that were checked. */
+static void tfm__session_read_requests(tfm_session *s, const tfm_request *requests, int32_t n,
+                                       int32_t truncate) {
+    int64_t most = tfm__min(s->max_source, truncate ? truncate : INT32_MAX);
+    int32_t i;
+    s->src.B = n, s->src.L = 1, s->src.has_holes = 0;
+    for (i = 0; i < n; i++)
+        s->src.L = (int32_t)tfm__max(s->src.L, tfm__min(most, s->tgt.lengths[i]));
+    for (i = 0; i < n; i++) {
+        int32_t length = (int32_t)tfm__max(0, s->tgt.lengths[i]);
+        tfm__id_row_set(&s->src, &s->model->source, i, tfm__request_source(s, &requests[i], i),
+                        length, most);
+        s->encoder.left_out[i] = length ? s->order[i] + length - s->src.lengths[i] : 0;
+    }
+    s->encoder.source.requests = requests;
+}
+
+/* Starts a decode, with the sources of the requests or with the last ones. Until all requests are
+   checked, only tgt, order and the results of requests that failed change. */
+static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests, int32_t n,
+                                     int has_sources, const tfm_decode_options *options,
                                      tfm_error *err) {
     const tfm_config *c;
     tfm_decode_options o;
-    tfm__sentence plan;
-    tfm_batch last;
-    int32_t b, i;
+    int32_t i, language, first;
     memset(&o, 0, sizeof o);
-    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    TFM__TRY(tfm__session_last_source(s, &src, &last, err));
+    if (!s || !requests) return tfm__fail(err, TFM_E_ARGUMENT, "session or requests is NULL");
+    if (n < 1 || n > s->max_batch)
+        return tfm__fail(err, n < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
+                         "%d requests, the session takes 1 to %d (max_batch)", n, s->max_batch);
+    if (!has_sources && !s->src.B) return tfm__no_source(err);
+    if (!has_sources && n != s->src.B)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%d requests, but the last source has %d", n,
+                         s->src.B);
     if (!options) options = s->decoding_of;
     if (options) o = *options;
     c = &s->model->config;
-    if (c->start < 0 && !c->start_embedding_zero && !o.prompt)
-        return TFM__FAIL_CONFIG(
-            err, "'start' is missing, so only a prompt can begin a target: set prompt");
     if (!o.n_end_ids && c->end >= 0) o.end_ids = &c->end, o.n_end_ids = 1;
-    TFM__TRY(tfm__session_check_rows(s, "src", src, err));
-    TFM__TRY(tfm__search_check_options(s, &o, n_texts ? n_texts : src->rows, err));
-    if (!src->ids && (o.lexical_shortlist || o.no_source_ngram))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "%s: src has no ids, but embeddings or memory: leave this option 0",
-                         o.lexical_shortlist ? "lexical_shortlist" : "no_source_ngram");
-    if (o.lexical_shortlist)
-        TFM__TRY(tfm__session_check_batch(s, &s->model->source, o.truncate, src, err));
-    for (b = 0; b < src->rows; b++) {
-        /* the length is 0, because if the shortest cap has room, every cap has */
-        i = tfm__session_given(s, n_texts, b);
-        TFM__TRY(tfm__sentence_plan(s, &o, i, 0, &plan, err));
-        TFM__TRY(tfm__shortlist_check_sentence(s, &o, src, b, &plan, err));
+    TFM__TRY(tfm__search_check_options(s, &o, err));
+    for (i = 0; i < n; i++) {
+        tfm_error inner;
+        tfm_status status = tfm__request_check(s, &requests[i], i, has_sources, &o, &inner);
+        if (status == TFM_OK) continue;
+        if (!o.skip_errors)
+            return n > 1 ? tfm__fail(err, status, "request %d: %m", i, inner.text)
+                         : tfm__fail(err, status, "%m", inner.text);
+        s->tgt.lengths[i] = -1 - (int32_t)status;
+        tfm__format(
+            (char *)tfm__result_ids(s, i, 0),
+            (size_t)tfm__min((int64_t)sizeof inner.text, 4 * (int64_t)s->max_beam * s->max_target),
+            "%m", inner.text);
     }
-    TFM__TRY(tfm__session_encode(s, src, &last, o.truncate, NULL, err));
+    if (has_sources) tfm__session_read_requests(s, requests, n, o.truncate);
+    for (i = 0, s->search.n_running = 0; i < n; i++) {
+        tfm__sentence *sentence = &s->search.sentences[i];
+        tfm_status status = has_sources || s->src.lengths[i] ? TFM_OK : sentence->status;
+        if (s->tgt.lengths[i] < 0)
+            status = (tfm_status)(-1 - s->tgt.lengths[i]), s->src.lengths[i] = 0;
+        s->search.n_running += s->src.lengths[i] > 0;
+        (void)tfm__request_languages(s, &requests[i], &language, &first, NULL);
+        (void)tfm__sentence_plan(s, &o, &requests[i], first, s->src.lengths[i], sentence, NULL);
+        sentence->status = status;
+    }
+    if (has_sources) tfm__encoder_run(s, 1, NULL);
+    else tfm__session_reuse_source(s);
     s->search.started = 1;
-    s->text.n = n_texts;
     s->decode = o;
-    tfm__step_list_heads(s);
     s->search.beam = o.beam ? o.beam : 1;
     s->search.n_best = o.n_best ? o.n_best : 1;
     s->search.max_ended = o.stop == TFM_STOP_EARLY_FALSE ? s->search.beam : s->search.n_best;
-    s->search.n_running = s->src.B;
+    tfm__step_list_heads(s);
     memset(s->bans.set, 0, (size_t)c->tgt_vocab_size);
     s->bans.n = 0; /* the bans of the whole decode come first */
     for (i = 0; i < c->n_suppressed; i++) tfm__ban_add(s, c->suppressed[i]);
     for (i = 0; i < o.n_suppressed; i++) tfm__ban_add(s, o.suppressed[i]);
     if (o.no_unknown && c->tgt_unk >= 0) tfm__ban_add(s, c->tgt_unk);
-    for (b = 0; b < s->src.B; b++) {
-        i = tfm__session_given(s, n_texts, b);
-        (void)tfm__sentence_plan(s, &o, i, s->src.lengths[b], &s->search.sentences[b], NULL);
-        tfm__sentence_begin(s, b);
-    }
+    for (i = 0; i < n; i++) tfm__sentence_begin(s, i);
     tfm__prompt_run(s);
-    tfm__shortlist_gather(s, src);
+    tfm__shortlist_gather(s);
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_batch *src,
+TFM_DEF tfm_status tfm_session_start(tfm_session *session, const tfm_request *requests, int32_t n,
                                      const tfm_decode_options *options, tfm_error *err) {
-    return tfm__session_begin(session, src, options, 0, err);
+    return tfm__session_begin(session, requests, n, 1, options, err);
+}
+
+TFM_DEF tfm_status tfm_session_restart(tfm_session *session, const tfm_request *requests, int32_t n,
+                                       const tfm_decode_options *options, tfm_error *err) {
+    return tfm__session_begin(session, requests, n, 0, options, err);
 }
 
 TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model) {
@@ -9717,8 +9982,7 @@ static void tfm__step_list(tfm_session *s) {
             s->step.rows[n] = s->step.rows[n - 1];
             s->step.sentences[n] = b;
             s->step.firsts[n] = s->step.firsts[n - 1] + 1;
-            s->step.ids[n] = tfm__batch_ids(
-                s->decode.draft, s->search.sentences[b].given)[s->search.sentences[b].draft_at + k];
+            s->step.ids[n] = s->search.sentences[b].draft[s->search.sentences[b].draft_at + k];
             for (i = 0; i <= s->step.firsts[n]; i++) ancestry[i] = b * s->max_beam;
         }
     }
@@ -9776,38 +10040,33 @@ TFM_DEF tfm_status tfm_session_step(tfm_session *session, int32_t *running, tfm_
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_batch *src,
+TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_request *requests, int32_t n,
                                       const tfm_decode_options *options, tfm_error *err) {
     int32_t running = 0;
-    TFM__TRY(tfm_session_start(session, src, options, err));
+    TFM__TRY(tfm_session_start(session, requests, n, options, err));
     do TFM__TRY(tfm_session_step(session, &running, err));
     while (running);
     return TFM_OK;
 }
 
-/* Checks that the session is decoding and has this row or text, and sets *row to the row of a text: to
-   -1 for a blank one, and to -1 - status for one with an error. */
-static tfm_status tfm__result_check_row(const tfm_session *s, int32_t *row, tfm_error *err) {
-    int32_t n;
+/* Checks that the session is decoding and has this request. */
+static tfm_status tfm__result_check(const tfm_session *s, int32_t request, tfm_error *err) {
     if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
     if (!s->search.started)
         return tfm__fail(err, TFM_E_STATE,
                          "no results: call tfm_session_start or tfm_session_decode first");
-    n = s->text.n ? s->text.n : s->src.B;
-    if (*row < 0 || *row >= n)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row is %d, expected 0 to %d: the batch has %d rows",
-                         *row, n - 1, n);
-    if (s->text.n) *row = s->text.rows[*row];
-    return TFM_OK;
+    if (request >= 0 && request < s->src.B) return TFM_OK;
+    return tfm__fail(err, TFM_E_ARGUMENT, "request is %d, expected 0 to %d: there are %d requests",
+                     request, s->src.B - 1, s->src.B);
 }
 
-TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t row) {
+TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t request) {
     const tfm_session *s = session;
     const tfm__beam *beam;
-    if (tfm__result_check_row(s, &row, NULL) != TFM_OK) return 0;
-    if (row < 0) return 1;
-    beam = tfm__beam_at(s, row, 0);
-    if (s->decode.samples || s->decode.alternatives) return s->search.sentences[row].n_beams;
+    if (tfm__result_check(s, request, NULL) != TFM_OK) return 0;
+    if (!s->src.lengths[request]) return 1;
+    beam = tfm__beam_at(s, request, 0);
+    if (s->decode.samples || s->decode.alternatives) return s->search.sentences[request].n_beams;
     return beam->n_live ? beam->n_live : (int32_t)tfm__min(beam->n_kept, s->search.n_best);
 }
 
@@ -9816,55 +10075,54 @@ static int32_t tfm__result_length(const tfm_session *s, const tfm__hypothesis *h
     return h->length + (s->decode.keep_end && h->finish == TFM_FINISH_ENDED);
 }
 
-/* Finds the result of a rank of a row, 0 for the best, and sets *row as tfm__result_check_row does. A
-   text that was not decoded has one result, which is empty. */
-static tfm_status tfm__result_find(tfm_session *s, int32_t *row, int32_t rank, tfm__hypothesis *h,
-                                   tfm_error *err) {
+/* Finds the result of a rank, 0 for the best. A request that was not decoded has one, which is empty. */
+static tfm_status tfm__result_find(tfm_session *s, int32_t request, int32_t rank,
+                                   tfm__hypothesis *h, tfm_error *err) {
     const tfm__beam *beam;
-    int32_t given = *row, n = tfm_result_count(s, given), g;
+    int32_t n = tfm_result_count(s, request), g;
     memset(h, 0, sizeof *h);
-    TFM__TRY(tfm__result_check_row(s, row, err));
+    TFM__TRY(tfm__result_check(s, request, err));
     if (rank < 0 || rank >= n)
-        return tfm__fail(err, TFM_E_ARGUMENT, "row %d: rank is %d, and there are %d hypotheses",
-                         given, rank, n);
+        return tfm__fail(err, TFM_E_ARGUMENT, "request %d: rank is %d, and there are %d hypotheses",
+                         request, rank, n);
     h->finish = TFM_FINISH_BLANK;
-    if (*row < 0) return TFM_OK;
+    if (!s->src.lengths[request]) return TFM_OK;
     g = s->decode.samples || s->decode.alternatives ? rank : 0;
-    beam = tfm__beam_at(s, *row, g);
+    beam = tfm__beam_at(s, request, g);
     *h = (beam->n_live ? beam->live : beam->ended)[rank - g];
     if (h->finish == TFM_FINISH_RUNNING) h->score = tfm__score_normalize(s, h, h->length);
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t request, int32_t rank,
                                   tfm_result *result, tfm_error *err) {
     tfm_session *s = session;
     tfm__hypothesis h;
     int32_t *ids;
     if (!result) return tfm__fail(err, TFM_E_ARGUMENT, "result is NULL");
-    TFM__TRY(tfm__result_find(s, &row, rank, &h, err));
+    TFM__TRY(tfm__result_find(s, request, rank, &h, err));
+    ids = tfm__result_ids(s, request, rank);
     memset(result, 0, sizeof *result);
-    result->ids = s->search.out_ids;
+    result->ids = ids;
     result->finish = h.finish;
-    if (row < 0) result->status = (tfm_status)(-1 - row);
-    if (row < 0) return TFM_OK;
-    ids = s->search.out_ids + ((int64_t)row * s->max_beam + rank) * s->max_target;
+    result->status = s->search.sentences[request].status;
+    result->message = result->status == TFM_OK ? "" : (const char *)ids;
+    if (h.finish == TFM_FINISH_BLANK) return TFM_OK;
     tfm__path_walk(s, &h, ids, NULL);
     result->length = tfm__result_length(s, &h);
     if (result->length > h.length) ids[h.length] = h.end;
-    result->ids = ids;
-    result->left_out = s->encoder.left_out[row];
+    result->left_out = s->encoder.left_out[request];
     result->log_probability = h.sum;
     result->score = h.score;
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t request, int32_t rank,
                                                 double *out, tfm_error *err) {
     tfm__hypothesis h;
     int32_t t;
     if (!out) return tfm__fail(err, TFM_E_ARGUMENT, "out is NULL");
-    TFM__TRY(tfm__result_find(session, &row, rank, &h, err));
+    TFM__TRY(tfm__result_find(session, request, rank, &h, err));
     for (out[h.length] = h.sum, t = h.length - 1; t >= 0; t--) {
         const tfm__path_token *token = tfm__path_at(session, t, h.row);
         out[t] = token->sum;
@@ -9875,9 +10133,9 @@ TFM_DEF tfm_status tfm_result_log_probabilities(tfm_session *session, int32_t ro
 }
 
 /* Finds a result for its attention, and writes the hypothesis's ancestry to scratch.path. */
-static tfm_status tfm__result_find_attention(tfm_session *s, int32_t *row, int32_t rank,
+static tfm_status tfm__result_find_attention(tfm_session *s, int32_t request, int32_t rank,
                                              tfm__hypothesis *h, tfm_error *err) {
-    TFM__TRY(tfm__result_find(s, row, rank, h, err));
+    TFM__TRY(tfm__result_find(s, request, rank, h, err));
     if (!s->attention)
         return tfm__fail(err, TFM_E_STATE,
                          "the session was made without attention: set attention in its options");
@@ -9885,16 +10143,16 @@ static tfm_status tfm__result_find_attention(tfm_session *s, int32_t *row, int32
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t request, int32_t rank,
                                         tfm_tensor *out, tfm_error *err) {
     tfm_session *s = session;
     tfm__hypothesis h;
     tfm__rows rows;
     tfm_tensor expected;
     int32_t t;
-    TFM__TRY(tfm__result_find_attention(s, &row, rank, &h, err));
-    expected = tfm_tensor_2d(NULL, TFM_DTYPE_F32, tfm__result_length(s, &h),
-                             row < 0 ? 0 : s->src.lengths[row]);
+    TFM__TRY(tfm__result_find_attention(s, request, rank, &h, err));
+    expected =
+        tfm_tensor_2d(NULL, TFM_DTYPE_F32, tfm__result_length(s, &h), s->src.lengths[request]);
     TFM__TRY(tfm__view_like(out, "out", expected, &rows, err));
     for (t = 0; t < expected.dims[0]; t++)
         memcpy(tfm__row(&rows, 0, t), tfm__path_attention(s, t, s->scratch.path[t]),
@@ -9902,22 +10160,22 @@ TFM_DEF tfm_status tfm_result_attention(tfm_session *session, int32_t row, int32
     return TFM_OK;
 }
 
-TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t request, int32_t rank,
                                         int32_t *sources, tfm_error *err) {
     tfm_session *s = session;
     const tfm_config *c;
     tfm__hypothesis h;
     int32_t t, i, best;
     if (!sources) return tfm__fail(err, TFM_E_ARGUMENT, "sources is NULL");
-    TFM__TRY(tfm__result_find_attention(s, &row, rank, &h, err));
+    TFM__TRY(tfm__result_find_attention(s, request, rank, &h, err));
     c = &s->model->config;
     for (t = 0; t < tfm__result_length(s, &h); t++) {
         const float *weights = tfm__path_attention(s, t, s->scratch.path[t]);
-        for (i = 0, best = -1; i < s->src.lengths[row]; i++) {
-            int32_t id = s->src.ids[(int64_t)row * s->src.L + i];
+        for (i = 0, best = -1; i < s->src.lengths[request]; i++) {
+            int32_t id = s->src.ids[(int64_t)request * s->src.L + i];
             int edge = (i == 0 && id == c->src_start) ||
-                       (i + 1 == s->src.lengths[row] && id == c->src_end);
-            if (edge || s->src.pads[(int64_t)row * s->src.L + i]) continue;
+                       (i + 1 == s->src.lengths[request] && id == c->src_end);
+            if (edge || s->src.pads[(int64_t)request * s->src.L + i]) continue;
             if (best < 0 || weights[i] > weights[best]) best = i;
         }
         sources[t] = best;
@@ -9934,29 +10192,30 @@ static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t 
     return y.x;
 }
 
-TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t row, int32_t rank) {
+TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t request, int32_t rank) {
     tfm_session *s = session;
     tfm__hypothesis h;
     int32_t n, t, from;
-    if (tfm__result_find(s, &row, rank, &h, NULL) != TFM_OK || row < 0) return NULL;
-    t = s->search.sentences[row].position - 1; /* the last step */
-    if (t < 0 || h.length < t || s->search.sentences[row].first_logits < 0) return NULL;
+    if (tfm__result_find(s, request, rank, &h, NULL) != TFM_OK) return NULL;
+    t = s->search.sentences[request].position - 1; /* the last step */
+    if (t < 0 || h.length < t || s->search.sentences[request].first_logits < 0) return NULL;
     from = h.length == t ? h.row : tfm__path_at(s, t, h.row)->back;
-    for (n = s->search.sentences[row].first_logits; n < s->step.n && s->step.rows[n] != from;) n++;
-    return n < s->step.n ? tfm__logits_expand(s, row, n - s->search.sentences[row].first_logits)
-                         : NULL;
+    for (n = s->search.sentences[request].first_logits; n < s->step.n && s->step.rows[n] != from;)
+        n++;
+    return n < s->step.n
+               ? tfm__logits_expand(s, request, n - s->search.sentences[request].first_logits)
+               : NULL;
 }
 
-TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t row, tfm_error *err) {
+TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t request, tfm_error *err) {
     tfm_session *s = session;
     tfm__sentence *sentence;
     int32_t g, k;
-    TFM__TRY(tfm__result_check_row(s, &row, err));
-    if (row < 0) return TFM_OK;
-    sentence = &s->search.sentences[row];
+    TFM__TRY(tfm__result_check(s, request, err));
+    sentence = &s->search.sentences[request];
     s->search.n_running -= sentence->n_live > 0;
     for (g = 0; g < sentence->n_beams; g++) {
-        tfm__beam *beam = tfm__beam_at(s, row, g);
+        tfm__beam *beam = tfm__beam_at(s, request, g);
         for (k = 0; k < beam->n_live; k++)
             tfm__beam_finish(s, beam, &beam->live[k], TFM_FINISH_STOPPED);
         beam->n_live = 0;
@@ -10023,7 +10282,7 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "tgt has %d tokens a row and an end token, the session takes %d",
                          tgt->width, s->max_target);
-    TFM__TRY(tfm__session_set_source(s, src, 0, err));
+    TFM__TRY(tfm__session_set_source(s, src, err));
     tfm__encoder_run(s, 1, NULL);
     /* the start token, then the target */
     s->tgt.B = tgt->rows;
@@ -12601,6 +12860,11 @@ TFM_DEF int tfm_space_after(tfm_text text) {
     return 1;
 }
 
+TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between) {
+    if (between.size > 1 || (between.size && *between.data != ' ')) return between;
+    return tfm_text_make(" ", tfm_space_after(translation) != 0);
+}
+
 /* ---- words ---- */
 
 /* Returns whether a table has a word. */
@@ -12909,10 +13173,7 @@ static tfm_status tfm__session_layout_text(tfm_session *s, tfm_arena *arena, tfm
         s->text.scratch_size = need.peak;
         TFM__TRY(TFM__TAKE(arena, (int64_t)need.peak, 1, &s->text.scratch, err));
     }
-    TFM__TRY(TFM__TAKE(arena, s->max_batch, s->max_source, &s->text.ids, err));
-    TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &s->text.lengths, err));
-    TFM__TRY(TFM__TAKE(arena, s->max_batch, 1, &s->text.left_out, err));
-    return TFM__TAKE(arena, s->max_batch, 1, &s->text.rows, err);
+    return TFM_OK;
 }
 
 /* Finds the id of a language's code of size bytes. An unknown code is an error with the three codes
@@ -13188,7 +13449,6 @@ static tfm_status tfm__session_tokenize(tfm_session *s, const tfm_text *source, 
     const tfm__side *side = &s->model->source;
     tfm_status status;
     tfm__normal o;
-    out->language = s->text.language;
     status = tfm__tokenize(s->model, side, source, form, out, &scratch, err);
     if (status != TFM_E_ARENA) return status;
     memset(&o, 0, sizeof o);
@@ -13206,7 +13466,7 @@ TFM_DEF tfm_status tfm_session_tokenize(tfm_session *session, const tfm_text *so
         return tfm__fail(err, TFM_E_ARGUMENT, "session, text or tokens is NULL");
     memset(&out, 0, sizeof out);
     out.ids = tokens->ids, out.spans = tokens->spans, out.capacity = tokens->capacity;
-    out.count = &tokens->n;
+    out.count = &tokens->n, out.language = session->text.language;
     if (tokens->truncate) out.left_out = &tokens->left_out;
     return tfm__session_tokenize(session, source, form, &out, err);
 }
@@ -13274,13 +13534,13 @@ TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *i
     return tfm__join_text_of(&model->target, &target, text, capacity, size, err);
 }
 
-TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t rank,
+TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_t rank,
                                    tfm_text_form form, char *text, size_t capacity, size_t *size,
                                    tfm_error *err) {
     tfm_result result;
     tfm__target_ids target;
     if (!size || (!text && capacity)) return tfm__fail(err, TFM_E_ARGUMENT, "text or size is NULL");
-    TFM__TRY(tfm_result_get(session, row, rank, &result, err));
+    TFM__TRY(tfm_result_get(session, request, rank, &result, err));
     target.ids = result.ids;
     target.n = result.length;
     target.form = form;
@@ -13290,46 +13550,42 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t row, int32_t ra
     return tfm__join_text_of(&session->model->target, &target, text, capacity, size, err);
 }
 
-/* Tokenizes the texts that are not blank into s->text.ids [rows, width]. */
-static tfm_status tfm__tokenize_batch(tfm_session *s, const tfm_text *texts, int32_t n,
-                                      const tfm_decode_options *o, tfm_batch *batch,
-                                      tfm_error *err) {
-    tfm_error inner, *errors = o ? o->errors : NULL;
-    int32_t i, row, count, most = s->max_source, truncate = o ? o->truncate : 0;
-    if (truncate > 0) most = (int32_t)tfm__min(most, truncate);
-    batch->ids = s->text.ids;
-    batch->lengths = s->text.lengths;
-    batch->rows = batch->width = 0;
-    for (i = 0; i < n; i++) {
-        int32_t *ids = s->text.ids + (int64_t)batch->rows * s->max_source;
-        int32_t *left_out = truncate > 0 ? &s->text.left_out[batch->rows] : NULL;
-        tfm__ids to = {ids, NULL, most, &count, -1, left_out};
-        tfm_status status = tfm__session_tokenize(s, &texts[i], TFM_TEXT_FORM_TEXT, &to, &inner);
-        if (errors) memset(&errors[i], 0, sizeof *errors);
-        if (status != TFM_OK && !errors)
-            return n > 1 ? tfm__fail(err, status, "text %i: %m", (int64_t)i, inner.text)
-                         : tfm__fail(err, status, "%m", inner.text);
-        if (status != TFM_OK) {
-            errors[i] = inner;
-            count = 0;
-        }
-        s->text.rows[i] = count ? batch->rows : -1 - (int32_t)status;
-        if (!count) continue;
-        s->text.lengths[batch->rows++] = count;
-        batch->width = (int32_t)tfm__max(batch->width, count);
-    }
-    if (batch->rows && s->search.forced == TFM__LANGUAGE_UNSET) return tfm__no_language(err);
-    for (row = 1; row < batch->rows; row++) /* from rows of max_source to rows of width */
-        memmove(s->text.ids + (int64_t)row * batch->width,
-                s->text.ids + (int64_t)row * s->max_source,
-                (size_t)s->text.lengths[row] * sizeof *s->text.ids);
+static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
+                                         int32_t *source, int32_t *first, tfm_error *err) {
+    const tfm_config *c = &s->model->config;
+    const char *code[2];
+    int32_t ids[2], i;
+    code[0] = r->source_language, code[1] = r->target_language;
+    *source = s->text.language, *first = s->search.forced;
+    for (i = 0; i < 2; i++)
+        if (code[i]) TFM__TRY(tfm__find_language(c, code[i], strlen(code[i]), &ids[i], err));
+    if (code[0] && c->src_language == TFM_LANGUAGE_USE_SOURCE) *source = ids[0];
+    if (code[1] && c->src_language == TFM_LANGUAGE_USE_TARGET) *source = ids[1];
+    if (code[1] && c->tgt_language_forced) *first = ids[1];
+    return TFM_OK;
+}
+
+static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
+                                        int32_t truncate, int32_t language, tfm_error *err) {
+    tfm__ids to;
+    memset(&to, 0, sizeof to);
+    to.ids = s->tgt.ids + (int64_t)i * s->max_source, to.count = &s->tgt.lengths[i];
+    to.capacity = (int32_t)tfm__min(s->max_source, truncate > 0 ? truncate : INT32_MAX);
+    to.left_out = truncate > 0 ? &s->order[i] : NULL;
+    to.language = language;
+    if (!s->model->config.has_text)
+        return tfm__fail(err, TFM_E_NO_TEXT,
+                         "the model has no vocabularies: use ids, or convert it with them");
+    TFM__TRY(tfm__session_tokenize(s, &r->text, TFM_TEXT_FORM_TEXT, &to, err));
+    if (s->tgt.lengths[i] && s->search.forced == TFM__LANGUAGE_UNSET && !r->target_language)
+        return tfm__no_language(err);
     return TFM_OK;
 }
 
 TFM_DEF size_t tfm_translation_size(tfm_session *session) {
-    size_t needed = 0, size = 0;
+    size_t needed = session ? session->text.joined : 0, size = 0;
     int32_t i;
-    for (i = 0; session && i < session->text.n; i++) {
+    for (i = 0; session && session->search.started && i < session->src.B; i++) {
         needed = tfm__more(needed, 1);
         if (tfm_result_text(session, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, NULL)) return 0;
         needed = tfm__more(needed, size);
@@ -13349,7 +13605,12 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
     if (needed > capacity)
         return tfm__fail(err, TFM_E_TOO_SMALL, "the translation takes %i bytes, the buffer has %i",
                          (int64_t)needed, (int64_t)capacity);
-    for (i = 0; i < session->text.n; i++) {
+    if (session->text.joined) {
+        memcpy(buffer, session->encoder.memory, needed);
+        if (out) *out = tfm_text_make(buffer, needed - 1);
+        return TFM_OK;
+    }
+    for (i = 0; i < session->src.B; i++) {
         size_t size = 0;
         TFM__TRY(tfm_result_text(session, i, 0, TFM_TEXT_FORM_TEXT, buffer + at, capacity - at,
                                  &size, err));
@@ -13360,45 +13621,134 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
     return TFM_OK;
 }
 
-/* Tokenizes the texts, decodes them to the end, and writes the translations. */
-TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_text *texts, tfm_text *out,
-                                       int32_t n, const tfm_decode_options *options, char *buffer,
-                                       size_t capacity, tfm_error *err) {
-    tfm_session *s = session;
-    tfm_batch batch;
-    int32_t running;
-    memset(&batch, 0, sizeof batch);
-    if (!s || !texts || !out || !buffer || n < 0)
+TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_request *requests, int32_t n,
+                                       const tfm_decode_options *options, tfm_text *out,
+                                       char *buffer, size_t capacity, tfm_error *err) {
+    if (!session || !requests || !out || !buffer || n < 0)
         return tfm__fail(err, TFM_E_ARGUMENT,
-                         "session, texts, out or buffer is NULL, or n is negative");
-    if (n > s->max_batch)
-        return tfm__fail(err, TFM_E_TOO_LONG, "%i texts, the session takes %i at a time",
-                         (int64_t)n, (int64_t)s->max_batch);
-    if (!s->model->config.has_text)
+                         "session, requests, out or buffer is NULL, or n is negative");
+    if (!session->model->config.has_text)
         return tfm__fail(err, TFM_E_NO_TEXT,
                          "the model has no vocabularies: use ids, or convert it with them");
-    if (s->text.n) s->search.started = 0; /* the rows of its texts change */
-    s->text.n = 0;
-    TFM__TRY(tfm__tokenize_batch(s, texts, n, options, &batch, err));
-    if (batch.rows) TFM__TRY(tfm__session_begin(s, &batch, options, n, err));
-    if (batch.rows && options && options->truncate)
-        memcpy(s->encoder.left_out, s->text.left_out,
-               (size_t)batch.rows * sizeof *s->encoder.left_out);
-    if (!batch.rows) s->search.n_running = 0, s->search.started = n > 0; /* all are blank */
-    s->text.n = n;
-    for (running = batch.rows; running;) TFM__TRY(tfm_session_step(s, &running, err));
-    return n ? tfm_translation_get(s, out, buffer, capacity, err) : TFM_OK;
+    if (!n) return TFM_OK;
+    TFM__TRY(tfm_session_decode(session, requests, n, options, err));
+    return tfm_translation_get(session, out, buffer, capacity, err);
+}
+
+/* Appends the translation of request i, a sentence, to those of the sentences before, after the white
+   space that stood between the two: gap [n_gap], or a space if there was none and one is needed. */
+static tfm_status tfm__sentence_join(tfm_session *s, int32_t i, const char *gap, size_t n_gap,
+                                     size_t *used, tfm_error *err) {
+    enum { LOOK_BACK = 1024 };
+    char *out = (char *)s->encoder.memory;
+    int64_t room = 4 * (int64_t)s->max_batch * s->max_source * s->model->config.d_memory;
+    size_t size, seen = (size_t)tfm__min((int64_t)*used, LOOK_BACK); /* bounds the time */
+    TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, err));
+    if (!size) return TFM_OK;
+    if (!seen) n_gap = 0;
+    else if (!n_gap && tfm_space_after(tfm_text_make(out + *used - seen, seen)))
+        gap = " ", n_gap = 1;
+    if ((int64_t)tfm__more(tfm__more(*used, n_gap), size) >= room)
+        return tfm__fail(err, TFM_E_TOO_LONG,
+                         "the translation takes more than the session's room of %i bytes for it: "
+                         "raise max_source, or call tfm_sentence_next",
+                         room);
+    memcpy(out + *used, gap, n_gap);
+    *used += n_gap;
+    TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, out + *used, (size_t)room - *used, &size,
+                             err));
+    *used += size;
+    return TFM_OK;
+}
+
+/* Translates the sentences of a text, batch after batch, into encoder.memory: the decoder reads keys
+   and values, so nothing needs the encoder's output. offset: bytes of a label before the text. */
+static tfm_status tfm__translate_sentences(tfm_session *s, tfm_text text, size_t offset,
+                                           size_t *used, tfm_error *err) {
+    enum { MOST = 32 }; /* sentences of a batch, to bound the stack */
+    tfm_request requests[MOST];
+    tfm_decode_options o;
+    tfm_text sentence;
+    const char *end = text.data; /* of the sentence before */
+    size_t at = 0;
+    int64_t number = 0;
+    int32_t n, i, running;
+    memset(&o, 0, sizeof o);
+    if (s->decoding_of) o = *s->decoding_of;
+    o.skip_errors = 1;
+    do {
+        for (n = 0; n < tfm__min(s->max_batch, MOST); n++) {
+            if (!tfm_sentence_next(text, &at, &sentence)) break;
+            requests[n] = tfm_request_text(sentence.data, sentence.size);
+        }
+        if (!n) break;
+        TFM__TRY(tfm__session_begin(s, requests, n, 1, &o, err));
+        for (i = 0; i < n; i++) {
+            tfm_result result;
+            TFM__TRY(tfm_result_get(s, i, 0, &result, err));
+            if (result.status != TFM_OK)
+                return tfm__fail(
+                    err, result.status, "sentence %i, at byte %i of the text: %m", number + i + 1,
+                    (int64_t)offset + (requests[i].text.data - text.data), result.message);
+        }
+        do TFM__TRY(tfm_session_step(s, &running, err));
+        while (running);
+        for (i = 0; i < n; i++) {
+            TFM__TRY(
+                tfm__sentence_join(s, i, end, (size_t)(requests[i].text.data - end), used, err));
+            end = requests[i].text.data + requests[i].text.size;
+        }
+        number += n;
+    } while (n);
+    return TFM_OK;
 }
 
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
                                  tfm_error *err) {
-    tfm_text in, translated;
-    if (!session || !text || !out)
-        return tfm__fail(err, TFM_E_ARGUMENT, "session, text or out is NULL");
-    in = tfm_text_make(text, strlen(text));
-    return tfm_translate_batch(session, &in, &translated, 1, NULL, out, capacity, err);
+    tfm_session *s = session;
+    tfm_request request;
+    tfm_text translated, rest, sentence;
+    tfm_status status;
+    size_t at = 0, used = 0;
+    int32_t language;
+    if (!s || !text || !out) return tfm__fail(err, TFM_E_ARGUMENT, "session, text or out is NULL");
+    language = s->text.language;
+    request = tfm_request_text(text, strlen(text));
+    rest = request.text;
+    TFM__TRY(tfm__check_text(&rest, "text", err));
+    if (s->text.sentences == TFM_SENTENCES_SPLIT)
+        TFM__TRY(tfm__take_language(&s->model->config, &rest, &s->text.language, err));
+    if (s->text.sentences != TFM_SENTENCES_SPLIT || !s->model->config.has_text ||
+        !tfm_sentence_next(rest, &at, &sentence) || !tfm_sentence_next(rest, &at, &sentence)) {
+        s->text.language = language;
+        return tfm_translate_batch(s, &request, 1, NULL, &translated, out, capacity, err);
+    }
+    s->encoder.is_lent = 1, s->text.joined = 0;
+    status = tfm__translate_sentences(s, rest, request.text.size - rest.size, &used, err);
+    s->encoder.is_lent = 0, s->text.language = language;
+    s->search.started = 0, s->src.B = 0; /* its results are those of the last batch */
+    if (status != TFM_OK) return status;
+    ((char *)s->encoder.memory)[used] = 0;
+    s->text.joined = used + 1;
+    return tfm_translation_get(s, NULL, out, capacity, err);
 }
 #else /* TRANSFORMER_NO_TEXT: the tensors of texts may stand in the file */
+
+static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
+                                         int32_t *source, int32_t *first, tfm_error *err) {
+    *source = s->text.language, *first = s->search.forced;
+    return !r->source_language && !r->target_language && !r->text.data && !r->text.size
+               ? TFM_OK
+               : tfm__fail(err, TFM_E_NO_TEXT,
+                           "the library was compiled with TRANSFORMER_NO_TEXT: give ids, and a "
+                           "language as first_token");
+}
+
+static tfm_status tfm__request_tokenize(tfm_session *s, const tfm_request *r, int32_t i,
+                                        int32_t truncate, int32_t language, tfm_error *err) {
+    (void)s, (void)i, (void)truncate;
+    return tfm__request_languages(s, r, &language, &language, err);
+}
 
 static tfm_status tfm__build_text(tfm__loader *l) {
     (void)l;
@@ -13486,31 +13836,37 @@ TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lanes);
 }
 
-/* ---- x86-64: features that __builtin_cpu_supports does not know everywhere ---- */
+/* ---- x86-64: what the CPU has ---- */
 
-enum { TFM__CPU_F16C = 1, TFM__CPU_AVX_VNNI = 2, TFM__CPU_AMX = 4 };
-/* Asks the CPU, and for AMX the system, whether there is a feature. */
+/* Asks the CPU and the system for a feature. __builtin_cpu_supports needs a runtime library, and
+   that of zig answers 0 to everything. AVX2 is with FMA and F16C; AVX512 is F, DQ, BW and VL. */
 static int tfm__cpu_ask(int feature) {
     const long arch_prctl = 158, request_permission = 0x1023, tile_data = 18;
-    unsigned a, b, c, d, low, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d)) return 0;
-    if (feature == TFM__CPU_F16C) return c >> 29 & 1;
+    unsigned a, b, c, d, first, low, high;
+    if (!__get_cpuid(0, &a, &b, &c, &d)) return 0;
+    if (feature == TFM__CPU_INTEL) return b == 0x756e6547; /* "Genu" of GenuineIntel */
+    if (feature == TFM__CPU_AMD) return b == 0x68747541;   /* "Auth" of AuthenticAMD */
+    if (!__get_cpuid(1, &a, &b, &first, &d) || !(first >> 27 & 1)) return 0; /* XGETBV */
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0)); /* registers that are kept */
+    if ((low & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    if (feature == TFM__CPU_AVX2) return (first >> 12 & first >> 29 & b >> 5 & 1) != 0;
+    if (feature == TFM__CPU_AVX512)
+        return (low & 0xe6) == 0xe6 && (b >> 16 & b >> 17 & b >> 30 & b >> 31 & 1);
+    if (feature == TFM__CPU_VNNI) return c >> 11 & 1;
 #ifdef TFM__EVEX
-    if (feature == TFM__CPU_AVX_VNNI)
-        return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
+    if (feature == TFM__CPU_AVX_VNNI) return (low & 0xe6) == 0xe6 && (c >> 11 & b >> 31 & 1);
 #endif
-    if (feature == TFM__CPU_AVX_VNNI) return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
 #ifdef TFM__AMX
     /* A process must request AMX, because Linux then reserves room for the tiles in signal frames. */
-    if (!(c >> 27 & 1)) return 0; /* XGETBV */
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    if ((low >> 17 & 3) != 3 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
-    if (!(d >> 22 & d >> 24 & d >> 25 & 1)) return 0; /* bf16, tiles, int8 */
-    return syscall(arch_prctl, request_permission, tile_data) == 0;
+    if (feature == TFM__CPU_AMX)
+        return (low >> 17 & 3) == 3 && (d >> 22 & d >> 24 & d >> 25 & 1) && /* bf16, tiles, int8 */
+               syscall(arch_prctl, request_permission, tile_data) == 0;
 #else
-    (void)low, (void)high, (void)arch_prctl, (void)request_permission, (void)tile_data;
-    return 0;
+    (void)arch_prctl, (void)request_permission, (void)tile_data;
 #endif
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return 0;
+    (void)high;
+    return feature == TFM__CPU_AVX_VNNI ? a >> 4 & 1 : feature == TFM__CPU_BF16 && (a >> 5 & 1);
 }
 
 /* Returns whether the CPU has a feature and the system grants it. Answers are kept, because in a
@@ -14161,11 +14517,8 @@ static TFM__INLINE void tfm__wasm_store_bytes(unsigned char *q, TFM__V v, int bi
 
 static const tfm__kernels *tfm__kernel_set(int i) {
 #ifdef TFM__X86
-    const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                     tfm__cpu_has(TFM__CPU_F16C);
-    const int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    const int vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+    const int avx2 = tfm__cpu_has(TFM__CPU_AVX2), avx512 = tfm__cpu_has(TFM__CPU_AVX512);
+    const int vnni = avx512 && tfm__cpu_has(TFM__CPU_VNNI);
 #endif
 /* clang-format off */
 /* Returns a set if it is number i and the CPU has it. The arguments are its number, whether the CPU
@@ -14206,7 +14559,7 @@ static const tfm__kernels *tfm__kernel_set(int i) {
                  tfm__avx2_bf16, tfm__avx_vnni_int8, 1, 128, NULL, NULL, NULL, avx2)
 #endif
 #ifdef TFM__BF16 /* if VDPBF16PS is faster than FMA: twice on AMD's Zen 4, half on an Intel */
-    TFM__KERNELS(5, vnni && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd"),
+    TFM__KERNELS(5, vnni && tfm__cpu_has(TFM__CPU_BF16) && tfm__cpu_has(TFM__CPU_AMD),
                  "AVX-512 with VNNI and BF16", avx512, tfm__avx512_f16, tfm__avx512_pairs,
                  tfm__avx512_int8, 1, 128, NULL, NULL, tfm__avx512_narrow, avx2)
 #endif

@@ -22,13 +22,13 @@ static int is_allowed(const char *text, int done) {
     return 1;
 }
 
-static void edit_logits(void *user, int32_t row, const int32_t *ids, int32_t n, float *logits) {
+static void edit_logits(void *user, int32_t request, const int32_t *ids, int32_t n, float *logits) {
     const tfm_model *model = (const tfm_model *)user;
     int32_t next[TOKENS], id;
     size_t size;
     char text[BYTES];
     memcpy(next, ids, (size_t)n * sizeof *ids);
-    for (id = 0, (void)row; id < tfm_model_config(model)->tgt_vocab_size; id++) {
+    for (id = 0, (void)request; id < tfm_model_config(model)->tgt_vocab_size; id++) {
         next[n] = id; /* an end token gives no text */
         if (tfm_model_detokenize(model, next, n + 1, TFM_TEXT_FORM_TEXT, text, BYTES, &size,
                                  NULL) ||
@@ -38,7 +38,8 @@ static void edit_logits(void *user, int32_t row, const int32_t *ids, int32_t n, 
 }
 
 int main(void) {
-    tfm_text german = {"Mein Vater kauft ein neues Auto.", 32}, english;
+    tfm_request request = tfm_request_text("Mein Vater kauft ein neues Auto.", 32);
+    tfm_text english;
     tfm_error err;
     tfm_model *model = NULL;
     tfm_session *session = NULL;
@@ -51,7 +52,7 @@ int main(void) {
     status = tfm_model_load_file(&model, "examples/models/de-en.safetensors", NULL, &err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, &limits, &err);
     for (round = 0; status == TFM_OK && round < 2; round++) {
-        status = tfm_translate_batch(session, &german, &english, 1, &options, text, BYTES, &err);
+        status = tfm_translate_batch(session, &request, 1, &options, &english, text, BYTES, &err);
         puts(status == TFM_OK ? text : err.text);
         options.edit_logits = edit_logits, options.edit_user = model;
     }

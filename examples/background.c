@@ -39,17 +39,11 @@ static int show(job *j, const char *text, int is_whole) {
 
 /* Translates a sentence step by step, because a job can be cancelled between two steps. */
 static tfm_status translate(job *j, tfm_session *session, const tfm_text *sentence, int *go_on) {
-    int32_t ids[512], running = 1; /* 512 tokens: the default limit of a session */
-    tfm_tokens tokens;
-    tfm_batch batch; /* one row */
+    tfm_request request = tfm_request_text(sentence->data, sentence->size);
+    tfm_status status = tfm_session_start(session, &request, 1, NULL, &j->err);
+    int32_t running = 1;
     char text[8192];
     size_t size;
-    tfm_status status;
-    memset(&tokens, 0, sizeof tokens), memset(&batch, 0, sizeof batch);
-    batch.ids = tokens.ids = ids, tokens.capacity = 512, batch.rows = 1;
-    status = tfm_session_tokenize(session, sentence, TFM_TEXT_FORM_TEXT, &tokens, &j->err);
-    if (status == TFM_OK)
-        batch.width = tokens.n, status = tfm_session_start(session, &batch, NULL, &j->err);
     while (status == TFM_OK && running && *go_on) {
         status = tfm_session_step(session, &running, &j->err);
         if (status == TFM_OK)

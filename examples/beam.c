@@ -7,7 +7,9 @@
 #include <string.h>
 
 int main(void) {
-    tfm_text source = {"火车晚了十分钟。", 0}, best;
+    static const char source[] = "火车晚了十分钟。";
+    tfm_request request = tfm_request_text(source, sizeof source - 1);
+    tfm_text best;
     tfm_error err;
     tfm_model *model = NULL;
     tfm_session *session = NULL;
@@ -22,12 +24,12 @@ int main(void) {
     options.beam = 4;           /* hypotheses that this search follows */
     options.n_best = 3;         /* hypotheses that it returns */
     options.length_penalty = 1; /* score: log-probability / length */
-    source.size = strlen(source.data);
 
     status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, &limits, &err);
     if (status == TFM_OK)
-        status = tfm_translate_batch(session, &source, &best, 1, &options, text, sizeof text, &err);
+        status =
+            tfm_translate_batch(session, &request, 1, &options, &best, text, sizeof text, &err);
     /* text holds the best translation; the session keeps all three until its next call */
     for (rank = 0; status == TFM_OK && rank < tfm_result_count(session, 0); rank++) {
         tfm_result result;

@@ -11,9 +11,9 @@ int main(void) {
     static tfm_session_options how; /* zeros: defaults */
     char text[1024];
     int ok;
-    how.decode_defaults = 1; /* use the model file's decoding defaults; 0: greedy search */
-    ok = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err) == TFM_OK &&
-         tfm_session_create(&session, model, &how, &err) == TFM_OK &&
+    ok = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err) == TFM_OK;
+    how.decoding = tfm_model_decoding(model); /* as the model file says; NULL: greedy search */
+    ok = ok && tfm_session_create(&session, model, &how, &err) == TFM_OK &&
          tfm_translate(session, "我是学生。", text, sizeof text, &err) == TFM_OK;
     if (ok) puts(text);
     else fprintf(stderr, "%s\n", err.text);

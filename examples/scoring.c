@@ -14,8 +14,7 @@ int main(void) {
                                               "She forgot to open the window.",
                                               "The train was ten minutes late."};
     int32_t src_ids[ROWS][WIDTH], src_lengths[ROWS], tgt_ids[ROWS][WIDTH], tgt_lengths[ROWS];
-    tfm_batch src = {src_ids[0], src_lengths, ROWS, WIDTH, NULL, NULL};
-    tfm_batch tgt = {tgt_ids[0], tgt_lengths, ROWS, WIDTH, NULL, NULL};
+    static tfm_batch src, tgt;      /* zeros */
     double scores[ROWS][WIDTH + 1]; /* log-probabilities: the tokens, the end token, then zeros */
     double memory[512];
     tfm_arena scratch = tfm_arena_make(memory, sizeof memory); /* for the tokenizer */
@@ -28,6 +27,8 @@ int main(void) {
 
     memset(&limits, 0, sizeof limits);
     limits.max_batch = ROWS;
+    src.ids = src_ids[0], src.lengths = src_lengths, src.rows = ROWS, src.width = WIDTH;
+    tgt.ids = tgt_ids[0], tgt.lengths = tgt_lengths, tgt.rows = ROWS, tgt.width = WIDTH;
     status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, &limits, &err);
     for (row = 0; status == TFM_OK && row < ROWS; row++) {

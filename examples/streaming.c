@@ -4,31 +4,23 @@
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 int main(void) {
-    tfm_text source = {"如果明天下雨，我们就待在家里。", 0};
+    static const char source[] = "如果明天下雨，我们就待在家里。";
+    tfm_request request = tfm_request_text(source, sizeof source - 1);
     tfm_error err;
     tfm_model *model = NULL;
     tfm_session *session = NULL;
-    int32_t ids[64], running = 1;
-    tfm_tokens tokens;
-    tfm_batch batch; /* one row */
+    int32_t running = 1;
     size_t shown = 0, size;
     time_t start = time(NULL); /* clock() would add up the time of all threads */
     char text[1024];
     tfm_status status;
 
-    source.size = strlen(source.data);
-    memset(&tokens, 0, sizeof tokens), memset(&batch, 0, sizeof batch);
-    tokens.ids = ids, tokens.capacity = 64;
     status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, NULL, &err);
-    if (status == TFM_OK)
-        status = tfm_session_tokenize(session, &source, TFM_TEXT_FORM_TEXT, &tokens, &err);
-    batch.ids = ids, batch.rows = 1, batch.width = tokens.n;
-    if (status == TFM_OK) status = tfm_session_start(session, &batch, NULL, &err);
+    if (status == TFM_OK) status = tfm_session_start(session, &request, 1, NULL, &err);
     while (status == TFM_OK && running && difftime(time(NULL), start) < 10) {
         status = tfm_session_step(session, &running, &err);
         /* the text so far; with greedy search, later steps only add to it */

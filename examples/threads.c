@@ -25,17 +25,16 @@ static void *work(void *argument) {
     tfm_error *err = &errors[number];
     tfm_session *session = NULL;
     tfm_session_options options;
-    tfm_text in[BATCH];
+    tfm_request requests[BATCH];
     for (i = 0; i < BATCH; i++) {
-        in[i].data = lines[first + i];
-        in[i].size = strlen(in[i].data);
+        requests[i] = tfm_request_text(lines[first + i], strlen(lines[first + i]));
         out[first + i].data = err->text;
     }
     memset(&options, 0, sizeof options);
     options.max_batch = BATCH;
     options.max_source = 64; /* tokens; the session's memory grows with this number */
     if (tfm_session_create(&session, model, &options, err) == TFM_OK)
-        (void)tfm_translate_batch(session, in, out + first, BATCH, NULL, texts[number],
+        (void)tfm_translate_batch(session, requests, BATCH, NULL, out + first, texts[number],
                                   sizeof texts[number], err);
     tfm_session_free(session);
     return NULL;

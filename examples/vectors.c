@@ -10,11 +10,11 @@
 
 #define MODEL "tests/data/models/toy.safetensors"
 
-/* Decodes a batch of one row and prints the translation. */
-static tfm_status show(tfm_session *session, const tfm_batch *src, tfm_error *err) {
+/* Decodes a source and prints the translation. */
+static tfm_status show(tfm_session *session, const tfm_request *request, tfm_error *err) {
     char text[256];
     size_t size = 0;
-    tfm_status status = tfm_session_decode(session, src, NULL, err);
+    tfm_status status = tfm_session_decode(session, request, 1, NULL, err);
     if (status == TFM_OK)
         status = tfm_result_text(session, 0, 0, TFM_TEXT_FORM_TEXT, text, sizeof text, &size, err);
     if (status == TFM_OK) printf("%.*s\n", (int)size, text);
@@ -24,7 +24,7 @@ static tfm_status show(tfm_session *session, const tfm_batch *src, tfm_error *er
 int main(void) {
     static const int32_t tokens[] = {1, 2, 3, 4};
     static float input[4 * 1024], kept[4 * 1024];
-    tfm_batch src = {NULL, NULL, 1, 4, NULL, NULL}; /* one row of four vectors, no ids */
+    static tfm_request request; /* zeros: no source yet */
     tfm_safetensors *file = NULL;
     tfm_model *model = NULL;
     tfm_session *session = NULL;
@@ -39,20 +39,20 @@ int main(void) {
         float *table = (float *)malloc((size_t)(c->src_vocab_size * D) * sizeof(float));
         if (!table) return 1;
         status = tfm_safetensors_read(file, at, TFM_DTYPE_F32, table, &err);
-        for (i = 0; i < 4 * D; i++) /* a tensor [1, 4, D] */
+        for (i = 0; i < 4 * D; i++) /* a tensor [4, D] */
             input[i] = table[tokens[i / D] * D + i % D] * (float)c->embedding_scale;
         free(table);
-        src.embeddings = &vectors;
-        vectors = tfm_tensor_3d(input, TFM_DTYPE_F32, 1, 4, D);
+        request.embeddings = &vectors;
+        vectors = tfm_tensor_2d(input, TFM_DTYPE_F32, 4, D);
     }
-    if (status == TFM_OK) status = show(session, &src, &err);
+    if (status == TFM_OK) status = show(session, &request, &err);
     if (status == TFM_OK) {
         memory = tfm_session_encoder_output(
             session); /* valid until the session's next call, so copy it */
         memcpy(kept, memory.data, 4 * (size_t)memory.dims[2] * sizeof(float));
-        memory.data = kept;
-        src.embeddings = NULL, src.memory = &memory;
-        status = show(session, &src, &err);
+        memory = tfm_tensor_2d(kept, TFM_DTYPE_F32, 4, memory.dims[2]);
+        request.embeddings = NULL, request.memory = &memory;
+        status = show(session, &request, &err);
     }
     if (status != TFM_OK) fprintf(stderr, "%s\n", err.text);
     tfm_safetensors_free(file), tfm_session_free(session), tfm_model_free(model);

@@ -162,7 +162,7 @@ $(CACHE)/zig/installed:
 	{ python3 -m venv $(CACHE)/zig && $(CACHE)/zig/bin/pip install -q -c $(PIP_CONSTRAINTS) ziglang && touch $@; } || \
 	{ echo "no zig: make zig needs Python's venv (apt-get install python3-venv) and PyPI"; exit 1; }
 ## make test-zig       compiles header and examples for macOS, Windows, musl, RISC-V and POWER
-test-zig: zig build/model.inc
+test-zig: zig build/model.inc build/transformer.o
 	sh tests/zig.sh "$(ZIG)"
 ## make test-windows   the programs in wine (apt-get install gcc-mingw-w64-x86-64-win32 wine64 wine)
 MINGW = x86_64-w64-mingw32-gcc

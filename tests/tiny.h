@@ -4,6 +4,7 @@
 #define TINY_H
 
 #include "test.h"
+#include "rows.h"
 #include "write_safetensors.h"
 
 /* the error of the current call, and a check for calls that the test depends on */

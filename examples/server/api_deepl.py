@@ -64,7 +64,8 @@ class DeepL:
         for parameter in ("splitting_tags", "non_splitting_tags") if not tags else ():
             if given.get(parameter):
                 raise Refused(400, f"{parameter} needs tag_handling")
-        if str(given.get("split_sentences")) == "nonewlines":
+        split = str(given.get("split_sentences")).lower()
+        if split == "nonewlines":
             texts = [" ".join(text.split("\n")) for text in texts]
         target = self.languages.code(word(given, "target_lang"))
         source = given.get("source_lang")
@@ -72,7 +73,8 @@ class DeepL:
                    [(await self.server.detected(text, target, form))[0][0] for text in texts])
         terms = {each: self.terms(request, given, each, target) for each in dict.fromkeys(sources)}
         found = await self.server.translated(request, [renamed.there(text) for text in texts] if renamed else texts, sources, target,
-                                             where="text[{}]", format=form, terms=terms)
+                                             where="text[{}]", format=form, terms=terms,
+                                             sentences="whole" if split in ("0", "false") else None)
         if renamed:
             found = [[renamed.back(text) for text in each] for each in found]
         ways = [self.languages.through(each, target) for each in sources]

@@ -39,14 +39,16 @@ class LibreTranslate:
                                 word({**given, "format": given.get("format") or "text"}, "format"))
         if kind not in Document.FORMATS:
             raise Refused(400, f"{cut(kind)} format is not supported: it is one of {' '.join(Document.FORMATS)}")
-        alternatives = self.alternatives(given)
+        alternatives, sentences = self.alternatives(given), word(given, "sentences", "default")
+        if sentences not in ("default", "split", "whole"):
+            raise Refused(400, f"Invalid request: sentences {cut(sentences)} is neither split nor whole")
         detected = [(await self.server.detected(text, target, kind))[0] for text in texts] if source == "auto" else None
         if detected is None:
             source = self.languages.code(source)
             self.languages.find(source, target)  # refuses bad languages, even if there is no text
         sources = [code for code, _ in detected] if detected else [source] * len(texts)
         found = await self.server.translated(request, texts, sources, target, alternatives, "q" if one else "q[{}]",
-                                             kind)
+                                             kind, sentences=None if sentences == "default" else sentences)
         content = {"translatedText": [each[0] for each in found]}
         if alternatives:
             content["alternatives"] = [each[1:] for each in found]

@@ -118,7 +118,7 @@ class Queue:
         translator, source, target, n_best, aligned, terms = batch[0][0].key
         beam = self.options.beam
         return translator.model.translate(
-            [work.sentences[i] for work, i in batch], batch=self.options.batch, on_error="return",
+            [work.sentences[i] for work, i in batch], batch=self.options.batch, on_error="return", sentences="whole",
             max_source=self.options.max_source, beam=beam and max(beam, n_best or 1), n_best=n_best,
             terms=terms or translator.terms.get((source, target)), aligned=aligned, **translator.told(source, target))
 

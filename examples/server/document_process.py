@@ -7,7 +7,7 @@ Both directions have frames: 8 bytes of length, then JSON or bytes.
 
     server: {"name", "most", "most_text"}, the document
     process: {"characters", "sample"}: the number of characters, and text from which the language can be detected
-    server: {"steps", "target"}
+    server: {"steps", "target", "sentences": "split" or "whole"}
     process, for each step: {"sentences"}; server: {"translations"}: [text, bytes of alignment] or, for a sentence that is
         too long and stays as it is, null; then all alignments
     process: {"left": what stays as it is}, the translated document
@@ -68,7 +68,7 @@ def run(File, Document, Aligned):
     send({"characters": sum(map(len, file.texts)), "sample": sample(file, Document)})
     asked, texts = json.loads(receive()), file.texts
     for _ in range(asked["steps"]):
-        documents = [Document(text, file.format) for text in texts]
+        documents = [Document(text, file.format, sentences=asked["sentences"]) for text in texts]
         send({"sentences": [sentence for one in documents for sentence in one.sentences]})
         translations, tokens = json.loads(receive())["translations"], receive()[1:]
         made, at = [], 0

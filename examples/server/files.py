@@ -112,7 +112,7 @@ class Files:
             if source is None:
                 source = (await self.server.detected(about["sample"], target))[0][0]
             way = self.languages.find(source, target)
-            await process.send({"steps": len(way), "target": target})
+            await process.send({"steps": len(way), "target": target, "sentences": self.server.word(source, target)})
             for step in way:
                 sentences = json.loads(await process.receive())["sentences"]
                 made = await self.server.sentences_of_a_document(

@@ -90,6 +90,8 @@ def arguments():
     parser.add_argument("--terms", action="append", metavar="SOURCE:TARGET=FILE",
                         help="translations into TARGET use the terms of FILE, as with translate --terms; may be repeated, "
                         "once for each pair of languages")
+    parser.add_argument("--sentences", choices=("split", "whole"), help="split texts into sentences, or translate each line or "
+                        "paragraph as one text (default: split, unless a model file says that its model reads whole texts)")
     option("--queue", 4096, "most sentences that may wait; more get status 503 (default %(default)s)")
     option("--timeout", 30.0, "most seconds that a translation may take (default %(default)s)", float)
     option("--read-timeout", 10.0, "most seconds in which a request's head, and then its body, must arrive "

@@ -218,23 +218,30 @@ class Server:
             text = "\n".join(Document(text, format).sentences)
         return await asyncio.to_thread(self.languages.detect, text, target)
 
-    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None):
+    def word(self, source, target, given=None):
+        """Returns whether texts are "split" into sentences, or are translated "whole". given: what the request says."""
+        whole = any(one.model.config["sentences"] == "whole" for one, _, _ in self.languages.find(source, target))
+        return given or self.options.sentences or ("whole" if whole else "split")
+
+    async def translated(self, request, texts, sources, target, alternatives=0, where="q[{}]", format="text", terms=None,
+                         sentences=None):
         """Returns a list with the translations of each text, the best first: at most 1 + alternatives, and
         none equal. sources: the language of each text. where: the name of text {} in messages. format: one of
-        Document.FORMATS. terms: the Terms of each source, if the request has some."""
+        Document.FORMATS. terms: the Terms of each source, if the request has some. sentences: "split", "whole" or None."""
         found = [[] for _ in texts]
         for source in dict.fromkeys(sources):
             rows = [i for i, each in enumerate(sources) if each == source]
             some = await self.translated_from(request, [texts[i] for i in rows], source, target, alternatives,
-                                              lambda i: where.format(rows[i]), format, (terms or {}).get(source))
+                                              lambda i: where.format(rows[i]), format, (terms or {}).get(source),
+                                              self.word(source, target, sentences))
             for i, translations in zip(rows, some):
                 found[i] = translations
         self.metrics.characters.inc(sum(map(len, texts)))
         return found
 
-    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms):
+    async def translated_from(self, request, texts, source, target, alternatives, where, format, terms, rule):
         *before, last = self.languages.find(source, target)
-        documents, aligned = [Document(text, format) for text in texts], format != "text"
+        documents, aligned = [Document(text, format, sentences=rule) for text in texts], format != "text"
         sentences = [sentence for one in documents for sentence in one.sentences]
 
         async def run(step, sentences, n_best=None, terms=None):
@@ -254,7 +261,7 @@ class Server:
         for step in before:  # through another language: the bytes of translate with two models
             sentences = await run(step, sentences)
             if aligned:  # tags are placed by the alignment of each model in turn
-                documents = [Document(text, format) for text in joined(sentences)]
+                documents = [Document(text, format, sentences=rule) for text in joined(sentences)]
                 sentences = [sentence for one in documents for sentence in one.sentences]
         results = await run(last, sentences, alternatives + 1 if alternatives else None, terms)
         if not alternatives:

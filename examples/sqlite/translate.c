@@ -12,7 +12,6 @@ typedef struct host { /* state of a connection; SQLite runs its functions one at
     tfm_model *model;
     tfm_session *session;
     tfm_session_options limits;
-    tfm_decode_options options;
     tfm_error err;
     int32_t src[512], tgt[1040];        /* the default limits of a session */
     double scores[1041], memory[32768]; /* enough for one text */
@@ -25,8 +24,7 @@ static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
     host *h = sqlite3_user_data(sql);
     int loaded = !h->model && !tfm_model_load_file(
         &h->model, (const char *)sqlite3_value_text(path[n - 1]), NULL, &h->err);
-    if (loaded) h->options = *tfm_model_decoding(h->model);
-    h->limits.max_beam = h->options.beam, h->limits.max_target = h->options.max_length;
+    h->limits.decoding = tfm_model_decoding(h->model);
     if (!loaded || tfm_session_create(&h->session, h->model, &h->limits, &h->err))
         sqlite3_result_error(sql, h->session ? "this connection has a model" : h->err.text, -1);
 }
@@ -34,13 +32,12 @@ static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: s
     host *h = sqlite3_user_data(sql);
     tfm_tokens tokens = {0}; tfm_batch src = {0}, tgt = {0};
     tfm_arena scratch = tfm_arena_make(h->memory, sizeof h->memory);
-    tfm_text in[2] = {{NULL, 0}, {NULL, 0}}, out;
+    tfm_text in[2];
     tokens.ids = h->src, tokens.capacity = 512, src.ids = h->src, tgt.ids = h->tgt, src.rows = tgt.rows = 1;
-    for (; n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
+    for (memset(in, 0, sizeof in); n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
         if (!(in[n].data = (const char *)sqlite3_value_text(values[n]))) return;
-    if (!in[1].data && !tfm_translate_batch(h->session, in, &out, 1, &h->options,
-                                            (char *)h->memory, sizeof h->memory, &h->err))
-        sqlite3_result_text(sql, out.data, (int)out.size, SQLITE_TRANSIENT);
+    if (!in[1].data && !tfm_translate(h->session, in[0].data, (char *)h->memory, sizeof h->memory, &h->err))
+        sqlite3_result_text(sql, (char *)h->memory, -1, SQLITE_TRANSIENT);
     else if (in[1].data && !tfm_session_tokenize(h->session, in, TFM_TEXT_FORM_TEXT, &tokens, &h->err) &&
              (src.width = tokens.n, !tfm_model_tokenize_target(h->model, in[1], TFM_TEXT_FORM_TEXT, h->tgt,
                                                                1040, &tgt.width, &scratch, &h->err)) &&

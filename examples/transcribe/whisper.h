@@ -191,22 +191,21 @@ static tfm_status whisper_spell(whisper *w, const int32_t *ids, int32_t n, tfm_e
 static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int32_t *prompt,
                                  int32_t n, int32_t max_length, double temperature,
                                  tfm_error *err) {
-    tfm_batch src, before;
+    tfm_request request;
     tfm_decode_options o;
-    uint64_t seed;
     int32_t running = 1;
     tfm_status status;
-    memset(&o, 0, sizeof o), memset(&src, 0, sizeof src), memset(&before, 0, sizeof before);
-    src.memory = memory, src.rows = 1, src.width = SPEECH_POSITIONS;
-    before.rows = 1, before.ids = prompt, before.width = n;
-    o.prompt = &before, o.edit_logits = whisper_edit, o.edit_user = w, o.max_length = max_length;
+    memset(&o, 0, sizeof o), memset(&request, 0, sizeof request);
+    request.memory = memory, request.prompt = tfm_ids_make(prompt, n);
+    o.edit_logits = whisper_edit, o.edit_user = w, o.max_length = max_length;
     if (temperature > 0) {
         o.samples = w->options.best_of, o.temperature = temperature;
-        seed = (uint64_t)(temperature * 1000), o.seeds = &seed;
+        request.seed = (uint64_t)(temperature * 1000);
     } else if (!w->is_probe && w->options.beam > 1) {
         o.beam = o.n_best = w->options.beam, o.length_penalty = 1;
     }
-    status = tfm_session_start(w->session, memory ? &src : NULL, &o, err);
+    status = memory ? tfm_session_start(w->session, &request, 1, &o, err)
+                    : tfm_session_restart(w->session, &request, 1, &o, err);
     while (status == TFM_OK && running && !whisper_is_stopped(w))
         status = tfm_session_step(w->session, &running, err);
     return status;

@@ -34,7 +34,7 @@ enum { EXIT_LINES = 1, EXIT_USAGE = 2 };
 /* The options of the command line; 0 or NULL for those that were not given. */
 static struct {
     const char *model, *from, *via, *to, *prefix, *drafts, *score, *attention, *output, *terms,
-        *lang, *format;
+        *lang, *sentences, *format;
     option_rest files;
     int document, tokens, align, per_token, sample, map, exact;
     int scores; /* 1: the score of each translation; 2: also of each token */
@@ -47,8 +47,9 @@ static struct {
     const char *second; /* path of the second model; NULL: there is only one model */
     const char *beside; /* the file of --prefix, --drafts or --score */
     tfm_text_form form;
-    int is_told;  /* the user said what kind the input is */
-    int numbered; /* output lines begin with the input line's number: it may have several */
+    const char *one_text; /* an option that reads a line as one text; NULL: there is none */
+    int is_told;          /* the user said what kind the input is */
+    int numbered;         /* output lines begin with the input line's number: it may have several */
 } opt;
 
 #ifdef TFM__ANALYZED /* tells the analyzers of `make analyze` that fail does not return */
@@ -95,8 +96,8 @@ enum {
 
 static option_entry table[] = {
     {"usage: translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out\n\n"
-     "Translates files or standard input, one sentence per line, to standard output, one line\n"
-     "for each. Output is flushed whenever the input pauses, at the latest when a batch is full.\n"
+     "Translates files or standard input, line by line, to standard output, one line for each.\n"
+     "Output is flushed whenever the input pauses, at the latest when a batch is full.\n"
      "A line break inside a translation is written as a space, and so is a tab if tabs separate\n"
      "fields of the output.\n\n"
      "If the FILE right after MODEL ends in .safetensors, it is a second model, and it translates\n"
@@ -110,8 +111,14 @@ static option_entry table[] = {
     {"files", NULL, OPTION_REST, &opt.files, 0, 0, 0, NULL},
     {"\ninput", NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--document", NULL, OPTION_FLAG, &opt.document, 0, 0, NOT_COLUMN,
-     "each line is a paragraph: split it into sentences, by rules for many\n"
-     "languages, translate the sentences one by one and join them again"},
+     "as --sentences split, for lines that are paragraphs: if one sentence\n"
+     "cannot be translated, the others of its line are written"},
+    {"--sentences", "WORD", OPTION_PATH, &opt.sentences, 0, 0, NOT_SCORE,
+     "split: a line of several sentences is split by rules for many languages,\n"
+     "and its translation is what its sentences alone give, with the\n"
+     "whitespace between them. whole: a line is one text, and a paragraph of\n"
+     "--html and the like. Default: what the model file says (inspect shows\n"
+     "it). If it does not say it, lines are whole and documents are split"},
     {"--format", "KIND", OPTION_PATH, &opt.format, 0, 0, 0,
      "the kind of the input: lines, html, markdown, srt (also WebVTT and the\n"
      "lines of transcribe --timestamps) or wrapped. Without this option, and\n"
@@ -339,6 +346,13 @@ static void check_together(void) {
              opt.srt    ? "--srt"
              : opt.html ? "--html"
                         : "--markdown");
+    if (opt.sentences && strcmp(opt.sentences, "split") && strcmp(opt.sentences, "whole"))
+        fail("--sentences %s: give split or whole", opt.sentences);
+    if (opt.sentences && (opt.tokens || (opt.document && *opt.sentences == 'w')))
+        fail("--sentences%s and %s do not go together", opt.tokens ? "" : " whole",
+             opt.tokens ? "--tokens" : "--document");
+    if (opt.sentences && *opt.sentences == 's' && opt.one_text)
+        fail("--sentences split and %s do not go together", opt.one_text);
     if (opt.drafts && (opt.prefix || opt.decode.alternatives))
         fail("--drafts and %s do not go together", opt.prefix ? "--prefix" : "--alternatives");
     if (opt.n_best && opt.decode.alternatives)
@@ -508,7 +522,7 @@ static void check_format(const char *name, const char *bytes, size_t n) {
 /* Prints what a person needs who gave no model. */
 static void print_usage(FILE *f) {
     fputs("usage: translate MODEL [FILE ...] [options] < in > out\n"
-          "Translates one sentence per line. Examples:\n"
+          "Translates each line of text. Examples:\n"
           "    echo 'Guten Tag.' | translate examples/models/de-en.safetensors\n"
           "    translate de-en.safetensors letter.txt --document -o letter.en.txt\n"
           "    translate de-en.safetensors film.srt > film.en.srt\n"
@@ -528,6 +542,11 @@ static void read_options(int argc, char **argv) {
     if (!opt.model) print_usage(stderr), exit(EXIT_USAGE);
     find_second();
     find_format();
+    opt.one_text = opt.prefix                ? "--prefix"
+                   : opt.decode.alternatives ? "--alternatives"
+                   : opt.n_best > 1          ? "--n-best"
+                   : opt.align               ? "--align"
+                                             : NULL;
     check_together();
     if (!is_open(0) && !opt.files.n) fail("standard input is closed");
     if (!is_open(1) && !opt.output) fail("standard output is closed");

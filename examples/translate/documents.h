@@ -38,8 +38,8 @@ static int document_next(input_stream *in, text_buffer *text, int *cut) {
     return !text->broken;
 }
 
-/* Reads the whole input and finds its sentences; `in` will take its lines from them. */
-static void document_open(input_stream *in) {
+/* Reads the whole input and finds its sentences, or with `whole` its paragraphs; `in` will take its lines from them. */
+static void document_open(input_stream *in, int whole) {
     reader_stream *r = &in->from;
     size_t n;
     memset(&page, 0, sizeof page);
@@ -60,7 +60,7 @@ static void document_open(input_stream *in) {
         for (n = 0; n < page.text.size; n++)
             if (page.text.data[n] == '\r') page.text.data[n] = '\n';
     in->fault = r->fault, in->next = document_next;
-    page.m.protects = opt.protect, page.m.wrap = (size_t)opt.width;
+    page.m.protects = opt.protect, page.m.whole = whole, page.m.wrap = (size_t)opt.width;
     page.m.lang = opt.lang ? opt.lang : opt.to;
     if (opt.lang && !markup_is_language(opt.lang))
         fail("--lang %s: no code, such as en or zh-Hans", opt.lang);

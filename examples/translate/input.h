@@ -25,16 +25,21 @@ enum { INPUT_SOURCE, INPUT_TARGET, INPUT_SIDES };
 /* One line of input, or one sentence of a line, with its output and state. */
 typedef struct input_item {
     int64_t number;             /* from 1 */
-    int32_t sentence;           /* from 1 in each line; 0 without --document */
+    int32_t sentence;           /* from 1 in each line; 0: the line is not split */
     size_t at[INPUT_SIDES];     /* where its texts begin in the window's text */
     tfm_text text[INPUT_SIDES]; /* valid once the window is read: its text may move before */
     size_t ids[INPUT_SIDES];    /* where its tokens begin in the worker's ids, in bytes */
     int32_t n[INPUT_SIDES];     /* number of its tokens */
     tfm_text around[2];         /* with --column: the row's text before and after the column */
+    tfm_text between;           /* the whitespace before the sentence, if it is not the first */
     size_t at_row, n_row;       /* where the row begins in the window's text, and its bytes */
+    size_t at_column, n_column; /* the same of its column */
+    size_t at_between;          /* where `between` begins in the window's text */
     int32_t columns;            /* number of the row's columns if there are too few, else 0 */
     text_buffer out;            /* the output, without the last newline */
-    text_buffer between;        /* with two models: the first model's output */
+    text_buffer middle;         /* with two models: the first model's output */
+    double score;               /* of a sentence, with --scores */
+    text_buffer scores;         /* the same of its tokens */
     protect_text safe;          /* with --protect: the spans that are copied */
     text_buffer said;           /* messages for standard error */
     text_buffer tokens;   /* for a document's sentence: a markup_token for each target token */
@@ -59,7 +64,10 @@ struct input_stream {
     reader_stream from;   /* the input */
     reader_stream beside; /* the file of --prefix, --drafts or --score, if its file is not NULL */
     size_t most;          /* longest line, in bytes; the text of a longer one is dropped */
-    int document;         /* lines are paragraphs: split each into sentences */
+    int document;         /* lines are paragraphs, which are split into sentences, even into one */
+    int splits;           /* lines of several sentences are split */
+    int labels;           /* a line may begin with >>code<<, which its other sentences get, too */
+    int64_t unsplit;      /* the first line of several sentences that is not split; -1: not asked */
     int32_t column;       /* column of a table that is translated, from 1; 0: the whole line */
     int unsorted;         /* do not sort windows */
     int64_t n;            /* lines so far */
@@ -91,29 +99,82 @@ static input_item *input_add(input_window *w, int64_t number, int32_t sentence) 
         l->n[side] = 0;
     }
     text_buffer_clear(&l->out, INPUT_OUT);
-    text_buffer_clear(&l->between, INPUT_OUT);
+    text_buffer_clear(&l->middle, INPUT_OUT);
+    text_buffer_clear(&l->scores, INPUT_OUT);
     text_buffer_clear(&l->said, INPUT_OUT);
     text_buffer_clear(&l->tokens, INPUT_OUT);
     l->encoding = NULL;
     l->cut = l->faulty = l->failed = l->done = l->copied = 0;
-    l->at_row = l->at[INPUT_SOURCE], l->n_row = 0, l->columns = 0;
+    l->at_row = l->at_column = l->at_between = l->at[INPUT_SOURCE];
+    l->n_row = l->n_column = l->between.size = 0, l->columns = 0, l->score = 0;
     return l;
 }
 
-/* Adds a line for each sentence of a paragraph, which is the window's text from `begin` on. Returns
-   0 if there is no memory. */
-static int input_add_sentences(input_window *w, int64_t number, size_t begin) {
-    size_t at = 0, size = w->text[INPUT_SOURCE].size - begin;
-    const char *text = size ? w->text[INPUT_SOURCE].data + begin : "";
+/* Returns the number of sentences of a text, but not more than `most`. */
+static int32_t input_sentences(tfm_text text, int32_t most) {
     tfm_text sentence;
+    size_t at = 0;
     int32_t n = 0;
-    while (tfm_sentence_next(tfm_text_make(text, size), &at, &sentence)) {
-        input_item *l = input_add(w, number, ++n);
-        if (!l) return 0;
-        l->at[INPUT_SOURCE] = begin + (size_t)(sentence.data - text);
-        l->text[INPUT_SOURCE].size = sentence.size;
+    while (n < most && tfm_sentence_next(text, &at, &sentence)) n++;
+    return n;
+}
+
+/* Returns the bytes of ">>code<<" at the begin of a text, with whitespace before it, or 0. */
+static size_t input_label(tfm_text text) {
+    size_t i = 0;
+    while (i < text.size && text.data[i] == ' ') i++;
+    if (text.size - i < 5 || memcmp(text.data + i, ">>", 2) != 0) return 0;
+    for (i += 2; i + 1 < text.size && (unsigned char)text.data[i] > ' '; i++)
+        if (memcmp(text.data + i, "<<", 2) == 0) return i + 2;
+    return 0;
+}
+
+/* Returns one side of a line, while its window is read. */
+static tfm_text input_text(const input_window *w, const input_item *l, int side) {
+    const char *data = w->text[side].data;
+    return tfm_text_make(data ? data + l->at[side] : "", l->text[side].size);
+}
+
+/* Makes the last line of a window its first sentence, and adds a line for each other sentence. Its
+   line of the file beside the input is split, too, if it has as many sentences; it is a draft. A
+   line of one sentence stays as it is, with all its whitespace, unless it is a paragraph of a
+   document. Returns 0 if there is no memory. */
+static int input_split(const input_stream *in, input_window *w) {
+    input_item line = w->lines[w->n - 1], *l = &w->lines[w->n - 1];
+    tfm_text text = input_text(w, l, INPUT_SOURCE), beside = input_text(w, l, INPUT_TARGET), part;
+    size_t at = 0, at_beside = 0, end = 0, begin, n_label = in->labels ? input_label(text) : 0;
+    int32_t n = input_sentences(text, in->document ? 1 : 2), k;
+    int is_even = 0;
+    if (!n && in->document) l->text[INPUT_SOURCE].size = 0;
+    if (n < 2 - in->document) return 1;
+    if (beside.size) {
+        n = input_sentences(text, INT32_MAX);
+        is_even = input_sentences(beside, n) == n && input_sentences(beside, INT32_MAX) == n;
     }
-    return n > 0 || input_add(w, number, 1) != NULL; /* a blank paragraph is one line of output */
+    for (k = 1; tfm_sentence_next(text, &at, &part); k++) {
+        if (k > 1 && (l = input_add(w, line.number, k)) == NULL) return 0;
+        l->sentence = k;
+        l->at_row = line.at_row, l->n_row = line.n_row;
+        l->at_column = line.at_column, l->n_column = line.n_column;
+        begin = (size_t)(part.data - text.data);
+        l->at_between = line.at[INPUT_SOURCE] + end, l->between.size = k > 1 ? begin - end : 0;
+        end = begin + part.size;
+        l->at[INPUT_SOURCE] = line.at[INPUT_SOURCE] + begin;
+        l->text[INPUT_SOURCE].size = part.size;
+        if (k > 1 && n_label) { /* a copy, which begins with the label */
+            l->at[INPUT_SOURCE] = w->text[INPUT_SOURCE].size;
+            if (!text_buffer_reserve(&w->text[INPUT_SOURCE], n_label + part.size)) return 0;
+            text = input_text(w, &line, INPUT_SOURCE); /* it may have moved */
+            text_buffer_append(&w->text[INPUT_SOURCE], text.data, n_label);
+            text_buffer_append(&w->text[INPUT_SOURCE], text.data + begin, part.size);
+            l->text[INPUT_SOURCE].size += n_label;
+        }
+        l->text[INPUT_TARGET].size = 0;
+        if (!is_even || !tfm_sentence_next(beside, &at_beside, &part)) continue;
+        l->at[INPUT_TARGET] = line.at[INPUT_TARGET] + (size_t)(part.data - beside.data);
+        l->text[INPUT_TARGET].size = part.size;
+    }
+    return 1;
 }
 
 /* Reduces a line's source from the whole row to one column. Sets l->columns if the row has
@@ -129,8 +190,8 @@ static void input_take_column(const input_window *w, input_item *l, int32_t colu
         at = next + 1;
     }
     if (i < column) l->columns = i, at = next;
-    l->at[INPUT_SOURCE] = at;
-    l->text[INPUT_SOURCE].size = next - at;
+    l->at[INPUT_SOURCE] = l->at_column = at;
+    l->text[INPUT_SOURCE].size = l->n_column = next - at;
 }
 
 /* Adds a line, which is the window's text from begin[side] on. Returns 0 if there is no memory. */
@@ -148,8 +209,8 @@ static int input_add_texts(input_window *w, const input_stream *in, const size_t
     return 1;
 }
 
-/* Reads a line, and its line of the file beside the input, into the window; with in->document, the
-   sentences of a paragraph. Returns 0 at the end, after a fault, and where one of the two files has
+/* Reads a line, and its line of the file beside the input, into the window, split into sentences if
+   in->splits or in->document say so. Returns 0 at the end, after a fault, and where one of the two files has
    fewer lines than the other. */
 static int input_line(input_stream *in, input_window *w) {
     size_t begin[INPUT_SIDES];
@@ -165,8 +226,11 @@ static int input_line(input_stream *in, input_window *w) {
     }
     if (!more) return 0;
     in->n++;
-    if (in->document && !cut) added = input_add_sentences(w, in->n, begin[INPUT_SOURCE]);
-    else added = input_add_texts(w, in, begin, cut);
+    added = input_add_texts(w, in, begin, cut);
+    if (added && !cut && (in->document || in->splits)) added = input_split(in, w);
+    else if (added && !cut && !in->unsplit &&
+             input_sentences(input_text(w, &w->lines[w->n - 1], INPUT_SOURCE), 2) > 1)
+        in->unsplit = in->n;
     if (!added) in->fault = ENOMEM;
     return added;
 }
@@ -195,11 +259,12 @@ static int input_sort(const input_stream *in, input_window *w) {
             l->text[side].data = w->text[side].data ? w->text[side].data + l->at[side] : "";
         l->around[0].data = w->text[INPUT_SOURCE].data ? w->text[INPUT_SOURCE].data + l->at_row
                                                        : "";
-        l->around[1].data = l->text[INPUT_SOURCE].data + l->text[INPUT_SOURCE].size;
+        l->between.data = l->around[0].data + (l->at_between - l->at_row);
         l->around[0].size = l->around[1].size = 0;
         if (!in->column) continue;
-        l->around[0].size = l->at[INPUT_SOURCE] - l->at_row;
-        l->around[1].size = l->n_row - l->around[0].size - l->text[INPUT_SOURCE].size;
+        l->around[0].size = l->at_column - l->at_row;
+        l->around[1].data = l->around[0].data + l->around[0].size + l->n_column;
+        l->around[1].size = l->n_row - l->around[0].size - l->n_column;
     }
     if (!in->unsorted) qsort(w->sorted, w->n, sizeof *w->sorted, input_by_size);
     return 1;
@@ -229,7 +294,8 @@ static void input_window_free(input_window *w) {
     size_t i;
     for (i = 0; i < w->room; i++) {
         text_buffer_free(&w->lines[i].out);
-        text_buffer_free(&w->lines[i].between);
+        text_buffer_free(&w->lines[i].middle);
+        text_buffer_free(&w->lines[i].scores);
         protect_free(&w->lines[i].safe);
         text_buffer_free(&w->lines[i].said);
         text_buffer_free(&w->lines[i].tokens);

@@ -1,4 +1,4 @@
-/* translate: reads one sentence per line and writes one translation per line.
+/* translate: reads text, and writes one line of translation for each line.
 
        translate MODEL [MODEL2.safetensors] [FILE ...] [options] < in > out
 
@@ -79,6 +79,7 @@ static struct {
     int64_t n_failed;    /* lines that could not be translated */
     int64_t bytes;       /* size of the input; 0: not known */
     int any_failed;
+    int split, whole;    /* what the first model reads: sentences, or whole texts */
     int advised;         /* the advice about the input's encoding is written */
     time_t start, shown; /* of the program; of the last progress line */
 } t;
@@ -251,14 +252,18 @@ static int take_protected(const worker *me, input_item *l) {
     return 0;
 }
 
-/* Returns advice for a line that is too long: if it has several sentences, --document helps. */
+/* Returns whether a line that is one text has several sentences. */
+static int has_sentences(const input_item *l) {
+    return !l->sentence && !t.in.next && !opt.tokens &&
+           input_sentences(l->text[INPUT_SOURCE], 2) > 1;
+}
+
+/* Returns advice for a line that is too long: if it has several sentences, --sentences helps. */
 static const char *length_advice(const input_item *l) {
-    tfm_text sentence, line = tfm_text_make(l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
-    size_t at = 0;
-    int count = 0;
-    if (l->sentence || t.in.next || opt.tokens) return "";
-    while (count < 2 && tfm_sentence_next(line, &at, &sentence)) count++;
-    return count > 1 ? "; it has several sentences, which --document translates one by one" : "";
+    return !has_sentences(l) ? ""
+           : opt.one_text || opt.score
+               ? "; it has several sentences"
+               : "; it has several sentences, which --sentences split translates one by one";
 }
 
 /* Warns of a line that begins with the token of a target language, as Marian's models have them
@@ -320,6 +325,8 @@ static void tokenize(worker *me, input_item *l) {
     else if (status != TFM_OK) report(me, l, 1, "%s", me->err.text);
     else if (opt.beside && me->of->is_last) check_target(me, l);
     if (status == TFM_OK && me->of == t.stages && !opt.tokens) check_language(me, l);
+    if (status == TFM_OK && me->of == t.stages && opt.one_text && t.split && has_sentences(l))
+        report(me, l, 0, "several sentences, which %s reads as one text", opt.one_text);
     if (left_out)
         report(me, l, 0, "of %d tokens the last %d are left out%s",
                (int)(l->n[INPUT_SOURCE] + left_out), (int)left_out, length_advice(l));
@@ -340,6 +347,11 @@ static void append_tokens(input_item *l, const double *each, int32_t n) {
    must have the same number of columns. */
 static void append_columns(input_item *l, double score, const double *each, int32_t n) {
     if (opt.score) return;
+    if (l->sentence) { /* write_line adds them up for the line */
+        l->score = score;
+        for (l->scores.size = 0; n > 0; n--, each++) text_buffer_format(&l->scores, " %.4f", *each);
+        return;
+    }
     if (opt.numbered) text_buffer_format(&l->out, "%ld\t", (long)l->number);
     if (opt.scores) text_buffer_format(&l->out, "%.4f\t", score);
     if (opt.scores == 2) append_tokens(l, each, n), text_buffer_append(&l->out, "\t", 1);
@@ -575,26 +587,35 @@ static tfm_status score_batch(worker *me, input_item *const *lines, const tfm_ba
     return status;
 }
 
+/* Returns the ids of a row of a side, which may have none. */
+static tfm_ids side_ids(const tfm_batch *side, int32_t row) {
+    if (!side->ids) return tfm_ids_make(NULL, 0);
+    return tfm_ids_make(side->ids + (size_t)row * (size_t)side->width, side->lengths[row]);
+}
+
 /* Translates a batch and appends the results to the lines. Line n is sampled with seed + n, so a
    sample does not depend on the batch. */
 static tfm_status decode_batch(worker *me, input_item *const *lines, const tfm_batch *sides) {
-    tfm_decode_options decode = me->of->decode;
-    uint64_t *seeds = (uint64_t *)malloc((size_t)sides->rows * sizeof *seeds);
+    tfm_request *requests = (tfm_request *)malloc((size_t)sides->rows * sizeof *requests);
     int32_t row, running = 1;
     tfm_status status = TFM_E_MEMORY;
-    for (row = 0; seeds && row < sides->rows; row++)
-        seeds[row] = opt.seed + (uint64_t)lines[row]->number;
-    decode.seeds = seeds;
-    if (opt.prefix && me->of->is_last) decode.prefix = &sides[INPUT_TARGET];
-    if (opt.drafts && me->of->is_last) decode.draft = &sides[INPUT_TARGET];
-    if (seeds) status = tfm_session_start(me->session, &sides[INPUT_SOURCE], &decode, &me->err);
+    for (row = 0; requests && row < sides->rows; row++) {
+        tfm_ids target = side_ids(&sides[INPUT_TARGET], row);
+        requests[row] = tfm_request_ids(NULL, 0);
+        requests[row].ids = side_ids(&sides[INPUT_SOURCE], row);
+        requests[row].seed = opt.seed + (uint64_t)lines[row]->number;
+        if (opt.prefix && me->of->is_last) requests[row].prefix = target;
+        if (opt.drafts && me->of->is_last) requests[row].draft = target;
+    }
+    if (requests)
+        status = tfm_session_start(me->session, requests, sides->rows, &me->of->decode, &me->err);
     while (status == TFM_OK && running && !interrupts_stopped())
         status = tfm_session_step(me->session, &running, &me->err);
     for (row = 0; status == TFM_OK && !running && row < sides->rows; row++) {
         append_row(me, lines[row], row);
         lines[row]->done = 1;
     }
-    free(seeds);
+    free(requests);
     return status;
 }
 
@@ -656,7 +677,7 @@ static size_t hand_on(input_item **lines, size_t n) {
         text_buffer made = l->out;
         if (l->out.broken) report(NULL, l, 1, "too little memory");
         if (!l->done || l->faulty) continue;
-        l->out = l->between, l->between = made;
+        l->out = l->middle, l->middle = made;
         l->text[INPUT_SOURCE].data = made.data ? made.data : "",
         l->text[INPUT_SOURCE].size = made.size;
         l->done = 0;
@@ -694,25 +715,55 @@ static void advise(const char *encoding) {
               stderr);
 }
 
-/* Writes an output line and its messages. The line is made of n sentences, with a space between
-   them where the language has spaces. */
+/* Appends what --scores writes before a line of n sentences: the sum of their scores, and the
+   log-probabilities of all their tokens. */
+static void append_scores(text_buffer *out, const input_item *l, size_t n) {
+    double sum = 0;
+    size_t i, begin;
+    if (!opt.scores) return;
+    for (i = 0; i < n; i++) sum += l[i].score;
+    text_buffer_format(out, "%.4f\t", sum);
+    if (opt.scores < 2) return;
+    for (i = 0, begin = out->size; i < n; i++) /* each begins with a space */
+        text_buffer_append(out, l[i].scores.data + (out->size == begin && l[i].scores.size),
+                           l[i].scores.size - (out->size == begin && l[i].scores.size));
+    text_buffer_append(out, "\t", 1);
+}
+
+/* Writes an output line and its messages. The line is made of n sentences, with the whitespace
+   between them. If one of them cannot be translated, the line is empty, except in a document. */
 static void write_line(input_item *l, size_t n) {
     static text_buffer out;
     const input_item *row = l;
-    size_t i;
-    int failed = 0;
+    size_t i, begin;
+    int failed = 0, faulty = 0;
     text_buffer_clear(&out, INPUT_OUT);
     text_buffer_append(&out, l->around[0].data, l->around[0].size);
-    for (i = 0; i < n; i++, l++) {
-        if (l->out.broken || l->said.broken) report(NULL, l, 1, "too little memory");
+    for (i = 0; i < n; i++) {
+        if (l[i].out.broken || l[i].said.broken || l[i].scores.broken)
+            report(NULL, &l[i], 1, "too little memory");
+        faulty |= l[i].faulty;
+    }
+    for (i = 0; faulty && !opt.document && i < n; i++)
+        l[i].out.size = l[i].scores.size = 0, l[i].score = 0;
+    if (l->sentence) append_scores(&out, l, n);
+    for (i = 0, begin = out.size; i < n; i++, l++) {
         if (l->faulty || (!l->n[INPUT_SOURCE] && !l->copied)) {
             l->out.size = 0;
             append_columns(l, 0, NULL, 0);
         }
         if (l->said.size) fwrite(l->said.data, 1, l->said.size, stderr);
         if (l->encoding) advise(l->encoding);
-        if (i && out.size && l->out.size && tfm_space_after(tfm_text_make(out.data, out.size)))
-            text_buffer_append(&out, " ", 1);
+        if (out.size > begin && l->out.size) {
+            tfm_text space =
+                tfm_sentence_space(tfm_text_make(out.data + begin, out.size - begin), l->between);
+            text_buffer_append(&out, space.data, space.size);
+            if (!out.broken)
+                out.size -= space.size - text_buffer_flatten(out.data + out.size - space.size,
+                                                             space.size,
+                                                             TEXT_BUFFER_FLATTEN_CONTROLS |
+                                                                 (opt.column || opt.scores));
+        }
         text_buffer_append(&out, l->out.data, l->out.size);
         failed |= l->failed;
         if (t.in.next) document_line(l, t.out);
@@ -929,7 +980,26 @@ static void open_files(void) {
     t.in.n = opt.first_line - 1;
     t.in.column = opt.column;
     t.in.document = opt.document;
+    t.split = (opt.sentences && *opt.sentences == 's') ||
+              (!opt.sentences && t.stages[0].config->sentences == TFM_SENTENCES_SPLIT);
+    t.whole = (opt.sentences && *opt.sentences == 'w') ||
+              (!opt.sentences && t.stages[0].config->sentences == TFM_SENTENCES_WHOLE);
+    t.in.splits = t.split && !opt.one_text && !opt.score && !opt.tokens;
+    t.in.unsplit = -(opt.sentences || opt.document || opt.score || opt.tokens || opt.html ||
+                     opt.srt || opt.markdown || opt.wrapped ||
+                     t.stages[0].config->sentences != TFM_SENTENCES_UNKNOWN);
+    t.in.labels = t.stages[0].config->src_language == TFM_LANGUAGE_USE_TARGET;
     t.in.most = opt.document ? INT32_MAX : (size_t)opt.max_source * MOST_LINE;
+}
+
+/* Says that the model file does not say what the model reads. */
+static void warn_unknown(void) {
+    fprintf(stderr,
+            "translate: line %ld has several sentences, and %s does not say whether it reads "
+            "sentences or whole texts. Lines are translated as whole texts: --sentences split "
+            "or --sentences whole chooses\n",
+            (long)t.in.unsplit, t.stages[0].path);
+    t.in.unsplit = -1;
 }
 
 int main(int argc, char **argv) {
@@ -943,7 +1013,7 @@ int main(int argc, char **argv) {
     open_model(opt.model, !opt.second);
     if (opt.second) open_model(opt.second, 1);
     open_files();
-    if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in);
+    if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in, t.whole);
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system cannot create another lock");
     while (more) {
@@ -951,6 +1021,7 @@ int main(int argc, char **argv) {
         int one = t.picture != NULL || opt.batch == 1;
         t.in.unsorted = t.picture != NULL;
         more = input_read(&t.in, w, one ? 1 : (size_t)opt.batch * WINDOW_BATCHES);
+        if (t.in.unsplit > 0) warn_unknown();
         if (w->n) give_window(w);
     }
     workers_close(&t.pool);

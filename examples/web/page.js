@@ -13,6 +13,7 @@ const TYPING_MS_SERVER = 300;
 const LONG = 200; // a text of this many sentences starts a second Worker; for less its start takes too long
 const BATCH_MS = 500; // time of a batch, after which its translations are shown
 const LARGEST_BATCH = 256; // sentences
+const WORD = new URLSearchParams(location.search).get("sentences") === "whole" ? "whole" : undefined; // page?sentences=whole
 const KEPT_SENTENCES = 1000; // translations that are cached; for a longer text twice its sentences
 const LARGEST_FILE = 2 ** 31; // bytes; WebAssembly has 2^32 bytes for the model and all other memory
 
@@ -352,7 +353,7 @@ async function run() {
     if (served && how.source !== detectedBefore) kept = new Map();
     detectedBefore = how.source;
     if (served) model.way = undefined;
-    const found = (await model.sentences(text)).map(({ begin, end }) => ({ begin, end, text: text.slice(begin, end) }));
+    const found = (await model.sentences(text, { sentences: WORD })).map(({ begin, end }) => ({ begin, end, text: text.slice(begin, end) }));
     if (signal.aborted) return;
     for (const each of found) each.translation = chosen.get(each.text) ?? recall(each.text);
     const drafts = takeDrafts(sentences, found);

@@ -137,23 +137,28 @@ export interface Document {
   ms: number; // time of this call
 }
 
+/** What is translated as one text: a sentence, or a whole line. Default: what the model file says, or else "split". */
+export interface Sentences {
+  sentences?: "split" | "whole";
+}
+
 export interface Translator {
   readonly info: ModelInfo;
 
-  /** Translates one sentence. */
+  /** Translates a text as one: a sentence, or what the model reads at a time. */
   translate(text: string, options?: Options & { draft?: Draft }): Promise<Translation>;
 
   /** Translates many sentences in batches and returns them in their order. progress(done) gets the number that are done. A
       text that cannot be translated has an error; the others are translated. drafts has one for each text. */
   translateAll(texts: string[], options?: Options & { drafts?: (Draft | undefined)[], progress?: (done: number) => void }): Promise<Translation[]>;
 
-  /** Translates a text whose lines are paragraphs, sentence by sentence, like translate --document. Sentences that the
+  /** Translates a text whose lines are paragraphs, sentence by sentence, like translate. Sentences that the
       previous call translated with the same options are reused. sentence(index, translation) is called when a sentence is
       done, in any order. A sentence that cannot be translated has translation.error. */
-  translateText(text: string, options?: Options & { sentence?: (index: number, translation: Translation) => void }): Promise<Document>;
+  translateText(text: string, options?: Options & Sentences & { sentence?: (index: number, translation: Translation) => void }): Promise<Document>;
 
-  /** Splits a text into sentences. */
-  sentences(text: string): Promise<{ begin: number; end: number }[]>;
+  /** Splits a text into sentences; if the model reads whole texts, into its lines. */
+  sentences(text: string, options?: Sentences): Promise<{ begin: number; end: number }[]>;
 
   /** Translates one sentence and yields the translation so far after each token; the last one is complete. Leaving the
       loop cancels the call. */

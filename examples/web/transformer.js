@@ -71,9 +71,9 @@ const CALLS = {
   translate: [{ text: aText }, { ...COMMON, draft: aDraft, partial: aFunction }],
   translateAll: [{ texts: aListOf(aText, "an array of strings") },
     { ...COMMON, drafts: aListOf(aDraft, "an array"), progress: aFunction }],
-  translateText: [{ text: aText }, { ...COMMON, sentence: aFunction }],
+  translateText: [{ text: aText }, { ...COMMON, sentence: aFunction, sentences: aWord("split", "whole") }],
   stream: [{ text: aText }, { ...COMMON, draft: aDraft }],
-  sentences: [{ text: aText }, { signal: aSignal }],
+  sentences: [{ text: aText }, { signal: aSignal, sentences: aWord("split", "whole") }],
   alternatives: [{ translation: aTranslation, position: anInteger(0) },
     { ...COMMON, n: anInteger(0), minProbability: aNumber(0, 1) }],
   attention: [{ translation: aTranslation }, { ...COMMON, kind: aWord("cross", "encoder", "decoder") }],
@@ -435,11 +435,11 @@ class Local {
     return out;
   }
 
-  sentences(text) {
-    return this.#run(null, async () => this.#guard(() => this.#cut(text)));
+  sentences(text, options = {}) {
+    return this.#run(options.signal, async () => this.#guard(() => this.#cut(text, options.sentences)));
   }
-  #cut(text) {
-    const n = this.#check(this.#x.web_sentences(this.#write(text)));
+  #cut(text, word) {
+    const n = this.#check(this.#x.web_sentences(this.#write(text), ["", "split", "whole"].indexOf(word ?? "")));
     const at = units(text), bytes = this.#ints(this.#x.web_batch(0), 2 * n);
     return Array.from({ length: n }, (_, i) => ({ begin: at(bytes[2 * i]), end: at(bytes[2 * i + 1]) }));
   }
@@ -447,7 +447,7 @@ class Local {
   translateText(text, options = {}) {
     return this.#run(options.signal, async (turn) => {
       const began = performance.now(), { signal, sentence, ...rest } = options, key = JSON.stringify(rest);
-      const sentences = this.#guard(() => this.#cut(text));
+      const sentences = this.#guard(() => this.#cut(text, options.sentences));
       if (this.#had.key !== key) this.#had = { key, sentences: new Map() };
       const had = this.#had.sentences, wanted = new Map(); // new sentence: its positions in the text
       const sourceOf = (s) => text.slice(s.begin, s.end);
@@ -468,14 +468,21 @@ class Local {
       return { ...this.#join(text, sentences, now), words, ms: performance.now() - began };
     });
   }
-  // Joins the sentences of a line like translate --document: with spaces between them if the language has spaces.
+  // Joins the sentences of a line like translate: with the whitespace between their sources, or a space if there is none
+  // and the language has spaces.
   #join(text, sentences, translations) {
     let out = "", line = "", last = 0;
     const placed = sentences.map(({ begin, end }) => {
-      const breaks = text.slice(last, begin).replace(/[^\n]/g, ""), translation = translations.get(text.slice(begin, end));
+      const between = text.slice(last, begin), breaks = between.replace(/[^\n]/g, ""), translation = translations.get(text.slice(begin, end));
       const made = translation.text.replace(/[\n\r\v\f\x85\u2028\u2029]/g, " ");
       if (breaks) out += line + breaks, line = "";
-      if (line && made && this.#guard(() => this.#x.web_space_after(this.#write(line)))) line += " ";
+      if (line && made) {
+        const space = this.#guard(() => {
+          const n = this.#write(line), all = this.#write(line + between);
+          return this.#x.web_sentence_space(n, all - n);
+        });
+        line += ["", " ", between.replace(/[\n\r\v\f\x85\u2028\u2029]/g, " ")][space];
+      }
       const targetBegin = out.length + line.length;
       line += made;
       last = end;

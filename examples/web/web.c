@@ -60,9 +60,8 @@ static struct {
     int32_t reader_source;
     char source[64], target[64]; /* languages */
     double options[N_OPTIONS];
-    room text, batch, ids, spans, out, each, ends, weights, scratch;
-    int32_t n;               /* number of tokens of the last text */
-    tfm_batch prefix, draft; /* must live until the last step, because each step reads them */
+    room text, batch, ids, spans, out, each, ends, weights, scratch, requests;
+    int32_t n; /* number of tokens of the last text */
     hypothesis result;
     size_t used; /* bytes of all allocations */
     tfm_error err;
@@ -266,8 +265,12 @@ EXPORT(const char *, web_target_label)(int32_t id) {
 
 /* ---- sentences ------------------------------------------------------------------------------ */
 
-/* Finds the sentences in the text's lines and returns their number; web_batch has the begin and end of each, in bytes. */
-EXPORT(int32_t, web_sentences)(size_t size) {
+/* Finds the sentences in the text's lines and returns their number; web_batch has the begin and end of each, in bytes.
+   word is a tfm_sentences, 0: the model's. A model that reads whole texts gets each line as one; a file that does not say
+   what its model reads is read by sentences. */
+EXPORT(int32_t, web_sentences)(size_t size, int32_t word) {
+    int whole = (word ? word : (int32_t)tfm_model_config(web.model)->sentences) ==
+                TFM_SENTENCES_WHOLE;
     const char *text = (const char *)web.text.data;
     tfm_text sentence;
     int32_t n = 0, pass;
@@ -280,6 +283,10 @@ EXPORT(int32_t, web_sentences)(size_t size) {
             end = newline ? (size_t)(newline - text) : size;
             for (at = 0; tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &sentence);
                  n++) {
+                tfm_text more;
+                while (whole &&
+                       tfm_sentence_next(tfm_text_make(text + line, end - line), &at, &more))
+                    sentence.size = (size_t)(more.data + more.size - sentence.data);
                 if (!out) continue;
                 out[2 * n] = (uint32_t)(sentence.data - text);
                 out[2 * n + 1] = out[2 * n] + (uint32_t)sentence.size;
@@ -288,8 +295,13 @@ EXPORT(int32_t, web_sentences)(size_t size) {
     }
     return n;
 }
-EXPORT(int32_t, web_space_after)(size_t size) {
-    return tfm_space_after(tfm_text_make((const char *)web.text.data, size));
+/* Returns what goes between two translated sentences, the first of which is the text's first `size` bytes. Then the
+   whitespace between their sources follows, of `between` bytes. 2: that whitespace, 1: a space, 0: nothing. */
+EXPORT(int32_t, web_sentence_space)(size_t size, size_t between) {
+    const char *text = (const char *)web.text.data;
+    tfm_text space =
+        tfm_sentence_space(tfm_text_make(text, size), tfm_text_make(text + size, between));
+    return between && space.data == text + size ? 2 : (int32_t)space.size;
 }
 
 /* ---- translating ---------------------------------------------------------------------------- */
@@ -373,29 +385,31 @@ EXPORT(int32_t, web_start)(int32_t rows, int32_t width, int32_t prefix_width, in
     const int32_t *at = (const int32_t *)web.batch.data;
     tfm_decode_options d = decode_options();
     tfm_session_options o;
-    tfm_batch source;
+    tfm_request *requests;
     tfm_status status;
+    int32_t i;
+    int has_drafts = draft_width && ways(&d) == 1 && rows <= MOST_DRAFTS;
     if (d.beam > MOST_BEAM || d.alternatives > MOST_BEAM || ways(&d) > MOST_BEAM)
         return failed(tfm__fail(&web.err, TFM_E_ARGUMENT, "beam %d, alternatives %d: at most %d",
                                 d.beam, d.alternatives, (int32_t)MOST_BEAM));
     if (tfm_model_config(web.model)->tgt_language_forced && !*web.target)
         return failed(tfm__no_language(&web.err));
-    memset(&source, 0, sizeof source);
-    source.rows = web.prefix.rows = web.draft.rows = rows;
-    source.width = width, web.prefix.width = prefix_width, web.draft.width = draft_width;
-    source.lengths = at, at += rows;
-    source.ids = at, at += rows * width;
-    web.prefix.lengths = at, at += rows;
-    web.prefix.ids = at, at += rows * prefix_width;
-    web.draft.lengths = at, at += rows;
-    web.draft.ids = at;
+    requests = (tfm_request *)fit(&web.requests, (size_t)rows * sizeof *requests);
+    if (!requests) return no_memory();
+    memset(requests, 0, (size_t)rows * sizeof *requests);
+    for (i = 0; i < rows; i++) {
+        const int32_t *ids = at + rows;
+        requests[i].ids = tfm_ids_make(ids + i * width, at[i]);
+        ids += rows * width;
+        if (prefix_width) requests[i].prefix = tfm_ids_make(ids + rows + i * prefix_width, ids[i]);
+        ids += rows + rows * prefix_width;
+        if (has_drafts) requests[i].draft = tfm_ids_make(ids + rows + i * draft_width, ids[i]);
+    }
     o = session_limits(rows, width, prefix_width, d.max_length, ways(&d),
                        web.options[KEEP_ATTENTION] != 0);
-    if (prefix_width) d.prefix = &web.prefix;
-    if (draft_width && ways(&d) == 1 && rows <= MOST_DRAFTS)
-        d.draft = &web.draft, o.max_draft = DRAFT_TOKENS;
+    if (has_drafts) o.max_draft = DRAFT_TOKENS;
     status = fit_session(o);
-    return failed(status == TFM_OK ? tfm_session_start(web.session, &source, &d, &web.err)
+    return failed(status == TFM_OK ? tfm_session_start(web.session, requests, rows, &d, &web.err)
                                    : status);
 }
 

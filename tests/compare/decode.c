@@ -12,6 +12,7 @@
    attention. With score=1 decode prints the log-probabilities of the targets tgt instead, from token
    offset on. */
 #include "transformer.h"
+#include "rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +84,7 @@ static void read_vectors(const char *text) {
 }
 
 static int32_t offset; /* options of scoring */
+static by_row with;
 
 static void read_option(tfm_decode_options *o, int *scoring, const char *key, const char *value) {
     double number = strtod(value, NULL);
@@ -111,23 +113,23 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     else if (strcmp(key, "repetition") == 0) o->repetition = (tfm_repetition)whole;
     else if (strcmp(key, "seed") == 0) {
         for (i = 0; i < (int32_t)(sizeof seeds / sizeof *seeds); i++) seeds[i] = (uint64_t)number;
-        o->seeds = seeds;
+        with.seeds = seeds;
     }
     else if (strcmp(key, "seeds") == 0) {
         n = read_ids(first, value);
         for (i = 0; i < n; i++) seeds[i] = (uint64_t)first[i];
-        o->seeds = seeds;
+        with.seeds = seeds;
     }
     else if (strcmp(key, "src") == 0) read_rows(&src, value);
     else if (strcmp(key, "vectors") == 0) read_vectors(value);
     else if (strcmp(key, "tgt") == 0) read_rows(&tgt, value);
-    else if (strcmp(key, "prefix") == 0) o->prefix = read_rows(&prefix, value);
-    else if (strcmp(key, "prompt") == 0) o->prompt = read_rows(&prompt, value);
+    else if (strcmp(key, "prefix") == 0) with.prefix = read_rows(&prefix, value);
+    else if (strcmp(key, "prompt") == 0) with.prompt = read_rows(&prompt, value);
     else if (strcmp(key, "sequences") == 0) o->suppressed_sequences = read_rows(&sequences, value);
     else if (strcmp(key, "forbidden") == 0) o->n_suppressed = read_ids(forbidden, value),
                                             o->suppressed = forbidden;
     else if (strcmp(key, "ends") == 0) o->n_end_ids = read_ids(ends, value), o->end_ids = ends;
-    else if (strcmp(key, "first") == 0) read_ids(first, value), o->first_token = first;
+    else if (strcmp(key, "first") == 0) read_ids(first, value), with.first = first;
     else if (strcmp(key, "score") == 0) *scoring = whole;
     else if (strcmp(key, "offset") == 0) offset = whole;
     else if (strcmp(key, "attention") != 0) fail(key); }
@@ -163,7 +165,7 @@ int main(int argc, char **argv) {
         int scoring = 0, attention = strstr(line, "attention=1") != NULL;
         int32_t row, rank;
         char *word;
-        memset(&o, 0, sizeof o);
+        memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);
         if (strstr(line, "defaults=1")) o = *tfm_model_decoding(model);
         memset(&limits, 0, sizeof limits);
         for (word = strtok(line, " \n"); word; word = strtok(NULL, " \n")) {
@@ -178,7 +180,7 @@ int main(int argc, char **argv) {
             src.batch.embeddings = alone ? NULL : &vectors;
         }
         limits.max_batch = src.batch.rows, limits.max_source = src.batch.width;
-        limits.max_target = o.max_length + (o.prompt ? o.prompt->width : 0);
+        limits.max_target = o.max_length + (with.prompt ? with.prompt->width : 0);
         if (scoring && limits.max_target < tgt.batch.width + 1)
             limits.max_target = tgt.batch.width + 1;
         limits.max_beam = (o.alternatives ? o.alternatives : 1) * (o.beam ? o.beam : 1);
@@ -196,7 +198,7 @@ int main(int argc, char **argv) {
                 printf("\n");
             }
         } else {
-            if (tfm_session_decode(session, &src.batch, &o, &err) != TFM_OK) fail(err.text);
+            if (decode_rows(session, &src.batch, &with, &o, &err) != TFM_OK) fail(err.text);
             for (row = 0; row < src.batch.rows; row++)
                 for (rank = 0; rank < tfm_result_count(session, row); rank++)
                     print_hypothesis(session, row, rank, attention);

@@ -88,6 +88,7 @@ int main(int argc, char **argv) {
     options.edit_logits = edit, options.edit_user = &s;
     while (fgets(line, sizeof line, stdin)) {
         tfm_text source, translation;
+        tfm_request request = tfm_request_text("", 0);
         const char *word;
         line[strcspn(line, "\n")] = 0;
         source.data = strtok(line, "\t"), s.n = 0;
@@ -96,7 +97,8 @@ int main(int argc, char **argv) {
         for (; (word = strtok(NULL, "\t")) != NULL; s.n++)
             if (s.n == TERMS || !read_target(model, word, &s.targets[s.n]))
                 return fprintf(stderr, "too many terms, or too long: %s\n", word), 2;
-        if (tfm_translate_batch(session, &source, &translation, 1, &options, out, sizeof out,
+        request.text = source;
+        if (tfm_translate_batch(session, &request, 1, &options, &translation, out, sizeof out,
                                 &err) != TFM_OK)
             return fprintf(stderr, "%s\n", err.text), 2;
         printf("%s\n", translation.data);

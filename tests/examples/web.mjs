@@ -44,6 +44,7 @@ const texts = Array.from({ length: cheap ? 60 : 200 }, sentence);
 texts[7] = "", texts[11] = "   ", texts[13] = "😀 “Ja”, sagte er. ａ é";
 
 function native(input, model, ...args) {
+  if (!args.some((arg) => ["--document", "--sentences"].includes(arg))) args.push("--sentences", "whole"); // as Model.translate
   const run = spawnSync(process.env.TRANSLATE ?? "build/translate", [model, ...args], { input, encoding: "utf8", maxBuffer: 1 << 26 });
   if (run.error) throw run.error;
   return run.stdout.split("\n").slice(0, -1);
@@ -214,6 +215,14 @@ check("where they are", page.sentences.every((s) => document.slice(s.begin, s.en
   page.text.slice(s.targetBegin, s.targetEnd) === s.translation.text), page.sentences);
 const edited = await model.translateText(document.replace("müde", "hungrig"), { greedy: true });
 same("of an edited text only what is new", 3, edited.words);
+{
+  const line = "Guten Tag. Wie geht es dir?  Ja.", of = async (m, options) => (await m.translateText(line, { greedy: true, ...options })).text;
+  const [split, whole] = ["split", "whole"].map((word) => native(line + "\n", germanFile, "--sentences", word, "--greedy")[0]);
+  same("a line's sentences, as translate splits them", split, await of(model));
+  same("  split", split, await of(model, { sentences: "split" }));
+  same("  whole: the line is one text", whole, await of(model, { sentences: "whole" }));
+  same("  one sentence", [{ begin: 0, end: line.length }], await model.sentences(line, { sentences: "whole" }));
+}
 same("the sentences alone", page.sentences.map(({ begin, end }) => ({ begin, end })), await model.sentences(document));
 
 // ---- cancelling ----

@@ -299,13 +299,13 @@ static void fuzz_edit(void *user, int32_t row, const int32_t *ids, int32_t n, fl
 }
 
 /* Chooses search options by the last byte. */
-static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t size) {
+static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t size, by_row *with) {
     static const int32_t two[] = {4, 5};
     static tfm_batch prefix, sequences;
     int last = size ? data[size - 1] : 0;
     tfm_decode_options o;
     prefix = tiny_batch(two, NULL, 1, 2), sequences = tiny_batch(two, NULL, 2, 1);
-    memset(&o, 0, sizeof o);
+    memset(&o, 0, sizeof o), memset(with, 0, sizeof *with);
     o.max_length = 10;
     if (last % 4 == 1) o.beam = 1 + (last >> 2) % 4, o.n_best = 1, o.length_penalty = last / 100.0;
     if (last % 4 == 2) o.samples = 1 + (last >> 2) % 4, o.top_p = 0.9, o.top_k = (last >> 5) * 2;
@@ -313,11 +313,11 @@ static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t s
     if (last & 16) o.no_repeat_ngram = 2, o.repetition_penalty = 1.5;
     if (last & 32 && last % 4 < 2) o.coverage_penalty = 0.5;
     if (last & 64) o.stop = TFM_STOP_EARLY_NEVER, o.min_length = 3;
-    if (last & 128) o.prefix = &prefix, o.no_unknown = 1;
+    if (last & 128) with->prefix = &prefix, o.no_unknown = 1;
     if (last & 128 && last % 4 == 1) o.prefix_bias = 0.3;
-    if (last % 8 == 5) o.prompt = &prefix;
+    if (last % 8 == 5) with->prompt = &prefix;
     if (last % 16 > 11) o.edit_logits = fuzz_edit; /* edit_user is the model */
-    if ((last & 160) == 160) o.prefix = NULL, o.suppressed_sequences = &sequences;
+    if ((last & 160) == 160) with->prefix = NULL, o.suppressed_sequences = &sequences;
     return o;
 }
 

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t length = 0;
     tfm_text in, translated;
     tfm_decode_options options;
-    tfm_error fault;
+    tfm_result result;
     if (!size) return 0;
     if (!sessions[kind]) sessions[kind] = tiny_session(m, 1, 16, 16);
     in.data = text, in.size = size - 1;
@@ -32,10 +32,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         need(out[length] == 0 && fuzz_is_utf8(out, length));
     }
     memset(&options, 0, sizeof options);
-    options.errors = &fault;
-    if (tfm_translate_batch(sessions[kind], &in, &translated, 1, &options, out, sizeof out, &err) ==
-        TFM_OK) {
-        need(fault.status == TFM_OK || (fault.text[0] && !translated.size));
+    options.skip_errors = 1;
+    if (translate_texts(sessions[kind], &in, NULL, &translated, 1, &options, out, sizeof out,
+                        &err) == TFM_OK) {
+        need(tfm_result_get(sessions[kind], 0, 0, &result, &err) == TFM_OK);
+        need((result.status == TFM_OK) == !result.message[0]);
+        need(result.status == TFM_OK || !translated.size);
         need(translated.size + 1 == tfm_translation_size(sessions[kind]));
         need(fuzz_is_utf8(translated.data, translated.size));
     }

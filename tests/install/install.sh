@@ -12,7 +12,8 @@ has() { command -v "$1" > /dev/null || { skip "$2" "needs $1"; return 1; }; }
 shown() { awk -v words="$1" '/^```/ { if (inside && block ~ words) printf "%s", block; inside = !inside; block = ""; next } inside { block = block $0 "\n" }' README.md tools/README.md; }
 
 make -s install PREFIX=/usr DESTDIR="$dir/root" > /dev/null
-check "make install: what lies below DESTDIR" "bin/transformer-translate
+check "make install: what lies below DESTDIR" "bin/transformer-transcribe
+bin/transformer-translate
 include/transformer.h
 lib/cmake/transformer/transformer-config-version.cmake
 lib/cmake/transformer/transformer-config.cmake
@@ -21,21 +22,43 @@ lib/libtransformer.so
 lib/libtransformer.so.${version%.*}
 lib/libtransformer.so.$version
 lib/pkgconfig/transformer.pc
+share/bash-completion/completions/transformer-transcribe
 share/bash-completion/completions/transformer-translate
+share/fish/vendor_completions.d/transformer-transcribe.fish
+share/fish/vendor_completions.d/transformer-translate.fish
 share/licenses/transformer/LICENSE
-share/man/man1/transformer-translate.1" "$(cd "$dir/root/usr" && find . ! -type d | sed 's/^..//' | LC_ALL=C sort)"
+share/man/man1/transformer-transcribe.1
+share/man/man1/transformer-translate.1
+share/zsh/site-functions/_transformer-transcribe
+share/zsh/site-functions/_transformer-translate" "$(cd "$dir/root/usr" && find . ! -type d | sed 's/^..//' | LC_ALL=C sort)"
 check "transformer.pc: the prefix without DESTDIR, the header's version" "prefix=/usr Version: $version" "$(grep -E '^prefix|^Version' "$dir/root/usr/lib/pkgconfig/transformer.pc" | tr '\n' ' ' | sed 's/ $//')"
 check "the installed program" "$expected" "$(echo "$text" | "$dir/root/usr/bin/transformer-translate" "$de")"
 page=$dir/root/usr/share/man/man1/transformer-translate.1
 check "the man page has every option of --help" "" "$(build/translate --help | grep -oE '^  (-., )?--[a-z-]*' | sed 's/^  //; s/-/\\-/g' | while read -r one; do grep -qF -e "$one" "$page" || echo "$one"; done)"
 check "  and the examples of --help, with the program's installed name" "$(build/translate --help | sed -n 's/^    \(.* \)*translate .*-o .*/\1transformer-translate/p')" "$(sed -n 's/\(transformer.*translate\) .*-o .*/\1/; s/\\-/-/g; /^transformer-translate$/p' "$page")"
-if has man 1; then check "  and man finds nothing to say against it" "" "$(MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 > /dev/null)"; fi
-if has bash 2; then
-    complete() { bash -c '. "$1"; COMP_WORDS=("$2" "$3") COMP_CWORD=1; _transformer_translate; echo "${COMPREPLY[@]}"' - "$dir/root/usr/share/bash-completion/completions/transformer-translate" "$dir/root/usr/bin/transformer-translate" "$1"; }
-    check "bash completion: options" "--no-repeat-ngram" "$(complete --no-r)"
-    check "  and files" "README.md" "$(complete READ)"
+if has man 2; then for one in "$page" "${page%translate.1}transcribe.1"; do check "  and man finds nothing to say against ${one##*/}" "" "$(MANWIDTH=80 LC_ALL=C.UTF-8 man --warnings -E UTF-8 -l -Tutf8 -Z "$one" 2>&1 > /dev/null)"; done; fi
+# Completions: each shell knows exactly the options of --help.
+share=$dir/root/usr/share
+for program in translate transcribe; do
+    name=transformer-$program listed=$(build/$program --help | grep -oE '^  -(., )?-?[a-z0-9-]*' | grep -oE -e '-[a-z0-9-]+' | LC_ALL=C sort)
+    if has bash 1; then
+        file=$share/bash-completion/completions/$name
+        complete() { bash -c '. "$1"; COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2)); "_${2//-/_}"; printf "%s\n" "${COMPREPLY[@]}"' - "$file" "$name" "$@"; }
+        check "bash, $name: the options of --help" "$listed" "$(complete - | grep -v = | LC_ALL=C sort)"
+    fi
+    if has fish 1; then check "fish" "$(echo "$listed" | grep -e '^--')" "$(fish -N -c "source $share/fish/vendor_completions.d/$name.fish; complete -C '$name --'" | sed 's/\t.*//' | grep -v = | LC_ALL=C sort)"; fi
+    if has zsh 1; then
+        # _arguments gets a specification for each option; braces are expanded, and -j+ is -j with its value
+        check "zsh" "$listed" "$(zsh -fc '_arguments() { print -rl -- "$@" }; . '"$share/zsh/site-functions/_$name" | grep -E '^(\(.*\))?--?[a-z]' | sed -E '/^-[sS]$/d; s/^\([^)]*\)//; s/[+=[].*//' | LC_ALL=C sort)"
+    fi
+done
+if has bash 3; then
+    check "bash: values that --help lists" "json srt text vtt" "$(complete --format '' | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')"
+    name=transformer-translate file=$share/bash-completion/completions/transformer-translate
+    check "  files" "README.md" "$(complete READ)"
+    check "  no file where a number is meant" "" "$(complete --beam R)"
 fi
-cp "$page" "$dir/page" && page=$dir/page
+cp -R "$share" "$dir/share"
 make -s uninstall PREFIX=/usr DESTDIR="$dir/root" > /dev/null
 check "make uninstall: nothing is left" "" "$(find "$dir/root" ! -type d)"
 
@@ -57,6 +80,12 @@ if has pkg-config 6; then
     check "  without LD_LIBRARY_PATH: with the rpath that tools/README.md shows" "$expected" "$(by_readme rpath)"
     check "  with the static library, as tools/README.md shows" "$expected" "$(by_readme libtransformer.a)"
     check "  as one static program, as tools/README.md shows" "$expected not dynamic" "$(by_readme --static) $(ldd "$dir/c/app" 2>&1 | grep -o 'not .*dynamic' | sed 's/ a / /')"
+    # hello.c defines TRANSFORMER_IMPLEMENTATION; the definition in transformer.pc makes that do nothing
+    # shellcheck disable=SC2046
+    $cc -O2 -c "$top/examples/hello.c" $(pkg-config --cflags transformer) -o hello.o && $cc hello.o $(pkg-config --libs transformer) -o hello
+    check "hello.c takes the installed library: it contains no function of it" "0 I'm a student." "$(nm hello.o | grep -c ' T tfm_') $(cd "$top" && "$dir/c/hello")"
+    seconds=$(LC_ALL=C bash -c 'TIMEFORMAT=%U; time "$@"' - $cc -O2 -c "$top/examples/hello.c" $(pkg-config --cflags transformer) -o hello.o 2>&1)
+    check "  and compiles in a second of the CPU" yes "$(echo "$seconds" | awk '{ print $1 < 1 ? "yes" : $1 " s" }')"
     # a program whose header has one field more than the library's
     mkdir other && sed 's/^} tfm_decode_options;/    double field_of_another_version;\n} tfm_decode_options;/' "$top/transformer.h" > other/transformer.h
     # shellcheck disable=SC2046
@@ -92,7 +121,7 @@ if has cmake 8; then
     sed -i 's/find_package(transformer/find_package(transformer 0.3/' "$dir/old/CMakeLists.txt"
     check "  another minor version is not taken" 1 "$(built old -DCMAKE_PREFIX_PATH="$dir/usr" | grep -c 'requested version "0.3"')"
     if has git 1; then # a repository of the working tree
-        git init -q -b main "$dir/clone" && mkdir "$dir/clone/examples" && cp -R transformer.h LICENSE tools "$dir/clone" && cp -R examples/translate "$dir/clone/examples/" &&
+        git init -q -b main "$dir/clone" && mkdir "$dir/clone/examples" && cp -R transformer.h LICENSE tools "$dir/clone" && cp -R examples/translate examples/transcribe "$dir/clone/examples/" &&
             git -C "$dir/clone" add . && git -C "$dir/clone" -c user.name=test -c user.email=test@localhost commit -q -m test
         project fetch FetchContent transformer::transformer
         check "FetchContent of a repository" "$expected" "$(built fetch -DCMAKE_EXPORT_COMPILE_COMMANDS=ON)"
@@ -106,7 +135,7 @@ if has cmake 8; then
     cmake -S tools -B "$dir/cmake" -DCMAKE_INSTALL_PREFIX="$dir/by_cmake" -DBUILD_SHARED_LIBS=ON > "$dir/cmake.log" 2>&1 &&
         cmake --build "$dir/cmake" -j 2 >> "$dir/cmake.log" 2>&1 && cmake --install "$dir/cmake" >> "$dir/cmake.log" 2>&1
     check "tools/CMakeLists.txt builds and installs" 0 $?
-    check "  with the same man page" "" "$(cmp "$page" "$dir/by_cmake/share/man/man1/transformer-translate.1" 2>&1)"
+    check "  with the same man pages and completions" "" "$(diff -r "$dir/share" "$dir/by_cmake/share" 2>&1 | grep -v licenses)"
     project found find_package transformer::transformer
     check "  to be found" "$expected" "$(built found -DCMAKE_PREFIX_PATH="$dir/by_cmake")"
 fi

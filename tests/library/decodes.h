@@ -140,6 +140,7 @@ static struct {
     int32_t prefix_ids[ROWS * LONGEST], prefix_lengths[ROWS];
     uint64_t seeds[ROWS];
     tfm_batch src, prompt, prefix;
+    by_row with; /* what draw_options chose of them */
 } at;
 
 static void draw_batch(int32_t rows) {
@@ -173,7 +174,7 @@ static tfm_decode_options draw_options(void) {
     tfm_decode_options o;
     int32_t kind = below(4);
     memset(&o, 0, sizeof o);
-    o.seeds = at.seeds;
+    memset(&at.with, 0, sizeof at.with), at.with.seeds = at.seeds;
     if (kind == 1) o.beam = 2 + below(2), o.n_best = 2, o.stop = (tfm_stop)below(4);
     if (kind == 2) o.samples = 1 + below(BEAM), o.top_k = below(5);
     if (kind == 3) o.alternatives = 1 + below(BEAM);
@@ -183,24 +184,25 @@ static tfm_decode_options draw_options(void) {
     if (below(4) == 0) o.force_end = 1;
     if (below(3) == 0) o.min_length = below(4);
     if (below(2)) o.max_length = o.min_length + 1 + below(6);
-    if (below(3)) o.prefix = &at.prefix;
+    if (below(3)) at.with.prefix = &at.prefix;
     if (below(4) == 0 && kind < 2) o.prefix_bias = 0.4;
-    if (below(3) == 0) o.first_token = at.first;
+    if (below(3) == 0) at.with.first = at.first;
     if (below(3) == 0) o.edit_logits = edit_some;
     return o;
 }
 
 /* Gives row b of the batch alone. */
-static tfm_decode_options alone(tfm_decode_options o, int32_t b, tfm_batch *src) {
+static by_row alone(int32_t b, tfm_batch *src) {
     static tfm_batch prompt, prefix;
+    by_row own = at.with;
     *src = tiny_batch(at.ids + b * SOURCE, at.lengths + b, 1, SOURCE);
     prompt = tiny_batch(at.prompt_ids + b * LONGEST, at.prompt_lengths + b, 1, LONGEST);
     prefix = tiny_batch(at.prefix_ids + b * LONGEST, at.prefix_lengths + b, 1, LONGEST);
-    if (o.prompt) o.prompt = &prompt;
-    if (o.prefix) o.prefix = &prefix;
-    if (o.first_token) o.first_token = at.first + b;
-    o.seeds = at.seeds + b;
-    return o;
+    if (own.prompt) own.prompt = &prompt;
+    if (own.prefix) own.prefix = &prefix;
+    if (own.first) own.first = at.first + b;
+    own.seeds = at.seeds + b;
+    return own;
 }
 
 #endif

@@ -4,6 +4,7 @@
    under a setting each time, whatever ran in between, and memory must not grow. */
 #define _POSIX_C_SOURCE 200809L
 #include "transformer.h"
+#include "rows.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -35,6 +36,7 @@ typedef struct seat { /* a session and the memory that holds it */
 
 typedef struct setting {
     tfm_decode_options options;
+    by_row with;
     int32_t shortlist[VOCABULARY], forbidden[3], sequence[2], prefix[BATCH * 3], lengths[BATCH];
     int32_t prompt[BATCH * 3], prompt_lengths[BATCH];
     uint64_t seeds[BATCH];
@@ -122,7 +124,7 @@ static void make_setting(setting *s, const subject *m, int k, const int *which, 
     uint64_t state = (uint64_t)(m - subjects) * 1000 + (uint64_t)k, own;
     tfm_decode_options *o = &s->options;
     int32_t i, n, V = m->config->tgt_vocab_size;
-    memset(o, 0, sizeof *o);
+    memset(o, 0, sizeof *o), memset(&s->with, 0, sizeof s->with);
     o->max_length = below(&state, 3) ? 0 : 6 + below(&state, TARGET - 5);
     o->min_length = below(&state, 4) ? 0 : below(&state, 6);
     if (k % 4 == 1) {
@@ -132,7 +134,7 @@ static void make_setting(setting *s, const subject *m, int k, const int *which, 
         o->stop = below(&state, 2) ? TFM_STOP_EARLY_NEVER : TFM_STOP_CTRANSLATE2;
     } else if (k % 4 == 2) {
         o->samples = 1 + below(&state, BEAM), o->temperature = 0.5 * below(&state, 4);
-        o->top_k = below(&state, 20), o->top_p = 0.25 * below(&state, 4), o->seeds = s->seeds;
+        o->top_k = below(&state, 20), o->top_p = 0.25 * below(&state, 4), s->with.seeds = s->seeds;
     } else if (k % 4 == 3) o->alternatives = 1 + below(&state, BEAM);
     if (below(&state, 3) == 0) {
         for (i = 0, n = 0; i < V; i++)
@@ -152,11 +154,11 @@ static void make_setting(setting *s, const subject *m, int k, const int *which, 
     o->attention_head = below(&state, m->config->n_heads + 1);
     s->prefixes.ids = s->prefix, s->prefixes.lengths = s->lengths;
     s->prefixes.rows = rows, s->prefixes.width = 3;
-    if (below(&state, 3) == 0) o->prefix = &s->prefixes;
-    if (o->prefix && k % 4 < 2 && below(&state, 2)) o->prefix_bias = 0.5;
+    if (below(&state, 3) == 0) s->with.prefix = &s->prefixes;
+    if (s->with.prefix && k % 4 < 2 && below(&state, 2)) o->prefix_bias = 0.5;
     s->prompts.ids = s->prompt, s->prompts.lengths = s->prompt_lengths;
     s->prompts.rows = rows, s->prompts.width = 3;
-    if (below(&state, 3) == 0) o->prompt = &s->prompts;
+    if (below(&state, 3) == 0) s->with.prompt = &s->prompts;
     if (below(&state, 3) == 0) o->edit_logits = edit_logits, o->edit_user = (void *)m;
     for (i = 0; i < rows; i++) {
         own = state ^ (uint64_t)which[i] * 7919u;
@@ -198,13 +200,13 @@ static void decode(seat *at, setting *s, const tfm_batch *src, const int *which,
     int32_t interrupted = below(state, 4) ? -1 : below(state, 8);
     tfm_decode_options bad;
     make_setting(s, at->on, k, which, src->rows);
-    must(tfm_session_start(at->session, src, &s->options, err), err);
+    must(start_rows(at->session, src, &s->with, &s->options, err), err);
     for (; running && steps < last; steps++) {
         must(tfm_session_step(at->session, &running, err), err);
         if (steps != interrupted) continue;
         bad = s->options;
         bad.n_suppressed = -1;
-        if (tfm_session_start(at->session, src, &bad, err) == TFM_E_ARGUMENT) count(&refused);
+        if (start_rows(at->session, src, &s->with, &bad, err) == TFM_E_ARGUMENT) count(&refused);
         else count(&faults);
     }
     for (row = 0; row < src->rows; row++) {
@@ -237,7 +239,7 @@ static void translate(seat *at, const int *which, int32_t rows, tfm_error *err) 
         in[i].data = at->on->texts[which[i] % at->on->n_texts];
         in[i].size = strlen(in[i].data);
     }
-    must(tfm_translate_batch(at->session, in, out, rows, NULL, buffer, sizeof buffer, err), err);
+    must(translate_texts(at->session, in, NULL, out, rows, NULL, buffer, sizeof buffer, err), err);
     for (i = 0; i < rows; i++) {
         uint64_t hash = 2;
         mix(&hash, out[i].data, out[i].size);

@@ -142,7 +142,7 @@ static void too_many_rows(const tfm_model *m) {
     double scores[4];
     float logits[4];
     tfm_tensor out;
-    tfm_decode_options o;
+    by_row with;
     int i;
     time_t began = time(NULL);
     for (i = 0; i < 2; i++) {
@@ -151,9 +151,9 @@ static void too_many_rows(const tfm_model *m) {
         out = tfm_tensor_3d(logits, TFM_DTYPE_F32, rows, 0, 11);
         CHECK_FAILS(tfm_session_encode(s, &src, &err), TFM_E_TOO_LONG,
                     "rows, the session takes 1 to 2");
-        CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
-        memset(&o, 0, sizeof o), o.first_token = first, o.prefix = &none;
-        CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
+        CHECK_FAILS(start_rows(s, &src, NULL, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
+        memset(&with, 0, sizeof with), with.first = first, with.prefix = &none;
+        CHECK_FAILS(start_rows(s, &src, &with, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
         CHECK_FAILS(tfm_session_score(s, &src, &none, 0, scores, &err), TFM_E_TOO_LONG,
                     "takes 1 to 2");
         CHECK_FAILS(tfm_session_forward(s, &src, &none, NULL, &out, &err), TFM_E_TOO_LONG,
@@ -193,6 +193,10 @@ static void sessions(void) {
     o.threads = 0; /* The session cannot know how many threads a host's run has. */
     CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT, "set threads to how many");
     memset(&half, 0, sizeof half), memset(&o, 0, sizeof o);
+    o.sentences = TFM_SENTENCES_COUNT;
+    CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_ARGUMENT,
+                "sentences is 3, expected TFM_SENTENCES_UNKNOWN");
+    o.sentences = TFM_SENTENCES_UNKNOWN;
     half.release = test_release, o.allocator = &half;
     ARGUMENT(tfm_session_create(&s, m, &o, &err));
     half.release = NULL, half.allocate = test_allocate;
@@ -218,7 +222,7 @@ static void sessions(void) {
     CHECK(!s && !bytes, "outputs untouched");
     memset(&o, 0, sizeof o), o.max_source = o.max_target = 20;
     must(tfm_session_create(&s, few, &o, &err));
-    CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
+    CHECK_FAILS(start_rows(s, &src, NULL, NULL, &err), TFM_E_CONFIG, "'start' is missing");
     CHECK_FAILS(tfm_session_score(s, &src, &src, 0, scores, &err), TFM_E_CONFIG,
                 "'end' is missing");
     CHECK_FAILS(tfm_translate(s, "a", (char *)logits, 8, &err), TFM_E_NO_TEXT, "");
@@ -232,7 +236,7 @@ static void sessions(void) {
     t.config = ", \"end\": 2, \"start_embedding\": \"zero\"";
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
-    must(tfm_session_decode(s, &src, NULL, &err)),
+    must(decode_rows(s, &src, NULL, NULL, &err)),
         must(tfm_session_score(s, &src, &src, 0, scores, &err));
     CHECK(1, "a model without a start token has a first embedding of zero");
     tfm_session_free(s), tfm_model_free(bare);
@@ -311,6 +315,7 @@ static void decoding(void) {
     tfm_model *m = words_model(IDS ", \"src_pad\": 0");
     tfm_session *s = session_of(m, 3, 1), *plain = session_of(m, 1, 0);
     tfm_batch src = tiny_batch(three, NULL, 1, 3), padded = tiny_batch(pads, NULL, 1, 3), bad;
+    by_row with;
     tfm_decode_options o;
     tfm_result r;
     tfm_tensor out;
@@ -329,10 +334,10 @@ static void decoding(void) {
     CHECK_FAILS(tfm_result_alignment(s, 0, 0, sources, &err), TFM_E_STATE,
                 "call tfm_session_start or tfm_session_decode first");
     CHECK_FAILS(tfm_session_step(s, &running, &err), TFM_E_STATE, "");
-    ARGUMENT(tfm_session_start(NULL, &src, NULL, &err));
-    ARGUMENT(tfm_session_start(s, NULL, NULL, &err));
-    ARGUMENT(tfm_session_decode(s, NULL, NULL, &err));
-    must(tfm_session_start(s, &src, NULL, &err));
+    ARGUMENT(start_rows(NULL, &src, NULL, NULL, &err));
+    ARGUMENT(start_rows(s, NULL, NULL, NULL, &err));
+    ARGUMENT(decode_rows(s, NULL, NULL, NULL, &err));
+    must(start_rows(s, &src, NULL, NULL, &err));
     ARGUMENT(tfm_session_step(NULL, &running, &err));
     ARGUMENT(tfm_session_step(s, NULL, &err));
     must(tfm_session_step(s, &running, &err));
@@ -351,7 +356,7 @@ static void decoding(void) {
     do {                                                                                           \
         memset(&o, 0, sizeof o);                                                                   \
         o.change;                                                                                  \
-        ARGUMENT(tfm_session_start(session, &src, &o, &err));                                      \
+        ARGUMENT(start_rows(session, &src, NULL, &o, &err));                                       \
     } while (0)
     bad = tiny_batch(forbidden, NULL, -1, 1);
     REFUSED(s, suppressed_sequences = &bad);
@@ -367,7 +372,7 @@ static void decoding(void) {
         if (i == 0) o.samples = 2;
         if (i == 1) o.alternatives = 2;
         if (i == 2) o.beam = 3, o.n_best = 3, o.stop = TFM_STOP_EARLY_NEVER;
-        must(tfm_session_start(s, &src, &o, &err));
+        must(start_rows(s, &src, NULL, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
         good &= tfm_result_count(s, 0) == 1 && r.length == 0 && r.finish == TFM_FINISH_RUNNING;
         do {
@@ -390,10 +395,10 @@ static void decoding(void) {
         if (i == 2) o.samples = 3, o.suppressed = forbidden, o.n_suppressed = 2;
         if (i == 3) o.samples = 2, o.top_k = 3, o.suppressed = forbidden, o.n_suppressed = 2;
         if (i == 4) o.repetition_penalty = 1, o.no_unknown = 1;
-        if (i == 5) o.first_token = first;
+        memset(&with, 0, sizeof with), with.first = i == 5 ? first : NULL;
         if (i == 6) o.beam = 3, o.length_penalty = 1, o.patience = 2, o.min_length = 2;
         if (i == 7) o.samples = 3, o.top_p = 0.999, o.temperature = 100;
-        must(tfm_session_decode(s, i & 1 ? &padded : &src, &o, &err));
+        must(decode_rows(s, i & 1 ? &padded : &src, &with, &o, &err));
         for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
             int32_t k;
             must(tfm_result_get(s, 0, rank, &r, &err));
@@ -434,12 +439,12 @@ static void ties(void) {
     m = tiny_load(&w, NULL);
     s = session_of(m, 3, 0);
     memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
-    must(tfm_session_decode(s, &src, NULL, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
+    must(decode_rows(s, &src, NULL, NULL, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     for (k = 0; k < r.length; k++) zeros &= r.ids[k] == 0;
     CHECK(zeros && r.length == 12 && r.finish == TFM_FINISH_HIT_LENGTH, "greedy: id 0 %d times",
           r.length);
     o.beam = o.n_best = 3, o.min_length = 3, o.max_length = 5, o.stop = TFM_STOP_EARLY_NEVER;
-    must(tfm_session_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
+    must(decode_rows(s, &src, NULL, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length == 3 && r.ids[0] == 0 && r.ids[1] == 0 && r.ids[2] == 0 &&
               r.finish == TFM_FINISH_ENDED,
           "a beam: the shortest hypothesis, of the lowest ids, is first");
@@ -461,11 +466,11 @@ static void without_ids(void) {
     t.config = ", \"start\": 1";
     m = tiny_model(t), s = session_of(m, 2, 0);
     memset(&o, 0, sizeof o), memset(&r, 0, sizeof r);
-    must(tfm_session_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
+    must(decode_rows(s, &src, NULL, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length == 12 && r.finish == TFM_FINISH_HIT_LENGTH, "%d tokens and no end", r.length);
     memcpy(ids, r.ids, sizeof ids);
     o.min_length = 5, o.no_unknown = 1;
-    must(tfm_session_decode(s, &src, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
+    must(decode_rows(s, &src, NULL, &o, &err)), must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length == 12 && memcmp(ids, r.ids, sizeof ids) == 0,
           "the same with a minimum length and no unknown words");
     tfm_session_free(s), tfm_model_free(m);
@@ -496,7 +501,7 @@ static void numbers(void) {
         o.samples = 1;
         if (k & 1) o.top_k = 20;
         if (k & 2) o.top_p = 0.99999999999999989;
-        must(tfm_session_start(s, &src, &o, &err));
+        must(start_rows(s, &src, NULL, &o, &err));
         for (n = 0; n < 500; n++) {
             for (i = 0; i < V; i++) logits[i] = (float)tiny_random(&seed) / 8388608.0f;
             /* the largest random number that the generator draws */
@@ -842,13 +847,13 @@ typedef struct misfit {
     const char *says;
 } misfit;
 
-/* With decode_defaults a session's size and a call without options follow the model file. */
+/* With tfm_model_decoding as its decoding a session's size and a call without options follow the model file. */
 static void defaults(void) {
     static const char *const configs[] = {
         IDS, IDS ", \"decoding\": {\"beam\": 3, \"length_penalty\": 0.6, \"no_repeat_ngram\": 1}",
         IDS ", \"decoding\": {\"max_length\": 2000, \"min_length\": 3}"};
     int i;
-    SECTION("decode_defaults");
+    SECTION("the decoding of a session");
     for (i = 0; i < 3; i++) {
         tfm_model *m = words_model(configs[i]);
         tfm_session_options o;
@@ -858,13 +863,13 @@ static void defaults(void) {
         char text[3][256];
         memset(&o, 0, sizeof o), in.data = "a b hello c", in.size = 11;
         must(tfm_session_create(&greedy, m, &o, &err));
-        o.decode_defaults = 1;
+        o.decoding = tfm_model_decoding(m);
         must(tfm_session_create(&s, m, &o, &err));
         decode = *tfm_model_decoding(m);
-        o.decode_defaults = 0, o.max_beam = decode.beam, o.max_target = decode.max_length;
+        o.decoding = NULL, o.max_beam = decode.beam, o.max_target = decode.max_length;
         must(tfm_session_create(&with, m, &o, &err));
         must(tfm_translate(s, in.data, text[0], 256, &err));
-        must(tfm_translate_batch(with, &in, &out, 1, &decode, text[1], 256, &err));
+        must(translate_texts(with, &in, NULL, &out, 1, &decode, text[1], 256, &err));
         CHECK(strcmp(text[0], text[1]) == 0, "as tfm_model_decoding: %.40s", text[0]);
         must(tfm_translate(greedy, in.data, text[2], 256, &err));
         if (i < 2) CHECK((strcmp(text[0], text[2]) == 0) == (i == 0), "greedy: %.40s", text[2]);
@@ -872,10 +877,10 @@ static void defaults(void) {
             CHECK(s->max_target == 2000 && greedy->max_target == 1040,
                   "there is room for max_length");
         memset(&decode, 0, sizeof decode);
-        must(tfm_translate_batch(s, &in, &out, 1, &decode, text[1], 256, &err));
+        must(translate_texts(s, &in, NULL, &out, 1, &decode, text[1], 256, &err));
         CHECK(strcmp(text[1], text[2]) == 0, "all-zero options are greedy there too");
         tfm_session_free(s), tfm_session_free(greedy), tfm_session_free(with);
-        o.decode_defaults = 1, o.max_target = 0, o.max_beam = 2;
+        o.decoding = tfm_model_decoding(m), o.max_target = 0, o.max_beam = 2;
         must(tfm_session_create(&s, m, &o, &err));
         if (i == 1)
             CHECK_FAILS(tfm_translate(s, "a", text[0], 256, &err), TFM_E_TOO_LONG, "max_beam 2");
@@ -1187,10 +1192,10 @@ static void texts(void) {
     ARGUMENT(tfm_translate(s, NULL, out, sizeof out, &err));
     ARGUMENT(tfm_translate(NULL, "a", out, sizeof out, &err));
     ARGUMENT(tfm_translate(s, "a", NULL, sizeof out, &err));
-    ARGUMENT(tfm_translate_batch(s, NULL, &translated, 1, NULL, out, sizeof out, &err));
-    ARGUMENT(tfm_translate_batch(s, &in, NULL, 1, NULL, out, sizeof out, &err));
-    ARGUMENT(tfm_translate_batch(s, &in, &translated, -1, NULL, out, sizeof out, &err));
-    ARGUMENT(tfm_translate_batch(s, &bad, &translated, 1, NULL, out, sizeof out, &err));
+    ARGUMENT(translate_texts(s, NULL, NULL, &translated, 1, NULL, out, sizeof out, &err));
+    ARGUMENT(translate_texts(s, &in, NULL, NULL, 1, NULL, out, sizeof out, &err));
+    ARGUMENT(translate_texts(s, &in, NULL, &translated, -1, NULL, out, sizeof out, &err));
+    ARGUMENT(translate_texts(s, &bad, NULL, &translated, 1, NULL, out, sizeof out, &err));
     must(tfm_model_tokenize_target(m, tfm_text_make("hello b", 7), TFM_TEXT_FORM_TEXT, ids, 16,
                                    &count, &arena, &err));
     CHECK(count == 2 && ids[0] == 4 && ids[1] == 7,
@@ -1209,10 +1214,10 @@ static void texts(void) {
                                           &count, NULL, &err),
                 TFM_E_TOO_LONG, "1 tokens, there is room for 0");
     memset(&o, 0, sizeof o), o.beam = 9;
-    CHECK_FAILS(tfm_translate_batch(s, &in, &translated, 1, &o, out, sizeof out, &err),
+    CHECK_FAILS(translate_texts(s, &in, NULL, &translated, 1, &o, out, sizeof out, &err),
                 TFM_E_TOO_LONG, "beam is 9");
     CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, out, 8, &n, &err), TFM_E_STATE, "");
-    must(tfm_session_decode(s, &src, NULL, &err));
+    must(decode_rows(s, &src, NULL, NULL, &err));
     ARGUMENT(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, NULL, 8, &n, &err));
     ARGUMENT(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, out, 8, NULL, &err));
     ARGUMENT(tfm_result_text(s, 0, 1, TFM_TEXT_FORM_TEXT, out, 8, &n, &err));
@@ -1221,7 +1226,7 @@ static void texts(void) {
                 "the text takes");
     tfm_session_free(s), tfm_model_free(m);
     s = session_of(bare, 1, 1);
-    must(tfm_session_decode(s, &src, NULL, &err));
+    must(decode_rows(s, &src, NULL, NULL, &err));
     CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, out, 8, &n, &err), TFM_E_NO_TEXT, "");
     CHECK_FAILS(tfm_language_find(bare, "fra", ids, &err), TFM_E_TOKEN, "has no languages");
     tfm_session_free(s), tfm_model_free(bare);

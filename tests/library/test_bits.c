@@ -58,14 +58,15 @@ static tfm_status search(tfm_session *s, int kind, const int32_t *ids, int32_t n
     tfm_result r;
     int32_t running = 1, k;
     static const uint64_t seed = 7;
-    memset(&o, 0, sizeof o);
+    by_row with;
+    memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);
     memset(&src, 0, sizeof src);
     src.ids = ids, src.rows = 1, src.width = n;
     o.beam = o.n_best = kind == BEAM ? 4 : 1;
     o.length_penalty = kind == BEAM ? 0.6 : 0;
-    if (kind == SAMPLES) o.samples = 2, o.seeds = &seed, o.top_k = 40, o.temperature = 0.8;
+    if (kind == SAMPLES) o.samples = 2, with.seeds = &seed, o.top_k = 40, o.temperature = 0.8;
     o.max_length = 2 * n + 8;
-    if (tfm_session_start(s, &src, &o, &err) != TFM_OK) return err.status;
+    if (start_rows(s, &src, &with, &o, &err) != TFM_OK) return err.status;
     while (running)
         if (tfm_session_step(s, &running, &err) != TFM_OK) return err.status;
     for (k = 0; k < (kind == BEAM ? 4 : kind == SAMPLES ? 2 : 1); k++) {

@@ -55,8 +55,9 @@ static tfm_decode_options draw_greedy(void) {
     int32_t kind = below(4);
     o.beam = o.n_best = o.samples = o.top_k = o.alternatives = 0;
     if (below(2)) o.max_length = 0;
-    if (below(2)) o.prompt = &at.prompt;
-    if (kind == 0) o.shortlist = list, o.n_shortlist = 6, o.prefix = NULL, o.first_token = NULL;
+    if (below(2)) at.with.prompt = &at.prompt;
+    if (kind == 0)
+        o.shortlist = list, o.n_shortlist = 6, at.with.prefix = NULL, at.with.first = NULL;
     if (kind == 1) o.lexical_shortlist = 1;
     return o;
 }
@@ -88,29 +89,30 @@ static void collect_all(tfm_session *s, int32_t row, int attention, int last_ste
 /* Compares decodes with and without a draft, as a batch and each row alone. Returns how many rows
    differ. */
 static int drafts_differ(tfm_session *s, int attention) {
-    tfm_decode_options o = draw_greedy(), own;
+    tfm_decode_options o = draw_greedy();
+    by_row own;
     int32_t rows = at.src.rows, b;
     int wrong = 0;
     for (b = 0; b < rows; b++) {
         tfm_batch src, one;
-        own = alone(o, b, &src);
+        own = alone(b, &src);
         own.draft = NULL;
-        must(tfm_session_decode(s, &src, &own, &err));
-        if (b == 0) must(tfm_session_decode(s, &at.src, &o, &err)), draw_drafts(s, rows);
-        must(tfm_session_decode(s, &src, &own, &err));
+        must(decode_rows(s, &src, &own, &o, &err));
+        if (b == 0) must(decode_rows(s, &at.src, &at.with, &o, &err)), draw_drafts(s, rows);
+        must(decode_rows(s, &src, &own, &o, &err));
         collect_all(s, 0, 0, 1, &without);
         one = tiny_batch(draft.ids + b * MOST, draft.lengths + b, 1, MOST);
         own.draft = &one;
-        must(tfm_session_decode(s, &src, &own, &err));
+        must(decode_rows(s, &src, &own, &o, &err));
         collect_all(s, 0, 0, 1, &with);
         wrong += !same(&without, &with);
     }
     for (b = 0; b < rows; b++) {
-        o.draft = NULL;
-        must(tfm_session_decode(s, &at.src, &o, &err));
+        at.with.draft = NULL;
+        must(decode_rows(s, &at.src, &at.with, &o, &err));
         collect_all(s, b, attention, 0, &without);
-        o.draft = &draft.batch;
-        must(tfm_session_decode(s, &at.src, &o, &err));
+        at.with.draft = &draft.batch;
+        must(decode_rows(s, &at.src, &at.with, &o, &err));
         collect_all(s, b, attention, 0, &with);
         wrong += !same(&without, &with);
     }
@@ -118,11 +120,10 @@ static int drafts_differ(tfm_session *s, int attention) {
 }
 
 /* Counts the steps of a decode. Each step's result must begin with that of the step before. */
-static int32_t count_steps(tfm_session *s, const tfm_batch *src, const tfm_decode_options *o,
-                           int *wrong) {
+static int32_t count_steps(tfm_session *s, const tfm_batch *src, const by_row *given, int *wrong) {
     int32_t running = 1, n = 0, before[TARGET], length = 0;
     tfm_result r;
-    must(tfm_session_start(s, src, o, &err));
+    must(start_rows(s, src, given, NULL, &err));
     while (running) {
         must(tfm_session_step(s, &running, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
@@ -149,22 +150,22 @@ static void test_bits(void) {
                     sessions[i] = session_of(model, i == 1, 1 + (i == 2), f16, most[i]);
                 seed = (unsigned)(1000 * kind + 10 * type + f16 + 1);
                 for (k = 0; k < 24; k++) {
-                    tfm_decode_options o;
+                    by_row own;
                     draw_batch(1 + below(ROWS));
                     differ += drafts_differ(sessions[k % 4], k % 4 == 1);
-                    memset(&o, 0, sizeof o);
+                    memset(&own, 0, sizeof own);
                     draw_batch(1);
-                    steps[0] += count_steps(sessions[2], &at.src, &o, &backwards);
+                    steps[0] += count_steps(sessions[2], &at.src, &own, &backwards);
                     for (i = 1; i < 4; i++) { /* right, one token changed, garbage */
                         tfm_result r;
-                        o.draft = NULL;
-                        must(tfm_session_decode(sessions[2], &at.src, &o, &err));
+                        own.draft = NULL;
+                        must(decode_rows(sessions[2], &at.src, &own, NULL, &err));
                         must(tfm_result_get(sessions[2], 0, 0, &r, &err));
                         *draft.lengths = draw_draft(r.ids, r.length, i == 3 ? 1 : 2, draft.ids);
                         if (i == 2) draft.ids[r.length / 2] = below(V);
                         draft.batch = tiny_batch(draft.ids, draft.lengths, 1, MOST);
-                        o.draft = &draft.batch;
-                        steps[i] += count_steps(sessions[2], &at.src, &o, &backwards);
+                        own.draft = &draft.batch;
+                        steps[i] += count_steps(sessions[2], &at.src, &own, &backwards);
                     }
                 }
                 for (i = 0; i < 4; i++) tfm_session_free(sessions[i]);
@@ -181,42 +182,38 @@ static void test_bits(void) {
 /* ---- limits ---- */
 
 static void test_limits(void) {
-    static const int32_t source[] = {4, 5, 6, 4, 5, 6}, beyond[] = {1, 3, V, 4},
-                         long_one[] = {3, 0};
+    static const int32_t source[] = {4, 5, 6, 4, 5, 6}, beyond[] = {1, 3, V, 4};
     tfm_batch src = tiny_batch(source, NULL, 2, 3);
     tfm_model *model = model_of(0, TFM_WEIGHT_TYPE_F32);
     tfm_session *s = session_of(model, 0, 1, 0, 8), *no_drafts = session_of(model, 0, 1, 0, 0);
     tfm_session_options limits;
     tfm_decode_options o;
+    by_row given;
     size_t bytes[2];
     SECTION("drafts: limits");
-    memset(&o, 0, sizeof o);
-    o.draft = &draft.batch;
+    memset(&o, 0, sizeof o), memset(&given, 0, sizeof given);
+    given.draft = &draft.batch;
     draft.batch = tiny_batch(source, NULL, 2, 3);
-    CHECK_FAILS(tfm_session_start(no_drafts, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(start_rows(no_drafts, &src, &given, &o, &err), TFM_E_ARGUMENT,
                 "draft: the session's max_draft is 0");
     o.beam = 2;
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(start_rows(s, &src, &given, &o, &err), TFM_E_ARGUMENT,
                 "draft: only greedy decoding can verify it, and beam is above 1");
     o.beam = 1, o.samples = 2;
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "can verify it, not samples");
+    CHECK_FAILS(start_rows(s, &src, &given, &o, &err), TFM_E_ARGUMENT,
+                "can verify it, not samples");
     o.samples = 0, o.alternatives = 2;
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(start_rows(s, &src, &given, &o, &err), TFM_E_ARGUMENT,
                 "can verify it, not alternatives");
     o.alternatives = 0;
-    draft.batch = tiny_batch(source, NULL, 1, 3);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
-                "draft has 1 rows, src has 2");
     draft.batch = tiny_batch(beyond, NULL, 2, 2);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOKEN,
-                "draft: row 1, position 0: id 13, the vocabulary has 13 tokens");
-    draft.batch = tiny_batch(beyond, long_one, 2, 2);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "draft: row 0 has length 3");
+    CHECK_FAILS(start_rows(s, &src, &given, &o, &err), TFM_E_TOKEN,
+                "request 1: draft: position 0: id 13, the vocabulary has 13 tokens");
     draft.batch = tiny_batch(NULL, NULL, 2, 2);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(start_rows(s, &src, &given, &o, &err), TFM_E_ARGUMENT,
                 "draft: 2 ids, but it is NULL");
     draft.batch = tiny_batch(NULL, NULL, 2, 0);
-    CHECK(tfm_session_decode(s, &src, &o, &err) == TFM_OK, "a draft without tokens");
+    CHECK(decode_rows(s, &src, &given, &o, &err) == TFM_OK, "a draft without tokens");
     memset(&limits, 0, sizeof limits);
     must(tfm_session_bytes(model, &limits, &bytes[0], &err));
     limits.max_draft = 8;

@@ -57,7 +57,7 @@ static void many_sentences(long sentences) {
             7) { /* Two sentences by beam search run in between; nothing checks their result. */
             in[0].data = texts[k], in[0].size = strlen(texts[k]);
             in[1].data = texts[0], in[1].size = strlen(texts[0]);
-            must(tfm_translate_batch(s, in, out, 2, &search, both, sizeof both, &err));
+            must(translate_texts(s, in, NULL, out, 2, &search, both, sizeof both, &err));
         }
         if (i % 1000 == 999) /* Refused calls in between leave nothing behind. */
             differ += tfm_translate(s, "one seven", text, sizeof text, &err) != TFM_E_TOKEN;
@@ -132,7 +132,7 @@ static void take(tfm_session *s, const tfm_batch *src, int32_t row, int64_t leng
     tfm_tensor attention;
     memset(out, 0, sizeof *out);
     memset(&r, 0, sizeof r);
-    must(tfm_session_decode(s, src, NULL, &err));
+    must(decode_rows(s, src, NULL, NULL, &err));
     must(tfm_result_get(s, row, 0, &r, &err));
     memcpy(out->ids, r.ids, (size_t)r.length * 4);
     out->length = r.length, out->score = r.log_probability;
@@ -166,8 +166,8 @@ static void long_source(void) {
     CHECK(memcmp(&alone, &other, sizeof alone) == 0, "the same bits with three threads");
     take(s, &src, 0, TOKENS, &other);
     src.width = TOKENS + 1;
-    CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_TOO_LONG,
-                "src has 4097 tokens a row, the session takes 1 to 4096");
+    CHECK_FAILS(start_rows(s, &src, NULL, NULL, &err), TFM_E_TOO_LONG,
+                "src has 4097 tokens, the session takes 1 to 4096");
     tfm_session_free(threads);
     tfm_session_free(s);
     tfm_model_free(model);
@@ -189,7 +189,7 @@ static void empty_batch(void) {
     char out[4] = "out";
     memset(&r, 0, sizeof r);
     src.ids = four;
-    must(tfm_session_start(s, &src, NULL, &err));
+    must(start_rows(s, &src, NULL, NULL, &err));
     must(tfm_session_step(s, &running, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     length = r.length, log_probability = r.log_probability;
@@ -197,8 +197,8 @@ static void empty_batch(void) {
     CHECK_FAILS(tfm_session_encode(s, &none, &err), TFM_E_ARGUMENT, "src has 0 rows");
     CHECK_FAILS(tfm_session_encode(s, &nothing, &err), TFM_E_ARGUMENT, "src has 0 rows");
     CHECK_FAILS(tfm_session_encode(s, &narrow, &err), TFM_E_ARGUMENT, "src has 0 tokens a row");
-    CHECK_FAILS(tfm_session_start(s, &none, NULL, &err), TFM_E_ARGUMENT, "src has 0 rows");
-    CHECK_FAILS(tfm_session_decode(s, &none, NULL, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(start_rows(s, &none, NULL, NULL, &err), TFM_E_ARGUMENT, "0 requests");
+    CHECK_FAILS(decode_rows(s, &none, NULL, NULL, &err), TFM_E_ARGUMENT, "0 requests");
     CHECK_FAILS(tfm_session_forward(s, &none, &none, NULL, &logits, &err), TFM_E_ARGUMENT,
                 "tgt has 0 rows");
     CHECK_FAILS(tfm_session_score(s, &none, &none, 0, scores, &err), TFM_E_ARGUMENT,
@@ -210,7 +210,7 @@ static void empty_batch(void) {
               memcmp(r.ids, before, (size_t)length * 4) == 0,
           "the decode in progress is unchanged");
     CHECK(tfm_session_step(s, &running, &err) == TFM_OK, "and goes on");
-    CHECK(tfm_translate_batch(s, &text, &text, 0, NULL, out, sizeof out, &err) == TFM_OK &&
+    CHECK(translate_texts(s, &text, NULL, &text, 0, NULL, out, sizeof out, &err) == TFM_OK &&
               strcmp(out, "out") == 0,
           "an empty batch of texts gives an empty result");
     tfm_session_free(s);

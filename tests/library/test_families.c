@@ -25,7 +25,7 @@ static int decode(tfm_session *s, const tfm_batch *src, const int32_t *ids, cons
     int same = 1;
     memset(&o, 0, sizeof o);
     o.max_length = cap;
-    must(tfm_session_start(s, src, &o, &err));
+    must(start_rows(s, src, NULL, &o, &err));
     while (running) must(tfm_session_step(s, &running, &err));
     for (row = 0; row < src->rows; row++) {
         tfm_result r;

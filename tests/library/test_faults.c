@@ -196,6 +196,7 @@ static void see_text(const tfm_model *m, tfm_session *s, const kind *k) {
 /* Works with an allocator that always fails, and asserts that nobody calls it. */
 static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
     static const uint64_t seed = 7;
+    by_row with;
     static const int32_t ids[] = {3, 4, 5, 6};
     static float logits[4 * 512], attention[64 * 16], numbers[4 * 32];
     const tfm_config *c = tfm_model_config(m);
@@ -219,19 +220,19 @@ static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
     see(logits, (size_t)(3 * k->vt) * sizeof(float));
     memset(&o, 0, sizeof o);
     o.max_length = 12;
-    must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
+    must(decode_rows(s, &src, NULL, &o, &err)), see_results(s);
     must(tfm_result_get(s, 0, 0, &r, &err));
     w = tfm_tensor_2d(attention, TFM_DTYPE_F32, r.length, 4);
     must(tfm_result_attention(s, 0, 0, &w, &err));
     see(attention, (size_t)r.length * 4 * sizeof(float));
     o.beam = 3, o.n_best = 2, o.length_penalty = 1;
-    must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
-    memset(&o, 0, sizeof o);
-    o.max_length = 12, o.samples = 3, o.seeds = &seed, o.top_p = 0.9;
-    must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
+    must(decode_rows(s, &src, NULL, &o, &err)), see_results(s);
+    memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);
+    o.max_length = 12, o.samples = 3, with.seeds = &seed, o.top_p = 0.9;
+    must(decode_rows(s, &src, &with, &o, &err)), see_results(s);
     memset(&o, 0, sizeof o);
     o.max_length = 12, o.alternatives = 3;
-    must(tfm_session_decode(s, &src, &o, &err)), see_results(s);
+    must(decode_rows(s, &src, NULL, &o, &err)), see_results(s);
     must(tfm_session_score(s, &src, &tgt, 0, scores, &err)), see(scores, sizeof scores);
     if (k->text) see_text(m, s, k);
     if (memory.calls != calls) printf("a session asked for memory\n"), exit(2);

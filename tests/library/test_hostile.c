@@ -1065,7 +1065,7 @@ static int searches_end(tfm_model *model, int *runs) {
         if (search == 3) o.alternatives = 4;
         if (search == 4) o.coverage_penalty = 0.5, o.stop = TFM_STOP_EARLY_NEVER;
         if (search == 5) o.repetition_penalty = 2, o.no_repeat_ngram = 2;
-        must(tfm_session_decode(s, &src, &o, &err));
+        must(decode_rows(s, &src, NULL, &o, &err));
         for (rank = 0; rank < tfm_result_count(s, 0); rank++) {
             must(tfm_result_get(s, 0, rank, &r, &err));
             good &= r.finish != TFM_FINISH_RUNNING && r.length <= 24;
@@ -1470,21 +1470,22 @@ static void bad_ids(void) {
     for (i = 0; i < 39; i++) logits[i] = 7;
     for (i = 0; i < 4; i++) {
         tfm_decode_options o;
+        by_row with;
         wrong = tiny_batch(ids, NULL, 1, 3);
         ids[2] = bad[i];
         memset(&o, 0, sizeof o);
         refusals += tfm_session_encode(s, &wrong, &err) == TFM_E_TOKEN;
-        refusals += tfm_session_start(s, &wrong, NULL, &err) == TFM_E_TOKEN;
+        refusals += start_rows(s, &wrong, NULL, NULL, &err) == TFM_E_TOKEN;
         refusals += tfm_session_forward(s, &wrong, &src, NULL, &out, &err) == TFM_E_TOKEN;
         refusals += tfm_session_forward(s, &src, &wrong, NULL, &out, &err) == TFM_E_TOKEN;
         refusals += tfm_session_score(s, &wrong, &src, 0, scores, &err) == TFM_E_TOKEN;
         refusals += tfm_session_score(s, &src, &wrong, 0, scores, &err) == TFM_E_TOKEN;
-        o.prefix = &wrong;
-        refusals += tfm_session_start(s, &src, &o, &err) == TFM_E_TOKEN;
+        memset(&with, 0, sizeof with), with.prefix = &wrong;
+        refusals += start_rows(s, &src, &with, &o, &err) == TFM_E_TOKEN;
         memset(&o, 0, sizeof o), o.suppressed = ids, o.n_suppressed = 3;
-        refusals += tfm_session_start(s, &src, &o, &err) == TFM_E_TOKEN;
+        refusals += start_rows(s, &src, NULL, &o, &err) == TFM_E_TOKEN;
         memset(&o, 0, sizeof o), o.end_ids = ids, o.n_end_ids = 3;
-        refusals += tfm_session_start(s, &src, &o, &err) == TFM_E_TOKEN;
+        refusals += start_rows(s, &src, NULL, &o, &err) == TFM_E_TOKEN;
     }
     CHECK(refusals == 36, "%d of 36 calls name an id that is none", refusals);
     for (i = 0, refusals = 0; i < 3; i++) {
@@ -1499,9 +1500,9 @@ static void bad_ids(void) {
         refusals += tfm_session_encode(s, &wrong, &err) != TFM_OK;
         refusals += tfm_session_score(s, &src, &wrong, 0, scores, &err) != TFM_OK;
         memset(&o, 0, sizeof o), o.max_length = sizes[i];
-        refusals += tfm_session_start(s, &src, &o, &err) != TFM_OK;
+        refusals += start_rows(s, &src, NULL, &o, &err) != TFM_OK;
         memset(&o, 0, sizeof o), o.n_suppressed = sizes[i];
-        refusals += tfm_session_start(s, &src, &o, &err) != TFM_OK;
+        refusals += start_rows(s, &src, NULL, &o, &err) != TFM_OK;
         memset(&so, 0, sizeof so), so.max_batch = sizes[i];
         if (i < 2) refusals += tfm_session_create(&none, model, &so, &err) != TFM_OK && !none;
         memset(&so, 0, sizeof so), so.max_target = sizes[i];
@@ -1651,8 +1652,8 @@ static void large_texts(void) {
             refusals += tfm_model_tokenize_target(m, tfm_text_make(text, in.size),
                                                   TFM_TEXT_FORM_TEXT, ids, 4, &count, &arena,
                                                   &err) == TFM_E_TOO_LONG;
-            refusals += tfm_translate_batch(s, &in, &translated, 1, NULL, out, sizeof out, &err) ==
-                        TFM_E_TOO_LONG;
+            refusals += translate_texts(s, &in, NULL, &translated, 1, NULL, out, sizeof out,
+                                        &err) == TFM_E_TOO_LONG;
             if (count != -1 || n || out[0] != 'x' || translated.size != 7)
                 printf("outputs touched on failure\n"), exit(2);
         }

@@ -183,7 +183,7 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
     double most = 0;
     memset(&o, 0, sizeof o);
     o.max_length = cap;
-    must(tfm_session_start(s, src, &o, &err));
+    must(start_rows(s, src, NULL, &o, &err));
     for (t = 0; running; t++) {
         must(tfm_session_step(s, &running, &err));
         for (row = 0; row < src->rows; row++)
@@ -264,7 +264,7 @@ typedef struct outcome {
 static void decode(tfm_session *s, int64_t V, const tfm_batch *src, outcome *out) {
     int32_t running = 1, row, first = 1;
     tfm_result r;
-    must(tfm_session_start(s, src, NULL, &err));
+    must(start_rows(s, src, NULL, NULL, &err));
     for (; running; first = 0) {
         must(tfm_session_step(s, &running, &err));
         for (row = 0; first && row < src->rows; row++)
@@ -396,7 +396,7 @@ static void memory(void) {
     calls = session_counter.calls;
     must(tfm_session_encode(s, &src, &err));
     must(tfm_session_forward(s, &src, &src, NULL, &logits, &err));
-    must(tfm_session_start(s, &src, NULL, &err));
+    must(start_rows(s, &src, NULL, NULL, &err));
     while (running) must(tfm_session_step(s, &running, &err));
     CHECK(session_counter.calls == calls, "no allocation after the session is made");
     tfm_session_free(s), tfm_model_free(model);
@@ -501,7 +501,7 @@ static void limits(void) {
                 "call tfm_session_start or tfm_session_decode first");
     CHECK(tfm_result_logits(s, 0, 0) == NULL && tfm_session_encoder_output(s).data == NULL,
           "there is no hypothesis before the first call");
-    must(tfm_session_start(s, &src, NULL, &err));
+    must(start_rows(s, &src, NULL, NULL, &err));
     while (running) must(tfm_session_step(s, &running, &err));
     r = result_of(s, 0);
     CHECK(r.finish == TFM_FINISH_HIT_LENGTH && r.length == 2 * 5 + 16,
@@ -514,15 +514,15 @@ static void limits(void) {
     }
     must(tfm_session_step(s, &running, &err));
     CHECK(running == 0, "a step after the end changes nothing");
-    CHECK_FAILS(tfm_result_get(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "row is 1, expected 0 to 0");
+    CHECK_FAILS(tfm_result_get(s, 1, 0, &r, &err), TFM_E_ARGUMENT, "request is 1, expected 0 to 0");
     memset(&d, 0, sizeof d);
     d.max_length = 3;
-    must(tfm_session_start(s, &src, &d, &err));
+    must(start_rows(s, &src, NULL, &d, &err));
     for (running = 1; running;) must(tfm_session_step(s, &running, &err));
     r = result_of(s, 0);
     CHECK(r.finish == TFM_FINISH_HIT_LENGTH && r.length == 3, "max_length 3");
     d.max_length = 41;
-    CHECK_FAILS(tfm_session_start(s, &src, &d, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(start_rows(s, &src, NULL, &d, &err), TFM_E_TOO_LONG,
                 "max_length is 41, the session's max_target 40");
 
     bad = tiny_batch(ids, NULL, 1, 6);
@@ -552,7 +552,7 @@ static void limits(void) {
     t.config = ", \"end\": 2";
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
-    CHECK_FAILS(tfm_session_start(s, &src, NULL, &err), TFM_E_CONFIG, "'start' is missing");
+    CHECK_FAILS(start_rows(s, &src, NULL, NULL, &err), TFM_E_CONFIG, "'start' is missing");
     tfm_session_free(s), tfm_model_free(model);
 
     t.config = ", \"start\": 1, \"positions\": \"learned\", \"position_offset\": 2";
@@ -581,9 +581,9 @@ static void failed_start(void) {
     model = tiny_model(t);
     s = tiny_session(model, 1, 6, 40);
     for (fail = 0; fail < 2; fail++) {
-        must(tfm_session_start(s, &src, NULL, &err));
+        must(start_rows(s, &src, NULL, NULL, &err));
         must(tfm_session_step(s, &running, &err));
-        if (fail) CHECK_FAILS(tfm_session_start(s, &bad, NULL, &err), TFM_E_TOKEN, "id 99");
+        if (fail) CHECK_FAILS(start_rows(s, &bad, NULL, NULL, &err), TFM_E_TOKEN, "id 99");
         must(tfm_session_step(s, &running, &err));
         if (!fail) memcpy(logits, tfm_result_logits(s, 0, 0), (size_t)t.vt * sizeof(float));
     }
@@ -640,7 +640,7 @@ static void broken_numbers(void) {
         memset(&o, 0, sizeof o);
         o.max_source = 3, o.max_target = 22, o.cache = v % 2 ? TFM_DTYPE_F16 : TFM_DTYPE_F32;
         must(tfm_session_create(&s, model, &o, &err));
-        must(tfm_session_start(s, &src, NULL, &err));
+        must(start_rows(s, &src, NULL, NULL, &err));
         while (running) must(tfm_session_step(s, &running, &err));
         r = result_of(s, 0);
         for (k = 0; k < r.length; k++) ok &= r.ids[k] >= 0 && r.ids[k] < t.vt;

@@ -216,7 +216,7 @@ static void check_steps(const model_case *c, const model_shape *m, tfm_session *
     memset(&options, 0, sizeof options);
     options.max_length = c->T; /* Without an end token all rows run to this limit. */
     counted = 0;
-    CHECK_OK(tfm_session_start(session, &src, &options, &err), &err);
+    CHECK_OK(start_rows(session, &src, NULL, &options, &err), &err);
     expected = ops_encode(m, B * S, B * S * S);
     CHECK(counted == expected, "start: %lld operations, by formula %lld", (long long)counted,
           (long long)expected);

@@ -13,17 +13,17 @@ static int batches_differ(tfm_session *const *sessions, int n) {
     tfm_decode_options o = draw_options();
     int32_t rows = at.src.rows, b;
     int wrong = 0, i;
-    if (below(4)) o.prompt = &at.prompt;
-    for (i = 0; i < n; i++) must(tfm_session_decode(sessions[i], &at.src, &o, &err));
+    if (below(4)) at.with.prompt = &at.prompt;
+    for (i = 0; i < n; i++) must(decode_rows(sessions[i], &at.src, &at.with, &o, &err));
     for (b = 0; b < rows; b++) {
         tfm_batch src;
-        tfm_decode_options own = alone(o, b, &src);
+        by_row own = alone(b, &src);
         collect(sessions[0], b, 0, 1, &one);
         for (i = 1; i < n; i++) collect(sessions[i], b, 0, 1, &other), wrong += !same(&one, &other);
-        must(tfm_session_decode(sessions[n - 1], &src, &own, &err));
+        must(decode_rows(sessions[n - 1], &src, &own, &o, &err));
         collect(sessions[n - 1], 0, 0, 1, &other);
         wrong += !same(&one, &other);
-        must(tfm_session_decode(sessions[n - 1], &at.src, &o, &err));
+        must(decode_rows(sessions[n - 1], &at.src, &at.with, &o, &err));
     }
     return wrong;
 }
@@ -31,20 +31,21 @@ static int batches_differ(tfm_session *const *sessions, int n) {
 /* Compares a prompt that begins with the start token with the same ids as a prefix, through which the
    other session steps. */
 static int prefix_differs(tfm_session *pass, tfm_session *steps) {
-    tfm_decode_options o, as_prefix;
+    tfm_decode_options o;
+    by_row with_prompt, with_prefix;
     tfm_batch src, prefix, prompt;
     int32_t n = at.prompt_lengths[0];
-    memset(&o, 0, sizeof o);
+    memset(&o, 0, sizeof o), memset(&with_prompt, 0, sizeof with_prompt);
+    memset(&with_prefix, 0, sizeof with_prefix);
     o.beam = 1 + below(BEAM), o.n_best = o.beam, o.max_length = 1 + below(TARGET - LONGEST);
     src = tiny_batch(at.ids, at.lengths, 1, SOURCE);
     at.prompt_ids[0] = START;
     prompt = tiny_batch(at.prompt_ids, &n, 1, LONGEST);
     prefix = tiny_batch(at.prompt_ids + 1, NULL, 1, n - 1);
-    as_prefix = o;
-    o.prompt = &prompt;
-    as_prefix.prefix = &prefix, as_prefix.max_length += n - 1;
-    must(tfm_session_decode(pass, &src, &o, &err));
-    must(tfm_session_decode(steps, &src, &as_prefix, &err));
+    with_prompt.prompt = &prompt, with_prefix.prefix = &prefix;
+    must(decode_rows(pass, &src, &with_prompt, &o, &err));
+    o.max_length += n - 1;
+    must(decode_rows(steps, &src, &with_prefix, &o, &err));
     collect(pass, 0, 0, 0, &one), collect(steps, 0, n - 1, 0, &other);
     return !same(&one, &other);
 }
@@ -54,13 +55,13 @@ static int forward_differs(tfm_session *s, tfm_session *teacher) {
     static float logits[TARGET * V];
     int32_t ids[TARGET], n = at.prompt_lengths[0], length, running = 1;
     tfm_batch src = tiny_batch(at.ids, at.lengths, 1, SOURCE), prompt, tgt;
-    tfm_decode_options o;
+    by_row with;
     tfm_result r;
     int wrong = 0;
-    memset(&o, 0, sizeof o);
+    memset(&with, 0, sizeof with);
     prompt = tiny_batch(at.prompt_ids, &n, 1, LONGEST);
-    o.prompt = &prompt;
-    must(tfm_session_start(s, &src, &o, &err));
+    with.prompt = &prompt;
+    must(start_rows(s, &src, &with, NULL, &err));
     memcpy(ids, at.prompt_ids, (size_t)n * sizeof *ids);
     for (length = n; running && length < TARGET; length++) {
         tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, length, V);
@@ -79,13 +80,14 @@ static int forward_differs(tfm_session *s, tfm_session *teacher) {
 static int rules_differ(tfm_session *s) {
     tfm_batch src = tiny_batch(at.ids, at.lengths, 1, SOURCE), prompt;
     tfm_decode_options o;
-    memset(&o, 0, sizeof o);
+    by_row with;
+    memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);
     prompt = tiny_batch(at.prompt_ids, at.prompt_lengths, 1, LONGEST);
-    o.prompt = &prompt, o.no_repeat_ngram = 1, o.repetition_penalty = 1.5;
-    must(tfm_session_decode(s, &src, &o, &err));
+    with.prompt = &prompt, o.no_repeat_ngram = 1, o.repetition_penalty = 1.5;
+    must(decode_rows(s, &src, &with, &o, &err));
     collect(s, 0, 0, 1, &one);
     o.repetition = TFM_REPETITION_HUGGING_FACE;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, &with, &o, &err));
     collect(s, 0, 0, 1, &other);
     return !same(&one, &other);
 }
@@ -197,17 +199,18 @@ static void test_edits(void) {
         with = o = draw_options();
         with.edit_logits = edit_by_list, with.edit_user = &seen, o.edit_logits = NULL;
         seen.n_list = 0, seen.rows = at.src.rows;
-        if (k % 2) o.shortlist = list, o.n_shortlist = 5, o.prefix = NULL, o.first_token = NULL;
+        if (k % 2)
+            o.shortlist = list, o.n_shortlist = 5, at.with.prefix = NULL, at.with.first = NULL;
         if (k % 2) with = o, with.edit_logits = edit_by_list, with.edit_user = &seen;
-        must(tfm_session_decode(s, &at.src, &o, &err));
-        must(tfm_session_decode(t, &at.src, &with, &err));
+        must(decode_rows(s, &at.src, &at.with, &o, &err));
+        must(decode_rows(t, &at.src, &at.with, &with, &err));
         for (b = 0; b < at.src.rows; b++) {
             collect(s, b, 0, 1, &one), collect(t, b, 0, 1, &other);
             wrong[0] += !same(&one, &other);
         }
         if (!(k % 2)) continue;
         with.shortlist = NULL, with.n_shortlist = 0, seen.n_list = 5;
-        must(tfm_session_decode(t, &at.src, &with, &err));
+        must(decode_rows(t, &at.src, &at.with, &with, &err));
         for (b = 0; b < at.src.rows; b++) {
             tfm_result x, y;
             must(tfm_result_get(s, b, 0, &x, &err)), must(tfm_result_get(t, b, 0, &y, &err));
@@ -216,7 +219,7 @@ static void test_edits(void) {
             most = test_max(most, fabs(x.log_probability - y.log_probability));
         }
         with = o, with.edit_logits = edit_count, with.edit_user = &count;
-        must(tfm_session_decode(t, &at.src, &with, &err));
+        must(decode_rows(t, &at.src, &at.with, &with, &err));
         for (b = 0; b < at.src.rows; b++) {
             collect(s, b, 0, 1, &one), collect(t, b, 0, 1, &other);
             wrong[2] += !same(&one, &other) || count != 5;
@@ -235,7 +238,7 @@ static void test_edits(void) {
         draw_batch(1);
         memset(&o, 0, sizeof o);
         o.max_length = 8, o.edit_logits = edit_some;
-        must(tfm_session_decode(s, &at.src, &o, &err));
+        must(decode_rows(s, &at.src, NULL, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
         sum = plain_greedy(t, &at.src, 8, ids, &n);
         wrong[3] += n != r.length || memcmp(ids + 1, r.ids, (size_t)n * sizeof *ids) != 0;
@@ -247,7 +250,7 @@ static void test_edits(void) {
         tfm_result r;
         memset(&o, 0, sizeof o);
         o.edit_logits = edit_all, o.edit_user = (void *)&worst[k], o.samples = k == 1;
-        must(tfm_session_decode(s, &at.src, &o, &err));
+        must(decode_rows(s, &at.src, NULL, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
         wrong[4] += r.finish != TFM_FINISH_STUCK || r.length != 0;
     }
@@ -255,13 +258,14 @@ static void test_edits(void) {
     for (k = 0; k < 2; k++) { /* a favoured prefix that is forbidden is not taken */
         tfm_batch prefix = tiny_batch(list + 1, NULL, 1, 1), src;
         tfm_decode_options o;
+        by_row own;
         tfm_result r;
-        memset(&o, 0, sizeof o);
+        memset(&o, 0, sizeof o), memset(&own, 0, sizeof own);
         src = tiny_batch(at.ids, at.lengths, 1, SOURCE);
         seen.list = list + 2, seen.n_list = 3, seen.rows = 1;
         o.edit_logits = edit_by_list, o.edit_user = &seen;
-        o.prefix = &prefix, o.prefix_bias = 0.99, o.beam = 1 + k, o.max_length = 3;
-        must(tfm_session_decode(s, &src, &o, &err));
+        own.prefix = &prefix, o.prefix_bias = 0.99, o.beam = 1 + k, o.max_length = 3;
+        must(decode_rows(s, &src, &own, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
         wrong[5] += r.length < 1 || r.ids[0] == list[1];
     }
@@ -279,36 +283,30 @@ static void test_limits(void) {
     tfm_model *model = model_of(1, TFM_WEIGHT_TYPE_F32);
     tfm_session *s = session_of(model, 0, 1, 0, 0);
     tfm_decode_options o;
+    by_row with;
     tfm_result r[2];
-    tfm_tensor tensor = tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, 20);
     SECTION("prompts: limits");
-    memset(&o, 0, sizeof o);
-    o.prompt = &prompt;
-    prompt = tiny_batch(beyond, NULL, 1, 2);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
-                "prompt has 1 rows, src has 2");
+    memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);
+    with.prompt = &prompt;
     prompt = tiny_batch(beyond, NULL, 2, 2);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOKEN,
-                "prompt: row 0, position 1: id 13, the vocabulary has 13 tokens");
+    CHECK_FAILS(start_rows(s, &src, &with, &o, &err), TFM_E_TOKEN,
+                "request 0: prompt: position 1: id 13, the vocabulary has 13 tokens");
     prompt = tiny_batch(source, none, 2, 2);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
-                "prompt: row 1 has length 0, expected 1 to 2");
+    CHECK(start_rows(s, &src, &with, &o, &err) == TFM_OK, "a prompt of no ids is none");
     prompt = tiny_batch(NULL, NULL, 2, 2);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(start_rows(s, &src, &with, &o, &err), TFM_E_ARGUMENT,
                 "prompt: 2 ids, but it is NULL");
     prompt = tiny_batch(source, NULL, 2, -1);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt: 2 rows of -1 ids");
-    prompt = tiny_batch(source, NULL, 2, 3), prompt.memory = &tensor;
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prompt has memory");
+    CHECK_FAILS(start_rows(s, &src, &with, &o, &err), TFM_E_ARGUMENT, "request 0: prompt: -1 ids");
     prompt = tiny_batch(longer, NULL, 2, TARGET + 1);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOO_LONG,
-                "prompt: row 0 has 15 tokens, the session's max_target is 14");
-    prompt = tiny_batch(longer, shorter, 2, TARGET), o.prefix = &prefix;
+    CHECK_FAILS(start_rows(s, &src, &with, &o, &err), TFM_E_TOO_LONG,
+                "request 0: prompt has 15 tokens, the session's max_target is 14");
+    prompt = tiny_batch(longer, shorter, 2, TARGET), with.prefix = &prefix;
     prefix = tiny_batch(source, NULL, 2, 1);
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOO_LONG,
-                "row 0: 1 tokens are forced, but max_target leaves room for 1");
-    o.prefix = NULL, o.max_length = 5, o.min_length = 4;
-    CHECK(tfm_session_decode(s, &src, &o, &err) == TFM_OK &&
+    CHECK_FAILS(start_rows(s, &src, &with, &o, &err), TFM_E_TOO_LONG,
+                "request 0: 1 tokens are forced, but max_target leaves room for 1");
+    with.prefix = NULL, o.max_length = 5, o.min_length = 4;
+    CHECK(decode_rows(s, &src, &with, &o, &err) == TFM_OK &&
               tfm_result_get(s, 0, 0, &r[0], &err) == TFM_OK &&
               tfm_result_get(s, 1, 0, &r[1], &err) == TFM_OK && r[0].length == 1 &&
               r[0].finish == TFM_FINISH_HIT_LENGTH && r[1].length >= 4,

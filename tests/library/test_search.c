@@ -43,7 +43,8 @@ static tfm_decode_options no_options(void) {
 typedef struct plain {
     const tfm_model *model;
     tfm_session *session;
-    tfm_decode_options o; /* one row */
+    tfm_decode_options o;
+    by_row with; /* one row */
     const int32_t *src;
     int32_t n_src;
 } plain;
@@ -144,9 +145,9 @@ static int allowed(const plain *p, const int32_t *ids, int32_t n) {
 /* Computes log p of every next token, -inf for forbidden tokens. */
 static void plain_next(plain *p, const int32_t *ids, int32_t n, double *log_p) {
     const tfm_decode_options *o = &p->o;
-    const int32_t *prefix = o->prefix ? o->prefix->ids : NULL;
-    int32_t first = o->first_token ? o->first_token[0] : -1,
-            n_prefix = o->prefix ? o->prefix->width : 0;
+    const int32_t *prefix = p->with.prefix ? p->with.prefix->ids : NULL;
+    int32_t first = p->with.first ? p->with.first[0] : -1,
+            n_prefix = p->with.prefix ? p->with.prefix->width : 0;
     int32_t at = n - (first >= 0), v, longer[MOST + 1], seen = 0;
     float logits[V];
     double sum = 0, scaled[V], factors[V];
@@ -318,6 +319,7 @@ static const int32_t source[SOURCE] = {3, 7, 4, 9, 10, 5};
 
 static plain plain_of(const tfm_model *model, tfm_session *session, tfm_decode_options o) {
     plain p;
+    memset(&p, 0, sizeof p);
     p.model = model, p.session = session, p.o = o, p.src = source, p.n_src = 6;
     return p;
 }
@@ -331,6 +333,7 @@ static const int32_t a_prefix[] = {5, 0};
 typedef struct setting {
     const char *name;
     tfm_decode_options o;
+    by_row with;
 } setting;
 
 /* One setting of each option, and some together. */
@@ -339,36 +342,37 @@ static int make_settings(setting *settings) {
     int n = 0, i;
     sequences = tiny_batch(some_sequences, sequence_lengths, 2, 4);
     prefix = tiny_batch(a_prefix, NULL, 1, 2);
+    memset(settings, 0, 26 * sizeof *settings);
     for (i = 0; i < 26; i++) settings[i].o = no_options();
-#define SETTING(text, change) settings[n].name = text, settings[n].o.change, n++
-    SETTING("plain", beam = 0);
-    SETTING("length penalty 0.6", length_penalty = 0.6);
-    SETTING("length penalty 1", length_penalty = 1);
-    SETTING("length penalty -0.5", length_penalty = -0.5);
-    SETTING("coverage penalty", coverage_penalty = 0.7);
-    SETTING("min length 2", min_length = 2);
-    SETTING("suppressed ids", suppressed = some_forbidden), settings[n - 1].o.n_suppressed = 2;
-    SETTING("suppressed sequences", suppressed_sequences = &sequences);
-    SETTING("no unknown", no_unknown = 1);
-    SETTING("no repeated token", no_repeat_ngram = 1);
-    SETTING("no repeated bigram", no_repeat_ngram = 2);
-    SETTING("repetition penalty 1.5", repetition_penalty = 1.5);
-    SETTING("other ends", end_ids = some_ends), settings[n - 1].o.n_end_ids = 2;
-    SETTING("forced first token", first_token = a_first);
-    SETTING("prefix", prefix = &prefix);
-    SETTING("biased prefix", prefix = &prefix), settings[n - 1].o.prefix_bias = 0.4;
-    SETTING("a prefix after a first token", prefix = &prefix),
-        settings[n - 1].o.first_token = a_first;
-    SETTING("no token of the source", no_source_ngram = 1);
-    SETTING("no two of the source", no_source_ngram = 2);
-    SETTING("Hugging Face's penalty", repetition = TFM_REPETITION_HUGGING_FACE);
+#define SETTING(text, change) settings[n].name = text, settings[n].change, n++
+    SETTING("plain", o.beam = 0);
+    SETTING("length penalty 0.6", o.length_penalty = 0.6);
+    SETTING("length penalty 1", o.length_penalty = 1);
+    SETTING("length penalty -0.5", o.length_penalty = -0.5);
+    SETTING("coverage penalty", o.coverage_penalty = 0.7);
+    SETTING("min length 2", o.min_length = 2);
+    SETTING("suppressed ids", o.suppressed = some_forbidden), settings[n - 1].o.n_suppressed = 2;
+    SETTING("suppressed sequences", o.suppressed_sequences = &sequences);
+    SETTING("no unknown", o.no_unknown = 1);
+    SETTING("no repeated token", o.no_repeat_ngram = 1);
+    SETTING("no repeated bigram", o.no_repeat_ngram = 2);
+    SETTING("repetition penalty 1.5", o.repetition_penalty = 1.5);
+    SETTING("other ends", o.end_ids = some_ends), settings[n - 1].o.n_end_ids = 2;
+    SETTING("forced first token", with.first = a_first);
+    SETTING("prefix", with.prefix = &prefix);
+    SETTING("biased prefix", with.prefix = &prefix), settings[n - 1].o.prefix_bias = 0.4;
+    SETTING("a prefix after a first token", with.prefix = &prefix),
+        settings[n - 1].with.first = a_first;
+    SETTING("no token of the source", o.no_source_ngram = 1);
+    SETTING("no two of the source", o.no_source_ngram = 2);
+    SETTING("Hugging Face's penalty", o.repetition = TFM_REPETITION_HUGGING_FACE);
     settings[n - 1].o.repetition_penalty = 1.5;
-    SETTING("Hugging Face's tokens", repetition = TFM_REPETITION_HUGGING_FACE);
+    SETTING("Hugging Face's tokens", o.repetition = TFM_REPETITION_HUGGING_FACE);
     settings[n - 1].o.no_repeat_ngram = 1;
-    SETTING("Hugging Face's bigrams", repetition = TFM_REPETITION_HUGGING_FACE);
+    SETTING("Hugging Face's bigrams", o.repetition = TFM_REPETITION_HUGGING_FACE);
     settings[n - 1].o.no_repeat_ngram = 2, settings[n - 1].o.length_penalty = 1;
-    SETTING("a forced end", force_end = 1), settings[n - 1].o.length_penalty = 1;
-    SETTING("many at once", prefix = &prefix);
+    SETTING("a forced end", o.force_end = 1), settings[n - 1].o.length_penalty = 1;
+    SETTING("many at once", with.prefix = &prefix);
     settings[n - 1].o.prefix_bias = 0.3, settings[n - 1].o.no_repeat_ngram = 2;
     settings[n - 1].o.length_penalty = 1, settings[n - 1].o.min_length = 1;
     settings[n - 1].o.repetition_penalty = 1.2, settings[n - 1].o.suppressed = some_forbidden;
@@ -399,10 +403,10 @@ static void exhaustive(void) {
             settings[i].o.n_best = 10;
             memset(&all, 0, sizeof all);
             memset(&empty, 0, sizeof empty);
-            p = plain_of(model, f, settings[i].o);
+            p = plain_of(model, f, settings[i].o), p.with = settings[i].with;
             enumerate(&p, &empty, &all);
             qsort(all.items, (size_t)all.n, sizeof(hypothesis), by_score);
-            must(tfm_session_decode(s, &src, &settings[i].o, &err));
+            must(decode_rows(s, &src, &settings[i].with, &settings[i].o, &err));
             equal += agree(s, 0, &all, (int32_t)(all.n < 10 ? all.n : 10), &most, settings[i].name);
             trees += all.n;
             tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
@@ -445,9 +449,9 @@ static void narrow(void) {
                 o.patience = patiences[z], o.stop = stops[z];
                 if (beam > 1 && z == 2) o.n_best = 2 * beam; /* as many as patience allows */
                 memset(&expected, 0, sizeof expected);
-                p = plain_of(model, f, o);
+                p = plain_of(model, f, o), p.with = settings[i].with;
                 plain_beam(&p, &expected);
-                must(tfm_session_decode(s, &src, &o, &err));
+                must(decode_rows(s, &src, &p.with, &o, &err));
                 snprintf(what, sizeof what, "%s, beam %d, patience %g, stop %d", settings[i].name,
                          beam, patiences[z], (int)stops[z]);
                 equal = agree(s, 0, &expected, (int32_t)expected.n, &most, what);
@@ -529,13 +533,15 @@ static void same_bits(void) {
     s = wide_session(model, SENTENCES, 4, 24);
     for (k = 0; k < N_KINDS; k++) {
         tfm_decode_options o = options_of(&kinds[k]);
+        by_row with;
         int ends = 0, same = 1, most_tokens = 0;
+        memset(&with, 0, sizeof with);
         for (i = 0; i < SENTENCES; i++) {
             tfm_batch one = tiny_batch(ids[i], NULL, 1, lengths[i]);
             tfm_result r;
             memset(&r, 0, sizeof r);
-            o.seeds = &seeds[i];
-            must(tfm_session_decode(s, &one, &o, &err));
+            with.seeds = &seeds[i];
+            must(decode_rows(s, &one, &with, &o, &err));
             n_alone[i] = bytes_of(s, 0, lengths[i], alone[i]);
             must(tfm_result_get(s, 0, 0, &r, &err));
             ends += r.finish == TFM_FINISH_ENDED;
@@ -559,8 +565,8 @@ static void same_bits(void) {
                     batch_seeds[i] = seeds[order[b + i]];
                 }
                 batch = tiny_batch(batch_ids, batch_lengths, rows, width);
-                o.seeds = batch_seeds;
-                must(tfm_session_decode(s, &batch, &o, &err));
+                with.seeds = batch_seeds;
+                must(decode_rows(s, &batch, &with, &o, &err));
                 for (i = 0; i < rows; i++) {
                     size_t n = bytes_of(s, i, batch_lengths[i], together);
                     int32_t sentence = order[b + i];
@@ -602,8 +608,8 @@ static void no_allocation(void) {
     for (i = 0; i < 50; i++)
         for (k = 0; k < N_KINDS; k++) {
             tfm_decode_options o = options_of(&kinds[k]);
-            must(tfm_session_decode(s, &src, &o, &err));
-            must(tfm_translate_batch(s, &in, &out, 1, &o, text, sizeof text, &err));
+            must(decode_rows(s, &src, NULL, &o, &err));
+            must(translate_texts(s, &in, NULL, &out, 1, &o, text, sizeof text, &err));
             must(tfm_session_score(s, &src, &src, 0, scores, &err));
         }
     CHECK(before == 1 && counter.calls == before, "%d calls for the session, %d for 500 sentences",
@@ -625,10 +631,12 @@ static double chi_squared(tfm_session *s, const tfm_decode_options *options, con
     int32_t k;
     uint64_t seed;
     double sum = 0;
+    by_row with;
+    memset(&with, 0, sizeof with);
     o.max_length = 1;
     for (i = 0; i < n; i += o.samples) {
-        seed = (uint64_t)i, o.seeds = &seed;
-        must(tfm_session_decode(s, &src, &o, &err));
+        seed = (uint64_t)i, with.seeds = &seed;
+        must(decode_rows(s, &src, &with, &o, &err));
         for (k = 0; k < o.samples; k++) {
             tfm_result r;
             memset(&r, 0, sizeof r);
@@ -688,8 +696,10 @@ static void sampling(void) {
     int support, wanted, c, v, same = 1, differ = 0;
     int32_t i, k;
     uint64_t seed = 9;
+    by_row with;
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
+    memset(&with, 0, sizeof with);
     SECTION("sampling: 20,000 first tokens against the model's distribution");
     plain_next(&p, NULL, 0, log_p);
     for (c = 0; c < (int)(sizeof cases / sizeof *cases); c++) {
@@ -705,8 +715,8 @@ static void sampling(void) {
     }
     SECTION("samples");
     o = no_options();
-    o.samples = 20, o.seeds = &seed;
-    must(tfm_session_decode(s, &src, &o, &err));
+    o.samples = 20, with.seeds = &seed;
+    must(decode_rows(s, &src, &with, &o, &err));
     for (k = 0; k < 20; k++) {
         /* Sample k must not depend on the number of samples. */
         int32_t ids[MOST];
@@ -723,10 +733,10 @@ static void sampling(void) {
     CHECK(same, "the score of a sample is that of tfm_session_score");
     CHECK(differ > 10, "%d of 19 others differ from the first", differ);
     o.top_k = 1, o.samples = 3, o.max_length = 12;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     o = no_options();
     o.max_length = 12;
-    must(tfm_session_decode(f, &src, &o, &err));
+    must(decode_rows(f, &src, NULL, &o, &err));
     must(tfm_result_get(f, 0, 0, &b, &err));
     for (k = 0, same = 1; k < 3; k++) {
         must(tfm_result_get(s, 0, k, &a, &err));
@@ -737,11 +747,11 @@ static void sampling(void) {
     {
         tfm_batch prefix = tiny_batch(a_prefix, NULL, 1, 2);
         o = no_options();
-        o.samples = 3, o.top_k = 1, o.max_length = 12, o.prefix = &prefix;
+        o.samples = 3, o.top_k = 1, o.max_length = 12, with.prefix = &prefix;
         o.repetition_penalty = 1.5;
-        must(tfm_session_decode(s, &src, &o, &err));
+        must(decode_rows(s, &src, &with, &o, &err));
         o.samples = o.top_k = 0;
-        must(tfm_session_decode(f, &src, &o, &err));
+        must(decode_rows(f, &src, &with, &o, &err));
         must(tfm_result_get(f, 0, 0, &b, &err));
         for (k = 0, same = 1; k < 3; k++) {
             must(tfm_result_get(s, 0, k, &a, &err));
@@ -762,9 +772,11 @@ static void alternatives(void) {
     int32_t k, used = 0;
     int same = 1;
     double last = 0;
+    by_row with;
+    memset(&with, 0, sizeof with);
     SECTION("alternatives after a prefix");
-    o.prefix = &prefix, o.alternatives = 6, o.max_length = 10;
-    must(tfm_session_decode(s, &src, &o, &err));
+    with.prefix = &prefix, o.alternatives = 6, o.max_length = 10;
+    must(decode_rows(s, &src, &with, &o, &err));
     CHECK(tfm_result_count(s, 0) == 5, "the requested number, without the end token");
     for (k = 0; k < 5; k++) {
         tfm_decode_options greedy = no_options();
@@ -773,6 +785,8 @@ static void alternatives(void) {
         plain p = plain_of(model, f, no_options());
         tfm_result a, b;
         tfm_batch forced;
+        by_row own;
+        memset(&own, 0, sizeof own);
         memset(&a, 0, sizeof a);
         memset(&b, 0, sizeof b);
         must(tfm_result_get(s, 0, k, &a, &err));
@@ -786,8 +800,8 @@ static void alternatives(void) {
         /* the continuation is greedy */
         memcpy(begin, a_prefix, sizeof a_prefix), begin[2] = id;
         forced = tiny_batch(begin, NULL, 1, tokens);
-        greedy.prefix = &forced, greedy.max_length = 10;
-        must(tfm_session_decode(f, &src, &greedy, &err));
+        own.prefix = &forced, greedy.max_length = 10;
+        must(decode_rows(f, &src, &own, &greedy, &err));
         must(tfm_result_get(f, 0, 0, &b, &err));
         same &= a.length == b.length && memcmp(a.ids, b.ids, (size_t)a.length * 4) == 0 &&
                 fabs(a.score - (b.score + first)) < 1e-5 && a.finish == b.finish;
@@ -796,7 +810,7 @@ static void alternatives(void) {
     CHECK(used == ((1 << V) - 1 - (1 << END)),
           "each token of the vocabulary once, without the end token");
     o.alternatives = 8;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, &with, &o, &err));
     CHECK(tfm_result_count(s, 0) == 5, "8 of a vocabulary of 6 are 5");
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
 }
@@ -811,9 +825,11 @@ static void alternative_beams(void) {
     double log_p[V], most = 0;
     int32_t k, same = 1, few;
     plain p = plain_of(model, f, no_options());
+    by_row with;
+    memset(&with, 0, sizeof with);
     SECTION("alternatives with beams");
-    o.prefix = &prefix, o.alternatives = 5, o.max_length = 10, o.beam = 3;
-    must(tfm_session_decode(s, &src, &o, &err));
+    with.prefix = &prefix, o.alternatives = 5, o.max_length = 10, o.beam = 3;
+    must(decode_rows(s, &src, &with, &o, &err));
     plain_next(&p, a_prefix, 2, log_p);
     CHECK(tfm_result_count(s, 0) == 5, "each token, without the end token");
     for (k = 0; k < 5; k++) {
@@ -827,8 +843,8 @@ static void alternative_beams(void) {
         must(tfm_result_get(s, 0, k, &r, &err));
         memcpy(begin, r.ids, sizeof begin);
         forced = tiny_batch(begin, NULL, 1, 3);
-        own.prefix = &forced, own.beam = 3, own.max_length = 10;
-        p = plain_of(model, f, own);
+        own.beam = 3, own.max_length = 10;
+        p = plain_of(model, f, own), p.with.prefix = &forced;
         plain_beam(&p, &expected);
         same &= begin[2] != END && r.length == expected.items[0].length &&
                 memcmp(r.ids, expected.items[0].ids, (size_t)r.length * 4) == 0;
@@ -837,11 +853,11 @@ static void alternative_beams(void) {
     CHECK(same && most < 1e-5, "each is what a beam finds behind its token, within %.1g", most);
     o.min_alternative_prob = 0.15;
     for (k = few = 0; k < V; k++) few += k != END && exp(log_p[k]) >= 0.15;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, &with, &o, &err));
     CHECK(tfm_result_count(s, 0) == few && few > 0 && few < 5, "%d are more probable than 0.15",
           (int)few);
     o.min_alternative_prob = 1;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, &with, &o, &err));
     CHECK(tfm_result_count(s, 0) == 1, "the best one stays");
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
 }
@@ -891,7 +907,7 @@ static void scoring(void) {
         tfm_batch one = tiny_batch(ids[0], NULL, 1, 6);
         tfm_session *w = wide_session(model, 1, 4, MOST);
         o.beam = o.n_best = 4;
-        must(tfm_session_decode(w, &one, &o, &err));
+        must(decode_rows(w, &one, NULL, &o, &err));
         for (k = 0, same = 1; k < tfm_result_count(w, 0); k++) {
             tfm_result r;
             tfm_batch target;
@@ -978,7 +994,7 @@ static void named_heads(void) {
             tfm_decode_options o = no_options();
             o.beam = 3, o.min_length = 6;
             if (k >= 0) o.attention_layer = heads[z][2 * k], o.attention_head = heads[z][2 * k + 1];
-            must(tfm_session_decode(s, &src, &o, &err));
+            must(decode_rows(s, &src, NULL, &o, &err));
             must(tfm_result_get(s, 0, 0, &r, &err));
             out = tfm_tensor_2d(k < 0 ? got : one, TFM_DTYPE_F32, r.length, 6);
             must(tfm_result_attention(s, 0, 0, &out, &err));
@@ -1012,7 +1028,7 @@ static void attention(void) {
     for (z = 0; z < 5; z++) {
         tfm_decode_options o = no_options();
         o.beam = o.n_best = 3, o.attention_layer = layers[z], o.attention_head = heads[z];
-        must(tfm_session_decode(s, &src, &o, &err));
+        must(decode_rows(s, &src, NULL, &o, &err));
         for (k = 0; k < 3; k++) {
             plain p = plain_of(model, f, o);
             must(tfm_result_get(s, 0, k, &r, &err));
@@ -1040,7 +1056,7 @@ static void attention(void) {
     named_heads();
     out = tfm_tensor_2d(weights, TFM_DTYPE_F32, 1, 5);
     CHECK_FAILS(tfm_result_attention(s, 0, 0, &out, &err), TFM_E_SHAPE, "out is [1, 5], expected");
-    must(tfm_session_decode(without, &src, NULL, &err));
+    must(decode_rows(without, &src, NULL, NULL, &err));
     CHECK_FAILS(tfm_result_alignment(without, 0, 0, pairs, &err), TFM_E_STATE,
                 "the session was made without attention");
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(without), tfm_model_free(model);
@@ -1060,17 +1076,18 @@ static void ends_and_cuts(void) {
     static char x[8192], y[8192];
     float weights[MOST * SOURCE];
     tfm_tensor out;
-    memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
+    by_row with;
+    memset(&a, 0, sizeof a), memset(&b, 0, sizeof b), memset(&with, 0, sizeof with);
     SECTION("ends, prefixes and sources that are cut");
     o.beam = o.n_best = 4, o.max_length = 8, o.length_penalty = -1;
     for (k = n = 0; k < 4; k++) {
         int32_t kept[MOST];
         o.keep_end = 0;
-        must(tfm_session_decode(s, &src, &o, &err));
+        must(decode_rows(s, &src, NULL, &o, &err));
         must(tfm_result_get(s, 0, k, &a, &err));
         memcpy(kept, a.ids, (size_t)a.length * 4);
         o.keep_end = 1;
-        must(tfm_session_decode(s, &src, &o, &err));
+        must(decode_rows(s, &src, NULL, &o, &err));
         must(tfm_result_get(s, 0, k, &b, &err));
         out = tfm_tensor_2d(weights, TFM_DTYPE_F32, b.length, 6);
         must(tfm_result_attention(s, 0, k, &out, &err));
@@ -1085,9 +1102,9 @@ static void ends_and_cuts(void) {
     prefix = tiny_batch(ids, NULL, 1, 5);
     ids[4] = 0, ids[2] = ids[3] = 3;
     for (k = 0; k < 3; k++) {
-        o.prefix = &prefix, o.max_length = 3, o.alternatives = k == 1 ? 2 : 0;
+        with.prefix = &prefix, o.max_length = 3, o.alternatives = k == 1 ? 2 : 0;
         o.samples = k == 2 ? 2 : 0;
-        must(tfm_session_decode(s, &src, &o, &err));
+        must(decode_rows(s, &src, &with, &o, &err));
         must(tfm_result_get(s, 0, 0, &a, &err));
         CHECK(tfm_result_count(s, 0) == 1 && a.length == 3 && a.finish == TFM_FINISH_HIT_LENGTH &&
                   memcmp(a.ids, ids, 12) == 0 && a.score == 0,
@@ -1095,7 +1112,7 @@ static void ends_and_cuts(void) {
     }
     o = no_options();
     o.min_length = o.max_length = 4;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     must(tfm_result_get(s, 0, 0, &a, &err));
     CHECK(a.length == 4 && a.finish == TFM_FINISH_HIT_LENGTH,
           "min_length = max_length: exactly that length");
@@ -1104,12 +1121,12 @@ static void ends_and_cuts(void) {
     s = wide_session(model, 2, 1, 40);
     small = wide_session(model, 2, 1, 40);
     src = tiny_batch(&both[0][0], lengths, 2, 12);
-    CHECK_FAILS(tfm_session_decode(s, &src, NULL, &err), TFM_E_TOO_LONG, "src has 12 tokens a row");
+    CHECK_FAILS(decode_rows(s, &src, NULL, NULL, &err), TFM_E_TOO_LONG, "src has 12 tokens");
     o = no_options();
     o.truncate = 6;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     src = tiny_batch(&cut[0][0], cut_lengths, 2, 6);
-    must(tfm_session_decode(small, &src, NULL, &err));
+    must(decode_rows(small, &src, NULL, NULL, &err));
     for (k = 0, same = 1; k < 2; k++) {
         size_t size = bytes_of(s, k, cut_lengths[k], x);
         same &= size == bytes_of(small, k, cut_lengths[k], y) && memcmp(x, y, size) == 0;
@@ -1120,7 +1137,7 @@ static void ends_and_cuts(void) {
     CHECK(same, "a source of 12 tokens, cut to 5 and its end: as if given so");
     o.truncate = 1000;
     src = tiny_batch(&both[0][0], lengths, 2, 12);
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     must(tfm_result_get(s, 0, 0, &a, &err));
     CHECK(a.left_out == 12 - SOURCE, "never more than max_source: %d left out", (int)a.left_out);
     tfm_session_free(s), tfm_session_free(small), tfm_model_free(model);
@@ -1151,8 +1168,8 @@ static void stopping(void) {
         if (way == 1) o.samples = 3;
         if (way == 2) o.alternatives = 2, o.beam = 2;
         o.min_length = 4, o.max_length = MOST;
-        must(tfm_session_decode(whole, &src, &o, &err));
-        must(tfm_session_start(s, &src, &o, &err));
+        must(decode_rows(whole, &src, NULL, &o, &err));
+        must(start_rows(s, &src, NULL, &o, &err));
         same &= tfm_result_logits(s, 0, 0) == NULL;
         for (running = 1, steps = 0; running; steps++) {
             must(tfm_session_step(s, &running, &err));
@@ -1193,7 +1210,7 @@ static void stopping(void) {
     CHECK(same, "a beam, samples, alternatives: stopped after 4 steps, the other row is unchanged");
     CHECK(most < 1e-5 && got > 100, "%d logits within %.1g of the forward pass", (int)got, most);
     CHECK_FAILS(tfm_session_stop(s, 2, &err), TFM_E_ARGUMENT,
-                "row is 2, expected 0 to 1: the batch has 2 rows");
+                "request is 2, expected 0 to 1: there are 2 requests");
     tfm_session_free(s), tfm_session_free(f), tfm_session_free(whole), tfm_model_free(model);
 }
 
@@ -1206,7 +1223,7 @@ static void driving(void) {
     int shrinks = 0, sane = 1, before = 2, same = 1;
     SECTION("step by step");
     o.beam = o.n_best = 4, o.length_penalty = 1;
-    must(tfm_session_start(s, &src, &o, &err));
+    must(start_rows(s, &src, NULL, &o, &err));
     CHECK(tfm_result_count(s, 0) == 1 && tfm_result_count(s, 2) == 0, "one empty hypothesis");
     for (; running; steps++) {
         must(tfm_session_step(s, &running, &err));
@@ -1221,12 +1238,12 @@ static void driving(void) {
                 sane &= r.score <= 0;
             }
         wrong.beam = 5; /* A refused call must leave the decode unchanged. */
-        sane &= tfm_session_start(s, &src, &wrong, &err) == TFM_E_TOO_LONG;
+        sane &= start_rows(s, &src, NULL, &wrong, &err) == TFM_E_TOO_LONG;
         bad.ids = NULL;
-        sane &= tfm_session_start(s, &bad, &o, &err) == TFM_E_ARGUMENT;
+        sane &= start_rows(s, &bad, NULL, &o, &err) == TFM_E_ARGUMENT;
     }
     CHECK(sane && shrinks, "%d steps with hypotheses to look at after each", steps);
-    must(tfm_session_decode(whole, &src, &o, &err));
+    must(decode_rows(whole, &src, NULL, &o, &err));
     for (row = 0; row < 2; row++) {
         static char a[8192], b[8192];
         size_t n = bytes_of(s, row, 6, a);
@@ -1247,32 +1264,32 @@ static void stuck(void) {
     memset(&r, 0, sizeof r);
     SECTION("nothing left");
     o.suppressed = everything, o.n_suppressed = 6;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.finish == TFM_FINISH_STUCK && r.length == 0,
           "everything forbidden: the decode is stuck at once");
     o.samples = 3;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     must(tfm_result_get(s, 0, 2, &r, &err));
     CHECK(r.finish == TFM_FINISH_STUCK && r.length == 0, "every sample is stuck too");
     o.samples = 0, o.alternatives = 2;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(tfm_result_count(s, 0) == 1 && r.finish == TFM_FINISH_STUCK, "one alternative is left");
     o = no_options();
     o.beam = o.n_best = 3, o.max_length = 1, o.suppressed = everything, o.n_suppressed = V - 2;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     CHECK(tfm_result_count(s, 0) == 2, "n_best 3 where 2 hypotheses exist: %d results",
           (int)tfm_result_count(s, 0));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(tfm_result_get(s, 0, 2, &r, &err) == TFM_E_ARGUMENT, "the third does not exist");
     o = no_options();
     o.min_length = 18;
-    must(tfm_session_decode(s, &src, &o, &err)); /* 2 * 6 + 16 is more than the session's limit. */
+    must(decode_rows(s, &src, NULL, &o, &err)); /* 2 * 6 + 16 is more than the session's limit. */
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.length >= 18, "min_length is reached where the source is short");
     o.no_repeat_ngram = 1, o.min_length = 19, o.beam = 3;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.finish == TFM_FINISH_STUCK && r.length == V - 1,
           "every token once, and no end: %d tokens", (int)r.length);
@@ -1308,10 +1325,10 @@ static void defaults(void) {
     expected.suppressed_sequences = o.suppressed_sequences;
     CHECK(memcmp(&o, &expected, sizeof o) == 0, "all options");
     expected.suppressed = forbidden, expected.suppressed_sequences = &sequences;
-    must(tfm_session_decode(s, &src, &o, &err)), n = bytes_of(s, 0, 6, a);
-    must(tfm_session_decode(s, &src, &expected, &err));
+    must(decode_rows(s, &src, NULL, &o, &err)), n = bytes_of(s, 0, 6, a);
+    must(decode_rows(s, &src, NULL, &expected, &err));
     CHECK(n == bytes_of(s, 0, 6, b) && memcmp(a, b, n) == 0, "lists of tokens");
-    must(tfm_session_decode(s, &src, NULL, &err));
+    must(decode_rows(s, &src, NULL, NULL, &err));
     CHECK(n != bytes_of(s, 0, 6, b) || memcmp(a, b, n) != 0, "without options a decode is greedy");
     tfm_session_free(s), tfm_model_free(model), tfm_model_free(without);
 }
@@ -1324,15 +1341,17 @@ static void arguments(void) {
     int32_t two[] = {3, 4, 5, 6, 3, 4};
     tfm_batch src = tiny_batch(two, NULL, 2, 3), prefix = tiny_batch(beyond, NULL, 1, 2);
     tfm_decode_options o;
+    by_row with;
     tfm_session_options so;
     size_t bytes = 0;
     SECTION("arguments");
 #define REFUSED(change, status, says)                                                              \
     do {                                                                                           \
-        o = no_options();                                                                          \
+        o = no_options(), memset(&with, 0, sizeof with);                                           \
         o.change;                                                                                  \
-        CHECK_FAILS(tfm_session_start(s, &src, &o, &err), status, says);                           \
+        CHECK_FAILS(start_rows(s, &src, &with, &o, &err), status, says);                           \
     } while (0)
+#define REFUSED_ROW(change, status, says) REFUSED(beam = 0; with.change, status, says)
     REFUSED(beam = 4, TFM_E_TOO_LONG, "beam is 4, the session's max_beam 3");
     REFUSED(samples = 4, TFM_E_TOO_LONG, "samples is 4, the session's max_beam 3");
     REFUSED(alternatives = 9, TFM_E_TOO_LONG, "alternatives is 9, the session's max_beam 3");
@@ -1360,15 +1379,14 @@ static void arguments(void) {
     REFUSED(n_suppressed = 2, TFM_E_ARGUMENT, "suppressed: 2 ids, but it is NULL");
     REFUSED(suppressed = beyond; o.n_suppressed = 2, TFM_E_TOKEN, "suppressed: position 1: id 6");
     REFUSED(end_ids = beyond; o.n_end_ids = 2, TFM_E_TOKEN, "end_ids: position 1: id 6");
-    REFUSED(first_token = beyond, TFM_E_TOKEN, "first_token: row 1, position 0: id 6");
-    REFUSED(prefix = &prefix, TFM_E_ARGUMENT, "prefix has 1 rows, src has 2");
+    REFUSED_ROW(first = beyond, TFM_E_TOKEN, "request 1: first_token: position 0: id 6");
     REFUSED(samples = 2; o.alternatives = 2, TFM_E_ARGUMENT, "choose one");
     REFUSED(samples = 2; o.prefix_bias = 0.5, TFM_E_ARGUMENT, "prefix_bias needs beam search");
     prefix = tiny_batch(beyond, NULL, 2, 1);
-    REFUSED(prefix = &prefix, TFM_E_TOKEN, "prefix: row 1, position 0: id 6");
+    REFUSED_ROW(prefix = &prefix, TFM_E_TOKEN, "request 1: prefix: position 0: id 6");
     prefix = tiny_batch(&ends_too_long[0][0], NULL, 2, 8);
-    REFUSED(prefix = &prefix, TFM_E_TOO_LONG,
-            "row 0: 8 tokens are forced, but max_target leaves room for 8");
+    REFUSED_ROW(prefix = &prefix, TFM_E_TOO_LONG,
+                "request 0: 8 tokens are forced, but max_target leaves room for 8");
     REFUSED(beam = 2; o.n_best = 4;
             o.patience = 2, TFM_E_TOO_LONG, "n_best is 4, the session's max_beam 3");
     REFUSED(beam = 2; o.alternatives = 2, TFM_E_TOO_LONG, "alternatives * beam is 4");
@@ -1376,15 +1394,16 @@ static void arguments(void) {
     REFUSED(truncate = -1, TFM_E_ARGUMENT, "truncate is out of range");
     REFUSED(keep_end = 2, TFM_E_ARGUMENT, "keep_end is out of range: it takes 0 to 1");
     prefix.width = -1;
-    REFUSED(prefix = &prefix, TFM_E_ARGUMENT, "prefix: 2 rows of -1 ids");
+    REFUSED_ROW(prefix = &prefix, TFM_E_ARGUMENT, "request 0: prefix: -1 ids");
     prefix = tiny_batch(beyond, NULL, 1, 2);
     REFUSED(suppressed_sequences = &prefix, TFM_E_TOKEN, "suppressed_sequences: row 0, position 1");
     prefix = tiny_batch(beyond, NULL, 1, 0);
     REFUSED(suppressed_sequences = &prefix, TFM_E_ARGUMENT, "row 0 has length 0, expected 1 to 0");
 #undef REFUSED
+#undef REFUSED_ROW
     o = no_options();
     o.coverage_penalty = 0.5, src.rows = 1;
-    CHECK_FAILS(tfm_session_start(plain_session, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(start_rows(plain_session, &src, NULL, &o, &err), TFM_E_ARGUMENT,
                 "need a session with attention");
     memset(&so, 0, sizeof so);
     so.max_beam = INT32_MAX, so.max_batch = 2;

@@ -818,8 +818,8 @@ static void sessions(void) {
         CHECK(c.bytes == bytes && c.calls == calls + 1, "one allocation of %d bytes", (int)bytes);
         calls = c.calls;
         for (i = 0; i < 5; i++) in[i].data = lines[i], in[i].size = strlen(lines[i]);
-        CHECK(tfm_translate_batch(s, in, out, 5, NULL, buffer, sizeof buffer, &err) == TFM_OK, "%s",
-              err.text);
+        CHECK(translate_texts(s, in, NULL, out, 5, NULL, buffer, sizeof buffer, &err) == TFM_OK,
+              "%s", err.text);
         for (i = 0, same = 1; i < 5; i++) {
             same &= tfm_translate(s, lines[i], single, sizeof single, &err) == TFM_OK &&
                     strcmp(single, out[i].data) == 0 && strlen(single) == out[i].size;
@@ -948,7 +948,7 @@ static void languages(void) {
           "the target's token");
     CHECK(strncmp(out, "ab", 2) != 0 || r.ids[1] == 5, "is not in the text: '%s' %s", out, unk);
     batch = tiny_batch(source, NULL, 1, 2);
-    CHECK(tfm_session_start(s, &batch, NULL, &err) == TFM_OK &&
+    CHECK(start_rows(s, &batch, NULL, NULL, &err) == TFM_OK &&
               tfm_session_step(s, &running, &err) == TFM_OK &&
               tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.ids[0] == 5,
           "tfm_session_start forces it too");

@@ -240,6 +240,29 @@ static void spaces(void) {
     CHECK(!space_after("はい"), "a full stop, or none, in eight scripts");
 }
 
+/* What goes between the translations of two sentences. */
+static void between(void) {
+    static const struct {
+        const char *translation, *between, *expected;
+    } cases[] = {{"Hello.", " ", " "},   {"Hello.", "", " "},    {"Hello.", "  ", "  "},
+                 {"Hello.", "\n", "\n"}, {"你好。", " ", ""},    {"你好。", "", ""},
+                 {"你好。", "\n", "\n"}, {"你好。", "　", "　"}, {"", "\t", "\t"}};
+    int all = 1;
+    size_t i;
+    SECTION("between two translated sentences");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *said = cases[i].translation, *space = cases[i].between;
+        tfm_text got = tfm_sentence_space(tfm_text_make(said, strlen(said)),
+                                          tfm_text_make(space, strlen(space)));
+        int good = got.size == strlen(cases[i].expected) &&
+                   memcmp(got.data, cases[i].expected, got.size) == 0;
+        all &= good;
+        CHECK(good, good ? "" : "after '%s' and with '%s': expected '%s', got '%.*s'", said, space,
+              cases[i].expected, (int)got.size, got.data);
+    }
+    CHECK(all, "whitespace of the source, or a space where the script has spaces");
+}
+
 static void arguments(void) {
     tfm_text text = {NULL, 0}, sentence = {"x", 1};
     size_t at = 0;
@@ -264,6 +287,7 @@ int main(void) {
     CHECK_TEXTS(japanese);
     CHECK_TEXTS(others);
     spaces();
+    between();
     arguments();
     any_bytes();
     return test_done("test_sentences");

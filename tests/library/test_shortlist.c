@@ -21,11 +21,17 @@ enum {
     RESULTS = (int)(sizeof kinds / sizeof *kinds) * (int)ROWS
 };
 
+static by_row with_seeds(int32_t b) {
+    by_row with;
+    memset(&with, 0, sizeof with), with.seeds = seeds + b;
+    return with;
+}
+
 static tfm_decode_options options_of(const kind *k) {
     tfm_decode_options o;
     memset(&o, 0, sizeof o);
     o.beam = k->beam, o.samples = k->samples, o.alternatives = k->alternatives;
-    o.n_best = k->beam, o.seeds = seeds;
+    o.n_best = k->beam;
     return o;
 }
 
@@ -155,8 +161,8 @@ static int rows_alike(tfm_session *s, const tfm_decode_options *o, tfm_session *
                       const tfm_decode_options *others) {
     tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
     int32_t b, alike = 0;
-    must(tfm_session_decode(s, &src, o, &err));
-    must(tfm_session_decode(other, &src, others, &err));
+    must(decode_rows(s, &src, NULL, o, &err));
+    must(decode_rows(other, &src, NULL, others, &err));
     for (b = 0; b < ROWS; b++) {
         outcome x = outcome_of(s, b), y = outcome_of(other, b);
         alike += same_outcome(&x, &y);
@@ -206,8 +212,8 @@ static void some(const tfm_model *model, const char *name) {
         all = o;
         o.shortlist = list, o.n_shortlist = n;
         all.suppressed = list + n, all.n_suppressed = V - n;
-        must(tfm_session_start(s, &src, &o, &err));
-        must(tfm_session_start(plain, &src, &all, &err));
+        must(start_rows(s, &src, NULL, &o, &err));
+        must(start_rows(plain, &src, NULL, &all, &err));
         while (running) {
             must(tfm_session_step(s, &running, &err));
             must(tfm_session_step(plain, &others, &err));
@@ -248,18 +254,19 @@ static void batches(const tfm_model *model, const char *name) {
     tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
     unsigned seed = 21;
     int k, same = 0, outside = 0, tokens = 0;
+    by_row all = with_seeds(0), own;
     together.threads = 2;
     s = make(model, &together), alone = make(model, &apart);
     for (k = 0; k < KINDS; k++) {
         tfm_decode_options o = options_of(&kinds[k]);
         shuffle(list, V, n, &seed);
         o.shortlist = list, o.n_shortlist = n;
-        must(tfm_session_decode(s, &src, &o, &err));
+        must(decode_rows(s, &src, &all, &o, &err));
         for (b = 0; b < ROWS; b++) {
             tfm_batch one = tiny_batch(ids + b * SOURCE, NULL, 1, lengths[b]);
             outcome x, y;
-            o.seeds = seeds + b;
-            must(tfm_session_decode(alone, &one, &o, &err));
+            own = with_seeds(b);
+            must(decode_rows(alone, &one, &own, &o, &err));
             x = outcome_of(s, b), y = outcome_of(alone, 0);
             same += same_outcome(&x, &y);
             for (r = 0; r < tfm_result_count(s, b); r++) {
@@ -281,7 +288,7 @@ static void batches(const tfm_model *model, const char *name) {
 /* Lists the ids that row b may emit: those of the definition, and those that the options add, in any
    order. Returns their number. */
 static int32_t candidates_of(const tfm_model *model, const tfm_batch *src, int32_t b,
-                             const tfm_decode_options *o, int32_t *list) {
+                             const tfm_decode_options *o, const by_row *with, int32_t *list) {
     const tfm_config *c = tfm_model_config(model);
     int one = c->src_vocab_size == c->tgt_vocab_size;
     int32_t v, i, n = 0;
@@ -295,8 +302,9 @@ static int32_t candidates_of(const tfm_model *model, const tfm_batch *src, int32
                 in |= list_ids[k] == (uint32_t)v;
             in |= one && id && id == v;
         }
-        in |= o->first_token && o->first_token[b] == v;
-        if (o->prefix) in |= has(o->prefix->ids + b * o->prefix->width, o->prefix->lengths[b], v);
+        in |= with->first && with->first[b] == v;
+        if (with->prefix)
+            in |= has(with->prefix->ids + b * with->prefix->width, with->prefix->lengths[b], v);
         if (in) list[n++] = v;
     }
     return n;
@@ -307,9 +315,11 @@ static const int32_t firsts[ROWS] = {-1, 12, -1, 3, -1, 30}, ends[] = {END, 40},
                      prefix_ids[ROWS * 2] = {9, 40, 1, 1, 50, 1, 60, 2, 1, 1, 1, 70},
                      prefix_lengths[ROWS] = {2, 0, 1, 1, 0, 2};
 static tfm_batch prefixes;
+static by_row added; /* by add_options */
 static void add_options(tfm_decode_options *o, int variant) {
+    added = with_seeds(0);
     if (variant) o->end_ids = ends, o->n_end_ids = 2, o->repetition_penalty = 1.3;
-    if (variant) o->first_token = firsts, o->prefix = &prefixes;
+    if (variant) added.first = firsts, added.prefix = &prefixes;
     if (variant == 2) o->prefix_bias = 0.9;
 }
 
@@ -320,15 +330,16 @@ static outcome apart(tfm_session *s, tfm_session *other, const tfm_model *model,
     int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], running = 1, i;
     tfm_batch one = tiny_batch(src->ids + b * SOURCE, src->lengths + b, 1, SOURCE), prefix;
     tfm_decode_options given;
-    if (o.prefix) {
+    by_row own = with_seeds(b);
+    if (added.prefix) {
         prefix = tiny_batch(prefix_ids + 2 * b, prefix_lengths + b, 1, 2);
-        o.prefix = &prefix, o.first_token = firsts + b;
+        own.prefix = &prefix, own.first = firsts + b;
     }
-    o.seeds = seeds + b, o.lexical_shortlist = 1;
+    o.lexical_shortlist = 1;
     given = o, given.lexical_shortlist = 0, given.shortlist = list;
-    given.n_shortlist = candidates_of(model, &one, 0, &o, list);
-    must(tfm_session_start(s, &one, &o, &err));
-    must(tfm_session_start(other, &one, &given, &err));
+    given.n_shortlist = candidates_of(model, &one, 0, &o, &own, list);
+    must(start_rows(s, &one, &own, &o, &err));
+    must(start_rows(other, &one, &own, &given, &err));
     while (running) {
         const float *x, *y;
         must(tfm_session_step(s, &running, &err));
@@ -360,7 +371,7 @@ static void lexical(const tfm_model *model, const char *name) {
     prefixes = tiny_batch(prefix_ids, prefix_lengths, ROWS, 2);
     memset(&o, 0, sizeof o), add_options(&o, 1);
     for (b = 0; b < ROWS; b++)
-        if ((n = candidates_of(model, &src, b, &o, list)) > most) most = n;
+        if ((n = candidates_of(model, &src, b, &o, &added, list)) > most) most = n;
     one = make(model, &so), other = make(model, &so);
     so.threads = 2, s = make(model, &so);
     so.max_shortlist = most, tight = make(model, &so);
@@ -370,21 +381,21 @@ static void lexical(const tfm_model *model, const char *name) {
             o = options_of(&kinds[k]), add_options(&o, variant);
             for (b = 0; b < ROWS; b++) expected[b] = apart(one, other, model, &src, b, o, &wrong);
             o.lexical_shortlist = 1;
-            must(tfm_session_decode(s, &src, &o, &err));
-            must(tfm_session_decode(tight, &src, &o, &err));
+            must(decode_rows(s, &src, &added, &o, &err));
+            must(decode_rows(tight, &src, &added, &o, &err));
             for (b = 0; b < ROWS; b++, rows++) {
                 outcome x = outcome_of(s, b), y = outcome_of(tight, b);
                 same[0] += same_outcome(&x, &expected[b]);
                 same[1] += same_outcome(&y, &expected[b]);
             }
             if (variant || kinds[k].samples) continue;
-            must(tfm_session_decode(s, &turned, &o, &err));
+            must(decode_rows(s, &turned, &added, &o, &err));
             for (b = 0; b < ROWS; b++) {
                 outcome x = outcome_of(s, ROWS - 1 - b);
                 same[2] += same_outcome(&x, &expected[b]);
             }
             o.lexical_shortlist = 0;
-            must(tfm_session_decode(s, &src, &o, &err));
+            must(decode_rows(s, &src, &added, &o, &err));
             for (b = 0; b < ROWS; b++) {
                 outcome x = outcome_of(s, b);
                 unlike += !same_outcome(&x, &expected[b]);
@@ -407,39 +418,40 @@ static void others(void) {
     tfm_decode_options o;
     tfm_result r;
     int32_t i, n;
+    by_row with;
     SECTION("with other options");
     memset(&r, 0, sizeof r);
-    memset(&o, 0, sizeof o);
+    memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);
     o.shortlist = few, o.n_shortlist = 3;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, &with, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.finish == TFM_FINISH_HIT_LENGTH && r.length == TARGET,
           "without the end token: %d tokens", r.length);
     o.end_ids = five, o.n_end_ids = 1, o.min_length = 2, o.suppressed = few, o.n_suppressed = 1;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, &with, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     for (i = n = 0; i < r.length; i++) n += r.ids[i] == 6;
     CHECK(n == r.length && n >= 2, "another end, a least length, a forbidden id: %d tokens", n);
-    memset(&o, 0, sizeof o);
-    o.shortlist = few, o.n_shortlist = 3, o.beam = 3, o.prefix = &prefix;
-    must(tfm_session_decode(s, &src, &o, &err));
+    memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);
+    o.shortlist = few, o.n_shortlist = 3, o.beam = 3, with.prefix = &prefix;
+    must(decode_rows(s, &src, &with, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(memcmp(r.ids, three, sizeof three) == 0 && r.score < 0 && r.score > -INFINITY,
           "after a prefix: %g", r.score);
     o.prefix_bias = 0.9, o.repetition_penalty = 1.5;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, &with, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(r.score < 0 && r.score > -INFINITY && has(few, 3, r.ids[0]), "favouring one: %g",
           r.score);
-    memset(&o, 0, sizeof o);
+    memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);
     o.shortlist = five, o.n_shortlist = 1, o.alternatives = 3, o.max_length = 4;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, &with, &o, &err));
     must(tfm_result_get(s, 0, 0, &r, &err));
     CHECK(tfm_result_count(s, 0) == 1 && r.length == 4 && r.score == 0,
           "alternatives among one id: one, with probability 1");
     for (i = 0; i < 2; i++) {
         o.alternatives = 0, o.samples = i, o.suppressed = five, o.n_suppressed = 1;
-        must(tfm_session_decode(s, &src, &o, &err));
+        must(decode_rows(s, &src, &with, &o, &err));
         must(tfm_result_get(s, 0, 0, &r, &err));
         CHECK(r.finish == TFM_FINISH_STUCK && r.length == 0,
               "all ids forbidden: the decode is stuck");
@@ -473,9 +485,9 @@ static void memory(void) {
                 tfm_decode_options o = options_of(&kinds[k]);
                 shuffle(list, V, most[i], &seed);
                 o.shortlist = list, o.n_shortlist = most[i];
-                must(tfm_session_decode(s, &src, &o, &err));
+                must(decode_rows(s, &src, NULL, &o, &err));
                 o.n_shortlist = 0, o.lexical_shortlist = 1;
-                if (f >= FORMS && i == 2) must(tfm_session_decode(s, &src, &o, &err));
+                if (f >= FORMS && i == 2) must(decode_rows(s, &src, NULL, &o, &err));
             }
             calls += counter.calls;
             tfm_session_free(s);
@@ -505,18 +517,19 @@ static void arguments(void) {
     int32_t running = 1, b, alike = 0;
     size_t bytes = 0;
     outcome expected[ROWS];
+    by_row with;
     SECTION("arguments, and a decode that refused calls leave unchanged");
     memset(&o, 0, sizeof o);
     o.shortlist = good, o.n_shortlist = 4;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     for (b = 0; b < ROWS; b++) expected[b] = outcome_of(s, b);
-    must(tfm_session_start(s, &src, &o, &err));
+    must(start_rows(s, &src, NULL, &o, &err));
     must(tfm_session_step(s, &running, &err));
 #define REFUSED(change, status, says)                                                              \
     do {                                                                                           \
-        memset(&o, 0, sizeof o);                                                                   \
+        memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);                                    \
         o.change;                                                                                  \
-        CHECK_FAILS(tfm_session_start(s, &two, &o, &err), status, says);                           \
+        CHECK_FAILS(start_rows(s, &two, &with, &o, &err), status, says);                           \
     } while (0)
     REFUSED(shortlist = below; o.n_shortlist = 3, TFM_E_TOKEN, "shortlist: position 2: id -1");
     REFUSED(shortlist = twice;
@@ -526,10 +539,11 @@ static void arguments(void) {
     REFUSED(n_shortlist = 2, TFM_E_ARGUMENT, "shortlist: 2 ids, but it is NULL");
     REFUSED(shortlist = good; o.n_shortlist = -1, TFM_E_ARGUMENT, "shortlist: -1 ids");
     REFUSED(shortlist = good; o.n_shortlist = 4;
-            o.first_token = two_firsts, TFM_E_TOKEN,
-            "row 1: the first token 5 is not in the shortlist");
+            with.first = two_firsts, TFM_E_TOKEN,
+            "request 1: the first token 5 is not in the shortlist");
     REFUSED(shortlist = good; o.n_shortlist = 4;
-            o.prefix = &prefix, TFM_E_TOKEN, "row 1: the prefix's token 8 is not in the shortlist");
+            with.prefix = &prefix, TFM_E_TOKEN,
+            "request 1: the prefix's token 8 is not in the shortlist");
     REFUSED(shortlist = beyond; o.n_shortlist = 2, TFM_E_TOKEN,
                                 "shortlist: position 1: id 13, the vocabulary has 13 tokens");
     REFUSED(lexical_shortlist = 1, TFM_E_ARGUMENT, "the model has no tensors 'shortlist.offsets'");
@@ -544,7 +558,7 @@ static void arguments(void) {
     plain = make(model, &so);
     memset(&o, 0, sizeof o);
     o.shortlist = good, o.n_shortlist = 1;
-    CHECK_FAILS(tfm_session_start(plain, &src, &o, &err), TFM_E_TOO_LONG,
+    CHECK_FAILS(start_rows(plain, &src, NULL, &o, &err), TFM_E_TOO_LONG,
                 "shortlist has 1 ids, the session's max_shortlist is 0");
     so = limits(14);
     CHECK_FAILS(tfm_session_create(&none, model, &so, &err), TFM_E_ARGUMENT,
@@ -565,17 +579,18 @@ static void lexical_arguments(void) {
     tfm_decode_options o;
     int32_t running = 1;
     outcome expected, now;
+    by_row with;
     SECTION("arguments of lexical shortlists, which leave a decode unchanged");
     memset(&o, 0, sizeof o), o.lexical_shortlist = 1;
     CHECK(tfm_model_config(model)->has_shortlist && !tfm_model_config(model)->shortlist_first,
           "the config has shortlist_first");
-    must(tfm_session_decode(s, &one, &o, &err));
+    must(decode_rows(s, &one, NULL, &o, &err));
     expected = outcome_of(s, 0);
-    must(tfm_session_start(s, &one, &o, &err));
+    must(start_rows(s, &one, NULL, &o, &err));
     must(tfm_session_step(s, &running, &err));
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_TOO_LONG,
-                "row 0 has 12 candidates, the session's max_shortlist is 5");
-    CHECK_FAILS(tfm_session_start(s, &two, &o, &err), TFM_E_TOKEN, "src: row 0, position 1: id 11");
+    CHECK_FAILS(start_rows(s, &src, NULL, &o, &err), TFM_E_TOO_LONG,
+                "request 0: the source has 12 candidates, the session's max_shortlist is 5");
+    CHECK_FAILS(start_rows(s, &two, NULL, &o, &err), TFM_E_TOKEN, "ids: position 1: id 11");
     REFUSED(lexical_shortlist = 1; o.shortlist = good;
             o.n_shortlist = 4, TFM_E_ARGUMENT, "shortlist, lexical_shortlist: choose one");
 #undef REFUSED
@@ -585,7 +600,7 @@ static void lexical_arguments(void) {
           "the row has the results that it has without the refusals");
     so = limits(0), plain = make(model, &so);
     o.n_shortlist = 0;
-    CHECK_FAILS(tfm_session_start(plain, &one, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(start_rows(plain, &one, NULL, &o, &err), TFM_E_ARGUMENT,
                 "lexical_shortlist: the session's max_shortlist is 0");
     tfm_session_free(s), tfm_session_free(plain), tfm_model_free(model);
 }

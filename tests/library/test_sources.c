@@ -87,9 +87,9 @@ static void run(tfm_session *s, const tfm_batch *src, outcome *out) {
                    (size_t)memory.dims[2] * sizeof(float));
     must(tfm_session_forward(s, same, &tgt, NULL, &logits, &err));
     must(tfm_session_score(s, src, &tgt, 0, out->scores, &err));
-    must(tfm_session_decode(s, same, &o, &err));
+    must(decode_rows(s, same, NULL, &o, &err));
     if (reuses)
-        must(tfm_session_decode(s, same, &o, &err)); /* the search has not changed the source */
+        must(decode_rows(s, same, NULL, &o, &err)); /* the search has not changed the source */
     for (row = 0; row < src->rows; row++) {
         tfm_result r;
         must(tfm_result_get(s, row, 0, &r, &err));
@@ -320,7 +320,7 @@ static void family(const char *name, const char *model) {
           test_difference(&logits, &expected));
     memset(&o, 0, sizeof o);
     o.max_length = cap;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     for (row = 0; row < rows; row++) {
         tfm_result r;
         must(tfm_result_get(s, row, 0, &r, &err));
@@ -493,11 +493,8 @@ static void refusals(void) {
     CHECK_FAILS(tfm_session_score(s, &src, &bad, 0, scores, &err), TFM_E_ARGUMENT,
                 "tgt has embeddings");
     memset(&o, 0, sizeof o);
-    o.prefix = &bad, bad.memory = &x, bad.embeddings = NULL;
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT, "prefix has memory");
-    memset(&o, 0, sizeof o);
     o.no_source_ngram = 2;
-    CHECK_FAILS(tfm_session_start(s, &src, &o, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(start_rows(s, &src, NULL, &o, &err), TFM_E_ARGUMENT,
                 "no_source_ngram: src has no ids");
     memset(&f, 0, sizeof f);
     attention = test_like(tfm_tensor_4d(NULL, TFM_DTYPE_F32, 2 * 2, 2, 3, 3));
@@ -526,7 +523,7 @@ static void text(void) {
     s = tiny_session(m, 1, 3, 12);
     src.memory = &x;
     CHECK(!tfm_model_config(m)->has_text, "has_text needs both sides");
-    must(tfm_session_decode(s, &src, NULL, &err));
+    must(decode_rows(s, &src, NULL, NULL, &err));
     must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, out, sizeof out, &size, &err));
     CHECK(size > 0, "\"%.*s\"", (int)size, out);
     must(tfm_model_tokenize_target(m, tfm_text_make("d e", 3), TFM_TEXT_FORM_TEXT, some, 8, &n,

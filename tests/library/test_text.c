@@ -161,7 +161,7 @@ static void translating(void) {
     int i, same = 1;
     SECTION("tfm_translate");
     for (i = 0; i < 5; i++) in[i].data = lines[i], in[i].size = strlen(lines[i]);
-    CHECK(tfm_translate_batch(s, in, out, 5, NULL, buffer, sizeof buffer, &err) == TFM_OK, "%s",
+    CHECK(translate_texts(s, in, NULL, out, 5, NULL, buffer, sizeof buffer, &err) == TFM_OK, "%s",
           err.text);
     for (i = 0; i < 5; i++) {
         int32_t ids[8], count = 0, running = 1;
@@ -177,7 +177,7 @@ static void translating(void) {
               "");
         src = tiny_batch(ids, NULL, 1, count);
         if (count) {
-            CHECK(tfm_session_start(one, &src, NULL, &err) == TFM_OK, "");
+            CHECK(start_rows(one, &src, NULL, NULL, &err) == TFM_OK, "");
             while (running) CHECK(tfm_session_step(one, &running, &err) == TFM_OK, "");
             CHECK(tfm_result_get(one, 0, 0, &r, &err) == TFM_OK, "");
             CHECK(tfm_model_detokenize(m, r.ids, r.length, TFM_TEXT_FORM_TEXT, expected,
@@ -194,11 +194,11 @@ static void translating(void) {
                 TFM_E_TOO_SMALL, "the buffer has 4");
     CHECK(strcmp(tiny_buffer, "no") == 0, "outputs untouched");
     in[2].data = "b \x80", in[2].size = 3;
-    CHECK_FAILS(tfm_translate_batch(s, in, out, 5, NULL, buffer, sizeof buffer, &err), TFM_E_UTF8,
-                "text 2: text is not UTF-8 at byte 2");
-    CHECK_FAILS(tfm_translate_batch(one, in, out, 2, NULL, buffer, sizeof buffer, &err),
-                TFM_E_TOO_LONG, "2 texts");
-    CHECK(tfm_translate_batch(one, in, out, 0, NULL, buffer, sizeof buffer, &err) == TFM_OK,
+    CHECK_FAILS(translate_texts(s, in, NULL, out, 5, NULL, buffer, sizeof buffer, &err), TFM_E_UTF8,
+                "request 2: text is not UTF-8 at byte 2");
+    CHECK_FAILS(translate_texts(one, in, NULL, out, 2, NULL, buffer, sizeof buffer, &err),
+                TFM_E_TOO_LONG, "2 requests");
+    CHECK(translate_texts(one, in, NULL, out, 0, NULL, buffer, sizeof buffer, &err) == TFM_OK,
           "an empty batch of texts");
     tfm_session_free(s), tfm_session_free(one), tfm_model_free(m);
     m = tiny_model(tiny_default());
@@ -302,11 +302,11 @@ static void truncated(void) {
     SECTION("texts that are cut on request");
     in[0].data = "", in[1].data = "a b a a b a a a b a", in[2].data = "b a";
     for (keep = 0; keep < 3; keep++) in[keep].size = strlen(in[keep].data);
-    CHECK_FAILS(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err), TFM_E_TOO_LONG,
-                "text has 11 tokens, there is room for 8");
+    CHECK_FAILS(translate_texts(s, in, NULL, out, 3, &o, buffer, sizeof buffer, &err),
+                TFM_E_TOO_LONG, "text has 11 tokens, there is room for 8");
     for (keep = 0; keep < 2; keep++) {
         o.truncate = 100, o.keep_end = keep;
-        must(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err));
+        must(translate_texts(s, in, NULL, out, 3, &o, buffer, sizeof buffer, &err));
         must(tfm_result_get(s, 1, 0, &r, &err));
         CHECK(r.left_out == 3, "8 of 11 tokens are read, the end token among them");
         must(tfm_result_get(s, 2, 0, &r, &err));
@@ -314,14 +314,14 @@ static void truncated(void) {
         must(tfm_translate(s, "a b a a b a a", single, sizeof single, &err));
         CHECK(strcmp(out[1].data, single) == 0, "as its first 7: %s", single);
         o.truncate = 3;
-        must(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err));
+        must(translate_texts(s, in, NULL, out, 3, &o, buffer, sizeof buffer, &err));
         must(tfm_result_get(s, 1, 0, &r, &err));
         must(tfm_translate(s, "a b", single, sizeof single, &err));
         CHECK(r.left_out == 8 && strcmp(out[1].data, single) == 0, "or as its first 2");
     }
     o.truncate = 1;
-    CHECK_FAILS(tfm_translate_batch(s, in, out, 3, &o, buffer, sizeof buffer, &err), TFM_E_TOO_LONG,
-                "text has 11 tokens, there is room for 1");
+    CHECK_FAILS(translate_texts(s, in, NULL, out, 3, &o, buffer, sizeof buffer, &err),
+                TFM_E_TOO_LONG, "text has 11 tokens, there is room for 1");
     tfm_session_free(s), tfm_model_free(m);
 }
 
@@ -342,17 +342,19 @@ static void numbers_of_texts(void) {
     tfm_decode_options o;
     tfm_text in[3], out[3];
     tfm_result r;
+    by_row with;
     char text[2][512], before[3][512], single[512];
     size_t size;
     int k, i, same = 1;
     SECTION("numbers of texts");
-    memset(&o, 0, sizeof o), memset(before, 0, sizeof before);
-    o.samples = 1, o.temperature = 1.5, o.seeds = seeds, o.prefix = &prefix, o.first_token = firsts;
+    memset(&o, 0, sizeof o), memset(&with, 0, sizeof with), memset(before, 0, sizeof before);
+    o.samples = 1, o.temperature = 1.5, with.seeds = seeds, with.prefix = &prefix;
+    with.first = firsts;
     o.edit_logits = see_row, o.max_length = 12;
     for (k = 0; k < 2; k++) {
         memset(seen_rows, 0, sizeof seen_rows);
         for (i = 0; i < 3; i++) in[i] = tfm_text_make(lines[k][i], strlen(lines[k][i]));
-        must(tfm_translate_batch(s, in, out, 3, &o, text[0], sizeof text[0], &err));
+        must(translate_texts(s, in, &with, out, 3, &o, text[0], sizeof text[0], &err));
         for (i = 0; i < 3; i++) {
             must(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, single, sizeof single, &size, &err));
             same &= strcmp(single, out[i].data) == 0 && (seen_rows[i] > 0) == (i > 0 || !k);
@@ -368,11 +370,14 @@ static void numbers_of_texts(void) {
     must(tfm_translate(s, "", text[1], sizeof text[1], &err));
     must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, single, sizeof single, &size, &err));
     CHECK(size == 0 && text[1][0] == 0, "after a blank text there is no result of the one before");
-    CHECK_FAILS(tfm_translate_batch(s, in, out, 4, &o, text[0], 512, &err), TFM_E_TOO_LONG,
-                "4 texts, the session takes 3");
+    CHECK_FAILS(translate_texts(s, in, &with, out, 4, &o, text[0], 512, &err), TFM_E_TOO_LONG,
+                "4 requests, the session takes 1 to 3");
     in[1] = tfm_text_make("\xff", 1);
-    CHECK_FAILS(tfm_translate_batch(s, in, out, 3, &o, text[0], 512, &err), TFM_E_UTF8, "text 1: ");
-    CHECK_FAILS(tfm_result_get(s, 0, 0, &r, &err), TFM_E_STATE, "");
+    CHECK_FAILS(translate_texts(s, in, &with, out, 3, &o, text[0], 512, &err), TFM_E_UTF8,
+                "request 1: ");
+    must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, single, sizeof single, &size, &err));
+    CHECK(size == 0 && tfm_result_count(s, 1) == 0,
+          "a refused call leaves the results of the last");
     tfm_session_free(s), tfm_model_free(m);
 }
 
@@ -381,7 +386,7 @@ static void faults_and_sizes(void) {
     static const char *const lines[] = {"hello world", "b \x80", "", "a a a a a a a a a", "x"};
     tfm_model *m = text_model(words, ", \"src_unk\": 3, \"tgt_text\": \"pieces\"");
     tfm_session *s = tiny_session(m, 5, 8, 20);
-    tfm_error faults[5];
+    tfm_result results[5];
     tfm_decode_options o;
     tfm_text in[5], out[5], again[5];
     char buffer[2048], single[512], *exact;
@@ -391,34 +396,36 @@ static void faults_and_sizes(void) {
     tfm_result r;
     int same = 1;
     SECTION("a status for each text");
-    memset(&o, 0, sizeof o), memset(faults, 7, sizeof faults);
-    o.errors = faults;
+    memset(&o, 0, sizeof o), memset(results, 7, sizeof results);
+    o.skip_errors = 1;
     for (i = 0; i < 5; i++) in[i].data = lines[i], in[i].size = strlen(lines[i]);
     CHECK(tfm_translation_size(s) == 0, "no translation has no size");
     CHECK_FAILS(tfm_translation_get(s, out, buffer, sizeof buffer, &err), TFM_E_STATE,
                 "has no translations");
-    must(tfm_translate_batch(s, in, out, 5, &o, buffer, sizeof buffer, &err));
-    CHECK(faults[0].status == TFM_OK && faults[1].status == TFM_E_UTF8 &&
-              faults[2].status == TFM_OK && faults[3].status == TFM_E_TOO_LONG &&
-              faults[4].status == TFM_OK && !faults[0].text[0],
+    must(translate_texts(s, in, NULL, out, 5, &o, buffer, sizeof buffer, &err));
+    for (i = 0; i < 5; i++) must(tfm_result_get(s, (int32_t)i, 0, &results[i], &err));
+    CHECK(results[0].status == TFM_OK && results[1].status == TFM_E_UTF8 &&
+              results[2].status == TFM_OK && results[3].status == TFM_E_TOO_LONG &&
+              results[4].status == TFM_OK && !results[0].message[0] && !results[2].message[0],
           "each text has its own status");
-    CHECK(strstr(faults[1].text, "not UTF-8 at byte 2") && strstr(faults[3].text, "9 tokens"),
-          "'%s', '%s'", faults[1].text, faults[3].text);
+    CHECK(strcmp(results[1].message, "text is not UTF-8 at byte 2") == 0 &&
+              strstr(results[3].message, "9 tokens"),
+          "'%s', '%s'", results[1].message, results[3].message);
     CHECK(out[1].size == 0 && out[2].size == 0 && out[3].size == 0,
           "texts with an error are empty");
     for (i = 0; i < 5; i++) { /* a result has the number of its text */
         int is_empty = i > 0 && i < 4;
         must(tfm_result_get(s, (int32_t)i, 0, &r, &err));
-        same &= r.status == faults[i].status && (r.finish == TFM_FINISH_BLANK) == is_empty;
+        same &= r.status == results[i].status && (r.finish == TFM_FINISH_BLANK) == is_empty;
         same &= (r.length == 0) == is_empty && (!is_empty || tfm_result_count(s, (int32_t)i) == 1);
         must(tfm_result_text(s, (int32_t)i, 0, TFM_TEXT_FORM_TEXT, single, sizeof single, &size,
                              &err));
         same &= strcmp(single, out[i].data) == 0;
     }
     CHECK(same, "results have the numbers of their texts");
-    CHECK_FAILS(tfm_result_get(s, 5, 0, &r, &err), TFM_E_ARGUMENT, "row is 5, expected 0 to 4");
+    CHECK_FAILS(tfm_result_get(s, 5, 0, &r, &err), TFM_E_ARGUMENT, "request is 5, expected 0 to 4");
     CHECK_FAILS(tfm_result_get(s, 2, 1, &r, &err), TFM_E_ARGUMENT,
-                "row 2: rank is 1, and there are 1");
+                "request 2: rank is 1, and there are 1");
     CHECK(!tfm_result_logits(s, 2, 0) && tfm_session_stop(s, 2, &err) == TFM_OK,
           "a blank text has no logits and cannot run");
     for (i = 0; i < 5; i++) needed += out[i].size + 1;
@@ -439,8 +446,9 @@ static void faults_and_sizes(void) {
     }
     CHECK(same, "the other texts are as each alone");
     in[0].data = "\xff", in[0].size = 1, in[4] = in[0];
-    must(tfm_translate_batch(s, in, out, 5, &o, buffer, sizeof buffer, &err));
-    CHECK(tfm_translation_size(s) == 5 && faults[0].status == TFM_E_UTF8,
+    must(translate_texts(s, in, NULL, out, 5, &o, buffer, sizeof buffer, &err));
+    CHECK(tfm_translation_size(s) == 5 && tfm_result_get(s, 0, 0, &r, &err) == TFM_OK &&
+              r.status == TFM_E_UTF8,
           "all texts refused or blank");
     must(tfm_session_step(s, &running, &err));
     must(tfm_result_get(s, 2, 0, &r, &err));
@@ -462,7 +470,10 @@ static void faults_and_sizes(void) {
                 TFM_E_ARGUMENT, "NULL");
     CHECK_FAILS(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, NULL, 9, &size, &err), TFM_E_ARGUMENT,
                 "NULL");
-    must(tfm_session_start(s, &src, NULL, &err)), must(tfm_session_step(s, &running, &err));
+    must(start_rows(s, &src, NULL, NULL, &err)), must(tfm_session_step(s, &running, &err));
+    must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, &err));
+    CHECK(tfm_translation_size(s) == size + 1, "the size of a decode that runs");
+    must(tfm_session_encode(s, &src, &err));
     CHECK(tfm_translation_size(s) == 0, "the session has other work now");
     CHECK_FAILS(tfm_translation_get(s, NULL, single, sizeof single, &err), TFM_E_STATE,
                 "has no translations");

@@ -70,7 +70,7 @@ static void run(tfm_session *s, outcome *out) {
     must(tfm_session_forward(s, &src, &tgt, NULL, &logits, &err));
     must(tfm_session_score(s, &src, &tgt, 0, out->scores, &err));
     o.beam = o.n_best = 3, o.length_penalty = 1, o.min_length = 6;
-    must(tfm_session_decode(s, &src, &o, &err));
+    must(decode_rows(s, &src, NULL, &o, &err));
     for (row = 0; row < ROWS; row++)
         for (k = 0; k < tfm_result_count(s, row); k++) {
             tfm_result r;

@@ -13,7 +13,7 @@ static const char *const texts[3][2] = {
 
 static void decode(tfm_session *s, const tfm_batch *src, int first, const char *what) {
     int32_t running = 1, row;
-    tfm_status status = tfm_session_start(s, src, NULL, &err);
+    tfm_status status = start_rows(s, src, NULL, NULL, &err);
     while (status == TFM_OK && running) status = tfm_session_step(s, &running, &err);
     CHECK(status == TFM_OK, "%s", status == TFM_OK ? "" : err.text);
     for (row = 0; row < src->rows; row++) {

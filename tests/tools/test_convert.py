@@ -223,6 +223,19 @@ class Words(unittest.TestCase):
                 self.assertEqual(tuple(re.findall(r'"(\w+)"', row)), kind.values + kind.old)
 
 
+class Sentences(unittest.TestCase):
+    """README's families that translate sentences, and those that read whole texts."""
+
+    def test_every_family_is_in_the_table(self):
+        from convert.checkpoints_huggingface import FAMILIES
+        from convert.modelfile import SENTENCES
+        self.assertEqual(set(FAMILIES) - set(SENTENCES), {"trocr"})  # whose sources are pictures
+        split = {"marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad"}
+        self.assertEqual({family for family, word in SENTENCES.items() if word == "split"}, split)
+        self.assertLessEqual({"pegasus", "bart", "led", "mvp", "plbart", "blenderbot", "t5", "mt5", "umt5", "whisper"},
+                             {family for family, word in SENTENCES.items() if word == "whole"})
+
+
 class Modules(unittest.TestCase):
     """Tests how the modules of tools/convert depend on each other."""
 
@@ -621,6 +634,31 @@ class CTranslate2(CTranslate2Case):
                 self.assertEqual(model.config["start"], 0)
                 self.assertEqual(model.config["end"], 1)
                 self.assertEqual(model.config["src_unk"], 2)
+                self.assertEqual(model.config["sentences"], "split")
+
+    def test_sentences(self):
+        """Whole texts are read by BART, PEGASUS and T5, which the directory does not name. MADLAD is a T5 with languages."""
+        bart = {**ct2_random(), "encoder/pre_norm": np.int8(0), "decoder/pre_norm": np.int8(0)}
+        bart = {name: value for name, value in bart.items() if not re.fullmatch("(en|de)coder/layer_norm/.*", name)}
+        self.assertEqual(self.convert(self.directory(bart)).config["sentences"], "split")
+        for side in ("encoder", "decoder"):
+            for leaf in ("gamma", "beta"):
+                bart[f"{side}/layernorm_embedding/{leaf}"] = np.random.randn(24).astype("f4")
+        self.assertEqual(self.convert(self.directory(bart)).config["sentences"], "whole")
+        self.assertEqual(self.convert(self.directory(bart), "--set=sentences=split").config["sentences"], "split")
+        t5 = {name: value for name, value in ct2_random().items() if not name.endswith(("beta", "bias"))}
+        for side, count in (("encoder", 2), ("decoder", 3)):
+            for i in range(count):
+                at = f"{side}/layer_{i}/self_attention/relative_attention"
+                t5[f"{at}_bias"] = np.ones((8, 4), "f4")
+                t5[f"{at}_max_distance"] = np.int32(20)
+        for variables, tokens, word in ((ct2_random(), ["<mask_1>"], "whole"), (ct2_random(), ["<unk_2>"], "whole"),
+                                        (ct2_random(), ["<2fr>", "<2de>"], "split"), (t5, ["<2fr>", "<2de>"], "split"),
+                                        (t5, ["<2fr>"], "whole"), (t5, [], "whole")):
+            folder = self.directory(variables)
+            lines = json.loads((folder / "source_vocabulary.json").read_text())
+            (folder / "source_vocabulary.json").write_text(json.dumps([*lines[:3], *tokens, *lines[3 + len(tokens):]]))
+            self.assertEqual(self.convert(folder, "--set=src_end=</s>").config["sentences"], word, tokens)
 
     def test_types(self):
         for kind in ("int8", "int16", "f16", "bf16"):
@@ -795,7 +833,7 @@ class CTranslate2(CTranslate2Case):
         t5["decoder/layer_0/attention/queries_scale"] = np.float32(1)
         t5["decoder/scale_outputs"] = np.float32(24 ** -0.5)
         model = self.convert(self.directory(t5), "--set=src_end=</s>")
-        expected = {"layer_norm": "rms_norm", "layer_norm_eps": 1e-6, "positions": "none",
+        expected = {"layer_norm": "rms_norm", "layer_norm_eps": 1e-6, "positions": "none", "sentences": "whole",
                     "relative_max_distance": 20, "attention_scale": 1, "embedding_scale": 1}
         self.assertEqual({key: model.config[key] for key in expected}, expected)
         self.same(model.t["encoder.relative_positions.weight"],
@@ -908,6 +946,7 @@ class Argos(CTranslate2Case):
             self.assertEqual(model.config.get("forced"),
                              self.pieces.vocab_size() if prefix else None)
             self.assertEqual(model.metadata["source"], "Argos Translate en_xy 1.9")
+            self.assertEqual(model.config["sentences"], "split")
             self.assertIn("English to Xyish", self.done.stdout)
             self.check_translations(folder, prefix)
             whole = self.out.read_bytes()
@@ -1039,7 +1078,7 @@ class MarianCase(ConvertTest):
 class Marian(MarianCase):
     def test_its_own_numbers(self):
         config = self.convert(self.directory(self.arrays())[0]).config
-        self.assertEqual((config["position_divisor"], config["layer_norm_eps"]), ("d/2-1", 1e-6))
+        self.assertEqual((config["position_divisor"], config["layer_norm_eps"], config["sentences"]), ("d/2-1", 1e-6, "split"))
         self.assertEqual(config["alignment_heads"], [[1, 0]])
         guided = {"transformer-guided-alignment-layer": 1}
         config = self.convert(self.directory(self.arrays(), **guided)[0]).config
@@ -1398,6 +1437,10 @@ class T5(ConvertTest):
         model = self.convert(self.directory(tokenizer=byt5))
         self.assertEqual([model.config[key] for key in ("src_text", "tgt_text", "byte_offset",
                                                         "src_end")], ["bytes", "bytes", 3, 1])
+        self.assertEqual(model.config["sentences"], "whole")
+        self.assertEqual(self.convert(self.directory(tokenizer=byt5), "--set", "sentences=split").config["sentences"], "split")
+        self.assertIn("--set sentences=some: sentences takes one of split, whole",
+                      self.refuse(self.directory(tokenizer=byt5), "--set", "sentences=some"))
         self.assertIn("has 200 rows", self.refuse(self.directory(rows=200, tokenizer=byt5)))
         pieces = [("<pad>", 0.0, 3), ("</s>", 0.0, 3), ("<unk>", 0.0, 2), ("<2fr>", 0.0, 4),
                   ("<2de>", 0.0, 4), ("<2zh_Hant>", 0.0, 4), ("\u2581a", -1.0, 1), ("b", -2.0, 1)]
@@ -1406,6 +1449,7 @@ class T5(ConvertTest):
         model = self.convert(self.directory(rows=12, pieces=model_file, tokenizer=none))
         self.assertEqual((model.config["languages"], model.config["src_language"]),
                          ({"fr": 3, "de": 4, "zh_Hant": 5}, "target"))
+        self.assertEqual(model.config["sentences"], "split")  # MADLAD
         self.assertNotIn("src_vocabulary", model.t)
         extra = {"added_tokens_decoder": {str(8 + i): {"content": f"<extra_id_{2 - i}>"}
                                           for i in range(3)}}

@@ -1047,24 +1047,24 @@ class HuggingFace(ConvertTest):
 
     def test_every_family(self):
         for family, expected in {
-            "marian": {"norm": "post", "positions": "sinusoidal_halves", "activation": "swish",
+            "marian": {"sentences": "split", "norm": "post", "positions": "sinusoidal_halves", "activation": "swish",
                        "start": 39, "end": 0, "src_end": 0, "src_pad": 39, "suppressed": [39],
                        "embedding_scale": "sqrt_d", "position_divisor": None, "tgt_pad": None},
-            "bart": {"norm": "post", "positions": "learned", "position_offset": 2, "forced": 0,
+            "bart": {"sentences": "whole", "norm": "post", "positions": "learned", "position_offset": 2, "forced": 0,
                      "start": 2, "end": 2, "src_start": 0, "src_end": 2, "src_pad": 1,
                      "tgt_pad": 1, "embedding_scale": 1},
-            "mbart": {"norm": "pre", "positions": "learned", "position_offset": 2, "forced": 30},
-            "m2m_100": {"norm": "pre", "positions": "sinusoidal_halves", "position_offset": 2,
+            "mbart": {"sentences": "split", "norm": "pre", "positions": "learned", "position_offset": 2, "forced": 30},
+            "m2m_100": {"sentences": "split", "norm": "pre", "positions": "sinusoidal_halves", "position_offset": 2,
                         "position_divisor": "d/2-1", "pad_position": "zero", "forced": 31},
-            "pegasus": {"norm": "pre", "positions": "sinusoidal_halves", "start": 0, "end": 1},
-            "fsmt": {"norm": "post", "positions": "sinusoidal_halves", "position_offset": 2,
+            "pegasus": {"sentences": "whole", "norm": "pre", "positions": "sinusoidal_halves", "start": 0, "end": 1},
+            "fsmt": {"sentences": "split", "norm": "post", "positions": "sinusoidal_halves", "position_offset": 2,
                      "position_divisor": "d/2-1", "pad_position": "zero", "start": 2, "end": 2,
                      "embedding_scale": "sqrt_d"},
-            "plbart": {"norm": "post", "position_offset": 2, "embedding_scale": "sqrt_d"},
-            "mvp": {"norm": "post", "position_offset": 2, "forced": 0, "src_start": 0},
-            "led": {"norm": "post", "position_offset": 0, "start": 2, "embedding_scale": 1},
-            "blenderbot": {"norm": "pre", "position_offset": 0, "start": 1, "src_pad": 0},
-            "blenderbot-small": {"norm": "post", "position_offset": 0, "start": 1, "src_pad": 0},
+            "plbart": {"sentences": "whole", "norm": "post", "position_offset": 2, "embedding_scale": "sqrt_d"},
+            "mvp": {"sentences": "whole", "norm": "post", "position_offset": 2, "forced": 0, "src_start": 0},
+            "led": {"sentences": "whole", "norm": "post", "position_offset": 0, "start": 2, "embedding_scale": 1},
+            "blenderbot": {"sentences": "whole", "norm": "pre", "position_offset": 0, "start": 1, "src_pad": 0},
+            "blenderbot-small": {"sentences": "whole", "norm": "post", "position_offset": 0, "start": 1, "src_pad": 0},
         }.items():
             with self.subTest(family):
                 model = self.convert(self.directory(family))
@@ -1470,7 +1470,7 @@ class OpenNMT(ConvertTest):
                                              decoder_start_token="</s>"))
         expected = {"norm": "pre", "layer_norm_eps": 1e-6, "activation": "gelu", "n_heads": 4,
                     "positions": "sinusoidal", "embedding_scale": "sqrt_d", "src_pad": 1,
-                    "start": 3, "end": 3, "src_unk": 0}
+                    "start": 3, "end": 3, "src_unk": 0, "sentences": "split"}
         self.assertEqual({key: model.config[key] for key in expected}, expected)
         self.assertEqual(self.done.stderr, "")
         self.assertEqual(raw(model.t["src_vocabulary"]).split(b"\n")[4], b"a4")

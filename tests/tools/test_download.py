@@ -617,6 +617,15 @@ class Manners(DownloadTest):
                         "de-en.safetensors", license="MPL-2.0", source="Firefox Translations de-en 3.0 tiny",
                         revision=self.records[0]["attachment"]["hash"])
 
+    def test_measured_quality_is_that_of_the_cards(self):
+        for source, pair, size, licence, quality, where in published.MEASURED:
+            card = (ROOT / where.rpartition(" ")[2]).read_text(encoding="utf-8")
+            self.assertEqual((ROOT / source / f"{'-'.join(pair)}.safetensors").stat().st_size, size)
+            self.assertIn(f"[{licence}]", card)
+            row = next(line for line in card.splitlines() if line.startswith("| Tatoeba test v2021-08-07"))
+            bleu, chrf = re.match(r"BLEU ([\d.]+), chrF ([\d.]+) ", quality).groups()
+            self.assertEqual(row.split("|")[-2].strip(), f"{bleu}, {chrf}")
+
     def test_list_info_remove(self):
         self.student(("de", "en"))
         self.student(("en", "zh-Hans"), "two", architecture="base")
@@ -625,6 +634,14 @@ class Manners(DownloadTest):
         self.assertEqual([re.split("  +", line)[:3] for line in listed], [["de-en", "3.0", "tiny"], ["en-zh-Hans", "3.0", "base"]])
         self.assertTrue(listed[0].endswith("cached"))
         self.assertEqual(len(self.run_command("list", "zh").splitlines()), 1)
+        table = [[cell.strip() for cell in line.strip("|").split("|")] for line in self.run_command("list", "--table").splitlines()]
+        self.assertEqual({len(row) for row in table}, {6})
+        self.assertEqual([row[:2] + row[3:4] for row in table[2:]], [
+            ["de-en", "examples/models", "CC BY 2.0 FR"], ["de-en", "firefox:de-en 3.0 tiny", "MPL-2.0"],
+            ["en-zh-Hans", "firefox:en-zh-Hans 3.0 base", "MPL-2.0"], ["zh-en", "examples/models", "CC BY 2.0 FR"]])
+        self.assertEqual([row[4:] for row in table[2:] if row[1].startswith("firefox")], [["", ""]] * 2)  # nobody measured them
+        self.assertTrue(all(re.fullmatch(r"[\d.,]+ [kM]B", row[2]) for row in table[2:]), table)
+        self.assertEqual(len(self.run_command("list", "--table", "zh").splitlines()), 4)
         self.run_command("list", "xx", status=1)
         told = self.run_command("info", "de-en")
         for part in ("MPL-2.0", "model.deen.bin", self.records[0]["attachment"]["hash"], "in the cache"):

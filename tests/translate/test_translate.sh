@@ -426,9 +426,9 @@ if [ -f $de ]; then
     for form in markdown wrapped; do
         check "--$form: lines that end in CR and LF end so again" "0 0" "$(run $de --$form < $dir/crlf) $(tr -d '\n' < $dir/out | tr '\r' '\n' | wc -l | awk -v n=$(wc -l < $dir/out) '{ print $1 - n }')"
     done
-    check "a paragraph that is cut: the message says what to do" "0 translate: line 1: stopped at its limit of 3 tokens; it has several sentences, which --document translates one by one" \
-        "$(echo 'Das ist ein Haus. Ich bin sehr müde.' | run $de --max-length 3) $(cat $dir/err)"
-    check "  and is too long" 1 "$(echo 'Das ist ein Haus. Ich bin sehr müde.' | run $de --max-source 4; grep -c 'which --document translates' $dir/err > $dir/n; [ $(cat $dir/n) = 1 ] || echo none)"
+    check "a paragraph that is cut: the message says what to do" "0 translate: line 1: stopped at its limit of 3 tokens; it has several sentences, which --sentences split translates one by one" \
+        "$(echo 'Das ist ein Haus. Ich bin sehr müde.' | run $de --sentences whole --max-length 3) $(cat $dir/err)"
+    check "  and is too long" 1 "$(echo 'Das ist ein Haus. Ich bin sehr müde.' | run $de --sentences whole --max-source 4; grep -c 'which --sentences split translates' $dir/err > $dir/n; [ $(cat $dir/n) = 1 ] || echo none)"
     check "  one sentence needs no advice" "translate: line 1: stopped at its limit of 2 tokens" "$(echo 'Das ist ein Haus.' | run $de --max-length 2 > /dev/null; cat $dir/err)"
     check "  with --n-best" "2 translate: --n-best and --wrapped do not go together" "$(run $de --wrapped --n-best 2 < $dir/in) $(cat $dir/err)"
     check "  --width 19" 2 "$(run $de --wrapped --width 19 < $dir/in)"

@@ -453,6 +453,7 @@ typedef struct job {
     const workload *w;
     tfm_session *session;
     int32_t *src, *tgt;
+    tfm_request *requests; /* [w->rows] */
     float *logits;
     double *steps, *ids; /* times of each run: start and w->target steps; ids of the first row */
     int n_runs;
@@ -493,7 +494,10 @@ static tfm_status decode_once(job *j, const tfm_batch *src, tfm_error *err) {
     memset(&decode, 0, sizeof decode);
     decode.max_length = j->w->target, decode.beam = j->w->beam;
     decode.suppressed = &end, decode.n_suppressed = 1;
-    if (tfm_session_start(j->session, src, &decode, err) != TFM_OK) return err->status;
+    for (n = 0; n < src->rows; n++)
+        j->requests[n] = tfm_request_ids(src->ids + (int64_t)n * src->width, src->width);
+    if (tfm_session_start(j->session, j->requests, src->rows, &decode, err) != TFM_OK)
+        return err->status;
     for (n = 0; n <= j->w->target; n++) {
         after = opt.how.now();
         step[n] = after - before, before = after;
@@ -541,7 +545,8 @@ static int prepare(job *j, const tfm_model *model, const workload *w) {
     j->w = w;
     j->steps = (double *)malloc((n_steps + n_ids) * sizeof *j->steps +
                                 (n_logits + n_src + n_tgt) * sizeof *j->logits);
-    if (!j->steps) return fail(w->name, "no memory");
+    j->requests = (tfm_request *)malloc((size_t)w->rows * sizeof *j->requests);
+    if (!j->steps || !j->requests) return fail(w->name, "no memory");
     j->ids = j->steps + n_steps, j->logits = (float *)(j->ids + n_ids);
     j->src = (int32_t *)(j->logits + n_logits), j->tgt = j->src + n_src;
     for (i = 0; i < n_src + n_tgt; i++) j->src[i] = word(i, w->vocabulary);
@@ -551,7 +556,7 @@ static int prepare(job *j, const tfm_model *model, const workload *w) {
 
 static void release(job *j) {
     tfm_session_free(j->session);
-    free(j->steps);
+    free(j->steps), free(j->requests);
 }
 
 /* Returns the median time of a step over n runs, in ms. Steps count from 1; step 0 is the start. */
@@ -907,6 +912,7 @@ typedef struct translation {
     tfm_session *session;
     int beam;
     int64_t first, stride, end; /* lines: first batch, distance to the next batch, end */
+    tfm_request *requests;
     tfm_text *out;
     char *buffer;
     double tokens; /* target tokens */
@@ -923,7 +929,10 @@ static int translate(void *what) {
     decode.beam = t->beam;
     for (i = t->first, t->tokens = 0; i < t->end; i += t->stride) {
         n = (int32_t)(t->end - i < opt.batch ? t->end - i : opt.batch);
-        if (tfm_translate_batch(t->session, lines.texts + i, t->out, n, &decode, t->buffer,
+        for (row = 0; row < n; row++)
+            t->requests[row] =
+                tfm_request_text(lines.texts[i + row].data, lines.texts[i + row].size);
+        if (tfm_translate_batch(t->session, t->requests, n, &decode, t->out, t->buffer,
                                 (size_t)opt.batch * TEXT_ROOM, &err) != TFM_OK)
             return fail(opt.model, err.text);
         for (row = 0; row < n; row++)
@@ -957,7 +966,8 @@ static int run_beam(const tfm_model *model, int beam) {
         t->end = lines.n < t->stride ? lines.n : t->stride; /* the warm-up: one batch each */
         t->out = (tfm_text *)malloc((size_t)opt.batch * sizeof *t->out);
         t->buffer = (char *)malloc((size_t)opt.batch * TEXT_ROOM);
-        if (!t->out || !t->buffer) ok = fail("beam", "no memory");
+        t->requests = (tfm_request *)malloc((size_t)opt.batch * sizeof *t->requests);
+        if (!t->out || !t->buffer || !t->requests) ok = fail("beam", "no memory");
         if (ok && tfm_session_create(&t->session, model, &limits, &err) != TFM_OK)
             ok = fail(opt.model, err.text);
     }
@@ -974,7 +984,7 @@ static int run_beam(const tfm_model *model, int beam) {
     }
     for (t = all; t < end; t++) {
         tfm_session_free(t->session);
-        free(t->out);
+        free(t->requests), free(t->out);
         free(t->buffer);
     }
     return ok;

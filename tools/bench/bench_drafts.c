@@ -92,34 +92,26 @@ static int rows_make(rows *r) {
     return r->ids || fail("sentences", "no memory");
 }
 
-/* The rows from first on. A batch's width is that of its longest row. */
-static tfm_batch batch_of(const rows *r, int32_t first, int32_t n, int32_t *ids) {
-    tfm_batch b;
-    int32_t i;
-    memset(&b, 0, sizeof b);
-    b.ids = ids, b.lengths = r->lengths + first, b.rows = n;
-    for (i = 0; i < n; i++) b.width = (int32_t)tfm__max(b.width, b.lengths[i]);
-    for (i = 0; i < n; i++)
-        memcpy(ids + i * b.width, r->ids + (int64_t)(first + i) * WIDTH,
-               (size_t)b.width * sizeof *ids);
-    return b;
+static tfm_ids row_of(const rows *r, int32_t i) {
+    return tfm_ids_make(r->ids + (int64_t)i * WIDTH, r->lengths[i]);
 }
 
 /* Decodes n rows step by step and counts the steps. */
 static int decode(tfm_session *s, int32_t first, int32_t n, kind k, double *seconds,
                   int64_t *steps) {
-    static int32_t in[MOST_BATCH * WIDTH], draft[MOST_BATCH * WIDTH];
     static const int32_t end = TOKEN_END;
+    tfm_request requests[MOST_BATCH];
     tfm_decode_options o;
-    tfm_batch source = batch_of(&src, first, n, in), guess;
     tfm_error err;
-    int32_t running = 1;
+    int32_t running = 1, i;
     double before;
     memset(&o, 0, sizeof o);
     if (!opt.model) o.suppressed = &end, o.n_suppressed = 1, o.max_length = WORDS;
-    if (k != NONE) guess = batch_of(&drafts[k], first, n, draft), o.draft = &guess;
+    memset(requests, 0, sizeof requests);
+    for (i = 0; i < n; i++) requests[i].ids = row_of(&src, first + i);
+    for (i = 0; k != NONE && i < n; i++) requests[i].draft = row_of(&drafts[k], first + i);
     before = wall_clock();
-    if (tfm_session_start(s, &source, &o, &err) != TFM_OK) return fail("decode", err.text);
+    if (tfm_session_start(s, requests, n, &o, &err) != TFM_OK) return fail("decode", err.text);
     for (; running; ++*steps)
         if (tfm_session_step(s, &running, &err) != TFM_OK) return fail("decode", err.text);
     *seconds += wall_clock() - before;

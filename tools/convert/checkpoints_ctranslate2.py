@@ -28,8 +28,8 @@ import numpy as np
 from . import decoding
 from . import tokenizer_files
 from . import whisper
-from .modelfile import (BF16, Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison, Part,
-                       Tensors, describe, name_positions, to_f32, vocabulary_text)
+from .modelfile import (BF16, SENTENCES, Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison,
+                       Part, Tensors, describe, name_positions, to_f32, vocabulary_text)
 from .untrusted import (CUT, brief, check_kinds, has_file, read_bytes, read_json, read_object,
                        read_text)
 
@@ -335,6 +335,16 @@ def read_t5(binary: Binary) -> Config:
     return config
 
 
+def family_of(model: Model) -> str:
+    """The family by what only its models have. CTranslate2 also runs BART, PEGASUS and T5, which read whole texts."""
+    if "relative_max_distance" in model.facts:
+        return "madlad" if model.facts.get("src_language") == "target" else "t5"
+    if model.facts.get("norm") == "post" and "src_embedding_norm.weight" in model.tensors:
+        return "bart"
+    tokens = model.texts["src_vocabulary"].split(b"\n", 200)
+    return "pegasus" if b"<mask_1>" in tokens or b"<unk_2>" in tokens else "ctranslate2"
+
+
 def place_t5(tensors: Tensors, binary: Binary, model: Model) -> None:
     """Tables of relative positions, the gate, and scaled outputs, which go into the last norm."""
     for side in ("encoder", "decoder"):
@@ -533,7 +543,7 @@ def read_whisper(binary: Binary, folder: Path) -> Checkpoint:
     def place_all(chosen: Tensors, stated: Config, model: Model) -> Tensors:
         model.takes_vectors = True
         model.facts.update(n_heads=heads.pop(), norm="pre", layer_norm="layer_norm",
-                           activation="gelu", embedding_scale=1)
+                           activation="gelu", embedding_scale=1, sentences=SENTENCES["whisper"])
         model.notes.append(f"layout: CTranslate2, binary version {binary.version}, WhisperSpec "
                            f"{binary.revision}")
         for part in [f"{conv}.{leaf}" for conv in ("conv1", "conv2") for leaf in ("weight", "bias")]:
@@ -594,6 +604,7 @@ def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
                        "--set src_end=TOKEN", "src_end")
         rest = place(chosen, stated, model)
         place_t5(rest, binary, model)
+        model.facts["sentences"] = SENTENCES[family_of(model)]
         return rest
 
     return Checkpoint(tensors, place_all, compare=lambda forward: compare(folder, forward))

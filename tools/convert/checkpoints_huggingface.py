@@ -47,7 +47,7 @@ from . import tokenizer_files
 from . import whisper
 from .checkpoints_torch import read_pickle
 from .modelfile import (Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison, Part,
-                       Tensors, describe, is_floating, name_positions, position_table, same, shape_of,
+                       SENTENCES, Tensors, describe, is_floating, name_positions, position_table, same, shape_of,
                        strip_wrappers, to_f32)
 from .untrusted import brief, check_kinds, file_in, has_file, read_object, read_safetensors, visible
 
@@ -540,6 +540,11 @@ def read_checkpoint(folder: Path, ignored: set[str] = frozenset()) -> Checkpoint
                                 if key not in ignored}, model)
         elif len(sizes) == 2:
             model.facts.update(tokenizer_files.read_texts(folder, hf, sizes, model))
+        family = hf["model_type"]
+        if family in checkpoints_t5.FAMILIES and model.facts.get("src_language") == "target":
+            family = "madlad"  # no other T5 has tokens such as <2fr>
+        if family in SENTENCES and not takes_memory(hf) and "grapheme_chars" not in hf:
+            model.facts["sentences"] = SENTENCES[family]
         return rest
 
     return Checkpoint(tensors, place_all, notes=wrapped, compare=lambda forward: compare(folder, hf, forward))

@@ -23,7 +23,7 @@ import numpy as np
 from . import decoding
 from . import marian_bin
 from . import tokenizer_files
-from .modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, describe,
+from .modelfile import (SENTENCES, Checkpoint, Config, ConvertError, Model, Tensors, describe,
                        vocabulary_text)
 from .sentencepieces import read_pieces
 from .untrusted import (brief, check_gaps, file_in, has_file, parse_yaml, read_npz, read_object, read_text, token_ids, visible)
@@ -394,6 +394,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         rest = place(chosen, model)
         model.facts.update(facts)
         model.facts.update(read_texts(files, options, stated, model))
+        model.facts["sentences"] = SENTENCES["marian"]
         model.notes.append(f"layout: Marian, {files.model.name}")
         return rest
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from . import pickles
-from .modelfile import (Checkpoint, Config, ConvertError, Model, Tensors, name_positions, shape_of, strip_wrappers,
-                       vocabulary_text)
+from .modelfile import (SENTENCES, Checkpoint, Config, ConvertError, Model, Tensors, name_positions, shape_of,
+                       strip_wrappers, vocabulary_text)
 from .untrusted import brief
 
 SPELLING = (
@@ -123,6 +123,7 @@ def checkpoint_of(found: dict[str, Any], path: Path) -> Checkpoint:
         model.facts.update(read_texts(found["vocab"], opt, model))
         name_positions(tables, lambda name: ("src" if name.startswith("encoder") else "tgt",),
                        stated, model)
+        model.facts["sentences"] = SENTENCES["opennmt"]
         model.notes.append("layout: OpenNMT-py")
         return rest
 

@@ -336,6 +336,10 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     if checkpoint.own and not core:
         wanted += questions.of_ids({**config, **stated}, model, options)
     questions.ask(wanted, model)
+    if checkpoint.own and model.texts and not core:
+        model.warn("the checkpoint does not show whether the model reads a sentence at a time or whole texts, as "
+                   "summarizers do: --set sentences=split or whole. Until the file says it, a text of several "
+                   "sentences is read whole", "sentences")
     check_values(config)
     missing = missing_tensors(model, config, core)
     if missing or unplaced or model.problems:

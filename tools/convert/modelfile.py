@@ -190,6 +190,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "prefix_space": one_of("none", "add", "first"),
     "trailing_space": one_of("none", "keep"),
     "clean_up": one_of("none", "spaces"),
+    "sentences": one_of("split", "whole"),
     "byte_offset": integer(0),
 }
 # The keys of "decoding", which are fields of tfm_decode_options.
@@ -201,6 +202,13 @@ DECODING_KEYS: dict[str, Callable[[str], Any]] = {
     "no_source_ngram": integer(0), "repetition_penalty": number,
     "repetition": one_of("target", "hugging_face"), "force_end": switch, "no_unknown": switch,
     "suppressed": id_list, "suppressed_sequences": sequence_list,
+}
+# What the models of a family were trained to read at a time ("sentences" of the config): a sentence, or a whole
+# text that is summarized, answered, spoken, or transformed by a task that it names. madlad is a T5 with languages.
+SENTENCES = {
+    **dict.fromkeys(("marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad"), "split"),
+    **dict.fromkeys(("bart", "pegasus", "mvp", "plbart", "led", "blenderbot", "blenderbot-small", "t5", "mt5", "umt5",
+                     "whisper", "speech_to_text"), "whole"),
 }
 # Free text beside the config, in the file's metadata.
 ABOUT_KEYS = ("license", "source", "revision")

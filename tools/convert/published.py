@@ -1,6 +1,7 @@
 """Gets a published translation model by its languages, as a model file for transformer.h.
 
     transformer-model get de-en              writes de-en.safetensors
+    transformer-model list --table           which model there is for which pair: size, licence, quality
     transformer-model get de-fr              no such model: writes de-en.safetensors and en-fr.safetensors
     translate $(transformer-model get de-fr) < lines.txt
 
@@ -124,16 +125,45 @@ def run_get(options: argparse.Namespace) -> None:
     progress.say("to translate: translate " + " ".join(map(str, outs)) + " < lines.txt")
 
 
+# Models whose quality is known: source, pair, size, licence, quality, and where the quality comes from. Only what was
+# measured here, or what a model's card says, stands here; test_download.py compares the list with the cards.
+MEASURED = (
+    ("examples/models", ("de", "en"), 7343769, "CC BY 2.0 FR", "BLEU 41.0, chrF 57.4 (Tatoeba test v2021-08-07, beam 4)",
+     "measured here: examples/models/de-en.md"),
+    ("examples/models", ("zh", "en"), 5207911, "CC BY 2.0 FR", "BLEU 28.3, chrF 45.7 (Tatoeba test v2021-08-07, beam 4)",
+     "measured here: examples/models/zh-en.md"),
+)
+
+
+def print_table(there: Sequence[Release], pairs: Sequence[tuple[str, str]]) -> None:
+    """Prints Markdown. A cell is blank if nothing is known."""
+    print("| pair | model | size | licence | quality | its source |\n|---|---|---|---|---|---|")
+    found = [(name_of(pair), source, megabytes(size), licence, quality, where)
+             for source, pair, size, licence, quality, where in MEASURED if pair in pairs]
+    for pair in pairs:
+        best = choose(there, pair, None) if any(one.pair == pair for one in there) else None
+        if best:
+            note = read_note(best.folder)
+            about = note["about"] if note else best.about
+            found.append((name_of(pair), str(best), megabytes(best.size) if best.size else "", about.get("license", ""), "", ""))
+    for row in sorted(found, key=lambda row: row[0]):
+        print("| " + " | ".join(visible(cell).replace("|", "\\|") for cell in row) + " |")
+
+
 def run_list(options: argparse.Namespace) -> None:
     offline = is_offline(options.offline)
     kept = cached_releases(options.source)
     there = kept if offline else SOURCES[options.source](options.records_url).releases()
     word = (options.language or "").lower()
-    pairs = sorted(pair for pair in {one.pair for one in there} if not word or any(
+    known = {one.pair for one in there} | {one[1] for one in MEASURED if options.table}
+    pairs = sorted(pair for pair in known if not word or any(
         code.lower() == word or code.lower().startswith(word + "-") for code in pair))
     if not pairs:
         raise DownloadError(f"no model{' in the cache' if offline else ''}"
                             + (f" has the language {word}" if word else ""))
+    if options.table:
+        print_table(there, pairs)
+        return
     for pair in pairs:
         best = choose(there, pair, None)
         here = "cached" if any(one.pair == pair for one in kept) else ""
@@ -207,6 +237,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     get.add_argument("-o", "--output", metavar="FILE", type=Path, help="the model file, or a folder (default: de-en.safetensors)")
     listing = command("list", run_list, "list the language pairs that have a model")
     listing.add_argument("language", metavar="LANGUAGE", nargs="?", help="only pairs with this language")
+    listing.add_argument("--table", action="store_true", help="print Markdown: pair, model, size, licence, and quality where it was measured or cited")
     info = command("info", run_info, "print version, files, sizes and licence of a model")
     info.add_argument("name", metavar="NAME")
     for one in (get, info):

@@ -171,6 +171,7 @@ static void print_config(const tfm_config *c, int has_target_text) {
     print_word("tgt_text", has_target_text ? tfm_text_kind_name(c->tgt_text) : "no vocabulary");
     if (c->src_text == TFM_TEXT_KIND_BYTES || c->tgt_text == TFM_TEXT_KIND_BYTES)
         print_size("byte_offset", c->byte_offset);
+    if (c->has_text) print_word("sentences", tfm_sentences_name(c->sentences));
     if (c->trailing_space) print_word("trailing_space", "keep");
     if (c->clean_up) print_word("clean_up", "spaces");
     if (c->has_shortlist) print_size("shortlist_first", c->shortlist_first);

@@ -1,7 +1,7 @@
 /* quantize.c: writes a model file with its matrices in another type, and packs them if asked.
 
        cc -O2 -I. tools/model/quantize.c -o quantize -lm
-       quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]
+       quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed] [--sentences WORD]
 
    tfm_model_options can convert matrices when a model is loaded. A converted file is smaller and
    loads faster, because that work is done already. The program maps the input if the system can,
@@ -29,6 +29,7 @@
 
 static const char usage[] =
     "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]\n"
+    "                [--sentences split|whole]\n"
     "\n"
     "Writes the model IN to OUT with its matrices in another type. Biases, norms and learned\n"
     "positions become F32. Texts, metadata and tensors extra.* do not change. IN may have F32,\n"
@@ -42,6 +43,10 @@ static const char usage[] =
     "  --packed  stores matrices in the order in which the library reads them when it multiplies\n"
     "            (see tools/convert/README.md). translate --map uses such a file without a copy,\n"
     "            and processes share its pages. Default: rows, as in IN\n"
+    "  --sentences split|whole\n"
+    "            states in OUT what the model reads at a time: a sentence, so texts are split, or "
+    "a\n"
+    "            whole text. Files of versions before 0.7.0 do not say it. Default: as in IN\n"
     "\n"
     "Prints what was written, and the largest error, as a fraction of the largest absolute value\n"
     "of its row.\n"
@@ -65,8 +70,9 @@ typedef struct job {
     int file;
     tfm_dtype want;
     int packed;
-    tfm_model *model;     /* with --packed: the loaded model */
-    int64_t query, value; /* rows of in_proj for queries (and as many for keys), and for values */
+    const char *sentences; /* --sentences; NULL: as in IN */
+    tfm_model *model;      /* with --packed: the loaded model */
+    int64_t query, value;  /* rows of in_proj for queries (and as many for keys), and for values */
     st_writer out;
     st_sink sink;       /* without a file: the first pass, which only collects names and shapes */
     void *made[PIECES]; /* allocations for the current tensor */
@@ -443,6 +449,30 @@ static char *pack_config(const char *text, const tfm_config *c) {
     return out;
 }
 
+/* Returns the config with "sentences": word, in memory that the caller frees; NULL without memory. */
+static char *state_sentences(const char *text, const char *word) {
+    size_t size = strlen(text), room = size + 64;
+    char *key = (char *)malloc(room), *out = (char *)malloc(room);
+    tfm__json json = {text, text, text + size};
+    const char *end = strrchr(text, '}'), *from = end, *to = end;
+    int is_empty = 1, is_there = 0;
+    while (key && out && !is_there && tfm__json_member(&json, key)) {
+        is_empty = 0, is_there = strcmp(key, "sentences") == 0;
+        if (is_there) from = json.at;
+        if (tfm__json_value(&json, 0) < 0) break;
+        if (is_there) to = json.at;
+    }
+    if (key && out)
+        snprintf(out, room, "%.*s%s\"%s\"%s", (int)(from - text), text,
+                 is_there   ? ""
+                 : is_empty ? "\"sentences\": "
+                            : ", \"sentences\": ",
+                 word, to);
+    if (!key) free(out), out = NULL;
+    free(key);
+    return out;
+}
+
 /* Compares pointers to spellings by their places in the text of a vocabulary. */
 static int by_place(const void *a, const void *b) {
     const char *x = (*(const tfm__spelling *const *)a)->text;
@@ -550,6 +580,14 @@ static int quantize(job *j, const char *from, const char *to) {
     if (!open_input(j, from)) return 0;
     if (is_packed(j->in)) return fail(from, "is packed; quantize the file that it was made from");
     if (j->packed && !prepare_packed(j, from, &config)) return 0;
+    if (j->sentences) {
+        const char *text = config ? config : tfm_safetensors_metadata(j->in, "transformer.config");
+        char *stated = text && strchr(text, '}') ? state_sentences(text, j->sentences) : NULL;
+        free(config);
+        if (!text) return fail(from, "has no config: it is not a model file");
+        if (!stated) return fail(from, "no memory, or its config is not JSON");
+        config = stated;
+    }
     for (i = 0; (key = tfm_safetensors_metadata_key(j->in, i)) != NULL; i++)
         st_add_metadata(&j->out, key,
                         config && strcmp(key, "transformer.config") == 0
@@ -584,16 +622,18 @@ int main(int argc, char **argv) {
     static const tfm_dtype types[] = {TFM_DTYPE_I8, TFM_DTYPE_BF16, TFM_DTYPE_F16, TFM_DTYPE_F32};
     static const char *words[3]; /* IN, OUT, type */
     static int is_packed;
+    static const char *sentences;
     static option_entry table[] = {{"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},
                                    {"OUT", NULL, OPTION_OPERAND, &words[1], 0, 0, 0, NULL},
                                    {"type", NULL, OPTION_OPERAND, &words[2], 0, 0, 0, NULL},
                                    {"--packed", NULL, OPTION_FLAG, &is_packed, 0, 0, 0, NULL},
+                                   {"--sentences", "WORD", OPTION_PATH, &sentences, 0, 0, 0, NULL},
                                    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
     job j;
     int i, ok, type = -1;
     memset(&j, 0, sizeof j);
     j.file = -1;
-    words[2] = NULL, is_packed = 0; /* the fuzzer calls main more than once */
+    words[2] = NULL, is_packed = 0, sentences = NULL; /* the fuzzer calls main more than once */
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
         return fputs(usage, stdout) < 0 || !output_finish("quantize");
@@ -601,6 +641,9 @@ int main(int argc, char **argv) {
     for (i = 0; words[2] && i < 4; i++)
         if (strcmp(words[2], names[i]) == 0) type = i;
     if (type < 0) misuse("give IN, OUT and one of int8, bf16, f16, f32; see --help");
+    if (sentences && strcmp(sentences, "split") && strcmp(sentences, "whole"))
+        misuse("--sentences %s: give split or whole", sentences);
+    j.sentences = sentences;
     if (output_is_same(words[0], words[1])) {
         fail(words[1], "is also the input file");
         return 2;

@@ -10,13 +10,20 @@ function roff(text) {
 }
 BEGIN {
     printf ".TH %s 1 \"\" \"transformer.h %s\"\n", toupper(name), version
-    printf ".SH NAME\n%s \\- translates one sentence per line with an encoder-decoder Transformer\n", roff(name)
+    does = name ~ /transcribe$/ ? "writes what is spoken in a sound file" : "translates one sentence per line with an encoder-decoder Transformer"
+    printf ".SH NAME\n%s \\- %s\n", roff(name), does
+    program = name
+    sub(/.*-/, "", program)
 }
-/^usage: / {
-    sub(/^usage: [^ ]+/, "")
-    printf ".SH SYNOPSIS\n.B %s\n%s\n.SH DESCRIPTION\n", roff(name), roff(substr($0, 2))
+# The line that shows the arguments: the first, after "usage:", or one that begins with the program's name.
+!usage && ($0 ~ /^usage: / || $1 == program) {
+    sub(/^(usage: | +)[^ ]+/, "")
+    printf ".SH SYNOPSIS\n.B %s\n%s\n.SH DESCRIPTION\n%s", roff(name), roff(substr($0, 2)), before
+    usage = 1
+    told = before != ""
     next
 }
+!usage { if ($0 != "") before = before roff($0) "\n"; next }
 /^Exit status: / { sub(/^Exit status: /, ""); print ".SH EXIT STATUS" }
 /^[a-z][a-z ]*$/ && blank { printf ".SS %s%s\n", toupper(substr($0, 1, 1)), substr($0, 2); blank = 0; next }
 /^$/ { if (shown) print ".fi"; shown = 0; blank = 1; next }
@@ -31,7 +38,7 @@ BEGIN {
 /^    [^ ]/ { # an example
     if (!shown) print ".nf"
     sub(/^ +/, "")
-    gsub(/translate /, name " ")
+    gsub(program " ", name " ")
     print roff($0)
     shown = 1
     next

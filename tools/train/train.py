@@ -272,6 +272,7 @@ class Text(NamedTuple):
     tgt: Vocabulary
     src_end: int | None = None  # the id that is added to every source
     forced: int | None = None   # the id that every translation begins with
+    sentences: str = "split"    # what a pair has: a sentence, or a "whole" text
 
     def encode_source(self, text: str) -> list[int]:
         """Returns the ids of a source, with src_end."""
@@ -317,7 +318,7 @@ def build_text(args: argparse.Namespace, pairs: list[Pair]) -> Text:
         tgt = count_vocabulary(targets, target_mode, names, args.tgt_size, args.tgt_min_count)
     if src.pad is None or None in (tgt.pad, tgt.end) or tgt.start is None and not args.marian:
         raise ValueError("the vocabularies lack a pad, start or end token; see --pad-token")
-    return Text(src, tgt, src.end if args.src_end else None)
+    return Text(src, tgt, src.end if args.src_end else None, sentences=args.sentences)
 
 
 class Example(NamedTuple):
@@ -697,7 +698,8 @@ def make_config(s: Shape, text: Text) -> dict:
            "tgt_unk": text.tgt.unk, "src_end": text.src_end, "start": text.tgt.start,
            "end": text.tgt.end, "forced": text.forced}
     config.update((key, i) for key, i in ids.items() if i is not None)
-    config.update(suppressed=text.tgt.never, src_text=text.src.mode, tgt_text=text.tgt.mode)
+    config.update(suppressed=text.tgt.never, src_text=text.src.mode, tgt_text=text.tgt.mode,
+                  sentences=text.sentences)
     return config
 
 
@@ -780,7 +782,8 @@ def read_model_file(path: str) -> tuple[Transformer, Text]:
         shape = shape._replace(max_length=len(tensors["src_positions.weight"]))
     model = Transformer(shape, src.pad)
     model.load_state_dict({name: t.float() for name, t in tensors.items()})
-    return model.eval(), Text(src, tgt, config.get("src_end"), config.get("forced"))
+    return model.eval(), Text(src, tgt, config.get("src_end"), config.get("forced"),
+                              config.get("sentences", "split"))
 
 
 @torch.inference_mode()
@@ -1391,6 +1394,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     add = p.add_argument_group("text").add_argument
     add("--src-text", choices=("characters", "words", "sentencepiece"), default="characters",
         help="how to cut sources; sentencepiece learns a model and writes it into the file")
+    add("--sentences", choices=("split", "whole"), default="split",
+        help="what a line of training text is: a sentence, so that translating splits texts into sentences; or a "
+             "whole text (default: split)")
     add("--src-size", type=int, metavar="N",
         help="largest number of source tokens (default: no limit; for sentencepiece that of --tgt-size)")
     add("--src-min-count", type=int, default=2, metavar="N",
@@ -1569,7 +1575,7 @@ def work(worker: int, args: argparse.Namespace, port: int) -> None:
         state = read_checkpoint(folder / "checkpoint.pt", args.device)
         src, tgt = (Vocabulary(*fields) for fields in state["vocabularies"])
         share = start.shape.share if start else args.share
-        text = Text(src, src if share else tgt, state["src_end"], state.get("forced"))
+        text = Text(src, src if share else tgt, state["src_end"], state.get("forced"), args.sentences)
     elif not start:
         text = build_text(args, train)
     if args.forced:

@@ -86,6 +86,23 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
     if (!s->quote) m->at = s->to;
 }
 
+/* Finds the next sentence of the plain text; with m->whole the next paragraph, which ends at a blank
+   line. */
+static int markup_next_sentence(const markup_document *m, size_t *at, tfm_text *sentence) {
+    const tfm_text plain = tfm_text_make(m->plain.data, m->plain.size);
+    tfm_text next;
+    size_t from, lines = 0;
+    int is_there = tfm_sentence_next(plain, at, sentence);
+    while (is_there && m->whole && lines < 2) {
+        size_t end = from = *at;
+        if (!tfm_sentence_next(plain, &from, &next)) break;
+        for (lines = 0; plain.data + end < next.data; end++) lines += plain.data[end] == '\n';
+        if (lines < 2)
+            sentence->size = (size_t)(next.data + next.size - sentence->data), *at = from;
+    }
+    return is_there;
+}
+
 /* Reads a document, which must stay in memory, and finds its sentences. Returns 0 if there is no
    memory. */
 static int markup_read(markup_document *m, markup_form form, const char *text, size_t size) {
@@ -104,8 +121,7 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     else wrapped_scan(m);
     if (!m->broken) markup_measure(m);
     m->broken |= m->plain.broken || m->places.broken;
-    while (!m->broken && m->plain.size &&
-           tfm_sentence_next(tfm_text_make(m->plain.data, m->plain.size), &at, &sentence)) {
+    while (!m->broken && m->plain.size && markup_next_sentence(m, &at, &sentence)) {
         markup_sentence *s;
         int left = 0;
         for (i = 0; i < sentence.size && !left; i += k) {

@@ -126,6 +126,7 @@ typedef struct markup_document {
     size_t n_blocks, room_blocks, n_breaks, room_breaks, n_made, room_made;
     /* options, set before markup_read */
     int protects; /* copy all that protect.h protects; 0: only placeholders and symbols */
+    int whole;    /* the model reads whole texts: a paragraph counts as one sentence */
     int rewrites; /* for tests: write also a sentence that did not change */
     size_t wrap;  /* width of wrapped lines; 0: the document's */
     const char

@@ -87,6 +87,32 @@ def head(size, kind="application/json"):
             f"Content-Length: {size}\r\n\r\n").encode()
 
 
+def test_sentences(tmp_path, both):
+    """What the model file says, the option, and the request's parameter."""
+    text = "Guten Tag. Wie geht es Ihnen?  Ich bin müde."
+    expected = {word: subprocess.run([TRANSLATE, GERMAN, "--sentences", word], input=text.encode(), check=True,
+                                     capture_output=True).stdout.decode().rstrip("\n") for word in ("split", "whole")}
+    assert len(set(expected.values())) == 2
+    assert translate(both, text)["translatedText"] == expected["split"]
+    for word in expected:
+        assert translate(both, text, sentences=word)["translatedText"] == expected[word]
+        assert translate(both, f"<p>{text}</p>", sentences=word, format="html")["translatedText"] == f"<p>{expected[word]}</p>"
+        with server("--sentences", word) as (_, port):
+            assert translate(port, text)["translatedText"] == expected[word]
+            assert translate(port, text, sentences="split")["translatedText"] == expected["split"]
+    status, _, content = post(both, {"q": text, "source": "de", "target": "en", "sentences": "some"})
+    assert status == 400 and content["error"] == "Invalid request: sentences some is neither split nor whole"
+    for given, word in (("0", "whole"), ("1", "split"), ("nonewlines", "split")):
+        _, _, content = post(both, {"text": [text], "source_lang": "DE", "target_lang": "EN", "split_sentences": given}, "/v2/translate")
+        assert content["translations"][0]["text"] == expected[word]
+    whole = tmp_path / "whole.safetensors"
+    data, old = Path(GERMAN).read_bytes(), rb'\"sentences\": \"split\"'
+    assert data.count(old) == 1
+    whole.write_bytes(data.replace(old, rb'\"sentences\": \"whole\"'))
+    with server(models=[f"de:en={whole}"]) as (_, port):
+        assert translate(port, text)["translatedText"] == expected["whole"]
+
+
 def test_terms(tmp_path):
     terms = tmp_path / "terms.tsv"
     terms.write_text("# animals\nHund\thound\nKatze\tmoggy\n", encoding="utf-8")

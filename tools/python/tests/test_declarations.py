@@ -165,10 +165,19 @@ def test_macros():
             build["preprocessed"](f"int a;\n{bad}\n", {})
 
 
+def enumerators(enum):
+    """Returns the numbers of an enum's names, as C counts them."""
+    found, number = {}, -1
+    for one in enum.values.enumerators:
+        number = int(one.value.value, 0) if one.value else number + 1
+        found[one.name] = number
+    return found
+
+
 def test_every_enum_struct_and_function_is_declared():
     pycparser = pytest.importorskip("pycparser")
     tree = pycparser.CParser().parse(
-        "typedef int int32_t, int64_t, uint64_t, size_t;" + compiled(), "transformer.h")
+        "typedef int int32_t, int64_t, uint32_t, uint64_t, size_t;" + compiled(), "transformer.h")
     n = {"enums": 0, "structs": 0, "functions": 0}
     for node in tree.ext:
         kind = getattr(node, "type", None)
@@ -177,9 +186,9 @@ def test_every_enum_struct_and_function_is_declared():
             assert callable(getattr(lib, node.name)), node.name
             n["functions"] += 1
         elif isinstance(inner, pycparser.c_ast.Enum) and inner.values:
-            names = [one.name for one in inner.values.enumerators]
-            assert ffi.typeof(node.name).relements == dict(zip(names, range(len(names)))), node.name
-            assert [getattr(lib, one) for one in names] == list(range(len(names)))
+            numbers = enumerators(inner)
+            assert ffi.typeof(node.name).relements == numbers, node.name
+            assert {one: getattr(lib, one) for one in numbers} == numbers
             n["enums"] += 1
         elif isinstance(inner, pycparser.c_ast.Struct) and inner.decls:
             assert [name for name, _ in ffi.typeof(node.name).fields] == [one.name for one in inner.decls], node.name
@@ -189,6 +198,34 @@ def test_every_enum_struct_and_function_is_declared():
     assert n["functions"] > 70
 
 
+def test_the_list_for_bindings_is_whole():
+    """make api.json: each TFM_DEF, struct member and enumerator, with comments, as a parser of C reads them. The module is
+    compiled with the same list, so a wrong type would not compile."""
+    api = runpy.run_path(str(ROOT / "tools/python/transformer_h/_api.py"))
+    listed = api["read_api"](HEADER)
+    symbols = dict(re.findall(r"^#define (tfm_[a-z_]+) (tfm_[a-z_]+) /\*", PUBLIC, re.MULTILINE))
+    names = re.findall(r"^TFM_DEF\s[^;(]*?(\w+)\(", PUBLIC, re.MULTILINE)
+    assert [one["name"] for one in listed["functions"]] == [symbols.get(name, name) for name in names] and len(names) > 70
+    assert all(one["comment"] for one in listed["functions"])
+    assert listed["version"] == re.search('TFM_VERSION "(.*)"', HEADER)[1]
+    pycparser = pytest.importorskip("pycparser")
+    types = "typedef int int32_t, int64_t, uint32_t, uint64_t, size_t;"
+
+    def read(text):
+        return [node for node in pycparser.CParser().parse(types + text, "transformer.h").ext][5:]
+
+    def shape(node):  # without places in the file
+        if isinstance(node, pycparser.c_ast.Enum):
+            return node.name, enumerators(node)
+        return (type(node).__name__, [getattr(node, name) for name in node.attr_names],
+                [(name, shape(child)) for name, child in node.children()])
+    assert list(map(shape, read(api["c_declarations"](listed)))) == list(map(shape, read(compiled())))
+    members = {member["name"]: member["comment"] for one in listed["structs"] if one["name"] == "tfm_masks" for member in one["members"]}
+    assert members["causal"] == "1: query t sees keys 0 .. t" and list(members) == ["key_padding", "attention", "key_lengths", "causal"]
+    values = {value["name"]: value for one in listed["enums"] for value in one["values"]}
+    assert (values["TFM_OK"]["value"], values["TFM_OK"]["comment"], values["TFM_E_ARGUMENT"]["value"]) == (0, "success", 1)
+
+
 def test_options_are_the_headers():
     """Each number of tfm_decode_options is an option, or is named as none."""
     numbers = {name for name, field in ffi.typeof("tfm_decode_options").fields
@@ -196,5 +233,5 @@ def test_options_are_the_headers():
     assert transformer_h.options.NO_OPTIONS <= numbers and transformer_h.options.FLAGS <= numbers
     own = {"threads", "batch", "source_language", "target_language", "greedy", "prefix", "sample", "seed",
            "max_source", "tokens", "second", "via_language", "terms", "aligned", "on_error", "progress", "draft", "prompt",
-           "edit_logits"}
+           "edit_logits", "sentences"}
     assert set(transformer_h.Options.__annotations__) == numbers - transformer_h.options.NO_OPTIONS | own

@@ -24,6 +24,8 @@ def main() -> int:
                         "en-GB (default: that of --target-language)")
     parser.add_argument("--terms", metavar="FILE", help="the translation uses the terms of FILE, as translate --terms")
     parser.add_argument("--beam", type=int, metavar="N", help="keep N hypotheses at each step (default: the model's)")
+    parser.add_argument("--sentences", choices=("split", "whole"), help="split paragraphs into sentences, or translate each "
+                        "as one text (default: split, unless the model file says that the model reads whole texts)")
     parser.add_argument("--threads", type=int, metavar="N", help="number of threads (default: the cores)")
     given = vars(parser.parse_args())
     models, file, out = given.pop("models"), given.pop("file"), given.pop("output")

@@ -16,6 +16,12 @@ static int th_space_after(const char *text, size_t size) {
     return tfm_space_after(tfm_text_make(text, size));
 }
 
+/* What goes between two translated sentences: 2: between; 1: a space; 0: nothing. */
+static int th_sentence_space(const char *text, size_t size, const char *between, size_t n) {
+    tfm_text space = tfm_sentence_space(tfm_text_make(text, size), tfm_text_make(between, n));
+    return space.data == between && n ? 2 : (int)space.size;
+}
+
 /* Source texts, concatenated, text i up to ends[i], to ids [n, width]; faults[i] says of each. */
 static void th_sources(tfm_session *reader, const char *text, const int64_t *ends, int32_t n,
                        int form, int32_t *ids, int32_t width, int32_t *counts, tfm_error *faults) {
@@ -169,8 +175,9 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
 
 /* Reads a document, which must stay in memory. Returns NULL if there is no memory.
    th_document_free frees it. */
-static void *th_document_read(markup_form form, const char *text, size_t size) {
+static void *th_document_read(markup_form form, const char *text, size_t size, int whole) {
     markup_document *m = (markup_document *)calloc(1, sizeof *m);
+    if (m) m->whole = whole;
     if (m && markup_read(m, form, text, size)) return m;
     if (m) markup_free(m);
     free(m);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 from ._transformer import ffi, lib
@@ -10,7 +11,7 @@ from .errors import Error, error_of, raise_error
 from .extras import import_numpy
 from .options import DecodeJob
 from .results import hypotheses
-from .sessions import IdBatch, SessionPool, Worker, rounded_up
+from .sessions import IdBatch, SessionPool, Worker, requests_of, rounded_up
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,6 +62,8 @@ def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, th
     share = max(min(job.batch, -(-len(data) // threads)), 1)
     jobs = iter([order[i:i + share] for i in range(0, len(order), share)])
     lock, stop, broken, done = threading.Lock(), threading.Event(), [], 0
+    left = Counter(map(job.number, range(len(data))))  # sentences of each text that are not translated yet
+    total = len(left)
 
     def work() -> None:
         nonlocal done
@@ -75,8 +78,10 @@ def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, th
                 _translate_batch(worker, data, rows, job, results, stop)
                 if progress and not stop.is_set():
                     with lock:
-                        done += len(rows)
-                        progress(done, len(data))
+                        left.subtract(map(job.number, rows))
+                        ended = [i for i in {*map(job.number, rows)} if not left[i]]
+                        done += len(ended)
+                        progress(done, total)
             sessions.give(worker)
         except BaseException as error:  # the caller's thread raises it
             stop.set()
@@ -107,11 +112,10 @@ def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, th
 
 def _check_options(sessions: SessionPool, job: DecodeJob) -> None:
     """Raises what the library says of the options of a call that had nothing to translate, by a source of one token."""
-    worker, options = sessions.take(), ffi.new("tfm_decode_options *", job.options[0])
-    source, empty = IdBatch("text", [[int(worker.config.src_pad == 0)]]), IdBatch("prefix", [[]])
-    options.prefix = ffi.NULL if job.prefixes is None else empty.c
+    worker, options = sessions.take(), job.options
+    source = IdBatch("text", [[int(worker.config.src_pad == 0)]])
     session = worker.fit(1, 1, options.max_length or 64, job.beam, (None, None), *job.session)
-    status = lib.tfm_session_start(session, source.c, options, worker.err)
+    status = lib.tfm_session_start(session, requests_of(source), 1, options, worker.err)
     if status in (lib.TFM_E_ARGUMENT, lib.TFM_E_CONFIG):
         raise error_of(worker.err)
     sessions.give(worker)
@@ -156,21 +160,18 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
         IdBatch(name, [row[at] for row in ready])
         for at, name in ((1, "text"), (2, "prefix"), (3, "draft"), (4, "prompt")))
     options = ffi.new("tfm_decode_options *", job.options[0])
-    seeds = ffi.new("uint64_t[]", [(job.seed + i + 1) % 2 ** 64 for i, *_ in ready])
-    options.seeds = seeds
-    if job.prefixes is not None:
-        options.prefix = prefixes.c
-    if job.drafts is not None:
-        options.draft = drafts.c
+    requests = requests_of(sources, prefixes if job.prefixes is not None else None,
+                           drafts if job.drafts is not None else None,
+                           prompts if job.prompts is not None else None,
+                           [(job.seed + job.number(i) + 1) % 2 ** 64 for i, *_ in ready])
     length = max(options.max_length or 2 * sources.width + 16 + prefixes.width,
                  options.min_length + 1)
     if job.prompts is not None:
-        options.prompt = prompts.c
         length += prompts.width
-    editor = _editor(job, options, [i for i, *_ in ready])
+    editor = _editor(job, options, [job.number(i) for i, *_ in ready])
     try:
         session = worker.fit(n, sources.width, length, job.beam, job.pair, *job.session)
-        raise_error(lib.tfm_session_start(session, sources.c, options, worker.err), worker.err)
+        raise_error(lib.tfm_session_start(session, requests, n, options, worker.err), worker.err)
     except Error as error:
         if n == 1:
             results[ready[0][0]] = Error(error.status, error.message, ready[0][0])
@@ -219,7 +220,7 @@ def stream_text(sessions: SessionPool, text: bytes, job: DecodeJob) -> Iterator[
     editor = _editor(job, options, [0])
     length = max(options.max_length or 2 * source.width + 16, options.min_length + 1)
     session = worker.fit(1, source.width, length, 1, job.pair, *job.session)
-    raise_error(lib.tfm_session_start(session, source.c, options, worker.err), worker.err)
+    raise_error(lib.tfm_session_start(session, requests_of(source), 1, options, worker.err), worker.err)
     running, shown = ffi.new("int32_t *", 1), ""
     while running[0]:
         raise_error(lib.th_steps(session, 1, running, worker.err), worker.err)

@@ -8,7 +8,7 @@ from typing import Any, Iterable
 from ._transformer import ffi, lib
 from .arguments import check_choice, check_integer, check_list, check_no_nul, check_text
 from .errors import Error, new_array
-from .sentences import join_sentences, split_sentences
+from .sentences import Cut, cut
 
 
 class Aligned(str):
@@ -36,21 +36,26 @@ class Document:
 
     format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
     (plain text in wrapped lines). The rules, and the bytes, are those of `translate --document`, `--html` and so on.
-    Model.translate_document does both steps."""
+    Model.translate_document does both steps. With sentences="whole", each line of text, and each paragraph of the
+    other formats, counts as one sentence."""
 
     FORMATS = ("text", "html", "markdown", "srt", "wrapped")
 
-    def __init__(self, text: str, format: str = "text") -> None:
+    def __init__(self, text: str, format: str = "text", *, sentences: str = "split") -> None:
         check_choice("format", format, dict.fromkeys(self.FORMATS))
+        check_choice("sentences", sentences, dict.fromkeys(("split", "whole")))
         self.format = format
         self._text = check_text("text", text)  # the library has pointers into it
         self._lock = threading.Lock()  # join uses the document's memory
         if format == "text":
-            self._lines = [split_sentences(line) for line in text.split("\n")]
-            self.sentences = [sentence for line in self._lines for sentence in line]
+            lines = self._text.split(b"\n")
+            self._lines = [cut(line) for line in lines] if sentences == "split" else [
+                Cut([line] if line.strip() else [], []) for line in lines]
+            self.sentences = [each.decode("utf-8", "surrogatepass") for line in self._lines for each in line.sentences]
             return
         self._memory = ffi.from_buffer(self._text)
-        found = lib.th_document_read(getattr(lib, f"MARKUP_{format.upper()}"), self._memory, len(self._text))
+        found = lib.th_document_read(getattr(lib, f"MARKUP_{format.upper()}"), self._memory, len(self._text),
+                                     sentences == "whole")
         if not found:
             raise Error(lib.TFM_E_MEMORY, "no memory for the document")
         self._document = ffi.gc(found, lib.th_document_free)
@@ -63,7 +68,7 @@ class Document:
         index = check_integer("index", index, 0, len(self.sentences) - 1)
         if self.format != "text":
             return f"sentence {index + 1}"
-        return f"line {[number for number, line in enumerate(self._lines, 1) for _ in line][index]}"
+        return f"line {[number for number, line in enumerate(self._lines, 1) for _ in line.sentences][index]}"
 
     def join(self, translations: Iterable[str | Error | None], lang: str | None = None) -> str:
         """Returns the document with a translation in the place of each sentence. An Error or None copies the sentence.
@@ -77,9 +82,10 @@ class Document:
         given = [None if one is None or isinstance(one, Error) else check_text(f"translations[{i}]", one)
                  for i, one in enumerate(made)]
         if self.format == "text":
-            found = iter(sentence if one is None or isinstance(one, Error) else one
+            found = iter(check_text("translations", sentence if one is None or isinstance(one, Error) else one)
                          for one, sentence in zip(made, self.sentences))
-            return "\n".join(join_sentences([next(found) for _ in line]) for line in self._lines)
+            return b"\n".join(line.joined([next(found) for _ in line.sentences])
+                              for line in self._lines).decode("utf-8", "surrogatepass")
         ends, texts, tokens = new_array("size_t[]", 2 * len(made)), [], []
         text_end = tokens_end = 0
         for i, (one, text) in enumerate(zip(made, given)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Literal, Mapping, overload
 
 from ._transformer import ffi, lib
@@ -14,9 +15,10 @@ from .decoding import stream_text, translate_texts
 from .errors import Error, LanguageError, raise_error, raise_file_error
 from .extras import import_numpy
 from .markup import Document, check_lang
-from .options import (OF_THE_LAST_MODEL, DecodeJob, DocumentOptions, Ids, Options, decode_job, text_form, unknown_option,
-                      with_options)
+from .options import (OF_ONE_TEXT, OF_THE_LAST_MODEL, DecodeJob, DocumentOptions, Ids, Options, decode_job, text_form,
+                      unknown_option, with_options)
 from .results import Hypothesis, Segment
+from .sentences import Cut, cut
 from .sessions import IdBatch, SessionPool, SharedTensor
 from .transcribing import is_whisper, transcribe
 
@@ -68,6 +70,7 @@ class Model:
         self._defaults = ffi.new("tfm_decode_options *")
         self._defaults[0] = lib.tfm_model_decoding(model)[0]
         self._sessions = SessionPool(model)
+        self._warned = False  # that the file does not say whether the model reads sentences
 
     def __repr__(self) -> str:
         """The file, its size, and what the config says of layers, width, vocabularies and languages."""
@@ -169,8 +172,13 @@ class Model:
     @with_options()
     def translate(self, text: str | Iterable[str], *, n_best: int | None = None, **options: Any) -> Any:
         """Translates a text, or each text of a list or another iterable. The translation of a blank text is
-        empty. Models expect one sentence at a time: for a text of several sentences, call
-        translate_document.
+        empty.
+
+        If the model file says that the model reads sentences (model.config["sentences"] is "split"), the translation
+        of a text is what its sentences alone give, with the whitespace between them. sentences="split" or "whole"
+        overrides the file. If the file does not say it ("unknown"), each text is translated as one, and a text of
+        several sentences causes a warning. n_best, alternatives, prefix and prompt, with a warning, and aligned and
+        tokens read each text as one.
 
         n_best returns a list of that many Hypothesis for each text, instead of a string: at most beam, or
         with sample that many independent samples. alternatives also returns lists of Hypothesis: the
@@ -183,8 +191,8 @@ class Model:
         It helps while fewer than 5 texts are translated together. prompt is the ids that the decoder reads before each
         translation, instead of the model's start token; results do not contain it. For a list of texts, prefix, draft
         and prompt are lists too. sample draws tokens instead of searching; text
-        i of a list has the seed seed + i + 1, as line i + 1 of the command line. max_source (4096) is the
-        largest number of tokens of a text. With tokens, texts are tokens with spaces between them.
+        i of a list, with all its sentences, has the seed seed + i + 1, as line i + 1 of the command line. max_source (4096)
+        is the largest number of tokens of a text. With tokens, texts are tokens with spaces between them.
         progress is a function that is called after each batch with two numbers: how many texts are done,
         and how many there are. With several threads, any of them calls it, one at a time.
 
@@ -214,26 +222,91 @@ class Model:
         """
         one, texts = check_text_or_texts("text", text)
         options = {name: value for name, value in options.items() if value is not None}
-        if "second" in options or "via_language" in options:
-            return self._translate_twice(one, [each.decode("utf-8", "surrogatepass") for each in texts], n_best, options)
-        threads = check_integer("threads", options.pop("threads", 1), 1, MOST_THREADS)
         on_error = options.pop("on_error", "raise")
         check_choice("on_error", on_error, {"raise": 0, "return": 0})
+        cuts = self._cut(texts, n_best, options)
+        if cuts is None:
+            results = self._translated(one, texts, n_best, options)
+        else:
+            results = self._by_sentences(one, texts, cuts, options)
+        if on_error == "raise":
+            fault = next((each for each in results if isinstance(each, Error)), None)
+            if fault:
+                raise Error(fault.status, fault.message) if one else fault
+        return results[0] if one else results
+
+    def _cut(self, texts: list[bytes], n_best: Any, options: dict[str, Any]) -> list[Cut] | None:
+        """Returns the sentences of the texts, or None if each text is translated as one."""
+        word = options.pop("sentences", None)
+        if word is not None:
+            check_choice("sentences", word, dict.fromkeys(("split", "whole")))
+        given = {**options, "n_best": n_best}
+        one_text = next((name for name in OF_ONE_TEXT if given.get(name) is not None and given[name] is not False), None)
+        if word == "split" and one_text:
+            raise ValueError(f"sentences='split' and {one_text} do not go together")
+        rule = word or self._config["sentences"]
+        if rule == "whole" or one_text in ("aligned", "tokens") or (rule == "unknown" and self._warned):
+            return None
+        labels = self._config["src_language"] == "target"
+        cuts = [cut(text, labels) for text in texts]
+        number = next((i for i, each in enumerate(cuts) if len(each.sentences) > 1), None)
+        if number is None:
+            return None
+        if rule == "unknown":
+            self._warned = True
+            warnings.warn(f"text {number} has several sentences, and {self._name} does not say whether it reads sentences or "
+                          "whole texts. Texts are translated whole: sentences='split' or 'whole' chooses", stacklevel=3)
+        elif one_text:
+            warnings.warn(f"text {number} has several sentences, which {one_text} reads as one text", stacklevel=3)
+        else:
+            return cuts
+        return None
+
+    def _by_sentences(self, one: bool, texts: list[bytes], cuts: list[Cut], options: dict[str, Any]) -> list[Any]:
+        """Translates the sentences of all texts together, and joins those of each text."""
+        parts = [each.sentences if len(each.sentences) > 1 else [text] for each, text in zip(cuts, texts)]
+        numbers = [i for i, each in enumerate(parts) for _ in each]
+        if "draft" in options:  # a draft of as many sentences is split, another one left out: it changes no result
+            drafts = check_for_each_text("draft", options["draft"], one, len(texts))
+            options["draft"] = []
+            for draft, part in zip(drafts, parts):
+                split = cut(draft).sentences if len(part) > 1 else [draft]
+                options["draft"] += [each.decode("utf-8", "surrogatepass")
+                                     for each in (split if len(split) == len(part) else [b""] * len(part))]
+        found = iter(self._translated(False, [each for part in parts for each in part], None, options, numbers))
+        results: list[Any] = []
+        for i, (each, part) in enumerate(zip(cuts, parts)):
+            made = [next(found) for _ in part]
+            bad = next((k for k, translation in enumerate(made) if isinstance(translation, Error)), None)
+            if bad is not None:
+                where = f"sentence {bad + 1}: " if len(part) > 1 else ""
+                results.append(Error(made[bad].status, where + made[bad].message, i))
+            elif len(part) > 1:
+                results.append(each.joined([translation.encode("utf-8", "surrogatepass") for translation in made]).decode(
+                    "utf-8", "surrogatepass"))
+            else:
+                results.append(made[0])
+        return results
+
+    def _translated(self, one: bool, texts: list[bytes], n_best: Any, options: dict[str, Any],
+                    numbers: list[int] | None = None) -> list[Any]:
+        """Translates texts, each as one. The result of a text that fails is its Error. numbers are those of the texts that
+        sentences are of."""
+        if "second" in options or "via_language" in options:
+            return self._translated_twice(one, texts, n_best, options, numbers)
+        options = dict(options)
+        threads = check_integer("threads", options.pop("threads", 1), 1, MOST_THREADS)
         progress = check_call("progress", options.pop("progress", None), "a function of two numbers")
         prefixes, drafts = (None if value is None else check_for_each_text(name, value, one, len(texts))
                             for name, value in (("prefix", options.pop("prefix", None)), ("draft", options.pop("draft", None))))
         prompt = options.pop("prompt", None)
         prompts = None if prompt is None else check_count("prompt", check_rows("prompt", [prompt] if one else prompt, one), len(texts))
-        job = self._job("translate", n_best, options, prefixes, drafts, prompts)
+        job = self._job("translate", n_best, options, prefixes, drafts, prompts)._replace(numbers=numbers)
         results = translate_texts(self._sessions, texts, job, threads, progress)
-        if on_error == "raise":
-            fault = next((each for each in results if isinstance(each, Error)), None)
-            if fault:
-                raise Error(fault.status, fault.message) if one else fault
         if not job.many:
             results = [each if isinstance(each, Error) else each[0].text if each else ""
                        for each in results]
-        return results[0] if one else results
+        return results
 
     def _job(self, method: str, n_best: Any, options: dict[str, Any], prefixes: list[bytes] | None = None,
              drafts: list[bytes] | None = None, prompts: list[list[int]] | None = None) -> DecodeJob:
@@ -261,7 +334,8 @@ class Model:
         paragraph of another kind of document can be given as HTML with a tag around each part: the tags are in the
         result, around the translated parts. lang, by default target_language, is what the lang attribute of HTML's
         html element becomes. Options are those of translate that give one translation of each
-        sentence; progress counts sentences.
+        sentence; progress counts sentences. sentences="whole" translates each line of a text, and each paragraph of
+        another document, as one, as is done without the option if the model file says that the model reads whole texts.
 
         Raises Error for the first sentence that fails; its message has the number of the line, or in documents
         with tags of the sentence. With on_error="copy", such a sentence stays as it is, also with a function, which is
@@ -274,22 +348,28 @@ class Model:
         if not callable(on_error):
             check_choice("on_error", on_error, {"raise": 0, "copy": 0})
         check_choice("format", format, dict.fromkeys(Document.FORMATS))
+        sentences = options.pop("sentences", None)
+        if sentences is not None:
+            check_choice("sentences", sentences, dict.fromkeys(("split", "whole")))
         check_lang(lang)
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
             first, last = self._of_two(options)  # each model places the tags
-            between = self.translate_document(text, format, lang="", on_error=on_error, **first)
-            return options["second"].translate_document(between, format, lang=lang, on_error=on_error, **last)
+            between = self.translate_document(text, format, lang="", on_error=on_error, sentences=sentences, **first)
+            return options["second"].translate_document(between, format, lang=lang, on_error=on_error, sentences=sentences, **last)
         one, data = check_text_or_texts("text", text)
+        word = sentences or ("whole" if self._config["sentences"] == "whole" else "split")
+
+        def read(each: bytes) -> Document:
+            return Document(each.decode("utf-8", "surrogatepass"), format, sentences=word)
         # Of many texts each is read twice, because a Document needs more memory than its text.
-        documents = [Document(each.decode("utf-8", "surrogatepass"), format) for each in data] if len(data) < FEW_TEXTS else None
-        sentences = [each.sentences for each in documents] if documents else [
-            Document(each.decode("utf-8", "surrogatepass"), format).sentences for each in data]
+        documents = [read(each) for each in data] if len(data) < FEW_TEXTS else None
+        split = [each.sentences for each in documents] if documents is not None else [read(each).sentences for each in data]
         translate: Any = self.translate  # options are checked there
-        found = iter(translate([sentence for each in sentences for sentence in each],
-                               aligned=format != "text" or None, on_error="return", **options))
+        found = iter(translate([sentence for each in split for sentence in each],
+                               aligned=format != "text" or None, on_error="return", sentences="whole", **options))
         made = []
         for index in range(len(data)):
-            document = documents[index] if documents else Document(data[index].decode("utf-8", "surrogatepass"), format)
+            document = documents[index] if documents is not None else read(data[index])
             results = [next(found) for _ in document.sentences]
             for i, result in enumerate(results):
                 if on_error != "copy" and isinstance(result, Error):
@@ -321,10 +401,9 @@ class Model:
             last["progress"] = lambda done, total: progress(total + done, 2 * total)
         return first, last
 
-    def _translate_twice(self, one: bool, texts: list[str], n_best: int | None, options: dict[str, Any]) -> Any:
-        first, last = self._of_two(options)
-        on_error = options.get("on_error", "raise")
-        check_choice("on_error", on_error, {"raise": 0, "return": 0})
+    def _translated_twice(self, one: bool, texts: list[bytes], n_best: Any, options: dict[str, Any],
+                          numbers: list[int] | None) -> list[Any]:
+        first, last = ({name: value for name, value in each.items() if value is not None} for each in self._of_two(options))
         if one:  # both models get lists
             for name in ("prefix", "draft"):
                 if name in last:
@@ -332,18 +411,12 @@ class Model:
                                   for text in check_for_each_text(name, last[name], one, 1)]
             if "prompt" in last:
                 last["prompt"] = check_rows("prompt", [last["prompt"]], one)
-        between = self.translate(texts, **{**first, "on_error": "return"})
+        between = self._translated(False, texts, None, first, numbers)
         second = options["second"]
-        found = second.translate(["" if isinstance(each, Error) else each for each in between], n_best=n_best,
-                                 **{**last, "on_error": "return"})
-        results = []
-        for model, each in ((self, a) if isinstance(a, Error) else (second, b) for a, b in zip(between, found)):
-            if isinstance(each, Error):
-                each = Error(each.status, f"{model._name}: {each.message}", None if one else each.index)
-                if on_error == "raise":
-                    raise each
-            results.append(each)
-        return results[0] if one else results
+        found = second._translated(False, [b"" if isinstance(each, Error) else each.encode("utf-8", "surrogatepass")
+                                           for each in between], n_best, last, numbers)
+        return [Error(each.status, f"{model._name}: {each.message}", each.index) if isinstance(each, Error) else each
+                for model, each in ((self, a) if isinstance(a, Error) else (second, b) for a, b in zip(between, found))]
 
     @with_options("beam", "alternatives", "min_alternative_prob", "batch", "threads", "prefix", "prefix_bias", "draft",
                   "prompt", "sample", "seed", "temperature", "top_k", "top_p", "patience", "stop", "on_error", "greedy",
@@ -355,8 +428,22 @@ class Model:
                      "greedy", "progress", "terms", "aligned", "second", "via_language"):
             if name in options:
                 raise TypeError(f"{name} is no option of stream, which translates one text greedily")
-        data = check_text("text", text)
-        return stream_text(self._sessions, data, self._job("stream", None, {**options, "greedy": True}))
+        data, options = check_text("text", text), {**{k: v for k, v in options.items() if v is not None}, "greedy": True}
+        cuts = self._cut([data], None, options)
+        if cuts is None:
+            return stream_text(self._sessions, data, self._job("stream", None, options))
+        return self._stream_sentences(cuts[0], [self._job("stream", None, dict(options)) for _ in cuts[0].sentences])
+
+    def _stream_sentences(self, text: Cut, jobs: list[DecodeJob]) -> Iterator[str]:
+        made: list[bytes] = []
+        so_far = 0
+        for sentence, job in zip(text.sentences, jobs):
+            made.append(b"")
+            for piece in stream_text(self._sessions, sentence, job):
+                made[-1] += piece.encode("utf-8", "surrogatepass")
+                whole = text.joined(made)
+                yield whole[so_far:].decode("utf-8", "surrogatepass")
+                so_far = len(whole)
 
     # ---- scores, ids, arrays
 

@@ -39,6 +39,7 @@ class DocumentOptions(TypedDict, total=False):
     second: Model | None
     via_language: str | None
     progress: Callable[[int, int], Any] | None
+    sentences: Literal["split", "whole"] | None
     # fields of tfm_decode_options
     max_length: int | None
     min_length: int | None
@@ -76,7 +77,7 @@ class Options(DocumentOptions, total=False):
 
 # the fields of tfm_decode_options that the package sets by itself, or of which it has no results
 NO_OPTIONS = {"n_best", "samples", "attention_layer", "attention_head", "truncate", "n_suppressed",
-               "n_shortlist", "n_end_ids"}
+               "skip_errors", "n_shortlist", "n_end_ids"}
 FLAGS = {"no_unknown", "force_end", "keep_end", "lexical_shortlist"}
 # options that have no effect, or are refused, without another one, and those that exclude each other
 NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed": "sample",
@@ -136,6 +137,14 @@ class DecodeJob(NamedTuple):
     session: tuple[int, int, int]  # attention, max_shortlist and max_draft of its sessions
     terms: Terms | None
     aligned: bool
+    numbers: list[int] | None = None  # of the texts that the sentences are of; None: each is a text
+
+    def number(self, index: int) -> int:
+        return self.numbers[index] if self.numbers else index
+
+
+# options that read each text as one, because they give or take more than one translation of it
+OF_ONE_TEXT = ("n_best", "alternatives", "prefix", "prompt", "aligned", "tokens")
 
 
 def decode_job(method: str, defaults: Any, vocabulary: int, pair: tuple[bytes | None, bytes | None], n_best: Any,

@@ -151,6 +151,19 @@ class IdBatch:
         return rows, width
 
 
+def requests_of(sources: IdBatch, prefixes: IdBatch | None = None, drafts: IdBatch | None = None,
+                prompts: IdBatch | None = None, seeds: Sequence[int] = ()) -> Any:
+    """Returns a request for each row, which needs the batches until the last step."""
+    requests = ffi.new("tfm_request[]", sources.rows)
+    for name, batch in (("ids", sources), ("prefix", prefixes), ("draft", drafts), ("prompt", prompts)):
+        for i in range(sources.rows if batch else 0):
+            ids = getattr(requests[i], name)
+            ids.data, ids.n = batch.ids + i * batch.width, batch.lengths[i]
+    for i, seed in enumerate(seeds):
+        requests[i].seed = seed
+    return requests
+
+
 class SharedTensor:
     """Memory of the library as numpy sees it, with who owns it."""
 

@@ -1,0 +1,2 @@
+/* The module that Swift imports: the header at the top of the repository. */
+#include "../../../../../transformer.h"

@@ -1,0 +1,3 @@
+/* The implementation, compiled once. */
+#define TRANSFORMER_IMPLEMENTATION
+#include "include/CTransformer.h"

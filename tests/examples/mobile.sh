@@ -1,0 +1,49 @@
+# mobile.sh PYTHON: the examples for Android and iOS, as far as they run here. PYTHON has ziglang (make zig).
+. tests/check.sh
+python=$1 dir=$(pwd)/build/mobile cc=${CC:-cc} java=examples/android/app/src/main
+rm -rf "$dir" && mkdir -p "$dir/classes"
+lib=$("$python" -c 'import pathlib, ziglang; print(pathlib.Path(ziglang.__file__).parent / "lib")')
+javac=$(command -v javac) && home=$(dirname "$(dirname "$(readlink -f "$javac")")")
+if [ -f "$home/include/jni.h" ]; then
+    cat > "$dir/Main.java" << 'END'
+import example.Translator;
+import java.nio.file.*;
+
+public class Main {
+    public static void main(String[] arguments) throws Exception {
+        byte[] model = Files.readAllBytes(Paths.get(arguments[0]));
+        try (Translator translator = new Translator(model)) {
+            System.out.println(translator.translate(arguments[1]) + translator.translate("") + translator.translate("😀"));
+        }
+        try {
+            new Translator("no model".getBytes());
+        } catch (IllegalStateException error) {
+            System.out.println(error.getMessage());
+        }
+    }
+}
+END
+    $cc -O2 -shared -fPIC -I. -I"$home/include" -I"$home/include/linux" $java/cpp/translator.c -o "$dir/libtranslator.so" -lm -pthread
+    javac -d "$dir/classes" $java/java/example/Translator.java "$dir/Main.java"
+    de=examples/models/de-en.safetensors
+    check "Translator.java translates" "$(printf 'Guten Tag.\n' | build/translate $de)$(printf '😀\n' | build/translate $de)" \
+        "$(LC_ALL=C.UTF-8 java -Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8 -Djava.library.path="$dir" -cp "$dir/classes" Main $de 'Guten Tag.' | head -n 1)"
+    check "  and refuses what is no model, with the library's message" 1 \
+        "$(java -Djava.library.path="$dir" -cp "$dir/classes" Main $de 'Guten Tag.' | sed 1d | grep -c 'not a safetensors file')"
+    if command -v cmake > /dev/null; then
+        { cmake -S $java/cpp -B "$dir/android" -DCMAKE_TOOLCHAIN_FILE="$(pwd)/examples/android/zig.cmake" -DZIG="$python;-m;ziglang" \
+            -DZIG_LIB="$lib" -DJNI="$home/include" -DCMAKE_BUILD_TYPE=Release && cmake --build "$dir/android"; } > "$dir/log" 2>&1
+        check "libtranslator.so compiles for aarch64 Android" "0 AArch64" "$? $(readelf -h "$dir/android/libtranslator.so" | sed -n 's/ *Machine: *//p')"
+        [ -e "$dir/android/libtranslator.so" ] || tail -n 20 "$dir/log"
+        check "  with its three functions" 3 "$(readelf --dyn-syms -W "$dir/android/libtranslator.so" | grep -c 'Java_example_Translator_')"
+    else
+        skip 2 "Android: needs cmake"
+    fi
+else
+    skip 4 "Android: needs a JDK (apt-get install default-jdk-headless)"
+fi
+"$python" -m ziglang cc -target aarch64-ios -nostdinc -isystem "$lib/include" -isystem "$lib/libc/include/any-darwin-any" -O1 -Wall -Wextra -Werror \
+    -c examples/ios/Sources/CTransformer/transformer.c -o "$dir/ios.o" > "$dir/log" 2>&1
+check "the C half of the Swift package compiles for arm64 iOS" "0 " "$? $(head -n 5 "$dir/log")"
+check "  as Mach-O" "cf fa ed fe" "$(od -An -tx1 -N4 "$dir/ios.o" | sed 's/^ *//')"
+counts test_mobile
