@@ -48,32 +48,19 @@
        >>api-session   7. sessions: encode, forward; search: start, step, results, scores, attention
        >>api-text      8. text: tokenize, translate
        implementation
-       >>base          9. includes, checked sizes, messages
-       >>memory        10. allocator, pool, arena
-       >>tensors       11. tensors and the views that modules take of them
-       >>threads       12. threads
-       >>kernels       13. kernel sets, plain loops
-       >>packed        14. packed weights, products
-       >>positions     15. positional encodings
-       >>modules       16. norm, linear, softmax, feed-forward, SSRU
-       >>attention     17. masks, scaled dot-product and multi-head attention
-       >>stack         18. layers and stacks
-       >>utf8          19. UTF-8
-       >>json          20. JSON
-       >>safetensors   21. the file format
-       >>config        22. the model's config
-       >>weights       23. from named tensors to a model
-       >>session       24. sessions
-       >>search        25. decoding: beam search, sampling, alternatives, scoring
-       >>tokenizers    26. the interface of the kinds of text, and what they share
-       >>vocabulary    27. vocabularies; words, characters, pieces, bytes
-       >>sentencepiece 28. SentencePiece
-       >>bytebpe       29. byte-level BPE
-       >>added         30. added tokens
-       >>sentences     31. where the sentences of a text end
-       >>text          32. text in, text out
-       >>vectors       33. kernels for each instruction set, and their template
-       >>history       revision history, licence
+       >>base          9. includes, sizes, messages    >>config        22. the model's config
+       >>memory        10. allocator, pool, arena      >>weights       23. named tensors to a model
+       >>tensors       11. tensors and views of them   >>session       24. sessions
+       >>threads       12. threads                     >>search        25. beam search, sampling
+       >>kernels       13. kernel sets, plain loops    >>tokenizers    26. the kinds of text
+       >>packed        14. packed weights, products    >>vocabulary    27. words, characters, bytes
+       >>positions     15. positional encodings        >>sentencepiece 28. SentencePiece
+       >>modules       16. norm, linear, FFN, SSRU     >>bytebpe       29. byte-level BPE
+       >>attention     17. masks and attention         >>added         30. added tokens
+       >>stack         18. layers and stacks           >>sentences     31. where sentences end
+       >>utf8          19. UTF-8                       >>text          32. text in, text out
+       >>json          20. JSON                        >>vectors       33. vector kernels, template
+       >>safetensors   21. the file format             >>history       revision history, licence
 
    Legend: B batch, S source length, T target length, L length of either, D model width, H heads,
    K key width of a head, W value width of a head, F feed-forward width, V vocabulary, N layers,
@@ -314,10 +301,10 @@
      - Products with packed weights add the columns one after the other. Products with rows (keys of
        attention, in_place) add column k in lane k mod 16, and then the lanes by halves. Each
        addition is a fused multiply-add, which rounds once.
-     - Softmax adds number k in lane k mod 16, the lanes by halves, and every 1024 numbers in double.
+     - Softmax adds number k in lane k mod 16, the lanes by halves, and each 1024 numbers in double.
        Norms have 8 lanes and add them in double every 512 numbers.
      - Sums of int8 are exact. Rounding is to nearest, ties to even.
-     - exp, erf, log, pow and sine are the library's own. Pragmas forbid compilers to fuse operations
+     - exp, erf, log, pow and sine are our own. Pragmas forbid compilers to fuse operations
        that are written apart. (Clang ignores them if it is called with -ffp-contract=fast.)
 
    tfm_arithmetic_string returns the name in the first column:
@@ -919,8 +906,8 @@ typedef struct tfm_safetensors tfm_safetensors;
 TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
                                         const tfm_allocator *allocator, tfm_error *err);
 #ifndef TRANSFORMER_NO_STDIO
-/* Does the same with the file at path, which is UTF-8 on Windows. *file owns the bytes. Errors: also
-   TFM_E_IO. */
+/* Does the same with the file at path, which is UTF-8 on Windows. *file owns the bytes. Errors:
+   also TFM_E_IO. */
 TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
                                              const tfm_allocator *allocator, tfm_error *err);
 #endif
@@ -1693,7 +1680,7 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
        tfm__request_tokenize    text to ids                                     >>text
        tfm__encoder_run         the sources, in passes of similar length        >>session
        tfm__stack_run           the layers of encoder or decoder                >>stack
-       tfm__linear_run          a product: the threads share its rows           >>packed
+       tfm__product_run         a product: threads share its rows or columns    >>packed
        tfm__kernels             the loops of this CPU, which multiply           >>vectors
        tfm__prompt_run          fills the caches up to the first free token     >>search
        tfm_session_step         one position of each hypothesis, again and again
@@ -1705,9 +1692,8 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
 /* >>base ==========================================================================================
    9. INCLUDES, CHECKED SIZES, MESSAGES
    Relies on nothing. Every size that comes from a caller or a file is multiplied and added by
-   tfm__mul and tfm__add. Every failure is made by tfm__fail: it fills the caller's tfm_error and
-   returns the status, so a fault reads "return tfm__fail(err, TFM_E_..., "...", ...)", and
-   TFM__TRY hands it on. Names: tfm_ public, tfm__ private, TFM_ macros; nothing else leaks.
+   tfm__mul and tfm__add. Every failure is made by tfm__fail, and TFM__TRY hands it on.
+   Names: tfm_ public, tfm__ private, TFM_ macros; nothing else leaks.
    ============================================================================================== */
 
 #include <math.h>
@@ -1748,11 +1734,9 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
 #error "define both TFM_MALLOC and TFM_FREE, or none"
 #endif
 #ifndef TFM_MALLOC
-#define TFM__LIBC_MALLOC 1
+#define TFM__LIBC_MALLOC
 #define TFM_MALLOC(bytes) malloc(bytes)
 #define TFM_FREE(pointer) free(pointer)
-#else
-#define TFM__LIBC_MALLOC 0
 #endif
 #if defined(__linux__) && defined(__LP64__) && defined(__GNUC__) && !defined(__TINYC__) &&         \
     (defined(__x86_64__) || defined(__aarch64__))
@@ -1763,9 +1747,8 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
 extern long syscall(long number, ...); /* unistd.h has it for those who ask for all of GNU's */
 #endif
 #endif
-/* Hooks of the tests and of tools/bench: the multiplications and additions of each product, in any
-   thread; the bytes, comparisons and moves of work on texts; the work that the session's thread
-   begins. */
+/* Hooks of the tests and of tools/bench: multiplications and additions of products, in any thread;
+   bytes, comparisons and moves of work on texts; the work that the session's thread begins. */
 #ifndef TFM__COUNT
 #define TFM__COUNT(operations) ((void)0)
 #endif
@@ -1793,7 +1776,7 @@ enum tfm__part {
 #endif
 
 /* No compiler may make a fused multiply-add of an addition and a multiplication that are written
-   apart: results would differ from machine to machine. The end of the implementation restores it. */
+   apart: results would differ from machine to machine. The implementation's end restores it. */
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__) && !defined(__TINYC__)
@@ -1818,8 +1801,7 @@ enum tfm__part {
         if (tfm__s != TFM_OK) return tfm__s;                                                       \
     } while (0)
 
-/* Does not compile if an array has another number of elements than the enum that it stands beside.
-   */
+/* Does not compile if an array has another number of elements than the enum beside it. */
 #define TFM__LENGTH_IS(array, n)                                                                   \
     typedef char array##_length[sizeof(array) / sizeof *(array) == (size_t)(n) ? 1 : -1]
 
@@ -1898,22 +1880,28 @@ typedef struct tfm__words {
     typedef char name##_length[sizeof name##_list / sizeof *name##_list % (n) == 0 ? 1 : -1];      \
     static const tfm__words name = {name##_list, n, sizeof name##_list / sizeof *name##_list,      \
                                     prefix};
+/* The words of a public enum, and the function that returns them. */
+#define TFM__ENUM(name, type, prefix, ...)                                                         \
+    TFM__WORDS(name, #prefix, prefix##COUNT, __VA_ARGS__)                                          \
+    TFM_DEF const char *type##_name(type value) {                                                  \
+        return (size_t)value < (size_t)name.n ? name.words[value] : "?";                           \
+    }
 
 /* clang-format off */
-TFM__WORDS(tfm__norm_order_words, "TFM_NORM_ORDER_", TFM_NORM_ORDER_COUNT, "post", "pre")
-TFM__WORDS(tfm__norm_kind_words, "TFM_NORM_KIND_", TFM_NORM_KIND_COUNT, "layer_norm", "layer_norm_unbiased",
-           "rms_norm", /* to 0.6.0 */ "variance", "deviation", "rms")
-TFM__WORDS(tfm__activation_words, "TFM_ACTIVATION_", TFM_ACTIVATION_COUNT, "relu", "gelu", "gelu_tanh", "swish",
-           "gelu_sigmoid")
-TFM__WORDS(tfm__position_words, "TFM_POSITION_KIND_", TFM_POSITION_KIND_COUNT, "sinusoidal", "sinusoidal_halves",
-           "sinusoidal_per_index", "learned", "none")
-TFM__WORDS(tfm__text_words, "TFM_TEXT_KIND_", TFM_TEXT_KIND_COUNT, "words", "characters", "pieces", "sentencepiece",
-           "bytes", "byte_bpe")
-TFM__WORDS(tfm__language_words, "TFM_LANGUAGE_USE_", TFM_LANGUAGE_USE_COUNT, "none", "source", "target")
-TFM__WORDS(tfm__sentences_words, "TFM_SENTENCES_", TFM_SENTENCES_COUNT, "unknown", "split", "whole")
-TFM__WORDS(tfm__stop_words, "TFM_STOP_", TFM_STOP_COUNT, "ctranslate2", "early_never", "early_true",
-           "early_false", /* to 0.6.0 */ "enough", "sure", "full", "likely")
-TFM__WORDS(tfm__repetition_words, "TFM_REPETITION_", TFM_REPETITION_COUNT, "target", "hugging_face")
+TFM__ENUM(tfm__norm_order_words, tfm_norm_order, TFM_NORM_ORDER_, "post", "pre")
+TFM__ENUM(tfm__norm_kind_words, tfm_norm_kind, TFM_NORM_KIND_, "layer_norm", "layer_norm_unbiased",
+          "rms_norm", /* to 0.6.0 */ "variance", "deviation", "rms")
+TFM__ENUM(tfm__activation_words, tfm_activation, TFM_ACTIVATION_, "relu", "gelu", "gelu_tanh", "swish",
+          "gelu_sigmoid")
+TFM__ENUM(tfm__position_words, tfm_position_kind, TFM_POSITION_KIND_, "sinusoidal", "sinusoidal_halves",
+          "sinusoidal_per_index", "learned", "none")
+TFM__ENUM(tfm__text_words, tfm_text_kind, TFM_TEXT_KIND_, "words", "characters", "pieces", "sentencepiece",
+          "bytes", "byte_bpe")
+TFM__ENUM(tfm__language_words, tfm_language_use, TFM_LANGUAGE_USE_, "none", "source", "target")
+TFM__ENUM(tfm__sentences_words, tfm_sentences, TFM_SENTENCES_, "unknown", "split", "whole")
+TFM__ENUM(tfm__stop_words, tfm_stop, TFM_STOP_, "ctranslate2", "early_never", "early_true", "early_false",
+          /* to 0.6.0 */ "enough", "sure", "full", "likely")
+TFM__ENUM(tfm__repetition_words, tfm_repetition, TFM_REPETITION_, "target", "hugging_face")
 TFM__WORDS(tfm__divisor_words, "", 2, "d", "d/2-1")
 TFM__WORDS(tfm__precision_words, "", 2, "float", "double")
 TFM__WORDS(tfm__pad_words, "", 2, "plain", "zero")
@@ -1926,20 +1914,21 @@ TFM__WORDS(tfm__clean_words, "", 2, "none", "spaces")
 TFM__WORDS(tfm__metadata_words, "", 5, "transformer.config", "format", "license", "source", "revision")
 /* clang-format on */
 
-/* Writes the names that an enum has in C: "TFM_NORM_ORDER_POST or TFM_NORM_ORDER_PRE". */
-static void tfm__write_choices(tfm__writer *w, const tfm__words *words) {
+/* Writes the words of a choice, "post|pre", or their names in C: "TFM_NORM_ORDER_POST or
+   TFM_NORM_ORDER_PRE". */
+static void tfm__write_choices(tfm__writer *w, const tfm__words *words, int in_c) {
     const char *c;
     int i;
     for (i = 0; i < words->n; i++) {
-        if (i) tfm__write_text(w, i + 1 < words->n ? ", " : " or ");
-        tfm__write_text(w, words->prefix);
+        if (i) tfm__write_text(w, !in_c ? "|" : i + 1 < words->n ? ", " : " or ");
+        if (in_c) tfm__write_text(w, words->prefix);
         for (c = words->words[i]; *c; c++)
-            tfm__write_char(w, *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+            tfm__write_char(w, in_c && *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
     }
 }
 
 /* Formats a message without locale or stdio: %s is text, %d an int32_t, %i an int64_t, %t the shape
-   of a tensor, %e the names of an enum (tfm__words), %m the text of another message. */
+   of a tensor, %e the names of an enum in C, %w its words, %m the text of another message. */
 static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
     tfm__writer w;
     w.at = out;
@@ -1951,13 +1940,13 @@ static void tfm__vformat(char *out, size_t size, const char *format, va_list arg
         else if (*format == 'i') tfm__write_int(&w, va_arg(arguments, int64_t));
         else if (*format == 't') tfm__write_shape(&w, va_arg(arguments, const tfm_tensor *));
         else if (*format == 'm') tfm__write_message(&w, va_arg(arguments, const char *));
-        else if (*format == 'e') tfm__write_choices(&w, va_arg(arguments, const tfm__words *));
+        else if (*format == 'e' || *format == 'w')
+            tfm__write_choices(&w, va_arg(arguments, const tfm__words *), *format == 'e');
         else break;
     }
     *w.at = 0;
 }
 
-/* Formats a name of a tensor or an argument into a buffer of size bytes. */
 static void tfm__format(char *out, size_t size, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -1965,7 +1954,7 @@ static void tfm__format(char *out, size_t size, const char *format, ...) {
     va_end(arguments);
 }
 
-/* Fills err (if there is one) and returns the status: "return tfm__fail(...)". */
+/* Fills err, if there is one, and returns the status: "return tfm__fail(err, TFM_E_..., ...)". */
 static tfm_status tfm__fail(tfm_error *err, tfm_status status, const char *format, ...) {
     if (err) {
         va_list arguments;
@@ -1984,20 +1973,16 @@ TFM_DEF tfm_status tfm_sizes_check(const size_t *sizes, size_t n, tfm_error *err
         size_t size;
     } here[] = {TFM_STRUCT_TABLE(TFM_X)};
 #undef TFM_X
+    const char *rest = "in the library, whose version is " TFM_VERSION ": compile with its header";
     size_t i, count = sizeof here / sizeof *here;
     if (!sizes) return tfm__fail(err, TFM_E_ARGUMENT, "sizes is NULL");
     for (i = 0; i < n && i < count; i++)
         if (sizes[i] != here[i].size)
-            return tfm__fail(err, TFM_E_ARGUMENT,
-                             "%s has %i bytes here and %i in the library, whose version is %s: "
-                             "compile with its header",
-                             here[i].name, (int64_t)sizes[i], (int64_t)here[i].size, TFM_VERSION);
+            return tfm__fail(err, TFM_E_ARGUMENT, "%s has %i bytes here and %i %s", here[i].name,
+                             (int64_t)sizes[i], (int64_t)here[i].size, rest);
     if (n == count) return TFM_OK;
-    return tfm__fail(
-        err, TFM_E_ARGUMENT,
-        "there are %i structs here and %i in the library, whose version is %s: compile "
-        "with its header",
-        (int64_t)n, (int64_t)count, TFM_VERSION);
+    return tfm__fail(err, TFM_E_ARGUMENT, "there are %i structs here and %i %s", (int64_t)n,
+                     (int64_t)count, rest);
 }
 #ifdef TFM__ANALYZED /* tests/analyze.sh: clang's analyzer does not look into variadic functions */
 #define tfm__fail(err, status, ...) (tfm__fail(err, status, __VA_ARGS__), (status))
@@ -2027,7 +2012,6 @@ static void tfm__heap_put(void **items, int64_t root, int64_t n, void *item, tfm
         items[at] = items[(at - 1) / 2];
     items[at] = item;
 }
-/* Makes a heap of n items that have any order. */
 static void tfm__heap_make(void **items, int64_t n, tfm__compare compare) {
     int64_t i;
     for (i = n / 2 - 1; i >= 0; i--) tfm__heap_put(items, i, n, items[i], compare);
@@ -2063,9 +2047,8 @@ static int64_t tfm__lower_bound(void *const *items, int64_t n, const void *key,
 /* >>memory ========================================================================================
    10. ALLOCATOR, POOL, ARENA
    tfm__allocate is the one place that calls an allocator. A pool is a list of allocations that are
-   freed together: a model, a file's directory; for large ones it asks for huge pages, by a system
-   call of Linux. An arena is a stack over memory that somebody else holds: a session's one
-   allocation, a caller's scratch. Relies on checked sizes.
+   freed together: a model, a file's directory. An arena is a stack over memory that somebody else
+   holds: a session's one allocation, a caller's scratch. Relies on checked sizes.
    ============================================================================================== */
 
 static void *tfm__default_allocate(void *user, size_t bytes) {
@@ -2080,18 +2063,12 @@ static void tfm__default_release(void *user, void *pointer) {
 /* Sets chosen to wanted, or to malloc and free if wanted is NULL or all zero. */
 static tfm_status tfm__choose_allocator(tfm_allocator *chosen, const tfm_allocator *wanted,
                                         tfm_error *err) {
-    if (wanted && (wanted->allocate || wanted->release)) {
-        if (!wanted->allocate || !wanted->release)
-            return tfm__fail(err, TFM_E_ARGUMENT,
-                             "allocator has only one of allocate and release: set both, or neither "
-                             "for malloc and free");
-        *chosen = *wanted;
-    } else {
-        chosen->allocate = tfm__default_allocate;
-        chosen->release = tfm__default_release;
-        chosen->user = NULL;
-    }
-    return TFM_OK;
+    static const tfm_allocator standard = {tfm__default_allocate, tfm__default_release, NULL};
+    *chosen = wanted && (wanted->allocate || wanted->release) ? *wanted : standard;
+    if (chosen->allocate && chosen->release) return TFM_OK;
+    return tfm__fail(err, TFM_E_ARGUMENT,
+                     "allocator has only one of allocate and release: set both, or neither for "
+                     "malloc and free");
 }
 
 /* Allocates bytes, or returns the status that says why not. No caller asks for zero bytes, because
@@ -2109,7 +2086,7 @@ static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, v
 /* Asks for huge pages: a page fault and an entry of the TLB then cover 2 MB, not 4 KB. This is for
    memory of malloc that will be used from end to end. If the system refuses, nothing changes. */
 static void tfm__advise_huge_pages(const tfm_allocator *allocator, void *memory, int64_t bytes) {
-#ifdef TFM__SYSTEM_CALLS
+#if defined(TFM__SYSTEM_CALLS) && defined(TFM__LIBC_MALLOC)
 #ifdef __x86_64__
     const long advise = 28, huge_page = 14;
 #else
@@ -2117,7 +2094,7 @@ static void tfm__advise_huge_pages(const tfm_allocator *allocator, void *memory,
 #endif
     const int64_t page = 65536, least = 4 << 20; /* page: of any size there is, a multiple */
     int64_t skip = (page - (int64_t)((uintptr_t)memory % (uintptr_t)page)) % page;
-    if (!TFM__LIBC_MALLOC || allocator->allocate != tfm__default_allocate || bytes < least) return;
+    if (allocator->allocate != tfm__default_allocate || bytes < least) return;
     bytes -= skip;
     (void)syscall(advise, (char *)memory + skip, bytes - bytes % page, huge_page);
 #else
@@ -2161,18 +2138,31 @@ static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, vo
 #define TFM__NEW(pool, count, pointer, err)                                                        \
     tfm__pool_take(pool, count, sizeof **(pointer), pointer, err)
 
-/* Frees all blocks. A pool may be stored in one of its own blocks, so callers pass a copy. */
-static void tfm__pool_free(tfm__pool *pool) {
-    while (pool->blocks) {
-        tfm__block *block = pool->blocks;
-        pool->blocks = block->next;
-        pool->allocator.release(pool->allocator.user, block);
+/* Makes a zeroed object of size bytes. Its first member is the pool in which it lives. */
+static tfm_status tfm__pool_make(const tfm_allocator *allocator, size_t size, void *object,
+                                 tfm_error *err) {
+    tfm__pool pool, *own;
+    pool.blocks = NULL;
+    TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
+    TFM__TRY(tfm__pool_take(&pool, 1, size, &own, err));
+    memset(own, 0, size);
+    *own = pool;
+    memcpy(object, &own, sizeof own);
+    return TFM_OK;
+}
+
+/* Frees all blocks. pool is a copy, because one of its blocks may hold the original. */
+static void tfm__pool_free(tfm__pool pool) {
+    while (pool.blocks) {
+        tfm__block *block = pool.blocks;
+        pool.blocks = block->next;
+        pool.allocator.release(pool.allocator.user, block);
     }
 }
 
 TFM_DEF tfm_arena tfm_arena_make(void *memory, size_t bytes) {
     tfm_arena arena;
-    size_t padding = memory ? tfm__padding(memory) : 0;
+    size_t padding = tfm__padding(memory);
     memset(&arena, 0, sizeof arena);
     if (!memory || padding > bytes) return arena;
     arena.data = (unsigned char *)memory + padding;
@@ -2181,15 +2171,13 @@ TFM_DEF tfm_arena tfm_arena_make(void *memory, size_t bytes) {
 }
 
 TFM_DEF tfm_arena tfm_arena_measuring(void) {
-    tfm_arena arena;
-    memset(&arena, 0, sizeof arena);
+    tfm_arena arena = tfm_arena_make(NULL, 0);
     arena.measuring = 1;
     arena.size = SIZE_MAX / 2;
     return arena;
 }
 
-/* A measuring arena runs the same code and only leaves the pointer NULL, so a measured size is the
-   size that will be needed. */
+/* A measuring arena runs the same code and only leaves the pointer NULL, so both sizes agree. */
 TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, void **pointer,
                                   tfm_error *err) {
     int64_t bytes, used;
@@ -2212,9 +2200,8 @@ TFM_DEF tfm_status tfm_arena_take(tfm_arena *arena, int64_t count, size_t size, 
     return TFM_OK;
 }
 
-/* A call takes all its scratch from the copy that tfm__scratch_begin returns, which counts past the
-   arena's end. tfm__scratch_end refuses an arena that is too small for the sum, before anything is
-   computed. The arena's own used stays as it is. */
+/* A call takes all its scratch from this copy, which counts past the arena's end. Before anything
+   is computed, tfm__scratch_end refuses an arena that is too small for the sum. */
 static tfm_arena tfm__scratch_begin(const tfm_arena *scratch) {
     tfm_arena all = *scratch;
     all.measuring = 1;
@@ -2246,20 +2233,22 @@ static tfm_status tfm__take(tfm_arena *arena, int64_t rows, int64_t columns, siz
 
 /* >>tensors =======================================================================================
    11. TENSORS AND THE VIEWS THAT MODULES TAKE OF THEM
-   Public tensors have any rank; inside, everything is tfm__rows: B blocks of L rows of D floats,
-   blocks and rows at strides of their own. The checks here are what makes the computations behind
-   them safe: after tfm__view or tfm__check_shape nobody looks at a tensor's header again.
+   Public tensors have any rank; inside, everything is tfm__rows: B blocks of L rows of D floats.
+   The checks here are what makes the computations behind them safe: after tfm__view or
+   tfm__check_shape nobody looks at a tensor's header again.
    ============================================================================================== */
 
 /* clang-format off */
 static const struct {
     const char *name;
     int bits;
+    char kind; /* w: of weights, i: signed integers, u: unsigned ones; 0: others */
 } tfm__dtypes[] = {
-    {"F32", 32}, {"F16", 16}, {"BF16", 16}, {"F64", 64}, {"BOOL", 8}, {"U8", 8}, {"I8", 8},
-    {"I16", 16}, {"U16", 16}, {"I32", 32}, {"U32", 32}, {"I64", 64}, {"U64", 64}, {"C64", 64},
-    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
-    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
+    {"F32", 32, 'w'}, {"F16", 16, 'w'}, {"BF16", 16, 'w'}, {"F64", 64, 0}, {"BOOL", 8, 'u'},
+    {"U8", 8, 'u'}, {"I8", 8, 'i'}, {"I16", 16, 'i'}, {"U16", 16, 'u'}, {"I32", 32, 'i'},
+    {"U32", 32, 'u'}, {"I64", 64, 'i'}, {"U64", 64, 'u'}, {"C64", 64, 0}, {"F8_E5M2", 8, 0},
+    {"F8_E4M3", 8, 0}, {"F8_E8M0", 8, 0}, {"F8_E4M3FNUZ", 8, 0}, {"F8_E5M2FNUZ", 8, 0},
+    {"F6_E2M3", 6, 0}, {"F6_E3M2", 6, 0}, {"F4", 4, 0}};
 /* clang-format on */
 TFM__LENGTH_IS(tfm__dtypes, TFM_DTYPE_COUNT);
 
@@ -2387,14 +2376,12 @@ static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank,
     return TFM_OK;
 }
 
-/* Views a tensor that must have the shape of expected. */
 static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, tfm_tensor expected,
                                  tfm__rows *rows, tfm_error *err) {
     TFM__TRY(tfm__check_shape(t, name, expected, err));
     return tfm__view(t, name, 1, TFM_MAX_RANK, rows, err);
 }
 
-/* Returns row l of block b. */
 static float *tfm__row(const tfm__rows *r, int64_t b, int64_t l) {
     return r->data + b * r->sb + l * r->sl;
 }
@@ -2409,8 +2396,7 @@ static void tfm__copy_rows(const tfm__rows *to, const tfm__rows *from) {
 
 /* ---- elements ---- */
 
-/* Reads a little-endian number of n bytes, at any address and on any host. Compilers make one load
-   of it. */
+/* Reads a little-endian number of n bytes at any address. Compilers make one load of it. */
 static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
     uint64_t value = 0;
     while (n--) value = value << 8 | bytes[n];
@@ -2420,18 +2406,6 @@ static uint64_t tfm__little_endian(const unsigned char *bytes, int n) {
 static int tfm__is_little_endian(void) {
     static const uint16_t one = 1;
     return *(const unsigned char *)&one;
-}
-
-/* Converts numbers of width bytes from little-endian to the host's order, in place. */
-static void tfm__to_host(void *numbers, int64_t bytes, int width) {
-    unsigned char *p = (unsigned char *)numbers, *end = p + bytes;
-    int i;
-    if (tfm__is_little_endian()) return;
-    for (; width > 1 && p < end; p += width)
-        for (i = 0; i < width / 2; i++) {
-            unsigned char c = p[i];
-            p[i] = p[width - 1 - i], p[width - 1 - i] = c;
-        }
 }
 
 static float tfm__float_from_bits(uint32_t bits) {
@@ -2496,11 +2470,10 @@ static void tfm__narrow(unsigned char *bytes, const float *x, tfm_dtype dtype, i
 /* >>threads =======================================================================================
    12. THREADS
    A pass divides its products into parts by rows (if there are many) or columns, and its attention
-   into parts by heads. Parts write to different memory and share no sum, so results are the same
-   bits with any number of threads. The host's parallel-for runs the parts, or the session's own
-   threads do, which look for work for some microseconds before they sleep. The calling thread works
-   too and takes every part that no other thread has begun, so it never waits for a thread that
-   sleeps, wakes late or has no core. Relies on nothing.
+   by heads. Parts write to different memory and share no sum, so results are the same bits with any
+   number of threads. The host's parallel-for runs the parts, or the session's own threads do, which
+   look for work for some microseconds before they sleep. The calling thread takes every part that
+   no other thread has begun, so it never waits for one that sleeps or has no core.
    ============================================================================================== */
 
 enum { TFM__MOST_THREADS = 64 }; /* of a session, the caller's included */
@@ -2618,9 +2591,7 @@ static void tfm__mutex_destroy(tfm__mutex *mutex, tfm__condition *wake) {
 static void tfm__mutex_lock(tfm__mutex *mutex) { pthread_mutex_lock(mutex); }
 static int tfm__mutex_try_lock(tfm__mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
 static void tfm__mutex_unlock(tfm__mutex *mutex) { pthread_mutex_unlock(mutex); }
-static void tfm__condition_wait(tfm__condition *wake, tfm__mutex *mutex) {
-    pthread_cond_wait(wake, mutex);
-}
+static void tfm__condition_wait(tfm__condition *c, tfm__mutex *m) { pthread_cond_wait(c, m); }
 static void tfm__condition_wake_all(tfm__condition *wake) { pthread_cond_broadcast(wake); }
 
 static int tfm__thread_start(tfm__thread *thread, void *(*run)(void *), void *context) {
@@ -2630,8 +2601,7 @@ static void tfm__thread_join(tfm__thread thread) { pthread_join(thread, NULL); }
 #endif
 
 /* The current work in one word: its number, and the parts that no thread has begun, from `next` to
-   `end`. A thread takes a part by one atomic exchange, which fails if the work has changed
-   meanwhile. */
+   `end`. A thread takes a part by an atomic exchange, which fails if the work has changed. */
 #define TFM__TICKET(number, end, next)                                                             \
     ((uint64_t)(number) << 32 | (uint64_t)(end) << 16 | (uint64_t)(next))
 
@@ -2675,9 +2645,8 @@ static void tfm__workers_drain(tfm__workers *w, uint32_t number, int from_end) {
     }
 }
 
-/* Returns whether this thread runs on the core of the calling thread. Some schedulers wake it there
-   although another core is idle, because in a guest an idle core may look busy. The thread then
-   does not work. */
+/* Returns whether this thread runs on the calling thread's core, where it does not work. Schedulers
+   wake it there although another core is idle if, as in a guest, that core looks busy. */
 static int tfm__workers_crowded(tfm__workers *w) {
     uint64_t core = tfm__thread_core();
     return core != TFM__NO_CORE && core == tfm__atomic_load(&w->core);
@@ -2739,16 +2708,14 @@ static uint32_t tfm__workers_post(tfm__workers *w, int32_t parts) {
     return number;
 }
 
-/* Returns whether some thread has found one of the last works and so is awake. If none has, wakes
-   them with a work that has no parts. */
+/* Returns whether a thread has found one of the last works. If not, wakes all with empty work. */
 static int tfm__workers_awake(tfm__workers *w) {
     if (tfm__workers_number(w) - (uint32_t)tfm__atomic_load(&w->seen) <= 2) return 1;
     (void)tfm__workers_post(w, 0);
     return 0;
 }
 
-/* Implements run of tfm_parallel. The calling thread works too. A thread that sleeps too long
-   misses the work. */
+/* Implements run of tfm_parallel. A thread that sleeps too long misses the work. */
 static void tfm__workers_run(void *workers, tfm_task task, void *context, int32_t parts) {
     tfm__workers *w = (tfm__workers *)workers;
     int i;
@@ -2779,10 +2746,9 @@ static tfm_status tfm__workers_start(tfm__workers *w, int32_t n, tfm_error *err)
         return tfm__fail(err, TFM_E_MEMORY, "no mutex or condition variable for threads");
     for (; w->n < n; w->n++)
         if (!tfm__thread_start(&w->threads[w->n], tfm__workers_main, w)) {
-            int32_t started = w->n;
             tfm__workers_stop(w);
             return tfm__fail(err, TFM_E_MEMORY, "thread %i of %i cannot be started",
-                             (int64_t)started + 2, (int64_t)n + 1);
+                             (int64_t)w->n + 2, (int64_t)n + 1);
         }
     return TFM_OK;
 }
@@ -3050,9 +3016,9 @@ static double tfm__series(const double *c, int step, int n, double x) {
 /* 1 / k!, the Taylor series of exp; those of sin and cos have every second one. */
 /* clang-format off */
 static const double tfm__taylor[] = {
-    1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880,
-    1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200,
-    1.0 / 1307674368000, 1.0 / 20922789888000};
+    1.0, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040, 1.0 / 40320,
+    1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800,
+    1.0 / 87178291200, 1.0 / 1307674368000, 1.0 / 20922789888000};
 /* clang-format on */
 
 /* ln 2 in two parts; the product of the first with an exponent is exact. */
@@ -3388,21 +3354,20 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
 
    A packed matrix [rows, columns] is a sequence of panels of 16 rows. In a panel, each group of
    k_group columns has the elements of all 16 rows side by side: [panel][group][16][k_group]. One
-   loaded vector of w is multiplied with several rows of x, whose sums stay in registers. One row of
-   x reads memory in order. Zeros fill the last group of columns and the last panel. Where panels replace the rows of
-   a file in place, the last panel does not fit there and has memory of its own (tail).
+   loaded vector of w is multiplied with several rows of x, whose sums stay in registers. Zeros fill
+   the last group of columns and the last panel. Where panels replace the rows of a file in place,
+   the last panel does not fit there and has memory of its own (tail).
 
    int8: w = q * scale[row]. Weights are symmetric with one scale per output channel; activations
-   are quantized dynamically with one scale per token, or with the one scale that the file states for
-   all inputs of the matrix, beyond which they are clipped; sums are int32. Scales are padded to whole
-   panels plus the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero
-   point of 128 to x, which adds 128 times the sum of q to every sum. These are the block sums, one
-   for each row and block of TFM__X_BYTES columns, and the tile subtracts them. Packed
-   files store block sums for zero point 128; every other kernel set has no zero point.
+   are quantized with one scale per token, or with the one that the file states for all inputs of the
+   matrix, beyond which they are clipped; sums are int32. Scales are padded to whole panels plus the
+   panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero point of 128 to
+   x. The tile subtracts what this adds to a sum, the block sums: 128 times the sum of q, for each row
+   and block of TFM__X_BYTES columns. Packed files store block sums
+   for zero point 128.
 
-   A matrix of a model has one of three forms: packed; rows of floats, for in_place or BLAS; or as
-   stored in the file (rows or panels), if rows are only looked up. Panels of a packed file are used
-   where they are if the kernels have the same groups. Relies on the kernels.
+   A matrix of a model is packed, or rows of floats, for in_place or BLAS, or as stored in the file
+   (rows or panels), if rows are only looked up.
    ============================================================================================== */
 
 /* Returns the factor that makes a row int8, and the scale that reverses it. */
@@ -3413,9 +3378,9 @@ static float tfm__int8_factor(const tfm__kernels *kernels, const float *x, int64
     return absmax > 0 ? 127.0f / absmax : 0.0f;
 }
 
-/* The element types by tfm_weight_type, like the tiles of a kernel set. A new type needs a row here,
-   cases in tfm__widen and tfm__narrow or a quantization, and tiles in some kernel set. Types of 16
-   bits are for little-endian machines, because others have no tiles for them. */
+/* The element types by tfm_weight_type. A new type needs a row here, cases in tfm__widen and
+   tfm__narrow or a quantization, and tiles in some kernel set. Types of 16 bits are for
+   little-endian machines, because others have no tiles for them. */
 enum { TFM__TYPES = TFM_WEIGHT_TYPE_I8 + 1 };
 static const struct tfm__type {
     const char *name;
@@ -3480,8 +3445,7 @@ static int64_t tfm__packed_padded_rows(int64_t rows) {
     return (tfm__packed_panels(rows) + TFM__MOST_PANELS) * TFM__PANEL;
 }
 
-/* Returns the floats of scratch that tfm__packed_make needs: for 16 rows of elements and one row of
-   floats. */
+/* Returns the floats of scratch of tfm__packed_make: 16 rows of elements and one of floats. */
 static int64_t tfm__packed_scratch(int64_t columns) {
     return (TFM__PANEL + 1) * columns + TFM__PANEL;
 }
@@ -3522,8 +3486,7 @@ static TFM__INLINE void tfm__packed_interleave_4x4(unsigned char *to,
 }
 #endif
 
-/* Interleaves some groups of n rows, from group g on. A group has 2 or 4 bytes, and groups are step
-   bytes apart in a row. */
+/* Interleaves some groups of 2 or 4 bytes of n rows, from g on. Groups of a row are step apart. */
 static TFM__INLINE void tfm__packed_interleave_some(unsigned char *panel,
                                                     const unsigned char *const *rows, int n,
                                                     int64_t g, int some, int64_t bytes,
@@ -3597,9 +3560,8 @@ static void tfm__matrix_read_row(const tfm__matrix *w, int64_t i, float *row) {
         for (k = 0; k < w->columns; k++) row[k] *= w->scales[i];
 }
 
-/* Packs keys of attention [n, columns] as F32 or BF16. They are stride floats apart and are
-   multiplied by scale. For BF16, scratch holds a row of floats and 16 rows of bf16, each in whole
-   vectors. */
+/* Packs keys of attention [n, columns], times scale, as F32 or BF16. They are stride floats apart.
+   For BF16, scratch holds a row of floats and 16 rows of bf16, each in whole vectors. */
 static void tfm__packed_set_keys(tfm__matrix *w, const float *keys, int64_t stride, float scale,
                                  const tfm__kernels *kernels, float *scratch) {
     const unsigned char *panel[TFM__PANEL];
@@ -3713,8 +3675,8 @@ static void tfm__packed_set_block_sums(const tfm__kernels *kernels, const tfm__m
 /* Allocates zeroed scales and, if the kernels need them, block sums of int8. */
 static tfm_status tfm__packed_alloc_scales(tfm_arena *arena, tfm__matrix *w, int with_block_sums,
                                            tfm_error *err) {
-    int64_t padded = tfm__packed_padded_rows(w->rows),
-            sums = padded * tfm__packed_blocks(w->columns);
+    int64_t padded = tfm__packed_padded_rows(w->rows);
+    int64_t sums = padded * tfm__packed_blocks(w->columns);
     TFM__TRY(TFM__TAKE(arena, padded, 1, &w->scales, err));
     if (w->scales) memset(w->scales, 0, (size_t)padded * sizeof *w->scales);
     if (!with_block_sums) return TFM_OK;
@@ -3723,9 +3685,8 @@ static tfm_status tfm__packed_alloc_scales(tfm_arena *arena, tfm__matrix *w, int
     return TFM_OK;
 }
 
-/* Packs a matrix that is as stored in the file. Its type becomes the wanted one, or without one the
-   file's, or F32 if these kernels have no tiles for that type. Panels of a packed file are used
-   where they are if the kernels read this layout. */
+/* Packs a matrix that is as stored in the file. Its type becomes the wanted one, else the file's, or
+   F32 if kernels have no tiles for it. Panels stay where they are if the kernels read them. */
 static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     const tfm__matrix from = *w;
     const struct tfm__type *type;
@@ -3808,7 +3769,6 @@ static tfm_status tfm__packed_make_all(tfm__packer *p, tfm__pool *pool, tfm__lin
 
 /* ---- some rows of a matrix, for a shortlist of the output projection ---- */
 
-/* Allocates memory for n rows of w. */
 static tfm_status tfm__matrix_alloc_rows(tfm_arena *arena, const tfm__matrix *w, int64_t n,
                                          tfm__matrix *to, tfm_error *err) {
     *to = *w;
@@ -3997,8 +3957,7 @@ static void tfm__product_aim(tfm__tile *t, const tfm__product *p, int64_t m, int
                         panel * TFM__PANEL;
 }
 
-/* Returns the share of a product that has some rows of x from row m on and some columns of y from
-   column n on. */
+/* Returns the share of a product with rows of x from row m on and columns of y from column n on. */
 static tfm__product tfm__product_share(const tfm__product *p, int64_t m, int64_t rows, int64_t n,
                                        int64_t columns) {
     tfm__product share = *p;
@@ -4016,8 +3975,7 @@ static const tfm__tiling *tfm__product_tiling(const tfm__kernels *kernels, tfm_w
     return tiling->rows == TFM__TALL && !tfm__cpu_is_intel() ? tiling + 1 : tiling;
 }
 
-/* Adds the products of up to step columns, from k on, to a share, tile by tile. The share's w stays
-   in the second-level cache. */
+/* Adds up to step columns, from k on, to a share, whose w stays in the second-level cache. */
 static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *p, int64_t k,
                                int64_t step) {
     const tfm__tiling *tiling = tfm__product_tiling(kernels, p->w->w.type);
@@ -4139,9 +4097,8 @@ static void tfm__product_part(void *context, int32_t part) {
     }
 }
 
-/* Prepares a product for its kernels, and gives it the team's memory if x has to be converted. If
-   batch rows follow each other in memory, all become one, and w is read once for all. Returns
-   whether they are one. */
+/* Prepares a product for its kernels, and gives it the team's memory if x has to be converted. Makes
+   one batch row of adjacent ones, so that w is read once. Returns whether there is only one. */
 static int tfm__product_prepare(tfm__product *p, const tfm__team *team) {
     if (tfm__product_x_size(team->kernels, &p->w->w)) {
         p->converted = team->converted, p->scales = team->scales;
@@ -4182,7 +4139,9 @@ static void tfm__product_run(const tfm__team *team, const tfm__product *products
         tfm__product_convert(team->kernels, job.all, 0, job.rows);
     else if (job.all->converted)
         tfm__team_run(&workers, tfm__product_convert_part, &job, (int32_t)job.parts);
-    tfm__team_run(&workers, tfm__product_part, &job, (int32_t)(n * job.parts));
+    if (workers.n > 1) tfm__team_run(&workers, tfm__product_part, &job, (int32_t)(n * job.parts));
+    else
+        for (i = 0; i < n * job.parts; i++) tfm__product_part(&job, i);
 }
 
 /* Computes y = exp(x - max) in n entries and returns the factor that makes their sum 1. x may be
@@ -4195,7 +4154,6 @@ static float tfm__exp_row(const tfm__kernels *kernels, float *y, const float *x,
     return sum != 0 ? (float)(1 / sum) : 1.0f;
 }
 
-/* Computes y = softmax(x). */
 static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float *x, int64_t n) {
     kernels->scale(y, tfm__exp_row(kernels, y, x, n), n);
 }
@@ -5023,7 +4981,6 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
                                                     double scale, tfm_arena *scratch,
                                                     tfm_error *err) {
     const tfm_tensor *query, *key, *value;
-    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__attention a;
     tfm_tensor expected;
@@ -5031,7 +4988,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     int r;
     memset(&a, 0, sizeof a);
     if (!inputs || !scratch) return tfm__fail(err, TFM_E_ARGUMENT, "inputs or scratch is NULL");
-    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
+    query = inputs->query, key = inputs->key, value = inputs->value;
     TFM__TRY(tfm__check_tensor(query, "query", TFM_DTYPE_F32, 3, 4, err));
     r = query->rank;
     TFM__TRY(tfm__check_tensor(key, "key", TFM_DTYPE_F32, r, r, err));
@@ -5049,7 +5006,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     TFM__TRY(tfm__check_shape(context, "context", expected, err));
     expected.dims[r - 1] = a.S;
     TFM__TRY(tfm__check_optional(weights, "weights", expected, err));
-    TFM__TRY(tfm__masks_check(masks, a.B, a.H, a.T, a.S, err));
+    TFM__TRY(tfm__masks_check(inputs->masks, a.B, a.H, a.T, a.S, err));
     all = tfm__scratch_begin(scratch);
     TFM__TRY(TFM__TAKE(&all, a.S, 1, &a.scratch, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
@@ -5060,7 +5017,7 @@ TFM_DEF tfm_status tfm_scaled_dot_product_attention(tfm_tensor *context, tfm_ten
     a.context = tfm__heads_of_tensor(context);
     a.weights = tfm__heads_of_tensor(weights);
     a.scale = tfm__attend_scale(scale, a.K);
-    a.masks = masks;
+    a.masks = inputs->masks;
     tfm__attend_run(&team, &a);
     return TFM_OK;
 }
@@ -5134,13 +5091,14 @@ static tfm_status tfm__projections_view(const tfm_attention_weights *w, const ch
 
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
-    void *k, *v;      /* [rows, capacity, H*K] and [rows, capacity, H*W], or, by heads, */
-    int by_heads;     /* [rows, H, capacity, K] and [rows, H, capacity, W]: a step reads in order;
-                         of an SSRU k alone: states [rows, slots, D], floats; that of position t
-                         is in slot t % slots, so the last `slots` positions can be undone */
-    int is_f16;       /* elements are F16, by heads; else floats */
+    void *k, *v;  /* [rows, capacity, H*K] and [rows, capacity, H*W]; an SSRU's states [rows, slots,
+                         D] are in k */
+    int by_heads; /* 1: they are [rows, H, capacity, K] and [rows, H, capacity, W] instead, which
+                         a step reads in order */
+    int is_f16;   /* 1: elements are F16, by heads; 0: floats */
     int64_t capacity; /* positions that a row has room for */
-    int64_t slots;
+    int64_t slots;    /* of an SSRU: the state after position t is in slot t % slots, so the last
+                         `slots` positions can be undone */
 } tfm__kv;
 
 /* Returns the keys or values of a cache as heads of that width. */
@@ -5252,7 +5210,6 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
                                             const tfm_attention_inputs *inputs, tfm_arena *scratch,
                                             tfm_error *err) {
     const tfm_tensor *query, *key, *value;
-    const tfm_masks *masks;
     tfm__team team = tfm__team_alone();
     tfm__projections w;
     tfm__rows q, k, v, y, keys, values;
@@ -5267,7 +5224,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     memset(&kv, 0, sizeof kv);
     if (!weights || !inputs || !scratch)
         return tfm__fail(err, TFM_E_ARGUMENT, "weights, inputs or scratch is NULL");
-    query = inputs->query, key = inputs->key, value = inputs->value, masks = inputs->masks;
+    query = inputs->query, key = inputs->key, value = inputs->value;
     TFM__TRY(tfm__view(query, "query", 3, 3, &q, err));
     TFM__TRY(tfm__view(key, "key", 3, 3, &k, err));
     TFM__TRY(tfm__check_shape(key, "key", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, k.L, k.D), err));
@@ -5278,7 +5235,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     z.HK = w.query.w.rows, z.HW = w.value.w.rows;
     D = w.has_out ? w.out.w.rows : z.HW;
     TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, q.L, D), &y, err));
-    TFM__TRY(tfm__masks_check(masks, q.B, w.n_heads, q.L, k.L, err));
+    TFM__TRY(tfm__masks_check(inputs->masks, q.B, w.n_heads, q.L, k.L, err));
     TFM__TRY(tfm__check_optional(
         attention, "attention", tfm_tensor_4d(NULL, TFM_DTYPE_F32, q.B, w.n_heads, q.L, k.L), err));
     z.M = q.B * q.L, z.key_rows = q.B * k.L, z.scores = k.L;
@@ -5291,7 +5248,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     if (p.reach) tfm__relative_spread(&w.relative, w.n_heads, p.reach, bias);
     p.x = q;
     p.bias = bias, p.work.team = &team;
-    p.S = k.L, p.masks[TFM__CROSS] = masks;
+    p.S = k.L, p.masks[TFM__CROSS] = inputs->masks;
     kv.k = p.work.k, kv.v = p.work.v, kv.capacity = k.L;
     q = tfm__rows_beside(&p, p.work.q, z.HK);
     keys = tfm__rows_make(p.work.k, k.B, k.L, z.HK);
@@ -5367,37 +5324,52 @@ static void tfm__add_norm_run(const tfm__team *team, const tfm__rows *out, const
     tfm__team_run(team, tfm__add_norm_part, &a, a.parts);
 }
 
-/* Computes keys and values of x [B, L, D] for the positions of the pass in kv, and with them the
-   queries of x in work.q if with_queries is set. A cache by heads is filled from scratch; other
-   results go straight to their place, from position 0 on. */
-static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
-                           const tfm__kv *kv, int with_queries) {
-    tfm__heads to[2];
-    tfm__product products[3];
+/* Makes the products of x [B, L, D] that give its keys and values for the positions of the pass in
+   kv, and its queries in work.q. Keys and values of a cache by heads go to scratch first, others
+   straight to their place, from position 0 on. */
+static void tfm__kv_products(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                             const tfm__kv *kv, tfm__product products[3]) {
     tfm__rows y = tfm__rows_make(p->work.q, x->B, x->L, w->query.w.rows);
-    int64_t b, h, l;
     int i;
     products[2] = tfm__product_make(&y, x, &w->query);
     for (i = 0; i < 2; i++) {
         const tfm__linear *map = i ? &w->value : &w->key;
-        to[i] = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, i ? w->W : w->K);
+        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, i ? w->W : w->K);
         y = tfm__rows_make(i ? p->work.v : p->work.k, x->B, x->L, map->w.rows);
-        if (!kv->by_heads) y.data = tfm__head_row(&to[i], 0, 0, 0), y.sb = to[i].b;
+        if (!kv->by_heads) y.data = tfm__head_row(&to, 0, 0, 0), y.sb = to.b;
         products[i] = tfm__product_make(&y, x, map);
     }
     TFM__PART(PROJECTIONS);
-    tfm__product_run(p->work.team, products, with_queries ? 3 : 2);
-    for (i = 0; kv->by_heads && i < 2; i++)
-        for (b = 0; b < x->B; b++)
+}
+
+/* Copies keys and values from scratch to a cache by heads. */
+static void tfm__kv_store(const tfm__pass *p, const tfm__projections *w, const tfm__kv *kv,
+                          const tfm__product products[2]) {
+    int64_t b, h, l;
+    int i;
+    for (i = 0; kv->by_heads && i < 2; i++) {
+        const tfm__rows *y = &products[i].y;
+        int64_t width = i ? w->W : w->K;
+        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, width);
+        for (b = 0; b < y->B; b++)
             for (h = 0; h < w->n_heads; h++)
-                for (l = 0; l < x->L; l++) {
+                for (l = 0; l < y->L; l++) {
                     int64_t row = p->kv_rows[TFM__SELF] ? p->kv_rows[TFM__SELF][b] : b;
-                    int64_t width = i ? w->W : w->K;
-                    const float *from = tfm__row(&products[i].y, b, l) + h * width;
-                    void *at = tfm__head_at(&to[i], row, h, tfm__first_of(p->firsts, b) + l);
+                    const float *from = tfm__row(y, b, l) + h * width;
+                    void *at = tfm__head_at(&to, row, h, tfm__first_of(p->firsts, b) + l);
                     if (!kv->is_f16) memcpy(at, from, (size_t)width * sizeof *from);
                     else p->work.team->kernels->narrow_f16((uint16_t *)at, from, width);
                 }
+    }
+}
+
+/* Computes keys and values of x, without its queries. */
+static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__projections *w,
+                           const tfm__kv *kv) {
+    tfm__product products[3];
+    tfm__kv_products(p, x, w, kv, products);
+    tfm__product_run(p->work.team, products, 2);
+    tfm__kv_store(p, w, kv, products);
 }
 
 static int tfm__is_ssru(const tfm__layer *l) { return l->ssru.input.w.rows > 0; }
@@ -5453,6 +5425,7 @@ static tfm__heads tfm__pass_weights(const tfm__pass *p, int part, int32_t i) {
 static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
     const tfm__rows out = tfm__rows_beside(p, p->work.y, p->x.D);
     const tfm__team *team = p->work.team;
+    tfm__product products[3];
     int32_t i, part;
     for (i = 0; i < stack->n; i++)
         for (part = TFM__SELF; part <= TFM__FFN; part++) {
@@ -5471,9 +5444,14 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
             if (part == TFM__FFN) tfm__ffn_run(team, &out, &in, &l->ffn, p->work.hidden);
             else if (part == TFM__SELF && tfm__is_ssru(l)) tfm__ssru_run(p, l, kv, &in, &out);
             else {
-                if (part == TFM__SELF) tfm__kv_append(p, &in, w, kv, 1);
-                else if (p->memory.data) tfm__kv_append(p, &p->memory, w, kv, 0);
-                if (part == TFM__CROSS) tfm__linear_run(team, &q, &in, &w->query);
+                if (part == TFM__SELF) {
+                    tfm__kv_products(p, &in, w, kv, products);
+                    tfm__product_run(team, products, 3);
+                    tfm__kv_store(p, w, kv, products);
+                } else {
+                    if (p->memory.data) tfm__kv_append(p, &p->memory, w, kv);
+                    tfm__linear_run(team, &q, &in, &w->query);
+                }
                 tfm__attend_layer(p, w, i, part, kv, &out, tfm__pass_weights(p, part, i));
             }
             tfm__add_norm_run(team, &p->x, &p->x, &out,
@@ -5806,10 +5784,8 @@ static int tfm__json_string(tfm__json *j, char *out) {
         }
         if (out) out += to - begin;
     }
-    if (j->at >= j->end) return 0;
-    j->at++;
     if (out) *out = 0;
-    return 1;
+    return tfm__json_accept(j, '"');
 }
 
 /* The number digits * 10^exponent. is_integer: it is written without fraction and exponent. */
@@ -5831,7 +5807,6 @@ static int64_t tfm__json_digits(tfm__json *j, tfm__json_decimal *n) {
     return j->at - begin;
 }
 
-/* Reads a number by JSON's grammar. */
 static int tfm__json_number(tfm__json *j, tfm__json_decimal *n) {
     tfm__json_decimal power;
     const char *begin, *end;
@@ -5931,8 +5906,7 @@ static int64_t tfm__json_value(tfm__json *j, int depth) {
     return tfm__json_accept(j, close) ? count : -1;
 }
 
-/* Checks the whole value at j, which must begin with open: '{' or '['. Returns the number of its
-   members or elements, -1 at a fault. */
+/* Does the same for a value that must begin with open: '{' or '['. */
 static int64_t tfm__json_count(tfm__json *j, char open) {
     tfm__json_space(j);
     return j->at < j->end && *j->at == open ? tfm__json_value(j, 0) : -1;
@@ -5955,13 +5929,12 @@ static int tfm__json_element(tfm__json *j) {
    21. THE FILE FORMAT
    A file is 8 bytes of header length, a JSON header, and the data. All rules of the format are
    checked before a pointer is handed out: JSON, UTF-8, unique names, types, shapes (no product may
-   overflow) and offsets (inside the data, without a hole, an overlap or a rest). The first of two
-   passes over the header counts its members, so memory is allocated once, in proportion to the
-   header. Entries are sorted, so 100,000 tensors take n log n steps. Relies on JSON and UTF-8.
+   overflow) and offsets (inside the data, without a hole, an overlap or a rest). Memory is in
+   proportion to the header. Entries are sorted, so 100,000 tensors take n log n steps.
    ============================================================================================== */
 
 typedef struct tfm__file_entry {
-    const char *name;
+    const char *name;   /* first, for tfm__file_compare_names */
     int64_t begin, end; /* bytes of the data section */
     int64_t dims[TFM_MAX_RANK];
     int32_t rank;
@@ -5973,7 +5946,7 @@ typedef struct tfm__file_entry {
 enum { TFM__LEAST_ENTRY = 49 };
 
 struct tfm_safetensors {
-    tfm__pool pool;
+    tfm__pool pool;            /* first, for tfm__pool_make */
     const unsigned char *data; /* the data section */
     int64_t size, n_entries, n_metadata;
     tfm__file_entry *entries;
@@ -5982,9 +5955,9 @@ struct tfm_safetensors {
     char *strings;               /* names and metadata, unescaped; as long as the header */
 };
 
-/* Orders for tfm__sort. */
+/* Orders strings, or entries by their names. a and b point to the pointers. */
 static int tfm__file_compare_names(const void *a, const void *b) {
-    return strcmp(((const tfm__file_entry *)a)->name, ((const tfm__file_entry *)b)->name);
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* Orders by place in the data. An empty tensor comes before the tensor that begins at the same
@@ -5994,10 +5967,6 @@ static int tfm__file_compare_offsets(const void *a, const void *b) {
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     if (x->end != y->end) return x->end < y->end ? -1 : 1;
     return x < y ? -1 : x > y; /* both lie in one array */
-}
-
-static int tfm__compare_strings(const void *a, const void *b) {
-    return strcmp((const char *)a, (const char *)b);
 }
 
 /* Reports a fault at j->at: "... byte 17: bad shape of encoder.norm.weight". */
@@ -6017,9 +5986,8 @@ static int tfm__file_sizes(tfm__json *j, int64_t *values, int most) {
     return n;
 }
 
-/* Reads {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}. The members may have any order,
-   but none may be missing or occur twice. Other members are skipped. The text was checked to be
-   JSON. spare has room for any string of the header. */
+/* Reads {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, whose members may have any order.
+   Other members are skipped. spare has room for any string of the header. */
 static tfm_status tfm__file_read_entry(tfm__json *j, tfm__file_entry *e, char *spare,
                                        tfm_error *err) {
     static const char *const names[] = {"dtype", "shape", "data_offsets"};
@@ -6085,13 +6053,13 @@ static tfm_status tfm__file_read_metadata(tfm_safetensors *f, tfm__json *j, int6
         if (!tfm__json_string(j, f->strings + *used))
             return tfm__file_fault(j, "the value is not a string", f->metadata[2 * i], err);
         f->metadata[2 * i + 1] = tfm__file_keep_string(f, used);
-        sorted[i] = (void *)f->metadata[2 * i];
+        sorted[i] = (void *)&f->metadata[2 * i];
     }
-    tfm__sort(sorted, n, tfm__compare_strings);
+    tfm__sort(sorted, n, tfm__file_compare_names);
     for (i = 1; i < n; i++)
-        if (strcmp((const char *)sorted[i - 1], (const char *)sorted[i]) == 0)
+        if (tfm__file_compare_names(sorted[i - 1], sorted[i]) == 0)
             return tfm__fail(err, TFM_E_FORMAT, "duplicate metadata key '%s'",
-                             (const char *)sorted[i]);
+                             *(const char **)sorted[i]);
     return TFM_OK;
 }
 
@@ -6220,47 +6188,27 @@ static tfm_status tfm__file_read_all(tfm_safetensors *f, const unsigned char *by
     return tfm__file_check_entries(f, 8 + (int64_t)n, err);
 }
 
-/* Makes a new object in pool. On failure the pool is freed. */
-static tfm_status tfm__file_open(tfm_safetensors **file, tfm__pool *pool, const void *data,
+/* Reads size bytes at data. On failure f is freed. */
+static tfm_status tfm__file_open(tfm_safetensors **file, tfm_safetensors *f, const void *data,
                                  int64_t size, tfm_error *err) {
-    tfm_safetensors *f = NULL;
-    tfm_status status = TFM__NEW(pool, 1, &f, err);
-    if (status != TFM_OK) {
-        tfm__pool_free(pool);
-        return status;
-    }
-    memset(f, 0, sizeof *f);
-    f->pool = *pool;
-    status = tfm__file_read_all(f, (const unsigned char *)data, size, err);
+    tfm_status status = tfm__file_read_all(f, (const unsigned char *)data, size, err);
     if (status != TFM_OK) tfm_safetensors_free(f);
     else *file = f;
     return status;
 }
 
-/* Checks the arguments of calls that take a file in memory. */
-static tfm_status tfm__file_check_buffer(const void *out, const void *data, size_t size,
-                                         tfm_error *err) {
-    if (!out || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
-#if SIZE_MAX > INT64_MAX
-    if ((uint64_t)size > (uint64_t)INT64_MAX)
-        return tfm__fail(err, TFM_E_OVERFLOW, "size is beyond 2^63");
-#else
-    (void)size; /* compilers warn of a comparison that is always false */
-#endif
-    return TFM_OK;
-}
-
 TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data, size_t size,
                                         const tfm_allocator *allocator, tfm_error *err) {
-    tfm__pool pool;
-    pool.blocks = NULL;
-    TFM__TRY(tfm__file_check_buffer(file, data, size, err));
-    TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
-    return tfm__file_open(file, &pool, data, (int64_t)size, err);
+    tfm_safetensors *f;
+    if (!file || !data) return tfm__fail(err, TFM_E_ARGUMENT, "a pointer is NULL");
+#if SIZE_MAX > INT64_MAX /* else compilers warn of a comparison that is always false */
+    if (size > INT64_MAX) return tfm__fail(err, TFM_E_OVERFLOW, "size is beyond 2^63");
+#endif
+    TFM__TRY(tfm__pool_make(allocator, sizeof *f, &f, err));
+    return tfm__file_open(file, f, data, (int64_t)size, err);
 }
 
 #ifndef TRANSFORMER_NO_STDIO
-/* Reads the whole file into memory of the pool. */
 static tfm_status tfm__file_read_stream(FILE *stream, tfm__pool *pool, void **data, int64_t *size,
                                         tfm_error *err) {
     char first;
@@ -6299,21 +6247,18 @@ static FILE *tfm__file_fopen(const char *path) {
     return fopen(path, "rb");
 }
 
-/* Reads the whole file at path into memory of the pool. On failure the pool is freed. */
+/* Reads the whole file at path into memory of the pool. */
 static tfm_status tfm__file_read_path(const char *path, tfm__pool *pool, void **data, int64_t *size,
                                       tfm_error *err) {
-    FILE *stream;
+    FILE *stream = tfm__file_fopen(path);
     tfm_status status;
-    stream = tfm__file_fopen(path);
     if (!stream) return tfm__fail(err, TFM_E_IO, "cannot be opened");
     status = tfm__file_read_stream(stream, pool, data, size, err);
     fclose(stream);
-    if (status != TFM_OK) tfm__pool_free(pool);
     return status;
 }
 
-/* Puts the name of the file before the message of a call that failed, unless memory was missing, and
-   returns its status. */
+/* Puts path before the message of a call that failed, unless memory was missing. Returns status. */
 static tfm_status tfm__file_named(tfm_status status, const char *path, tfm_error *err) {
     if (status != TFM_OK && status != TFM_E_MEMORY && err) {
         tfm_error unnamed = *err;
@@ -6324,24 +6269,21 @@ static tfm_status tfm__file_named(tfm_status status, const char *path, tfm_error
 
 TFM_DEF tfm_status tfm_safetensors_open_file(tfm_safetensors **file, const char *path,
                                              const tfm_allocator *allocator, tfm_error *err) {
-    tfm__pool pool;
+    tfm_safetensors *f;
     void *data;
     int64_t size;
     tfm_status status;
-    pool.blocks = NULL;
     if (!file || !path) return tfm__fail(err, TFM_E_ARGUMENT, "file or path is NULL");
-    TFM__TRY(tfm__choose_allocator(&pool.allocator, allocator, err));
-    status = tfm__file_read_path(path, &pool, &data, &size, err);
-    if (status == TFM_OK) status = tfm__file_open(file, &pool, data, size, err);
+    TFM__TRY(tfm__pool_make(allocator, sizeof *f, &f, err));
+    status = tfm__file_read_path(path, &f->pool, &data, &size, err);
+    if (status == TFM_OK) status = tfm__file_open(file, f, data, size, err);
+    else tfm_safetensors_free(f);
     return tfm__file_named(status, path, err);
 }
 #endif
 
 TFM_DEF void tfm_safetensors_free(tfm_safetensors *file) {
-    if (file) {
-        tfm__pool pool = file->pool; /* the pool owns file itself */
-        tfm__pool_free(&pool);
-    }
+    if (file) tfm__pool_free(file->pool);
 }
 
 TFM_DEF int64_t tfm_safetensors_count(const tfm_safetensors *file) { return file->n_entries; }
@@ -6362,27 +6304,20 @@ static tfm_tensor tfm__file_tensor(const tfm_safetensors *f, const tfm__file_ent
 
 TFM_DEF tfm_tensor tfm_safetensors_tensor(const tfm_safetensors *file, int64_t i) {
     const tfm__file_entry *e = tfm__file_entry_at(file, i);
-    tfm_tensor none;
-    memset(&none, 0, sizeof none);
-    return e ? tfm__file_tensor(file, e) : none;
+    return e ? tfm__file_tensor(file, e) : tfm_tensor_make(NULL, TFM_DTYPE_F32, 0, NULL);
 }
 
 /* Searches the names, then the offsets, because an entry is known to callers by its place there. */
 TFM_DEF int64_t tfm_safetensors_find(const tfm_safetensors *file, const char *name) {
-    int64_t i, n = file->n_entries;
-    tfm__file_entry key;
-    key.name = name;
-    i = tfm__lower_bound(file->by_name, n, &key, tfm__file_compare_names);
-    if (i == n || tfm__file_compare_names(file->by_name[i], &key) != 0) return -1;
+    int64_t n = file->n_entries;
+    int64_t i = tfm__lower_bound(file->by_name, n, &name, tfm__file_compare_names);
+    if (i == n || tfm__file_compare_names(file->by_name[i], &name) != 0) return -1;
     return tfm__lower_bound(file->by_offset, n, file->by_name[i], tfm__file_compare_offsets);
 }
 
 /* Returns whether some tensor's name begins with prefix. */
 static int tfm__file_has_prefix(const tfm_safetensors *f, const char *prefix) {
-    tfm__file_entry key;
-    int64_t i;
-    key.name = prefix;
-    i = tfm__lower_bound(f->by_name, f->n_entries, &key, tfm__file_compare_names);
+    int64_t i = tfm__lower_bound(f->by_name, f->n_entries, &prefix, tfm__file_compare_names);
     return i < f->n_entries &&
            strncmp(((const tfm__file_entry *)f->by_name[i])->name, prefix, strlen(prefix)) == 0;
 }
@@ -6398,20 +6333,6 @@ TFM_DEF const char *tfm_safetensors_metadata_key(const tfm_safetensors *file, in
     return i >= 0 && i < file->n_metadata ? file->metadata[2 * i] : NULL;
 }
 
-/* Returns whether weights may have that type. */
-static int tfm__is_float(tfm_dtype d) {
-    return d == TFM_DTYPE_F32 || d == TFM_DTYPE_F16 || d == TFM_DTYPE_BF16;
-}
-
-/* Returns whether ids, lengths and masks may have that type. */
-static int tfm__is_signed(tfm_dtype d) {
-    return d == TFM_DTYPE_I8 || d == TFM_DTYPE_I16 || d == TFM_DTYPE_I32 || d == TFM_DTYPE_I64;
-}
-static int tfm__is_integer(tfm_dtype d) {
-    return tfm__is_signed(d) || d == TFM_DTYPE_BOOL || d == TFM_DTYPE_U8 || d == TFM_DTYPE_U16 ||
-           d == TFM_DTYPE_U32 || d == TFM_DTYPE_U64;
-}
-
 /* Converts n elements of any integer type to I32 or I64. It is an error if one does not fit. */
 static tfm_status tfm__file_read_integers(const tfm__file_entry *e, const unsigned char *bytes,
                                           int64_t n, tfm_dtype want, void *out, tfm_error *err) {
@@ -6421,7 +6342,7 @@ static tfm_status tfm__file_read_integers(const tfm__file_entry *e, const unsign
         for (i = 0; i < n; i++) {
             uint64_t raw = tfm__little_endian(bytes + i * width, width);
             uint64_t sign = (uint64_t)1 << (8 * width - 1);
-            int negative = tfm__is_signed(e->dtype) && (raw & sign);
+            int negative = tfm__dtypes[e->dtype].kind == 'i' && (raw & sign);
             int64_t value = negative ? -(int64_t)(~(raw | (0 - sign))) - 1 : (int64_t)raw;
             if ((!negative && raw > (uint64_t)INT64_MAX) ||
                 (want == TFM_DTYPE_I32 && (value < INT32_MIN || value > INT32_MAX)))
@@ -6437,33 +6358,38 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
                                         void *out, tfm_error *err) {
     const tfm__file_entry *e;
     const unsigned char *bytes;
-    int64_t n;
+    int64_t n, size, width;
+    char kind;
     if (!file || !out) return tfm__fail(err, TFM_E_ARGUMENT, "file or out is NULL");
     e = tfm__file_entry_at(file, i);
     if (!e)
         return tfm__fail(err, TFM_E_ARGUMENT, "no entry %i: the file has %i", i, file->n_entries);
     bytes = file->data + e->begin;
-    n = (e->end - e->begin) * 8 / tfm__dtypes[e->dtype].bits;
-    if (want == TFM_DTYPE_F32 && tfm__is_float(e->dtype)) {
+    size = e->end - e->begin;
+    n = size * 8 / tfm__dtypes[e->dtype].bits;
+    kind = tfm__dtypes[e->dtype].kind;
+    if (want == TFM_DTYPE_F32 && kind == 'w') {
         tfm__widen((float *)out, bytes, e->dtype, n);
         return TFM_OK;
     }
-    if ((want == TFM_DTYPE_I32 || want == TFM_DTYPE_I64) && tfm__is_integer(e->dtype))
+    if ((want == TFM_DTYPE_I32 || want == TFM_DTYPE_I64) && (kind == 'i' || kind == 'u'))
         return tfm__file_read_integers(e, bytes, n, want, out, err);
     if (want != e->dtype)
         return tfm__fail(err, TFM_E_DTYPE, "tensor '%s' is %s, which is not read as %s", e->name,
                          tfm_dtype_name(e->dtype), tfm_dtype_name(want));
-    memcpy(out, bytes, (size_t)(e->end - e->begin));
-    tfm__to_host(out, e->end - e->begin,
-                 e->dtype == TFM_DTYPE_C64 ? 4 : tfm__dtypes[e->dtype].bits / 8);
+    memcpy(out, bytes, (size_t)size);
+    /* on big-endian hosts the bytes of a number change their order: 2, 4 or 8 of them */
+    width = e->dtype == TFM_DTYPE_C64 ? 4 : tfm__dtypes[e->dtype].bits / 8;
+    for (i = 0; width > 1 && !tfm__is_little_endian() && i < size; i++)
+        ((unsigned char *)out)[i] = bytes[i ^ (width - 1)];
     return TFM_OK;
 }
 
 /* >>config ========================================================================================
    22. THE MODEL'S CONFIG
    Two tables have a row for each field: of tfm_config, and of the decode options that a file may
-   state. The reader, the defaults, the checks of ids and shapes, and the sizes of packed files all
-   use these rows, so a new field needs one row and a member of the public struct. Relies on JSON.
+   state. The reader, the defaults, and the checks of ids, shapes and sizes use these rows, so a new
+   field needs one row and a member of the public struct. Relies on JSON.
    ============================================================================================== */
 
 /* What a config says. Sizes are -1 where it does not state them. */
@@ -6520,73 +6446,54 @@ typedef struct tfm__config_field {
 #define TFM__CONFIG(name, member, kind, rule, otherwise, words)                                    \
     TFM__FIELD(#name, tfm__config_stated, config.member, kind, rule, otherwise, 0, 0, words)
 #define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, NULL)
+#define TFM__INT(name, rule) TFM__SAME(name, INT, rule, -1)
+#define TFM__CHOICE(name, member, words) TFM__CONFIG(name, member, CHOICE, NONE, 0, &tfm__##words##_words)
 static const tfm__config_field tfm__config_fields[] = {
-    TFM__SAME(n_heads, INT, NOT_0, 0),
-    TFM__SAME(n_encoder_layers, INT, SHAPE, -1), TFM__SAME(n_decoder_layers, INT, SHAPE, -1),
-    TFM__SAME(d_model, INT, STATED, -1), TFM__SAME(d_ff, INT, STATED, -1),
-    TFM__SAME(d_ff_decoder, INT, PADDED, -1), TFM__SAME(d_key, INT, STATED, -1),
-    TFM__SAME(d_value, INT, STATED, -1), TFM__SAME(d_input, INT, PADDED, -1),
-    TFM__SAME(d_memory, INT, PADDED, -1), TFM__SAME(src_vocab_size, INT, STATED, -1),
-    TFM__SAME(tgt_vocab_size, INT, STATED, -1), TFM__SAME(relative_buckets, INT, SHAPE, -1),
-    TFM__CONFIG(norm, norm, CHOICE, NONE, 0, &tfm__norm_order_words),
-    TFM__CONFIG(layer_norm, layer_norm, CHOICE, NONE, 0, &tfm__norm_kind_words),
+    TFM__SAME(n_heads, INT, NOT_0, 0), TFM__INT(n_encoder_layers, SHAPE), TFM__INT(n_decoder_layers, SHAPE),
+    TFM__INT(d_model, STATED), TFM__INT(d_ff, STATED), TFM__INT(d_ff_decoder, PADDED),
+    TFM__INT(d_key, STATED), TFM__INT(d_value, STATED), TFM__INT(d_input, PADDED), TFM__INT(d_memory, PADDED),
+    TFM__INT(src_vocab_size, STATED), TFM__INT(tgt_vocab_size, STATED), TFM__INT(relative_buckets, SHAPE),
+    TFM__CHOICE(norm, norm, norm_order), TFM__CHOICE(layer_norm, layer_norm, norm_kind),
     TFM__SAME(layer_norm_eps, NUMBER, POSITIVE, 0), /* 0: that of the kind of norm */
-    TFM__CONFIG(activation, activation, CHOICE, NONE, 0, &tfm__activation_words),
-    TFM__CONFIG(positions, positions, CHOICE, NONE, 0, &tfm__position_words),
+    TFM__CHOICE(activation, activation, activation), TFM__CHOICE(positions, positions, position),
     TFM__SAME(position_offset, INT, NONE, 0), TFM__SAME(position_base, NUMBER, POSITIVE, 10000),
-    TFM__CONFIG(position_divisor, position_divisor_half, CHOICE, NONE, 0, &tfm__divisor_words),
-    TFM__CONFIG(position_precision, position_double, CHOICE, NONE, 0, &tfm__precision_words),
-    TFM__CONFIG(pad_position, pad_position_zero, CHOICE, NONE, 0, &tfm__pad_words),
+    TFM__CHOICE(position_divisor, position_divisor_half, divisor),
+    TFM__CHOICE(position_precision, position_double, precision), TFM__CHOICE(pad_position, pad_position_zero, pad),
     TFM__CONFIG(embedding_scale, embedding_scale, SCALE, NONE, 1, &tfm__scale_words),
-    TFM__SAME(attention_scale, NUMBER, NOT_0, 0),
-    TFM__SAME(relative_max_distance, INT, NONE, TFM__MAX_DISTANCE),
-    TFM__SAME(src_pad, INT, SRC_ID, -1), TFM__SAME(tgt_pad, INT, TGT_ID, -1),
-    TFM__SAME(src_unk, INT, SRC_ID, -1), TFM__SAME(tgt_unk, INT, TGT_ID, -1),
-    TFM__SAME(src_start, INT, SRC_ID, -1), TFM__SAME(src_end, INT, SRC_ID, -1),
-    TFM__SAME(start, INT, TGT_ID, -1), TFM__SAME(end, INT, TGT_ID, -1),
-    TFM__SAME(forced, INT, TGT_ID, -1),
-    TFM__CONFIG(start_embedding, start_embedding_zero, CHOICE, NONE, 0, &tfm__start_words),
+    TFM__SAME(attention_scale, NUMBER, NOT_0, 0), TFM__SAME(relative_max_distance, INT, NONE, TFM__MAX_DISTANCE),
+    TFM__INT(src_pad, SRC_ID), TFM__INT(tgt_pad, TGT_ID), TFM__INT(src_unk, SRC_ID), TFM__INT(tgt_unk, TGT_ID),
+    TFM__INT(src_start, SRC_ID), TFM__INT(src_end, SRC_ID), TFM__INT(start, TGT_ID), TFM__INT(end, TGT_ID),
+    TFM__INT(forced, TGT_ID), TFM__CHOICE(start_embedding, start_embedding_zero, start),
     {"suppressed", offsetof(tfm__config_stated, config.suppressed), 0,
-     offsetof(tfm__config_stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0,
-     NULL},
-    TFM__SAME(languages, LANGUAGES, NONE, 0),
-    TFM__CONFIG(src_language, src_language, CHOICE, NONE, 0, &tfm__language_words),
-    TFM__CONFIG(tgt_language, tgt_language_forced, CHOICE, NONE, 0, &tfm__forced_words),
-    TFM__CONFIG(src_text, src_text, CHOICE, NONE, 0, &tfm__text_words),
-    TFM__CONFIG(tgt_text, tgt_text, CHOICE, NONE, 0, &tfm__text_words),
-    TFM__SAME(byte_offset, INT, NONE, 0),
-    TFM__CONFIG(prefix_space, prefix_space, CHOICE, NONE, 0, &tfm__space_words),
-    TFM__CONFIG(trailing_space, trailing_space, CHOICE, NONE, 0, &tfm__trailing_words),
-    TFM__CONFIG(clean_up, clean_up, CHOICE, NONE, 0, &tfm__clean_words),
-    TFM__CONFIG(sentences, sentences, CHOICE, NONE, 0, &tfm__sentences_words),
+     offsetof(tfm__config_stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
+    TFM__SAME(languages, LANGUAGES, NONE, 0), TFM__CHOICE(src_language, src_language, language),
+    TFM__CHOICE(tgt_language, tgt_language_forced, forced), TFM__CHOICE(src_text, src_text, text),
+    TFM__CHOICE(tgt_text, tgt_text, text), TFM__SAME(byte_offset, INT, NONE, 0),
+    TFM__CHOICE(prefix_space, prefix_space, space), TFM__CHOICE(trailing_space, trailing_space, trailing),
+    TFM__CHOICE(clean_up, clean_up, clean), TFM__CHOICE(sentences, sentences, sentences),
     TFM__SAME(shortlist_first, INT, NONE, 0), TFM__SAME(alignment_heads, HEADS, NONE, 0),
     TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, NULL),
     TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, NULL)};
 
 #define TFM__DECODE(member, kind, least, most, words)                                              \
     TFM__FIELD(#member, tfm_decode_options, member, kind, NONE, 0, least, most, words)
+#define TFM__UP_TO(member, kind, most) TFM__DECODE(member, kind, 0, most, NULL)
 static const tfm__config_field tfm__decode_fields[] = {
-    TFM__DECODE(beam, INT, 0, INT32_MAX, NULL),
-    TFM__DECODE(length_penalty, NUMBER, -100, 100, NULL),
-    TFM__DECODE(patience, NUMBER, 0, 1000000, NULL), TFM__DECODE(no_unknown, INT, 0, 1, NULL),
+    TFM__UP_TO(beam, INT, INT32_MAX), TFM__DECODE(length_penalty, NUMBER, -100, 100, NULL),
+    TFM__UP_TO(patience, NUMBER, 1000000), TFM__UP_TO(no_unknown, INT, 1),
     TFM__DECODE(stop, CHOICE, 0, TFM_STOP_COUNT - 1, &tfm__stop_words),
-    TFM__DECODE(max_length, INT, 0, INT32_MAX, NULL),
-    TFM__DECODE(min_length, INT, 0, INT32_MAX, NULL),
-    TFM__DECODE(no_repeat_ngram, INT, 0, INT32_MAX, NULL),
-    TFM__DECODE(repetition_penalty, NUMBER, 0, 1000000, NULL),
+    TFM__UP_TO(max_length, INT, INT32_MAX), TFM__UP_TO(min_length, INT, INT32_MAX),
+    TFM__UP_TO(no_repeat_ngram, INT, INT32_MAX), TFM__UP_TO(repetition_penalty, NUMBER, 1000000),
     TFM__DECODE(repetition, CHOICE, 0, TFM_REPETITION_COUNT - 1, &tfm__repetition_words),
-    TFM__DECODE(force_end, INT, 0, 1, NULL), TFM__DECODE(no_source_ngram, INT, 0, INT32_MAX, NULL),
+    TFM__UP_TO(force_end, INT, 1), TFM__UP_TO(no_source_ngram, INT, INT32_MAX),
     {"suppressed", offsetof(tfm_decode_options, suppressed), 0,
      offsetof(tfm_decode_options, n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
-    TFM__DECODE(suppressed_sequences, SEQUENCES, 0, 0, NULL),
-    TFM__DECODE(coverage_penalty, CALL, 0, 1000000, NULL),
-    TFM__DECODE(samples, CALL, 0, INT32_MAX, NULL),
-    TFM__DECODE(temperature, CALL, 0, 1000000, NULL),
-    TFM__DECODE(top_k, CALL, 0, INT32_MAX, NULL), TFM__DECODE(top_p, CALL, 0, 1, NULL),
-    TFM__DECODE(alternatives, CALL, 0, INT32_MAX, NULL), TFM__DECODE(prefix_bias, CALL, 0, 1, NULL),
-    TFM__DECODE(lexical_shortlist, CALL, 0, 1, NULL),
-    TFM__DECODE(min_alternative_prob, CALL, 0, 1, NULL), TFM__DECODE(keep_end, CALL, 0, 1, NULL),
-    TFM__DECODE(truncate, CALL, 0, INT32_MAX, NULL)};
+    TFM__UP_TO(suppressed_sequences, SEQUENCES, 0), TFM__UP_TO(coverage_penalty, CALL, 1000000),
+    TFM__UP_TO(samples, CALL, INT32_MAX), TFM__UP_TO(temperature, CALL, 1000000),
+    TFM__UP_TO(top_k, CALL, INT32_MAX), TFM__UP_TO(top_p, CALL, 1),
+    TFM__UP_TO(alternatives, CALL, INT32_MAX), TFM__UP_TO(prefix_bias, CALL, 1),
+    TFM__UP_TO(lexical_shortlist, CALL, 1), TFM__UP_TO(min_alternative_prob, CALL, 1),
+    TFM__UP_TO(keep_end, CALL, 1), TFM__UP_TO(truncate, CALL, INT32_MAX)};
 /* clang-format on */
 /* Keys of decoding in files of versions up to 0.6.0, and what they are now. */
 static const char *const tfm__decode_old_keys[][2] = {
@@ -6599,21 +6506,10 @@ enum {
 #undef TFM__FIELD
 #undef TFM__CONFIG
 #undef TFM__SAME
+#undef TFM__INT
+#undef TFM__CHOICE
 #undef TFM__DECODE
-
-#define TFM__NAMES_OF(type, list)                                                                  \
-    TFM_DEF const char *type##_name(type value) {                                                  \
-        return (size_t)value < (size_t)list.n ? list.words[value] : "?";                           \
-    }
-TFM__NAMES_OF(tfm_norm_order, tfm__norm_order_words)
-TFM__NAMES_OF(tfm_norm_kind, tfm__norm_kind_words)
-TFM__NAMES_OF(tfm_activation, tfm__activation_words)
-TFM__NAMES_OF(tfm_position_kind, tfm__position_words)
-TFM__NAMES_OF(tfm_text_kind, tfm__text_words)
-TFM__NAMES_OF(tfm_language_use, tfm__language_words)
-TFM__NAMES_OF(tfm_sentences, tfm__sentences_words)
-TFM__NAMES_OF(tfm_stop, tfm__stop_words)
-TFM__NAMES_OF(tfm_repetition, tfm__repetition_words)
+#undef TFM__UP_TO
 
 /* Returns the value that a scalar has in the struct at base. Its member is a double, an int32_t, or
    an enum, which some compilers store in a byte. */
@@ -6674,20 +6570,6 @@ static int tfm__config_choice(const tfm__words *words, const char *word) {
     return -1;
 }
 
-/* Says that a value is none of a field's words: "'norm' is 'both', expected post|pre". word: NULL
-   if it is no text. */
-static tfm_status tfm__config_no_word(const tfm__config_field *f, const char *word,
-                                      tfm_error *err) {
-    char all[120];
-    int i;
-    for (i = 0, *all = 0; f->words && i < f->words->n; i++) {
-        size_t n = strlen(all);
-        tfm__format(all + n, sizeof all - n, i ? "|%s" : "%s", f->words->words[i]);
-    }
-    if (!word) return TFM__FAIL_CONFIG(err, "'%s' is not one of %s", f->name, all);
-    return TFM__FAIL_CONFIG(err, "'%s' is '%s', expected %s", f->name, word, all);
-}
-
 /* Reads an integer of at least 0 that fits an int32_t: every id and size. */
 static int tfm__config_int32(tfm__json *j, int32_t *value) {
     int64_t whole;
@@ -6696,9 +6578,8 @@ static int tfm__config_int32(tfm__json *j, int32_t *value) {
     return 1;
 }
 
-/* Reads [[id, ...], ...] as a batch whose rows are padded with 0, or a flat list, [id, ...], as the
-   only row of one. A text that would need more padding than it has bytes is refused: memory stays
-   in proportion to the file. */
+/* Reads [[id, ...], ...] as a batch whose rows are padded with 0, or a flat list as its only row. A
+   text that would need more padding than it has bytes is refused: memory stays in proportion. */
 static tfm_status tfm__config_lists(tfm__config_reader *r, const char *name, int is_flat,
                                     tfm_batch **lists) {
     tfm__json *j = &r->json, ahead = *j;
@@ -6773,10 +6654,12 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__config_fi
         int choice;
         (void)tfm__json_string(&r->json, r->spare);
         choice = tfm__config_choice(f->words, r->spare);
-        if (choice < 0) return tfm__config_no_word(f, r->spare, r->err);
+        if (choice < 0)
+            return TFM__FAIL_CONFIG(r->err, "'%s' is '%s', expected %w", f->name, r->spare,
+                                    f->words);
         value = f->kind == TFM__FIELD_SCALE ? TFM__BEYOND : choice;
     } else if (f->kind == TFM__FIELD_CHOICE) {
-        return tfm__config_no_word(f, NULL, r->err);
+        return TFM__FAIL_CONFIG(r->err, "'%s' is not one of %w", f->name, f->words);
     } else {
         tfm__json_decimal n;
         if (!tfm__json_number(&r->json, &n))
@@ -6799,8 +6682,7 @@ static tfm_status tfm__config_scalar(tfm__config_reader *r, const tfm__config_fi
 static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_field *fields, int n,
                                      const char *inside, void *base);
 
-/* Reads a value of any kind into the struct at base. Kinds that only the config has are read into
-   its tfm__config_stated. */
+/* Reads a value of any kind into the struct at base. */
 static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_field *f, void *base) {
     tfm__config_stated *stated = (tfm__config_stated *)base;
     void *at = (char *)base + f->at, *count = (char *)base + f->count;
@@ -6838,8 +6720,7 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
     }
 }
 
-/* Reads an object into the struct at base by a table of n fields. Messages about its keys begin with
-   inside. */
+/* Reads an object by a table of n fields. Messages about its keys begin with inside. */
 static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_field *fields, int n,
                                      const char *inside, void *base) {
     unsigned char seen[TFM__N_CONFIG_FIELDS] = {0}; /* the longer of the two tables */
@@ -6858,20 +6739,10 @@ static tfm_status tfm__config_object(tfm__config_reader *r, const tfm__config_fi
     return TFM_OK;
 }
 
-/* Checks what fields need of each other, and fills in the default that depends on another field. */
-static tfm_status tfm__config_complete(tfm_config *c, tfm_error *err) {
-    if (!c->n_heads) return TFM__FAIL_CONFIG(err, "'n_heads' is missing");
-    if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
-    if (!c->n_languages && (c->src_language || c->tgt_language_forced))
-        return TFM__FAIL_CONFIG(err, "'languages' is missing");
-    if (c->src_text == TFM_TEXT_KIND_PIECES)
-        return TFM__FAIL_CONFIG(err, "'src_text' is pieces, which only tgt_text can be");
-    return TFM_OK;
-}
-
-/* Reads the JSON text. Lists are allocated in pool. */
+/* Reads the JSON text, and checks what fields need of each other. Lists are allocated in pool. */
 static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__config_stated *stated,
                                    tfm_error *err) {
+    tfm_config *c = &stated->config;
     tfm__config_reader r;
     tfm__json ahead;
     int k;
@@ -6892,7 +6763,13 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
         if (tfm__config_fields[k].kind < TFM__FIELD_IDS)
             tfm__config_put(&tfm__config_fields[k], stated, tfm__config_fields[k].otherwise);
     TFM__TRY(tfm__config_object(&r, tfm__config_fields, TFM__N_CONFIG_FIELDS, "", stated));
-    return tfm__config_complete(&stated->config, err);
+    if (!c->n_heads) return TFM__FAIL_CONFIG(err, "'n_heads' is missing");
+    if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
+    if (!c->n_languages && (c->src_language || c->tgt_language_forced))
+        return TFM__FAIL_CONFIG(err, "'languages' is missing");
+    if (c->src_text == TFM_TEXT_KIND_PIECES)
+        return TFM__FAIL_CONFIG(err, "'src_text' is pieces, which only tgt_text can be");
+    return TFM_OK;
 }
 
 /* >>weights =======================================================================================
@@ -6931,8 +6808,8 @@ typedef struct tfm__side {
     tfm_norm_weights norm;           /* after the embedding; without data: none */
     int zero_start;                  /* position 0 has no embedding */
     const tfm__tokenizer *tokenizer; /* of the side's kind of text */
-    int32_t first_byte;              /* of bytes: the id of byte 0, */
-    int has_bytes;                   /* if they are the tokens */
+    int has_bytes;                   /* 1: the tokens are the bytes of UTF-8 */
+    int32_t first_byte;              /* has_bytes: the id of byte 0 */
     int clean_up;                    /* the target's text has no space before punctuation */
     int32_t unk, start, end;         /* the config's ids, -1: none */
     int32_t unk_piece; /* the id of an unknown piece that is no token's spelling; -1: unk */
@@ -6941,8 +6818,8 @@ typedef struct tfm__side {
     tfm__added_tokens *added;   /* NULL: none are found in a text */
     int32_t prefix_space;       /* the config's */
     int keep_trailing;          /* the config's trailing_space, of spm */
-    int32_t marks;      /* U+2581 at the front of a token that are dropped before any text, */
-    int marks_once;     /* of one token alone */
+    int32_t marks;      /* while a text is empty, a token loses so many U+2581 at its front */
+    int marks_once;     /* 1: only the first token that has some loses them */
     int32_t *ids;       /* [pieces]: a piece's id, -1 none; NULL: each is its own */
     int32_t *pieces;    /* target: [V], the piece of an id, or TFM__ID_ */
     tfm__byte_bpe *bpe; /* NULL: another kind of text */
@@ -6966,12 +6843,12 @@ static int64_t tfm__u32_at(const unsigned char *numbers, int64_t i) {
     return (int64_t)tfm__little_endian(numbers + 4 * i, 4);
 }
 
-/* Weights are views of the file's bytes or of copies in the pool. Tied and shared tensors are two
-   views of the same data. */
+/* Weights are views of the file's bytes or of copies in the pool. Tied tensors share their data. */
 struct tfm_model {
-    tfm__pool pool; /* everything below, and the file's bytes if the model read them */
-    void *mapping;  /* or where they are mapped; NULL: neither */
-    size_t mapped;  /* bytes there */
+    tfm__pool
+        pool; /* first, for tfm__pool_make; has the file's bytes, too, if the model read them */
+    void *mapping; /* or where they are mapped; NULL: neither */
+    size_t mapped; /* bytes there */
     tfm_config config;
     tfm_decode_options decoding;
     const tfm__kernels *kernels; /* that its matrices are packed for */
@@ -7019,8 +6896,7 @@ static tfm_status tfm__load_missing(const tfm__loader *l) {
     return TFM__FAIL_TENSOR(l, "tensor '%s' is missing", l->name);
 }
 
-/* Checks type and shape of t, the tensor that was claimed last. dims NULL takes any sizes, and so
-   does a size of -1. */
+/* Checks type and shape of the tensor that was claimed last. dims NULL and -1 take any size. */
 static tfm_status tfm__load_check(const tfm__loader *l, const tfm_tensor *t, tfm_dtype dtype,
                                   int rank, const int64_t *dims) {
     tfm_tensor expected = *t;
@@ -7053,31 +6929,28 @@ enum { TFM__REQUIRED = 1, TFM__INT8_TOO = 2 };
 /* Checks the shape of the panels [panels, groups, 16, k_group] of a matrix [rows, columns]. */
 static tfm_status tfm__load_check_panels(const tfm__loader *l, const tfm_tensor *t, int64_t rows,
                                          int64_t columns) {
-    int64_t k_group = t->dims[3], dims[4];
+    int64_t k_group = t->dims[3], dims[4] = {tfm__packed_panels(rows), 0, TFM__PANEL, 0};
     /* floats may have another k_group and are rearranged; int8 cannot, because of its scales */
     if (t->dtype == TFM_DTYPE_I8 || k_group < 1 || k_group > 64 || k_group & (k_group - 1))
         k_group = tfm__types[tfm__type_of_dtype(t->dtype)].k_group;
-    dims[0] = tfm__packed_panels(rows);
     dims[1] = (columns + k_group - 1) / k_group;
-    dims[2] = TFM__PANEL;
     dims[3] = k_group;
     return tfm__load_check(l, t, t->dtype, rows && columns ? 4 : 2, dims);
 }
 
 /* Finds the weight that is named prefix and suffix, of shape [*rows, *columns], or [*rows] if
    columns is NULL. A size of 0 takes any size, and becomes that. In a packed file a matrix may be
-   panels, which have rank 4. If the file has no such tensor, that is an error with TFM__REQUIRED,
-   else out->data is NULL. */
+   panels, of rank 4. Without TFM__REQUIRED the tensor may be missing: out->data is NULL then. */
 static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int32_t *rows, int32_t *columns, tfm_tensor *out) {
     const tfm__file_entry *e = tfm__load_claim(l, prefix, suffix);
     int int8_too = flags & TFM__INT8_TOO, rank = columns ? 2 : 1, r;
-    int64_t dims[2];
+    int64_t dims[2] = {*rows ? *rows : -1, columns && *columns ? *columns : -1};
     tfm_tensor t;
     memset(out, 0, sizeof *out);
     if (!e) return flags & TFM__REQUIRED ? tfm__load_missing(l) : TFM_OK;
     t = tfm__file_tensor(l->file, e);
-    if (!tfm__is_float(t.dtype) && !(int8_too && t.dtype == TFM_DTYPE_I8))
+    if (tfm__dtypes[t.dtype].kind != 'w' && !(int8_too && t.dtype == TFM_DTYPE_I8))
         return TFM__FAIL_TENSOR(l, "tensor '%s' is %s, expected F32, F16%s BF16%s", l->name,
                                 tfm_dtype_name(t.dtype), int8_too ? "," : " or",
                                 int8_too ? " or I8" : "");
@@ -7085,8 +6958,6 @@ static tfm_status tfm__load_weight(tfm__loader *l, const char *prefix, const cha
         *out = t;
         return tfm__load_check_panels(l, &t, *rows, *columns);
     }
-    dims[0] = *rows ? *rows : -1;
-    dims[1] = columns && *columns ? *columns : -1;
     TFM__TRY(tfm__load_check(l, &t, t.dtype, rank, dims));
     for (r = 0; r < rank; r++)
         if (t.dims[r] < 1 || t.dims[r] > INT32_MAX)
@@ -7113,14 +6984,10 @@ static tfm_status tfm__load_floats(tfm__loader *l, const tfm_tensor *t, int64_t 
 static tfm_status tfm__load_float_tensor(tfm__loader *l, const char *prefix, const char *suffix,
                                          int flags, int32_t *rows, int32_t *columns,
                                          tfm_tensor *out) {
-    tfm_tensor t;
-    float *data;
-    TFM__TRY(tfm__load_weight(l, prefix, suffix, flags, rows, columns, &t));
-    *out = t;
-    out->dtype = TFM_DTYPE_F32;
-    if (!t.data) return TFM_OK;
-    TFM__TRY(tfm__load_floats(l, &t, 0, t.dims[0] * t.strides[0], &data));
-    out->data = data;
+    float *data = NULL;
+    TFM__TRY(tfm__load_weight(l, prefix, suffix, flags, rows, columns, out));
+    if (out->data) TFM__TRY(tfm__load_floats(l, out, 0, out->dims[0] * out->strides[0], &data));
+    out->data = data, out->dtype = TFM_DTYPE_F32;
     return TFM_OK;
 }
 
@@ -7136,7 +7003,6 @@ static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const cha
                                    int flags, int32_t *rows, int32_t *columns,
                                    tfm__load_found *found) {
     char name[TFM__NAME];
-    int64_t dims[2];
     int32_t n_scales;
     tfm_tensor t;
     memset(found, 0, sizeof *found);
@@ -7149,8 +7015,7 @@ static tfm_status tfm__load_matrix(tfm__loader *l, const char *prefix, const cha
     found->w.columns = *columns;
     if (t.dtype != TFM_DTYPE_I8) return TFM_OK;
     if (found->w.k_group) {
-        dims[0] = tfm__packed_blocks(*columns);
-        dims[1] = tfm__packed_padded_rows(*rows);
+        int64_t dims[2] = {tfm__packed_blocks(*columns), tfm__packed_padded_rows(*rows)};
         n_scales = (int32_t)tfm__min(INT32_MAX, dims[1]);
         tfm__format(name, sizeof name, "%s_sums", suffix);
         TFM__TRY(tfm__load_array(l, prefix, name, TFM_DTYPE_I32, 2, dims, &found->sums));
@@ -7206,8 +7071,7 @@ static tfm_status tfm__load_linear_rows(tfm__loader *l, const tfm__load_found *f
     return TFM_OK;
 }
 
-/* Loads NAME.weight [out, in] and NAME.bias [out]. NAME is prefix and suffix. A size of 0 takes any
-   size, and becomes that. */
+/* Loads NAME.weight [out, in] and NAME.bias [out]. NAME is prefix and suffix. */
 static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, const char *suffix,
                                    int flags, int32_t *out, int32_t *in, tfm__linear *w) {
     char name[TFM__NAME];
@@ -7235,17 +7099,16 @@ static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char 
 }
 
 /* Loads NAME.in_proj_weight or NAME.{q,k,v}_proj, and NAME.out_proj. The first attention decides
-   how wide heads are. *memory is the number of columns of the input of keys and values. If it is 0,
-   any number is taken and stored there. */
+   how wide heads are. *memory is the width of the input of keys and values. 0 takes any. */
 static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const char *suffix,
                                       int32_t *memory, tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm__load_found all;
     tfm_tensor bias;
-    int32_t H = c->n_heads, D = c->d_model, rows = 0, HK, HW; /* 0: not known yet */
-    HK = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_key);
-    HW = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_value);
+    int32_t H = c->n_heads, D = c->d_model, rows = 0; /* 0: not known yet */
+    int32_t HK = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_key);
+    int32_t HW = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_value);
     a->n_heads = H;
     a->scale = c->attention_scale;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
@@ -7304,52 +7167,45 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
     return tfm__relative_check(r, name, TFM_E_TENSOR, l->err);
 }
 
-/* Loads prefix.linear1, linear1_gate and linear2. A *d_ff of 0 takes any width and stores it. */
-static tfm_status tfm__load_ffn(tfm__loader *l, const char *prefix, int32_t *d_ff, tfm__ffn *w) {
-    tfm_config *c = &l->model->config;
-    w->activation = c->activation;
-    TFM__TRY(
-        tfm__load_linear(l, prefix, ".linear1", TFM__REQUIRED, d_ff, &c->d_model, &w->linear1));
-    TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, d_ff, &c->d_model, &w->gate));
-    if (w->gate.w.rows) c->has_gate = 1;
-    return tfm__load_linear(l, prefix, ".linear2", TFM__REQUIRED, &c->d_model, d_ff, &w->linear2);
-}
-
 /* Loads the layer that is named prefix: "encoder.layers.3" or "decoder.layers.3". Only layers of
-   decoders have cross-attention. *d_ff as in tfm__load_ffn. */
+   decoders have cross-attention. A *d_ff of 0 takes any width and stores it. */
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
                                   tfm__stack *stack, tfm__layer *layer) {
+    enum { NEED = TFM__REQUIRED };
     char self[TFM__NAME], ssru[TFM__NAME];
-    int32_t D = l->model->config.d_model;
+    tfm_config *c = &l->model->config;
+    tfm__ffn *ffn = &layer->ffn;
+    tfm__relative *relative = &layer->self.relative;
+    int32_t *D = &c->d_model;
     tfm__format(self, sizeof self, "%s.self_attn.", prefix);
     tfm__format(ssru, sizeof ssru, "%s.ssru", prefix);
-    layer->order = l->model->config.norm;
+    layer->order = c->norm;
     if (has_cross && tfm__file_has_prefix(l->file, ssru)) {
         if (tfm__file_has_prefix(l->file, self))
             return TFM__FAIL_TENSOR(l, "'%s' has both self_attn and ssru", prefix);
-        TFM__TRY(tfm__load_linear(l, prefix, ".ssru", TFM__REQUIRED, &D, &D, &layer->ssru.input));
-        TFM__TRY(
-            tfm__load_linear(l, prefix, ".ssru_gate", TFM__REQUIRED, &D, &D, &layer->ssru.gate));
-        l->model->config.n_ssru_layers++;
+        TFM__TRY(tfm__load_linear(l, prefix, ".ssru", NEED, D, D, &layer->ssru.input));
+        TFM__TRY(tfm__load_linear(l, prefix, ".ssru_gate", NEED, D, D, &layer->ssru.gate));
+        c->n_ssru_layers++;
     } else {
-        TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", &D, &layer->self));
+        TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", D, &layer->self));
         self[strlen(self) - 1] = 0; /* without the dot */
-        TFM__TRY(
-            tfm__load_relative(l, self, has_cross, stack->relative_heads, &layer->self.relative));
-        if (layer->self.relative.buckets) stack->relative_heads += layer->self.n_heads;
+        TFM__TRY(tfm__load_relative(l, self, has_cross, stack->relative_heads, relative));
+        if (relative->buckets) stack->relative_heads += layer->self.n_heads;
     }
-    TFM__TRY(tfm__load_ffn(l, prefix, d_ff, &layer->ffn));
+    ffn->activation = c->activation;
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear1", NEED, d_ff, D, &ffn->linear1));
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, d_ff, D, &ffn->gate));
+    TFM__TRY(tfm__load_linear(l, prefix, ".linear2", NEED, D, d_ff, &ffn->linear2));
+    if (ffn->gate.w.rows) c->has_gate = 1;
     TFM__TRY(tfm__load_norm(l, prefix, ".norm1", &layer->norms[TFM__SELF]));
     if (!has_cross) return tfm__load_norm(l, prefix, ".norm2", &layer->norms[TFM__FFN]);
     TFM__TRY(tfm__load_norm(l, prefix, ".norm2", &layer->norms[TFM__CROSS]));
-    TFM__TRY(tfm__load_attention(l, prefix, ".multihead_attn", &l->model->config.d_memory,
-                                 &layer->cross));
+    TFM__TRY(tfm__load_attention(l, prefix, ".multihead_attn", &c->d_memory, &layer->cross));
     return tfm__load_norm(l, prefix, ".norm3", &layer->norms[TFM__FFN]);
 }
 
 /* Loads the layers of "encoder" or "decoder" and the norm after the last of them. Memory is
-   allocated for one layer at a time, so a file that is refused took memory in proportion to what it
-   had. *n and *d_ff are the config's. */
+   allocated for one layer at a time, so a file that is refused took memory in proportion. */
 static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cross, int32_t *n,
                                   int32_t *d_ff, tfm__stack *stack) {
     char prefix[TFM__NAME];
@@ -7400,8 +7256,7 @@ static tfm_status tfm__load_positions(tfm__loader *l, int is_ids, int has_encode
     return TFM_OK;
 }
 
-/* Loads embeddings, learned positions, embedding norms and generator. Their shapes say d_model and
-   the sizes of the vocabularies. */
+/* Loads what is outside of stacks. Its shapes say d_model and the sizes of the vocabularies. */
 static tfm_status tfm__load_embeddings(tfm__loader *l) {
     tfm_model *m = l->model;
     tfm_config *c = &m->config;
@@ -7466,8 +7321,8 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
                                 c->has_shortlist ? "more than the target vocabulary has tokens"
                                                  : "but there is no tensor 'shortlist.ids'");
     if (!c->has_shortlist) return TFM_OK;
-    for (k = 0; k < 2; k++)
-        if (!data[k]) return TFM__FAIL_TENSOR(l, "tensor '%s' is missing", names[k]);
+    k = data[0] != NULL;
+    if (!data[k]) return TFM__FAIL_TENSOR(l, "tensor '%s' is missing", names[k]);
     for (k = 0; k < 2; k++)
         for (i = 0; i < n[k]; i++) {
             int64_t value = tfm__u32_at(data[k], i);
@@ -7486,37 +7341,30 @@ static tfm_status tfm__load_lexicon(tfm__loader *l) {
 static tfm_status tfm__load_text(tfm__loader *l);
 static tfm_status tfm__build_text(tfm__loader *l);
 
-/* Checks that n ids are below the size of a vocabulary. verb: for the message, "is" or "has". */
-static tfm_status tfm__config_check_ids(const char *name, const char *verb, const int32_t *ids,
-                                        int64_t n, int32_t n_tokens, tfm_error *err) {
-    for (; n > 0; n--, ids++)
-        if (*ids >= n_tokens)
-            return TFM__FAIL_CONFIG(err, "'%s' %s %d, the vocabulary has %d tokens", name, verb,
-                                    *ids, n_tokens);
-    return TFM_OK;
-}
-
-/* Checks one field of the struct at base by its rule: sizes must be those of the tensors, ids must
-   be in the vocabulary. */
+/* Checks one field of the struct at base by its rule. */
 static tfm_status tfm__config_check_field(const tfm__config_field *f, const void *base,
                                           const tfm_config *actual, tfm_error *err) {
     const void *at = (const char *)base + f->at, *count = (const char *)base + f->count;
     int32_t V = f->rule == TFM__RULE_SRC_ID ? actual->src_vocab_size : actual->tgt_vocab_size, size;
-    if (f->kind == TFM__FIELD_IDS)
-        return tfm__config_check_ids(f->name, "has", *(const int32_t *const *)at,
-                                     *(const int32_t *)count, V, err);
-    if (f->kind == TFM__FIELD_SEQUENCES) {
+    const int32_t *ids = &size;
+    int64_t n = 0; /* ids */
+    if (f->kind == TFM__FIELD_IDS) {
+        ids = *(const int32_t *const *)at;
+        n = *(const int32_t *)count;
+    } else if (f->kind == TFM__FIELD_SEQUENCES) {
         const tfm_batch *batch = *(const tfm_batch *const *)at;
-        int64_t n = batch ? (int64_t)batch->rows * batch->width : 0;
-        return tfm__config_check_ids(f->name, "has", batch ? batch->ids : NULL, n, V, err);
+        if (batch) ids = batch->ids, n = (int64_t)batch->rows * batch->width;
+    } else if (f->kind == TFM__FIELD_INT) {
+        size = (int32_t)tfm__config_get(f, base);
+        n = f->rule == TFM__RULE_SRC_ID || f->rule == TFM__RULE_TGT_ID;
+        if (f->rule >= TFM__RULE_SHAPE && size >= 0 && size != (int32_t)tfm__config_get(f, actual))
+            return TFM__FAIL_CONFIG(err, "'%s' is %d, the tensors say %d", f->name, size,
+                                    (int32_t)tfm__config_get(f, actual));
     }
-    if (f->kind != TFM__FIELD_INT) return TFM_OK;
-    size = (int32_t)tfm__config_get(f, base);
-    if (f->rule == TFM__RULE_SRC_ID || f->rule == TFM__RULE_TGT_ID)
-        return tfm__config_check_ids(f->name, "is", &size, 1, V, err);
-    if (f->rule >= TFM__RULE_SHAPE && size >= 0 && size != (int32_t)tfm__config_get(f, actual))
-        return TFM__FAIL_CONFIG(err, "'%s' is %d, the tensors say %d", f->name, size,
-                                (int32_t)tfm__config_get(f, actual));
+    for (; n > 0; n--, ids++)
+        if (*ids >= V)
+            return TFM__FAIL_CONFIG(err, "'%s' %s %d, the vocabulary has %d tokens", f->name,
+                                    ids == &size ? "is" : "has", *ids, V);
     return TFM_OK;
 }
 
@@ -7524,7 +7372,8 @@ static tfm_status tfm__config_check_field(const tfm__config_field *f, const void
 static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *stated) {
     const tfm_config *c = &l->model->config;
     const tfm_decode_options *o = &stated->decoding;
-    int32_t i;
+    int32_t V = c->src_language ? c->src_vocab_size : INT32_MAX, i;
+    if (c->tgt_language_forced && V > c->tgt_vocab_size) V = c->tgt_vocab_size;
     for (i = 0; i < TFM__N_CONFIG_FIELDS; i++)
         TFM__TRY(tfm__config_check_field(&tfm__config_fields[i], stated, c, l->err));
     for (i = 0; i < TFM__N_DECODE_FIELDS; i++)
@@ -7548,21 +7397,16 @@ static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *st
                                 o->max_length ? o->max_length : o->min_length,
                                 c->max_target_positions);
     for (i = 0; i < c->n_languages; i++)
-        if ((c->src_language && c->languages[i].id >= c->src_vocab_size) ||
-            (c->tgt_language_forced && c->languages[i].id >= c->tgt_vocab_size))
+        if (c->languages[i].id >= V)
             return TFM__FAIL_CONFIG(l->err,
                                     "'languages' has %d for %s, expected an id below %d, the "
                                     "number of tokens in the vocabulary",
-                                    c->languages[i].id, c->languages[i].code,
-                                    c->src_language && c->languages[i].id >= c->src_vocab_size
-                                        ? c->src_vocab_size
-                                        : c->tgt_vocab_size);
+                                    c->languages[i].id, c->languages[i].code, V);
     return TFM_OK;
 }
 
 /* Sets the model's config from what the file states, but leaves sizes 0: shapes will say them.
-   Panels are padded, so a packed file has to state the sizes of its matrices, and shapes must
-   agree. */
+   Panels are padded, so a packed file has to state the sizes of its matrices. */
 static tfm_status tfm__load_config(tfm__loader *l, const tfm__config_stated *stated) {
     tfm_config *c = &l->model->config;
     int k;
@@ -7633,7 +7477,6 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     tfm__config_stated stated;
     const char *text = tfm_safetensors_metadata(l->file, "transformer.config");
     int64_t i;
-    /* known keys: our own, that of PyTorch's writer, and where the weights come from */
     if (!text)
         return tfm__fail(l->err, TFM_E_CONFIG,
                          "metadata has no 'transformer.config': not a model file "
@@ -7643,7 +7486,6 @@ static tfm_status tfm__load_all(tfm__loader *l) {
         if (!tfm__load_is_extra(key) && tfm__config_choice(&tfm__metadata_words, key) < 0)
             return tfm__fail(l->err, TFM_E_CONFIG, "metadata key '%s' is not part of a model", key);
     }
-    /* the config comes first: how many heads, which positions */
     TFM__TRY(tfm__config_read(text, &m->pool, &stated, l->err));
     TFM__TRY(tfm__load_config(l, &stated));
     m->source.name = "src";
@@ -7662,7 +7504,6 @@ static tfm_status tfm__load_all(tfm__loader *l) {
                                 "'layer_norm' is layer_norm_unbiased and d_model is 1: d_model "
                                 "must be at least 2");
     TFM__TRY(tfm__load_text(l));
-    /* tensors that are not part of a model */
     for (i = 0; i < l->file->n_entries; i++)
         if (!l->file->entries[i].is_used && !tfm__load_is_extra(l->file->entries[i].name))
             return TFM__FAIL_TENSOR(l, "tensor '%s' is not part of a model",
@@ -7674,25 +7515,18 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     return tfm__load_pack(l);
 }
 
-/* Makes a model in pool from size bytes at data. On failure the pool is freed. */
-static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const void *data,
-                                    int64_t size, int owns_bytes, const tfm_model_options *options,
-                                    tfm_error *err) {
+/* Loads m from size bytes at data. On failure m is freed. */
+static tfm_status tfm__load_bytes(tfm_model **model, tfm_model *m, const void *data, size_t size,
+                                  int owns_bytes, const tfm_model_options *options,
+                                  tfm_error *err) {
     tfm__loader l;
-    tfm_model *m;
-    tfm_status status = TFM__NEW(pool, 1, &m, err);
-    if (status != TFM_OK) {
-        tfm__pool_free(pool);
-        return status;
-    }
-    memset(m, 0, sizeof *m);
+    tfm_status status;
     memset(&l, 0, sizeof l);
-    m->pool = *pool;
     l.model = m;
     l.err = err;
     l.owns_bytes = owns_bytes;
     if (options) l.options = *options;
-    status = tfm_safetensors_open(&l.file, data, (size_t)size, &pool->allocator, err);
+    status = tfm_safetensors_open(&l.file, data, size, &m->pool.allocator, err);
     if (status == TFM_OK) status = tfm__load_all(&l);
     tfm_safetensors_free(l.file);
     if (status != TFM_OK) tfm_model_free(m);
@@ -7700,8 +7534,8 @@ static tfm_status tfm__load_in_pool(tfm_model **model, tfm__pool *pool, const vo
     return status;
 }
 
-/* Checks the arguments of calls that load a model, and begins its pool. */
-static tfm_status tfm__load_begin(tfm__pool *pool, tfm_model **model, const tfm_model_options *o,
+/* Checks the arguments of calls that load a model, and makes an empty one. */
+static tfm_status tfm__load_begin(tfm_model **m, tfm_model **model, const tfm_model_options *o,
                                   tfm_error *err) {
     if (!model) return tfm__fail(err, TFM_E_ARGUMENT, "model is NULL");
     if (o && ((int)o->weights < 0 || o->weights > TFM_WEIGHT_TYPE_I8))
@@ -7709,16 +7543,14 @@ static tfm_status tfm__load_begin(tfm__pool *pool, tfm_model **model, const tfm_
             err, TFM_E_ARGUMENT,
             "weights is %d, expected TFM_WEIGHT_TYPE_AS_STORED (0) to TFM_WEIGHT_TYPE_I8 (%d)",
             (int32_t)o->weights, (int32_t)TFM_WEIGHT_TYPE_I8);
-    pool->blocks = NULL;
-    return tfm__choose_allocator(&pool->allocator, o ? o->allocator : NULL, err);
+    return tfm__pool_make(o ? o->allocator : NULL, sizeof **m, m, err);
 }
 
 TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
                                   const tfm_model_options *options, tfm_error *err) {
-    tfm__pool pool;
-    TFM__TRY(tfm__file_check_buffer(model, data, size, err));
-    TFM__TRY(tfm__load_begin(&pool, model, options, err));
-    return tfm__load_in_pool(model, &pool, data, (int64_t)size, 0, options, err);
+    tfm_model *m;
+    TFM__TRY(tfm__load_begin(&m, model, options, err));
+    return tfm__load_bytes(model, m, data, size, 0, options, err);
 }
 
 #ifndef TRANSFORMER_NO_STDIO
@@ -7748,11 +7580,10 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
 
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err) {
-    tfm__pool pool;
-    void *data = NULL;
-    int64_t size = 0;
+    tfm_model *m;
+    void *data;
+    int64_t size;
     tfm_status status;
-    TFM__TRY(tfm__load_begin(&pool, model, options, err));
     if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
 #ifdef TRANSFORMER_MMAP
     if (options && options->map)
@@ -7761,20 +7592,19 @@ TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
     if (options && options->map)
         return tfm__fail(err, TFM_E_ARGUMENT,
                          "map: this build cannot map files: compile with TRANSFORMER_MMAP");
-    status = tfm__file_read_path(path, &pool, &data, &size, err);
-    if (status == TFM_OK) status = tfm__load_in_pool(model, &pool, data, size, 1, options, err);
+    TFM__TRY(tfm__load_begin(&m, model, options, err));
+    status = tfm__file_read_path(path, &m->pool, &data, &size, err);
+    if (status == TFM_OK) status = tfm__load_bytes(model, m, data, (size_t)size, 1, options, err);
+    else tfm_model_free(m);
     return tfm__file_named(status, path, err);
 }
 #endif
 
 TFM_DEF void tfm_model_free(tfm_model *model) {
-    if (model) {
-        tfm__pool pool = model->pool; /* the pool owns the model itself */
 #ifdef TRANSFORMER_MMAP
-        if (model->mapping) munmap(model->mapping, model->mapped);
+    if (model && model->mapping) munmap(model->mapping, model->mapped);
 #endif
-        tfm__pool_free(&pool);
-    }
+    if (model) tfm__pool_free(model->pool);
 }
 
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model) { return &model->config; }
@@ -8628,7 +8458,7 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
             if (!has_memory) tfm__stack_run(&p, &m->encoder);
             p.kv_rows[TFM__SELF] = s->order + first;
             for (i = 0; for_decoding && i < m->decoder.n; i++)
-                tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i], 0);
+                tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i]);
             for (b = 0; b < group.B && !s->encoder.is_lent; b++) {
                 float *row = s->encoder.memory + s->order[first + b] * s->src.L * D;
                 memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
@@ -10556,8 +10386,8 @@ enum { TFM__ID_PLAIN = -1, TFM__ID_DROPPED = -2 };
 /* In TFM_TEXT_FORM_ESCAPED a backslash and letter i stand for character i. */
 static const char tfm__escape_letters[] = "stnvfr\\", tfm__escaped[] = " \t\n\v\f\r\\";
 
-/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are soon
-   full. No buffer has room for SIZE_MAX bytes and the end. */
+/* Returns size + n, or SIZE_MAX if the sum does not fit: with tokens of a megabyte, 32 bits are
+   soon full. No buffer has room for SIZE_MAX bytes and the end. */
 static size_t tfm__more(size_t size, size_t n) { return n > SIZE_MAX - size ? SIZE_MAX : size + n; }
 
 /* A text under construction; if out is NULL, only its size is counted. */
@@ -10611,8 +10441,8 @@ static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
     j->size = tfm__more(j->size, (size_t)n);
 }
 
-/* Applies the rules to the held bytes except the last ones, which a rule may need together with later
-   bytes. last: how many stay. */
+/* Applies the rules to the held bytes except the last ones, which a rule may need together with
+   later bytes. last: how many stay. */
 static void tfm__join_held(tfm__joined *j, int64_t last) {
     const char *result;
     int64_t at = 0, n;
@@ -10675,8 +10505,8 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when the
-   least or the greatest continuation bytes follow. */
+/* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when
+   the least or the greatest continuation bytes follow. */
 static int tfm__utf8_begins(const char *bytes, int n) {
     static const char rest[2][4] = {"\x80\x80\x80", "\xBF\xBF\xBF"};
     char whole[8];
@@ -10715,8 +10545,8 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
     tfm__join_text(j, j->bytes, n);
 }
 
-/* Returns the spelling of a token. Returns NULL if it has no text, as rows of an embedding beyond the
-   vocabulary. */
+/* Returns the spelling of a token. Returns NULL if it has no text, as rows of an embedding beyond
+   the vocabulary. */
 static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
     const tfm__vocabulary *v = &j->side->vocabulary;
     if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
@@ -10786,7 +10616,7 @@ static uint64_t tfm__key_of_line(const void *item) {
     return key;
 }
 
-/* Returns the line, from 0, in which a byte of the text is, while v->tokens has the offsets of lines. */
+/* Returns the line, from 0, of a byte of the text, while v->tokens has the offsets of lines. */
 static int64_t tfm__line_of(const tfm__vocabulary *v, const void *at) {
     int64_t line = 0;
     TFM__BISECT(line, v->n, middle, v->text + v->tokens[middle] <= (const char *)at)
@@ -10842,8 +10672,8 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
     return TFM_OK;
 }
 
-/* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same is
-   the place of the first item that is equal to the one before, or 0. */
+/* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same
+   is the place of the first item that is equal to the one before, or 0. */
 static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
                                  tfm__compare compare, tfm__sort_key key_of, int64_t *same) {
     const unsigned char *at = (const unsigned char *)r->order.data;
@@ -10947,8 +10777,8 @@ static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_
     return low;
 }
 
-/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1 if there is
-   none, and sets *bytes to how many bytes of the text it takes. Spellings of the side's special
+/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1 if there
+   is none, and sets *bytes to how many bytes of the text it takes. Spellings of the side's special
    tokens do not count. side may be NULL, and rules may be NULL or without units. Each byte narrows
    the range of the sorted spellings that begin so. */
 static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
@@ -11077,7 +10907,7 @@ static void tfm__words_join(tfm__joined *j, int32_t id) {
     if (s) tfm__join_text(j, s->text, s->size);
 }
 
-/* Cuts a character. Whitespace between characters is a token only if the vocabulary has one for it. */
+/* Cuts a character. Whitespace between characters is a token only if the vocabulary has it. */
 static int tfm__characters_next(tfm__token_cursor *c, tfm__token *token) {
     const tfm__vocabulary *v = &c->side->vocabulary;
     size_t at = c->at, begin = at + tfm__run(&c->text, at, 1);
@@ -11262,8 +11092,8 @@ typedef struct tfm__wire_field {
     const unsigned char *bytes;
 } tfm__wire_field;
 
-/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input ends
-   before the number, or if the number has over 64 bits. */
+/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input
+   ends before the number, or if the number has over 64 bits. */
 static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     int shift;
     *value = 0;
@@ -11344,8 +11174,8 @@ static const struct {
     const char *name;
 } tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
 
-/* Reads the known fields of a part of the file, each at most once, and skips others. An absent field
-   has number 0. Fields of other parts are not touched. */
+/* Reads the known fields of a part of the file, each at most once, and skips others. An absent
+   field has number 0. Fields of other parts are not touched. */
 static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
                                    tfm__wire_field *fields) {
     static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
@@ -11393,8 +11223,8 @@ static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
     return 1;
 }
 
-/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk needs
-   no checks, because every node has its 256 possible children and its string inside. */
+/* Reads a charsmap: 4 bytes with the size of its trie, the trie, the strings. Afterwards a walk
+   needs no checks, because every node has its 256 possible children and its string inside. */
 static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
                                     tfm__charsmap *m) {
     static const char *const name = "precompiled_charsmap: ";
@@ -11512,7 +11342,7 @@ static int tfm__byte_of_piece(const char *text, int64_t size) {
     return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
 }
 
-/* Reads a piece. trainer_spec is read before, because it says whether pieces of bytes are allowed. */
+/* Reads a piece. trainer_spec comes before, because it says whether pieces of bytes are allowed. */
 static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
     tfm__wire_field f[TFM__SPM_FIELDS];
     tfm__spelling *s = &p->vocabulary.spellings[r->piece];
@@ -11595,8 +11425,8 @@ static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
     return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
 }
 
-/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or only
-   rules that go on with more than ASCII (a letter and its accent). */
+/* Sets p->plain. ASCII needs no look-up if no rule and no user-defined piece begins with it, or
+   only rules that go on with more than ASCII (a letter and its accent). */
 static void tfm__spm_plain(tfm__sentencepiece *p) {
     const tfm__charsmap *m = &p->map;
     int32_t i;
@@ -11617,7 +11447,7 @@ static void tfm__spm_plain(tfm__sentencepiece *p) {
             p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
 }
 
-/* Sets p->cuts. BPE may cut the text after space marks if no piece goes on there, or before them. */
+/* Sets p->cuts: BPE may cut a text after or before space marks if no piece goes on there. */
 static void tfm__spm_cuts(tfm__sentencepiece *p) {
     int32_t i;
     p->cuts[0] = p->cuts[1] = !p->has_unused;
@@ -11800,10 +11630,10 @@ static int64_t tfm__spm_prefix(const tfm__sentencepiece *p, const char *text, in
     return *n ? *n : tfm__mapped_prefix(&p->map, text, size, out, n);
 }
 
-/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from begin
-   to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
-   Metaspace) there is none where a text begins with one; and with "first" only where the text's first
-   character becomes the first one. */
+/* Returns whether a space mark goes before bytes i to size of a text, which had whitespace from
+   begin to i. SentencePiece puts one before each text. With the config's prefix_space (tokenizers'
+   Metaspace) there is none where a text begins with one; and with "first" only where the text's
+   first character becomes the first one. */
 static int tfm__spm_wants_mark(const tfm__side *side, const char *text, int64_t begin, int64_t i,
                                int64_t size) {
     const tfm__sentencepiece *p = side->spm;
@@ -12023,7 +11853,7 @@ static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
     side->marks = p->dummy_prefix || p->trim;
 }
 
-/* Loads a side's model; a target may share the source's. Without a vocabulary a piece is its own id. */
+/* Loads a side's model; a target may share the source's. Without a vocabulary, ids are pieces. */
 static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     tfm__sentencepiece *p = shared ? shared->spm : NULL;
     tfm__text_reader r;
@@ -13794,10 +13624,12 @@ static tfm_status tfm__load_text(tfm__loader *l) {
 #include <cpuid.h>
 #include <immintrin.h>
 
-#define TFM__AVX512 __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
-#define TFM__VNNI                                                                                  \
-    __attribute__((target("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")))
-#define TFM__AVX2 __attribute__((target("avx2,fma,f16c")))
+/* Kernels begin a cache line. Otherwise a change of other code moves their loops across lines,
+   which costs a few per cent of the time of a beam search. */
+#define TFM__KERNEL(instructions) __attribute__((target(instructions), aligned(64)))
+#define TFM__AVX512 TFM__KERNEL("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")
+#define TFM__VNNI TFM__KERNEL("avx512vnni,avx512f,avx512dq,avx512bw,avx512vl,avx2,fma,f16c")
+#define TFM__AVX2 TFM__KERNEL("avx2,fma,f16c")
 
 /* Returns the mask of the lanes that are left, at most 16. Other lanes are neither read nor
    written. */
@@ -14007,14 +13839,19 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
 #include TRANSFORMER_FILE
 
 /* ---- x86-64: the tile of int8 by AVX2 ----
-   AVX2 multiplies u8 by s8 and adds pairs of products in 16 bits, where they may not fit. With many
-   rows, the tile gives w + 128 as u8 and x as s8. As w + 128 is at most 255, the sum of a pair fits if
-   its positive x add up to 128 at most, and its negative x to -128 at least. Then each pair can be
-   widened to 32 bits (TWOS). If the same holds for the four x of two pairs, the pairs are added first
-   (FOURS). Otherwise |x| is the u8, and w takes the sign of x (SIGNED): where x is negative,
-   w ^ -1 = -w - 1 stands for -w. Rows without a negative x are the u8 themselves. Then all pairs fit,
-   and two pairs if their x add up to 255 at most. split sorts the steps of eight columns by these
-   ways and drops steps whose x are zero. Few rows wait for w, so they read it in order, as u8 |x|. */
+   AVX2 multiplies u8 by s8 and adds pairs of products in 16 bits, where they may not fit. split
+   drops steps of eight columns whose x are zero, and sorts those that are left by three ways:
+
+       way      u8         s8                     when
+       FOURS    w + 128    x                      of each four x, the positive ones add up to 128 at
+                                                  most, negative ones to -128 at least: two pairs
+                                                  are added in 16 bits before they are widened to 32
+       TWOS     w + 128    x                      the same of each two x: each pair is widened
+       SIGNED   |x|        w, or w ^ -1 = -w - 1  otherwise; pairs of |x| always fit
+                           for -w if x < 0
+
+   In a row without a negative x, x is the u8 and w the s8: FOURS if four x add up to 255 at most,
+   else TWOS. Few rows wait for w, so they read it in order, with |x| as the u8. */
 
 enum { TFM__FOURS, TFM__TWOS, TFM__SIGNED, TFM__WAYS };
 enum {
@@ -14094,8 +13931,8 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
     }
 }
 
-/* Adds eight columns to a vector of sums. This is assembly because gcc 12 writes sums to memory around
-   intrinsics, and clang 14 widens pairs too early. */
+/* Adds eight columns to a vector of sums. This is assembly because gcc 12 writes sums to memory
+   around intrinsics, and clang 14 widens pairs too early. */
 #define TFM__AVX2_OP(op, to, a, b)                                                                 \
     "{" op " %" #b ", %" #a ", %" #to "|" op " %" #to ", %" #a ", %" #b "}\n\t"
 #define TFM__AVX2_LOAD "{vmovdqu %8, %1|vmovdqu %1, %8}\n\t{vmovdqu %9, %2|vmovdqu %2, %9}\n\t"
@@ -14103,20 +13940,20 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
 #define TFM__AVX2_TIMES_S8 TFM__AVX2_OP("vpmaddubsw", 1, 1, 4) TFM__AVX2_OP("vpmaddubsw", 2, 2, 5)
 #define TFM__AVX2_TIMES_U8 TFM__AVX2_OP("vpmaddubsw", 1, 4, 1) TFM__AVX2_OP("vpmaddubsw", 2, 5, 2)
 #define TFM__AVX2_ADD TFM__AVX2_OP("vpmaddwd", 1, 1, 3) TFM__AVX2_OP("vpaddd", 0, 0, 1)
-#define TFM__AVX2_ADD_TWOS                                                                         \
+#define TFM__AVX2_TWOS                                                                             \
     TFM__AVX2_OP("vpmaddwd", 2, 2, 3) TFM__AVX2_OP("vpaddd", 0, 0, 2) TFM__AVX2_ADD
-#define TFM__AVX2_ADD_FOURS TFM__AVX2_OP("vpaddw", 1, 1, 2) TFM__AVX2_ADD
-#define TFM__AVX2_STEP(sum, w0, w1, text)                                                          \
+#define TFM__AVX2_FOURS TFM__AVX2_OP("vpaddw", 1, 1, 2) TFM__AVX2_ADD
+#define TFM__AVX2_STEP(sum, w0, w1, sign, times, add)                                              \
     do {                                                                                           \
         __m256i pairs0, pairs1;                                                                    \
-        __asm__(text                                                                               \
+        __asm__(TFM__AVX2_##sign TFM__AVX2_##times TFM__AVX2_##add                                 \
                 : "+x"(sum), "=&x"(pairs0), "=&x"(pairs1)                                          \
                 : "x"(ones), "x"(x0), "x"(x1), "x"(mask0), "x"(mask1),                             \
                   "m"(*(const unsigned char(*)[32])(w0)), "m"(*(const unsigned char(*)[32])(w1))); \
     } while (0)
 
-/* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's copy:
-   step by step for each vector of outputs. u8: x is the u8 without SIGNED. */
+/* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's
+   copy: step by step for each vector of outputs. u8: x is the u8 without SIGNED. */
 TFM__AVX2 static TFM__INLINE const uint16_t *tfm__avx2_run(__m256i *sums, const unsigned char *x,
                                                            const unsigned char *copy,
                                                            const uint16_t *list, int steps, int way,
@@ -14135,21 +13972,12 @@ TFM__AVX2 static TFM__INLINE const uint16_t *tfm__avx2_run(__m256i *sums, const 
         }
         TFM__UNROLL
         for (i = 0; i < TFM__VECTORS; i++, w += 8 * TFM__BLOCK)
-            if (way == TFM__SIGNED)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
+            if (way == TFM__SIGNED) TFM__AVX2_STEP(sums[i], w, w + 32, XOR, TIMES_U8, TWOS);
             else if (way == TFM__FOURS && u8)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
-            else if (way == TFM__FOURS)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_S8 TFM__AVX2_ADD_FOURS);
-            else if (u8)
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
-            else
-                TFM__AVX2_STEP(sums[i], w, w + 32,
-                               TFM__AVX2_LOAD TFM__AVX2_TIMES_S8 TFM__AVX2_ADD_TWOS);
+                TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, FOURS);
+            else if (way == TFM__FOURS) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, FOURS);
+            else if (u8) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, TWOS);
+            else TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, TWOS);
     }
     return list;
 }
@@ -14251,18 +14079,10 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_in_order(const tfm__tile *t, int fir
             TFM__UNROLL
             for (i = 0; i < TFM__VECTORS; i++) {
                 const unsigned char *w = (i < 2 ? w0 : w1) + i % 2 * 32;
-                if (large & 1 && u8)
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
-                else if (large & 1)
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_TWOS);
-                else if (u8)
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_LOAD TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
-                else
-                    TFM__AVX2_STEP(sums[r][i], w, w + next,
-                                   TFM__AVX2_XOR TFM__AVX2_TIMES_U8 TFM__AVX2_ADD_FOURS);
+                if (large & 1 && u8) TFM__AVX2_STEP(sums[r][i], w, w + next, LOAD, TIMES_U8, TWOS);
+                else if (large & 1) TFM__AVX2_STEP(sums[r][i], w, w + next, XOR, TIMES_U8, TWOS);
+                else if (u8) TFM__AVX2_STEP(sums[r][i], w, w + next, LOAD, TIMES_U8, FOURS);
+                else TFM__AVX2_STEP(sums[r][i], w, w + next, XOR, TIMES_U8, FOURS);
             }
         }
     }
@@ -14745,9 +14565,9 @@ TFM__FLOAT_TABLE(pairs, TFM__NO_TILE)
 #endif /* TFM__FLOAT_TILES */
 
 /* ---- tiles of int8: each step adds four products to each sum ----
-   INT8_SPLIT: partial sums of each output, side by side in I. I_LOAD loads four columns of w for
-   VL / INT8_SPLIT outputs. I_X repeats four columns of x. I_FLOATS returns VL outputs as floats,
-   from one or two vectors of sums, less the share of the zero point. A set without I_DOT has a tile of
+   INT8_SPLIT: partial sums of each output, side by side in I. I_LOAD loads four columns of w for VL
+   / INT8_SPLIT outputs. I_X repeats four columns of x. I_FLOATS returns VL outputs as floats, from
+   one or two vectors of sums, less the share of the zero point. A set without I_DOT has a tile of
    its own. */
 
 #ifdef TFM__INT8_TILES
@@ -15421,8 +15241,8 @@ TFM__TARGET static void TFM__(activate)(float *x, int64_t n, tfm_activation acti
 }
 
 /* ---- dot products of rows ----
-   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves and
-   stores them. */
+   DOTS: sums at a time, each in PER_PANEL vectors of lanes; V_STORE_SUMS adds these up by halves
+   and stores them. */
 
 #ifndef TFM__DOTS
 #define TFM__DOTS 4
@@ -15459,8 +15279,8 @@ TFM__INLINED void TFM__(dot_step)(TFM__V a[][TFM__DOTS], const float *const *x, 
     }
 }
 
-/* Computes sums[nw i + j] = x[i] . w[j] for nx rows of x by nw rows of w, whose element k is added in
-   lane k mod 16. nx, nw (whose product is at most DOTS) and is_f16 are constants where this is
+/* Computes sums[nw i + j] = x[i] . w[j] for nx rows of x by nw rows of w, whose element k is added
+   in lane k mod 16. nx, nw (whose product is at most DOTS) and is_f16 are constants where this is
    inlined. Columns after the last whole step are loaded by masks, or copied in front of zeros. */
 TFM__INLINED void TFM__(dots_of)(float *sums, const float *const *x, int nx, const void *const *w,
                                  int nw, int64_t n, int is_f16) {

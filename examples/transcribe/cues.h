@@ -41,34 +41,47 @@ typedef struct cue_lane {
 } cue_lane;
 
 static struct {
+    FILE *file; /* NULL: standard output */
     cue_form form;
     int with_times; /* CUE_TEXT: each line begins with its times */
     cue_lane lanes[CUE_LANES];
     int n_lanes, writing; /* the lane that is written; later ones wait */
     int32_t number;       /* of the last cue, for SRT */
     pthread_mutex_t lock;
-} cue_output = {CUE_TEXT, 0, {{NULL, 0, 0, 0, 0}}, 1, 0, 0, PTHREAD_MUTEX_INITIALIZER};
+} cue_output = {NULL, CUE_TEXT, 0, {{NULL, 0, 0, 0, 0}}, 1, 0, 0, PTHREAD_MUTEX_INITIALIZER};
+
+static FILE *cue_file(void) { return cue_output.file ? cue_output.file : stdout; }
+
+/* Begins the output of a sound. */
+static inline void cue_begin(FILE *file, int n_lanes) {
+    memset(cue_output.lanes, 0, sizeof cue_output.lanes);
+    cue_output.file = file, cue_output.n_lanes = n_lanes;
+    cue_output.writing = cue_output.number = 0;
+    if (cue_output.form == CUE_VTT) fputs("WEBVTT\n\n", cue_file());
+}
 
 /* Writes a time as 00:01:02,345. In the text form, hours are left out as long as there are none. */
 static void cue_print_time(double seconds) {
     int64_t ms = (int64_t)(seconds * 1000 + 0.5);
-    if (cue_output.form != CUE_TEXT || ms >= 3600000) printf("%02d:", (int)(ms / 3600000));
-    printf("%02d:%02d%c%03d", (int)(ms / 60000 % 60), (int)(ms / 1000 % 60),
-           cue_output.form == CUE_SRT ? ',' : '.', (int)(ms % 1000));
+    if (cue_output.form != CUE_TEXT || ms >= 3600000)
+        fprintf(cue_file(), "%02d:", (int)(ms / 3600000));
+    fprintf(cue_file(), "%02d:%02d%c%03d", (int)(ms / 60000 % 60), (int)(ms / 1000 % 60),
+            cue_output.form == CUE_SRT ? ',' : '.', (int)(ms % 1000));
 }
 
 static void cue_print(const cue *c) {
     int is_subtitle = cue_output.form == CUE_SRT || cue_output.form == CUE_VTT;
     int is_plain = cue_output.form == CUE_TEXT && cue_output.with_times;
-    if (cue_output.form == CUE_SRT) printf("%d\n", (int)++cue_output.number);
-    if (is_plain) putchar('[');
+    FILE *f = cue_file();
+    if (cue_output.form == CUE_SRT) fprintf(f, "%d\n", (int)++cue_output.number);
+    if (is_plain) putc('[', f);
     if (is_plain || is_subtitle) {
         cue_print_time(c->begin);
-        fputs(" --> ", stdout);
+        fputs(" --> ", f);
         cue_print_time(c->end);
     }
-    if (is_plain) fputs("] ", stdout);
-    printf(is_subtitle ? "\n%s\n\n" : "%s\n", c->text);
+    if (is_plain) fputs("] ", f);
+    fprintf(f, is_subtitle ? "\n%s\n\n" : "%s\n", c->text);
 }
 
 /* Returns the size of a time of WebVTT such as 01:02.345 at text, or 0. */
@@ -135,7 +148,9 @@ static void cue_add(int number, double begin, double end, const char *text) {
         if (!now->is_done) break;
         free(now->cues), now->cues = NULL, cue_output.writing++;
     }
-    if (fflush(stdout) || ferror(stdout)) cue_fail("standard output cannot be written");
+    if (fflush(cue_file()) || ferror(cue_file()))
+        cue_fail(cue_output.file ? "the output file cannot be written"
+                                 : "standard output cannot be written");
     pthread_mutex_unlock(&cue_output.lock);
 }
 

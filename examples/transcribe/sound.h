@@ -6,8 +6,9 @@
        while ((n = sound_read(&s, out, capacity)) > 0) ... n samples from -1 to 1
        sound_close(&s);
 
-   sound_open_memory reads a file that is in memory. WAV: integers of 8, 16, 24 and 32 bits,
-   floats of 32 and 64 bits, 1 to 64 channels, which are averaged, and any rate from 1 to 384 kHz.
+   sound_open_memory reads a file that is in memory. WAV, RF64 and BW64: integers of 8 to 64 bits,
+   floats of 32 and 64 bits, mu-law and A-law, 1 to 64 channels, which are averaged, and any rate
+   from 1 to 384 kHz. For other formats the message names the command of ffmpeg that converts them.
    Raw: 16-bit little-endian samples, mono, 16 kHz. The file may be a pipe, and the header may
    give a wrong size: reading ends where the file ends. A sample that is not finite counts as 0.
    Memory does not grow with the length of the sound.
@@ -29,6 +30,7 @@
 #include <string.h>
 
 typedef enum sound_form { SOUND_WAV, SOUND_RAW } sound_form;
+enum { SOUND_PCM = 1, SOUND_FLOAT = 3, SOUND_A_LAW = 6, SOUND_MU_LAW = 7 }; /* WAV's codes */
 enum { SOUND_RATE = 16000, SOUND_ZEROS = 48, SOUND_CHUNK = 4096, SOUND_CHANNELS = 64 };
 /* The most weights with a row for each phase, and else the rows from one zero to the next. */
 enum { SOUND_WEIGHTS = 262144, SOUND_STEPS = 1024 };
@@ -37,7 +39,7 @@ typedef struct sound {
     FILE *file;                /* NULL: the file is in memory */
     const unsigned char *data; /* what is not yet read of it */
     size_t size;
-    int channels, bytes, is_float; /* bytes: of one sample of one channel */
+    int channels, bytes, kind; /* bytes: of one sample of one channel; kind: SOUND_PCM ... */
     int32_t rate;
     uint64_t left; /* bytes of the data chunk that are not yet read */
     int ended;
@@ -72,13 +74,56 @@ static int sound_skip(sound *s, uint64_t n) {
     return 1;
 }
 
+#define SOUND_CONVERT " (ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes a WAV file of it)"
+
+/* Returns what a file is that is no WAV file, by its first 12 bytes. */
+static const char *sound_other_file(const unsigned char *b) {
+    static const struct {
+        const char *bytes, *message;
+        int at, n;
+    } all[] = {{"fLaC", "a FLAC file, not a WAV file" SOUND_CONVERT, 0, 4},
+               {"OggS", "an Ogg file (Opus, Vorbis), not a WAV file" SOUND_CONVERT, 0, 4},
+               {"ID3", "an MP3 file, not a WAV file" SOUND_CONVERT, 0, 3},
+               {"ftyp", "an MP4 or M4A file, not a WAV file" SOUND_CONVERT, 4, 4},
+               {"\x1A\x45\xDF\xA3", "a WebM or Matroska file, not a WAV file" SOUND_CONVERT, 0, 4},
+               {"FORM", "an AIFF file, not a WAV file" SOUND_CONVERT, 0, 4},
+               {".snd", "an AU file, not a WAV file" SOUND_CONVERT, 0, 4},
+               {"caff", "a CAF file, not a WAV file" SOUND_CONVERT, 0, 4},
+               {"RIFX", "a big-endian WAV file" SOUND_CONVERT, 0, 4}};
+    size_t i;
+    for (i = 0; i < sizeof all / sizeof *all; i++)
+        if (memcmp(b + all[i].at, all[i].bytes, (size_t)all[i].n) == 0) return all[i].message;
+    if (b[0] == 0xFF && (b[1] & 0xE0) == 0xE0)
+        return "an MP3 or AAC file, not a WAV file" SOUND_CONVERT;
+    return "not a WAV file" SOUND_CONVERT;
+}
+
+/* Returns what is wrong with a kind of samples, or NULL. */
+static const char *sound_check_kind(int kind, int bits) {
+    if (kind == 2 || kind == 0x11) return "the WAV file holds ADPCM" SOUND_CONVERT;
+    if (kind == 0x50 || kind == 0x55) return "the WAV file holds MP3" SOUND_CONVERT;
+    if (kind != SOUND_PCM && kind != SOUND_FLOAT && kind != SOUND_A_LAW && kind != SOUND_MU_LAW)
+        return "the WAV file is compressed" SOUND_CONVERT;
+    if (kind == SOUND_PCM     ? bits < 8 || bits > 64
+        : kind == SOUND_FLOAT ? bits != 32 && bits != 64
+                              : bits != 8)
+        return "the WAV file has samples of another size than 8 to 64 bits, float 32 or 64, or 8 "
+               "of A-law and "
+               "mu-law" SOUND_CONVERT;
+    return NULL;
+}
+
 /* Reads the chunks of a WAV file up to its samples. Returns NULL, or what is wrong. */
 static const char *sound_read_header(sound *s) {
     unsigned char b[40];
-    int kind = 0, bits = 0, has_format = 0;
+    int bits = 0, has_format = 0;
     uint32_t rate = 0;
-    if (sound_bytes(s, b, 12) != 12 || memcmp(b, "RIFF", 4) || memcmp(b + 8, "WAVE", 4))
-        return "not a WAV file (ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes one of other formats)";
+    uint64_t large = 0; /* the size that RF64 states elsewhere */
+    const char *why;
+    memset(b, 0, sizeof b);
+    if (sound_bytes(s, b, 12) != 12 || memcmp(b + 8, "WAVE", 4) ||
+        (memcmp(b, "RIFF", 4) && memcmp(b, "RF64", 4) && memcmp(b, "BW64", 4)))
+        return sound_other_file(b);
     for (;;) {
         uint32_t size, n;
         if (sound_bytes(s, b, 8) != 8)
@@ -87,26 +132,31 @@ static const char *sound_read_header(sound *s) {
         if (memcmp(b, "data", 4) == 0) {
             if (!has_format) return "the WAV file has no fmt chunk before its data";
             /* programs that write to a pipe do not know the size: 0 or the largest number */
-            s->left = size && size < 0xFFFFFF00u ? size : UINT64_MAX;
+            s->left = size && size < 0xFFFFFF00u ? size : large ? large : UINT64_MAX;
             break;
+        }
+        n = size < sizeof b ? size : (uint32_t)sizeof b;
+        if (memcmp(b, "ds64", 4) == 0 && n >= 16) {
+            if (sound_bytes(s, b, n) != n || !sound_skip(s, (uint64_t)size - n + (size & 1)))
+                return "the WAV file ends early";
+            large = sound_u32(b + 8) | (uint64_t)sound_u32(b + 12) << 32;
+            continue;
         }
         if (memcmp(b, "fmt ", 4) != 0) {
             if (!sound_skip(s, (uint64_t)size + (size & 1))) return "the WAV file ends early";
             continue;
         }
-        n = size < sizeof b ? size : (uint32_t)sizeof b;
         if (n < 16 || sound_bytes(s, b, n) != n || !sound_skip(s, size - n + (size & 1)))
             return "the fmt chunk of the WAV file is too short";
-        kind = b[0] | b[1] << 8, has_format = 1;
+        s->kind = b[0] | b[1] << 8, has_format = 1;
         s->channels = b[2] | b[3] << 8;
         rate = sound_u32(b + 4);
         bits = b[14] | b[15] << 8;
-        if (kind == 0xFFFE && n >= 26) kind = b[24] | b[25] << 8; /* extensible */
+        if (s->kind == 0xFFFE && n >= 26) s->kind = b[24] | b[25] << 8; /* extensible */
     }
-    s->bytes = bits / 8, s->is_float = kind == 3;
-    if (kind != 1 && kind != 3) return "the WAV file is compressed; only PCM and float can be read";
-    if (bits % 8 || (kind == 1 ? bits < 8 || bits > 32 : bits != 32 && bits != 64))
-        return "the WAV file has samples of another size than 8, 16, 24, 32 or (float) 64 bits";
+    s->bytes = (bits + 7) / 8;
+    why = sound_check_kind(s->kind, bits);
+    if (why) return why;
     if (s->channels < 1 || s->channels > SOUND_CHANNELS)
         return "the WAV file's number of channels is not 1 to 64";
     if (rate < 1000 || rate > 384000) return "the WAV file's rate is not 1 to 384 kHz";
@@ -165,7 +215,7 @@ static const char *sound_begin(sound *s, FILE *file, const void *data, size_t si
     const char *why = NULL;
     memset(s, 0, sizeof *s);
     s->file = file, s->data = (const unsigned char *)data, s->size = size;
-    s->channels = 1, s->bytes = 2, s->rate = SOUND_RATE, s->left = UINT64_MAX;
+    s->channels = 1, s->bytes = 2, s->kind = SOUND_PCM, s->rate = SOUND_RATE, s->left = UINT64_MAX;
     if (form == SOUND_WAV) why = sound_read_header(s);
     if (!why && s->rate != SOUND_RATE) why = sound_make_weights(s);
     if (why) sound_close(s);
@@ -182,24 +232,33 @@ static const char *sound_open_memory(sound *s, const void *data, size_t size, so
     return sound_begin(s, NULL, data, size, form);
 }
 
+/* Returns a sample of G.711: a sign, an exponent of 3 bits and a mantissa of 4. */
+static float sound_logarithmic(int kind, int code) {
+    int x, exponent;
+    code ^= kind == SOUND_MU_LAW ? 0xFF : 0x55;
+    exponent = code >> 4 & 7, x = (code & 15) << 4 | 8;
+    if (kind == SOUND_MU_LAW) x = ((x / 2 + 128) << exponent) - 132; /* 33 steps of 4 lower */
+    else if (exponent) x = (x + 256) << (exponent - 1);
+    return (float)((code & 128 ? 1 : -1) * (kind == SOUND_MU_LAW ? -x : x)) / 32768;
+}
+
+/* Returns the sample of one channel. Integers have their bits at the upper end of their bytes; with
+   one byte, 128 is silence. */
 static float sound_sample(const sound *s, const unsigned char *p) {
-    if (s->is_float) {
-        uint32_t low = sound_u32(p), high = s->bytes == 8 ? sound_u32(p + 4) : 0;
-        uint64_t bits = low | (uint64_t)high << 32;
+    uint64_t bits = 0;
+    int i;
+    for (i = 0; i < s->bytes; i++) bits |= (uint64_t)p[i] << 8 * i;
+    if (s->kind == SOUND_FLOAT) {
+        uint32_t low = (uint32_t)bits;
         double wide;
         float narrow;
         memcpy(&wide, &bits, sizeof wide), memcpy(&narrow, &low, sizeof narrow);
         if (s->bytes == 4) wide = narrow;
         return wide >= -1e6 && wide <= 1e6 ? (float)wide : 0; /* false for NaN */
     }
+    if (s->kind != SOUND_PCM) return sound_logarithmic(s->kind, p[0]);
     if (s->bytes == 1) return (p[0] - 128) / 128.0f;
-    if (s->bytes == 2) return (float)(int16_t)(p[0] | p[1] << 8) / 32768;
-    if (s->bytes == 3)
-        return (float)((int32_t)((uint32_t)p[2] << 24 | (uint32_t)p[1] << 16 |
-                                 (uint32_t)p[0] << 8) /
-                       256) /
-               8388608;
-    return (float)(int32_t)sound_u32(p) / 2147483648.0f;
+    return (float)((double)(int64_t)(bits << (64 - 8 * s->bytes)) / 9223372036854775808.0);
 }
 
 /* Reads at most n samples at the file's rate, with their channels averaged. 0: the end. */

@@ -1,9 +1,10 @@
-/* track.h: the samples around the present window of a sound, however long the sound is. Needs sound.h
-   and speech.h before it.
+/* track.h: the samples around the present window of a sound, however long the sound is. Needs sound.h,
+   speech.h and voice.h before it.
 
        track t;
        track_source source = {"speech.wav", NULL, NULL, 0};
        const char *why = track_open(&t, &source, NULL, NULL);
+       voice_begin(&t.parts, &net, &options, NULL, 0);      if only speech is to be heard
        while ((n = track_frames(&t, at, SPEECH_FRAMES)) > 0) {
            ... frames at to at + n - 1 begin at t.x + at * SPEECH_HOP - t.first
            at += n;     the track forgets what is before at
@@ -28,7 +29,8 @@ typedef struct track_source {
    samples that mirror the beginning stand before it. */
 typedef struct track {
     sound in;
-    FILE *file; /* that track_close closes */
+    voice parts; /* what is left out of the sound; zeros: nothing */
+    FILE *file;  /* that track_close closes */
     float *x;
     int64_t first, n, capacity;    /* number of x[0]; samples in x */
     int64_t total;                 /* samples of the sound; -1 until its end is known */
@@ -78,7 +80,7 @@ static inline const char *track_keep(track_source *from) {
 }
 
 static void track_close(track *t) {
-    sound_close(&t->in);
+    sound_close(&t->in), voice_end(&t->parts);
     if (t->file) fclose(t->file);
     free(t->x);
     memset(t, 0, sizeof *t);
@@ -102,8 +104,10 @@ static int track_fill(track *t, int64_t begin, int64_t end) {
             if (!x) return 0;
             t->x = x, t->capacity = 2 * (t->n + more);
         }
-        got = sound_read(&t->in, t->x + t->n, SOUND_CHUNK);
+        got = voice_read(&t->parts, &t->in, t->x + t->n, SOUND_CHUNK);
         t->n += got;
+        if (t->parts.fault) t->fault = t->parts.fault;
+        if (t->fault) return 0;
         if (!got && t->in.file && ferror(t->in.file)) {
             t->fault = "the sound cannot be read to its end";
             return 0;

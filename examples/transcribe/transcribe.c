@@ -6,6 +6,7 @@
 #ifndef TFM__IMPLEMENTED
 #define TRANSFORMER_IMPLEMENTATION
 #endif
+#include "../../tools/common/output.h"
 #include "transformer.h"
 #include <pthread.h>
 #include <stdarg.h>
@@ -15,6 +16,13 @@
 #include "../../tools/common/options.h"
 #include "../../tools/common/utf8_files.h"
 #include "../translate/interrupts.h"
+
+#ifdef _WIN32
+enum { is_windows = 1 };
+#else
+enum { is_windows = 0 };
+#endif
+#define ENGLISH_LOG_PROB -0.7 /* the mean of a window; lower may be another language */
 
 static void fail(const char *format, ...) {
     va_list arguments;
@@ -26,6 +34,8 @@ static void fail(const char *format, ...) {
 
 #include "transcriber.h"
 #include "cues.h"
+#include "transcript.h"
+#include "command.h"
 
 /* Returns seconds since some moment. */
 static double seconds(void) {
@@ -33,69 +43,6 @@ static double seconds(void) {
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
-
-static transcriber_options asked;
-static const char *model_path, *sound_path, *task = "transcribe", *form = "text",
-                                            *weights = "stored";
-static const char *temperatures;
-static int with_times, progress, fast;
-static int32_t threads = 1, n_workers = 1;
-static double began, loaded, first_text; /* seconds; first_text 0: there is none yet */
-
-static option_entry table[] = {
-    {"Writes what is spoken in a sound file.\n\n"
-     "  transcribe MODEL SOUND [options]\n\n"
-     "MODEL is a Whisper model of tools/convert.py. SOUND is a WAV file, or - for raw samples "
-     "from\n"
-     "standard input: 16 bits, mono, 16 kHz (arecord -f S16_LE -r 16000 | transcribe MODEL -). "
-     "Each\n"
-     "window of up to 30 s is written as soon as it has been heard. Ctrl-C keeps what was "
-     "written.\n"
-     "Of other sound files, ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes WAV files.\n",
-     NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
-    {"model", NULL, OPTION_OPERAND, &model_path, 0, 0, 0, NULL},
-    {"sound", NULL, OPTION_OPERAND, &sound_path, 0, 0, 0, NULL},
-    {"--language", "CODE", OPTION_PATH, &asked.language, 0, 0, 0,
-     "en, de ...; auto (default): the model detects it"},
-    {"--task", "TASK", OPTION_PATH, &task, 0, 0, 0,
-     "transcribe (default), or translate: into English"},
-    {"--format", "FORM", OPTION_PATH, &form, 0, 0, 0,
-     "text (default), srt, vtt or json (a line for each segment)"},
-    {"--timestamps", NULL, OPTION_FLAG, &with_times, 0, 0, 0,
-     "text: each line begins with its times"},
-    {"--words", NULL, OPTION_FLAG, &asked.with_words, 0, 0, 0, "the time of each word"},
-    {"--no-times", NULL, OPTION_FLAG, &asked.decoding.without_times, 0, 0, 0,
-     "the model writes no times: one segment for each window"},
-    {"--beam", "N", OPTION_INTEGER, &asked.decoding.beam, 1, 64, 0,
-     "hypotheses of the search at temperature 0 (default 5; 1: greedy)"},
-    {"--temperature", "LIST", OPTION_PATH, &temperatures, 0, 0, 0,
-     "attempts until one passes the next two limits\n(default 0,0.2,0.4,0.6,0.8,1)"},
-    {"--compression", "R", OPTION_NUMBER, &asked.decoding.compression, 0, 1e9, 0,
-     "a more repetitive text fails (default 2.4; 0: no limit)"},
-    {"--log-prob", "P", OPTION_NUMBER, &asked.decoding.log_prob, -1e9, 0, 0,
-     "a text with a lower mean log-probability fails\n(default -1; 0: no limit)"},
-    {"--no-speech", "P", OPTION_NUMBER, &asked.decoding.no_speech, 0, 1, 0,
-     "a failed window is skipped if the model's probability\nthat nobody speaks is larger (default "
-     "0.6; 1: never)"},
-    {"--best-of", "N", OPTION_INTEGER, &asked.decoding.best_of, 1, 64, 0,
-     "samples at temperatures above 0 (default 5)"},
-    {"--no-previous", NULL, OPTION_FLAG, &asked.no_previous, 0, 0, 0,
-     "windows do not see the text of the window before"},
-    {"--prompt", "TEXT", OPTION_PATH, &asked.prompt, 0, 0, 0,
-     "text as if heard before the sound: names, style"},
-    {"--silence", "DB", OPTION_NUMBER, &asked.silence, -120, 0, 0,
-     "stretches of 3 s below this level are not heard\n(default -60; 0: everything is heard)"},
-    {"--weights", "TYPE", OPTION_PATH, &weights, 0, 0, 0,
-     "stored (default), f32, f16, bf16 or int8"},
-    {"--fast", NULL, OPTION_FLAG, &fast, 0, 0, 0,
-     "encoder attention in BF16 and a KV cache in F16, as int8\nmodel files always have it"},
-    {"--threads", "N", OPTION_INTEGER, &threads, 1, 64, 0,
-     "threads that share the work on a window (default 1)"},
-    {"--workers", "N", OPTION_INTEGER, &n_workers, 1, CUE_LANES, 0,
-     "parts of the file that are heard at once; needs\n--no-previous and a WAV file (default 1)"},
-    {"--progress", NULL, OPTION_FLAG, &progress, 0, 0, 0,
-     "seconds heard so far, and at the end how long it took,\non standard error"},
-    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "this text"}};
 
 /* A part of the sound, with a session of its own. */
 typedef struct job {
@@ -105,6 +52,7 @@ typedef struct job {
     pthread_t thread;
 } job;
 
+static double began, loaded, first_text; /* seconds; first_text 0: there is none yet */
 static job jobs[CUE_LANES];
 static int n_jobs = 1;
 static tfm_model *model;
@@ -113,73 +61,6 @@ static track_source source;
 
 static void check(job *j, tfm_status status) {
     if (status != TFM_OK) fail("%s", j->err.text[0] ? j->err.text : tfm_status_text(status));
-}
-
-/* Writes the words from at to end, each as a cue. */
-static void write_words(int number, const word *at, const word *end, cue_line *out) {
-    for (; at < end; at++) {
-        cue_clear(out), cue_append_text(out, words_trim(at->text));
-        cue_add(number, at->begin, at->end, out->at);
-    }
-}
-
-/* Appends the words to the text of a cue of WebVTT, each with the time when it begins. */
-static void append_words(cue_line *out, const word *at, const word *end) {
-    for (; at < end; at++) {
-        int64_t ms = (int64_t)((at->begin > 0 ? at->begin : 0) * 1000 + 0.5);
-        if (!at->text[0]) continue;
-        cue_append(out, "<%02d:%02d:%02d.%03d><c>", (int)(ms / 3600000), (int)(ms / 60000 % 60),
-                   (int)(ms / 1000 % 60), (int)(ms % 1000));
-        cue_append_text(out, at->text);
-        cue_append(out, "</c>");
-    }
-}
-
-/* Appends a segment as an object of JSON. at NULL: without the times of words. */
-static void append_object(cue_line *out, const transcriber *h, const whisper_segment *s,
-                          const char *text, const word *at, const word *end) {
-    const whisper_text *heard = &h->heard;
-    const char *code = transcriber_language(h);
-    int32_t i;
-    cue_append(out, "{\"start\": %.2f, \"end\": %.2f, \"text\": ", s->begin, s->end);
-    cue_append_text(out, text);
-    if (code) cue_append(out, ", \"language\": "), cue_append_text(out, code);
-    cue_append(out, ", \"seek\": %d, \"temperature\": %.4g, \"avg_logprob\": ", (int)h->began,
-               heard->temperature);
-    cue_append_number(out, "%.5f", heard->log_prob);
-    cue_append(out, ", \"compression_ratio\": "),
-        cue_append_number(out, "%.3f", heard->compression);
-    if (heard->no_speech >= 0) cue_append(out, ", \"no_speech_prob\": %.5f", heard->no_speech);
-    cue_append(out, ", \"tokens\": [");
-    for (i = 0; i < s->n; i++) cue_append(out, i ? ", %d" : "%d", (int)heard->ids[s->first + i]);
-    cue_append(out, "]");
-    if (at) cue_append(out, ", \"words\": [");
-    for (i = 0; at && at < end; at++) {
-        if (!at->text[0]) continue;
-        cue_append(out, i++ ? ", {\"word\": " : "{\"word\": ");
-        cue_append_text(out, at->text);
-        cue_append(out, ", \"start\": %.2f, \"end\": %.2f, \"probability\": ", at->begin, at->end);
-        cue_append_number(out, "%.4f", at->prob), cue_append(out, "}");
-    }
-    cue_append(out, at ? "]}" : "}");
-}
-
-/* Writes segment k of the last window. */
-static void write_segment(job *j, int32_t k, cue_line *out) {
-    const whisper_segment *s = &j->h.segments[k];
-    const word *at = asked.with_words ? j->h.found->at + s->first_word : NULL;
-    const word *end = at ? at + s->n_words : NULL;
-    const char *text;
-    check(j, transcriber_spell(&j->h, k, &j->err));
-    text = words_trim(j->h.w.text), cue_clear(out);
-    if (at && (cue_output.form == CUE_TEXT || cue_output.form == CUE_SRT)) {
-        write_words(j->number, at, end, out);
-        return;
-    }
-    if (cue_output.form == CUE_JSON) append_object(out, &j->h, s, text, at, end);
-    else if (at) append_words(out, at, end);
-    else cue_append_text(out, text);
-    cue_add(j->number, s->begin, s->end, out->at);
 }
 
 typedef struct share {
@@ -211,6 +92,20 @@ static void run_parts(void *user, tfm_task work, void *context, int32_t parts) {
 }
 static const tfm_parallel helpers = {run_parts, NULL};
 
+/* Says once that a window may not be English, if the model knows no other language: its first attempt
+   failed, or its text is improbable. (Clear English has -0.2 to -0.5, German and French -1 and less.) */
+static void warn_of_language(const job *j) {
+    static int warned;
+    const whisper_text *heard = &j->h.heard;
+    if (j->number || tfm_model_config(model)->n_languages || !j->h.n || warned) return;
+    if (heard->temperature == 0 && heard->log_prob > ENGLISH_LOG_PROB) return;
+    warned = 1;
+    fputs("transcribe: the model knows English only, and this does not sound like English: use a "
+          "model of "
+          "several languages, such as whisper-base\n",
+          stderr);
+}
+
 /* Hears the job's part of the sound. */
 static void *hear(void *context) {
     job *j = (job *)context;
@@ -219,7 +114,8 @@ static void *hear(void *context) {
     while (!j->h.ended) {
         check(j, transcriber_next(&j->h, &j->err));
         if (j->number == 0 && first_text == 0 && !j->h.ended) first_text = seconds();
-        for (k = 0; k < j->h.n; k++) write_segment(j, k, &out);
+        for (k = 0; k < j->h.n; k++) check(j, transcript_write(j->number, &j->h, k, &out, &j->err));
+        warn_of_language(j);
         if (progress && !j->h.ended) fprintf(stderr, "\r%.1f s ", (double)j->h.seek * 0.01);
     }
     cue_add(j->number, 0, 0, NULL);
@@ -227,99 +123,144 @@ static void *hear(void *context) {
     return NULL;
 }
 
-static int is_stopped(void *user) {
-    (void)user;
-    return interrupts_stopped();
-}
-
-static void read_temperatures(whisper_options *o) {
-    const char *text = temperatures;
-    char *end;
-    if (!text) return;
-    o->n_temperatures = 0;
-    while (o->n_temperatures < WHISPER_TEMPERATURES) {
-        double value = strtod(text, &end);
-        if (end == text || !(value >= 0 && value <= 10) || (*end && *end != ',')) break;
-        o->temperatures[o->n_temperatures++] = value, text = end + (*end == ',');
-        if (!*end) return;
-    }
-    fail("--temperature takes up to %d numbers from 0 to 10 with commas between them, not '%s'",
-         WHISPER_TEMPERATURES, temperatures);
-}
-
-static int choose(const char *name, const char *value, const char *const *values) {
-    char all[64] = "";
-    int i;
-    for (i = 0; values[i]; i++) {
-        if (strcmp(value, values[i]) == 0) return i;
-        snprintf(all + strlen(all), sizeof all - strlen(all), i ? ", %s" : "%s", values[i]);
-    }
-    fail("%s takes one of %s, not '%s'", name, all, value);
-    return 0;
-}
-
-int main(int argc, char **argv) {
-    static const char *const tasks[] = {"transcribe", "translate", NULL};
-    static const char *const forms[] = {"text", "srt", "vtt", "json", NULL};
-    static const char *const types[] = {"stored", "f32", "f16", "bf16", "int8", NULL};
+static void load_model(tfm_weight_type type) {
+    const whisper_options *o = &asked.decoding;
     tfm_model_options how;
     tfm_error err;
-    transcriber *all[CUE_LANES];
-    const char *why;
     int k;
-    argv = utf8_arguments(&argc, argv);
     memset(&how, 0, sizeof how);
-    transcriber_defaults(&asked);
-    began = seconds();
-    if (options_read(table, sizeof table / sizeof *table, argc, argv, fail)) {
-        options_print(table, sizeof table / sizeof *table, stdout);
-        return !output_finish("transcribe");
-    }
-    if (!sound_path) fail("give a model and a sound (--help shows how)");
-    asked.decoding.is_translation = choose("--task", task, tasks) == 1;
-    cue_output.form = (cue_form)choose("--format", form, forms);
-    cue_output.with_times = with_times;
-    how.weights = (tfm_weight_type)choose("--weights", weights, types);
-    read_temperatures(&asked.decoding);
-    asked.decoding.is_stopped = is_stopped;
-    if (strcmp(sound_path, "-") == 0) source.raw = stdin;
-    else source.path = sound_path;
-    if (source.path && (why = track_keep(&source)) != NULL) fail("%s: %s", sound_path, why);
-    if (n_workers > 1 && (!asked.no_previous || source.raw))
-        fail("--workers needs --no-previous and a file: a window then does not wait for the one "
-             "before");
-    n_jobs = cue_output.n_lanes = n_workers;
-
+    how.weights = type;
     if (tfm_safetensors_open_file(&file, model_path, NULL, &err) != TFM_OK) fail("%s", err.text);
     if (tfm_model_load_file(&model, model_path, &how, &err) != TFM_OK) fail("%s", err.text);
     for (k = 0; k < n_jobs; k++) {
-        const whisper_options *o = &asked.decoding;
         job *j = &jobs[k];
         j->number = k;
         if (transcriber_load(&j->h, model, file, threads,
                              o->beam > o->best_of ? o->beam : o->best_of, fast, &j->err) != TFM_OK)
             fail("%s: %s", model_path, j->err.text);
         j->h.s.parallel = &helpers, j->h.s.threads = threads;
-        check(j, transcriber_begin(&j->h, &asked, &source, &j->err));
     }
     tfm_safetensors_free(file), file = NULL;
+    if (only_parts && (!jobs[0].h.net.is_there || !(asked.voice.threshold > 0)))
+        fail("%s: --vad-only needs a model with a voice detector, and --vad above 0", model_path);
     loaded = seconds();
+}
+
+/* Returns the part of a path behind its folders. */
+static const char *base_name(const char *path) {
+    const char *name = path;
+    for (; *path; path++)
+        if (*path == '/' || (is_windows && *path == '\\')) name = path + 1;
+    return name;
+}
+
+/* Returns the size of a name without its extension. */
+static int stem_size(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return (int)(dot && dot != name ? dot - name : (ptrdiff_t)strlen(name));
+}
+
+/* Says once what the user should know about the model. */
+static void warn_of_model(void) {
+    static int warned;
+    if (!jobs[0].h.net.is_there && asked.voice.threshold > 0 && asked.silence < 0 && !warned++)
+        fputs("transcribe: the model has no voice detector, so silence is found by its level alone "
+              "(tools/convert.py --vad adds one; --vad 0: no such line)\n",
+              stderr);
+}
+
+/* Opens the source of a sound. */
+static void open_sound(const char *path) {
+    const char *why = NULL;
+    memset(&source, 0, sizeof source);
+    if (strcmp(path, "-") == 0) source.raw = stdin;
+    else source.path = path;
+    if (source.path && (why = track_keep(&source)) != NULL) fail("%s: %s", path, why);
+    if (n_workers > 1 && (!asked.no_previous || source.raw))
+        fail("--workers needs --no-previous and a file: a window then does not wait for the one "
+             "before");
+}
+
+/* Opens the output of a sound, in a folder by the sound's name. NULL: standard output. */
+static FILE *open_output(const char *sound_path) {
+    static const char *const ends[] = {"txt", "srt", "vtt", "json"};
+    char *path;
+    const char *name = base_name(sound_path), *other;
+    struct stat found;
+    size_t room;
+    FILE *f;
+    int k;
+    if (!output_path) return NULL;
+    room = strlen(output_path) + strlen(sound_path) + 16;
+    path = (char *)malloc(room);
+    if (!path) fail("no memory for the name of the output");
+    if (strcmp(name, "-") == 0) name = "sound";
+    if (stat(output_path, &found) == 0 && (found.st_mode & S_IFMT) == S_IFDIR)
+        snprintf(path, room, "%s/%.*s.%s", output_path, stem_size(name), name,
+                 ends[cue_output.form]);
+    else if (sounds.n > 1) fail("%s: several sounds need a folder as --output", output_path);
+    else snprintf(path, room, "%s", output_path);
+    for (k = 0; k < sounds.n; k++) {
+        if (output_is_same(path, sounds.at[k])) fail("%s is input and --output", path);
+        if (sounds.at[k] == sound_path) continue;
+        other = base_name(sounds.at[k]);
+        if (stem_size(other) == stem_size(name) && !strncmp(other, name, (size_t)stem_size(name)))
+            fail("%s and %s would both be written to %s", sounds.at[k], sound_path, path);
+    }
+    if (output_is_same(path, model_path)) fail("%s is input and --output", path);
+    f = utf8_open(path, "wb");
+    if (!f) fail("%s: %s", path, strerror(errno));
+    free(path);
+    return f;
+}
+
+/* Hears a sound and writes its text. */
+static void transcribe(const char *path) {
+    transcriber *all[CUE_LANES];
+    FILE *out;
+    int k;
+    open_sound(path);
+    for (k = 0; k < n_jobs; k++) {
+        check(&jobs[k], transcriber_begin(&jobs[k].h, &asked, &source, &jobs[k].err));
+        all[k] = &jobs[k].h;
+    }
+    warn_of_model();
     interrupts_hold(1);
-    if (cue_output.form == CUE_VTT) fputs("WEBVTT\n\n", stdout);
-    for (k = 0; k < n_jobs; k++) all[k] = &jobs[k].h;
-    if (!source.raw) check(&jobs[0], transcriber_survey(all, n_jobs, &jobs[0].err));
-    for (k = 1; k < n_jobs; k++)
-        if (pthread_create(&jobs[k].thread, NULL, hear, &jobs[k]) != 0)
-            fail("a thread cannot be started");
-    hear(&jobs[0]);
-    for (k = 1; k < n_jobs; k++) pthread_join(jobs[k].thread, NULL);
+    out = open_output(path);
+    cue_begin(out, n_jobs);
+    if (only_parts) {
+        transcript_write_parts(&jobs[0].h);
+    } else {
+        if (!source.raw) check(&jobs[0], transcriber_survey(all, n_jobs, &jobs[0].err));
+        for (k = 1; k < n_jobs; k++)
+            if (pthread_create(&jobs[k].thread, NULL, hear, &jobs[k]) != 0)
+                fail("a thread cannot be started");
+        hear(&jobs[0]);
+        for (k = 1; k < n_jobs; k++) pthread_join(jobs[k].thread, NULL);
+    }
+    if (out && fclose(out)) fail("%s: cannot be written", output_path);
+    cue_output.file = NULL;
+    free((void *)(uintptr_t)source.data), source.data = NULL;
+    interrupts_hold(0);
+    if (interrupts_stopped()) interrupts_end();
+}
+
+int main(int argc, char **argv) {
+    tfm_weight_type type;
+    int k;
+    argv = utf8_arguments(&argc, argv);
+    transcriber_defaults(&asked);
+    began = seconds();
+    if (!read_options(argc, argv, &type)) return !output_finish("transcribe");
+    n_jobs = n_workers;
+    if (sounds.n > 1 && !output_path)
+        fail("%d sounds: say with --output in which folder their texts are written", sounds.n);
+    load_model(type);
+    for (k = 0; k < sounds.n; k++) transcribe(sounds.at[k]);
     if (progress)
         fprintf(stderr, "\nloaded in %.3f s; first text %.3f s later; all in %.3f s\n",
                 loaded - began, first_text > 0 ? first_text - loaded : 0, seconds() - loaded);
     for (k = 0; k < n_jobs; k++) transcriber_free(&jobs[k].h);
     tfm_model_free(model), model = NULL;
-    free((void *)(uintptr_t)source.data), source.data = NULL;
-    interrupts_hold(0);
-    if (interrupts_stopped()) interrupts_end();
     return 0;
 }

@@ -21,11 +21,13 @@
 
 #include "sound.h"
 #include "speech.h"
+#include "vad.h"
+#include "voice.h"
 #include "track.h"
 #include "whisper.h"
 #include "words.h"
 
-enum { TRANSCRIBER_QUIET = 10, TRANSCRIBER_SILENCE = 300 }; /* frames of 10 ms */
+enum { TRANSCRIBER_SILENCE = 300 }; /* frames of 10 ms */
 
 /* "transcribe --help" explains these options. */
 typedef struct transcriber_options {
@@ -33,19 +35,24 @@ typedef struct transcriber_options {
     whisper_options decoding;
     const char *language; /* a code, or "auto" */
     const char *prompt;   /* text as if heard before the sound */
-    double silence;       /* dB; 0: everything is heard */
+    voice_options voice;  /* for models that have a voice detector */
+    double silence;       /* dB, for the others; 0: everything is heard */
     int with_words, no_previous;
 } transcriber_options;
 
 typedef struct transcriber {
     whisper w; /* w.text has what transcriber_spell has spelled */
     speech s;
+    vad net;
     track t;
     transcriber_options o;
     track_source source;
-    int64_t from, to; /* frames of the sound that are heard */
-    float loudest;    /* value of the whole sound; -INFINITY: each window has its own */
-    int64_t seek;     /* the frame that is heard next */
+    int64_t from, to; /* frames of the sound, or of its parts with speech, that are heard */
+    double duration;  /* seconds of the whole sound, of which transcriber_survey has read all */
+    float *spoken;    /* [n_spoken]: probabilities of speech that transcriber_survey has found */
+    int64_t n_spoken;
+    float loudest; /* value of the whole sound; -INFINITY: each window has its own */
+    int64_t seek;  /* the frame that is heard next */
     int ended;
     /* The last window: where it began, what was heard, its segments and words. */
     int64_t began;
@@ -64,6 +71,7 @@ static void transcriber_defaults(transcriber_options *o) {
     static const double temperatures[] = {0, 0.2, 0.4, 0.6, 0.8, 1};
     memset(o, 0, sizeof *o);
     o->language = "auto", o->prompt = "", o->silence = -60;
+    o->voice.threshold = 0.5, o->voice.silence = 2000, o->voice.pad = 400;
     o->decoding.beam = o->decoding.best_of = 5;
     o->decoding.compression = 2.4, o->decoding.log_prob = -1, o->decoding.no_speech = 0.6;
     memcpy(o->decoding.temperatures, temperatures, sizeof temperatures);
@@ -78,10 +86,10 @@ static tfm_status transcriber_fail(tfm_error *err, tfm_status status, const char
 
 static void transcriber_free(transcriber *h) {
     track_close(&h->t);
-    speech_free(&h->s);
+    speech_free(&h->s), vad_free(&h->net);
     tfm_session_free(h->w.session);
-    free(h->w.text), free(h->w.chains), free(h->mel), free(h->embeddings), free(h->segments),
-        free(h->found);
+    free(h->w.text), free(h->w.chains), free(h->spoken), free(h->mel), free(h->embeddings),
+        free(h->segments), free(h->found);
     memset(h, 0, sizeof *h);
 }
 
@@ -108,6 +116,7 @@ static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
                                 "Whisper model from tools/convert.py)",
                                 "");
     status = speech_load(&h->s, file, err);
+    if (status == TFM_OK) status = vad_load(&h->net, file, err);
     if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
     if (status == TFM_OK &&
         (h->s.width != c->d_input || c->max_source_positions < SPEECH_POSITIONS ||
@@ -145,11 +154,12 @@ static tfm_status transcriber_prompt(transcriber *h, const char *prompt, tfm_err
     return status;
 }
 
-/* Opens the source again. */
+/* Opens the source again, without what its voice detector leaves out. */
 static tfm_status transcriber_open(const transcriber *h, track *t, tfm_error *err) {
     char name[160];
     const whisper_options *w = &h->o.decoding;
     const char *why = track_open(t, &h->source, w->is_stopped, w->user);
+    voice_begin(&t->parts, &h->net, &h->o.voice, NULL, 0);
     if (!why) return TFM_OK;
     track_close(t);
     snprintf(name, sizeof name, "%.150s%s", h->source.path ? h->source.path : "",
@@ -167,12 +177,13 @@ static tfm_status transcriber_begin(transcriber *h, const transcriber_options *o
     tfm_status status = TFM_OK;
     err->text[0] = 0;
     track_close(&h->t);
+    free(h->spoken), h->spoken = NULL, h->n_spoken = 0;
     h->o = *options, h->source = *source, *w = options->decoding;
     if (!(w->compression > 0)) w->compression = INFINITY;
     if (!(w->log_prob < 0)) w->log_prob = -INFINITY;
     if (!(w->no_speech < 1)) w->no_speech = INFINITY;
     h->from = h->seek = h->began = 0, h->to = INT64_MAX / SPEECH_HOP / 2;
-    h->loudest = -INFINITY, h->last_end = 0;
+    h->loudest = -INFINITY, h->last_end = h->duration = 0;
     h->n = h->n_history = h->w.language = 0, h->ended = 1;
     if (c->n_languages && !is_auto)
         status = tfm_language_find(h->w.model, options->language, &h->w.language, err);
@@ -181,54 +192,6 @@ static tfm_status transcriber_begin(transcriber *h, const transcriber_options *o
     if (status == TFM_OK && *options->prompt) status = transcriber_prompt(h, options->prompt, err);
     if (status == TFM_OK) status = transcriber_open(h, &h->t, err);
     h->ended = status != TFM_OK;
-    return status;
-}
-
-/* Finds the loudest value of a whole sound, and where quiet places divide it into n parts, one for
-   each transcriber of all, which have begun the same sound. Without it, each window is scaled by its
-   own loudest value: so it is for samples that come from a pipe. */
-static tfm_status transcriber_survey(transcriber **all, int n, tfm_error *err) {
-    transcriber *h = all[0];
-    int64_t at = 0, total, size, i, k, n_powers = 0, capacity = 0;
-    float *powers = NULL;
-    track t;
-    tfm_status status = transcriber_open(h, &t, err);
-    if (status != TFM_OK) return status;
-    while ((size = track_frames(&t, at, SPEECH_FRAMES)) > 0 || at == 0) {
-        if (size < 0) break;
-        if (size < SPEECH_FRAMES) size++; /* of the silence after the end */
-        status = speech_mel(&h->s, t.x + at * SPEECH_HOP - t.first, size, h->mel, &h->loudest, err);
-        for (i = 0; n > 1 && i < size - TRANSCRIBER_QUIET; i += TRANSCRIBER_QUIET) {
-            double sum = 0;
-            for (k = 0; k < TRANSCRIBER_QUIET; k++) sum += track_power(&t, at + i + k);
-            if (n_powers == capacity) {
-                float *more;
-                capacity = 2 * capacity + 1024;
-                more = (float *)realloc(powers, (size_t)capacity * sizeof *powers);
-                if (!more) status = TFM_E_MEMORY;
-                if (!more) break;
-                powers = more;
-            }
-            powers[n_powers++] = (float)sum;
-        }
-        at += size;
-        if (status != TFM_OK || size < SPEECH_FRAMES || whisper_is_stopped(&h->w)) break;
-    }
-    total = t.total >= 0 ? t.total / SPEECH_HOP : at;
-    for (k = 0; k < n; k++) { /* the quietest tenth of a second, at most 15 s from an equal share */
-        int64_t middle = n_powers * k / n, best = middle;
-        for (i = middle - 150; k > 0 && i <= middle + 150; i++)
-            if (i > 0 && i < n_powers && powers[i] < powers[best]) best = i;
-        all[k]->loudest = h->loudest;
-        all[k]->from = all[k]->seek = k ? best * TRANSCRIBER_QUIET : 0, all[k]->to = total;
-        if (k && all[k]->from < all[k - 1]->from) all[k]->from = all[k]->seek = all[k - 1]->from;
-        if (k) all[k - 1]->to = all[k]->from;
-    }
-    if (size < 0) status = transcriber_fail(err, TFM_E_IO, t.fault, "");
-    if (status == TFM_E_MEMORY && !err->text[0])
-        transcriber_fail(err, status, "no memory for the sound", "");
-    free(powers);
-    track_close(&t);
     return status;
 }
 
@@ -259,6 +222,36 @@ static tfm_status transcriber_encode(transcriber *h, int64_t size, tfm_error *er
         status = speech_convolve(&h->s, h->mel, size, loudest, h->embeddings, err);
     src.embeddings = &input;
     return status == TFM_OK ? tfm_session_encode(h->w.session, &src, err) : status;
+}
+
+/* Returns when a moment of the parts with speech is in the sound, at most where the sound ends. A word's
+   middle tells which part it is in: of decides. */
+static double transcriber_time(const transcriber *h, double at, double of, int is_end) {
+    const voice *v = &h->t.parts;
+    double last = h->t.total < 0 ? INFINITY
+                                 : (double)(v->net ? v->seen : h->t.total) / (int)SOUND_RATE;
+    if (v->net && v->n_parts) at = voice_time_in(v, voice_part_of(v, of, is_end), at);
+    return fmin(at, last);
+}
+
+/* Gives the segments and words of the window their times in the sound. */
+static void transcriber_place(transcriber *h) {
+    int32_t k, i;
+    for (k = 0; k < h->n; k++) {
+        whisper_segment *s = &h->segments[k];
+        word *at = h->found->at + s->first_word, *first = NULL, *end = NULL;
+        s->begin = transcriber_time(h, s->begin, s->begin, 0);
+        s->end = transcriber_time(h, s->end, s->end, 1);
+        for (i = 0; h->o.with_words && i < s->n_words; i++, at++) {
+            double middle = (at->begin + at->end) / 2;
+            at->begin = transcriber_time(h, at->begin, middle, 0);
+            at->end = transcriber_time(h, at->end, middle, 0);
+            if (!at->text[0]) continue;
+            if (!first) first = at;
+            end = at;
+        }
+        if (first && h->t.parts.net) s->begin = first->begin, s->end = end->end;
+    }
 }
 
 /* Cuts what was heard in a window of size frames into segments, finds their words, and keeps the
@@ -294,6 +287,7 @@ static tfm_status transcriber_cut(transcriber *h, int64_t size, tfm_error *err) 
             h->n_history = WHISPER_TOKENS / 2;
         }
     }
+    transcriber_place(h);
     if (h->o.no_previous || h->heard.temperature > 0.5) h->n_history = 0;
     h->seek += moved > 0 ? moved : size;
     return status;
@@ -310,7 +304,9 @@ static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
            (size = track_frames(&h->t, h->seek, SPEECH_FRAMES)) != 0) {
         if (size < 0) return transcriber_fail(err, TFM_E_IO, h->t.fault, "");
         if (size > h->to - h->seek) size = h->to - h->seek;
-        for (i = 0; h->o.silence < 0 && i < size && track_power(&h->t, h->seek + i) < floor;) i++;
+        for (i = 0; h->o.silence < 0 && !h->t.parts.net && i < size &&
+                    track_power(&h->t, h->seek + i) < floor;)
+            i++;
         if (i >= TRANSCRIBER_SILENCE) { /* to shortly before something is heard */
             h->seek += i < size ? i - 20 : size;
             continue;
@@ -331,4 +327,5 @@ static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
     return TFM_OK;
 }
 
+#include "survey.h"
 #endif

@@ -128,11 +128,13 @@ EXPORT(const char *, web_status)(int32_t status) {
    tfm_model_load_file, because a second copy would double the memory. */
 EXPORT(int32_t, web_load)(void *data, size_t size, int32_t exact) {
     tfm_model_options o;
-    tfm__pool pool;
+    tfm_model *model;
+    tfm_status status;
     memset(&o, 0, sizeof o);
-    o.exact = exact;
-    pool.allocator = counting, pool.blocks = NULL;
-    return failed(tfm__load_in_pool(&web.model, &pool, data, (int64_t)size, 1, &o, &web.err));
+    o.exact = exact, o.allocator = &counting;
+    status = tfm__load_begin(&model, &web.model, &o, &web.err);
+    if (status == TFM_OK) status = tfm__load_bytes(&web.model, model, data, size, 1, &o, &web.err);
+    return failed(status);
 }
 
 EXPORT(const char *, web_version)(void) { return tfm_version(); }

@@ -18,6 +18,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     else
         need(stated.config.n_heads > 0 && stated.config.n_suppressed >= 0 &&
              stated.config.end >= -1);
-    tfm__pool_free(&pool);
+    tfm__pool_free(pool);
     return free(text), 0;
 }

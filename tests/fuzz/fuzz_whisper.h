@@ -2,9 +2,10 @@
    is a puppet: a row of tgt_positions chooses the token that it writes at that place, so the input
    also says what is heard.
 
-   The input: a byte of flags (FUZZ_SOME_...), a byte for the seed and the size of the weights, a byte n
-   and n tokens, a byte m and m changes of three bytes (what, where, how), and the sound. Tokens below
-   FUZZ_TEXTS are texts, FUZZ_TEXTS is the end, and others are times. */
+   The input: a byte of flags (FUZZ_SOME_...), a byte for the seed, the size of the weights and whether
+   there is a voice detector, a byte n and n tokens, a byte m and m changes of three bytes (what,
+   where, how), and the sound. Tokens below FUZZ_TEXTS are texts, FUZZ_TEXTS is the end, and others
+   are times. */
 #ifndef FUZZ_WHISPER_H
 #define FUZZ_WHISPER_H
 
@@ -104,6 +105,29 @@ static size_t fuzz_spell(char *out, size_t at, const uint8_t *bytes, size_t n) {
     return at;
 }
 
+/* Adds a voice detector of small weights. */
+static void fuzz_add_detector(st_writer *w, float seed) {
+    static const struct {
+        const char *name;
+        int rank;
+        int64_t dims[3];
+    } all[] = {{"waves.weight", 2, {258, 256, 0}}, {"conv1.weight", 3, {128, 3, 129}},
+               {"conv1.bias", 1, {128, 0, 0}},     {"conv2.weight", 3, {64, 3, 128}},
+               {"conv2.bias", 1, {64, 0, 0}},      {"conv3.weight", 3, {64, 3, 64}},
+               {"conv3.bias", 1, {64, 0, 0}},      {"conv4.weight", 3, {128, 3, 64}},
+               {"conv4.bias", 1, {128, 0, 0}},     {"lstm.weight", 2, {512, 256, 0}},
+               {"lstm.bias", 1, {512, 0, 0}},      {"out.weight", 2, {1, 128, 0}},
+               {"out.bias", 1, {1, 0, 0}}};
+    static float weights[512 * 256];
+    char name[64];
+    size_t i;
+    for (i = 0; i < FUZZ_COUNT(weights); i++) weights[i] = sinf((float)(i % 8191) * seed) * 0.15f;
+    for (i = 0; i < FUZZ_COUNT(all); i++) {
+        snprintf(name, sizeof name, "extra.vad.%s", all[i].name);
+        st_add(w, name, tfm_tensor_make(weights, TFM_DTYPE_F32, all[i].rank, all[i].dims));
+    }
+}
+
 /* Takes the next byte of the input, or 0 at its end. */
 static unsigned fuzz_byte(const uint8_t **data, const uint8_t *end) {
     return *data < end ? *(*data)++ : 0;
@@ -195,6 +219,7 @@ static int TEST_UNUSED fuzz_whisper(const uint8_t **data, const uint8_t *end, vo
     st_add(&w, "tgt_merges", tfm_tensor_2d(merges, TFM_DTYPE_U32, 0, 3));
     st_add(&w, "tgt_added", tfm_tensor_2d(added, TFM_DTYPE_U32, V - FUZZ_TEXTS, 2));
 
+    if (seed & 128) fuzz_add_detector(&w, (float)seed);
     for (count = fuzz_byte(data, end) % 16; count > 0; count--) {
         unsigned what = fuzz_byte(data, end) % 16, where = fuzz_byte(data, end),
                  how = fuzz_byte(data, end);

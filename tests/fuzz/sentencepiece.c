@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             while (tfm__cursor_next(&cursor, &token))
                 need(token.id >= 0 && token.id < p->vocabulary.n);
     }
-    tfm__pool_free(&pool), tfm__pool_free(&temporary);
+    tfm__pool_free(pool), tfm__pool_free(temporary);
     free(large);
     return free(p), 0;
 }

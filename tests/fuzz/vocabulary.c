@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             need(tfm__find_token(&v, v.spellings[i].text, v.spellings[i].size) ==
                  v.spellings[i].id);
     } else fuzz_refused(size, NULL);
-    tfm__pool_free(&pool);
+    tfm__pool_free(pool);
     free(large);
     return 0;
 }

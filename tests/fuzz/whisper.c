@@ -61,6 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     else o.decoding.n_temperatures = 2;
     if (flags & 16) o.prompt = "a world. b", o.language = "fr";
     source.data = wave, source.size = fuzz_wave(data, end, wave, sizeof wave);
+    o.voice.silence = 32 * (flags & 7), o.voice.pad = 32 * (flags >> 3);
     fuzz_asked = 0;
     if (tfm_model_load(&model, bytes, n, &how, &err) != TFM_OK) fuzz_refused(n, model);
     else if (tfm_safetensors_open(&file, bytes, n, NULL, &err) == TFM_OK &&

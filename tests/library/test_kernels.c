@@ -638,7 +638,7 @@ static void products(const tfm__kernels *kernels, int few) {
                              : type == TFM_WEIGHT_TYPE_BF16 ? off <= size / 256
                                                             : off <= 0.502 / 127;
                 }
-                tfm__pool_free(&h.pool);
+                tfm__pool_free(h.pool);
             }
         CHECK(same, "%s: a row has the bits that it has alone, and in parts", names[type]);
         CHECK(clean, "%s: weights as near as can be, nothing written behind", names[type]);
@@ -729,7 +729,7 @@ static void tiles(const tfm__kernels *kernels) {
                         numbers += !isnan(expected[i]);
                     }
                 }
-                tfm__pool_free(&h.pool);
+                tfm__pool_free(h.pool);
             }
         if (!n) continue;
         clean &= numbers == n * (int)TFM__MOST_ROWS * ROWS; /* Next to y alone there is NaN. */
@@ -789,7 +789,7 @@ static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *ke
                     if (tiling->configured) k->configure(0);
                 }
                 same &= memcmp(y[0], y[1], sizeof y[0]) == 0;
-                tfm__pool_free(&h.pool);
+                tfm__pool_free(h.pool);
             }
     CHECK(same, "%d tiles of bf16: the bits of the CPU's", n);
 }

@@ -213,7 +213,7 @@ static tfm_status read_file(const void *bytes, size_t size) {
     } else if (!err.text[0]) {
         printf("no message\n"), exit(2);
     }
-    tfm__pool_free(&pool), tfm__pool_free(&temporary);
+    tfm__pool_free(pool), tfm__pool_free(temporary);
     free(copy), free(p);
     return status;
 }
@@ -1131,7 +1131,7 @@ static tfm_status read_in_order(const int32_t *order, int64_t n, tfm__sentencepi
     r.order = tfm_tensor_1d(in_file(order, n, room), TFM_DTYPE_I32, n);
     err.text[0] = 0;
     status = tfm__spm_read(&r, p, built, (int64_t)n_built);
-    tfm__pool_free(&pool), tfm__pool_free(&temporary);
+    tfm__pool_free(pool), tfm__pool_free(temporary);
     return status;
 }
 

@@ -62,7 +62,7 @@ class Claims(unittest.TestCase):
 
     def test_options_exist(self):
         """Each option in a command of ours is in the program's table."""
-        sources = {"translate": "examples/translate/command.h", "transcribe": "examples/transcribe/transcribe.c", "bench": "tools/bench/bench.c",
+        sources = {"translate": "examples/translate/command.h", "transcribe": "examples/transcribe/command.h", "bench": "tools/bench/bench.c",
                    **{name: f"tools/model/{name}.c" for name in ("forward", "inspect", "quantize")}, "bench_drafts": "tools/bench/bench_drafts.c"}
         seen = 0
         for text in TEXTS:
@@ -100,9 +100,9 @@ class Claims(unittest.TestCase):
         memory = re.search(r"peak memory of `get`; of `translate` with one sentence \| [^;]*; (\d+ MB) \|", tools)[1]
         self.assertIn(f"`translate` needs {memory}", README)
         example = re.search(r"^    \$ build/transcribe .*\n    \[.*$", README, re.M)[0]
-        commands = re.findall(r"^    \$ (?:build/venv/bin/python tools/convert.py Systran|curl).*$", README, re.M)
+        commands = re.findall(r"^    \$ build/models/bin/transformer-model get whisper.*$", README, re.M)
         speech = (ROOT / "examples/transcribe/README.md").read_text()
-        self.assertEqual(len(commands), 2)
+        self.assertEqual(len(commands), 1)
         for one in (example, *commands):
             self.assertIn(one, speech)
 

@@ -27,9 +27,9 @@ def substitute(pattern: str, new, text: str) -> str:
 def add_word(text: str, table: str, word: str) -> str:
     """Adds a value at the end of an enum, and its word to the table of its words, in both rows of one with old
     spellings."""
-    prefix = re.search(rf'TFM__WORDS\({table}, "(\w+)"', text)[1]
+    prefix = re.search(rf'TFM__ENUM\({table}, \w+, (\w+)', text)[1]
     text = substitute(rf"^( +){prefix}COUNT\n", rf"\1{prefix}{word.upper()},\n\1{prefix}COUNT\n", text)
-    return substitute(rf'(TFM__WORDS\({table}, [^)]*?)(/\* to 0\.6\.0 \*/[^)]*)?\)',
+    return substitute(rf'(TFM__ENUM\({table}, [^)]*?)(/\* to 0\.6\.0 \*/[^)]*)?\)',
                       lambda row: f'{row[1]}"{word}", {row[2]}, "{word}")' if row[2] else f'{row[1]}, "{word}")', text)
 
 

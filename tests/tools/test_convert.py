@@ -216,7 +216,7 @@ class Words(unittest.TestCase):
         for key, table in (("norm", "norm_order"), ("layer_norm", "norm_kind"), ("activation", "activation"),
                            ("positions", "position"), ("src_language", "language"), ("tgt_text", "text"),
                            ("stop", "stop"), ("repetition", "repetition")):
-            row = re.search(rf'TFM__WORDS\(tfm__{table}_words, "\w*", \w+,([^)]+)\)', header)[1]
+            row = re.search(rf'TFM__ENUM\(tfm__{table}_words, \w+, \w+,([^)]+)\)', header)[1]
             kind = {**CONFIG_KEYS, **DECODING_KEYS}[key]
             with self.subTest(key):
                 self.assertGreater(len(kind.values), 1)

@@ -23,12 +23,14 @@ static void put_sample(FILE *f, double x, int bits) {
         put(f, (uint64_t)(int64_t)(x * 127 + 128.5), 1);
     } else {
         double v = floor(x * scale + 0.5);
-        put(f, (uint64_t)(int64_t)(v > scale - 1 ? scale - 1 : v), bits / 8);
+        int rest = (8 - bits % 8) % 8; /* below the sample, which begins at the top of its bytes */
+        int64_t most = (int64_t)((UINT64_C(1) << (bits - 1)) - 1);
+        put(f, (uint64_t)(v >= scale ? most : (int64_t)v) << rest, (bits + 7) / 8);
     }
 }
 
 static void put_header(FILE *f, int kind, int channels, int rate, int bits, uint32_t size) {
-    int bytes = (bits < 0 ? -bits : bits) / 8;
+    int bytes = ((bits < 0 ? -bits : bits) + 7) / 8;
     fwrite("RIFF", 1, 4, f), put(f, size + 36, 4), fwrite("WAVE", 1, 4, f);
     fwrite("LIST", 1, 4, f), put(f, 3, 4), put(f, 0, 4); /* a chunk of odd size, with its padding */
     fwrite("fmt ", 1, 4, f), put(f, 16, 4), put(f, (uint64_t)kind, 2),
@@ -46,7 +48,8 @@ static double wave_at(double seconds, double hertz) {
 static FILE *make(int channels, int rate, int bits, int n, double hertz) {
     FILE *f = tmpfile();
     int i;
-    put_header(f, bits < 0 ? 3 : 1, channels, rate, bits, (uint32_t)(n * channels * abs(bits) / 8));
+    put_header(f, bits < 0 ? 3 : 1, channels, rate, bits,
+               (uint32_t)(n * channels * ((abs(bits) + 7) / 8)));
     for (i = 0; i < n; i++) {
         double x = wave_at((double)i / rate, hertz);
         put_sample(f, channels == 2 ? x / 0.7 * 0.5 * 2 * 0.7 : x, bits);
@@ -57,14 +60,17 @@ static FILE *make(int channels, int rate, int bits, int n, double hertz) {
 }
 
 static void test_kinds(void) {
-    static const int bits[] = {8, 16, 24, 32, -32, -64};
+    static const int bits[] = {8, 16, 24, 32, -32, -64, 12, 20, 40, 48, 56, 64};
     static float out[N];
     char name[80];
     int k, channels, i;
     for (channels = 1; channels <= 2; channels++)
-        for (k = 0; k < 6; k++) {
+        for (k = 0; k < 12; k++) {
             FILE *f = make(channels, SOUND_RATE, bits[k], N, 440);
-            double worst = 0, allowed = bits[k] == 8 ? 0.012 : bits[k] == 16 ? 2e-5 : 1e-6;
+            double worst = 0, allowed = bits[k] == 8    ? 0.012
+                                        : bits[k] == 12 ? 3e-4
+                                        : bits[k] == 16 ? 2e-5
+                                                        : 1e-6;
             sound s;
             const char *why = sound_open(&s, f, SOUND_WAV);
             int32_t n = why ? 0 : sound_read(&s, out, N);
@@ -213,8 +219,11 @@ static void test_lies(void) {
                   200, 100, -1},
                  {"a rate of 4,294,967,295 Hz", 1, 1, -1, 16, 200, 100, -1},
                  {"a format of 0", 0, 1, 16000, 16, 200, 100, -1},
-                 {"12 bits", 1, 1, 16000, 12, 200, 100, -1},
-                 {"40 bits", 1, 1, 16000, 40, 200, 100, -1},
+                 {"4 bits", 1, 1, 16000, 4, 200, 100, -1},
+                 {"12 bits", 1, 1, 16000, 12, 200, 100, 100},
+                 {"72 bits", 1, 1, 16000, 72, 200, 100, -1},
+                 {"A-law of 16 bits", 6, 1, 16000, 16, 200, 100, -1},
+                 {"mu-law of 8 bits", 7, 1, 16000, 8, 100, 100, 100},
                  {"floats of 16 bits", 3, 1, 16000, 16, 200, 100, -1},
                  {"compressed", 85, 1, 16000, 16, 200, 100, -1},
                  {"one sample at 48 kHz", 1, 1, 48000, 16, 2, 1, 1}};
@@ -256,8 +265,103 @@ static void test_lies(void) {
     fclose(f);
 }
 
+/* All codes of G.711: what ffmpeg decodes, as a sum in which each code has a weight of its own. */
+static void test_logarithmic(void) {
+    static const struct {
+        const char *name;
+        int kind, codes[6], samples[6];
+        double sum;
+    } cases[] = {{"mu-law",
+                  7,
+                  {0x00, 0x80, 0x7F, 0xFF, 0x55, 0x10},
+                  {-32124, 32124, 0, 0, -716, -15996},
+                  38902332},
+                 {"A-law",
+                  6,
+                  {0x00, 0x80, 0x55, 0xD5, 0xAA, 0x2A},
+                  {-5504, 5504, -8, 8, 32256, -32256},
+                  3893152}};
+    static float out[256];
+    int k, i;
+    for (k = 0; k < 2; k++) {
+        FILE *f = tmpfile();
+        double sum = 0;
+        int bad = 0;
+        sound s;
+        put_header(f, cases[k].kind, 1, 16000, 8, 256);
+        for (i = 0; i < 256; i++) putc(i, f);
+        rewind(f);
+        if (sound_open(&s, f, SOUND_WAV)) exit(2);
+        bad += sound_read(&s, out, 256) != 256;
+        for (i = 0; i < 256; i++) sum += out[i] * 32768.0 * (i * i % 257);
+        for (i = 0; i < 6; i++) bad += (int)(out[cases[k].codes[i]] * 32768) != cases[k].samples[i];
+        CHECK(!bad && sum == cases[k].sum, "%s: %d differences, sum %.0f", cases[k].name, bad, sum);
+        sound_close(&s), fclose(f);
+    }
+}
+
+/* RF64 and BW64: the size of the data is in ds64, and may be over 4 GB. */
+static void test_rf64(void) {
+    static const struct {
+        const char *name;
+        uint64_t size;
+        long expected;
+    } cases[] = {{"RF64", 100, 50},
+                 {"BW64", 100, 50},
+                 {"RF64", UINT64_C(5000000000), 100},
+                 {"RF64", 0, 100}};
+    const char *why;
+    int k, i;
+    for (k = 0; k < 4; k++) {
+        FILE *f = tmpfile();
+        long n;
+        fwrite(cases[k].name, 1, 4, f), put(f, 0xFFFFFFFFu, 4), fwrite("WAVEds64", 1, 8, f);
+        put(f, 28, 4), put(f, cases[k].size + 72, 8), put(f, cases[k].size, 8), put(f, 0, 8),
+            put(f, 0, 4);
+        fwrite("fmt ", 1, 4, f), put(f, 16, 4), put(f, 1, 2), put(f, 1, 2), put(f, 16000, 4);
+        put(f, 32000, 4), put(f, 2, 2), put(f, 16, 2), fwrite("data", 1, 4, f),
+            put(f, 0xFFFFFFFFu, 4);
+        for (i = 0; i < 100; i++) put_sample(f, 0.5, 16);
+        n = count(f, &why);
+        CHECK(n == cases[k].expected, "%s: got %ld samples, wanted %ld", cases[k].name, n,
+              cases[k].expected);
+        fclose(f);
+    }
+}
+
+/* Files that ffmpeg has to convert: the message says what they are, and the command. */
+static void test_others(void) {
+    static const struct {
+        const char *bytes, *said;
+    } cases[] = {{"fLaC\0\0\0\"\20\0\20\0", "FLAC"}, {"OggS\0\2\0\0\0\0\0\0", "Opus"},
+                 {"ID3\4\0\0\0\0\0\0\0\0", "MP3"},   {"\xFF\xFB\x90\0\0\0\0\0\0\0\0\0", "MP3"},
+                 {"\0\0\0 ftypM4A ", "M4A"},         {"\x1A\x45\xDF\xA3\0\0\0\0\0\0\0\0", "WebM"},
+                 {"FORM\0\0\0\0AIFF", "AIFF"},       {"some text is", "not a WAV file"}};
+    const char *why;
+    size_t k;
+    FILE *f;
+    for (k = 0; k < sizeof cases / sizeof *cases; k++) {
+        f = tmpfile();
+        fwrite(cases[k].bytes, 1, 12, f);
+        CHECK(count(f, &why) == -1 && strstr(why, cases[k].said) && strstr(why, "ffmpeg -i IN"),
+              "%s: %s", cases[k].said, why ? why : "");
+        fclose(f);
+    }
+    for (k = 0; k < 3; k++) {
+        static const int kinds[] = {2, 0x11, 0x55};
+        f = with_header(kinds[k], 1, 16000, 8, 100, 100);
+        CHECK(count(f, &why) == -1 && strstr(why, k < 2 ? "ADPCM" : "MP3") &&
+                  strstr(why, "ffmpeg -i IN"),
+              "kind %d: %s", kinds[k], why ? why : "");
+        fclose(f);
+    }
+}
+
 int main(void) {
     test_kinds();
+    test_logarithmic();
+    test_rf64();
+    test_others();
     test_rates();
     test_odd_rates();
     test_lies();

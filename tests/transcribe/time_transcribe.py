@@ -46,7 +46,7 @@ def start(case, arguments, **options):
 
 def ours(case, path, program):
     run = start(case, [program, BUILD / f"{case['model']}.{case['weights']}.safetensors", path, "--beam",
-                       str(case["beam"]), "--temperature", "0", "--silence", "0", "--threads",
+                       str(case["beam"]), "--temperature", "0", "--silence", "0", "--vad", "0", "--threads",
                        str(case["threads"]), "--language", "en", "--progress", "--format", "json",
                        *case["options"]], stderr=subprocess.PIPE)
     out, said = run.stdout.read(), run.stderr.read()

@@ -703,7 +703,7 @@ static int run_product(const workload *w) {
     add_rates(&r, 2.0 * (double)M * (double)N * (double)K);
     print_record(&r);
     stop_team(&p.team);
-    tfm__pool_free(&pool);
+    tfm__pool_free(pool);
     free(x);
     return 1;
 }

@@ -218,7 +218,7 @@ static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats
     pool.blocks = NULL, tfm__choose_allocator(&pool.allocator, NULL, err);
     if (TFM__NEW(&pool, most / 4, &buffer, err) != TFM_OK) return err->status;
     if (start_team(&s.team, &workers, threads, err) != TFM_OK)
-        return tfm__pool_free(&pool), err->status;
+        return tfm__pool_free(pool), err->status;
     if (how.repeat && how.repeat < LEAST_REPEATS) how.repeat = LEAST_REPEATS;
     how.seconds /= 6;
     for (k = 0; k < N_UNITS; k++) {
@@ -233,7 +233,7 @@ static tfm_status ceilings_measure(ceilings *top, int32_t threads, const repeats
         top->read[k] = rate_of(&s, &how);
     }
     stop_team(&s.team);
-    tfm__pool_free(&pool);
+    tfm__pool_free(pool);
     return TFM_OK;
 }
 

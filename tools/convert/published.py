@@ -1,9 +1,10 @@
-"""Gets a published translation model by its languages, as a model file for transformer.h.
+"""Gets a published translation model by its languages, or a Whisper model, as a model file for transformer.h.
 
     transformer-model get de-en              writes de-en.safetensors
     transformer-model list --table           which model there is for which pair: size, licence, quality
     transformer-model get de-fr              no such model: writes de-en.safetensors and en-fr.safetensors
     translate $(transformer-model get de-fr) < lines.txt
+    transcribe $(transformer-model get whisper-base) speech.wav
 
 NAME is one of
 
@@ -11,6 +12,7 @@ NAME is one of
     firefox:de-en          Firefox's translation models, for about a hundred pairs to and from English. Licence
                            MPL-2.0. --architecture chooses among several; the default is the best of the newest.
     argos:de-en            packages of Argos Translate and LibreTranslate. Their README states the licence.
+    whisper-base           Whisper models, with a voice detector; "list whisper" prints names, licences and sizes
     OWNER/NAME             a model of Hugging Face's hub, as in convert.py
 
 Files are kept in $XDG_CACHE_HOME/transformer.h/models (default: ~/.cache); remove frees that space. A broken
@@ -39,6 +41,7 @@ from typing import Any, Sequence
 
 from . import hub
 from . import main as converter
+from . import whispers
 from .download import DownloadError, Progress, cache_folder, disk_errors, locked, megabytes
 from .releases import (SOURCES, Release, cached_releases, choose, find, get_release, is_cached, is_offline,
                        name_of, pair_folder, read_note)
@@ -55,9 +58,9 @@ def converter_version() -> str:
     return digest.hexdigest()[:12]
 
 
-def convert(checkpoint: Path, out: Path, about: dict[str, str]) -> None:
+def convert(checkpoint: Path, out: Path, about: dict[str, str], *more: str) -> None:
     settings = [f"--set={key}={value}" for key, value in about.items()]
-    converter.convert(converter.parse_arguments(["--quiet", *settings, "--", str(checkpoint), str(out)]))
+    converter.convert(converter.parse_arguments(["--quiet", *more, *settings, "--", str(checkpoint), str(out)]))
 
 
 def get_model(release: Release, out: Path | None, offline: bool, progress: Progress) -> Path:
@@ -101,12 +104,21 @@ def download(source_language: str, target_language: str, *, source: str = "firef
 def source_of(name: str, options: argparse.Namespace) -> tuple[str, str]:
     """Returns the source and the languages of a name that may begin with the source."""
     source, colon, languages = name.partition(":")
+    if whispers.is_name(name):
+        return whispers.SOURCE, name
     return (source, languages) if colon else (options.source, name)
 
 
 def run_get(options: argparse.Namespace) -> None:
     progress, offline = Progress(options.quiet), is_offline(options.offline)
     out = options.output
+    if whispers.is_name(options.name):
+        folder, detector = whispers.get_folder(options.name, offline, progress)
+        outs = [out / f"{options.name}.safetensors" if out and out.is_dir() else out or Path(f"{options.name}.safetensors")]
+        progress.say(f"{options.name}: converting")
+        convert(folder, outs[0], {}, f"--vad={detector}", "--no-check")
+        print(outs[0])
+        return progress.say(f"to transcribe: transcribe {outs[0]} speech.wav")
     if hub.is_name(options.name):
         outs = [out or Path(options.name.partition("/")[2] + ".safetensors")]
         convert(hub.fetch(options.name, None), outs[0], {})
@@ -151,6 +163,8 @@ def print_table(there: Sequence[Release], pairs: Sequence[tuple[str, str]]) -> N
 
 
 def run_list(options: argparse.Namespace) -> None:
+    if options.language == whispers.SOURCE:
+        return whispers.print_list(cache_folder() / whispers.SOURCE)
     offline = is_offline(options.offline)
     kept = cached_releases(options.source)
     there = kept if offline else SOURCES[options.source](options.records_url).releases()
@@ -174,6 +188,8 @@ def run_list(options: argparse.Namespace) -> None:
 
 
 def run_info(options: argparse.Namespace) -> None:
+    if whispers.is_name(options.name):
+        return whispers.print_info(options.name)
     source, languages = source_of(options.name, options)
     found = find(source, languages, options.architecture, is_offline(options.offline), options.records_url)
     for release in found:
@@ -199,7 +215,7 @@ def remove_folder(folder: Path) -> int:
 
 
 def run_remove(options: argparse.Namespace) -> None:
-    there = {(one.parent.name, one.name): one for source in SOURCES
+    there = {(one.parent.name, one.name): one for source in (*SOURCES, whispers.SOURCE)
              for one in sorted(cache_folder().glob(f"{source}/*")) if one.is_dir() and not one.name.startswith(".")}
     if options.all == bool(options.name):
         raise DownloadError("remove takes names of pairs, or --all")
@@ -233,10 +249,10 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         return one
 
     get = command("get", run_get, "download a model and write it as a model file")
-    get.add_argument("name", metavar="NAME", help="de-en, firefox:de-en, argos:de-en, or OWNER/NAME on the hub")
+    get.add_argument("name", metavar="NAME", help="de-en, firefox:de-en, argos:de-en, whisper-base, or OWNER/NAME on the hub")
     get.add_argument("-o", "--output", metavar="FILE", type=Path, help="the model file, or a folder (default: de-en.safetensors)")
     listing = command("list", run_list, "list the language pairs that have a model")
-    listing.add_argument("language", metavar="LANGUAGE", nargs="?", help="only pairs with this language")
+    listing.add_argument("language", metavar="LANGUAGE", nargs="?", help="only pairs with this language; whisper: the Whisper models")
     listing.add_argument("--table", action="store_true", help="print Markdown: pair, model, size, licence, and quality where it was measured or cited")
     info = command("info", run_info, "print version, files, sizes and licence of a model")
     info.add_argument("name", metavar="NAME")

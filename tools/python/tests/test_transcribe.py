@@ -36,7 +36,7 @@ def command_line(model, sound, **options):
         elif isinstance(value, bool):
             flags += [f"--{name}"] if value else []
         else:
-            flags += [FLAGS.get(name, f"--{name}"), ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+            flags += [FLAGS.get(name, f"--{name}").replace("_", "-"), ",".join(map(str, value)) if isinstance(value, list) else str(value)]
     done = subprocess.run([ROOT / "build/transcribe", model, sound, "--format", "json", *flags], capture_output=True)
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.decode("utf-8", "replace").split("\n") if line]
@@ -67,7 +67,7 @@ OPTIONS = [
     {"beam": 1}, {}, {"beam": 1, "words": True}, {"beam": 3, "words": True, "threads": 2}, {"timestamps": False, "beam": 2},
     {"beam": 1, "previous": False}, {"beam": 2, "prompt": "Mr. Dashwood"}, {"beam": 1, "fast": True},
     {"beam": 2, "silence": 0}, {"temperature": [0, 0.4, 1], "log_prob": -2.0, "best_of": 2, "beam": 1},
-    {"beam": 1, "log_prob": -0.5, "no_speech": 0.9},
+    {"beam": 1, "log_prob": -0.5, "no_speech": 0.9}, {"beam": 1, "vad": 0, "vad_silence": 100, "vad_pad": 30.5},
 ]
 
 

@@ -28,7 +28,8 @@ def native_declarations(text: str) -> str:
 ffi = FFI()
 ffi.cdef(API["c_declarations"](API["read_api"]((ROOT / "transformer.h").read_text(encoding="utf-8"))))
 ffi.cdef(native_declarations("".join(path.read_text(encoding="utf-8") for path in (
-    TRANSLATE / "text" / "markup_pieces.h", TRANSCRIBE / "whisper.h", TRANSCRIBE / "transcriber.h", HERE / "_native.h"))))
+    TRANSLATE / "text" / "markup_pieces.h", TRANSCRIBE / "whisper.h", TRANSCRIBE / "voice.h",
+    TRANSCRIBE / "transcriber.h", HERE / "_native.h"))))
 # Functions of Python that C calls. user is a handle of ffi.new_handle.
 ffi.cdef('''extern "Python" {
     int th_stopped(void *user);

@@ -270,7 +270,9 @@ static tfm_status th_transcriber_next(void *context, int32_t *n, double *seconds
     tfm_status status = transcriber_next(h, err);
     int64_t seek = h->seek < h->to ? h->seek : h->to;
     *n = h->ended ? -1 : h->n;
-    seconds[0] = (double)seek * 0.01, seconds[1] = (double)h->to * 0.01;
+    seconds[1] = h->duration;
+    seconds[0] = h->seek < h->to ? transcriber_time(h, (double)seek * 0.01, (double)seek * 0.01, 1)
+                                 : h->duration;
     return status;
 }
 

@@ -128,6 +128,7 @@ class Model:
                    beam: int | None = None, best_of: int | None = None,
                    temperature: float | Iterable[float] | None = None, compression: float | None = None,
                    log_prob: float | None = None, no_speech: float | None = None, silence: float | None = None,
+                   vad: float | None = None, vad_silence: float | None = None, vad_pad: float | None = None,
                    fast: bool = False, threads: int = 1, progress: Callable[[float, float], Any] | None = None
                    ) -> Iterator[Segment]:
         """Yields what is spoken in a sound as Segments, by a Whisper model of tools/convert.py. Texts, times and
@@ -146,13 +147,16 @@ class Model:
         at temperature 0, best_of (5) samples at others. temperature (0, 0.2, ... 1) is one number or several: the
         next one is tried if the text is more repetitive than compression (2.4; 0: no limit) or its log-probability
         of a token is on average below log_prob (-1; 0: no limit). no_speech (0.6; 1: never) skips such a window if
-        the probability that nobody speaks is larger. Stretches of 3 seconds below silence (-60 dB; 0: none) are not
-        heard. fast makes the encoder's attention BF16 and the KV cache F16, which it always is for int8 model files.
+        the probability that nobody speaks is larger. Of a model with a voice detector, only parts are heard where its
+        probability of speech reaches vad (0.5; 0: all is heard). A pause shorter than vad_silence (2000 ms) does not
+        end a part, and vad_pad (400 ms) is added on both sides. Of other models, stretches of 3 seconds below
+        silence (-60 dB; 0: none) are not heard. fast makes the encoder's attention BF16 and the KV cache F16, which it always is for int8 model files.
         """
         file = self._path if self._data is None else self._data
         return transcribe(self._sessions, file, sound, rate, language, task, timestamps, words, threads, fast, progress, {
             "prompt": prompt, "previous": previous, "beam": beam, "best_of": best_of, "temperature": temperature,
-            "compression": compression, "log_prob": log_prob, "no_speech": no_speech, "silence": silence})
+            "compression": compression, "log_prob": log_prob, "no_speech": no_speech, "silence": silence,
+            "vad": vad, "vad_silence": vad_silence, "vad_pad": vad_pad})
 
     # ---- translating
 

@@ -18,6 +18,8 @@ SOUND = "a path, the bytes of a WAV file, or a numpy.ndarray of float32"
 LEAST_RATE, MOST_RATE = 1000, 384000
 # options that are numbers: where they are in transcriber_options, and their range
 _NUMBERS = {"compression": (0, 1e9), "log_prob": (-1e9, 0), "no_speech": (0, 1), "silence": (-120, 0)}
+# options of the voice detector: their fields in voice_options, and their range
+_VOICE = {"vad": ("threshold", 0, 1), "vad_silence": ("silence", 0, 1e6), "vad_pad": ("pad", 0, 1e6)}
 
 
 def _keep(kind: Any, error: Any, traceback: Any) -> None:
@@ -73,12 +75,14 @@ def transcribe(sessions: SessionPool, file: Any, sound: Any, rate: int | None, l
     for name in ("beam", "best_of"):
         if name in given:
             setattr(search, name, check_integer(name, given[name], 1, 64))
-    for name, (least, most) in _NUMBERS.items():
+    numbers = {**{name: (options if name == "silence" else search, name, *limits) for name, limits in _NUMBERS.items()},
+               **{name: (options.voice, *field) for name, field in _VOICE.items()}}
+    for name, (target, field, least, most) in numbers.items():
         if name in given:
             value = check_number(name, given[name])
             if not least <= value <= most:
                 raise ValueError(f"{name} is {value:g}, expected {least:g} to {most:g}")
-            setattr(options if name == "silence" else search, name, value)
+            setattr(target, field, value)
     if "temperature" in given:
         listed = given["temperature"]
         listed = [check_number("temperature", listed)] if hasattr(type(listed), "__float__") and not getattr(

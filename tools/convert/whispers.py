@@ -1,0 +1,173 @@
+"""whispers.py: the usual Whisper models by short names, from Hugging Face's hub.
+
+    transformer-model get whisper-base       writes whisper-base.safetensors, for transcribe
+
+The files are those of faster-whisper. Their sizes and SHA-256 come from the hub's list of files, by https, and are
+compared before and after the cache. HF_ENDPOINT names another server of the same protocol. The voice detector is a
+file of the package faster-whisper on PyPI, whose SHA-256 is here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import silero
+from .download import (DownloadError, Progress, RemoteFile, cache_folder, compare, get_bytes, get_file, locked, sha256,
+                       write_whole)
+from .untrusted import ConvertError, brief, check_zip, parse_json
+
+SOURCE = "whisper"  # the folder of the cache
+NOTE = "files.json"  # the hub's list; it is written when all files are there
+WANTED = ("config.json", "tokenizer.json", "vocabulary.txt", "vocabulary.json", "preprocessor_config.json", "model.bin")
+DETECTOR = RemoteFile(
+    "faster_whisper-1.2.1-py3-none-any.whl",
+    "https://files.pythonhosted.org/packages/05/99/49ee85903dee060d9f08297b4a342e5e0bcfca2f027a07b4ee0a38ab13f9/"
+    "faster_whisper-1.2.1-py3-none-any.whl",
+    1118909, "79a66ad50688c0b794dd501dc340a736992a6342f7f95e5811be60b5224a26a7")
+DETECTOR_NAME = "faster_whisper/assets/silero_vad_v6.onnx"
+
+
+@dataclass(frozen=True)
+class Whisper:
+    repository: str
+    licence: str
+    size: int  # about, in MB; of F16 weights
+    note: str
+
+
+MODELS = {
+    "whisper-tiny": Whisper("Systran/faster-whisper-tiny", "MIT", 75, "99 languages"),
+    "whisper-tiny.en": Whisper("Systran/faster-whisper-tiny.en", "MIT", 75, "English"),
+    "whisper-base": Whisper("Systran/faster-whisper-base", "MIT", 145, "99 languages"),
+    "whisper-base.en": Whisper("Systran/faster-whisper-base.en", "MIT", 145, "English"),
+    "whisper-small": Whisper("Systran/faster-whisper-small", "MIT", 484, "99 languages"),
+    "whisper-small.en": Whisper("Systran/faster-whisper-small.en", "MIT", 484, "English"),
+    "whisper-medium": Whisper("Systran/faster-whisper-medium", "MIT", 1528, "99 languages"),
+    "whisper-medium.en": Whisper("Systran/faster-whisper-medium.en", "MIT", 1528, "English"),
+    "whisper-large-v2": Whisper("Systran/faster-whisper-large-v2", "MIT", 3087, "99 languages"),
+    "whisper-large-v3": Whisper("Systran/faster-whisper-large-v3", "MIT", 3087, "100 languages"),
+    "whisper-turbo": Whisper("mobiuslabsgmbh/faster-whisper-large-v3-turbo", "MIT", 1618, "100 languages"),
+    "whisper-distil-small.en": Whisper("Systran/faster-distil-whisper-small.en", "MIT", 332, "English"),
+    "whisper-distil-medium.en": Whisper("Systran/faster-distil-whisper-medium.en", "MIT", 789, "English"),
+    "whisper-distil-large-v3": Whisper("Systran/faster-distil-whisper-large-v3", "MIT", 1513, "English"),
+}
+
+
+def is_name(text: str) -> bool:
+    """Returns whether a name is meant for this list: a wrong one gets a message that names the others."""
+    return text.startswith(f"{SOURCE}-") or text == SOURCE
+
+
+def find(name: str) -> Whisper:
+    if name not in MODELS:
+        raise DownloadError(f"{name}: no such model; there is {', '.join(MODELS)}")
+    return MODELS[name]
+
+
+def folder_of(name: str) -> Path:
+    return cache_folder() / SOURCE / name
+
+
+def endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+def check_blob(size: int, digest: str) -> Any:
+    """Returns a check of a small file, of which the list has Git's SHA-1."""
+    def check(path: Path) -> None:
+        data = path.read_bytes()
+        if len(data) != size or hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() != digest:
+            raise ConvertError("not the file that the hub's list names")
+    return check
+
+
+def read_list(data: bytes, url: str, repository: str) -> list[RemoteFile]:
+    """The files of a model, by the hub's list: [{"path", "size", "oid", "lfs": {"oid", "size"}}, ...]."""
+    files = []
+    try:
+        for one in parse_json(data, url):
+            name, large = one["path"], one.get("lfs")
+            if name not in WANTED:
+                continue
+            where = f"{endpoint()}/{repository}/resolve/main/{name}"
+            size, digest = (large or one)["size"], (large or one)["oid"]
+            if not isinstance(size, int) or not isinstance(digest, str):
+                raise TypeError
+            files.append(RemoteFile(name, where, size, digest) if large else
+                         RemoteFile(name, where, size, check=check_blob(size, digest)))
+    except (KeyError, TypeError, AttributeError):
+        raise DownloadError(f"{url}: not a list of files of the hub: {brief(data[:80])}") from None
+    if "model.bin" not in {one.name for one in files}:
+        raise DownloadError(f"{url}: the model has no model.bin")
+    return files
+
+
+def is_whole(one: RemoteFile, folder: Path) -> bool:
+    path = folder / one.name
+    try:
+        if one.check:
+            one.check(path)
+        return path.stat().st_size == one.size and one.sha256 in (None, sha256(path))
+    except (OSError, ConvertError):
+        return False
+
+
+def get_detector(offline: bool, progress: Progress) -> str:
+    """Returns the file of a voice detector, or none after a message."""
+    if found := silero.installed():
+        return str(found)
+    folder = cache_folder() / SOURCE
+    path = folder / Path(DETECTOR_NAME).name
+    try:
+        if not path.is_file():
+            if offline:
+                raise DownloadError("the voice detector is not in the cache")
+            folder.mkdir(parents=True, exist_ok=True)
+            get_file(DETECTOR, folder, progress)
+            check_zip(folder / DETECTOR.name, "a wheel")
+            with zipfile.ZipFile(folder / DETECTOR.name) as wheel:
+                write_whole(path, wheel.read(DETECTOR_NAME))
+            (folder / DETECTOR.name).unlink()
+        silero.read(path)
+    except (ConvertError, KeyError) as error:
+        progress.say(f"{error}; the model gets no voice detector")
+        return "none"
+    return str(path)
+
+
+def get_folder(name: str, offline: bool, progress: Progress) -> tuple[Path, str]:
+    """Returns the folder of a model in the cache, and the file of its voice detector."""
+    model, folder = find(name), folder_of(name)
+    url = f"{endpoint()}/api/models/{model.repository}/tree/main"
+    with locked(folder.with_name(f"{name}.lock"), progress, name):
+        if (folder / NOTE).is_file():
+            files = read_list((folder / NOTE).read_bytes(), str(folder / NOTE), model.repository)
+            if all(is_whole(one, folder) for one in files):
+                return folder, get_detector(offline, progress)
+        if offline:
+            raise DownloadError(f"{name} is not in the cache, and --offline opens no connection")
+        data = get_bytes(url)
+        files = read_list(data, url, model.repository)
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in files:
+            if not is_whole(one, folder):
+                get_file(one, folder, progress)
+        write_whole(folder / NOTE, json.dumps(parse_json(data, url)).encode())
+        return folder, get_detector(offline, progress)
+
+
+def print_list(kept: Path) -> None:
+    for name, one in MODELS.items():
+        here = "cached" if (kept / name / NOTE).is_file() else ""
+        print(f"{name:<25} {one.licence:<4} {one.size:>5} MB  {one.note:<13}  {here}".rstrip())
+
+
+def print_info(name: str) -> None:
+    one, folder = find(name), folder_of(name)
+    print(f"{name}: {one.licence}, about {one.size} MB, {one.note}\n  {endpoint()}/{one.repository}")
+    print(f"  in the cache: {folder}" if (folder / NOTE).is_file() else "  not in the cache")
