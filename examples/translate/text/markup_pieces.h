@@ -36,15 +36,15 @@ typedef enum markup_kind {
 
 typedef struct markup_item {
     markup_kind kind;
-    size_t begin, end;              /* its bytes in the document */
-    size_t at;                      /* its position in the plain text */
-    size_t match;                   /* for OPEN and CLOSE: the partner's index */
-    int space_before, space_behind; /* whether the document has a space there */
-    size_t n_blank; /* bytes of spaces behind it that the plain text does not have */
-    int is_line;    /* for CUT: it is between two lines or cues */
-    int is_blank;   /* for POINT: an element with only a space, which it replaces */
     char
         c; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
+    char space_before, space_behind; /* whether the document has a space there */
+    char is_line;                    /* for CUT: it is between two lines or cues */
+    char is_blank;         /* for POINT: an element with only a space, which it replaces */
+    size_t begin, end;     /* its bytes in the document */
+    size_t at;             /* its position in the plain text */
+    size_t match;          /* for OPEN and CLOSE: the partner's index */
+    size_t n_blank;        /* bytes of spaces behind it that the plain text does not have */
     size_t label, n_label; /* for [text] links: the text, which is the label, in the document */
 } markup_item;
 
