@@ -15417,18 +15417,25 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Breaking
      - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
          0.6.0                                       0.7.0
-         tfm_encode, tfm_forward, tfm_start, tfm_step tfm_session_encode, _forward, _start, _step
-         tfm_decode, tfm_row_stop, tfm_encoder_output tfm_session_decode, _stop, _encoder_output
+         tfm_encode, tfm_forward, tfm_step           tfm_session_encode, _forward, _step
+         tfm_row_stop, tfm_encoder_output            tfm_session_stop, _encoder_output
+         tfm_start, tfm_decode(s, src, options, err) tfm_session_start, _decode(s, requests, n, ...)
+         tfm_start with src NULL                     tfm_session_restart
+         tfm_translate_batch(s, texts, out, n, ...)  tfm_translate_batch(s, requests, n, options,
+                                                     out, buffer, capacity, err)
+         options.first, prefix, prompt, draft        request.first_token, prefix, prompt, draft
+         options.seed, seeds; faults                 request.seed; options.skip_errors
          tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
          tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
          tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
          tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, ...)
          tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
          tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
+         decode_defaults = 1, of a session           decoding = tfm_model_decoding(m)
          query, key, value, masks of attention       tfm_attention_inputs
          x, memory, masks of tfm_decoder(_layer)     tfm_decoder_inputs
          tfm_sizes_check(TFM_SIZES, err)             the sizes of TFM_STRUCT_TABLE, n, err
-         options.first, ends, n_ends, faults, seed   first_token, end_ids, n_end_ids, errors, seeds
+         options.ends, n_ends                        end_ids, n_end_ids
          options.forbidden, forbidden_sequences      suppressed, suppressed_sequences; in files too
          TFM_F32 ..., TFM_WEIGHTS_F32 ...            TFM_DTYPE_F32 ..., TFM_WEIGHT_TYPE_F32 ...
          TFM_TEXT_WORDS ..., TFM_FORM_TEXT ...       TFM_TEXT_KIND_WORDS ..., TFM_TEXT_FORM_TEXT ...
@@ -15445,11 +15452,17 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...  TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
          TFM_DTYPE_TABLE, TFM_ACTIVATION_TABLE ...   tfm_dtype_bits, tfm_activation_name ...
          TFM_COUNT, TFM_COUNT_TEXT, TFM_PART         private
-     - After tfm_translate_batch, results and the rows of the options have the numbers of the texts:
-       blank texts count. tfm_result.status, TFM_FINISH_BLANK.
+     - tfm_request has a source and what belongs to it alone. Results have the request's number:
+       blank texts count. tfm_result.status, message; TFM_FINISH_BLANK.
+     - tfm_translate, translate, Python, server, page and SQLite split a text into sentences if the
+       model file says "sentences": "split"; --sentences and sentences= override that. Files
+       without the key read whole texts, as before. text/sentences.h is tfm_sentence_next.
+     - translate --document keeps the whitespace of the source. --format says the kind of a file,
+       which else its name and first bytes say; office files, PDF, sound ... are refused by name.
      - Members of tfm_decode_options and tfm_session_options stand by topic: compile bindings again.
      - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
-     - Headers to copy have prefixes and new names (examples/translate/README.md).
+     - Headers to copy have prefixes and new names (examples/translate/README.md). hearing.h is
+       transcriber.h.
      - Python: model.config has the new words for norms; stop takes the old words too. A sentence
        that is too long no longer fails a document; on_error="raise" is the old way. Sets are no
        lists.
@@ -15457,6 +15470,12 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        checkpoint; none is an answer. It cuts texts as the tokenizer's class in transformers does.
      - translate --shortlist needs a lexicon, and options without effect are refused.
      Added
+     - make dist: the files of a release for six systems, with wheels and an npm package; make
+       api.json; completions for bash, zsh and fish; examples for Android and iOS; workflows.
+     - transcribe hears only where Silero's voice detector finds speech (--vad); several sounds,
+       --output, word times in text, RF64, A-law, mu-law, 8 to 64 bits.
+     - transformer-model get whisper-base; list --table.
+     - Server: detection, documents and ways on the page, multipart, splitting_tags.
      - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
      - convert.py --check FILE compares with logits of your own.
      - server.py reads and writes each document in a process with limits: --file-seconds and
@@ -15468,6 +15487,10 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        version promises.
      - The Python package is divided into modules; public names stay.
      Fixed
+     - Documents: spaces at tags, fields and notes, superscripts, soft hyphens, ruby, symbols and
+       placeholders stay; SRT and WebVTT are read as ffmpeg reads them, Markdown's extensions are
+       kept. Text that stays untranslated is counted and named.
+     - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.
      - Documents take time and memory in proportion to their size. Downloads end if nothing arrives.
