@@ -1891,16 +1891,16 @@ typedef struct tfm__words {
 TFM__ENUM(tfm__norm_order_words, tfm_norm_order, TFM_NORM_ORDER_, "post", "pre")
 TFM__ENUM(tfm__norm_kind_words, tfm_norm_kind, TFM_NORM_KIND_, "layer_norm", "layer_norm_unbiased",
           "rms_norm", /* to 0.6.0 */ "variance", "deviation", "rms")
-TFM__ENUM(tfm__activation_words, tfm_activation, TFM_ACTIVATION_, "relu", "gelu", "gelu_tanh", "swish",
-          "gelu_sigmoid")
-TFM__ENUM(tfm__position_words, tfm_position_kind, TFM_POSITION_KIND_, "sinusoidal", "sinusoidal_halves",
-          "sinusoidal_per_index", "learned", "none")
-TFM__ENUM(tfm__text_words, tfm_text_kind, TFM_TEXT_KIND_, "words", "characters", "pieces", "sentencepiece",
-          "bytes", "byte_bpe")
+TFM__ENUM(tfm__activation_words, tfm_activation, TFM_ACTIVATION_, "relu", "gelu", "gelu_tanh",
+          "swish", "gelu_sigmoid")
+TFM__ENUM(tfm__position_words, tfm_position_kind, TFM_POSITION_KIND_, "sinusoidal",
+          "sinusoidal_halves", "sinusoidal_per_index", "learned", "none")
+TFM__ENUM(tfm__text_words, tfm_text_kind, TFM_TEXT_KIND_, "words", "characters", "pieces",
+          "sentencepiece", "bytes", "byte_bpe")
 TFM__ENUM(tfm__language_words, tfm_language_use, TFM_LANGUAGE_USE_, "none", "source", "target")
 TFM__ENUM(tfm__sentences_words, tfm_sentences, TFM_SENTENCES_, "unknown", "split", "whole")
-TFM__ENUM(tfm__stop_words, tfm_stop, TFM_STOP_, "ctranslate2", "early_never", "early_true", "early_false",
-          /* to 0.6.0 */ "enough", "sure", "full", "likely")
+TFM__ENUM(tfm__stop_words, tfm_stop, TFM_STOP_, "ctranslate2", "early_never", "early_true",
+          "early_false", /* to 0.6.0 */ "enough", "sure", "full", "likely")
 TFM__ENUM(tfm__repetition_words, tfm_repetition, TFM_REPETITION_, "target", "hugging_face")
 TFM__WORDS(tfm__divisor_words, "", 2, "d", "d/2-1")
 TFM__WORDS(tfm__precision_words, "", 2, "float", "double")
@@ -3350,12 +3350,11 @@ TFM_DEF const char *tfm_cpu_string(void) { return tfm__kernel_best()->name; }
    the last panel does not fit there and has memory of its own (tail).
 
    int8: w = q * scale[row]. Weights are symmetric with one scale per output channel; activations
-   are quantized with one scale per token, or with the one that the file states for all inputs of the
-   matrix, beyond which they are clipped; sums are int32. Scales are padded to whole panels plus the
-   panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero point of 128 to
-   x. The tile subtracts what this adds to a sum, the block sums: 128 times the sum of q, for each row
-   and block of TFM__X_BYTES columns. Packed files store block sums
-   for zero point 128.
+   are quantized with one scale per token, or with the one that the file states for all inputs of
+   the matrix, beyond which they are clipped; sums are int32. Scales are padded to whole panels plus
+   the panels that a tile may read after them. Kernels that multiply u8 by s8 add a zero point of
+   128 to x. The tile subtracts what this adds to a sum, the block sums: 128 times the sum of q, for
+   each row and block of TFM__X_BYTES columns. Packed files store them for zero point 128.
 
    A matrix of a model is packed, or rows of floats, for in_place or BLAS, or as stored in the file
    (rows or panels), if rows are only looked up.
@@ -3676,8 +3675,8 @@ static tfm_status tfm__packed_alloc_scales(tfm_arena *arena, tfm__matrix *w, int
     return TFM_OK;
 }
 
-/* Packs a matrix that is as stored in the file. Its type becomes the wanted one, else the file's, or
-   F32 if kernels have no tiles for it. Panels stay where they are if the kernels read them. */
+/* Packs a matrix that is as stored in the file. Its type becomes the wanted one, else the file's,
+   or F32 if kernels have no tiles for it. Panels stay where they are if the kernels read them. */
 static tfm_status tfm__packed_make(tfm__packer *p, tfm__matrix *w) {
     const tfm__matrix from = *w;
     const struct tfm__type *type;
@@ -4088,8 +4087,8 @@ static void tfm__product_part(void *context, int32_t part) {
     }
 }
 
-/* Prepares a product for its kernels, and gives it the team's memory if x has to be converted. Makes
-   one batch row of adjacent ones, so that w is read once. Returns whether there is only one. */
+/* Prepares a product for its kernels, and gives it the team's memory if x has to be converted.
+   Makes one batch row of adjacent ones, so w is read once. Returns whether there is only one. */
 static int tfm__product_prepare(tfm__product *p, const tfm__team *team) {
     if (tfm__product_x_size(team->kernels, &p->w->w)) {
         p->converted = team->converted, p->scales = team->scales;
@@ -5959,8 +5958,8 @@ static int tfm__file_sizes(tfm__json *j, int64_t *values, int most) {
     return n;
 }
 
-/* Reads {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, whose members may have any order.
-   Other members are skipped. spare has room for any string of the header. */
+/* Reads {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, in any order. Each must occur
+   once; other members are skipped. spare has room for any string of the header. */
 static tfm_status tfm__file_read_entry(tfm__json *j, tfm__file_entry *e, char *spare,
                                        tfm_error *err) {
     static const char *const names[] = {"dtype", "shape", "data_offsets"};
@@ -6420,31 +6419,38 @@ typedef struct tfm__config_field {
     TFM__FIELD(#name, tfm__config_stated, config.member, kind, rule, otherwise, 0, 0, words)
 #define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, NULL)
 #define TFM__INT(name, rule) TFM__SAME(name, INT, rule, -1)
-#define TFM__CHOICE(name, member, words) TFM__CONFIG(name, member, CHOICE, NONE, 0, &tfm__##words##_words)
+#define TFM__CHOICE(name, member, words)                                                           \
+    TFM__CONFIG(name, member, CHOICE, NONE, 0, &tfm__##words##_words)
 static const tfm__config_field tfm__config_fields[] = {
-    TFM__SAME(n_heads, INT, NOT_0, 0), TFM__INT(n_encoder_layers, SHAPE), TFM__INT(n_decoder_layers, SHAPE),
-    TFM__INT(d_model, STATED), TFM__INT(d_ff, STATED), TFM__INT(d_ff_decoder, PADDED),
-    TFM__INT(d_key, STATED), TFM__INT(d_value, STATED), TFM__INT(d_input, PADDED), TFM__INT(d_memory, PADDED),
-    TFM__INT(src_vocab_size, STATED), TFM__INT(tgt_vocab_size, STATED), TFM__INT(relative_buckets, SHAPE),
+    TFM__SAME(n_heads, INT, NOT_0, 0), TFM__INT(n_encoder_layers, SHAPE),
+    TFM__INT(n_decoder_layers, SHAPE), TFM__INT(d_model, STATED), TFM__INT(d_ff, STATED),
+    TFM__INT(d_ff_decoder, PADDED), TFM__INT(d_key, STATED), TFM__INT(d_value, STATED),
+    TFM__INT(d_input, PADDED), TFM__INT(d_memory, PADDED), TFM__INT(src_vocab_size, STATED),
+    TFM__INT(tgt_vocab_size, STATED), TFM__INT(relative_buckets, SHAPE),
     TFM__CHOICE(norm, norm, norm_order), TFM__CHOICE(layer_norm, layer_norm, norm_kind),
     TFM__SAME(layer_norm_eps, NUMBER, POSITIVE, 0), /* 0: that of the kind of norm */
     TFM__CHOICE(activation, activation, activation), TFM__CHOICE(positions, positions, position),
     TFM__SAME(position_offset, INT, NONE, 0), TFM__SAME(position_base, NUMBER, POSITIVE, 10000),
     TFM__CHOICE(position_divisor, position_divisor_half, divisor),
-    TFM__CHOICE(position_precision, position_double, precision), TFM__CHOICE(pad_position, pad_position_zero, pad),
+    TFM__CHOICE(position_precision, position_double, precision),
+    TFM__CHOICE(pad_position, pad_position_zero, pad),
     TFM__CONFIG(embedding_scale, embedding_scale, SCALE, NONE, 1, &tfm__scale_words),
-    TFM__SAME(attention_scale, NUMBER, NOT_0, 0), TFM__SAME(relative_max_distance, INT, NONE, TFM__MAX_DISTANCE),
-    TFM__INT(src_pad, SRC_ID), TFM__INT(tgt_pad, TGT_ID), TFM__INT(src_unk, SRC_ID), TFM__INT(tgt_unk, TGT_ID),
-    TFM__INT(src_start, SRC_ID), TFM__INT(src_end, SRC_ID), TFM__INT(start, TGT_ID), TFM__INT(end, TGT_ID),
-    TFM__INT(forced, TGT_ID), TFM__CHOICE(start_embedding, start_embedding_zero, start),
+    TFM__SAME(attention_scale, NUMBER, NOT_0, 0),
+    TFM__SAME(relative_max_distance, INT, NONE, TFM__MAX_DISTANCE), TFM__INT(src_pad, SRC_ID),
+    TFM__INT(tgt_pad, TGT_ID), TFM__INT(src_unk, SRC_ID), TFM__INT(tgt_unk, TGT_ID),
+    TFM__INT(src_start, SRC_ID), TFM__INT(src_end, SRC_ID), TFM__INT(start, TGT_ID),
+    TFM__INT(end, TGT_ID), TFM__INT(forced, TGT_ID),
+    TFM__CHOICE(start_embedding, start_embedding_zero, start),
     {"suppressed", offsetof(tfm__config_stated, config.suppressed), 0,
-     offsetof(tfm__config_stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
+     offsetof(tfm__config_stated, config.n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0,
+     NULL},
     TFM__SAME(languages, LANGUAGES, NONE, 0), TFM__CHOICE(src_language, src_language, language),
     TFM__CHOICE(tgt_language, tgt_language_forced, forced), TFM__CHOICE(src_text, src_text, text),
     TFM__CHOICE(tgt_text, tgt_text, text), TFM__SAME(byte_offset, INT, NONE, 0),
-    TFM__CHOICE(prefix_space, prefix_space, space), TFM__CHOICE(trailing_space, trailing_space, trailing),
-    TFM__CHOICE(clean_up, clean_up, clean), TFM__CHOICE(sentences, sentences, sentences),
-    TFM__SAME(shortlist_first, INT, NONE, 0), TFM__SAME(alignment_heads, HEADS, NONE, 0),
+    TFM__CHOICE(prefix_space, prefix_space, space),
+    TFM__CHOICE(trailing_space, trailing_space, trailing), TFM__CHOICE(clean_up, clean_up, clean),
+    TFM__CHOICE(sentences, sentences, sentences), TFM__SAME(shortlist_first, INT, NONE, 0),
+    TFM__SAME(alignment_heads, HEADS, NONE, 0),
     TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, NULL),
     TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, NULL)};
 
@@ -9633,6 +9639,8 @@ static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32
         return TFM__FAIL_CONFIG(
             err, "'start' is missing, so only a prompt can begin a target: set prompt");
     TFM__TRY(tfm__ids_check(r->prompt.data, r->prompt.n, V, "prompt", -1, err));
+    if (r->prompt.data && !r->prompt.n)
+        return tfm__fail(err, TFM_E_ARGUMENT, "prompt has no ids: give one, or leave data NULL");
     TFM__TRY(tfm__ids_check(r->prefix.data, r->prefix.n, V, "prefix", -1, err));
     TFM__TRY(tfm__ids_check(r->draft.data, r->draft.n, V, "draft", -1, err));
     if (r->first_token) TFM__TRY(tfm__ids_check(r->first_token, 1, V, "first_token", -1, err));
@@ -12619,7 +12627,9 @@ static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
         if (at >= 3 && memcmp(word.data + at - 3, "’", 3) == 0) break; /* l’art. 5 */
     last = tfm_text_make(word.data + at, word.size - at);
     return tfm__table_has(tfm__abbreviations, word) || tfm__table_has(tfm__abbreviations, last) ||
-           (is_number_next && tfm__table_has(tfm__before_numbers, last));
+           (is_number_next &&
+            (tfm__table_has(tfm__before_numbers, last) ||
+             (last.size > 3 && memcmp(last.data + last.size - 3, "str", 3) == 0)));
 }
 
 /* ---- sentences ---- */
@@ -15253,18 +15263,25 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Breaking
      - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
          0.6.0                                       0.7.0
-         tfm_encode, tfm_forward, tfm_start, tfm_step tfm_session_encode, _forward, _start, _step
-         tfm_decode, tfm_row_stop, tfm_encoder_output tfm_session_decode, _stop, _encoder_output
+         tfm_encode, tfm_forward, tfm_step           tfm_session_encode, _forward, _step
+         tfm_row_stop, tfm_encoder_output            tfm_session_stop, _encoder_output
+         tfm_start, tfm_decode(s, src, options, err) tfm_session_start, _decode(s, requests, n, ...)
+         tfm_start with src NULL                     tfm_session_restart
+         tfm_translate_batch(s, texts, out, n, ...)  tfm_translate_batch(s, requests, n, options,
+                                                     out, buffer, capacity, err)
+         options.first, prefix, prompt, draft        request.first_token, prefix, prompt, draft
+         options.seed, seeds; faults                 request.seed; options.skip_errors
          tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
          tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
          tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
          tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, ...)
          tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
          tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
+         decode_defaults = 1, of a session           decoding = tfm_model_decoding(m)
          query, key, value, masks of attention       tfm_attention_inputs
          x, memory, masks of tfm_decoder(_layer)     tfm_decoder_inputs
          tfm_sizes_check(TFM_SIZES, err)             the sizes of TFM_STRUCT_TABLE, n, err
-         options.first, ends, n_ends, faults, seed   first_token, end_ids, n_end_ids, errors, seeds
+         options.ends, n_ends                        end_ids, n_end_ids
          options.forbidden, forbidden_sequences      suppressed, suppressed_sequences; in files too
          TFM_F32 ..., TFM_WEIGHTS_F32 ...            TFM_DTYPE_F32 ..., TFM_WEIGHT_TYPE_F32 ...
          TFM_TEXT_WORDS ..., TFM_FORM_TEXT ...       TFM_TEXT_KIND_WORDS ..., TFM_TEXT_FORM_TEXT ...
@@ -15281,11 +15298,17 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          TFM_RUNNING, TFM_ENDED, TFM_HIT_LENGTH ...  TFM_FINISH_RUNNING, TFM_FINISH_ENDED ...
          TFM_DTYPE_TABLE, TFM_ACTIVATION_TABLE ...   tfm_dtype_bits, tfm_activation_name ...
          TFM_COUNT, TFM_COUNT_TEXT, TFM_PART         private
-     - After tfm_translate_batch, results and the rows of the options have the numbers of the texts:
-       blank texts count. tfm_result.status, TFM_FINISH_BLANK.
+     - tfm_request has a source and what belongs to it alone. Results have the request's number:
+       blank texts count. tfm_result.status, message; TFM_FINISH_BLANK.
+     - tfm_translate, translate, Python, server, page and SQLite split a text into sentences if the
+       model file says "sentences": "split"; --sentences and sentences= override that. Files
+       without the key read whole texts, as before. text/sentences.h is tfm_sentence_next.
+     - translate --document keeps the whitespace of the source. --format says the kind of a file,
+       which else its name and first bytes say; office files, PDF, sound ... are refused by name.
      - Members of tfm_decode_options and tfm_session_options stand by topic: compile bindings again.
      - TRANSFORMER_LIBRARY: the sizes of all structs are checked, and err is evaluated once.
-     - Headers to copy have prefixes and new names (examples/translate/README.md).
+     - Headers to copy have prefixes and new names (examples/translate/README.md). hearing.h is
+       transcriber.h.
      - Python: model.config has the new words for norms; stop takes the old words too. A sentence
        that is too long no longer fails a document; on_error="raise" is the old way. Sets are no
        lists.
@@ -15293,6 +15316,12 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        checkpoint; none is an answer. It cuts texts as the tokenizer's class in transformers does.
      - translate --shortlist needs a lexicon, and options without effect are refused.
      Added
+     - make dist: the files of a release for six systems, with wheels and an npm package; make
+       api.json; completions for bash, zsh and fish; examples for Android and iOS; workflows.
+     - transcribe hears only where Silero's voice detector finds speech (--vad); several sounds,
+       --output, word times in text, RF64, A-law, mu-law, 8 to 64 bits.
+     - transformer-model get whisper-base; list --table.
+     - Server: detection, documents and ways on the page, multipart, splitting_tags.
      - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
      - convert.py --check FILE compares with logits of your own.
      - server.py reads and writes each document in a process with limits: --file-seconds and
@@ -15304,6 +15333,10 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        version promises.
      - The Python package is divided into modules; public names stay.
      Fixed
+     - Documents: spaces at tags, fields and notes, superscripts, soft hyphens, ruby, symbols and
+       placeholders stay; SRT and WebVTT are read as ffmpeg reads them, Markdown's extensions are
+       kept. Text that stays untranslated is counted and named.
+     - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.
      - Documents take time and memory in proportion to their size. Downloads end if nothing arrives.

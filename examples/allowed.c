@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
 enum { BYTES = 1024, TOKENS = 128 };
 static const char list[] = " My Our dad mom a the new old car house has got bought to one ";
 

@@ -81,6 +81,7 @@ static ROWS_UNUSED tfm_status decode_rows(tfm_session *session, const tfm_batch 
     return status;
 }
 
+#ifndef TRANSFORMER_NO_TEXT
 /* Translates texts, a request for each. */
 static ROWS_UNUSED tfm_status translate_texts(tfm_session *session, const tfm_text *texts,
                                               const by_row *with, tfm_text *out, int32_t n,
@@ -95,5 +96,6 @@ static ROWS_UNUSED tfm_status translate_texts(tfm_session *session, const tfm_te
     return tfm_translate_batch(session, texts ? requests : NULL, n, options, out, buffer, capacity,
                                err);
 }
+#endif
 
 #endif

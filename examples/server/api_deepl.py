@@ -291,11 +291,19 @@ class Renamed:
             self.names.update(dict.fromkeys(tags, name))
 
     def there(self, text):
-        return re.sub(r"<(/?)([^\W\d][\w:.-]*)(?=[\s/>])", lambda found: (
-            f'<{found[1]}{self.names[found[2]]} {self.mark}="{found[2]}"' if found[2] in self.names else found[0]), text)
+        def renamed(found):
+            name = self.names.get(found[2])
+            if name == "div" and found[3].endswith("/"):
+                name = "br"  # which ends a sentence without having content
+            return f'<{found[1]}{name} {self.mark}="{found[2]}"{found[3]}>' if name else found[0]
+        if not self.names:
+            return text
+        made = re.sub(r"""<(/?)([^\W\d][\w:.-]*)((?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?)>""", renamed, text)
+        return f'<div {self.mark}="">{made}</div {self.mark}="">'  # the first tag says that the names are HTML's
 
     def back(self, text):
-        return re.sub(rf'<(/?)(?:div|span) {self.mark}="([^"]*)"', r"<\1\2", text)
+        text = re.sub(rf'</?div {self.mark}="">', "", text)
+        return re.sub(rf'<(/?)(?:div|span|br) {self.mark}="([^"]*)"', r"<\1\2", text)
 
 
 def base(code):

@@ -81,9 +81,9 @@ static void transcript_write_parts(transcriber *h) {
     while (more) {
         more = whisper_is_stopped(&h->w) ? 0 : voice_read(v, &h->t.in, samples, SOUND_CHUNK);
         for (; k < v->n_parts && (!more || k + 1 < v->n_parts); k++) {
-            double begin = (double)v->parts[k].begin / SOUND_RATE;
+            double begin = (double)v->parts[k].begin / (int)SOUND_RATE;
             double end = (double)(v->parts[k].end == VOICE_OPEN ? v->seen : v->parts[k].end) /
-                         SOUND_RATE;
+                         (int)SOUND_RATE;
             fprintf(cue_file(),
                     cue_output.form == CUE_JSON ? "{\"start\": %.5f, \"end\": %.5f}\n"
                                                 : "%.5f %.5f\n",

@@ -180,6 +180,16 @@ for path, lines in zip(sys.argv[1::2], sys.argv[2::2]):
         for wheel in self.files("*.whl"):
             tag = wheel.stem.rsplit("-", 1)[1]
             native = machine in tag and ("musllinux" if musl else "manylinux") in tag
+            foreign = CACHE / "aarch64"
+            if tag.startswith("manylinux") and "aarch64" in tag and machine != "aarch64" and (foreign / "root").exists() and shutil.which("qemu-aarch64"):
+                folder = self.folder / "aarch64"
+                shutil.copytree(foreign / "packages", folder)
+                with zipfile.ZipFile(wheel) as file:
+                    file.extractall(folder)
+                same(f"{wheel.name}, qemu-aarch64", self.expected, output("qemu-aarch64", "-E", f"PYTHONPATH={folder}", "-L", foreign / "root",
+                                                                        foreign / "root/usr/bin/python3.11", "-c", self.PROGRAM, *texts))
+                self.ran(wheel, "Debian's Python 3.11 for aarch64 by qemu")
+                continue
             if not native:
                 self.inspect_wheel(wheel, tag)
                 continue

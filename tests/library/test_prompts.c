@@ -292,7 +292,8 @@ static void test_limits(void) {
     CHECK_FAILS(start_rows(s, &src, &with, &o, &err), TFM_E_TOKEN,
                 "request 0: prompt: position 1: id 13, the vocabulary has 13 tokens");
     prompt = tiny_batch(source, none, 2, 2);
-    CHECK(start_rows(s, &src, &with, &o, &err) == TFM_OK, "a prompt of no ids is none");
+    CHECK_FAILS(start_rows(s, &src, &with, &o, &err), TFM_E_ARGUMENT,
+                "request 1: prompt has no ids");
     prompt = tiny_batch(NULL, NULL, 2, 2);
     CHECK_FAILS(start_rows(s, &src, &with, &o, &err), TFM_E_ARGUMENT,
                 "prompt: 2 ids, but it is NULL");

@@ -46,6 +46,7 @@ static const char *const german[] = {
     "„Kommst du?“, fragte er.| „Nein.“ |Sie ging.| »Warum?« |Er schwieg.",
     "Er kam. |»Warum?« fragte sie.| Die Dipl.-Ing. Meier schwieg.",
     "Der 2. Weltkrieg endete 1945.| Es waren 12. |Nein, 13.",
+    "Er wohnt in der Bahnhofstr. 5 in Berlin.| Das ist eine Str. |Gut.",
     "Ärger gab es.| Öl auch. über alles. aber klein.",
     "Das ist der 1. Platz in der 2. Bundesliga.| Friedrich II. war König.",
 };

@@ -94,7 +94,7 @@ check "  and mapped" "" "$(head -n 3 examples/translate/demo-de.txt | build/tran
 check "  as a plain one, mapped" "" "$(head -n 3 examples/translate/demo-de.txt | build/translate $dir/plain --scores --map 2>&1 | cmp $dir/plain.txt - 2>&1)"
 # tests/compare/decode.c, built without text, must give the same ids with the packed file as with the plain
 # file.
-${CC:-cc} -O1 -I. -DTRANSFORMER_IMPLEMENTATION -DTRANSFORMER_NO_TEXT tests/compare/decode.c -o $dir/decode -lm -pthread
+${CC:-cc} -O1 -I. -Itests -DTRANSFORMER_IMPLEMENTATION -DTRANSFORMER_NO_TEXT tests/compare/decode.c -o $dir/decode -lm -pthread
 for of in $zh $german tests/data/models/toy.safetensors; do
     check "without text, packed $(basename $of)" "0 0 0" \
         "$(status $quantize $of $dir/plain int8) $(status $quantize $of $dir/packed int8 --packed) $(status $dir/decode $dir/packed < /dev/null)"

@@ -6,7 +6,7 @@ dir=build/test_readme root=$PWD
 rm -rf $dir && mkdir -p $dir/clone $dir/blocks
 for one in Makefile build examples tests tools transformer.h; do ln -s "$root/$one" "$dir/clone/$one"; done
 # Commands that need Python, the network, or a file of the reader.
-others='venv|curl|FOLDER|base\.safetensors|model\.safetensors|lines\.txt|get de-en|checkpoint|train\.py'
+others='venv|curl|FOLDER|base\.safetensors|model\.safetensors|lines\.txt|get (de-en|whisper-base)|checkpoint|train\.py'
 for text in README.md tools/README.md examples/translate/README.md; do
     awk -v others="$others" -v out="$dir/blocks/$(echo $text | tr / _)" '
         /^    \$ / { skipped = $0 ~ others; n++; name = sprintf("%s.%02d", out, n)

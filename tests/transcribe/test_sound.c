@@ -337,7 +337,7 @@ static void test_others(void) {
                  {"ID3\4\0\0\0\0\0\0\0\0", "MP3"},   {"\xFF\xFB\x90\0\0\0\0\0\0\0\0\0", "MP3"},
                  {"\0\0\0 ftypM4A ", "M4A"},         {"\x1A\x45\xDF\xA3\0\0\0\0\0\0\0\0", "WebM"},
                  {"FORM\0\0\0\0AIFF", "AIFF"},       {"some text is", "not a WAV file"}};
-    const char *why;
+    const char *why = NULL;
     size_t k;
     FILE *f;
     for (k = 0; k < sizeof cases / sizeof *cases; k++) {

@@ -126,6 +126,8 @@ static size_t difference(const echo *e, markup_form form, const text_buffer *in,
             continue; /* &nbsp; */
         if (e->how == DOUBLED) n[0][i] += e->seen[i] + (i >= 'a' && i <= 'z' ? e->seen[i - 32] : 0);
         if (n[1][i] < n[0][i]) return i; /* &amp; has more letters than & */
+        if (form == MARKUP_MARKDOWN)
+            continue; /* a link whose text was its label also gets the label */
         if (n[1][i] > n[0][i] && !(e->how == DOUBLED && memchr(in->data, '&', in->size))) return i;
     }
     return (size_t)-1;

@@ -99,7 +99,23 @@ static void html(void) {
          "<b title='b a'><i aria-label='d c'></i></b> e"},
         {"<!-- <img alt='a b'> --><p <i title='c d'>e", "c d|e|", NULL,
          "<!-- <img alt='a b'> --><p <i title='d c'>e"},
-        {"a <b title='c d", "a|", NULL, NULL}};
+        {"a <b title='c d", "a|", NULL, NULL},
+        /* spaces beside inline things are those of the source */
+        {"a <img> b <!-- --> c<img>d <code>x</code> , e", "a b cd , e|", NULL, NULL},
+        {"Glas&shy;haus und Glas\xC2\xADhaus hier", "Glashaus und Glashaus hier|",
+         "Glashaus und Glashaus hier", NULL},
+        {"<ruby>a b<rp>(</rp><rt>x</rt></ruby> c <ruby>d<rt>y</ruby>", "a b c d|",
+         "<ruby>a b</ruby> c <ruby>d</ruby>", NULL},
+        {"<p>a <my-link>b c</my-link> d <foo>e</foo>", "a b c d e|", NULL,
+         "<p><foo>e</foo> d <my-link>c b</my-link> a"},
+        {"<?xml version='1.0'?><list><row>a b</row><row>c <em>d</em> e</row></list>", "a b|c d e|",
+         NULL, "<?xml version='1.0'?><list><row>b a</row><row>e <em>d</em> c</row></list>"},
+        {"<p>a <button>b</button> c<button>d</button><p><button>e</button><button>f</button>",
+         "a b cd|e|f|", NULL, NULL},
+        {"<p><a href=#n>1</a> a b<a href=#m>[2]</a> c", "a b c|", NULL, NULL},
+        {"a {{ x y }} b <%= z > 1 %> c ${ d.e } %(n)s", "a b c|", NULL, NULL},
+        {"\xC2\xA9 2024 a \xE2\x96\xBE b \xE2\x98\x90 c", "2024 a b c|", NULL, NULL},
+        {"<p><?php if ($a->b) ?>a b", "a b|", NULL, NULL}};
     fake f;
     text_buffer out;
     size_t i;
@@ -172,6 +188,15 @@ static void markdown_cases(void) {
         {"# b -", "b -|", NULL, "# - b"},
         {"b -", "b -|", NULL, "\\- b"},
         {"b + 7)", "b + 7)|", NULL, "7\\) + b"},
+        {":::note\na b\n:::\n", "a b|", NULL, ":::note\nb a\n:::\n"},
+        {"!!! note \"x\"\n    a b\n\n    c\n\nd\n", "a b|c|d|", NULL, NULL},
+        {"a $x^2 + y$ b $5 and $6.\n\n$$\nz w\n$$\nc\n", "a b $5 and $6.|c|", NULL, NULL},
+        {"{{< a b=\"c\" >}}\n\n{% d %}\n\n# e {#f}\n\n[[_TOC_]]\n", "e|", NULL, NULL},
+        {"import A from 'b'\nexport const c = 1\n\nd e\n\n<Tab x={{a: '>'}}>\nf\n</Tab>\n",
+         "d e|f|", NULL, NULL},
+        {"a\n: b c\n\n(d)=\n\n*[E]: f\n\ng :smile: @h #12 x^2^ H~2~O ==i== [[j|k]]\n",
+         "a|b c|g x HO i|", NULL, NULL},
+        {"\xEF\xBB\xBF---\na: b\n---\nc\n", "c|", NULL, NULL},
         {"***a** b*", "a b|", NULL, "*b **a***"},
         {"***a* b** c", "a b c|", NULL, "c **b *a***"},
         {"**a**, *b*", "a, b|", NULL, "*b* **a**,"},
@@ -286,6 +311,23 @@ static void subtitles(void) {
         {"WEBVTT\r\n\r\n00:01.000 --> 00:02.000\r\n{\\an8}<i>all of\r\nit</i> was\r\n\r\n"
          "00:03.000 --> 00:04.000\r\nhere",
          "all of it was here|", NULL, NULL},
+        {"1\n00:01,000 --> 00:02,000\nOne.\n2\n00:02,000 --> 00:03,000\nTwo "
+         "is\n42\n\nso.\n\n3\n00:03,000 "
+         "-> 00:04,000\nThree.",
+         "One.|Two is 42 so.|Three.|", NULL,
+         "1\n00:01,000 --> 00:02,000\nOne.\n2\n00:02,000 --> 00:03,000\nso. "
+         "42\nis\n\nTwo\n\n3\n00:03,000 "
+         "-> 00:04,000\nThree."},
+        {"1\r00:01,000 --> 00:02,000\rOne two.\r\r2\r00:02,000 --> 00:03,000\rThree",
+         "One two.|Three|", NULL,
+         "1\r00:01,000 --> 00:02,000\rtwo. One\r\r2\r00:02,000 --> 00:03,000\rThree"},
+        {"[00:00.000 --> 00:02.000]   One two\n[00:02.000 --> 00:03.000]   three four\n",
+         "One two|three four|", NULL,
+         "[00:00.000 --> 00:02.000]   two One\n[00:02.000 --> 00:03.000]   four three\n"},
+        {"WEBVTT\n\nNOTE a b\n\nSTYLE\n::cue { x }\n\nintro\n00:01.000 --> 00:02.000\n \nAnna "
+         "&amp; "
+         "Ben<00:01.500><c.x> are</c> here & &lrm;there\n\nREGION\nid:a b\n",
+         "Anna & Ben are here & there|", NULL, NULL},
         {"no subtitles\n1\n", "", NULL, NULL}};
     fake f;
     text_buffer doc, out;

@@ -52,9 +52,13 @@ test-dist: zig packagers build/translate
 ## make test-mobile    the examples for Android and iOS, as far as they run here (a JDK, cmake)
 test-mobile: zig build/translate
 	CC="$(CC)" sh tests/examples/mobile.sh $(CACHE)/zig/bin/python
+# Python for aarch64, for the wheels (apt-get download, qemu-user)
+foreign-python: $(CACHE)/aarch64/packages
+$(CACHE)/aarch64/packages:
+	sh tests/install/foreign_python.sh $(CACHE)/aarch64
 # What checks wheels, workflows and lists of parts, from PyPI
 release-tools: $(CACHE)/release/installed
 $(CACHE)/release/installed: $(PIP_CONSTRAINTS)
 	python3 -m venv $(CACHE)/release && $(CACHE)/release/bin/pip install -q -c $(PIP_CONSTRAINTS) auditwheel abi3audit \
 	check-wheel-contents twine check-jsonschema zizmor 'cyclonedx-python-lib[json-validation]' && touch $@
-.PHONY: dist test-dist test-mobile release-tools api.json lib stage install uninstall test-install test-abi packagers python-package test-package
+.PHONY: dist test-dist test-mobile foreign-python release-tools api.json lib stage install uninstall test-install test-abi packagers python-package test-package

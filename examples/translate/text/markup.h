@@ -200,7 +200,7 @@ static int markup_all_alike(const char *a, const char *b, size_t size) {
    where the source has items: un<u>der</u>line. Returns the translation with these tokens. */
 static markup_translation markup_refine(markup_document *m, const markup_translation *t,
                                         const markup_sentence *s) {
-    enum { MOST = 64 };
+    enum { MOST = 1024 };
     markup_translation fine = *t;
     markup_token piece;
     size_t i, k, from = 0, begin, end, low, high, n;
@@ -635,17 +635,26 @@ static void markup_put_behind(const markup_document *m, const markup_item *item,
     else text_buffer_append(out, m->text + item->end, item->n_blank);
 }
 
+/* Returns whether the end of a line of a cue would make an empty line, where many readers end the cue. */
+static int markup_is_empty_line(const markup_document *m, const markup_item *item,
+                                const text_buffer *out) {
+    size_t from = m->sentences[m->next - 1].from, i;
+    char last = out->size ? out->data[out->size - 1] : from ? m->text[from - 1] : '\n';
+    if (last != '\n' && last != '\r') return 0;
+    for (i = item->begin; i + 3 <= item->end; i++)
+        if (memcmp(m->text + i, "-->", 3) == 0) return 0; /* the next cue */
+    return 1;
+}
+
 /* Writes a node's tag before its words. */
 static void markup_enter(markup_document *m, const markup_translation *t, const markup_node *node,
                          size_t *from, text_buffer *out) {
     const markup_sentence *s = &m->sentences[m->next - 1];
     markup_item *item = m->items;
-    int is_begin, has_spaces;
+    int is_begin;
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0, at;
     if (node->item == (size_t)MARKUP_NONE) return;
     item += node->item;
-    has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) ||
-                 !tfm_space_after(tfm_text_make(s->text, s->size));
     is_begin = item->kind == MARKUP_OPEN ? item->space_before || m->plain.data[item->at] != ' '
                : item->kind == MARKUP_CLOSE
                    ? item->space_before
@@ -655,13 +664,14 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     if ((item->is_line || item->is_blank) && *from < begin)
         *from = begin; /* the end of the line replaces the space */
     if ((item->kind == MARKUP_COPY || item->kind == MARKUP_POINT || item->kind == MARKUP_CUT) &&
-        !item->is_line && item->space_before && has_spaces && *from && !m->opened &&
+        !item->is_line && item->space_before && m->has_spaces && *from && !m->opened &&
         !markup_is_space(out->data[out->size - 1])) {
         for (at = item->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
         markup_put_blank(m, at, item->begin, out);
     }
     if (item->kind == MARKUP_OPEN && node->close != node->item && item->c)
         markdown_choose(m, t, node, out);
+    if (item->is_line && markup_is_empty_line(m, item, out)) return;
     markup_copy(m, item, out);
     m->opened = item->kind == MARKUP_OPEN;
     if (*from < t->size) markup_put_behind(m, item, out);
@@ -669,7 +679,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         markup_is_space(m->text[item->end])) /* One.<b> Two</b> has its space inside the tag */
         markup_put_blank(m, item->end, markup_blank_end(m, item->end), out);
     if ((item->kind == MARKUP_COPY || (item->kind == MARKUP_POINT && !item->is_blank)) &&
-        *from < t->size && has_spaces &&
+        *from < t->size && m->has_spaces &&
         (item->space_behind || (item->kind == MARKUP_COPY && item->end < m->size &&
                                 protect_in(".,;:!?)", (unsigned char)m->text[item->end]))) &&
         (!protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) ||
@@ -681,10 +691,11 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
 static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,
                          size_t *from, text_buffer *out) {
     const markup_sentence *s = &m->sentences[m->next - 1];
-    const markup_item *close = m->items + node->close;
+    const markup_item *close;
     size_t at;
     if (node->high > node->low) markup_text_to(m, t, from, m->words[node->high - 1].end, out);
     if (node->close == node->item) return;
+    close = m->items + node->close;
     if (close->at > s->begin + s->size && *from == t->size) {
         m->spaced = 0;
         for (at = close->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
@@ -995,6 +1006,8 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
         n = m->broken ? 0 : markup_words(m, &fine);
         if (n && !m->broken) nodes = markup_place_items(m, &fine, s, n);
         m->owes = m->opened = 0, m->spaced = 1;
+        m->has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) ||
+                        !tfm_space_after(tfm_text_make(s->text, s->size));
         if (!nodes || m->broken) break;
         if (s->first && m->items[s->first - 1].kind == MARKUP_COPY &&
             m->items[s->first - 1].end == s->from &&

@@ -36,15 +36,15 @@ typedef enum markup_kind {
 
 typedef struct markup_item {
     markup_kind kind;
-    size_t begin, end;              /* its bytes in the document */
-    size_t at;                      /* its position in the plain text */
-    size_t match;                   /* for OPEN and CLOSE: the partner's index */
-    int space_before, space_behind; /* whether the document has a space there */
-    size_t n_blank; /* bytes of spaces behind it that the plain text does not have */
-    int is_line;    /* for CUT: it is between two lines or cues */
-    int is_blank;   /* for POINT: an element with only a space, which it replaces */
     char
         c; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
+    char space_before, space_behind; /* whether the document has a space there */
+    char is_line;                    /* for CUT: it is between two lines or cues */
+    char is_blank;         /* for POINT: an element with only a space, which it replaces */
+    size_t begin, end;     /* its bytes in the document */
+    size_t at;             /* its position in the plain text */
+    size_t match;          /* for OPEN and CLOSE: the partner's index */
+    size_t n_blank;        /* bytes of spaces behind it that the plain text does not have */
     size_t label, n_label; /* for [text] links: the text, which is the label, in the document */
 } markup_item;
 
@@ -151,10 +151,11 @@ typedef struct markup_document {
     text_buffer values;  /* translations in attributes, which are not written yet */
     text_buffer woven;   /* the current block's new text, not wrapped yet */
     size_t begun;        /* where the output of the current sentence begins */
-    int opened;          /* an opening tag was written last */
-    int spaced;          /* the space before the sentence's last tag is not written yet */
-    int owes;            /* a space must be written before the next letter */
-    int has_brackets;    /* brackets mean something in the current sentence */
+    int has_spaces; /* spaces belong between words: the script of the translation has them, or the source's has none */
+    int opened;       /* an opening tag was written last */
+    int spaced;       /* the space before the sentence's last tag is not written yet */
+    int owes;         /* a space must be written before the next letter */
+    int has_brackets; /* brackets mean something in the current sentence */
     size_t n_left,
         left; /* sentences that stay in the source's language, and where the first begins */
     size_t n_skipped, skipped; /* parts that are not read, and where the first begins */
@@ -304,7 +305,7 @@ static markup_item *markup_add(markup_document *m, markup_kind kind, size_t begi
 static size_t markup_protected(const markup_document *m, size_t begin, size_t at, size_t end) {
     unsigned char c = (unsigned char)m->text[at];
     size_t n = 0;
-    if (c < 0x80 && !m->protects && !protect_in("{%$#@<[", c)) return 0;
+    if (c < 0x80 && !m->protects && !protect_in("{%$#@<[-", c)) return 0;
     if (c < 0x80) n = protect_placeholder(m->text + begin, end - begin, at - begin);
     if (!n && m->protects) n = protect_span_at(m->text + begin, end - begin, at - begin);
     return n || c < 0x80 ? n : protect_symbol(m->text + begin, end - begin, at - begin);
@@ -558,8 +559,14 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
     void *grown;
     const char *next;
     int ok = 1, has_text = 0, is_xml = 0, any = 0;
-    while (ok && at < m->size &&
-           (next = (const char *)memchr(m->text + at, '<', m->size - at)) != NULL) {
+    for (k = at; k + 1 < m->size;
+         k++) /* room for all: a growing array takes three times the memory */
+        n += m->text[k] == '<' && (protect_is_letter((unsigned char)m->text[k + 1]) ||
+                                   protect_in("/!?%#@", (unsigned char)m->text[k + 1]));
+    tags = (markup_tag *)malloc((n + 1) * sizeof *tags);
+    if (tags) room = n + 1;
+    for (n = 0; ok && at < m->size &&
+                (next = (const char *)memchr(m->text + at, '<', m->size - at)) != NULL;) {
         at = (size_t)(next - m->text);
         grown = tags, ok = markup_reserve(m, &grown, &room, n + 1, sizeof *tags);
         tags = (markup_tag *)grown;

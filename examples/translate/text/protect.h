@@ -293,6 +293,21 @@ static size_t protect_braces(const char *text, size_t size) {
     return 0;
 }
 
+/* Returns the bytes of the option of a program at position `at`, or 0: -a, --all, --color=WHEN. */
+static size_t protect_option(const char *all, size_t n_all, size_t at) {
+    const unsigned char *byte = (const unsigned char *)all;
+    size_t i = at + 1;
+    if (at && all[at - 1] > ' ' && !protect_in("([,|/", byte[at - 1])) return 0;
+    if (i < n_all && all[i] == '-') {
+        for (i++; i < n_all && (protect_is_word(byte[i]) || protect_in("-=_", byte[i])); i++)
+            continue;
+        if (i < at + 4 || !protect_is_letter(byte[at + 2])) return 0;
+    } else if (i < n_all && protect_is_word(byte[i])) i++;
+    else return 0;
+    if (i - at == 2 && protect_is_digit(byte[at + 1])) return 0;
+    return i == n_all || byte[i] <= ' ' || protect_in(",;:.|)]/=", byte[i]) ? i - at : 0;
+}
+
 /* Returns the bytes of the placeholder at position `at`, or 0. A program or a template replaces placeholders
    by values: {name}, {{ name }}, ${name}, $name, {0:N2}, %s, %1$d, %(name)s, %{name}, #{name}, <%= x %>,
    {% x %}, [% x %]. */
@@ -302,7 +317,8 @@ static inline size_t protect_placeholder(const char *all, size_t n_all, size_t a
     size_t size = n_all - at, n, i;
     char next = size > 1 ? text[1] : ' ';
     uint32_t before;
-    if (!size || !protect_in("{%$#@<[", byte[0])) return 0;
+    if (!size || !protect_in("{%$#@<[-", byte[0])) return 0;
+    if (*text == '-') return protect_option(all, n_all, at);
     if (*text == '{') return protect_braces(text, size);
     if (*text == '<' || *text == '[')
         return next == '%' ? protect_until(text, size, *text == '<' ? "%>" : "%]") : 0;

@@ -149,6 +149,9 @@ def test_documents_are_the_command_lines(german, kind, tmp_path):
     beam = german.translate_document(documents, format=kind, on_error="copy", terms=TERMS, beam=3)
     assert plain != beam
     for document, one, other in zip(documents, plain, beam):
+        if kind == "srt" and document.strip() and "->" not in document:  # the command and translate_file refuse it
+            assert command_line(document, "--srt") == ""
+            continue
         assert one == command_line(document, f"--{kind}"), (SEED, document)
         assert other == command_line(document, f"--{kind}", "--terms", path, "--beam", 3), (SEED, document)
     assert german.translate_document(documents[0], kind, on_error="copy") == plain[0]

@@ -152,7 +152,7 @@ def test_the_function_may_use_the_model(german):
 def test_none_sets_nothing(german):
     for given in ({}, {"edit_logits": None, "prompt": None}):
         job = german._job("translate", None, dict(given))
-        assert not job.options.edit_logits and not job.options.prompt and job.edit is None
+        assert not job.options.edit_logits and job.prompts is None and job.edit is None
 
 
 def test_two_models(german):

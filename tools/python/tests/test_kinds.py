@@ -44,7 +44,7 @@ def test_name_and_bytes(name, data, suffix, why):
     ("a.txt", "Guten Tag".encode("utf-16-le"), "UTF-16 without a byte order mark; convert it to UTF-8"), ("a.txt", bytes(range(200)), "it is not text"),
     ("a.txt", "Gr\u00fc\u00dfe".encode("latin-1"), "not utf-8 at byte 2; convert the file to UTF-8"),
     ("a.xyz", b"Guten Tag", r"expected a file .docx, .*, or a format \(--format\)"), ("a.docx", PAGE, r"no zip archive, which docx files are: it begins as html does \(--format html\)"),
-    ("a.docx", LETTER[:200], "no zip archive"), ("a.docx", b"", "no zip archive")])
+    ("a.srt", b"Guten Tag.", "the subtitles have no line with times"), ("a.docx", LETTER[:200], "no zip archive"), ("a.docx", b"", "no zip archive")])
 def test_what_is_not_read_gets_one_line(name, data, message):
     with pytest.raises(FileError, match=f"^{name}: .*{message}") as caught:
         File(data, name)

@@ -121,6 +121,8 @@ class File:
         else:
             self._open(data, most, most_text)
         self.texts = [text for part in self._parts.values() for text in part.texts]
+        if self.format == "srt" and self.texts[0].strip() and "->" not in self.texts[0]:
+            raise FileError(f"{name}: the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500")
 
     @property
     def left(self) -> list[str]:

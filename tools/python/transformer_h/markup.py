@@ -15,6 +15,7 @@ class Aligned(str):
     """A translation that knows for each of its tokens which part of the source it comes from, for Document.join.
     tokens is an array of markup_token of examples/translate/text/markup_pieces.h: positions are in bytes of UTF-8."""
 
+    __slots__ = ("tokens",)
     tokens: bytes
 
     def __new__(cls, text: str, tokens: bytes) -> Aligned:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 MOST_THREADS = 1024
+FEW_TEXTS = 64  # Documents of so many are kept while their sentences are translated
 
 
 class Model:
@@ -361,12 +362,18 @@ class Model:
             return options["second"].translate_document(between, format, lang=lang, on_error=on_error, sentences=sentences, **last)
         one, data = check_text_or_texts("text", text)
         word = sentences or ("whole" if self._config["sentences"] == "whole" else "split")
-        documents = [Document(each.decode("utf-8", "surrogatepass"), format, sentences=word) for each in data]
+
+        def read(each: bytes) -> Document:
+            return Document(each.decode("utf-8", "surrogatepass"), format, sentences=word)
+        # Of many texts each is read twice, because a Document needs more memory than its text.
+        documents = [read(each) for each in data] if len(data) < FEW_TEXTS else None
+        split = [each.sentences for each in documents] if documents is not None else [read(each).sentences for each in data]
         translate: Any = self.translate  # options are checked there
-        found = iter(translate([sentence for each in documents for sentence in each.sentences],
+        found = iter(translate([sentence for each in split for sentence in each],
                                aligned=format != "text" or None, on_error="return", sentences="whole", **options))
         made = []
-        for index, document in enumerate(documents):
+        for index in range(len(data)):
+            document = documents[index] if documents is not None else read(data[index])
             results = [next(found) for _ in document.sentences]
             for i, result in enumerate(results):
                 if on_error != "copy" and isinstance(result, Error):

@@ -6,7 +6,7 @@ import copy
 import html
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Sequence
 from xml.parsers import expat
@@ -75,18 +75,20 @@ class _Format:
             5 + len(tag_name(name)) + len(value) for name, value in one.items()) for each in self.properties for one in each.iter())
 
 
-@dataclass
 class _Piece:
     """A part of a paragraph: a text, an element that stays as it is, or what contains other pieces."""
 
-    text: str | None = None
-    style: _Format | None = None  # of the run that has the piece
-    element: Any = None  # with all that is in it; with `into`, only its properties and attributes
-    into: Any = None  # the pieces inside are put into this element, which is `element` or a child of it
-    head: Sequence[_Piece] = ()  # elements that stand before the pieces inside
-    tail: Sequence[_Piece] = ()  # elements that stand behind them
-    tag: str = "g"  # or x, br: nothing is inside
-    inside: list[_Piece] = field(default_factory=list)
+    __slots__ = ("text", "style", "element", "into", "head", "tail", "tag", "inside")  # there are as many as runs
+
+    def __init__(self, text: str | None = None, style: _Format | None = None, element: Any = None, into: Any = None,
+                 head: Sequence[_Piece] = (), tail: Sequence[_Piece] = (), tag: str = "g", inside: Any = ()) -> None:
+        self.text = text
+        self.style = style  # of the run that has the piece
+        self.element = element  # with all that is in it; with `into`, only its properties and attributes
+        self.into = into  # the pieces inside are put into this element, which is `element` or a child of it
+        self.head, self.tail = head, tail  # elements that stand before the pieces inside, and behind them
+        self.tag = tag  # g, or x, ph, br: nothing is inside
+        self.inside = inside  # a list of pieces, or nothing
 
 
 class _Paragraph:
@@ -153,7 +155,9 @@ class _Paragraph:
         if self.space in SPACES["text"]:
             lead = text[:len(text) - len(text.lstrip(" \t\r\n"))] if self.is_first else ""
             self.lead, self.is_first = self.lead or lead, False
-            text = lead + re.sub("[ \t\r\n]+", " ", text[len(lead):])
+            if lead:
+                found.append(_Piece(lead))
+            text = re.sub("[ \t\r\n]+", " ", text[len(lead):])
             if self.ends_in_space and text[:1] == " ":
                 text = text[1:]
             if text:

@@ -21,10 +21,9 @@ public final class Translator {
     public init(path: String) throws {
         var error = tfm_error()
         var options = tfm_session_options()
-        options.decode_defaults = 1
-        guard tfm_model_load_file(&model, path, nil, &error) == TFM_OK,
-              tfm_session_create(&session, model, &options, &error) == TFM_OK
-        else {
+        guard tfm_model_load_file(&model, path, nil, &error) == TFM_OK else { throw TranslationError(error) }
+        options.decoding = tfm_model_decoding(model) // as the model file says
+        guard tfm_session_create(&session, model, &options, &error) == TFM_OK else {
             tfm_model_free(model)
             model = nil
             throw TranslationError(error)

@@ -31,7 +31,6 @@ JNIEXPORT jlong JNICALL Java_example_Translator_open(JNIEnv *env, jclass self, j
     tfm_error err;
     (void)self;
     memset(&options, 0, sizeof options);
-    options.decode_defaults = 1;
     if (t) t->data = malloc((size_t)size + 1);
     if (!t || !t->data) {
         close_translator(t);
@@ -40,7 +39,8 @@ JNIEXPORT jlong JNICALL Java_example_Translator_open(JNIEnv *env, jclass self, j
     }
     (*env)->GetByteArrayRegion(env, file, 0, size, (jbyte *)t->data);
     if (tfm_model_load(&t->model, t->data, (size_t)size, NULL, &err) != TFM_OK ||
-        tfm_session_create(&t->session, t->model, &options, &err) != TFM_OK) {
+        ((void)(options.decoding = tfm_model_decoding(t->model)), /* as the model file says */
+         tfm_session_create(&t->session, t->model, &options, &err)) != TFM_OK) {
         close_translator(t);
         throw_error(env, err.text);
         return 0;
