@@ -2376,6 +2376,14 @@ static tfm_status tfm__view(const tfm_tensor *t, const char *name, int min_rank,
     return TFM_OK;
 }
 
+/* Checks that an enum has a value of its words; name and part name it in the message. */
+static tfm_status tfm__check_choice(int value, const tfm__words *words, const char *name,
+                                    const char *part, tfm_error *err) {
+    if (value >= 0 && value < words->n) return TFM_OK;
+    return tfm__fail(err, TFM_E_ARGUMENT, "%s%s is %d, expected %e", name, part, (int32_t)value,
+                     words);
+}
+
 static tfm_status tfm__view_like(const tfm_tensor *t, const char *name, tfm_tensor expected,
                                  tfm__rows *rows, tfm_error *err) {
     TFM__TRY(tfm__check_shape(t, name, expected, err));
@@ -2774,10 +2782,8 @@ static int tfm__team_shares(const tfm__team *team, int64_t operations) {
    13. KERNELS
    Nearly all time is spent in kernels. A kernel set (tfm__kernels) is a table of functions for one
    instruction set. This section has the types, the choice of a set, and the plain loops, which
-   define what each kernel computes: tfm__plain_tile and tfm__plain_tile_int8 a product with packed
-   weights (>>packed describes their layout), the others dot products of rows and element-wise
-   operations. The vector kernels are at the end of the file (>>vectors) and are tested against the
-   plain loops. A model chooses its set when it is loaded (tfm__kernel_best).
+   define what each kernel computes. The vector kernels are at the end of the file (>>vectors) and
+   are tested against the plain loops. A model chooses its set when it is loaded.
 
    A tile multiplies some rows of x by some panels of w and keeps its sums in registers. Where w is
    rows of floats (in_place, tfm_linear, keys of attention), a product is dot products of rows.
@@ -2811,7 +2817,6 @@ typedef struct tfm__tile {
     const int32_t *block_sums;        /* what the zero point adds to the sums of int8 */
 } tfm__tile;
 
-/* A tile's size and its function. */
 typedef struct tfm__tiling {
     int rows, least; /* the tile reads `rows` rows; `least` are enough to make it worth while */
     int panels;
@@ -2830,12 +2835,8 @@ enum {
 enum { TFM__SIGMOID = TFM_ACTIVATION_COUNT }; /* after tfm_activation: for the gate of an SSRU */
 enum { TFM__PAIRS = TFM_WEIGHT_TYPE_I8 + 1 }; /* after tfm_weight_type: BF16 times BF16 */
 /* Weight types by the names of the kernels' tables. */
-enum {
-    TFM__TYPE_f32 = TFM_WEIGHT_TYPE_F32,
-    TFM__TYPE_f16 = TFM_WEIGHT_TYPE_F16,
-    TFM__TYPE_bf16 = TFM_WEIGHT_TYPE_BF16,
-    TFM__TYPE_pairs = TFM__PAIRS
-};
+enum { TFM__TYPE_f32 = TFM_WEIGHT_TYPE_F32, TFM__TYPE_f16 = TFM_WEIGHT_TYPE_F16 };
+enum { TFM__TYPE_bf16 = TFM_WEIGHT_TYPE_BF16, TFM__TYPE_pairs = TFM__PAIRS };
 
 typedef struct tfm__kernels {
     const char *name;
@@ -2851,8 +2852,7 @@ typedef struct tfm__kernels {
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
-    /* sums[i] = x . row i, for n rows of width floats or F16, stride elements apart. F16 gives the
-       bits that rows widened to floats would give. */
+    /* sums[i] = x . row i, of n rows of width floats, or F16 as if widened, stride elements apart */
     void (*dots)(float *sums, const float *x, const void *rows, int64_t stride, int64_t n,
                  int64_t width, int is_f16);
     /* y[j] += sum_i p[i] rows[i, j], of the same rows. A row whose p is zero is never read, because
@@ -2916,8 +2916,7 @@ typedef int32_t tfm__four __attribute__((vector_size(16)));
 #endif
 
 #ifdef TFM__X86
-/* BF16 and AVX-VNNI need a compiler whose assembler knows them. Tile registers (AMX) also need
-   Linux, which grants them on request. */
+/* These need a compiler whose assembler knows them; Linux grants tile registers (AMX) on request. */
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #define TFM__BF16
 #define TFM__AVX_VNNI
@@ -2925,10 +2924,7 @@ typedef int32_t tfm__four __attribute__((vector_size(16)));
 #define TFM__AMX
 #endif
 #endif
-#endif
-
 /* X_ROWS: the most rows of x in a tile of floats, which a product copies to its stack. */
-#ifdef TFM__X86
 enum { TFM__TALL = 24, TFM__X_ROWS = TFM__TALL };
 /* clang-format off */
 enum { TFM__CPU_AVX2 = 1, TFM__CPU_AVX512 = 2, TFM__CPU_VNNI = 4, TFM__CPU_AVX_VNNI = 8,
@@ -2986,8 +2982,7 @@ static float tfm__exp_of(float x) {
     return q * tfm__exp2_of(half) * tfm__exp2_of(m - half);
 }
 
-/* erf(x): x + x p(x^2) below 0.9; above, 1 - exp(q(|x|)), where q fits log(erfc), and erf is 1 from
-   4 on. Both fits are minimax and our own. */
+/* erf(x): below 0.9 x + x p(x^2), above 1 - exp(q(|x|)), from 4 on 1. p and q are minimax fits. */
 static const float tfm__erf_p[] = {0.128379166f,   -0.376126349f,    0.112837151f,   -0.0268605091f,
                                    0.00520385895f, -0.000817563909f, 8.51310251e-05f};
 static const float tfm__erf_q[] = {0.000150613705f, -1.12938178f,     -0.633663297f,
@@ -3074,7 +3069,6 @@ static TFM__INLINE float tfm__sum_lanes(const float *a) {
     return even + odd;
 }
 
-/* Returns element i of a row of floats or of F16. */
 static TFM__INLINE float tfm__row_element(const void *row, int64_t i, int is_f16) {
     return is_f16 ? tfm__float_from_half(((const uint16_t *)row)[i]) : ((const float *)row)[i];
 }
@@ -3310,8 +3304,7 @@ static void tfm__plain_norm(float *y, int64_t y_stride, const float *x, int64_t 
     }
 }
 
-/* Returns an activation of x (tfm_activation), or TFM__SIGMOID. .github/CONTRIBUTING.md shows how
-   to add one. */
+/* activation: tfm_activation or TFM__SIGMOID. .github/CONTRIBUTING.md shows how to add one. */
 static float tfm__activation_of(int activation, float x) {
     switch (activation) {
     case TFM_ACTIVATION_RELU: return x < 0.0f ? 0.0f : x;
@@ -3330,13 +3323,11 @@ static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) 
     for (i = 0; i < n; i++) y[i] = tfm__activation_of((int)activation, y[i]);
 }
 
-/* Returns kernel set i, from the plainest to the fastest, or NULL if this machine or this build
-   lacks it (>>vectors). */
+/* Returns kernel set i, from the plainest to the fastest, or NULL if machine or build lack it. */
 enum { TFM__KERNEL_SETS = 7 };
 static const tfm__kernels *tfm__kernel_set(int i);
 
-/* Returns the fastest set that the machine has and TRANSFORMER_KERNELS allows. exact: of those that
-   have the bits of the plain loops. */
+/* Returns the fastest set that exists and TRANSFORMER_KERNELS allows; exact: with the plain bits. */
 static const tfm__kernels *tfm__kernel_choose(int exact) {
     int i = TRANSFORMER_KERNELS < TFM__KERNEL_SETS - 1 ? TRANSFORMER_KERNELS : TFM__KERNEL_SETS - 1;
     for (;; i--) {
@@ -4164,8 +4155,7 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
    rounding is larger than 1e-5, and a trained model has seen it.
    ============================================================================================== */
 
-/* Sets the frequency of a column by the formulas at tfm_position_kind. Returns 0 for a column of
-   sines, 1 for cosines, 2 for a column that stays empty. */
+/* Sets a column's frequency (tfm_position_kind). Returns 0 for sines, 1 for cosines, 2 for zeros. */
 static int tfm__position_wave(const tfm_position_options *o, int64_t column, int64_t D,
                               double *frequency) {
     double base = o->base != 0 ? o->base : 10000.0, step = tfm__log(base) / (double)D;
@@ -4189,7 +4179,7 @@ static int tfm__position_wave(const tfm_position_options *o, int64_t column, int
     return wave;
 }
 
-/* Computes out[b, l] = PE(first + l), and zeros from lengths[b] on. The caller has checked all. */
+/* Computes out[b, l] = PE(first + l), and zeros from lengths[b] on. */
 static void tfm__position_rows(const tfm__rows *out, const tfm_position_options *o,
                                const int32_t *lengths) {
     const float *table = (const float *)o->table.data;
@@ -4218,9 +4208,7 @@ TFM_DEF tfm_status tfm_positions(tfm_tensor *out, const tfm_position_options *op
     int64_t end;
     if (!options) return tfm__fail(err, TFM_E_ARGUMENT, "options is NULL");
     TFM__TRY(tfm__view(out, "out", 2, 3, &rows, err));
-    if ((int)options->kind < 0 || options->kind >= TFM_POSITION_KIND_COUNT)
-        return tfm__fail(err, TFM_E_ARGUMENT, "options.kind is %d, expected %e",
-                         (int32_t)options->kind, &tfm__position_words);
+    TFM__TRY(tfm__check_choice((int)options->kind, &tfm__position_words, "options", ".kind", err));
     if (options->first < 0 || !tfm__add(options->first, rows.L, &end))
         return tfm__fail(err, TFM_E_ARGUMENT, "options.first is %i, expected 0 to 2^63 - %i",
                          options->first, rows.L + 1);
@@ -4267,9 +4255,7 @@ static tfm_status tfm__norm_check(const tfm_norm_weights *w, const char *name, i
                                   tfm_error *err) {
     TFM__TRY(tfm__check_vector(&w->weight, name, ".weight", D, err));
     TFM__TRY(tfm__check_vector(&w->bias, name, ".bias", D, err));
-    if ((int)w->kind < 0 || w->kind >= TFM_NORM_KIND_COUNT)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s.kind is %d, expected %e", name, (int32_t)w->kind,
-                         &tfm__norm_kind_words);
+    TFM__TRY(tfm__check_choice((int)w->kind, &tfm__norm_kind_words, name, ".kind", err));
     if (D < 1 || (D < 2 && w->kind == TFM_NORM_KIND_LAYER_NORM_UNBIASED))
         return tfm__fail(err, TFM_E_SHAPE,
                          "%s: %i columns cannot be normalized, expected %d or more", name, D,
@@ -4309,8 +4295,7 @@ static void tfm__linear_run(const tfm__team *team, const tfm__rows *out, const t
     tfm__product_run(team, &p, 1);
 }
 
-/* Views a linear map [rows, columns], which messages call name and part. rows is -1 if any number
-   fits. */
+/* Views a linear map [rows, columns], which messages call name and part. rows -1: any number. */
 static tfm_status tfm__linear_view(const tfm_linear_weights *w, const char *name, const char *part,
                                    int64_t rows, int64_t columns, tfm__linear *view,
                                    tfm_error *err) {
@@ -4360,19 +4345,13 @@ TFM_DEF tfm_status tfm_softmax(tfm_tensor *out, const tfm_tensor *x, tfm_error *
     return TFM_OK;
 }
 
-static tfm_status tfm__check_activation(tfm_activation activation, tfm_error *err) {
-    if ((int)activation >= 0 && activation < TFM_ACTIVATION_COUNT) return TFM_OK;
-    return tfm__fail(err, TFM_E_ARGUMENT, "activation is %d, expected %e", (int32_t)activation,
-                     &tfm__activation_words);
-}
-
 TFM_DEF tfm_status tfm_activate(tfm_tensor *out, const tfm_tensor *x, tfm_activation activation,
                                 tfm_error *err) {
     tfm__rows from, to;
     int64_t b, l;
     TFM__TRY(tfm__view(x, "x", 1, TFM_MAX_RANK, &from, err));
     TFM__TRY(tfm__view_like(out, "out", *x, &to, err));
-    TFM__TRY(tfm__check_activation(activation, err));
+    TFM__TRY(tfm__check_choice((int)activation, &tfm__activation_words, "activation", "", err));
     for (b = 0; b < to.B; b++)
         for (l = 0; l < to.L; l++) {
             float *row = tfm__row(&to, b, l), *in = tfm__row(&from, b, l);
@@ -4408,7 +4387,6 @@ static void tfm__ffn_run(const tfm__team *team, const tfm__rows *out, const tfm_
     tfm__linear_run(team, out, &h, &w->linear2);
 }
 
-/* Views a feed-forward of width D. */
 static tfm_status tfm__ffn_view(const tfm_ffn_weights *w, int64_t D, tfm__ffn *view,
                                 tfm_error *err) {
     int64_t F;
@@ -4419,7 +4397,7 @@ static tfm_status tfm__ffn_view(const tfm_ffn_weights *w, int64_t D, tfm__ffn *v
     TFM__TRY(tfm__linear_view(&w->linear2, "linear2", "", D, F, &view->linear2, err));
     if (w->gate.weight.data)
         TFM__TRY(tfm__linear_view(&w->gate, "gate", "", F, D, &view->gate, err));
-    return tfm__check_activation(w->activation, err);
+    return tfm__check_choice((int)w->activation, &tfm__activation_words, "activation", "", err);
 }
 
 TFM_DEF tfm_status tfm_feed_forward(tfm_tensor *out, const tfm_tensor *x,
@@ -4457,8 +4435,7 @@ static void tfm__ssru_products(const tfm__team *team, const tfm__rows *c, const 
     tfm__product_run(team, products, 2);
 }
 
-/* Then computes c of block b, position by position. before is c of the position before the first;
-   NULL means zeros. */
+/* Then computes c of block b, position by position. before: c before the first; NULL: zeros. */
 static void tfm__ssru_scan(const tfm__rows *rows, const tfm__rows *gates, int64_t b,
                            const float *before) {
     int64_t l, i;
@@ -4478,7 +4455,7 @@ static void tfm__ssru_out(const tfm__kernels *kernels, const tfm__rows *c) {
         for (l = 0; l < c->L; l++) kernels->activate(tfm__row(c, b, l), c->D, TFM_ACTIVATION_RELU);
 }
 
-/* Views an SSRU [rows, D]; rows is -1 if any number fits. */
+/* Views an SSRU [rows, D]. */
 static tfm_status tfm__ssru_view(const tfm_ssru_weights *w, int64_t rows, int64_t D,
                                  tfm__ssru *view, tfm_error *err) {
     TFM__TRY(tfm__linear_view(&w->input, "ssru", " input", rows, D, &view->input, err));
@@ -5509,10 +5486,7 @@ static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
     TFM__TRY(tfm__norm_check(&l->norms[TFM__SELF], "norm1", D, err));
     TFM__TRY(tfm__norm_check(&l->norms[TFM__CROSS], "norm2", D, err));
     if (d) TFM__TRY(tfm__norm_check(&l->norms[TFM__FFN], "norm3", D, err));
-    if ((int)l->order < 0 || l->order >= TFM_NORM_ORDER_COUNT)
-        return tfm__fail(err, TFM_E_ARGUMENT, "order is %d, expected %e", (int32_t)l->order,
-                         &tfm__norm_order_words);
-    return TFM_OK;
+    return tfm__check_choice((int)l->order, &tfm__norm_order_words, "order", "", err);
 }
 
 /* Returns n tensors of a shape as one, with a dimension before it. */
@@ -5656,8 +5630,7 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
    Used by the JSON reader, the vocabularies and the tokenizers. Relies on nothing.
    ============================================================================================== */
 
-/* Sets *character to the character at text, and returns its bytes (1 to 4). Returns 0 if it is not
-   well-formed: overlong, a surrogate, beyond U+10FFFF, or cut short. */
+/* Sets *character to that at text. Returns its bytes, 1 to 4, or 0 if it is not well-formed. */
 static TFM__INLINE int tfm__utf8_next(const char *text, size_t size, uint32_t *character) {
     const unsigned char *p = (const unsigned char *)text;
     uint32_t c, next[3]; /* of a byte that continues: below 64 */
@@ -8049,9 +8022,7 @@ static tfm_status tfm__session_plan(tfm_session *s, const tfm_model *model,
         return tfm__fail(err, TFM_E_ARGUMENT, "cache is %s, expected F32 or F16",
                          tfm_dtype_name(o.cache));
     s->cache.is_f16 = o.cache == TFM_DTYPE_F16;
-    if ((int)o.sentences < 0 || o.sentences >= TFM_SENTENCES_COUNT)
-        return tfm__fail(err, TFM_E_ARGUMENT, "sentences is %d, expected %e", (int32_t)o.sentences,
-                         &tfm__sentences_words);
+    TFM__TRY(tfm__check_choice((int)o.sentences, &tfm__sentences_words, "sentences", "", err));
     s->text.sentences = o.sentences ? o.sentences : c->sentences;
     if (o.encoder_attention != TFM_DTYPE_F32 && o.encoder_attention != TFM_DTYPE_BF16)
         return tfm__fail(err, TFM_E_ARGUMENT, "encoder_attention is %s, expected F32 or BF16",
@@ -10146,9 +10117,8 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
 
 /* >>tokenizers ====================================================================================
    26. TOKENIZERS
-   First this section has the interface that each kind of text implements in a section of its own;
-   >>text has the table of all kinds. Then it has what several kinds use: steps along a text,
-   normalized text and its cells, the merging of byte-pair encoding, and joining tokens to a text.
+   The interface that each kind of text implements in a section of its own (>>text has the table of
+   all kinds), and what several kinds use.
    ============================================================================================== */
 
 typedef struct tfm__token_cursor tfm__token_cursor;
@@ -10159,13 +10129,11 @@ typedef struct tfm__joined tfm__joined;
 
 /* What a kind of text (tfm_text_kind) does. */
 struct tfm__tokenizer {
-    /* Reads and checks a side's tensors. A target may share those of its source; shared is NULL for
-       a source. */
+    /* Reads and checks a side's tensors. shared: the source, whose tensors a target may share. */
     tfm_status (*load)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
     /* Builds the tables that are not shared, after the whole file is checked. May be NULL. */
     tfm_status (*build)(tfm__loader *l, tfm__side *side, const tfm__side *shared);
-    /* Prepares a text for next. What it takes from scratch is used until the last token. May be
-       NULL. */
+    /* Prepares a text; next uses what this takes from scratch. May be NULL. */
     tfm_status (*begin)(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err);
     /* Sets the next token and returns 1, at the end 0. */
     int (*next)(tfm__token_cursor *c, tfm__token *token);
@@ -10188,13 +10156,12 @@ static int32_t tfm__utf8_size(unsigned char c) {
     return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
 
-/* Applies SentencePiece's rules at the beginning of a text: sets *out and *n to the normalized
-   bytes, and returns how many bytes of the text they replace. */
+/* Applies rules where a text begins: sets *out [*n], and returns how many bytes of text it replaces. */
 typedef struct tfm__charsmap tfm__charsmap;
 static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n);
 
-/* Returns whether a byte of valid UTF-8 is in a character, but not its first byte. */
+/* Returns whether a byte of valid UTF-8 continues a character. */
 static int tfm__is_inside(const char *text, size_t size, size_t at) {
     return at < size && ((unsigned char)text[at] & 0xC0) == 0x80;
 }
@@ -10225,10 +10192,8 @@ TFM_DEF tfm_text tfm_text_make(const char *data, size_t size) {
 }
 
 static const char tfm__space_piece[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
-enum { TFM__SPACE_PIECE = 3 };                         /* its bytes */
-
 static const char tfm__replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
-enum { TFM__REPLACEMENT = 3 };
+enum { TFM__SPACE_PIECE = 3, TFM__REPLACEMENT = 3 };   /* their bytes */
 
 static int tfm__begins_with_mark(const char *text, int64_t size) {
     return size >= TFM__SPACE_PIECE && memcmp(text, tfm__space_piece, TFM__SPACE_PIECE) == 0;
@@ -10247,8 +10212,8 @@ typedef struct tfm__cell {
     int32_t prev; /* unigram: where the last of these pieces begins; BPE: the symbol before; while
                      the text is normalized: the byte of the source that this one comes from */
     int32_t next; /* bytes of the symbol or piece that begins here */
-    int32_t id; /* unigram: that last piece; BPE: the symbol that begins here, -1 if there is none,
-                     or -2 - id if it must not be merged */
+    int32_t
+        id; /* unigram: that last piece; BPE: the symbol here, -1: none, -2 - id: not to merge */
 } tfm__cell;
 
 /* Normalized text under construction. If it does not fit, only n grows. */
@@ -10276,15 +10241,13 @@ typedef struct tfm__pair {
     int32_t symbol;     /* the symbol that replaces both */
 } tfm__pair;
 
-/* Scratch of a text that is cut: the pieces that may begin at each of n bytes of its normalized
-   form. */
+/* Scratch to cut a text, whose normalized form has n bytes. */
 struct tfm__lattice {
     const tfm__side *side;
     char *text;
     tfm__cell *cells; /* [n + 1] */
     tfm__pair *heap;  /* BPE: [2 n], because a merge removes one pair and adds at most two */
-    int32_t *splits;  /* BPE: [pieces], for an unused piece the bytes of its left half when it was
-                         last seen */
+    int32_t *splits;  /* BPE: [pieces], the bytes of the left half of an unused piece seen last */
     int32_t n, n_heap, n_splits;
     int32_t end; /* BPE: the end of the symbols that were appended so far */
     int has_ids; /* BPE: symbols are ids, so two pairs with the same bytes may differ */
@@ -10351,7 +10314,6 @@ static void tfm__bpe_append(tfm__lattice *b, int32_t at, int32_t size, int32_t l
     if (last >= 0) tfm__bpe_push(b, last);
 }
 
-/* Removes the first pair from the heap. */
 static tfm__pair tfm__bpe_pop(tfm__lattice *b) {
     tfm__pair top = b->heap[0], last = b->heap[--b->n_heap];
     int32_t i = 0, child;
@@ -10449,8 +10411,7 @@ static void tfm__join_result(tfm__joined *j, const char *bytes, int64_t n) {
     j->size = tfm__more(j->size, (size_t)n);
 }
 
-/* Applies the rules to the held bytes except the last ones, which a rule may need together with
-   later bytes. last: how many stay. */
+/* Applies the rules to the held bytes but the last, which a rule may need with later bytes. */
 static void tfm__join_held(tfm__joined *j, int64_t last) {
     const char *result;
     int64_t at = 0, n;
@@ -10513,19 +10474,13 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* Returns whether n bytes, at most four, are or begin a character. They do if it is complete when
-   the least or the greatest continuation bytes follow. */
+/* Returns whether n bytes, at most four, begin a character: the least or greatest others end it. */
 static int tfm__utf8_begins(const char *bytes, int n) {
-    static const char rest[2][4] = {"\x80\x80\x80", "\xBF\xBF\xBF"};
-    char whole[8];
+    char least[] = "\x80\x80\x80\x80", greatest[] = "\xBF\xBF\xBF\xBF";
     uint32_t c;
-    int i, found = 0;
-    for (i = 0; i < 2 && !found; i++) {
-        memcpy(whole, bytes, (size_t)n);
-        memcpy(whole + n, rest[i], 4);
-        found = tfm__utf8_next(whole, 4, &c) >= n;
-    }
-    return found;
+    memcpy(least, bytes, (size_t)n);
+    memcpy(greatest, bytes, (size_t)n);
+    return tfm__utf8_next(least, 4, &c) >= n || tfm__utf8_next(greatest, 4, &c) >= n;
 }
 
 /* Writes U+FFFD for the held bytes, which are in no character, or drops them (see broken). */
@@ -10553,8 +10508,7 @@ static void tfm__join_byte(tfm__joined *j, int byte) {
     tfm__join_text(j, j->bytes, n);
 }
 
-/* Returns the spelling of a token. Returns NULL if it has no text, as rows of an embedding beyond
-   the vocabulary. */
+/* Returns the spelling of a token, or NULL if it has no text, as rows beyond the vocabulary. */
 static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id) {
     const tfm__vocabulary *v = &j->side->vocabulary;
     if (j->form == TFM_TEXT_FORM_TEXT ? j->side->pieces[id] == TFM__ID_DROPPED : id >= v->n)
@@ -10567,7 +10521,6 @@ static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id)
    A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others read
    as the same id: the traditional form of a character, its full-width form. A look-up bisects the
    sorted spellings. A hash table would be slow if a hostile file had many spellings with one hash.
-   The bytes stay in the file's buffer. The kinds of text that need no other table are at the end.
    ============================================================================================== */
 
 /* Compares by bytes, then by length: the order of the sorted spellings. */
@@ -10578,7 +10531,6 @@ static int tfm__compare_spellings(const void *a, const void *b) {
     return order ? order : x->size < y->size ? -1 : x->size > y->size;
 }
 
-/* Returns spelling i in that order. */
 static const tfm__spelling *tfm__sorted(const tfm__vocabulary *v, int64_t i) {
     return (const tfm__spelling *)v->sorted[i];
 }
@@ -10604,22 +10556,13 @@ static int tfm__compare_lines(const void *a, const void *b) {
     return tfm__is_line_end(*y) || *x > *y ? 1 : -1;
 }
 
-/* Returns the first 8 bytes of an item as a number that orders as they do. Zeros follow a shorter
-   item. */
-typedef uint64_t (*tfm__sort_key)(const void *item);
-static uint64_t tfm__key_of_spelling(const void *item) {
-    const tfm__spelling *s = (const tfm__spelling *)item;
+/* Returns the first 8 bytes of a line or spelling, zeros after it, as a number in their order. */
+static uint64_t tfm__sort_key(const void *item, int is_line) {
+    const tfm__spelling *s = is_line ? NULL : (const tfm__spelling *)item;
+    const char *text = s ? s->text : (const char *)item;
     uint64_t key = 0;
     int i;
-    for (i = 0; i < 8 && i < s->size; i++)
-        key |= (uint64_t)(unsigned char)s->text[i] << (56 - 8 * i);
-    return key;
-}
-static uint64_t tfm__key_of_line(const void *item) {
-    const char *text = (const char *)item;
-    uint64_t key = 0;
-    int i;
-    for (i = 0; i < 8 && !tfm__is_line_end(text[i]); i++)
+    for (i = 0; i < 8 && (s ? i < s->size : !tfm__is_line_end(text[i])); i++)
         key |= (uint64_t)(unsigned char)text[i] << (56 - 8 * i);
     return key;
 }
@@ -10643,10 +10586,9 @@ typedef struct tfm__text_reader {
     tfm_error *err;
 } tfm__text_reader;
 
-/* Sorts n items by their first 8 bytes, a byte at a time from the last to the first, and then those
-   whose 8 bytes are the same by comparison. Most spellings differ within 8 bytes. */
+/* Sorts n items by their first 8 bytes, the last byte first, and then equal ones by comparison. */
 static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64_t n,
-                                  tfm__compare compare, tfm__sort_key key_of) {
+                                  tfm__compare compare, int are_lines) {
     uint64_t *keys, *keys_to, *keys_swap;
     void **from = items, **to, **swap;
     int64_t counts[8][256], i, end;
@@ -10657,7 +10599,7 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
     TFM__TRY(TFM__NEW(r->temporary, n, &to, r->err));
     memset(counts, 0, sizeof counts);
     for (i = 0; i < n; i++) {
-        keys[i] = key_of(items[i]);
+        keys[i] = tfm__sort_key(items[i], are_lines);
         for (byte = 0; byte < 8; byte++) counts[byte][keys[i] >> 8 * byte & 255]++;
     }
     for (byte = 0; byte < 8; byte++) {
@@ -10680,15 +10622,16 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
     return TFM_OK;
 }
 
-/* Sorts n items. The order of a packed file, NAME_sorted, has their places, and is checked. *same
-   is the place of the first item that is equal to the one before, or 0. */
-static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
-                                 tfm__compare compare, tfm__sort_key key_of, int64_t *same) {
+/* Sorts n lines or spellings. The order of a packed file, NAME_sorted, has their places, and is
+   checked. *same is the place of the first item that is equal to the one before, or 0. */
+static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n, int are_lines,
+                                 int64_t *same) {
+    const tfm__compare compare = are_lines ? tfm__compare_lines : tfm__compare_spellings;
     const unsigned char *at = (const unsigned char *)r->order.data;
     void **unsorted;
     int64_t i;
     if (!at) {
-        TFM__TRY(tfm__sort_keyed(r, items, n, compare, key_of));
+        TFM__TRY(tfm__sort_keyed(r, items, n, compare, are_lines));
     } else if (r->order.dims[0] != n) {
         return TFM__FAIL_TENSOR(r, "tensor '%s_sorted' is %t, expected [%i]", r->name, &r->order,
                                 n);
@@ -10745,7 +10688,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
-    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, tfm__compare_lines, tfm__key_of_line, &same));
+    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, 1, &same));
     v->text = text;
     v->n = (int32_t)lines;
     v->n_spellings = spellings;
@@ -10756,7 +10699,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
                             tfm__min(i, lines) + 1, tfm__max(i, lines) + 1);
 }
 
-/* Builds the tables of a checked text: the spellings, sorted. */
+/* Builds the sorted spellings of a checked text. */
 static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm_error *err) {
     int64_t i;
     TFM__TRY(TFM__NEW(pool, v->n_spellings, &v->spellings, err));
@@ -10775,8 +10718,7 @@ static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm
     return TFM_OK;
 }
 
-/* Returns the first of the sorted spellings low to high - 1 that has c or more at byte at. They are
-   alike up to that byte. */
+/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more there. */
 static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
                                    int c) {
     TFM__BISECT(low, high, middle,
@@ -10785,10 +10727,9 @@ static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_
     return low;
 }
 
-/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1 if there
-   is none, and sets *bytes to how many bytes of the text it takes. Spellings of the side's special
-   tokens do not count. side may be NULL, and rules may be NULL or without units. Each byte narrows
-   the range of the sorted spellings that begin so. */
+/* Finds the longest spelling that text begins with after the rules. Returns its id, or -1, and sets
+   *bytes to how many bytes of the text it takes. Spellings of the side's special tokens do not
+   count. side and rules may be NULL. Each byte narrows the range of sorted spellings. */
 static int32_t tfm__longest_token(const tfm__vocabulary *v, const tfm__side *side,
                                   const tfm__charsmap *rules, const char *text, size_t size,
                                   size_t *bytes) {
@@ -10892,9 +10833,7 @@ static tfm_status tfm__vocabulary_load(tfm__loader *l, tfm__side *side, const tf
     if (!shared || !shared->vocabulary.text || (side->spm && !shared->spm)) return TFM_OK;
     if (shared->vocabulary.n != rows)
         return TFM__FAIL_TENSOR(
-            l,
-            "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, "
-            "expected %i",
+            l, "tensor 'tgt_vocabulary' is missing, and src_vocabulary has %d tokens, expected %i",
             shared->vocabulary.n, rows);
     side->vocabulary = shared->vocabulary;
     return TFM_OK;
@@ -10983,8 +10922,7 @@ static tfm_status tfm__bytes_load(tfm__loader *l, tfm__side *side, const tfm__si
     side->unk = -1;
     if (side->first_byte > (int64_t)rows - 256)
         return TFM__FAIL_CONFIG(l->err,
-                                "'%s_text' is bytes from id %d on, the vocabulary has %d "
-                                "tokens",
+                                "'%s_text' is bytes from id %d on, the vocabulary has %d tokens",
                                 side->name, side->first_byte, rows);
     return tfm__vocabulary_load(l, side, shared && shared->has_bytes ? shared : NULL);
 }
@@ -11027,44 +10965,31 @@ static void tfm__bytes_join(tfm__joined *j, int32_t id) {
    The tokenizer of most trained translators (Kudo and Richardson 2018, arXiv:1808.06226), read from
    its own model file, which is written as protocol buffers. It gives the same ids as the package
    sentencepiece 0.2.3, also where two ways to cut a text have the same score
-   (tests/compare/compare_sentencepiece.py). Five parts: the reader checks all that the others rely on;
-   the trie has all pieces; text becomes normalized text; normalized text becomes pieces, by unigram
-   or BPE; the interface also turns ids into text. Relies on vocabularies and on the cells of
-   >>tokenizers.
+   (tests/compare/compare_sentencepiece.py). The reader checks all that the other parts rely on.
    Legend: n bytes of normalized text; a piece's id is its position in the file.
    ============================================================================================== */
 
-typedef enum tfm__piece_type {
-    TFM__PIECE_NORMAL = 1,
-    TFM__PIECE_UNKNOWN,
-    TFM__PIECE_CONTROL,
-    TFM__PIECE_USER, /* user-defined: is neither normalized nor cut */
-    TFM__PIECE_UNUSED,
-    TFM__PIECE_BYTE
-} tfm__piece_type;
+/* Types of pieces. A user-defined piece is neither normalized nor cut. */
+enum { TFM__PIECE_NORMAL = 1, TFM__PIECE_UNKNOWN, TFM__PIECE_CONTROL };
+enum { TFM__PIECE_USER = 4, TFM__PIECE_UNUSED, TFM__PIECE_BYTE };
 
-/* All pieces as a trie. Its nodes are in breadth-first order, so the children of a node are
-   neighbours. */
+/* All pieces, in breadth-first order, so that the children of a node are neighbours. */
 typedef struct tfm__trie_node {
     int32_t children; /* the first one; they end where those of the next node begin */
     int32_t id;       /* the piece that ends here; -1 if there is none that a text can become */
 } tfm__trie_node;
 
 typedef struct tfm__trie {
-    tfm__trie_node
-        *nodes;   /* [n_nodes + 1]: node 0 is the root; the last one only ends the children */
-    char *labels; /* [n_nodes]: the byte that leads to a node from its parent */
+    tfm__trie_node *nodes; /* [n_nodes + 1]: node 0 is the root; the last only ends the children */
+    char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
     int64_t n_nodes;
     int32_t *levels, longest; /* [longest + 2]: nodes of each depth */
-    int32_t root[256]; /* the root's child by each byte, or -1. The root has too many children to
-                          search them one by one. */
+    int32_t root[256]; /* the root's child by each byte, or -1: there are too many to search */
 } tfm__trie;
 
-/* Rules that replace some bytes by others: the file's double array (Darts), and the replacements,
-   each with a NUL at its end. */
+/* Rules that replace bytes: the file's double array (Darts), and replacements that end with NUL. */
 struct tfm__charsmap {
-    const unsigned char *units; /* [n_units] of 4 bytes, at any address; NULL: no rules */
-    int64_t n_units, n_strings;
+    const unsigned char *units; /* of 4 bytes, at any address; NULL: no rules */
     const char *strings;
 };
 
@@ -11077,8 +11002,7 @@ struct tfm__sentencepiece {
     const char *unk_surface; /* what the unknown piece becomes in text */
     int64_t unk_surface_size;
     int bpe, byte_fallback, has_unused, has_users;
-    int dummy_prefix, suffix, trim,
-        escape;  /* of normalizer_spec; suffix: a space mark ends a word */
+    int dummy_prefix, suffix, trim, escape; /* suffix: a space mark ends a word */
     int cuts[2]; /* BPE: [0] no piece crosses the end of a space mark, [1] none its beginning */
     int32_t unk, bytes[256];
     float unk_score;
@@ -11100,8 +11024,7 @@ typedef struct tfm__wire_field {
     const unsigned char *bytes;
 } tfm__wire_field;
 
-/* Reads a number that is stored as seven bits per byte, the lowest first. Returns 0 if the input
-   ends before the number, or if the number has over 64 bits. */
+/* Reads seven bits per byte, the lowest first. Returns 0 if the input ends or at over 64 bits. */
 static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     int shift;
     *value = 0;
@@ -11114,36 +11037,30 @@ static int tfm__wire_varint(tfm__wire *w, uint64_t *value) {
     return 0;
 }
 
-/* Reads the next field. Returns 1, at the end 0, at a fault -1. Groups are faults: no SentencePiece
-   model has them. */
+/* Reads the next field. Returns 1, at the end 0, at a fault or a group -1. */
 static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
     uint64_t tag, size;
+    int fixed;
     if (w->at == w->end) return 0;
     if (*w->at < 0x80) tag = *w->at++; /* nearly always */
     else if (!tfm__wire_varint(w, &tag)) return -1;
     if (tag > UINT32_MAX || tag >> 3 == 0) return -1;
     f->number = tag >> 3;
     f->type = (int)(tag & 7);
-    size = f->type == TFM__WIRE_8 ? 8 : 4;
-    if (f->type == TFM__WIRE_VARINT || f->type == TFM__WIRE_BYTES) {
-        if (!tfm__wire_varint(w, &f->value)) return -1;
-        size = f->type == TFM__WIRE_BYTES ? f->value : 0;
-    } else if (f->type != TFM__WIRE_8 && f->type != TFM__WIRE_4) {
-        return -1;
-    }
+    fixed = f->type == TFM__WIRE_8 ? 8 : f->type == TFM__WIRE_4 ? 4 : 0;
+    if (!fixed && f->type != TFM__WIRE_VARINT && f->type != TFM__WIRE_BYTES) return -1;
+    if (!fixed && !tfm__wire_varint(w, &f->value)) return -1;
+    size = f->type == TFM__WIRE_BYTES ? f->value : (uint64_t)fixed;
     if (size > (uint64_t)(w->end - w->at)) return -1;
     f->bytes = w->at;
-    if (f->type == TFM__WIRE_8 || f->type == TFM__WIRE_4)
-        f->value = tfm__little_endian(w->at, (int)size);
+    if (fixed) f->value = tfm__little_endian(w->at, fixed);
     w->at += size;
     return 1;
 }
 
 /* Returns the message that a field of bytes holds. */
 static tfm__wire tfm__wire_inside(const tfm__wire_field *f) {
-    tfm__wire w;
-    w.at = f->bytes;
-    w.end = f->bytes + f->value;
+    tfm__wire w = {f->bytes, f->bytes + f->value};
     return w;
 }
 
@@ -11160,30 +11077,31 @@ static tfm_status tfm__spm_fault(const tfm__text_reader *r, const char *what, co
     return TFM__FAIL_TENSOR(r, "%s, %s: %s%s", r->name, tfm__spm_parts[r->part], what, more);
 }
 
-/* The fields that this library knows; denormalizer_spec has those of normalizer_spec. */
+/* The fields that this library knows: part, type, number, value if the field is absent, and name.
+   denormalizer_spec has those of normalizer_spec. */
 #define TFM__SPM_TABLE(X)                                                                          \
-    X(TEXT, PIECE, BYTES, 1, "piece")                                                              \
-    X(SCORE, PIECE, 4, 2, "score")                                                                 \
-    X(TYPE, PIECE, VARINT, 3, "type")                                                              \
-    X(MODEL_TYPE, TRAINER, VARINT, 3, "model_type")                                                \
-    X(SUFFIX, TRAINER, VARINT, 24, "treat_whitespace_as_suffix")                                   \
-    X(BYTES, TRAINER, VARINT, 35, "byte_fallback")                                                 \
-    X(UNK_SURFACE, TRAINER, BYTES, 44, "unk_surface")                                              \
-    X(CHARSMAP, NORMALIZER, BYTES, 2, "precompiled_charsmap")                                      \
-    X(DUMMY_PREFIX, NORMALIZER, VARINT, 3, "add_dummy_prefix")                                     \
-    X(TRIM, NORMALIZER, VARINT, 4, "remove_extra_whitespaces")                                     \
-    X(ESCAPE, NORMALIZER, VARINT, 5, "escape_whitespaces")
-#define TFM__SPM_ID(id, part, type, number, name) TFM__SPM_##id,
-#define TFM__SPM_ROW(id, part, type, number, name) {TFM__WIRE_##type, number, name},
+    X(TEXT, PIECE, BYTES, 1, 0, "piece")                                                           \
+    X(SCORE, PIECE, 4, 2, 0, "score")                                                              \
+    X(TYPE, PIECE, VARINT, 3, TFM__PIECE_NORMAL, "type")                                           \
+    X(MODEL_TYPE, TRAINER, VARINT, 3, 1, "model_type")                                             \
+    X(SUFFIX, TRAINER, VARINT, 24, 0, "treat_whitespace_as_suffix")                                \
+    X(BYTES, TRAINER, VARINT, 35, 0, "byte_fallback")                                              \
+    X(UNK_SURFACE, TRAINER, BYTES, 44, 0, "unk_surface")                                           \
+    X(CHARSMAP, NORMALIZER, BYTES, 2, 0, "precompiled_charsmap")                                   \
+    X(DUMMY_PREFIX, NORMALIZER, VARINT, 3, 1, "add_dummy_prefix")                                  \
+    X(TRIM, NORMALIZER, VARINT, 4, 1, "remove_extra_whitespaces")                                  \
+    X(ESCAPE, NORMALIZER, VARINT, 5, 1, "escape_whitespaces")
+#define TFM__SPM_ID(id, part, type, number, absent, name) TFM__SPM_##id,
+#define TFM__SPM_ROW(id, part, type, number, absent, name) {TFM__WIRE_##type, number, absent, name},
 enum { TFM__SPM_TABLE(TFM__SPM_ID) TFM__SPM_FIELDS };
 static const struct {
     int type;
-    uint64_t number;
+    uint64_t number, absent;
     const char *name;
 } tfm__spm_fields[TFM__SPM_FIELDS] = {TFM__SPM_TABLE(TFM__SPM_ROW)};
 
 /* Reads the known fields of a part of the file, each at most once, and skips others. An absent
-   field has number 0. Fields of other parts are not touched. */
+   field has number 0 and its default value. Fields of other parts are not touched. */
 static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
                                    tfm__wire_field *fields) {
     static const int begins[] = {TFM__SPM_TEXT, TFM__SPM_MODEL_TYPE, TFM__SPM_CHARSMAP,
@@ -11192,7 +11110,8 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
     int first = begins[rows - 1], end = begins[rows];
     tfm__wire_field f;
     for (i = first; i < end; i++) { /* for each piece, and memset would be a call */
-        fields[i].number = fields[i].value = 0;
+        fields[i].number = 0;
+        fields[i].value = tfm__spm_fields[i].absent;
         fields[i].bytes = NULL;
     }
     r->part = part;
@@ -11210,12 +11129,6 @@ static tfm_status tfm__spm_message(tfm__text_reader *r, int part, tfm__wire w,
     return TFM_OK;
 }
 
-/* Returns the field's value, or otherwise if the field is absent. */
-static uint64_t tfm__spm_value(const tfm__wire_field *f, uint64_t otherwise) {
-    return f->number ? f->value : otherwise;
-}
-
-/* Returns unit i of a charsmap. */
 static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
     const unsigned char *p = m->units + 4 * (size_t)i; /* compilers make one load of it */
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -11223,7 +11136,6 @@ static uint32_t tfm__charsmap_unit(const tfm__charsmap *m, uint32_t i) {
 /* Returns the offset of a node: the node's number XOR the offset is the base of its children. */
 static uint32_t tfm__charsmap_offset(uint32_t unit) { return (unit >> 10) << ((unit & 512) >> 6); }
 
-/* Goes from a node to its child by c. Returns 0 if there is none. */
 static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
     uint32_t child = *node ^ tfm__charsmap_offset(tfm__charsmap_unit(m, *node)) ^ (unsigned char)c;
     if ((tfm__charsmap_unit(m, child) & 0x800000FF) != (unsigned char)c) return 0;
@@ -11236,35 +11148,29 @@ static int tfm__charsmap_step(const tfm__charsmap *m, uint32_t *node, char c) {
 static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_field *f,
                                     tfm__charsmap *m) {
     static const char *const name = "precompiled_charsmap: ";
-    int64_t at, length;
-    uint64_t bytes;
-    uint32_t i, n_units;
+    uint64_t bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
+    int64_t n_strings = (int64_t)(f->value - 4 - bytes), at, length;
+    uint32_t n_units = (uint32_t)bytes / 4, i;
     if (f->value == 0) return TFM_OK;
-    bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
     if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
         return tfm__spm_fault(r, name, "its size does not fit its trie");
     m->units = f->bytes + 4;
-    m->n_units = (int64_t)bytes / 4;
-    n_units = (uint32_t)bytes / 4;
-    m->strings = (const char *)f->bytes + 4 + bytes;
-    m->n_strings = (int64_t)(f->value - 4 - bytes);
-    if (m->strings[m->n_strings - 1] != 0)
+    m->strings = (const char *)m->units + bytes;
+    if (m->strings[n_strings - 1] != 0)
         return tfm__spm_fault(r, name, "its last string has no end");
-    if (tfm__utf8_fault(m->strings, (size_t)m->n_strings) >= 0)
+    if (tfm__utf8_fault(m->strings, (size_t)n_strings) >= 0)
         return tfm__spm_fault(r, name, "its strings are not UTF-8");
-    for (at = 0; at < m->n_strings; at += length + 1) {
-        length = (int64_t)strlen(m->strings + at);
-        if (length > TFM__LONGEST_RULE)
+    for (at = 0; at < n_strings; at += length + 1)
+        if ((length = (int64_t)strlen(m->strings + at)) > TFM__LONGEST_RULE)
             return tfm__spm_fault(r, name, "a string has over 1024 bytes");
-    }
     if (tfm__charsmap_unit(m, 0) >> 31) return tfm__spm_fault(r, name, "its trie points outside");
-    for (i = 0; i < m->n_units; i++) {
+    for (i = 0; i < n_units; i++) {
         uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
         if ((int32_t)unit < 0) continue; /* a value, not a node */
         if (child >= n_units) return tfm__spm_fault(r, name, "its trie points outside");
         if (!(unit & 256)) continue;
         leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
-        if (leaf >= m->n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
+        if (leaf >= n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
             return tfm__spm_fault(r, name, "its trie points outside its strings");
     }
     return TFM_OK;
@@ -11287,9 +11193,8 @@ static int32_t tfm__shared_bytes(const tfm__vocabulary *v, int64_t i) {
     return n;
 }
 
-/* Builds the trie. The sorted pieces have the nodes of each depth in order, so a piece appends a
-   node to each depth beyond the bytes that it shares with the piece before. levels has the next
-   node of each depth. */
+/* The sorted pieces have the nodes of each depth in order, so a piece appends a node to each depth
+   beyond the bytes that it shares with the piece before. levels has the next node of each depth. */
 static void tfm__trie_build(tfm__sentencepiece *p) {
     const tfm__vocabulary *v = &p->vocabulary;
     tfm__trie_node *nodes = p->trie.nodes;
@@ -11318,7 +11223,6 @@ static void tfm__trie_build(tfm__sentencepiece *p) {
     for (at = 1; at < nodes[1].children; at++) p->trie.root[(unsigned char)labels[at]] = at;
 }
 
-/* Returns the child of node by byte c, or -1. */
 static int32_t tfm__trie_step(const tfm__trie *t, int32_t node, char c) {
     int32_t child = t->nodes[node].children, end = t->nodes[node + 1].children;
     if (node == 0) return t->root[(unsigned char)c];
@@ -11365,10 +11269,10 @@ static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm
     if (p->trie.longest < s->size) p->trie.longest = s->size;
     p->vocabulary.tokens[id] = id;
     p->vocabulary.sorted[id] = s;
-    type = tfm__spm_value(&f[TFM__SPM_TYPE], TFM__PIECE_NORMAL);
+    type = f[TFM__SPM_TYPE].value;
     if (type < TFM__PIECE_NORMAL || type > TFM__PIECE_BYTE)
         return tfm__spm_fault(r, "its type is unknown", "");
-    p->scores[id] = tfm__float_from_bits((uint32_t)tfm__spm_value(&f[TFM__SPM_SCORE], 0));
+    p->scores[id] = tfm__float_from_bits((uint32_t)f[TFM__SPM_SCORE].value);
     if (!(p->scores[id] - p->scores[id] == 0))
         return tfm__spm_fault(r, "its score is not finite", "");
     if (s->size == 0) return tfm__spm_fault(r, "it is empty", "");
@@ -11395,22 +11299,21 @@ static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm
     return TFM_OK;
 }
 
-/* Reads the specs. All fields of an absent one have their defaults. */
 static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
                                  const tfm__wire *parts) {
     tfm__wire_field f[TFM__SPM_FIELDS];
     uint64_t type;
     int i;
     TFM__TRY(tfm__spm_message(r, TFM__SPM_TRAINER, parts[TFM__SPM_TRAINER], f));
-    type = tfm__spm_value(&f[TFM__SPM_MODEL_TYPE], 1);
+    type = f[TFM__SPM_MODEL_TYPE].value;
     if (type != 1 && type != 2)
         return tfm__spm_fault(r, "model_type is ",
                               type == 3   ? "word, expected unigram or bpe"
                               : type == 4 ? "char, expected unigram or bpe"
                                           : "unknown, expected unigram or bpe");
     p->bpe = type == 2;
-    p->suffix = tfm__spm_value(&f[TFM__SPM_SUFFIX], 0) != 0;
-    p->byte_fallback = tfm__spm_value(&f[TFM__SPM_BYTES], 0) != 0;
+    p->suffix = f[TFM__SPM_SUFFIX].value != 0;
+    p->byte_fallback = f[TFM__SPM_BYTES].value != 0;
     p->unk_surface = " \xE2\x81\x87 "; /* U+2047 */
     p->unk_surface_size = 5;
     if (f[TFM__SPM_UNK_SURFACE].number) {
@@ -11421,14 +11324,14 @@ static tfm_status tfm__spm_specs(tfm__text_reader *r, tfm__sentencepiece *p,
                              r->name);
     }
     TFM__TRY(tfm__spm_message(r, TFM__SPM_NORMALIZER, parts[TFM__SPM_NORMALIZER], f));
-    p->dummy_prefix = tfm__spm_value(&f[TFM__SPM_DUMMY_PREFIX], 1) != 0;
-    p->trim = tfm__spm_value(&f[TFM__SPM_TRIM], 1) != 0;
-    p->escape = tfm__spm_value(&f[TFM__SPM_ESCAPE], 1) != 0;
+    p->dummy_prefix = f[TFM__SPM_DUMMY_PREFIX].value != 0;
+    p->trim = f[TFM__SPM_TRIM].value != 0;
+    p->escape = f[TFM__SPM_ESCAPE].value != 0;
     TFM__TRY(tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->map));
     /* denormalization has rules alone: the package's trainer writes nothing else */
     TFM__TRY(tfm__spm_message(r, TFM__SPM_DENORMALIZER, parts[TFM__SPM_DENORMALIZER], f));
     for (i = TFM__SPM_DUMMY_PREFIX; i <= TFM__SPM_ESCAPE && f[TFM__SPM_CHARSMAP].value; i++)
-        if (tfm__spm_value(&f[i], 1))
+        if (f[i].value)
             return tfm__spm_fault(r, tfm__spm_fields[i].name, " is true, which is not supported");
     return tfm__spm_charsmap(r, &f[TFM__SPM_CHARSMAP], &p->unmap);
 }
@@ -11455,7 +11358,7 @@ static void tfm__spm_plain(tfm__sentencepiece *p) {
             p->plain[(unsigned char)p->vocabulary.spellings[i].text[0]] = 0;
 }
 
-/* Sets p->cuts: BPE may cut a text after or before space marks if no piece goes on there. */
+/* BPE may cut a text after or before space marks if no piece goes on there. */
 static void tfm__spm_cuts(tfm__sentencepiece *p) {
     int32_t i;
     p->cuts[0] = p->cuts[1] = !p->has_unused;
@@ -11481,7 +11384,7 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     for (i = 0; i < 256 && p->byte_fallback; i++)
         if (p->bytes[i] < 0)
             return TFM__FAIL_TENSOR(r, "%s, pieces: the piece of byte %i is missing", r->name, i);
-    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, tfm__compare_spellings, tfm__key_of_spelling, &i));
+    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, 0, &i));
     if (i)
         return TFM__FAIL_TENSOR(r, "%s: pieces %i and %i are the same", r->name,
                                 (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
@@ -11503,7 +11406,6 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     return TFM_OK;
 }
 
-/* Builds the tables of a file that is checked. */
 static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_error *err) {
     tfm__trie *t = &p->trie;
     TFM__TRY(TFM__NEW(pool, t->n_nodes + 1, &t->nodes, err));
@@ -11519,14 +11421,12 @@ static tfm_status tfm__spm_build(tfm__sentencepiece *p, tfm__pool *pool, tfm_err
 static tfm_status tfm__spm_read(tfm__text_reader *r, tfm__sentencepiece *p,
                                 const unsigned char *bytes, int64_t size) {
     tfm__vocabulary *v = &p->vocabulary;
-    tfm__wire file, parts[6], w;
+    tfm__wire file = {bytes, bytes + size}, parts[6], w;
     tfm__wire_field f;
     int64_t n = 0;
     int got;
     if (size > INT32_MAX)
         return TFM__FAIL_TENSOR(r, "%s has %i bytes, more than 2147483647", r->name, size);
-    file.at = bytes;
-    file.end = bytes + size;
     memset(parts, 0, sizeof parts);
     r->begin = bytes;
     for (w = file; (got = tfm__wire_next(&w, &f)) != 0;) {
@@ -11715,8 +11615,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
 
 /* ---- normalized text to pieces ---- */
 
-/* Keeps a way to end, whose last piece begins at start, if it is the best so far. Cells up to the
-   frontier are initialized; prev is -1 where no way ends. */
+/* Keeps the better way to end. Cells up to the frontier are set; prev is -1 where no way ends. */
 static void tfm__unigram_offer(tfm__cell *cells, int32_t *frontier, int32_t start, int32_t end,
                                int32_t id, float score) {
     while (*frontier < end) cells[++*frontier].prev = -1;
@@ -11771,13 +11670,6 @@ static void tfm__unigram_encode(tfm__lattice *b, int32_t from, int32_t to) {
     }
 }
 
-/* Returns an integer that compares as the float does, with -0 before 0. */
-static int32_t tfm__float_rank(float score) {
-    int32_t bits;
-    memcpy(&bits, &score, sizeof bits);
-    return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
-}
-
 /* Finds a pair for SentencePiece. A symbol is a node of the trie, and a pair must spell a piece. */
 static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
     const tfm__sentencepiece *p = b->side->spm;
@@ -11786,7 +11678,8 @@ static int tfm__spm_find_pair(tfm__lattice *b, int32_t left, tfm__pair *pair) {
     int32_t id = tfm__trie_piece(&p->trie, node);
     if (id < 0) return 0;
     if (p->types[id] == TFM__PIECE_UNUSED) b->splits[id] = l->next;
-    pair->rank = tfm__float_rank(p->scores[id]);
+    memcpy(&pair->rank, &p->scores[id], sizeof pair->rank);
+    if (pair->rank < 0) pair->rank ^= 0x7FFFFFFF; /* compares as the score does, -0 before 0 */
     pair->symbol = node;
     return 1;
 }
@@ -11854,7 +11747,6 @@ static void tfm__spm_encode(tfm__lattice *b, int32_t from, int32_t to) {
     else tfm__unigram_encode(b, from, to);
 }
 
-/* Gives a side its model. */
 static void tfm__spm_attach(tfm__side *side, tfm__sentencepiece *p) {
     side->spm = p;
     side->marks_once = !p->trim;
@@ -11881,8 +11773,7 @@ static tfm_status tfm__spm_load(tfm__loader *l, tfm__side *side, const tfm__side
     if (p->vocabulary.n > side->embedding->rows)
         return TFM__FAIL_TENSOR(
             l,
-            "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no "
-            "%s_vocabulary",
+            "%s_sentencepiece has %d pieces, its embedding %i rows, and there is no %s_vocabulary",
             side->name, p->vocabulary.n, side->embedding->rows, side->name);
     side->vocabulary = p->vocabulary;
     return TFM_OK;
@@ -11959,14 +11850,12 @@ static void tfm__spm_join(tfm__joined *j, int32_t id) {
    This is GPT-2's tokenizer (Radford et al. 2019). A regular expression cuts a text into words. At
    first each byte of a word is a token. Then two neighbours become one token, again and again: those
    whose merge is the first in the file, and of equal ones the leftmost. The ids are those of the
-   package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). Merges wait in SentencePiece's heap,
-   so a word of n bytes takes O(n log n) steps, each with at most one look-up among the merges of its
-   left token.
+   package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). A word of n bytes takes O(n log n)
+   steps (tfm__bpe_merge), each with at most one look-up among the merges of its left token.
    Legend: V tokens of the vocabulary; a letter is the character by which the vocabulary spells a byte.
    ============================================================================================== */
 
-/* The classes of characters: runs of one class, by tests/make/unicode_classes.py, which tells the encoding,
-   from Unicode 16.0.0. */
+/* Runs of one class, from Unicode 16.0.0; tests/make/unicode_classes.py tells the encoding. */
 enum { TFM__N_CLASS_RUNS = 1994 };
 static const char tfm__class_runs[] =
     "(s$dy&_mca&_(oayhaaidbala%ua&sa$<{m$k$sqyaaa%]0eraeemaauaaiaaa%ia,wa3ia{6pa'meau'y}(iacagaga"
@@ -12000,14 +11889,9 @@ static const char tfm__class_runs[] =
     "&ogb$d%$_yamaea$wa:ce$b|'y+]{bm$d&,_*^alap+}(ja$z9yma&caeaaeaa$camaaaauamaaaaaaiaeaaeaaaaaaa"
     "aaaeaaemayamamaaa$ca%]qiaqa%]%/e$r'a&au&au&a.(c$d',c).0{&w4/uu=ae;({$s$&.c$w%4c--a%*w),c78_q"
     "44c&9:5q$#g$$/#]";
-enum {
-    TFM__CLASS_OTHER,
-    TFM__CLASS_LETTER,
-    TFM__CLASS_NUMBER,
-    TFM__CLASS_MARK,         /* other characters of words */
-    TFM__CLASS_OTHER_NUMBER, /* of no word */
-    TFM__CLASS_SPACE
-};
+/* A mark is another character of words; other numbers are in no word. */
+enum { TFM__CLASS_OTHER, TFM__CLASS_LETTER, TFM__CLASS_NUMBER, TFM__CLASS_MARK };
+enum { TFM__CLASS_OTHER_NUMBER = 4, TFM__CLASS_SPACE };
 enum { TFM__LOW_CHARACTERS = 0x800 }; /* whose class is looked up without a search */
 
 typedef struct tfm__classes {
@@ -12015,7 +11899,6 @@ typedef struct tfm__classes {
     unsigned char low[TFM__LOW_CHARACTERS];
 } tfm__classes;
 
-/* Returns the class of a character. */
 static int tfm__class_of(const tfm__classes *classes, uint32_t c) {
     int64_t run = 0;
     if (c < TFM__LOW_CHARACTERS) return classes->low[c];
@@ -12030,8 +11913,7 @@ static void tfm__build_classes(tfm__classes *classes) {
         uint32_t number = 0;
         for (; *digit < ']'; digit++) number = 28 * number + (uint32_t)(*digit - '#');
         number = 34 * number + (uint32_t)(*digit++ - ']');
-        kind = (number & 3) +
-               ((number & 3) >= kind); /* of the classes that the run before had not */
+        kind = (number & 3) + ((number & 3) >= kind); /* never the class of the run before */
         classes->runs[i] = at << 3 | kind;
         for (end = at + (number >> 2); at < end && at < TFM__LOW_CHARACTERS; at++)
             classes->low[at] =
@@ -12052,7 +11934,6 @@ struct tfm__byte_bpe {
     tfm__classes classes;
 };
 
-/* Returns the character that stands for a byte. */
 static uint32_t tfm__letter_of_byte(uint32_t b) {
     if (b <= 0x20) return 0x100 + b;
     if (b >= 0x7F && b <= 0xA0) return 0x100 + 0x21 + b - 0x7F;
@@ -12060,11 +11941,8 @@ static uint32_t tfm__letter_of_byte(uint32_t b) {
 }
 /* Returns the byte that a character stands for, or -1. */
 static int tfm__byte_of_letter(uint32_t c) {
-    if (c < 0x100) return tfm__letter_of_byte(c) == c ? (int)c : -1;
-    return c <= 0x120   ? (int)c - 0x100
-           : c <= 0x142 ? (int)c - 0x121 + 0x7F
-           : c == 0x143 ? 0xAD
-                        : -1;
+    uint32_t b = c < 0x100 ? c : c <= 0x120 ? c - 0x100 : c <= 0x142 ? c - 0x121 + 0x7F : 0xAD;
+    return tfm__letter_of_byte(b) == c ? (int)b : -1;
 }
 
 /* Finds a pair for byte-level BPE: two tokens that the file merges. */
@@ -12083,7 +11961,7 @@ static int tfm__byte_bpe_find_pair(tfm__lattice *b, int32_t at, tfm__pair *pair)
 
 enum { TFM__MOST_MERGED = 8000 }; /* bytes of what a merge makes, as a vocabulary spells it */
 
-/* Returns whether the line whole is spelled as the lines left and right together. */
+/* Returns whether the line whole is spelled as left and right together. */
 static int tfm__is_join(const char *left, const char *right, const char *whole) {
     const char *end = whole + TFM__MOST_MERGED;
     for (; !tfm__is_line_end(*left) && *left == *whole && whole < end; left++) whole++;
@@ -12150,7 +12028,6 @@ static tfm_status tfm__read_merges(tfm__loader *l, tfm__side *side, const tfm_te
     return TFM_OK;
 }
 
-/* Loads a side's merges. A target without a vocabulary of its own may share the source's. */
 static tfm_status tfm__byte_bpe_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     int has_vocabulary;
     tfm_tensor merges;
@@ -12189,9 +12066,8 @@ static int tfm__class_at(const tfm__byte_bpe *p, const char *text, size_t size, 
     int kind;
     *n = c < 0x80 ? 1 : tfm__utf8_next(text + at, size - at, &c);
     kind = tfm__class_of(&p->classes, c);
-    return kind == TFM__CLASS_MARK           ? TFM__CLASS_OTHER
-           : kind == TFM__CLASS_OTHER_NUMBER ? TFM__CLASS_NUMBER
-                                             : kind;
+    if (kind == TFM__CLASS_MARK) return TFM__CLASS_OTHER;
+    return kind == TFM__CLASS_OTHER_NUMBER ? TFM__CLASS_NUMBER : kind;
 }
 
 /* Returns where the word that begins at byte at ends, by GPT-2's expression:
@@ -12261,8 +12137,7 @@ static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
 
 /* ---- tokens to text ---- */
 
-/* Writes the bytes for which a token's characters stand. A token with any other character is
-   written as it is spelled. */
+/* Writes the bytes for which a token's letters stand, or its spelling if a character is no letter. */
 static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
     const tfm__spelling *s = tfm__join_spelling(j, id);
     int64_t k, size = s ? s->size : 0;
@@ -12277,23 +12152,15 @@ static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
 
 /* >>added =========================================================================================
    30. ADDED TOKENS
-   Added tokens are found in a text before the text is cut, as the package tokenizers does. First come
-   the tokens that are found in the text as it is. Then come those that are found in the normalized
-   text between them. The leftmost token wins, and of several at one place the longest. The text
-   between two tokens is normalized and cut by itself. In a normalized text an added token is a mark of
-   five bytes: 255, which no UTF-8 has, and the id.
+   Added tokens are found in a text before the text is cut, as the package tokenizers does: first those
+   of the text as it is, then those of the normalized text between them. The leftmost token wins, and
+   of several at one place the longest. The text between two tokens is normalized and cut by itself.
+   In a normalized text an added token is a mark of five bytes: 255, which no UTF-8 has, and the id.
    ============================================================================================== */
 
 /* How an added token is found in a text, and whether it gives some. */
-enum {
-    TFM__ADDED_LEFT = 1,
-    TFM__ADDED_RIGHT = 2,
-    TFM__ADDED_SILENT = 4,
-    TFM__ADDED_WORD = 8,
-    TFM__ADDED_NORMALIZED = 16,
-    TFM__ADDED = 32
-};
-enum { TFM__ADDED_MARK = 5 };
+enum { TFM__ADDED_LEFT = 1, TFM__ADDED_RIGHT = 2, TFM__ADDED_SILENT = 4, TFM__ADDED_WORD = 8 };
+enum { TFM__ADDED_NORMALIZED = 16, TFM__ADDED = 32, TFM__ADDED_MARK = 5 };
 
 struct tfm__added_tokens {
     unsigned char *flags;      /* [V]: TFM__ADDED ... of added tokens */
@@ -12304,8 +12171,7 @@ struct tfm__added_tokens {
     tfm__classes classes;
 };
 
-/* Checks a side's added tokens against its vocabulary; a target without any may share the source's
-   with the vocabulary. */
+/* Checks a side's added tokens. A target without any shares the source's with the vocabulary. */
 static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__side *shared) {
     const tfm__vocabulary *v = &side->vocabulary;
     tfm__added_tokens *t;
@@ -12333,7 +12199,6 @@ static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__si
                 l, "%s_added, row %i is %i, %i: expected another token of %d, and 0 to %d",
                 side->name, i, id, flags, v->n, TFM__ADDED - 1);
         t->flags[id] = (unsigned char)(TFM__ADDED | flags);
-        t->passes[flags / TFM__ADDED_NORMALIZED].n_spellings++;
     }
     side->added = t;
     return TFM_OK;
@@ -12343,26 +12208,25 @@ static tfm_status tfm__added_load(tfm__loader *l, tfm__side *side, const tfm__si
 static tfm_status tfm__added_build(tfm__loader *l, tfm__side *side) {
     const tfm__vocabulary *v = &side->vocabulary;
     tfm__added_tokens *t = side->added;
-    int64_t i, n[2] = {0, 0};
+    int64_t i;
     int pass;
     tfm__build_classes(&t->classes);
-    for (pass = 0; pass < 2; pass++)
-        TFM__TRY(TFM__NEW(&l->model->pool, t->passes[pass].n_spellings, &t->passes[pass].sorted,
-                          l->err));
-    for (i = 0; i < t->n; i++) {
-        int64_t id = tfm__u32_at(t->rows, 2 * i);
-        tfm__spelling *s = &v->spellings[v->tokens[id]];
-        pass = (t->flags[id] & TFM__ADDED_NORMALIZED) != 0;
-        t->passes[pass].sorted[n[pass]++] = s;
-        t->begins[pass][(unsigned char)*s->text] = 1;
+    for (pass = 0; pass < 2; pass++) {
+        tfm__vocabulary *of_pass = &t->passes[pass];
+        TFM__TRY(TFM__NEW(&l->model->pool, t->n, &of_pass->sorted, l->err));
+        for (i = 0; i < t->n; i++) {
+            int64_t id = tfm__u32_at(t->rows, 2 * i);
+            tfm__spelling *s = &v->spellings[v->tokens[id]];
+            if (pass != ((t->flags[id] & TFM__ADDED_NORMALIZED) != 0)) continue;
+            of_pass->sorted[of_pass->n_spellings++] = s;
+            t->begins[pass][(unsigned char)*s->text] = 1;
+        }
+        tfm__sort(of_pass->sorted, of_pass->n_spellings, tfm__compare_spellings);
     }
-    for (pass = 0; pass < 2; pass++)
-        tfm__sort(t->passes[pass].sorted, n[pass], tfm__compare_spellings);
     return TFM_OK;
 }
 
-/* An added token, begin to end, and with the whitespace that it takes along, first to last; id -1:
-   none, and all at the end. */
+/* An added token, and with the whitespace that it takes first to last; id -1: all at the end. */
 typedef struct tfm__added {
     size_t first, begin, end, last;
     int32_t id;
@@ -12414,9 +12278,9 @@ static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *t
         if (!n_out || !t->begins[pass][(unsigned char)*out]) continue;
         a.id = tfm__longest_token(&t->passes[pass], NULL, rules, text + at, size - at, &n);
         if (a.id < 0) continue;
-        if (!(t->flags[a.id] & TFM__ADDED_WORD)) break;
-        if (!tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at, 1, &step)) &&
-            !tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at + n, 0, &step)))
+        if (!(t->flags[a.id] & TFM__ADDED_WORD) ||
+            (!tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at, 1, &step)) &&
+             !tfm__is_word(t, tfm__char_beside(rules, text, begin, size, at + n, 0, &step))))
             break;
         a.id = -1; /* what is inside it is not looked for */
         step = n;
@@ -12434,8 +12298,7 @@ static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *t
     return a;
 }
 
-/* Normalizes bytes at to end of a text: between the added tokens of a pass by what the next pass
-   does. */
+/* Normalizes bytes at to end of a text: between the added tokens of a pass as the next pass does. */
 static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
                               size_t end, tfm__normal *o) {
     char mark[TFM__ADDED_MARK] = "\xFF";
@@ -12458,9 +12321,8 @@ static void tfm__normal_parts(const tfm__side *side, int pass, const char *text,
     }
 }
 
-/* Normalizes a text. Returns the bytes that the result has; it is complete where that is not over
-   the capacity, and else counted up to three bytes for each part too high. Whitespace alone gives
-   nothing. */
+/* Normalizes a text, whitespace alone to nothing. Returns the bytes of the result. If they are over
+   the capacity, it is incomplete, and up to three bytes for each part are counted too many. */
 static int64_t tfm__normal_text(const tfm__side *side, const tfm_text *text, tfm__normal *o) {
     if (text->size && !(side->keep_trailing && tfm__run(text, 0, 1) == text->size))
         tfm__normal_parts(side, 0, text->data, 0, text->size, o);
@@ -12489,15 +12351,11 @@ static int tfm__has_cells(const tfm__side *side) {
     return side->tokenizer->normalize && (!side->has_bytes || side->added);
 }
 
-/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from; and
-   that of the last cell. */
+/* Sets cells[i].prev of a text that was cut to where byte i of its normalized form comes from. */
 static void tfm__lattice_origins(tfm__token_cursor *c) {
     const tfm__sentencepiece *p = c->side->spm;
     int64_t n = (int64_t)c->text.size, body = n, i;
-    tfm__normal o;
-    memset(&o, 0, sizeof o);
-    o.cells = c->cells;
-    o.n_cells = n + 1;
+    tfm__normal o = {NULL, 0, 0, c->cells, n + 1};
     if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
     c->cells[body].prev = -1;
     if (tfm__normal_text(c->side, &c->source, &o) == n)
@@ -12506,7 +12364,6 @@ static void tfm__lattice_origins(tfm__token_cursor *c) {
     for (i = body + 1; i <= n; i++) c->cells[i].prev = c->cells[body].prev;
 }
 
-/* Takes scratch for n bytes of normalized text. */
 static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int64_t n,
                                      tfm_arena *scratch, tfm_error *err) {
     const tfm__sentencepiece *p = side->spm; /* NULL: byte-level BPE, or bytes */
@@ -12524,13 +12381,11 @@ static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int
     return TFM__TAKE(scratch, b->n_splits, 1, &b->splits, err);
 }
 
-/* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. A measuring arena gets
-   no further than to the size. */
+/* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. */
 static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
     tfm_arena all = tfm__scratch_begin(scratch);
-    tfm__normal o;
+    tfm__normal o = {NULL, 0, 0, NULL, 0};
     tfm__lattice b;
-    memset(&o, 0, sizeof o);
     if (!scratch->measuring && scratch->size > scratch->used) {
         /* the text comes first in the scratch: it is in its place at once */
         o.text = (char *)scratch->data + scratch->used;
@@ -12610,12 +12465,11 @@ static const char tfm__starters[] =
 
 /* ---- characters ---- */
 
-/* Kinds of characters after those of tfm_character_kind, as bits; tfm__character_kinds has the
-   characters. TFM__TEXT_END: no character, since the text ends. */
+/* Kinds of characters after those of tfm_character_kind. TFM__TEXT_END: no character follows. */
 enum {
     TFM__CASED = TFM_CHARACTER_LOWER | TFM_CHARACTER_UPPER, TFM__TEXT_END = 256,
     TFM__STRONG_STOP = 512, TFM__WEAK_STOP = 1024, TFM__MAY_CLOSE = 2048, TFM__ANGLE = 4096,
-    TFM__DASH = 8192, TFM__PARTICLE = 16384
+    TFM__DASH = 8192, TFM__PARTICLE = 16384, TFM__LOUD_STOP = 32768
 };
 
 /* Returns the kinds of a character: bits of tfm_character_kind and of the enum above. */
@@ -12633,7 +12487,7 @@ static int32_t tfm__character_kinds(uint32_t c) {
         {0xF900, 0xFAFF, W, W}, {0xFF00, 0xFFEF, W, W}, {0x20000, 0x3FFFF, W, W}};
     static const struct { int32_t kind; const char *characters; } sets[] = {
         {TFM_CHARACTER_STOP | TFM__STRONG_STOP, "。！？｡؟۔।॥։።፧។៕။‼⁇⁈⁉"}, /* rule 2 */
-        {TFM_CHARACTER_STOP | TFM__WEAK_STOP, ".!?…"},                     /* rules 3 and 4 */
+        {TFM_CHARACTER_STOP | TFM__WEAK_STOP, ".!?…"}, {TFM__LOUD_STOP, "!?"}, /* rules 3 and 4 */
         {TFM_CHARACTER_CLOSING, ")]}”’»›」』）】》〉〕］｝"},
         {TFM__MAY_CLOSE, "\"'“‘«‹"}, /* closes in German, opens in English */
         {TFM__ANGLE, "»›"},          /* closes in French, opens in German */
@@ -12658,7 +12512,6 @@ static int32_t tfm__character_kinds(uint32_t c) {
     return kinds;
 }
 
-/* A character of a text. */
 typedef struct tfm__character {
     uint32_t c; /* U+FFFD for an invalid byte, 0 at the end of the text */
     int32_t kinds;
@@ -12691,8 +12544,8 @@ TFM_DEF int tfm_space_after(tfm_text text) {
             begin--;
         n = tfm_character_next(text.data + begin, text.size - begin, &c);
         if (tfm__character_kinds(c) & TFM_CHARACTER_WIDE) return 0;
-        if (tfm__character_kinds(c) & TFM__CASED) return 1;
-        if (c >= 0x300 && !(c >= 0x2000 && c < 0x2E80)) return 1;
+        if (tfm__character_kinds(c) & TFM__CASED || (c >= 0x300 && (c < 0x2000 || c >= 0x2E80)))
+            return 1;
         text.size = n == text.size - begin ? begin : text.size - 1;
     }
     return 1;
@@ -12705,7 +12558,6 @@ TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between) {
 
 /* ---- words ---- */
 
-/* Returns whether a table has a word. */
 static int tfm__table_has(const char *table, tfm_text word) {
     const char *at = table + 1, *end;
     size_t i;
@@ -12757,8 +12609,7 @@ static int tfm__consists_of(tfm_text word, const char *characters) {
     return word.size > 0;
 }
 
-/* Applies rule 4: returns whether a full stop belongs to the word before it. next is the text after
-   the stop. */
+/* Applies rule 4: returns whether a full stop belongs to the word before it. next: the text after. */
 static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
     tfm_text after = tfm__word_at(next), last;
     int is_number_next = next.size && *next.data >= '0' && *next.data <= '9';
@@ -12783,8 +12634,7 @@ static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
 
 /* ---- sentences ---- */
 
-/* Returns the end of the whitespace at byte at. *newlines is the number of newlines in it, at most
-   2, which means a blank line. */
+/* Returns the end of the whitespace at byte at. *newlines is 0, 1, or 2 for a blank line. */
 static size_t tfm__space_end(const tfm_text *text, size_t at, int *newlines) {
     tfm__character it;
     for (*newlines = 0; (it = tfm__character_at(text, at)).kinds & TFM_CHARACTER_SPACE; at = it.end)
@@ -12793,8 +12643,7 @@ static size_t tfm__space_end(const tfm_text *text, size_t at, int *newlines) {
     return at;
 }
 
-/* Returns the end of the closing quotes and brackets at byte at. in_quotes: a straight quote is
-   open, so another one closes it. */
+/* Returns the end of the closing quotes and brackets at byte at. in_quotes: one more " closes. */
 static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
     tfm__character it, next;
     int newlines;
@@ -12808,10 +12657,10 @@ static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
                 return at;
         } else if (it.kinds & TFM_CHARACTER_SPACE) { /* « Non ! » has a space, »Ja« has none */
             it = tfm__character_at(text, tfm__space_end(text, at, &newlines));
-            if (newlines || !(it.kinds & TFM__ANGLE)) return at;
             next = tfm__character_at(text, it.end);
-            if (next.c != '.' &&
-                !(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_COMMA)))
+            if (newlines || !(it.kinds & TFM__ANGLE) ||
+                (next.c != '.' &&
+                 !(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_COMMA))))
                 return at;
         } else if (!(it.kinds & TFM_CHARACTER_CLOSING)) return at;
     }
@@ -12819,14 +12668,12 @@ static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
 
 /* A stop and what is around it. */
 typedef struct tfm__stop {
-    size_t word;   /* begin of the word before the stop */
-    size_t begin;  /* begin of the stop; several stops in a row are one */
-    size_t close;  /* end of the stop: closing quotes and brackets may follow */
-    size_t end;    /* end of the closing quotes and brackets */
-    int32_t kinds; /* of the characters of the stop */
-    int is_period; /* a single full stop: rule 4 applies */
-    int is_loud;   /* there is a ! or ? among the stops */
-    int is_first;  /* the word is the first of its sentence */
+    size_t word;         /* begin of the word before the stop */
+    size_t begin, close; /* of the stop; several stops in a row are one */
+    size_t end;          /* end of the closing quotes and brackets after it */
+    int32_t kinds;       /* of the characters of the stop */
+    int is_period;       /* a single full stop: rule 4 applies */
+    int is_first;        /* the word is the first of its sentence */
 } tfm__stop;
 
 /* Applies rules 2 to 4: returns whether the sentence ends at a stop. */
@@ -12839,7 +12686,7 @@ static int tfm__stop_ends(const tfm_text *text, const tfm__stop *s) {
         return !(it.kinds & (TFM_CHARACTER_COMMA | TFM_CHARACTER_STOP)) &&
                !(s->end > s->close && it.kinds & TFM__PARTICLE);
     if (!(it.kinds & TFM_CHARACTER_SPACE)) /* 你好!我来了 */
-        return s->is_loud && it.kinds & TFM_CHARACTER_WIDE &&
+        return s->kinds & TFM__LOUD_STOP && it.kinds & TFM_CHARACTER_WIDE &&
                !(it.kinds & (TFM_CHARACTER_COMMA | TFM__PARTICLE));
     at = tfm__space_end(text, s->end, &newlines);
     if (newlines >= 2) return 1;
@@ -12861,7 +12708,7 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
     int newlines, in_quotes = 0;
     size_t begin, i, end;
     tfm__character it;
-    tfm__stop s = {0, 0, 0, 0, 0, 0, 0, 1};
+    tfm__stop s = {0, 0, 0, 0, 0, 0, 1};
     if (!at || !sentence || !text.data) return 0;
     s.word = i = end = begin = *at = tfm__space_end(&text, *at, &newlines);
     if (begin >= text.size) return 0;
@@ -12872,11 +12719,10 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
             if (newlines >= 2) break;
             continue;
         }
-        s.begin = i, s.kinds = s.is_period = s.is_loud = 0;
+        s.begin = i, s.kinds = s.is_period = 0;
         for (; it.kinds & TFM_CHARACTER_STOP; i = it.end, it = tfm__character_at(&text, i)) {
             s.kinds |= it.kinds;
             s.is_period = it.c == '.' && i == s.begin;
-            s.is_loud |= it.c == '!' || it.c == '?';
         }
         if (i == s.begin) {
             if (it.c == '"') in_quotes = !in_quotes;
