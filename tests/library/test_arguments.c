@@ -152,6 +152,7 @@ static void too_many_rows(const tfm_model *m) {
         CHECK_FAILS(encode_rows(s, &src, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
         CHECK_FAILS(start_rows(s, &src, NULL, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
         memset(&with, 0, sizeof with), with.first = first, with.prefix = &none;
+        with.rows = 2;
         CHECK_FAILS(start_rows(s, &src, &with, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
         CHECK_FAILS(score_rows(s, &src, &none, 0, scores, &err), TFM_E_TOO_LONG, "takes 1 to 2");
         CHECK_FAILS(forward_rows(s, &src, &none, NULL, &out, &err), TFM_E_TOO_LONG, "takes 1 to 2");
