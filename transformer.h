@@ -153,14 +153,13 @@
    first end token, and stop, patience, length_penalty and coverage_penalty do not change the
    tokens. A repetition_penalty still does.
 
-   Forbidden tokens. A token that an option forbids keeps its share of the probability, as in
+   Suppressed tokens. A token that an option suppresses keeps its share of the probability, as in
    Hugging Face's beam search. CTranslate2 distributes that share over the other tokens.
 
    Rules of your own. The search calls options.edit_logits before it chooses a token. Your function
-   can forbid tokens or change their logits: for a list of allowed words, for a grammar, for the
-   timestamps of speech. The other tokens share the probability of a token that it forbids.
-   tfm_session_score does not call it, because it computes what the model says. See
-   examples/allowed.c.
+   can suppress tokens or change their logits: for a list of allowed words, for a grammar, for the
+   timestamps of speech (examples/allowed.c). tfm_session_score does not call it, because it
+   computes what the model says.
 
    Shortlists. If you know which target tokens a sentence may need, a shortlist saves most of the
    work of the output projection. You give one for all requests (options.shortlist), or the model's
@@ -208,11 +207,9 @@
    forced tokens in one pass. That takes less time than a step for each token and gives the same
    bits. Only if the session keeps attention (attention = 1), forced tokens take a step each.
 
-   Sources that are not texts. A source may be token ids (request.ids), the encoder's input if your
-   program computes it (request.embeddings), or the encoder's output (request.memory).
-   examples/vectors.c shows the last two. Embeddings are what transformers calls inputs_embeds: the
-   model applies src_projection, positions and the embedding norm, but does not multiply by
-   embedding_scale.
+   Sources that are not texts. tfm_request has four kinds of source; examples/vectors.c shows the two
+   of vectors. Embeddings are what transformers calls inputs_embeds: the model applies
+   src_projection, positions and the embedding norm, but does not multiply by embedding_scale.
 
    The same source once more. tfm_session_restart decodes the sources of the session's last call
    with other options, prompts or prefixes. The session still has their encodings.
@@ -504,9 +501,7 @@ extern "C" {
 /* Returns the version of the implementation, for instance "0.7.0". */
 TFM_DEF const char *tfm_version(void);
 
-/* Returns the kernel set that this machine runs: "AVX-512 with VNNI and AMX", "AVX-512 with VNNI
-   and BF16", "AVX-512 with VNNI", "AVX2 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2", "NEON with
-   I8MM and BF16", "NEON with I8MM", "NEON with dot product", "NEON", "WASM SIMD128" or
+/* Returns the kernel set that this machine runs, such as "AVX2 and FMA", "NEON with I8MM" or
    "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
@@ -1363,9 +1358,8 @@ typedef struct tfm_decode_options {
     void *edit_user;
 
     /* ---- errors ---- */
-    int32_t skip_errors; /* 1: a request that fails, for instance because its text is too long, has
-                            the status and the message in its result, and the others are decoded. 0:
-                            it fails the call, with its number in the message */
+    int32_t skip_errors; /* 1: a request that fails has status and message in its result, and the
+                            others are decoded; 0: it fails the call (chapter 2) */
 } tfm_decode_options;
 
 /* Returns what the model file says of decoding (its key decoding); all other options are zero.
@@ -1568,8 +1562,7 @@ typedef enum tfm_character_kind {
 TFM_DEF int32_t tfm_character_kinds(uint32_t character);
 TFM_DEF size_t tfm_character_next(const char *text, size_t size, uint32_t *character);
 
-/* Turns a text into at most capacity source ids, with the start and end id that the
-   config names. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
+/* Turns a text into at most capacity source ids, with the config's start and end. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
    pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte of normalized text. A
    call with a measuring arena tells the exact size. For words, characters, and bytes without added
    tokens scratch may be NULL. A language token is added only for ">>code<<" before the text
@@ -1843,10 +1836,6 @@ static void tfm__write_int(tfm__writer *w, int64_t value) {
     } while (rest);
     while (n) tfm__write_char(w, digits[--n]);
 }
-/* Writes a message in full. */
-static void tfm__write_message(tfm__writer *w, const char *text) {
-    while (*text) tfm__write_char(w, *text++);
-}
 /* Writes a shape as "[4, 10, 128]". */
 static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     int i;
@@ -1920,6 +1909,7 @@ static void tfm__write_choices(tfm__writer *w, const tfm__words *words, int in_c
 /* Formats a message without locale or stdio: %s is text, %d an int32_t, %i an int64_t, %t the shape
    of a tensor, %e the names of an enum in C, %w its words, %m the text of another message. */
 static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
+    const char *text;
     tfm__writer w;
     w.at = out;
     w.end = out + size - 1;
@@ -1929,7 +1919,8 @@ static void tfm__vformat(char *out, size_t size, const char *format, va_list arg
         else if (*format == 'd') tfm__write_int(&w, va_arg(arguments, int32_t));
         else if (*format == 'i') tfm__write_int(&w, va_arg(arguments, int64_t));
         else if (*format == 't') tfm__write_shape(&w, va_arg(arguments, const tfm_tensor *));
-        else if (*format == 'm') tfm__write_message(&w, va_arg(arguments, const char *));
+        else if (*format == 'm')
+            for (text = va_arg(arguments, const char *); *text;) tfm__write_char(&w, *text++);
         else if (*format == 'e' || *format == 'w')
             tfm__write_choices(&w, va_arg(arguments, const tfm__words *), *format == 'e');
         else break;
@@ -8042,7 +8033,6 @@ TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_o
     return TFM_OK;
 }
 
-/* Measures, allocates once, and lays out the session in that memory. */
 TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
                                       const tfm_session_options *options, tfm_error *err) {
     tfm_session plan, *s;
@@ -8052,7 +8042,6 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     TFM__TRY(tfm__session_plan(&plan, model, options, &arena, err));
     TFM__TRY(tfm__allocate(&plan.allocator, (int64_t)arena.peak, &memory, err));
     arena = tfm_arena_make(memory, arena.peak);
-    /* the same code has measured it, so it fits */
     (void)TFM__TAKE(&arena, 1, 1, &s, NULL);
     *s = plan;
     s->allocation = memory;
@@ -8126,11 +8115,6 @@ static int32_t tfm__unpadded_length(const int32_t *ids, int32_t n, int32_t pad) 
     return n;
 }
 
-/* Returns how many positions a row of the source or the target may have. */
-static int32_t tfm__session_max_length(const tfm_session *s, const tfm__side *side) {
-    return side == &s->model->source ? s->max_source : s->max_target;
-}
-
 /* Copies the first ids of a row of n to row b, which has room for `most` and is filled up with pads.
    ids NULL: vectors. */
 static void tfm__id_row_set(tfm__id_rows *to, const tfm__side *side, int64_t b, const int32_t *ids,
@@ -8202,7 +8186,7 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     float scale = (float)c->embedding_scale;
     tfm__rows given; /* all rows of a pass have memory, or none */
     int is_memory = in->given && tfm__source_vectors(s, in->given[0], &given);
-    int has_norm = tfm__norm_exists(&side->norm);
+    int has_norm = tfm__norm_exists(&side->norm), is_target = side == &s->model->target;
     int64_t b, l, D = is_memory ? c->d_memory : c->d_model;
     tfm__pass p;
     memset(&given, 0, sizeof given);
@@ -8210,8 +8194,8 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     p.x = tfm__rows_make(s->scratch.x, in->B, in->L, D);
     p.firsts = firsts;
     for (b = 0; b < in->B; b++) p.end = tfm__max(p.end, tfm__first_of(firsts, b) + in->L);
-    p.bias = s->positions.bias[side != &s->model->source];
-    p.reach = tfm__session_max_length(s, side);
+    p.bias = s->positions.bias[is_target];
+    p.reach = is_target ? s->max_target : s->max_source;
     p.work = s->scratch.work;
     TFM__PART(EMBEDDING);
     if (!is_memory) tfm__session_extend_positions(s, p.end);
@@ -8985,13 +8969,6 @@ static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
     return 0;
 }
 
-/* Sets how many tokens of a draft may be verified in vain: fewer in a batch, where each takes a larger
-   share of a step's time. */
-static void tfm__draft_begin(tfm_session *s, int32_t b) {
-    tfm__sentence *sentence = &s->search.sentences[b];
-    sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->search.n_running);
-}
-
 /* Returns how many tokens of its draft a sentence verifies in this step: 0, 1, 3 or 7. With its last
    token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one of 8. */
 static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
@@ -9287,7 +9264,8 @@ static void tfm__sentence_begin(tfm_session *s, int32_t b) {
         token->back = b * s->max_beam, token->sum = 0;
         (void)tfm__draft_follow(s, b, i);
     }
-    tfm__draft_begin(s, b);
+    /* fewer in a batch, where each takes a larger share of a step's time */
+    sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->search.n_running);
     s->tgt.lengths[b] = sentence->n_prompt - 1 + n;
 }
 
@@ -9800,28 +9778,22 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t request, i
     return TFM_OK;
 }
 
-/* Returns the logits [V] of hypothesis k of a sentence at the last step. */
-static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t k) {
-    tfm__logits y = tfm__logits_get(s, b, k);
-    if (!y.ids || s->shortlist.expanded[s->search.sentences[b].first_logits + k]) return y.x;
-    s->shortlist.expanded[s->search.sentences[b].first_logits + k] = 1;
-    tfm__logits_spread(y, s->model->config.tgt_vocab_size);
-    return y.x;
-}
-
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t request, int32_t rank) {
     tfm_session *s = session;
     tfm__hypothesis h;
-    int32_t n, t, from;
+    tfm__logits y;
+    int32_t n, t, from, first;
     if (tfm__result_find(s, request, rank, &h, NULL) != TFM_OK) return NULL;
     t = s->search.sentences[request].position - 1; /* the last step */
-    if (t < 0 || h.length < t || s->search.sentences[request].first_logits < 0) return NULL;
+    first = s->search.sentences[request].first_logits;
+    if (t < 0 || h.length < t || first < 0) return NULL;
     from = h.length == t ? h.row : tfm__path_at(s, t, h.row)->back;
-    for (n = s->search.sentences[request].first_logits; n < s->step.n && s->step.rows[n] != from;)
-        n++;
-    return n < s->step.n
-               ? tfm__logits_expand(s, request, n - s->search.sentences[request].first_logits)
-               : NULL;
+    for (n = first; n < s->step.n && s->step.rows[n] != from;) n++;
+    if (n == s->step.n) return NULL;
+    y = tfm__logits_get(s, request, n - first);
+    if (y.ids && !s->shortlist.expanded[n]) tfm__logits_spread(y, s->model->config.tgt_vocab_size);
+    if (y.ids) s->shortlist.expanded[n] = 1;
+    return y.x;
 }
 
 TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t request, tfm_error *err) {
