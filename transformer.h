@@ -13322,26 +13322,25 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_request *
     return tfm_translation_get(session, out, buffer, capacity, err);
 }
 
-/* Appends the translation of request i, a sentence, to those of the sentences before, after the white
-   space that stood between the two: gap [n_gap], or a space if there was none and one is needed. */
-static tfm_status tfm__sentence_join(tfm_session *s, int32_t i, const char *gap, size_t n_gap,
-                                     size_t *used, tfm_error *err) {
+/* Appends the translation of request i, a sentence, to those of the sentences before; between: the
+   white space that stood between the two. */
+static tfm_status tfm__sentence_join(tfm_session *s, int32_t i, tfm_text between, size_t *used,
+                                     tfm_error *err) {
     enum { LOOK_BACK = 1024 };
     char *out = (char *)s->encoder.memory;
     int64_t room = 4 * (int64_t)s->max_batch * s->max_source * s->model->config.d_memory;
     size_t size = 0, seen = (size_t)tfm__min((int64_t)*used, LOOK_BACK); /* bounds the time */
     TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, err));
     if (!size) return TFM_OK;
-    if (!seen) n_gap = 0;
-    else if (!n_gap && tfm_space_after(tfm_text_make(out + *used - seen, seen)))
-        gap = " ", n_gap = 1;
-    if ((int64_t)tfm__more(tfm__more(*used, n_gap), size) >= room)
+    if (seen) between = tfm_sentence_space(tfm_text_make(out + *used - seen, seen), between);
+    else between.size = 0;
+    if ((int64_t)tfm__more(tfm__more(*used, between.size), size) >= room)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "the translation takes more than the session's room of %i bytes for it: "
                          "raise max_source, or call tfm_sentence_next",
                          room);
-    memcpy(out + *used, gap, n_gap);
-    *used += n_gap;
+    memcpy(out + *used, between.data, between.size);
+    *used += between.size;
     TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, out + *used, (size_t)room - *used, &size,
                              err));
     *used += size;
@@ -13381,8 +13380,8 @@ static tfm_status tfm__translate_sentences(tfm_session *s, tfm_text text, size_t
         do TFM__TRY(tfm_session_step(s, &running, err));
         while (running);
         for (i = 0; i < n; i++) {
-            TFM__TRY(
-                tfm__sentence_join(s, i, end, (size_t)(requests[i].text.data - end), used, err));
+            tfm_text between = tfm_text_make(end, (size_t)(requests[i].text.data - end));
+            TFM__TRY(tfm__sentence_join(s, i, between, used, err));
             end = requests[i].text.data + requests[i].text.size;
         }
         number += n;
