@@ -1167,9 +1167,9 @@ typedef struct tfm_ids {
     int32_t n;
 } tfm_ids;
 
-/* A source to decode, and what belongs to it alone. Zeros but for the source: defaults. The session
-   copies the struct. What it points to must stay valid during the call, and the prompt, the prefix
-   and the draft until the last step. */
+/* What to decode: a source, and the settings of this source alone. Members that are zero have their
+   defaults. The session copies the struct. What it points to must stay valid during the call, and
+   the prompt, the prefix and the draft until the last step. */
 typedef struct tfm_request {
     /* ---- the source: exactly one of the four ---- */
     tfm_text text; /* data NULL: no text. A blank text has an empty result */
