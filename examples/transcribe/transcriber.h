@@ -214,14 +214,14 @@ static tfm_status transcriber_spell(transcriber *h, int32_t k, tfm_error *err) {
 static tfm_status transcriber_encode(transcriber *h, int64_t size, tfm_error *err) {
     float loudest = h->loudest;
     tfm_tensor input =
-        tfm_tensor_3d(h->embeddings, TFM_DTYPE_F32, 1, SPEECH_POSITIONS, (int64_t)h->s.width);
-    tfm_batch src = {NULL, NULL, 1, SPEECH_POSITIONS, NULL, NULL};
+        tfm_tensor_2d(h->embeddings, TFM_DTYPE_F32, SPEECH_POSITIONS, (int64_t)h->s.width);
+    tfm_request request = tfm_request_ids(NULL, 0);
     tfm_status status =
         speech_mel(&h->s, h->t.x + h->seek * SPEECH_HOP - h->t.first, size, h->mel, &loudest, err);
     if (status == TFM_OK)
         status = speech_convolve(&h->s, h->mel, size, loudest, h->embeddings, err);
-    src.embeddings = &input;
-    return status == TFM_OK ? tfm_session_encode(h->w.session, &src, err) : status;
+    request.embeddings = &input;
+    return status == TFM_OK ? tfm_session_encode(h->w.session, &request, 1, err) : status;
 }
 
 /* Returns when a moment of the parts with speech is in the sound, at most where the sound ends. A word's

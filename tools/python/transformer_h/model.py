@@ -19,7 +19,7 @@ from .options import (OF_ONE_TEXT, OF_THE_LAST_MODEL, DecodeJob, DocumentOptions
                       unknown_option, with_options)
 from .results import Hypothesis, Segment
 from .sentences import Cut, cut
-from .sessions import IdBatch, SessionPool, SharedTensor
+from .sessions import IdBatch, SessionPool, SharedTensor, requests_of
 from .transcribing import is_whisper, transcribe
 
 if TYPE_CHECKING:
@@ -476,11 +476,11 @@ class Model:
                    for k, side in enumerate(data)]
             src, tgt = IdBatch("source", ids[0]), IdBatch("target", ids[1])
             session = worker.fit(src.rows, src.width, tgt.width + 1, 1, pair)
-            out = ffi.new("double[]", src.rows * (tgt.width + 1))
-            raise_error(lib.tfm_session_score(session, src.c, tgt.c, 0, out, worker.err), worker.err)
+            width = max(tgt.lengths) + 1
+            out = ffi.new("double[]", src.rows * width)
+            raise_error(lib.tfm_session_score(session, requests_of(src), src.rows, tgt.lists, 0, out, worker.err), worker.err)
             for k, i in enumerate(rows):
-                start = k * (tgt.width + 1)
-                each = list(out[start:start + len(ids[1][k]) + 1])
+                each = list(out[k * width:k * width + len(ids[1][k]) + 1])
                 results[i] = each if per_token else sum(each)
         self._sessions.give(worker)
         return results[0] if one else results
@@ -515,7 +515,7 @@ class Model:
             rows = source  # else the list: source may be an iterator
         worker, src = self._sessions.own(), IdBatch("source", rows)
         session = worker.make(src.rows, src.width, 1, 1)
-        raise_error(lib.tfm_session_encode(session, src.c, worker.err), worker.err)
+        raise_error(lib.tfm_session_encode(session, requests_of(src), src.rows, worker.err), worker.err)
         array = np.asarray(SharedTensor(lib.tfm_session_encoder_output(session), (session, worker, src)))
         return array, np.frombuffer(ffi.buffer(src.lengths), np.int32)
 
@@ -526,6 +526,8 @@ class Model:
         lengths. out is a writable float32 array in C order that receives the logits instead of a new one."""
         np = import_numpy("forward")
         worker, src, tgt = self._sessions.own(), IdBatch("source", source), IdBatch("target", target)
+        if src.rows != tgt.rows:
+            raise ValueError(f"source has {src.rows} rows, target {tgt.rows}: give as many of both")
         causal = check_flag("causal", causal)
         shape = (tgt.rows, tgt.width, self._config["tgt_vocab_size"])
         if out is not None and not isinstance(out, np.ndarray):
@@ -544,5 +546,6 @@ class Model:
         options = ffi.new("tfm_forward_options *", {"not_causal": int(not causal)})
         memory = ffi.from_buffer("float[]", out, require_writable=True)
         logits = ffi.new("tfm_tensor *", lib.tfm_tensor_3d(memory, lib.TFM_DTYPE_F32, *shape))
-        raise_error(lib.tfm_session_forward(session, src.c, tgt.c, options, logits, worker.err), worker.err)
+        raise_error(lib.tfm_session_forward(session, requests_of(src), src.rows, tgt.lists, options, logits, worker.err),
+                    worker.err)
         return out
