@@ -481,7 +481,8 @@ static size_t markdown_formula(const markdown_parser *d, size_t at) {
         close = text[1] == '(' ? ')' : ']';
         for (i = 2; i + 1 < size; i++) {
             if (text[i] == '\\' && text[i + 1] == close) return any ? i + 2 : 0;
-            any |= protect_in("\\^_=+", (unsigned char)text[i]);
+            any |= protect_in("^_=+", (unsigned char)text[i]) ||
+                   (text[i] == '\\' && protect_is_letter((unsigned char)text[i + 1]));
         }
         return 0;
     }
@@ -815,13 +816,14 @@ static void markdown_encode(const markup_document *m, const char *text, size_t a
             break;
         case '~': escaped = before != ' '; break;
         case '=':
-        case '+': escaped = after == text[i] && before != text[i]; break;
+        case '+': escaped = after == text[i]; break;
         case '$': escaped = (unsigned char)after > ' '; break;
         case '[': escaped = m->has_brackets || after == '^'; break;
         case ']': escaped = m->has_brackets || !after || protect_in("([:", next); break;
         case '<': escaped = !after || protect_is_letter(next) || protect_in("/!?", next); break;
         case '&': escaped = markup_entity_at(text + i, to - i, &c) != 0; break;
         case '|': escaped = b->is_cell; break;
+        case '{': escaped = protect_placeholder(text, to, i) > 0; break;
         case '#': /* Markdown drops #s at the end of a heading */
             for (k = i; k < to && protect_in("# ", (unsigned char)text[k]);) k++;
             escaped = !b->is_folded && k == to && (!before || before == ' ');
@@ -829,7 +831,8 @@ static void markdown_encode(const markup_document *m, const char *text, size_t a
         default: break;
         }
         if (escaped) text_buffer_append(out, "\\", 1);
-        text_buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
+        if (text[i] == ' ' && before == '\\') text_buffer_append(out, " ", 1); /* no hard break */
+        else text_buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
     }
 }
 
