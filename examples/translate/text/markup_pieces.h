@@ -81,6 +81,7 @@ typedef struct markup_block {
     int is_folded; /* it may be wrapped again */
     int is_line;   /* it begins a line's text, so its first characters could be syntax */
     int is_cell;   /* it is a cell of a table */
+    char quote;    /* 0, or what ends it in its line: " or ] */
     /* The bytes before the text of its second line, if they are known; else 0. */
     size_t next_line, next_text;
 } markup_block;
