@@ -153,6 +153,13 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     return !m->broken;
 }
 
+/* Returns what is wrong with subtitles that no reader takes, or NULL. */
+static inline const char *markup_no_times(const markup_document *m) {
+    return m->form == MARKUP_SRT && !m->n_cues && m->size > markup_blank_end(m, 0)
+               ? "the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500"
+               : NULL;
+}
+
 /* ---- words of a translation ------------------------------------------------------------------ */
 
 /* Returns whether a character is punctuation. */
@@ -1085,6 +1092,22 @@ static int markup_end(markup_document *m, text_buffer *out) {
     markup_finish(m, out);
     markup_source(m, m->at, m->size, out);
     return !m->broken && !out->broken;
+}
+
+/* Appends a line for each kind of text that stays in the language of the source, after markup_end. */
+static inline void markup_left(const markup_document *m, text_buffer *out) {
+    const size_t counts[] = {m->n_left, m->n_skipped}, places[] = {m->left, m->skipped};
+    size_t i, k, line;
+    for (i = 0; i < 2; i++) {
+        for (line = 1, k = 0; counts[i] && k < places[i]; k++) line += m->text[k] == '\n';
+        if (counts[i])
+            text_buffer_format(out,
+                               i ? "%ld parts in HTML inside quotes stay as they are, the first in "
+                                   "line %ld\n"
+                                 : "%ld sentences stay as they are, the first in line %ld: their "
+                                   "marks would mean something else in the translation\n",
+                               (long)counts[i], (long)line);
+    }
 }
 
 /* Fills translations [n] for sentences [n]. The function keeps ownership of texts and tokens, which
