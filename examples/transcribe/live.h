@@ -22,10 +22,11 @@
    and ends it. A window that grows beyond o.longest loses its beginning, of which the words are
    stable.
 
-   Two rules say which words of a run are stable:
+   Rules say which words of a run are stable:
    - LIVE_ALIGN (AlignAtt, Papi et al. 2023): words whose tokens attend to sound that is more than
      o.guard before the end of the sound.
-   - LIVE_AGREE (LocalAgreement, Liu et al. 2020): words that two runs in succession have. */
+   - LIVE_AGREE (LocalAgreement, Liu et al. 2020): words that two runs in succession have.
+   LIVE_BOTH, the default, asks for both. */
 #ifndef LIVE_H
 #define LIVE_H
 
@@ -81,8 +82,8 @@ static int64_t live_samples(double seconds) { return (int64_t)(seconds * (int)SO
 
 static void live_defaults(live_options *o) {
     memset(o, 0, sizeof *o);
-    o->rule = LIVE_ALIGN, o->step = 0.2, o->guard = 0.2, o->pause = 0.6, o->lead = 0.3;
-    o->room = 1, o->shortest = 1, o->gap = 1.5, o->longest = 12, o->kept = 6, o->history = 32;
+    o->rule = LIVE_BOTH, o->step = 0.15, o->guard = 0.25, o->pause = 0.6, o->lead = 0.3;
+    o->shortest = 1, o->gap = 1.5, o->longest = 16, o->kept = 8, o->room = 8, o->history = 32;
 }
 
 static void live_free(live *l) {

@@ -101,7 +101,10 @@ static tfm_status live_give(live *l, const int32_t *ids, const int32_t *at, int3
     if (l->said < live_samples(l->stable_begin)) l->said = live_samples(l->stable_begin);
     l->stable_end = live_seconds_of(l, l->said);
     for (i = 0; i < n && l->n_given < WHISPER_TOKENS / 2; i++, l->n_given++)
-        l->given[l->n_given] = ids[i], l->given_end[l->n_given] = i + 1 == n ? at[n] : -1;
+        l->given[l->n_given] = ids[i], l->given_end[l->n_given] = -1;
+    /* Attention may look back, and a cut there would leave words in the window that are in no prompt. */
+    if (l->n_given)
+        l->given_end[l->n_given - 1] = (int32_t)((l->said - l->start) / (2 * SPEECH_HOP));
     return TFM_OK;
 }
 

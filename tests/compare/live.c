@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
     int32_t got;
     double now = 0, begin, used = 0;
     int done = 0, k;
-    double rule = 0, history = 32, without = 0, trace = 0;
+    double rule = LIVE_BOTH, history = 32, without = 0, trace = 0;
     static const char *const names[] = {
         "rule=",  "history=", "without_drafts=", "trace=", "step=", "guard=",
         "pause=", "lead=",    "shortest=",       "gap=",   "room=", "longest=",
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
             if (strncmp(names[i], argv[k], (size_t)(value - argv[k])) == 0)
                 *numbers[i] = atof(value + 1);
     }
-    o.rule = (live_rule)rule, o.history = (int32_t)history, o.without_drafts = without > 0;
+    o.rule = (live_rule)(int)rule, o.history = (int32_t)history, o.without_drafts = without > 0;
     if (!f || sound_open(&in, f, SOUND_WAV) ||
         tfm_safetensors_open_file(&file, argv[1], NULL, &err) != TFM_OK ||
         tfm_model_load_file(&model, argv[1], NULL, &err) != TFM_OK ||

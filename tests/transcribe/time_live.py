@@ -75,6 +75,7 @@ def main():
         steps, tokens = steps + int(counts[7]), tokens + int(counts[9])
         found = words_of(text)
         wrong, pairs = align(found, [word for word, _ in expected])
+        print(f"  {clip}: {wrong} of {len(expected)} words other: {text}", file=sys.stderr)
         errors, total = errors + wrong, total + len(expected)
         delays += [moments[i] - expected[j][1] for i, j in pairs]
         if clip in SAID:
