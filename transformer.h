@@ -10474,7 +10474,7 @@ static void tfm__join_token(tfm__joined *j, const char *token, int64_t size) {
     }
 }
 
-/* Returns whether n bytes, at most four, begin a character: the least or greatest others end it. */
+/* Returns whether n <= 4 bytes begin a character, which the least or greatest others complete. */
 static int tfm__utf8_begins(const char *bytes, int n) {
     char least[] = "\x80\x80\x80\x80", greatest[] = "\xBF\xBF\xBF\xBF";
     uint32_t c;

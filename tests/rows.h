@@ -16,6 +16,7 @@ typedef struct by_row {
     const tfm_batch *prompt, *prefix, *draft; /* rows of other lengths */
     const int32_t *first;                     /* [rows]: first tokens; -1: the model's */
     const uint64_t *seeds;                    /* [rows] */
+    int32_t rows; /* later rows have nothing of this; 0: every row has */
 } by_row;
 
 static ROWS_UNUSED tfm_ids row_ids(const tfm_batch *batch, int32_t row) {
@@ -39,7 +40,7 @@ static ROWS_UNUSED tfm_request row_request(const tfm_batch *src, const by_row *w
         if (src->memory) r.memory = one_row;
         else r.embeddings = one_row;
     } else if (src) r.ids = row_ids(src, row);
-    if (!with) return r;
+    if (!with || (with->rows && row >= with->rows)) return r;
     r.prompt = row_ids(with->prompt, row), r.prefix = row_ids(with->prefix, row);
     r.draft = row_ids(with->draft, row);
     if (with->first && with->first[row] >= 0) r.first_token = with->first + row;

@@ -1,6 +1,6 @@
 /* transcribe: from speech to text, subtitles or JSON, with a Whisper model of tools/convert.py.
    --help lists the options; README.md beside this file shows how to get a model. */
-#if !defined(_POSIX_C_SOURCE) && (defined(__unix__) || defined(__APPLE__))
+#if !defined(_POSIX_C_SOURCE) && defined(__unix__) /* macOS hides less without it */
 #define _POSIX_C_SOURCE 200809L
 #endif
 #ifndef TFM__IMPLEMENTED

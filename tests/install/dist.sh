@@ -22,8 +22,8 @@ check "two runs, two folders: the same bytes" "$(cat "$dist/SHA256SUMS")" "$(cat
 check "  all files are in SHA256SUMS, and have their sum" "$(cd "$dist" && find . -type f ! -name SHA256SUMS | sed 's,^\./,,' | LC_ALL=C sort)" \
     "$(cd "$dist" && sha256sum -c --quiet SHA256SUMS && sed 's/^[0-9a-f]*  //' SHA256SUMS | LC_ALL=C sort)"
 archive=$dist/transformer-$version-linux-$machine.tar.gz package=$dist/transformer-$version.tar.gz
-check "the programs' archive" "completions/_transcribe completions/_translate completions/transcribe.bash completions/transcribe.fish completions/translate.bash completions/translate.fish LICENSE man/transcribe.1 man/translate.1 README.md transcribe translate" \
-    "$(tar -tzf "$archive" | sed "s,^transformer-$version-linux-$machine/,," | sort -f | tr '\n' ' ' | sed 's/ $//')"
+check "the programs' archive" "LICENSE README.md completions/_transcribe completions/_translate completions/transcribe.bash completions/transcribe.fish completions/translate.bash completions/translate.fish man/transcribe.1 man/translate.1 transcribe translate" \
+    "$(tar -tzf "$archive" | sed "s,^transformer-$version-linux-$machine/,," | LC_ALL=C sort | tr '\n' ' ' | sed 's/ $//')"
 for one in "$archive" "$package"; do
     check "  $(basename "$one"): sorted" "$(tar -tzf "$one")" "$(tar -tzf "$one" | LC_ALL=C sort)"
     check "  no owner, the commit's time" "0/0 $(TZ=UTC date -d "@$SOURCE_DATE_EPOCH" '+%Y-%m-%d %H:%M')" "$(TZ=UTC tar --numeric-owner -tvzf "$one" | awk '{ print $2, $4, $5 }' | sort -u)"
@@ -47,7 +47,7 @@ print(JsonStrictValidator(SchemaVersion.V1_5).validate_str(open(sys.argv[1], enc
 END
 )"
     check "workflows: their schema" 0 "$("$tools/check-jsonschema" --builtin-schema vendor.github-workflows .github/workflows/*.yml > "$dir/log" 2>&1; echo $?)"
-    check "  zizmor" "No findings to report. Good job!" "$("$tools/zizmor" --offline --persona=auditor .github/workflows 2>&1 | tail -n 1)"
+    check "  zizmor" "No findings to report. Good job!" "$(NO_COLOR=1 "$tools/zizmor" --color never --offline --persona=auditor .github/workflows 2>&1 | tail -n 1)"
 else
     skip 3 "needs make release-tools"
 fi

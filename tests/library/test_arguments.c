@@ -153,6 +153,7 @@ static void too_many_rows(const tfm_model *m) {
                     "rows, the session takes 1 to 2");
         CHECK_FAILS(start_rows(s, &src, NULL, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
         memset(&with, 0, sizeof with), with.first = first, with.prefix = &none;
+        with.rows = 2;
         CHECK_FAILS(start_rows(s, &src, &with, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
         CHECK_FAILS(tfm_session_score(s, &src, &none, 0, scores, &err), TFM_E_TOO_LONG,
                     "takes 1 to 2");

@@ -340,7 +340,7 @@ static void numbers_of_texts(void) {
     tfm_session *s = tiny_session(m, 3, 8, 20);
     tfm_batch prefix = tiny_batch(starts, lengths, 3, 1);
     tfm_decode_options o;
-    tfm_text in[3], out[3];
+    tfm_text in[4], out[4];
     tfm_result r;
     by_row with;
     char text[2][512], before[3][512], single[512];
@@ -348,6 +348,7 @@ static void numbers_of_texts(void) {
     int k, i, same = 1;
     SECTION("numbers of texts");
     memset(&o, 0, sizeof o), memset(&with, 0, sizeof with), memset(before, 0, sizeof before);
+    memset(in, 0, sizeof in), with.rows = 3;
     o.samples = 1, o.temperature = 1.5, with.seeds = seeds, with.prefix = &prefix;
     with.first = firsts;
     o.edit_logits = see_row, o.max_length = 12;

@@ -19,6 +19,8 @@ static void put_sample(FILE *f, double x, int bits) {
     } else if (bits == -64) {
         uint64_t word;
         memcpy(&word, &x, 8), put(f, word, 8);
+    } else if (bits > 64) { /* for headers that are refused */
+        for (; bits > 0; bits -= 8) fputc(0, f);
     } else if (bits == 8) {
         put(f, (uint64_t)(int64_t)(x * 127 + 128.5), 1);
     } else {

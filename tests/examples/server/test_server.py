@@ -96,7 +96,8 @@ def test_sentences(tmp_path, both):
     assert translate(both, text)["translatedText"] == expected["split"]
     for word in expected:
         assert translate(both, text, sentences=word)["translatedText"] == expected[word]
-        assert translate(both, f"<p>{text}</p>", sentences=word, format="html")["translatedText"] == f"<p>{expected[word]}</p>"
+        page = f"<p>{text}</p>".replace("  ", " ")  # a document keeps its own whitespace
+        assert translate(both, page, sentences=word, format="html")["translatedText"] == f"<p>{expected[word]}</p>".replace("  ", " ")
         with server("--sentences", word) as (_, port):
             assert translate(port, text)["translatedText"] == expected[word]
             assert translate(port, text, sentences="split")["translatedText"] == expected["split"]

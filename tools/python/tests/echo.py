@@ -325,7 +325,7 @@ def bag(found):
         elif word:
             all_words[word] += 1
             if len(styles) == 1:
-                styled[word, *styles] += 1
+                styled[(word, *styles)] += 1
             word, styles = "", set()
     return others, all_words, styled
 

@@ -21,8 +21,9 @@ _OLE = (("EncryptedPackage", "encrypted", "save it without a password"), ("WordD
 _TYPES = {"application/vnd.oasis.opendocument.text": ".odt", "application/vnd.oasis.opendocument.presentation": ".odp",
           "application/epub+zip": ".epub"}
 _TABLE = "a table", "save its texts as html or txt"
-_HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S)
-_TIME = rb"\d*:?\d+:\d+[.,:]\d+"
+# A comment ends at its first "-->", and a time has digits in one way only: else a match could take years.
+_HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S)
+_TIME = rb"(?:\d*:)?\d+:\d+[.,:]\d+"
 _SRT = re.compile(rb"\s*(?:\d+[ \t]*(?:\r\n|\r|\n))?" + _TIME + rb"[ \t]*-->[ \t]*" + _TIME)
 _NO_TEXT = "not text", "save it as one of these"
 FIRST = 4096  # bytes
