@@ -3,8 +3,8 @@ CPU time. Needs what make test-whisper puts into build/whisper, and build/live (
 
     python tests/transcribe/time_live.py MODEL [OPTION=VALUE ...]
 
-OPTION is rule (0 AlignAtt, 1 LocalAgreement), step, guard, pause, room, longest, kept, history or without_drafts. The clock
-is that of build/live: sound at the speed of speech, and CPU time of the runs."""
+OPTION is rule (0 AlignAtt, 1 LocalAgreement, 2 both), without_drafts or a number of live_options. The clock is that of
+build/live: sound at the speed of speech, and CPU time of the runs. The text of each clip is on standard error."""
 
 import json
 import re
@@ -49,8 +49,9 @@ def whole(model, clip):
     """The words of the whole file and where they end."""
     path = BUILD / f"{model}.{clip}.words.json"
     if not path.exists():
-        path.write_text(subprocess.run([ROOT / "build/transcribe", BUILD / f"{model}.safetensors", BUILD / f"{clip}.wav", "--words", "--beam", "1",
-                                        "--format", "json"], capture_output=True, text=True, check=True).stdout)
+        path.write_text(subprocess.run([ROOT / "build/transcribe", BUILD / f"{model}.safetensors", BUILD / f"{clip}.wav",
+                                        "--words", "--beam", "1", "--format", "json"], capture_output=True, text=True,
+                                       check=True).stdout)
     found = []
     for line in path.read_text().splitlines():
         for one in json.loads(line)["words"]:
@@ -60,12 +61,15 @@ def whole(model, clip):
 
 def main():
     model = sys.argv[1]
-    delays, errors, total, said_live, said_whole, said, sound, cpu, runs, steps, tokens = [], 0, 0, 0, 0, 0, 0., 0., 0, 0, 0
+    delays: list[float] = []
+    errors = total = said_live = said_whole = said = runs = steps = tokens = 0
+    sound = cpu = 0.0
     for clip in CLIPS:
         expected = whole(model, clip)
-        lines = subprocess.run([ROOT / "build/live", BUILD / f"{model}.safetensors", BUILD / f"{clip}.wav", *sys.argv[2:]],
-                               capture_output=True, text=True, check=True).stdout.splitlines()
-        moments, text = [], ""
+        command = [ROOT / "build/live", BUILD / f"{model}.safetensors", BUILD / f"{clip}.wav", *sys.argv[2:]]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        moments: list[float] = []
+        text = ""
         for line in lines[:-1]:
             moment, _, _, more = line.split("\t")
             text += more
@@ -84,7 +88,8 @@ def main():
             said_live += align(found, reference)[0]
             said_whole += align([word for word, _ in expected], reference)[0]
     delays.sort()
-    print(f"{model} {' '.join(sys.argv[2:])}: median {1000 * statistics.median(delays):.0f} ms, 95 % {1000 * delays[len(delays) * 95 // 100]:.0f} ms, "
+    late = delays[len(delays) * 95 // 100]
+    print(f"{model} {' '.join(sys.argv[2:])}: median {1000 * statistics.median(delays):.0f} ms, 95 % {1000 * late:.0f} ms, "
           f"{errors} of {total} words other than whole; errors live {said_live}, whole {said_whole} of {said}; "
           f"CPU {100 * cpu / sound:.0f} %, {runs} runs, {tokens / runs:.1f} tokens and {steps / runs:.1f} steps a run")
 
