@@ -15120,7 +15120,9 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Breaking
      - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
          0.6.0                                       0.7.0
-         tfm_encode, tfm_forward, tfm_step           tfm_session_encode, _forward, _step
+         tfm_encode, tfm_forward, tfm_step           tfm_session_encode, _forward (s, requests, n,
+                                                     ...), _step
+         tfm_batch                                   tfm_request, one for each sentence
          tfm_row_stop, tfm_encoder_output            tfm_session_stop, _encoder_output
          tfm_start, tfm_decode(s, src, options, err) tfm_session_start, _decode(s, requests, n, ...)
          tfm_start with src NULL                     tfm_session_restart
@@ -15131,7 +15133,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
          tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
          tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
-         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, ...)
+         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, requests, n, ...)
          tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
          tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
          decode_defaults = 1, of a session           decoding = tfm_model_decoding(m)
@@ -15139,7 +15141,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          x, memory, masks of tfm_decoder(_layer)     tfm_decoder_inputs
          tfm_sizes_check(TFM_SIZES, err)             the sizes of TFM_STRUCT_TABLE, n, err
          options.ends, n_ends                        end_ids, n_end_ids
-         options.forbidden, forbidden_sequences      suppressed, suppressed_sequences; in files too
+         options.forbidden, forbidden_sequences      suppressed, suppressed_sequences (tfm_ids)
          TFM_F32 ..., TFM_WEIGHTS_F32 ...            TFM_DTYPE_F32 ..., TFM_WEIGHT_TYPE_F32 ...
          TFM_TEXT_WORDS ..., TFM_FORM_TEXT ...       TFM_TEXT_KIND_WORDS ..., TFM_TEXT_FORM_TEXT ...
          TFM_LANGUAGE_NONE ...                       TFM_LANGUAGE_USE_NONE ...
@@ -15175,6 +15177,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Added
      - make dist: the files of a release for six systems, with wheels and an npm package; make
        api.json; completions for bash, zsh and fish; examples for Android and iOS; workflows.
+     - transcribe --live writes text while somebody speaks.
      - transcribe hears only where Silero's voice detector finds speech (--vad); several sounds,
        --output, word times in text, RF64, A-law, mu-law, 8 to 64 bits.
      - transformer-model get whisper-base; list --table.
@@ -15192,7 +15195,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Fixed
      - Documents: spaces at tags, fields and notes, superscripts, soft hyphens, ruby, symbols and
        placeholders stay; SRT and WebVTT are read as ffmpeg reads them, Markdown's extensions are
-       kept. Text that stays untranslated is counted and named.
+       kept, its titles of admonitions translated. Text that stays untranslated is counted and named.
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.

@@ -40,6 +40,7 @@ typedef struct whisper {
     whisper_options options;
     int32_t start, end, transcribe, translate, previous, no_speech, no_times, first_time, V;
     int32_t begin[WHISPER_BEGIN], n_begin; /* ids that no text begins with */
+    int32_t n_given;                       /* tokens of the text that the prompt has (live.h) */
     int32_t language;                      /* id; 0: not known yet, or a model of English alone */
     double language_prob;
     char *text;       /* [WHISPER_TEXT]: scratch */
@@ -141,7 +142,7 @@ static void whisper_edit(void *user, int32_t row, const int32_t *ids, int32_t n,
         return;
     }
     for (i = 0; i < c->n_suppressed; i++) y[c->suppressed[i]] = -INFINITY;
-    for (i = 0; n == 0 && i < w->n_begin; i++) y[w->begin[i]] = -INFINITY;
+    for (i = 0; n + w->n_given == 0 && i < w->n_begin; i++) y[w->begin[i]] = -INFINITY;
     if (w->options.without_times) {
         whisper_forbid(y, T, w->V);
         return;
