@@ -47,7 +47,8 @@ FOLDERS = [
     ("an adapter beside a full model", LORA, (), "adapter_config.json", "merge_and_unload", "move its files"),
     ("an adapter alone", {**LORA, "adapter_model.safetensors": b""}, ("config.json", NONE), "adapter_", "merge"),
     ("ONNX", {"encoder_model.onnx": b"", "decoder_model.onnx": b""}, (NONE,), "model.onnx: ONNX", "exported from"),
-    ("GGUF", {"model-q4_k_m.gguf": b"GGUF\3"}, (NONE,), "model-q4_k_m.gguf: GGUF", "made of"),
+    ("GGUF that is cut", {"model-q4_k_m.gguf": b"GGUF\3"}, (NONE,), "model-q4_k_m.gguf: not a GGUF file", "cut short"),
+    ("two GGUF files", {"a.gguf": b"GGUF\3", "b.gguf": b"GGUF\3"}, (NONE,), "2 GGUF files, a.gguf, b.gguf: name one"),
     ("OpenVINO", {"openvino_encoder_model.xml": b""}, (NONE,), "openvino_encoder_model.xml: OpenVINO"),
     ("a variant", {"model.fp16.safetensors": b""}, (NONE,), "model.fp16.safetensors", "rename the file"),
     ("a variant, pickled", {"pytorch_model.fp16.bin": b""}, (NONE,), "pytorch_model.fp16.bin", "rename the file"),
@@ -114,8 +115,10 @@ def file(name, data):
 
 FILES = [
     ("ONNX", file("model.onnx", b"x"), "model.onnx: ONNX"),
-    ("GGUF", file("model.gguf", b"GGUF"), "model.gguf: GGUF"),
-    ("GGUF of another name", file("model.bin", b"GGUF"), "model.bin: GGUF"),
+    ("GGUF", file("model.gguf", b"GGUF"), "model.gguf: not a GGUF file: version takes 4 bytes"),
+    ("GGUF of another name", file("model.bin", b"GGUF"), "model.bin: not a GGUF file"),
+    ("no GGUF", file("model.gguf", b"x" * 100), "model.gguf: it begins with b'xxxx', not with GGUF"),
+    ("whisper.cpp", file("ggml-base.bin", b"lmgg" + bytes(44)), "ggml-base.bin: not a Whisper model of whisper.cpp: n_vocab is 0"),
     ("a pointer", file("model.pt", POINTER), "model.pt: a pointer of Git LFS", "git lfs pull"),
     ("a pointer, safetensors", file("model.safetensors", POINTER), "model.safetensors: a pointer of Git LFS"),
     ("a pointer of Marian's", file("model.npz", POINTER), "model.npz: a pointer of Git LFS"),

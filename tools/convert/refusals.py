@@ -23,7 +23,6 @@ ENCODER = "an encoder alone"
 # Names of files that no reader takes, given as IN or found in its folder, and the advice for each.
 EXPORTS = (
     (r".*\.onnx(_data)?", f"ONNX: {EXPORTED}"),
-    (r".*\.gguf|ggml.*\.bin", f"GGUF: {UNQUANTIZED}"),
     (r"openvino_.*\.(xml|bin)", f"OpenVINO: {EXPORTED}"),
     (r".*\.tflite|.*\.mlmodel|.*\.mlpackage|.*\.engine", f"an export for one kind of device: {EXPORTED}"),
     (r"tf_model.*\.h5|saved_model\.pb|.*\.h5", "TensorFlow: with transformers 4 and TensorFlow, "
@@ -150,7 +149,7 @@ def check(path: Path, ignored: set[str]) -> None:
     if path.is_file():
         with open_file(path) as file:
             head = file.read(4)
-        found = f"GGUF: {UNQUANTIZED}" if head == b"GGUF" else next(
+        found = None if head == b"GGUF" else next(
             (advice for rule, advice in EXPORTS if re.fullmatch(rule, path.name)), None)
         if found:
             raise ConvertError(f"{path}: {found}")
