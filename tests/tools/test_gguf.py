@@ -3,7 +3,8 @@
 
 The package gguf writes and dequantizes the weights. A Hugging Face folder with the same dequantized weights must become
 the same model file: the same bits of each tensor, the same config, the same ids of texts. transformers' own reading of
-such folders is compared in test_t5.py and test_whisper.py.
+such folders is compared in test_t5.py and test_whisper.py. compare_ggml.py (make test-gguf) has llama.cpp's quantizer, and
+whisper.cpp with real models.
 
 MUTANTS=10000 in the environment changes as many files as that, and not a few hundred."""
 
