@@ -129,6 +129,9 @@ def dequantize(blocks: np.ndarray, name: str, shape: tuple[int, ...], what: str)
                 found[at:at + step] = quants.dequantize(np.asarray(blocks[at:at + step]), kind)
     except (KeyError, NotImplementedError):
         raise ConvertError(f"{what} is {name}, which the installed package gguf does not read: install a newer gguf") from None
+    except (TypeError, ValueError):
+        raise ConvertError(f"{what} is {name}, which the installed packages gguf and NumPy {np.__version__} do not dequantize: "
+                           f"pip install -U gguf 'numpy>=1.23'") from None
     return found.reshape(shape)
 
 
