@@ -48,7 +48,7 @@ oracles: $(ORACLES)
 ## make test-python    the tests of the tools in Python that need no PyTorch
 test-python: all build/decode $(ORACLES)
 	$(ORACLES) -W ignore tests/run.py test_convert test_tokenizers test_marian test_refusals test_hostile_python test_search test_speed_plot test_ssru \
-	test_near test_augment test_scores test_download test_claims test_contributing
+	test_gguf test_near test_augment test_scores test_download test_claims test_contributing
 	$(ORACLES) tests/compare/compare_sentencepiece.py --passes 0
 ## make test-oldest    converter and package with the lowest versions they allow, by each Python that is here
 test-oldest: all build/decode
@@ -92,6 +92,13 @@ $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz: $(PYTHON)
 ## make test-whisper   transcribe on real speech, compared with faster-whisper and transformers (gigabytes)
 test-whisper: all build/voices $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
 	$(PYTHON) -W ignore tests/transcribe/compare.py $(WHISPER_DIR)
+# llama.cpp's quantizer and whisper.cpp, from PyPI (30 MB), and what the converter needs
+for-gguf: $(CACHE)/gguf/bin/python
+$(CACHE)/gguf/bin/python: tools/requirements-convert.txt $(PIP_CONSTRAINTS)
+	python3 -m venv $(CACHE)/gguf && $@ -m pip install -q -r $< cyllama pywhispercpp -c $(PIP_CONSTRAINTS) && touch $@
+## make test-gguf      files of llama.cpp and whisper.cpp against these programs (models of make test-whisper)
+test-gguf: build/transcribe $(CACHE)/gguf/bin/python $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
+	$(CACHE)/gguf/bin/python -W ignore tests/tools/compare_ggml.py $(WHISPER_DIR)
 # Starts from the corpus in tests/fuzz. New inputs go to build/corpus, inputs that crash to build/fuzz_NAME-*.
 # With SEED=0 libFuzzer draws a seed and prints it.
 SECONDS = 30
@@ -201,5 +208,5 @@ test-spark: build/translate build/quantize python-package $(CLUSTER_PYTHON)
 ## make test-scale     examples/cluster/ray_data.py and dask_bag.py
 test-scale: build/translate python-package $(CLUSTER_PYTHON)
 	PYTHONPATH=build/python $(CLUSTER_PYTHON) tests/examples/scale.py
-.PHONY: test echo bench-gate format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
+.PHONY: test for-gguf test-gguf echo bench-gate format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
 	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale

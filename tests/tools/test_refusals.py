@@ -47,7 +47,8 @@ FOLDERS = [
     ("an adapter beside a full model", LORA, (), "adapter_config.json", "merge_and_unload", "move its files"),
     ("an adapter alone", {**LORA, "adapter_model.safetensors": b""}, ("config.json", NONE), "adapter_", "merge"),
     ("ONNX", {"encoder_model.onnx": b"", "decoder_model.onnx": b""}, (NONE,), "model.onnx: ONNX", "exported from"),
-    ("GGUF", {"model-q4_k_m.gguf": b"GGUF\3"}, (NONE,), "model-q4_k_m.gguf: GGUF", "made of"),
+    ("GGUF that is cut", {"model-q4_k_m.gguf": b"GGUF\3"}, (NONE,), "model-q4_k_m.gguf: not a GGUF file", "cut short"),
+    ("two GGUF files", {"a.gguf": b"GGUF\3", "b.gguf": b"GGUF\3"}, (NONE,), "2 GGUF files, a.gguf, b.gguf: name one"),
     ("OpenVINO", {"openvino_encoder_model.xml": b""}, (NONE,), "openvino_encoder_model.xml: OpenVINO"),
     ("a variant", {"model.fp16.safetensors": b""}, (NONE,), "model.fp16.safetensors", "rename the file"),
     ("a variant, pickled", {"pytorch_model.fp16.bin": b""}, (NONE,), "pytorch_model.fp16.bin", "rename the file"),
@@ -103,6 +104,26 @@ FOLDERS = [
     ("a classifier", config(architectures=["BartForSequenceClassification"]), (), "a classifier"),
 ]
 
+# Configs of transformers' own classes: the class, options, and what the message names: the block that is missing.
+CONFIGS = [
+    ("NllbMoe", {}, "nllb-moe", "a mixture of experts: a router"),
+    ("NllbMoe", {"num_experts": 4, "encoder_sparse_step": 2}, "nllb-moe", "a mixture of experts: a router"),
+    ("SwitchTransformers", {}, "switch_transformers", "a mixture of experts: a router"),
+    ("LongT5", {}, "longt5", "attention is local (encoder_attention_type local)"),
+    ("LongT5", {"encoder_attention_type": "transient-global"}, "longt5", "summaries of blocks (transient-global)"),
+    ("BigBirdPegasus", {}, "bigbird_pegasus", "sparse attention in its encoder: each block"),
+    ("BigBirdPegasus", {"attention_type": "original_full"}, "bigbird_pegasus", "with attention_type original_full"),
+    ("PegasusX", {}, "pegasus_x", "local attention in blocks, and global tokens"),
+    ("ProphetNet", {}, "prophetnet", "a decoder that predicts several tokens at once"),
+    ("ProphetNet", {"ngram": 1}, "prophetnet", "relative positions that are computed from queries"),
+    ("Udop", {}, "udop", "places of words on a page", "relative positions along the page"),
+    ("Dia", {}, "dia", "gives sound, not text", "several tokens a step"),
+]
+# IndicTrans2's code is not in transformers: its config.json as the class of its folder writes it.
+INDICTRANS = {"model_type": "IndicTrans", "architectures": ["IndicTransForConditionalGeneration"], "encoder_layers": 18,
+              "auto_map": {"AutoConfig": "configuration_indictrans.IndicTransConfig",
+                           "AutoModelForSeq2SeqLM": "modeling_indictrans.IndicTransForConditionalGeneration"}}
+
 
 def weights(write):
     return lambda folder: [write(folder / "model.pt"), folder / "model.pt"][1]
@@ -114,8 +135,10 @@ def file(name, data):
 
 FILES = [
     ("ONNX", file("model.onnx", b"x"), "model.onnx: ONNX"),
-    ("GGUF", file("model.gguf", b"GGUF"), "model.gguf: GGUF"),
-    ("GGUF of another name", file("model.bin", b"GGUF"), "model.bin: GGUF"),
+    ("GGUF", file("model.gguf", b"GGUF"), "model.gguf: not a GGUF file: version takes 4 bytes"),
+    ("GGUF of another name", file("model.bin", b"GGUF"), "model.bin: not a GGUF file"),
+    ("no GGUF", file("model.gguf", b"x" * 100), "model.gguf: it begins with b'xxxx', not with GGUF"),
+    ("whisper.cpp", file("ggml-base.bin", b"lmgg" + bytes(44)), "ggml-base.bin: not a Whisper model of whisper.cpp: n_vocab is 0"),
     ("a pointer", file("model.pt", POINTER), "model.pt: a pointer of Git LFS", "git lfs pull"),
     ("a pointer, safetensors", file("model.safetensors", POINTER), "model.safetensors: a pointer of Git LFS"),
     ("a pointer of Marian's", file("model.npz", POINTER), "model.npz: a pointer of Git LFS"),
@@ -189,11 +212,11 @@ class Refusals(unittest.TestCase):
                 self.assertIn(wanted, str(caught.exception))
                 self.assertIn({"yaml": "pyyaml", "google": "protobuf"}.get(package, package), str(caught.exception))
 
-    def refuse(self, folder, source, *says):
+    def refuse(self, folder, source, *says, options=()):
         out = folder.parent / "out.safetensors"
         told = io.StringIO()
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(told):
-            status = convert.main([str(source), str(out), "--no-check"])
+            status = convert.main([str(source), str(out), "--no-check", *options])
         self.assertEqual((status, out.exists()), (1, False), told.getvalue())
         for one in says:
             self.assertIn(one, told.getvalue())
@@ -212,6 +235,26 @@ class Refusals(unittest.TestCase):
                 if callable(change):
                     change(folder)
                 self.refuse(folder, folder, *says)
+
+    def test_configs_of_transformers(self):
+        """Families without a row in the converter: the reason is the block that transformer.h has not, with weights and
+        without, and also where another key is left out."""
+        try:
+            import transformers
+        except ImportError as error:
+            self.skipTest(f"{error}: make oracles has it")
+        cases = [(f"{stem} {options}", {**getattr(transformers, f"{stem}Config")(**options).to_dict(), "architectures": [
+            f"{stem}ForConditionalGeneration"]}, *says) for stem, options, *says in CONFIGS]
+        cases.append(("IndicTrans2", INDICTRANS, "IndicTrans", "code of its own that transformers has not", "IndicTransToolkit"))
+        for title, values, kind, *says in cases:
+            with self.subTest(title), tempfile.TemporaryDirectory() as place:
+                folder = Path(place) / "in"
+                hf_write(folder, "m2m_100", 40)
+                (folder / "config.json").write_text(json.dumps(values))
+                self.refuse(folder, folder, f"config.json: model_type {kind}: ", *says)
+                self.refuse(folder, folder, *says, options=("--ignore-key", "architectures"))
+                (folder / "model.safetensors").unlink()
+                self.refuse(folder, folder, f"config.json: model_type {kind}: ", *says)
 
     def test_files(self):
         for title, make, *says in FILES:

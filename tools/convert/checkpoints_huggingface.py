@@ -131,8 +131,12 @@ WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_mo
                 "pytorch_model.bin.index.json")
 
 
+def has_weights(path: Path) -> bool:
+    return any(has_file(path, one) for one in WEIGHT_FILES)
+
+
 def is_huggingface(path: Path) -> bool:
-    return has_file(path, "config.json") and any(has_file(path, one) for one in WEIGHT_FILES)
+    return has_file(path, "config.json") and has_weights(path)
 
 
 # ------------------------------------------------------------------------------------ the weights
@@ -512,9 +516,10 @@ def decoding_facts(hf: dict[str, Any], stated: Config, model: Model) -> Config:
 
 
 # ---------------------------------------------------------------------------------- the directory
-def read_checkpoint(folder: Path, ignored: set[str] = frozenset()) -> Checkpoint:
+def read_checkpoint(folder: Path, ignored: set[str] = frozenset(), weights: Tensors | None = None) -> Checkpoint:
+    """weights: of a file that transformers does not read, under the names of transformers."""
     hf, notes = read_configs(folder, ignored)
-    tensors, wrapped = strip_wrappers(read_weights(folder))
+    tensors, wrapped = (weights, []) if weights is not None else strip_wrappers(read_weights(folder))
     if not tensors:
         raise ConvertError(f"{folder} holds no weights")
 
@@ -547,7 +552,8 @@ def read_checkpoint(folder: Path, ignored: set[str] = frozenset()) -> Checkpoint
             model.facts["sentences"] = SENTENCES[family]
         return rest
 
-    return Checkpoint(tensors, place_all, notes=wrapped, compare=lambda forward: compare(folder, hf, forward))
+    return Checkpoint(tensors, place_all, notes=wrapped,
+                      compare=None if weights is not None else lambda forward: compare(folder, hf, forward))
 
 
 def compare(folder: Path, hf: dict[str, Any], forward: Forward) -> Comparison:

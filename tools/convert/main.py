@@ -41,6 +41,11 @@ IN is one of
                        gets the lexical shortlist (lex*.bin, or as text lex*.s2t.gz), which
                        translate --shortlist uses.
     OpenNMT-py         a checkpoint.pt of version 2.3 or later with its vocabularies.
+    llama.cpp          a GGUF file of T5, FLAN-T5, MADLAD-400 or UMT5, or a folder with one. Weights in
+                       blocks (Q8_0, Q5_1, Q4_K ...) become f32, as the package gguf dequantizes
+                       them. candle's GGUF files have no settings: put config.json and the tokenizer
+                       beside them. Architectures that are no encoder-decoders are refused.
+    whisper.cpp        ggml-*.bin of Whisper, of any size and type
     PyTorch            what torch.save wrote (a state dict, or a dictionary that holds one under
                        any key), or a safetensors file. If there are several state dicts, --prefix
                        chooses one: --prefix ema.
@@ -54,8 +59,8 @@ and removes such models, and its --help says more (also: cd tools && python -m c
 
 A checkpoint may come from anybody. The converter reads the tensors of a pickle and runs none of its
 code. It refuses a pickle that has other objects, such as a whole module, and names their class. If a
-file is malformed, the converter prints a message and writes no OUT. It needs only NumPy, and PyYAML
-for Marian's files.
+file is malformed, the converter prints a message and writes no OUT. It needs only NumPy, PyYAML for
+Marian's files, and gguf for weights in blocks.
 
 OUT also gets the directory's tokenizer. A SentencePiece model is copied. A tokenizer.json with
 pieces becomes a SentencePiece model, with a vocabulary beside it if the ids are not the positions of
@@ -162,10 +167,12 @@ import numpy as np
 from . import checking
 from . import checkpoints_argos
 from . import checkpoints_ctranslate2
+from . import checkpoints_ggml
 from . import checkpoints_huggingface
 from . import checkpoints_marian
 from . import checkpoints_torch
 from . import decoding
+from . import ggml_files
 from . import hub
 from . import marian_bin
 from . import questions
@@ -182,7 +189,7 @@ from .untrusted import MEGABYTE, brief, visible
 from .writer import check_target, stoppable
 
 # A model file of more than this many bytes for each of the checkpoint's repeats its tensors.
-LARGEST_GROWTH = 20
+LARGEST_GROWTH = 21  # IQ1_S, the smallest type of GGUF files, has 50 bytes for 1024 of f32
 LONGEST_COMMAND = 1 << 16  # characters of a command in a message, which must be whole
 
 
@@ -204,6 +211,9 @@ def read_checkpoint(path: Path, ignored: set[str]) -> Checkpoint:
     """By what the path is: a directory says itself which program wrote it. ignored: --ignore-key."""
     check_exists(path)
     refusals.check(path, ignored)
+    file = checkpoints_ggml.find(path)
+    if ggml_files.is_ggml(file):
+        return checkpoints_ggml.read_checkpoint(file, ignored)
     if ignored and not checkpoints_huggingface.is_huggingface(path):
         raise ConvertError(f"--ignore-key: {path} is not a Hugging Face directory; the option leaves out keys "
                            f"of its config.json")

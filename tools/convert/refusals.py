@@ -23,7 +23,6 @@ ENCODER = "an encoder alone"
 # Names of files that no reader takes, given as IN or found in its folder, and the advice for each.
 EXPORTS = (
     (r".*\.onnx(_data)?", f"ONNX: {EXPORTED}"),
-    (r".*\.gguf|ggml.*\.bin", f"GGUF: {UNQUANTIZED}"),
     (r"openvino_.*\.(xml|bin)", f"OpenVINO: {EXPORTED}"),
     (r".*\.tflite|.*\.mlmodel|.*\.mlpackage|.*\.engine", f"an export for one kind of device: {EXPORTED}"),
     (r"tf_model.*\.h5|saved_model\.pb|.*\.h5", "TensorFlow: with transformers 4 and TensorFlow, "
@@ -70,14 +69,16 @@ OBJECTS = "it finds objects in images, and gives no text"
 SERIES = "it forecasts numbers, and gives no text"
 SOUND = "its decoder gives sound, not text"
 TRANSDUCER = "its encoder reads audio, and it has a transducer in the place of a decoder that attends to the source"
-EXPERTS = "a mixture of experts"
+EXPERTS = "a mixture of experts: a router chooses the feed-forward of each token, and transformer.h has one a layer"
 ROTARY = "rotary positions"
 SEAMLESS = ("its names of tensors and settings are not read, neither of the whole (several models: text and speech encoders, a "
             "text decoder, units, a vocoder) nor of its text model alone. For text between these languages, convert an NLLB model")
 REASONS = {
-    "longt5": "an encoder whose attention is local or to summaries of blocks",
+    "longt5": "an encoder whose attention is local (encoder_attention_type local), or local and to summaries of blocks "
+              "(transient-global)",
     "pegasus_x": "an encoder with local attention in blocks, and global tokens beside them",
-    "bigbird_pegasus": "sparse attention in its encoder",
+    "bigbird_pegasus": "sparse attention in its encoder: each block of tokens sees its neighbours, global and random blocks; "
+                       "with attention_type original_full it sees all, but the names of its tensors are not read either",
     **dict.fromkeys(("switch_transformers", "nllb-moe"), EXPERTS),
     "t5gemma": f"{ROTARY}, grouped keys and values, norms before and after each part, and soft caps",
     "t5gemma2": f"{ROTARY}, norms of queries and keys, and one attention of a decoder layer over target and source",
@@ -97,9 +98,11 @@ REASONS = {
     "dia_decoder": f"{SOUND}, with {ROTARY} and several tokens a step",
     **dict.fromkeys(("musicgen", "musicgen_melody", "fastspeech2_conformer", "vibevoice", "bark"), SOUND),
     **dict.fromkeys(("trocr", "donut-swin", "nougat", "pix2struct", "pp_formulanet", "pp_formulanet_text"), SEES),
-    "udop": "an encoder that reads the image and the places of words on a page together, with positions of both",
+    "udop": "an encoder that reads the image and the places of words on a page together, with relative positions along the "
+            "page in both directions",
     **dict.fromkeys(("kosmos-2", "kosmos-2.5"), f"{DECODER} that also sees images"),
-    **dict.fromkeys(("prophetnet", "xlm-prophetnet"), "a decoder of several tokens at once"),
+    **dict.fromkeys(("prophetnet", "xlm-prophetnet"), "a decoder that predicts several tokens at once, with an attention of its own for the stream of "
+                    "each, and relative positions that are computed from queries"),
     "rag": "a search in documents around another model: convert its generator",
     "encoder-decoder": "two models of other families joined",
     "indictrans": "a model with code of its own that transformers has not, whose texts need the normalization and the "
@@ -150,7 +153,7 @@ def check(path: Path, ignored: set[str]) -> None:
     if path.is_file():
         with open_file(path) as file:
             head = file.read(4)
-        found = f"GGUF: {UNQUANTIZED}" if head == b"GGUF" else next(
+        found = None if head == b"GGUF" else next(
             (advice for rule, advice in EXPORTS if re.fullmatch(rule, path.name)), None)
         if found:
             raise ConvertError(f"{path}: {found}")
