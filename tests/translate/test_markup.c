@@ -41,6 +41,23 @@ static void html(void) {
          "hello world|", NULL,
          "<p id=\"1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b id=\"1.2.2\"></b><img "
          "id=\"1.2.3\">world</span> hello <img id=\"1.1\"></p>"},
+        /* what is written beside a word stays beside it */
+        {"Der Hund<sup>1</sup> bellt laut", "Der Hund bellt laut|", NULL,
+         "laut bellt Hund<sup>1</sup> Der"},
+        {"Der <b>Hund</b><sup>1</sup><img>, x<sup>2</sup>", "Der Hund, x|", NULL,
+         "x<sup>2</sup> <b>Hund</b><sup>1</sup><img>, Der"},
+        {"Das hat 20 m<sup>2</sup> oder 20&nbsp;m² da", "Das hat 20 oder 20 da|", NULL,
+         "da 20&nbsp;m² oder 20 m<sup>2</sup> hat Das"},
+        {"Das sind 3 km² und 5 im²", "Das sind 3 und 5 im²|", NULL, "im² 5 und 3 km² sind Das"},
+        {"{{name}}s Hund bellt", "s Hund bellt|", NULL, "bellt Hund {{name}}s"},
+        {"Mein %s-Hund bellt (%d) laut", "Mein -Hund bellt () laut|", NULL,
+         "laut (%d) bellt %s-Hund Mein"},
+        {"Siehe 'a/%s/b' heute", "Siehe 'a//b' heute|", NULL, "heute 'a/%s/b' Siehe"},
+        {"<i>Der <b>Hund<sup>1</sup></b></i>", "Der Hund|", NULL,
+         "<i><b>Hund<sup>1</sup></b> Der</i>"},
+        {"Nimm -a, --all (-x) oder --b=c heute, -5 Grad - so", "Nimm, () oder heute, -5 Grad - so|",
+         NULL, NULL},
+        {"Ein -und-ab -- a-b --.", "Ein -und-ab -- a-b --.|", NULL, NULL},
         {"hello <script>alert(\"<foo>\");</script>world", "hello|world|", NULL,
          "hello <script>alert(\"<foo>\");</script>world"},
         {"foo <!-- <ignore> me -->bar", "foo bar|", NULL, NULL},
@@ -344,6 +361,26 @@ static void subtitles(void) {
          "&amp; "
          "Ben<00:01.500><c.x> are</c> here & &lrm;there\n\nREGION\nid:a b\n",
          "Anna & Ben are here & there|", NULL, NULL},
+        /* each line keeps a word, and what has all words of a line has them in the translation */
+        {"1\n00:01,000 --> 00:02,000\nYes,\n\n2\n00:02,000 --> 00:03,000\nthe\n\n3\n00:03,000 --> "
+         "00:04,000\ndog sleeps in the garden.",
+         "Yes, the dog sleeps in the garden.|", NULL,
+         "1\n00:01,000 --> 00:02,000\ngarden.\n\n2\n00:02,000 --> 00:03,000\nthe\n\n3\n00:03,000 "
+         "--> "
+         "00:04,000\nin sleeps dog the Yes,"},
+        {"1\n00:01,000 --> 00:02,000\n<i>We went</i>\n<i>back <b>home</b></i>",
+         "We went back home|", NULL,
+         "1\n00:01,000 --> 00:02,000\n<i>home back</i>\n<i>went We<b></b></i>"},
+        {"WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>The</v>\n\n00:02.000 --> 00:03.000\n<v "
+         "Ben>dog</v>",
+         "The dog|", NULL,
+         "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>dog</v>\n\n00:02.000 --> 00:03.000\n<v "
+         "Ben>The</v>"},
+        {"WEBVTT\n\n00:00.160 --> 00:02.350\n \nhello<00:00:00.320><c> all</c><00:00:00.560><c> "
+         "together</c>",
+         "hello all together|", NULL,
+         "WEBVTT\n\n00:00.160 --> 00:02.350\n \ntogether<00:00:00.320><c> all</c><00:00:00.560><c> "
+         "hello</c>"},
         {"no subtitles\n1\n", "", NULL, NULL}};
     fake f;
     text_buffer doc, out;

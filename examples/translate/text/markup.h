@@ -17,10 +17,12 @@
     - time is linear in the size of the document.
 
    A tag inside a sentence follows its words. An element covers the run of translated words with the
-   most words aligned to its own and the fewest others. An empty element is placed where it crosses
-   the fewest alignments. Neighbouring elements may change places, but elements never cross. Block
-   tags end sentences and never move. A tag without a partner is malformed and does the same. The
-   attributes alt, aria-label, placeholder and title, and content of <meta name="description">, are
+   most words aligned to its own and the fewest others. An empty element or a placeholder that is
+   written beside a word without a space, such as the number of a note, stays beside the word that
+   this one is aligned to. Others are placed where they cross the fewest alignments. Neighbouring
+   elements may change places, but elements never cross. Block tags end sentences and never move. A
+   tag without a partner is malformed and does the same. The attributes alt, aria-label, placeholder
+   and title, and content of <meta name="description">, are
    translated, too; their sentences come before the paragraph that contains the tag. The lang of the
    html element becomes m.lang. Code and elements with translate="no" are copied, and so are entities
    that are not in the table below. Other entities are read as letters; they are written as UTF-8,
@@ -62,18 +64,42 @@ static int markup_near(const markup_document *m, size_t from, size_t to) {
     return 1;
 }
 
-/* Sets a sentence's items: those inside the sentence, and those at its ends that have a partner
-   inside with at most a space between. first is the first item after the previous sentence. */
+static int markup_is_word(char c) {
+    return (unsigned char)c >= 0x80 || protect_is_word((unsigned char)c);
+}
+
+static int markup_is_word_byte(const markup_document *m, size_t i) {
+    return markup_is_word(m->plain.data[i]);
+}
+
+/* Sets a sentence's items: those inside the sentence, those at its ends that have a partner inside
+   with at most a space between, and placeholders and notes beside its first or last word. first is
+   the first item after the previous sentence. */
 static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
     size_t end = s->begin + s->size, i, inner_first, inner_last, before = s->begin, behind = end;
+    const size_t from = first;
     if (before && m->plain.data[before - 1] == ' ') before--;
     if (m->plain.data[behind] == ' ') behind++;
     for (; first < m->n_items && m->items[first].at <= s->begin; first++)
         if (m->items[first].kind == MARKUP_BLOCK && m->form == MARKUP_HTML)
             s->quote = m->items[first].c;
     for (s->first = s->last = first; s->last < m->n_items && m->items[s->last].at < end;) s->last++;
-    inner_first = s->first, inner_last = s->last;
+    while (s->first > from && m->items[s->first - 1].kind == MARKUP_COPY &&
+           m->items[s->first - 1].at == s->begin && m->items[s->first - 1].begin >= m->at &&
+           !m->items[s->first - 1].space_behind)
+        s->first--; /* {name}s Hund */
+    inner_first = s->first;
     s->from = markup_place_of(m, s->begin, &s->to), (void)markup_place_of(m, end - 1, &s->to);
+    if (s->first < s->last && m->items[s->first].begin < s->from)
+        s->from = m->items[s->first].begin;
+    for (; s->last > from && s->last < m->n_items && markup_is_word_byte(m, end - 1); s->last++) {
+        const markup_item *item = &m->items[s->last]; /* the note of the last word */
+        if (item->at != end || item->space_before || item->begin != s->to ||
+            (item->kind != MARKUP_COPY && item->kind != MARKUP_POINT))
+            break;
+        s->to = item->end;
+    }
+    inner_last = s->last;
     for (i = inner_first; i < inner_last; i++) {
         size_t match = m->items[i].match;
         if (m->items[i].kind == MARKUP_CLOSE && match < s->first && m->items[match].at >= before &&
@@ -277,16 +303,67 @@ static size_t markup_words(markup_document *m, const markup_translation *t) {
     return n;
 }
 
-/* Returns the gap between words low and high for an item at plain byte `at`, among the gaps that no
-   child of the parent covers. The best gap crosses the fewest alignments; among equals the one wins
-   that divides the translation most nearly in the proportion in which `at` divides the sentence. */
+/* Returns whether a word of a translation is aligned to any of bytes begin to end - 1 of the sentence. */
+static int markup_is_aligned(const markup_translation *t, const markup_word *w, size_t begin,
+                             size_t end) {
+    size_t k;
+    for (k = w->token; k < w->token + w->n; k++)
+        if (t->tokens[k].source_begin < end && t->tokens[k].source_end > begin) return 1;
+    return 0;
+}
+
+/* Finds the word that an item without words is written beside in the document, without a space between
+   them, as the number of a note is, or m² behind a number. Sets *begin and *end to the word's bytes in
+   the sentence. Returns 1 if the item is behind the word, 2 if it is before the word, and 0 if it is
+   beside no word. */
+static int markup_beside_word(const markup_document *m, const markup_sentence *s, size_t i,
+                              size_t *begin, size_t *end) {
+    const markup_item *item = &m->items[i];
+    const char *plain = m->plain.data;
+    size_t at = item->at, last = s->begin + s->size, first = i, behind = i;
+    int left, right;
+    if ((item->kind != MARKUP_COPY && item->kind != MARKUP_POINT) || at < s->begin || at > last)
+        return 0;
+    while (first > 0 && i - first < MARKUP_DEEP && m->items[first - 1].at == at &&
+           m->items[first - 1].end == m->items[first].begin)
+        first--;
+    while (behind + 1 < m->n_items && behind - i < MARKUP_DEEP && m->items[behind + 1].at == at &&
+           m->items[behind + 1].begin == m->items[behind].end)
+        behind++;
+    left = at > s->begin && plain[at - 1] != ' ' && !m->items[first].space_before;
+    right = at < last && plain[at] != ' ' && !m->items[behind].space_behind &&
+            (item->kind == MARKUP_COPY || behind == i);
+    if (left && right && !markup_is_word_byte(m, at - 1) && markup_is_word_byte(m, at)) left = 0;
+    if (item->kind == MARKUP_COPY && at > s->begin + 1 && plain[at - 1] == ' ' &&
+        protect_unit(m->text, m->size, item->begin) > 0)
+        left = 1, at--;
+    if (!left && !right) return 0;
+    *begin = at - (size_t)left, *end = *begin + 1;
+    if (markup_is_word_byte(m, *begin)) {
+        while (left && *begin > s->begin && *begin + MARKUP_DEEP > at &&
+               markup_is_word_byte(m, *begin - 1))
+            --*begin;
+        while (!left && *end < last && *end < at + MARKUP_DEEP && markup_is_word_byte(m, *end))
+            ++*end;
+    }
+    *begin -= s->begin, *end -= s->begin;
+    return left ? 1 : 2;
+}
+
+/* Returns the gap between words low and high for an item, among the gaps that no child of the parent
+   covers. An item beside a word stays beside what the word is aligned to. The best gap crosses the
+   fewest alignments; among equals the one wins that divides the translation most nearly in the
+   proportion in which the item divides the sentence. */
 static size_t markup_gap(const markup_document *m, const markup_translation *t,
-                         const markup_sentence *s, size_t at, size_t parent, size_t low,
+                         const markup_sentence *s, size_t item, size_t parent, size_t low,
                          size_t high) {
-    size_t i, k, best = low, crossed = 0, least = (size_t)-1;
+    size_t i, k, at = m->items[item].at, best = low, crossed = 0, least = (size_t)-1;
+    size_t last = s->size, begin = 0, end = 0;
     double share, off, nearest = 2;
+    int side = markup_beside_word(m, s, item, &begin, &end), any = 0, is_beside;
     at = at > s->begin ? at - s->begin : 0;
     share = (double)at / (double)s->size;
+    while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
     for (i = low; i <= high; i++) {
         for (k = i > low ? m->words[i - 1].token : 0;
              i > low && k < m->words[i - 1].token + m->words[i - 1].n; k++)
@@ -297,31 +374,42 @@ static size_t markup_gap(const markup_document *m, const markup_translation *t,
         off = (t->size ? (double)m->words[i].begin / (double)t->size : 0) - share;
         if (off < 0) off = -off;
         if (i > low && i < high && m->words[i].inner != parent) continue;
-        if (crossed > least || (crossed == least && off >= nearest)) continue;
-        least = crossed, nearest = off, best = i;
+        if (i == m->nodes[0].high && i > low && m->words[i - 1].is_punctuation && last > at)
+            continue;
+        is_beside = side && (side == 1 ? i > low : i < high) &&
+                    markup_is_aligned(t, &m->words[i - (side == 1)], begin, end);
+        if (is_beside < any) continue;
+        if (is_beside == any && (crossed > least || (crossed == least && off >= nearest))) continue;
+        least = crossed, nearest = off, best = i, any = is_beside;
     }
     return best;
 }
 
+/* Returns whether bytes from begin to end - 1 of the plain text have no words. */
+static int markup_is_blank(const markup_document *m, size_t begin, size_t end) {
+    while (begin < end && markup_is_space(m->plain.data[begin])) begin++;
+    return begin >= end;
+}
+
 /* Returns the gap for the end of a line, chosen by the line's share of bytes. If there are enough
-   words, leaves one for this line and one for each of the `lines` that follow. */
+   words, leaves one for this line and one for each of the `lines` with words that follow. */
 static size_t markup_share(const markup_document *m, const markup_translation *t,
                            const markup_sentence *s, size_t at, size_t lines, size_t low,
                            size_t high) {
     double share = (double)(at - s->begin) / (double)s->size, off, nearest = 2;
-    size_t i, best = low;
+    size_t i, best = low, all = high, first = low;
+    if (high - low > lines) best = ++low, high -= lines;
     for (i = low; i <= high && at >= s->begin;
          i++) { /* where the words change sides at the same place */
-        const markup_token *left = i > low ? &t->tokens[m->words[i].token] - 1 : NULL;
-        const markup_token *right = i < high ? &t->tokens[m->words[i].token] : NULL;
+        const markup_token *left = i ? &t->tokens[m->words[i].token] - 1 : NULL;
+        const markup_token *right = i < all ? &t->tokens[m->words[i].token] : NULL;
         off = (double)(i ? m->words[i - 1].end : 0) - share * (double)t->size;
         if (t->n && off > -3 && off < 3 && (!left || left->source_end <= at - s->begin) &&
             (!right || right->source_begin + s->begin >= at))
             return i;
     }
-    if (high - low > lines + 1) low++, high -= lines + 1;
     for (i = low; i <= high; i++) {
-        if (i < high && i > low && m->words[i].is_punctuation &&
+        if (i < high && i > first && m->words[i].is_punctuation &&
             s->begin + t->tokens[m->words[i].token].source_begin != at)
             continue;
         off = (double)(i ? m->words[i - 1].end : 0) / (double)t->size - share;
@@ -331,18 +419,13 @@ static size_t markup_share(const markup_document *m, const markup_translation *t
     return best;
 }
 
-static int markup_is_word_byte(const markup_document *m, size_t i) {
-    return (unsigned char)m->plain.data[i] >= 0x80 ||
-           protect_is_word((unsigned char)m->plain.data[i]);
-}
-
 /* Sets node->low and node->high to the run of words that an element of plain bytes begin to end
    covers best: the run with the highest sum of 2 for each word aligned to the element and -1 for
    each other word. Only words that no other child of the parent covers are considered. Returns 0 if
    no run has a positive sum. */
 static int markup_cover(markup_document *m, const markup_translation *t, const markup_sentence *s,
                         markup_node *node, size_t begin, size_t end) {
-    size_t i, k, low = m->nodes[node->parent].low, high = m->nodes[node->parent].high, from = low;
+    size_t i, low = m->nodes[node->parent].low, high = m->nodes[node->parent].high, from = low;
     long sum = 0, best = 0;
     int has_words, has_stop;
     /* Elements begin in order, so each byte is looked at once, however many elements it is in. */
@@ -355,13 +438,12 @@ static int markup_cover(markup_document *m, const markup_translation *t, const m
     begin = begin > s->begin ? begin - s->begin : 0, end = end > s->begin ? end - s->begin : 0;
     for (i = low; i < high; i++) {
         const markup_word *w = &m->words[i];
-        int own = 0;
+        int own;
         if (w->owner != node->parent) {
             sum = 0, from = i + 1;
             continue;
         }
-        for (k = w->token; k < w->token + w->n && !own; k++)
-            own = t->tokens[k].source_begin < end && t->tokens[k].source_end > begin;
+        own = markup_is_aligned(t, w, begin, end);
         sum += own ? (w->is_punctuation && has_words ? has_stop : 2) : -1;
         if (sum > best) best = sum, node->low = from, node->high = i + 1;
         if (sum <= 0) sum = 0, from = i + 1;
@@ -388,41 +470,84 @@ static markup_node *markup_add_node(markup_document *m, size_t *n, size_t item, 
     return node;
 }
 
+/* Returns whether an item divides a sentence into parts that keep their order: a CUT, or a tag without its
+   partner in the sentence. */
+static int markup_divides(const markup_document *m, const markup_sentence *s, size_t i) {
+    const markup_item *item = &m->items[i];
+    if (item->kind == MARKUP_POINT || item->kind == MARKUP_COPY) return 0;
+    return item->kind == MARKUP_CUT || item->match < s->first || item->match >= s->last ||
+           (item->match == i && item->kind <= MARKUP_CLOSE);
+}
+
+/* Returns whether an item is a tag at the end of a line. */
+static int markup_is_beside_line(const markup_document *m, const markup_sentence *s, size_t i) {
+    const markup_item *item = &m->items[i];
+    return !item->is_line && i + 1 < s->last && item[1].is_line && item[1].at <= item->at + 1;
+}
+
+/* Returns whether an item divides the words in the proportion of the source: the end of a line of subtitles,
+   a tag beside it, and the time of the words behind it. */
+static int markup_divides_by_share(const markup_document *m, const markup_sentence *s, size_t i) {
+    const markup_item *item = &m->items[i];
+    return item->is_line || markup_is_beside_line(m, s, i) ||
+           (m->form == MARKUP_SRT && m->text[item->begin] == '<' &&
+            protect_is_digit((unsigned char)m->text[item->begin + 1]));
+}
+
+/* Returns whether an element of plain bytes begin to end has all words of what is around it: of its
+   parent, or of the part of the sentence. */
+static int markup_has_all(const markup_document *m, const markup_sentence *s, size_t parent,
+                          size_t begin, size_t end) {
+    const size_t none = (size_t)MARKUP_NONE;
+    const markup_node *node = &m->nodes[parent];
+    size_t from = s->begin, to = s->begin + s->size;
+    if (node->item != none) from = m->items[node->item].at, to = m->items[node->close].at;
+    else {
+        if (parent > 1) from = m->items[m->nodes[parent - 1].item].at;
+        if (parent + 1 < m->n_parts) to = m->items[m->nodes[parent + 1].item].at;
+    }
+    return !markup_is_blank(m, begin, end) && markup_is_blank(m, from, begin) &&
+           markup_is_blank(m, end, to);
+}
+
 /* Places all items of a sentence in its translation and returns the number of nodes. A node comes
    after its parent. Node 0 is the whole sentence; its children are the parts and the cuts. */
 static size_t markup_place_items(markup_document *m, const markup_translation *t,
                                  const markup_sentence *s, size_t n_words) {
-    size_t i, k, n = 0, parent, lines = 0, room = 2 * (s->last - s->first) + 4;
+    size_t i, k, n = 0, parent, lines = 0, last = s->begin, room = 2 * (s->last - s->first) + 4;
     const size_t none = (size_t)MARKUP_NONE;
     void *grown = m->nodes;
     (void)markup_reserve(m, &grown, &m->room_nodes, room, sizeof *m->nodes);
     m->nodes = (markup_node *)grown;
     if (m->broken) return 0;
-    for (i = s->first; i < s->last; i++) lines += m->items[i].is_line != 0;
+    for (i = s->first; i < s->last; i++) /* counts the lines with words */
+        if (markup_divides(m, s, i)) {
+            if (markup_divides_by_share(m, s, i))
+                lines += !markup_is_blank(m, last, m->items[i].at);
+            last = m->items[i].at;
+        }
+    lines += !markup_is_blank(m, last, s->begin + s->size), last = s->begin;
     m->word_at = m->stop_at = s->begin;
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     for (i = s->first, parent = 1; i < s->last; i++) { /* first the parts, which keep their order */
-        const markup_item *item = &m->items[i], *beside;
-        if (item->kind == MARKUP_POINT || item->kind == MARKUP_COPY ||
-            (item->kind != MARKUP_CUT && item->match >= s->first && item->match < s->last &&
-             (item->match != i || item->kind > MARKUP_CLOSE))) /* a tag without its partner cuts */
-            continue;
-        lines -= item->is_line != 0;
-        beside = item; /* a tag beside the end of a line stays beside it */
-        if (!item->is_line && i + 1 < s->last && item[1].is_line && item[1].at <= item->at + 1)
-            beside = item + 1;
-        if (beside->is_line)
-            k = markup_share(m, t, s, beside->at, lines - (beside != item), m->nodes[parent].low,
-                             n_words);
-        else if (i > s->first && item[-1].kind == MARKUP_CUT && item[-1].at == item->at)
-            k = m->nodes[parent].low;
-        else k = markup_gap(m, t, s, item->at, 0, m->nodes[parent].low, n_words);
+        const markup_item *item = &m->items[i];
+        int has_words = !markup_is_blank(m, last, item->at);
+        if (!markup_divides(m, s, i)) continue;
+        last = item->at, k = m->nodes[parent].low;
+        if (markup_divides_by_share(m, s, i)) { /* a tag beside the end of a line stays beside it */
+            lines -= has_words != 0;
+            if (has_words)
+                k = markup_share(m, t, s, markup_is_beside_line(m, s, i) ? item[1].at : item->at,
+                                 lines, k, n_words);
+        } else if (!(i > s->first && item[-1].kind == MARKUP_CUT && item[-1].at == item->at))
+            k = markup_gap(m, t, s, i, 0, k, n_words);
         m->nodes[parent].high = k;
         (void)markup_add_node(m, &n, i, 0, k, k);
         parent = n;
         (void)markup_add_node(m, &n, none, 0, k, n_words);
     }
+    m->n_parts = n;
     for (i = 1; i < n; i++) {
         if (m->nodes[i].item != none) continue;
         for (k = m->nodes[i].low; k < m->nodes[i].high; k++)
@@ -443,10 +568,14 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
         }
         node = markup_add_node(m, &n, i, parent, 0, 0);
         if (item->kind == MARKUP_OPEN) node->close = item->match;
-        if (item->kind != MARKUP_OPEN ||
-            !markup_cover(m, t, s, node, item->at, m->items[item->match].at))
+        if (item->kind == MARKUP_OPEN && m->nodes[parent].high > m->nodes[parent].low &&
+            m->words[m->nodes[parent].low].owner == parent &&
+            markup_has_all(m, s, parent, item->at, m->items[item->match].at))
+            node->low = m->nodes[parent].low, node->high = m->nodes[parent].high;
+        else if (item->kind != MARKUP_OPEN ||
+                 !markup_cover(m, t, s, node, item->at, m->items[item->match].at))
             node->low = node->high =
-                markup_gap(m, t, s, item->at, parent, m->nodes[parent].low, m->nodes[parent].high);
+                markup_gap(m, t, s, i, parent, m->nodes[parent].low, m->nodes[parent].high);
         if (item->kind == MARKUP_OPEN && item->c && node->low == node->high) { /* "****" is text */
             if (node->low < m->nodes[parent].high && m->words[node->low].owner == parent)
                 node->high++;
@@ -669,20 +798,24 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
                          size_t *from, text_buffer *out) {
     const markup_sentence *s = &m->sentences[m->next - 1];
     markup_item *item = m->items;
-    int is_begin;
+    int is_begin, is_spaced, is_copy;
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0, at;
     if (node->item == (size_t)MARKUP_NONE) return;
     item += node->item;
-    is_begin = item->kind == MARKUP_OPEN ? item->space_before || m->plain.data[item->at] != ' '
-               : item->kind == MARKUP_CLOSE
-                   ? item->space_before
-                   : !item->is_line && !item->is_blank && item->space_before;
+    is_copy = item->kind == MARKUP_COPY;
+    is_spaced = item->space_before || (is_copy && item->at <= s->begin);
+    is_begin = item->kind == MARKUP_OPEN    ? item->space_before || m->plain.data[item->at] != ' '
+               : item->kind == MARKUP_CLOSE ? item->space_before
+                                            : !item->is_line && !item->is_blank && is_spaced;
     markup_text_to(m, t, from, is_begin ? begin : end, out);
     if (item->is_line && out->size > m->begun && out->data[out->size - 1] == ' ') out->size--;
     if ((item->is_line || item->is_blank) && *from < begin)
-        *from = begin; /* the end of the line replaces the space */
-    if ((item->kind == MARKUP_COPY || item->kind == MARKUP_POINT || item->kind == MARKUP_CUT) &&
-        !item->is_line && item->space_before && m->has_spaces && *from && !m->opened &&
+        *from = begin;                      /* the end of the line replaces the space */
+    if (is_copy && !is_spaced && out->size) /* no word is glued to a placeholder */
+        is_spaced = !markup_is_word_byte(m, item->at - 1) &&
+                    markup_is_word(out->data[out->size - 1]);
+    if ((is_copy || item->kind == MARKUP_POINT || item->kind == MARKUP_CUT) && !item->is_line &&
+        is_spaced && m->has_spaces && *from && !m->opened &&
         !markup_is_space(out->data[out->size - 1])) {
         for (at = item->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
         markup_put_blank(m, at, item->begin, out);
@@ -692,19 +825,22 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     if (item->is_line && markup_is_empty_line(m, item, out)) return;
     markup_copy(m, item, out);
     m->opened = item->kind == MARKUP_OPEN;
-    if (*from < t->size) markup_put_behind(m, item, out);
+    if (*from < t->size &&
+        !(item->n_blank == 1 && protect_in(",.;:!?)", (unsigned char)t->text[*from]) &&
+          !(item->end + 1 < m->size && m->text[item->end + 1] == t->text[*from])))
+        markup_put_behind(m, item, out);
     if (item->kind == MARKUP_OPEN && !*from && item->at < s->begin && item->end < m->size &&
         markup_is_space(m->text[item->end])) /* One.<b> Two</b> has its space inside the tag */
         markup_put_blank(m, item->end, markup_blank_end(m, item->end), out);
-    if ((item->kind == MARKUP_COPY || (item->kind == MARKUP_POINT && !item->is_blank)) &&
-        *from < t->size && m->has_spaces &&
-        (item->space_behind || (item->kind == MARKUP_COPY && item->end < m->size &&
-                                protect_in(".,;:!?)", (unsigned char)m->text[item->end]))) &&
+    if (*from == t->size || !m->has_spaces || markup_is_space(out->data[out->size - 1])) return;
+    if ((is_copy || (item->kind == MARKUP_POINT && !item->is_blank)) && item->space_behind &&
         (!protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) ||
          (t->text[*from] != ' ' && (at = markup_blank_end(m, item->end)) > item->end &&
-          at < m->size && m->text[at] == t->text[*from])) &&
-        !markup_is_space(out->data[out->size - 1]))
+          at < m->size && m->text[at] == t->text[*from])))
         markup_put_space(m, out);
+    else if (is_copy && !item->space_behind && markup_is_word(t->text[*from]) &&
+             !markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
+        markup_put_space(m, out); /* {name}s Hund */
 }
 static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,
                          size_t *from, text_buffer *out) {

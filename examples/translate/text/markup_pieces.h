@@ -124,6 +124,7 @@ typedef struct markup_document {
     markup_value *made;
     struct markdown_parser *md;
     size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
+    size_t n_parts; /* nodes of the parts of the current sentence, and of what divides them */
     size_t n_blocks, room_blocks, n_breaks, room_breaks, n_made, room_made;
     /* options, set before markup_read */
     int protects; /* copy all that protect.h protects; 0: only placeholders and symbols */
@@ -309,10 +310,13 @@ static markup_item *markup_add(markup_document *m, markup_kind kind, size_t begi
 static size_t markup_protected(const markup_document *m, size_t begin, size_t at, size_t end) {
     unsigned char c = (unsigned char)m->text[at];
     size_t n = 0;
-    if (c < 0x80 && !m->protects && !protect_in("{%$#@<[-", c)) return 0;
+    int is_unit = protect_in("cdfkmnsy&", c) &&
+                  protect_unit(m->text + begin, end - begin, at - begin);
+    if (c < 0x80 && !m->protects && !is_unit && !protect_in("{%$#@<[-", c)) return 0;
     if (c < 0x80) n = protect_placeholder(m->text + begin, end - begin, at - begin);
     if (!n && m->protects) n = protect_span_at(m->text + begin, end - begin, at - begin);
-    return n || c < 0x80 ? n : protect_symbol(m->text + begin, end - begin, at - begin);
+    return n || (c < 0x80 && !is_unit) ? n
+                                       : protect_symbol(m->text + begin, end - begin, at - begin);
 }
 
 /* Notes that the source has a part here that the plain text has not. */
@@ -747,7 +751,13 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
         markup_kind kind = markup_kind_of(tags, i, &last);
         markup_item *item;
         size_t reading = markup_reading(tags, i, n);
-        markup_add_text(m, at, tag->begin);
+        size_t begin = tag->begin, k;
+        for (k = 1; k < 10 && kind == MARKUP_COPY && at + k <= tag->begin;
+             k++) /* 20 m<sup>2</sup> */
+            if (protect_unit(m->text + at, tag->begin - at, tag->begin - at - k) == k &&
+                (strcmp(tag->name, "sup") == 0 || strcmp(tag->name, "ph") == 0))
+                begin = tag->begin - k;
+        markup_add_text(m, at, begin);
         if (reading < n) {
             last = reading, at = tags[i].match == i ? tags[last + 1].begin : tags[last].end;
             markup_clean(m);
@@ -755,7 +765,7 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
         }
         at = tags[last].end;
         if (kind == MARKUP_CLOSE && markup_join(m, tags[tag->match].n, at)) continue;
-        item = markup_add(m, kind, tag->begin, at);
+        item = markup_add(m, kind, begin, at);
         if (!item) break;
         tags[i].n = m->n_items - 1; /* from here on n is the tag's item, which its partner needs */
         if (kind == MARKUP_CLOSE)

@@ -348,8 +348,38 @@ static inline size_t protect_placeholder(const char *all, size_t n_all, size_t a
     return protect_printf(text, size);
 }
 
+/* Returns the bytes of the unit of length or time at position `at`, behind a number and a space: the m of
+   20 m, with the space if no line may end there; or 0. */
+static size_t protect_unit(const char *all, size_t n_all, size_t at) {
+    static const char *const spaces[] = {"\xC2\xA0", "\xE2\x80\xAF", "&nbsp;", "&#160;"};
+    static const char *const units[] = {"km", "dm", "cm", "mm", "µm", "nm",
+                                        "m",  "ft", "yd", "mi", "s"};
+    size_t end = at > 0 && all[at - 1] == ' ' ? at - 1 : at, i, n = 0, k = 0;
+    if (!end || !protect_is_digit((unsigned char)all[end - 1])) return 0;
+    for (i = 0; i < sizeof spaces / sizeof *spaces && !n && end == at; i++)
+        if (protect_starts(all + at, n_all - at, spaces[i])) n = strlen(spaces[i]);
+    for (i = 0; i < sizeof units / sizeof *units && !k; i++)
+        if (protect_starts(all + at + n, n_all - at - n, units[i])) k = strlen(units[i]);
+    n += k;
+    return k && !(at + n < n_all && protect_is_letter((unsigned char)all[at + n])) ? n : 0;
+}
+
+/* Returns the bytes of the raised digits at position `at`: ² of m². */
+static size_t protect_raised(const char *all, size_t n_all, size_t at) {
+    size_t i, n, end = at;
+    uint32_t c;
+    for (i = at; i < n_all; i += n) {
+        n = tfm_character_next(all + i, n_all - i, &c);
+        if (!(c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0x2070 && c <= 0x207E) ||
+              (c >= 0x2080 && c <= 0x208E)))
+            break;
+        end = i + n;
+    }
+    return end - at;
+}
+
 /* Returns the bytes of the row of symbols at position `at`, or 0: © • ▾ ☐ →, emoji, marks of the writing
-   direction, and raised digits behind a word, as notes have them. Models drop them. */
+   direction, raised digits behind a word, as notes have them, and m² behind a number. Models drop them. */
 static inline size_t protect_symbol(const char *all, size_t n_all, size_t at) {
     static const uint32_t ranges[][2] = {
         {0xA6, 0xA6},       {0xA9, 0xA9},       {0xAC, 0xAC},       {0xAE, 0xAE},
@@ -368,14 +398,12 @@ static inline size_t protect_symbol(const char *all, size_t n_all, size_t at) {
         else if (!(end > at && (c == 0x200D || c == 0x20E3))) break;
     }
     if (end > at) return end - at;
-    for (i = at; i < n_all; i += n) { /* raised digits: not in m² and the like, which models know */
-        n = tfm_character_next(all + i, n_all - i, &c);
-        if (!(c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0x2070 && c <= 0x207E) ||
-              (c >= 0x2080 && c <= 0x208E)))
-            break;
-        end = i + n;
+    end += protect_raised(all, n_all, at); /* not those of m² and the like */
+    if (end == at) {                       /* m², which models drop */
+        n = protect_unit(all, n_all, at);
+        k = n ? protect_raised(all, n_all, at + n) : 0;
+        return k ? n + k : 0;
     }
-    if (end == at) return 0;
     for (i = at; i > 0 && letters < 3; i--) {
         if (((unsigned char)all[i - 1] & 0xC0) == 0x80) continue;
         if (!protect_is_letter((unsigned char)all[i - 1]) && (unsigned char)all[i - 1] < 0x80)
