@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that tools/bench/speed.svg and README.md say what the tables of tools/bench/SPEED.md say: python
+"""Tests that the pictures in tools/bench and README.md say what the tables say from which they are made: python
 tests/tools/test_speed_plot.py"""
 
 import re
@@ -13,7 +13,9 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools" / "bench"
 import import_path  # noqa: E402, F401
+import speech_plot  # noqa: E402
 import speed_plot  # noqa: E402
+import way_plot  # noqa: E402
 
 
 class SpeedPlot(unittest.TestCase):
@@ -61,6 +63,65 @@ class SpeedPlot(unittest.TestCase):
         dots = sorted(kind for kind in kinds if kind.split()[0] in ("one", "two"))
         # two in the legend, one for each machine
         self.assertEqual(dots, sorted(["one c0", "one c1", "one c0", "two c0", "one c0", "one c1", "two c1"]))
+
+    def test_a_picture_fits_light_and_dark_pages(self):
+        for name in ("speed", "speech", "way"):
+            picture = (BENCH / f"{name}.svg").read_text("utf-8")
+            tree = ElementTree.fromstring(picture)
+            with self.subTest(name):
+                first = next(one for one in tree if one.tag.endswith("rect"))
+                self.assertEqual((first.get("class"), first.get("width"), first.get("height")),
+                                 ("paper", tree.get("width"), tree.get("height")))
+                light, dark = (set(re.findall(r"--([\w-]+):", block)) for block in re.findall(r":root \{(.*?)\}", picture))
+                self.assertEqual(light, dark)
+                self.assertEqual(set(re.findall(r"var\(--([\w-]+)\)", picture)) - light, set())
+
+
+class Speech(unittest.TestCase):
+    TEXT = (ROOT / "examples/transcribe/README.md").read_text("utf-8")
+
+    def test_the_picture_is_of_the_tables(self):
+        with tempfile.TemporaryDirectory() as folder:
+            sys.argv = ["speech_plot.py", str(ROOT / "examples/transcribe/README.md"), str(Path(folder) / "x.svg")]
+            self.assertEqual(speech_plot.main(), 0)
+            self.assertEqual((BENCH / "speech.svg").read_text("utf-8"), (Path(folder) / "x.svg").read_text("utf-8"),
+                             "run python tools/bench/speech_plot.py examples/transcribe/README.md tools/bench/speech.svg")
+
+    def test_no_machine_and_no_ratio_is_left_out(self):
+        """Counts the ratios otherwise than speech_plot does: those with a slash between them, and those in brackets."""
+        speed = self.TEXT.split("\n## Speed\n")[1].split("\n## ")[0]
+        tables = re.findall(r"^\| model, weights \|.*?(?=\n\n)", speed, re.M | re.S)
+        cells = [cell for table in tables for row in table.split("\n")[2:] for cell in row.strip("|").split("|")[1:]]
+        ratios = sum(2 * cell.count("/") + len(re.findall(r"[(,] ?\d", cell)) for cell in cells)
+        picture = (BENCH / "speech.svg").read_text("utf-8")
+        self.assertEqual((len(tables), len(re.findall(r'<circle class="(?:one|two) ', picture))), (3, ratios + 3))
+        for machine in speech_plot.MACHINES.values():
+            self.assertIn(f">{machine}</text>", picture)
+
+    def test_a_ratio_is_at_its_place(self):
+        text = "x\n## Speed\n\nOn AMD Zen 5, greedy / beam 5.\n\n| model, weights | one core | two cores |\n|---|---|---|\n" \
+               "| base, int8 | 2 / 3 | 4 / 5 |\n| base, int8, CTranslate2 with settings for x | 6 / 7 | |\n\n" \
+               "On an Intel Xeon with\nAMX:\n\n| model, weights | two cores, beam 5 | one core, greedy |\n|---|---|---|\n" \
+               "| base, int8 | 1.1 (8, 9) | |\n\n## End\n"
+        plain, tuned = (dict(panel) for _, panel in speech_plot.ratios(text))
+        self.assertEqual(plain, {"AMD Zen 5": {"base, int8, greedy": {1: 2, 2: 4}, "base, int8, beam 5": {1: 3, 2: 5}},
+                                 "Intel with AMX": {"base, int8, greedy": {}, "base, int8, beam 5": {2: 8}}})
+        self.assertEqual(tuned, {"AMD Zen 5": {"base, int8, greedy": {1: 6}, "base, int8, beam 5": {1: 7}},
+                                 "Intel with AMX": {"base, int8, greedy": {}, "base, int8, beam 5": {2: 9}}})
+
+
+class Way(unittest.TestCase):
+    def test_the_picture_is_of_the_program(self):
+        self.assertEqual((BENCH / "way.svg").read_text("utf-8"), way_plot.draw(), "run python tools/bench/way_plot.py tools/bench/way.svg")
+
+    def test_what_it_shows_is_in_the_texts(self):
+        boxes = [*way_plot.STEPS, *way_plot.USES]
+        self.assertEqual(len(way_plot.USES), 6)
+        for one in boxes:
+            for code in one.code:
+                with self.subTest(code):
+                    self.assertIn(code, (ROOT / one.file).read_text("utf-8"))
+        self.assertGreaterEqual(sum(len(one.code) for one in boxes), 9)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ three files disagrees with the others; after a change of SPEED.md, run
 
     python tools/bench/speed_plot.py tools/bench/SPEED.md tools/bench/speed.svg README.md
 
-tools/bench/bench_peers.py --plot uses the same function to draw ratios that it measured. The picture
-has its own background, in the reader's light or dark mode. The program needs only Python.
+tools/bench/bench_peers.py --plot uses the same function to draw ratios that it measured,
+and speech_plot.py and way_plot.py draw with it. The program needs only Python.
 """
 
 import math
@@ -33,7 +33,7 @@ text { fill: var(--ink); }
 .grid { stroke: var(--grid); } .equal { stroke: var(--ink); stroke-width: 1.5; }
 .join { stroke-width: 2; stroke-opacity: 0.45; } .two, .open { stroke-width: 2; }
 .any { fill: var(--soft); stroke: var(--soft); } .open { fill: var(--paper); }"""
-LABELS, PANEL, GAP, MARGIN = 160, 330, 30, 24
+PANEL, GAP, MARGIN = 330, 30, 24
 SUBROW, BETWEEN, HEAD, FOOT = 10, 14, 112, 46
 
 Ratios = dict[str, dict[int, float]]  # by workload, then by number of threads; 1 and 2 are drawn
@@ -92,8 +92,25 @@ def with_sentences(readme: str, text: str) -> str:
     return before + begin + sentences(text) + end + rest.split(end)[1]
 
 
-def draw(panels: list[Panel], path: Path) -> None:
-    """Writes the picture. It has a panel for each type of weights, with a row for each workload. A machine has the
+def picture(width: int, height: int, title: str, drawn: list[str], style: str = "") -> str:
+    """Returns an SVG file of these elements, with a style of their own if they need one. The picture has its own background,
+    in the reader's light or dark mode."""
+    light, dark = (" ".join([ground, *(f"--c{i}: {pair[mode]};" for i, pair in enumerate(COLORS))])
+                   for mode, ground in enumerate(GROUNDS))
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" role="img" aria-label="{escape(title)}">',
+        "<style>", f":root {{ {light} }}",
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}", STYLE,
+        *(f".c{i} {{ stroke: var(--c{i}); fill: var(--c{i}); }}" for i in range(len(COLORS))),
+        ".two { fill: var(--paper); }", *([style] if style else []), "</style>",
+        f'<rect class="paper" width="{width}" height="{height}" rx="8"/>', *drawn, "</svg>"]) + "\n"
+
+
+def draw(panels: list[Panel], path: Path, title: str = "Speed-up over the fastest other engine",
+         note: str = "Time of the fastest of CTranslate2, PyTorch and ONNX Runtime, divided by the time of transformer.h "
+                     "(Transformer base)", unit: str = "thread") -> None:
+    """Writes a picture of ratios. It has a panel for each type of weights, with a row for each workload. A machine has the
     same colour and place in all panels."""
     order = list(dict.fromkeys(name for _, some in panels for name, _ in some))
     machines = len(order)
@@ -102,7 +119,8 @@ def draw(panels: list[Panel], path: Path) -> None:
               for one in pair.values()]
     low, high = math.log2(min(0.5, min(ratios) * 0.9)), math.log2(max(2, max(ratios) * 1.1))
     row = machines * SUBROW + BETWEEN
-    width = MARGIN * 2 + LABELS + len(panels) * (PANEL + GAP) - GAP
+    labels = max(160, 20 + 6 * max(map(len, workloads)))
+    width = MARGIN * 2 + labels + len(panels) * (PANEL + GAP) - GAP
     height = HEAD + row * len(workloads) + FOOT
     bottom = HEAD + row * len(workloads)
     out: list[str] = []
@@ -119,9 +137,8 @@ def draw(panels: list[Panel], path: Path) -> None:
         kind = f"one c{color}" if threads == 1 else f"two c{color}"
         out.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>')
 
-    text(MARGIN, 32, "Speed-up over the fastest other engine", "title")
-    text(MARGIN, 51, "Time of the fastest of CTranslate2, PyTorch and ONNX Runtime, divided by "
-         "the time of transformer.h (Transformer base)", "note")
+    text(MARGIN, 32, title, "title")
+    text(MARGIN, 51, note, "note")
     at = float(MARGIN)
     for i, words in enumerate(order):
         dot(at + 4, 71, i, 1)
@@ -131,21 +148,21 @@ def draw(panels: list[Panel], path: Path) -> None:
     for threads in (1, 2):
         kind = "any" if threads == 1 else "any open"
         out.append(f'<circle class="{kind}" cx="{at + 4:.1f}" cy="71" r="4"/>')
-        text(at + 14, 75, f"{threads} thread{'s' * (threads > 1)}", "note")
+        text(at + 14, 75, f"{threads} {unit}{'s' * (threads > 1)}", "note")
         at += 92
     for i, workload in enumerate(workloads):
         y = HEAD + i * row
-        text(MARGIN + LABELS - 14, y + row / 2 + 4, workload, "label", "end")
+        text(MARGIN + labels - 14, y + row / 2 + 4, workload, "label", "end")
         if i % 2 == 0:
             out.insert(0, f'<rect class="stripe" x="{MARGIN}" y="{y}" height="{row}" rx="3" '
                        f'width="{width - 2 * MARGIN}"/>')
-    for number, (title, some) in enumerate(panels):
-        left = MARGIN + LABELS + number * (PANEL + GAP)
+    for number, (heading, some) in enumerate(panels):
+        left = MARGIN + labels + number * (PANEL + GAP)
 
         def place(ratio: float, left: float = left) -> float:
             return left + PANEL * (math.log2(ratio) - low) / (high - low)
 
-        text(left, HEAD - 10, title, "panel")
+        text(left, HEAD - 10, heading, "panel")
         for power in range(math.ceil(low), math.floor(high) + 1):
             x = place(2.0 ** power)
             line(x, HEAD, x, bottom, "grid" if power else "equal")
@@ -162,17 +179,7 @@ def draw(panels: list[Panel], path: Path) -> None:
                 for threads in (2, 1):
                     if threads in at_x:
                         dot(at_x[threads], y, m, threads)
-    light, dark = (" ".join([ground, *(f"--c{i}: {pair[mode]};" for i, pair in enumerate(COLORS))])
-                   for mode, ground in enumerate(GROUNDS))
-    path.write_text("\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}" role="img" aria-label="Speed-up over the fastest other engine">',
-        "<style>", f":root {{ {light} }}",
-        f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}", STYLE,
-        *(f".c{i} {{ stroke: var(--c{i}); fill: var(--c{i}); }}" for i in range(len(COLORS))),
-        ".two { fill: var(--paper); }", "</style>",
-        f'<rect class="paper" width="{width}" height="{height}" rx="8"/>', *out, "</svg>"]) + "\n",
-        encoding="utf-8")
+    path.write_text(picture(width, height, title, out), encoding="utf-8")
 
 
 def main() -> int:
