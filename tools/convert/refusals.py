@@ -79,8 +79,6 @@ REASONS = {
     "pegasus_x": "an encoder with local attention in blocks, and global tokens beside them",
     "bigbird_pegasus": "sparse attention in its encoder",
     **dict.fromkeys(("switch_transformers", "nllb-moe"), EXPERTS),
-    "t5gemma": f"{ROTARY}, grouped keys and values, norms before and after each part, and soft caps",
-    "t5gemma2": f"{ROTARY}, norms of queries and keys, and one attention of a decoder layer over target and source",
     "moonshine": f"{HEARS}, with convolutions over raw sound, and {ROTARY}",
     "moonshine_streaming": f"{HEARS}, with convolutions over raw sound and windowed attention, and its decoder has {ROTARY}",
     "canary": f"{HEARS}: a FastConformer, which transformer.h has not",
