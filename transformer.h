@@ -1197,9 +1197,9 @@ typedef struct tfm_ids {
     int32_t n;
 } tfm_ids;
 
-/* A source to decode, and what belongs to it alone. Zeros but for the source: defaults. The session
-   copies the struct. What it points to must stay valid during the call, and the prompt, the prefix
-   and the draft until the last step. */
+/* What to decode: a source, and the settings of this source alone. Members that are zero have their
+   defaults. The session copies the struct. What it points to must stay valid during the call, and
+   the prompt, the prefix and the draft until the last step. */
 typedef struct tfm_request {
     /* ---- the source: exactly one of the four ---- */
     tfm_text text; /* data NULL: no text. A blank text has an empty result */
@@ -7948,7 +7948,7 @@ static tfm_status tfm__load_begin(tfm_model **m, tfm_model **model, const tfm_mo
 
 TFM_DEF tfm_status tfm_model_load(tfm_model **model, const void *data, size_t size,
                                   const tfm_model_options *options, tfm_error *err) {
-    tfm_model *m;
+    tfm_model *m = NULL;
     TFM__TRY(tfm__load_begin(&m, model, options, err));
     return tfm__load_bytes(model, m, data, size, 0, options, err);
 }
@@ -7980,7 +7980,7 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
 
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err) {
-    tfm_model *m;
+    tfm_model *m = NULL;
     void *data;
     int64_t size;
     tfm_status status;
@@ -12937,8 +12937,9 @@ static int32_t tfm__character_kinds(uint32_t c) {
         {0x1E00, 0x1EFF, U, L}, {0x2E80, 0x312F, W, W}, {0x31A0, 0x9FFF, W, W},
         {0xF900, 0xFAFF, W, W}, {0xFF00, 0xFFEF, W, W}, {0x20000, 0x3FFFF, W, W}};
     static const struct { int32_t kind; const char *characters; } sets[] = {
-        {TFM_CHARACTER_STOP | TFM__STRONG_STOP, "。！？｡؟۔।॥։።፧។៕။‼⁇⁈⁉"}, /* rule 2 */
-        {TFM_CHARACTER_STOP | TFM__WEAK_STOP, ".!?…"}, {TFM__LOUD_STOP, "!?"}, /* rules 3 and 4 */
+        {TFM__STRONG_STOP | (int)TFM_CHARACTER_STOP, "。！？｡؟۔।॥։።፧។៕။‼⁇⁈⁉"}, /* rule 2 */
+        {TFM__WEAK_STOP | (int)TFM_CHARACTER_STOP, ".!?…"}, /* rules 3 and 4 */
+        {TFM__LOUD_STOP, "!?"},
         {TFM_CHARACTER_CLOSING, ")]}”’»›」』）】》〉〕］｝"},
         {TFM__MAY_CLOSE, "\"'“‘«‹"}, /* closes in German, opens in English */
         {TFM__ANGLE, "»›"},          /* closes in French, opens in German */
@@ -13104,14 +13105,14 @@ static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
         if (it.c == '"' && in_quotes) {
             in_quotes = 0;
         } else if (it.kinds & TFM__MAY_CLOSE) {
-            if (!(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_CLOSING)))
+            if (!(next.kinds & (TFM__TEXT_END | (int)TFM_CHARACTER_SPACE | TFM_CHARACTER_CLOSING)))
                 return at;
         } else if (it.kinds & TFM_CHARACTER_SPACE) { /* « Non ! » has a space, »Ja« has none */
             it = tfm__character_at(text, tfm__space_end(text, at, &newlines));
             next = tfm__character_at(text, it.end);
             if (newlines || !(it.kinds & TFM__ANGLE) ||
                 (next.c != '.' &&
-                 !(next.kinds & (TFM__TEXT_END | TFM_CHARACTER_SPACE | TFM_CHARACTER_COMMA))))
+                 !(next.kinds & (TFM__TEXT_END | (int)TFM_CHARACTER_SPACE | TFM_CHARACTER_COMMA))))
                 return at;
         } else if (!(it.kinds & TFM_CHARACTER_CLOSING)) return at;
     }
@@ -13138,7 +13139,7 @@ static int tfm__stop_ends(const tfm_text *text, const tfm__stop *s) {
                !(s->end > s->close && it.kinds & TFM__PARTICLE);
     if (!(it.kinds & TFM_CHARACTER_SPACE)) /* 你好!我来了 */
         return s->kinds & TFM__LOUD_STOP && it.kinds & TFM_CHARACTER_WIDE &&
-               !(it.kinds & (TFM_CHARACTER_COMMA | TFM__PARTICLE));
+               !(it.kinds & (TFM__PARTICLE | (int)TFM_CHARACTER_COMMA));
     at = tfm__space_end(text, s->end, &newlines);
     if (newlines >= 2) return 1;
     while ((it = tfm__character_at(text, at)).kinds & /* to the first letter or digit */
@@ -13772,26 +13773,25 @@ TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_request *
     return tfm_translation_get(session, out, buffer, capacity, err);
 }
 
-/* Appends the translation of request i, a sentence, to those of the sentences before, after the white
-   space that stood between the two: gap [n_gap], or a space if there was none and one is needed. */
-static tfm_status tfm__sentence_join(tfm_session *s, int32_t i, const char *gap, size_t n_gap,
-                                     size_t *used, tfm_error *err) {
+/* Appends the translation of request i, a sentence, to those of the sentences before; between: the
+   white space that stood between the two. */
+static tfm_status tfm__sentence_join(tfm_session *s, int32_t i, tfm_text between, size_t *used,
+                                     tfm_error *err) {
     enum { LOOK_BACK = 1024 };
     char *out = (char *)s->encoder.memory;
     int64_t room = 4 * (int64_t)s->max_batch * s->max_source * s->model->config.d_memory;
-    size_t size, seen = (size_t)tfm__min((int64_t)*used, LOOK_BACK); /* bounds the time */
+    size_t size = 0, seen = (size_t)tfm__min((int64_t)*used, LOOK_BACK); /* bounds the time */
     TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, err));
     if (!size) return TFM_OK;
-    if (!seen) n_gap = 0;
-    else if (!n_gap && tfm_space_after(tfm_text_make(out + *used - seen, seen)))
-        gap = " ", n_gap = 1;
-    if ((int64_t)tfm__more(tfm__more(*used, n_gap), size) >= room)
+    if (seen) between = tfm_sentence_space(tfm_text_make(out + *used - seen, seen), between);
+    else between.size = 0;
+    if ((int64_t)tfm__more(tfm__more(*used, between.size), size) >= room)
         return tfm__fail(err, TFM_E_TOO_LONG,
                          "the translation takes more than the session's room of %i bytes for it: "
                          "raise max_source, or call tfm_sentence_next",
                          room);
-    memcpy(out + *used, gap, n_gap);
-    *used += n_gap;
+    memcpy(out + *used, between.data, between.size);
+    *used += between.size;
     TFM__TRY(tfm_result_text(s, i, 0, TFM_TEXT_FORM_TEXT, out + *used, (size_t)room - *used, &size,
                              err));
     *used += size;
@@ -13831,8 +13831,8 @@ static tfm_status tfm__translate_sentences(tfm_session *s, tfm_text text, size_t
         do TFM__TRY(tfm_session_step(s, &running, err));
         while (running);
         for (i = 0; i < n; i++) {
-            TFM__TRY(
-                tfm__sentence_join(s, i, end, (size_t)(requests[i].text.data - end), used, err));
+            tfm_text between = tfm_text_make(end, (size_t)(requests[i].text.data - end));
+            TFM__TRY(tfm__sentence_join(s, i, between, used, err));
             end = requests[i].text.data + requests[i].text.size;
         }
         number += n;

@@ -227,7 +227,8 @@ static int input_line(input_stream *in, input_window *w) {
     if (!more) return 0;
     in->n++;
     added = input_add_texts(w, in, begin, cut);
-    if (added && !cut && (in->document || in->splits)) added = input_split(in, w);
+    if (added && !cut && (in->document || (in->splits && !in->next))) /* next gives sentences */
+        added = input_split(in, w);
     else if (added && !cut && !in->unsplit &&
              input_sentences(input_text(w, &w->lines[w->n - 1], INPUT_SOURCE), 2) > 1)
         in->unsplit = in->n;

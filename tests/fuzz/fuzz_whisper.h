@@ -10,6 +10,7 @@
 #define FUZZ_WHISPER_H
 
 #define SPEECH_SECONDS 1
+#include "../vad_tensors.h"
 #include "fuzz_file.h"
 
 enum { FUZZ_MULTILINGUAL = 1, FUZZ_CLEAN_UP = 2, FUZZ_WITHOUT_HEADS = 4, FUZZ_FLAGS_OF_USER = 8 };
@@ -107,24 +108,14 @@ static size_t fuzz_spell(char *out, size_t at, const uint8_t *bytes, size_t n) {
 
 /* Adds a voice detector of small weights. */
 static void fuzz_add_detector(st_writer *w, float seed) {
-    static const struct {
-        const char *name;
-        int rank;
-        int64_t dims[3];
-    } all[] = {{"waves.weight", 2, {258, 256, 0}}, {"conv1.weight", 3, {128, 3, 129}},
-               {"conv1.bias", 1, {128, 0, 0}},     {"conv2.weight", 3, {64, 3, 128}},
-               {"conv2.bias", 1, {64, 0, 0}},      {"conv3.weight", 3, {64, 3, 64}},
-               {"conv3.bias", 1, {64, 0, 0}},      {"conv4.weight", 3, {128, 3, 64}},
-               {"conv4.bias", 1, {128, 0, 0}},     {"lstm.weight", 2, {512, 256, 0}},
-               {"lstm.bias", 1, {512, 0, 0}},      {"out.weight", 2, {1, 128, 0}},
-               {"out.bias", 1, {1, 0, 0}}};
     static float weights[512 * 256];
     char name[64];
     size_t i;
     for (i = 0; i < FUZZ_COUNT(weights); i++) weights[i] = sinf((float)(i % 8191) * seed) * 0.15f;
-    for (i = 0; i < FUZZ_COUNT(all); i++) {
-        snprintf(name, sizeof name, "extra.vad.%s", all[i].name);
-        st_add(w, name, tfm_tensor_make(weights, TFM_DTYPE_F32, all[i].rank, all[i].dims));
+    for (i = 0; i < FUZZ_COUNT(vad_tensors); i++) {
+        snprintf(name, sizeof name, "extra.vad.%s", vad_tensors[i].name);
+        st_add(w, name,
+               tfm_tensor_make(weights, TFM_DTYPE_F32, vad_tensors[i].rank, vad_tensors[i].dims));
     }
 }
 

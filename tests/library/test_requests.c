@@ -335,6 +335,32 @@ static void labels_and_switch(void) {
     tfm_session_free(s), tfm_session_free(whole), tfm_model_free(m);
 }
 
+/* What goes between two sentences depends on the script of the translation, as in all programs. */
+static void space_between(void) {
+    static const char *const between[][2] = {{" ", ""}, {"\n", "\n"}, {"  ", "  "}};
+    char out[OUT], text[OUT], parts[2][OUT], expected[2 * OUT];
+    tiny t = tiny_default();
+    tfm_session *s;
+    tfm_model *m;
+    int i;
+    SECTION("space between sentences of a script without spaces");
+    t.src = "<pad>\n<s>\n</s>\n<unk>\nAa.\nBb.\n";
+    t.tgt = "<pad>\n<s>\n</s>\n\xe4\xbd\xa0\n\xe5\xa5\xbd\n\xe6\x88\x91\n";
+    t.vs = t.vt = 6;
+    t.config = ", \"start\": 1, \"end\": 2, \"src_unk\": 3, \"sentences\": \"split\","
+               " \"tgt_text\": \"characters\", \"suppressed\": [0, 1]";
+    m = tiny_model(t), s = session_of(m, 2, 16);
+    must(tfm_translate(s, "Aa.", parts[0], OUT, &err));
+    must(tfm_translate(s, "Bb.", parts[1], OUT, &err));
+    for (i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, "Aa.%sBb.", between[i][0]);
+        snprintf(expected, sizeof expected, "%s%s%s", parts[0], between[i][1], parts[1]);
+        must(tfm_translate(s, text, out, OUT, &err));
+        CHECK(*parts[0] && strcmp(out, expected) == 0, "%d: %.60s", i, out);
+    }
+    tfm_session_free(s), tfm_model_free(m);
+}
+
 int main(void) {
     must(tfm_model_load_file(&german, "examples/models/de-en.safetensors", NULL, &err));
     numbers();
@@ -343,6 +369,7 @@ int main(void) {
     skipped();
     paragraphs();
     bad_paragraphs();
+    space_between();
     labels_and_switch();
     tfm_model_free(german);
     return test_done("test_requests");

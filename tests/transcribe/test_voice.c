@@ -14,20 +14,10 @@
 #include "../../examples/transcribe/speech.h"
 #include "../../examples/transcribe/vad.h"
 #include "../../examples/transcribe/voice.h"
+#include "../vad_tensors.h"
 
 enum { FRAMES = 12, MOST = 400 };
-static const struct {
-    const char *name;
-    int rank;
-    int64_t dims[3];
-} shapes[] = {{"waves.weight", 2, {258, 256, 0}}, {"conv1.weight", 3, {128, 3, 129}},
-              {"conv1.bias", 1, {128, 0, 0}},     {"conv2.weight", 3, {64, 3, 128}},
-              {"conv2.bias", 1, {64, 0, 0}},      {"conv3.weight", 3, {64, 3, 64}},
-              {"conv3.bias", 1, {64, 0, 0}},      {"conv4.weight", 3, {128, 3, 64}},
-              {"conv4.bias", 1, {128, 0, 0}},     {"lstm.weight", 2, {512, 256, 0}},
-              {"lstm.bias", 1, {512, 0, 0}},      {"out.weight", 2, {1, 128, 0}},
-              {"out.bias", 1, {1, 0, 0}}};
-enum { TENSORS = sizeof shapes / sizeof *shapes };
+enum { TENSORS = sizeof vad_tensors / sizeof *vad_tensors };
 static float *weights[TENSORS];
 static unsigned seed = 7;
 
@@ -43,16 +33,16 @@ static tfm_safetensors *detector(int without, int short_of, void **bytes) {
     for (i = 0; i < TENSORS; i++) {
         int64_t dims[3], n = 1, k;
         char name[64];
-        for (k = 0; k < shapes[i].rank; k++) dims[k] = shapes[i].dims[k], n *= dims[k];
+        for (k = 0; k < vad_tensors[i].rank; k++) dims[k] = vad_tensors[i].dims[k], n *= dims[k];
         if (!weights[i]) {
             weights[i] = (float *)malloc((size_t)n * sizeof(float));
             for (k = 0; k < n; k++)
                 weights[i][k] = (float)(uniform() * 1.5 / sqrt((double)(n / dims[0])));
         }
         if (i == short_of) dims[0]--;
-        snprintf(name, sizeof name, "extra.vad.%s", shapes[i].name);
+        snprintf(name, sizeof name, "extra.vad.%s", vad_tensors[i].name);
         if (i != without)
-            st_add(&w, name, tfm_tensor_make(weights[i], TFM_DTYPE_F32, shapes[i].rank, dims));
+            st_add(&w, name, tfm_tensor_make(weights[i], TFM_DTYPE_F32, vad_tensors[i].rank, dims));
     }
     if (st_write_memory(&w, bytes, &size)) exit(2);
     st_free(&w);
@@ -63,7 +53,7 @@ static tfm_safetensors *detector(int without, int short_of, void **bytes) {
 /* A convolution over three columns [n, in] with zeros around them, and ReLU. */
 static int convolve(const double *x, int n, int in, int stride, int layer, double *y) {
     const float *w = weights[2 * layer + 1], *bias = weights[2 * layer + 2];
-    int out = (int)shapes[2 * layer + 1].dims[0], m = (n - 1) / stride + 1, t, o, k, c;
+    int out = (int)vad_tensors[2 * layer + 1].dims[0], m = (n - 1) / stride + 1, t, o, k, c;
     for (t = 0; t < m; t++)
         for (o = 0; o < out; o++) {
             double sum = bias[o];
@@ -127,7 +117,7 @@ static void test_network(void) {
     for (i = 1; i < TENSORS; i++)
         for (k = 0; k < 2; k++) {
             char name[64];
-            snprintf(name, sizeof name, "'extra.vad.%s'", shapes[i].name);
+            snprintf(name, sizeof name, "'extra.vad.%s'", vad_tensors[i].name);
             file = detector(k ? -1 : i, k ? i : -1, &bytes), err.text[0] = 0;
             CHECK(vad_load(&net, file, &err) == TFM_E_TENSOR && strstr(err.text, name), "%s %s: %s",
                   name, k ? "has another shape" : "is missing", err.text);

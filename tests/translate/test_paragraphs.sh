@@ -41,6 +41,8 @@ if [ -f $de ]; then
     run $de < $dir/four > /dev/null; paste -s -d ' ' $dir/out > $dir/split
     run $de --sentences whole < $dir/in > /dev/null; cp $dir/out $dir/whole
     check "--sentences whole: one text, which loses sentences" 1 "$(cmp $dir/split $dir/whole > /dev/null; echo $?)"
+    printf 'Ich lese im Haus. \\*\n\nund ich lese. Der Hund bellt.\n' > $dir/again # "haus. *" alone is two sentences
+    check "the sentences of a document are not split again" "0 3 1" "$(run $de --markdown < $dir/again) $(wc -l < $dir/out | tr -d ' ') $(grep -c 'The dog barks\.$' $dir/out)"
     # a file that does not say it: its config has spaces in the key's place
     LC_ALL=C sed 's/, \\"sentences\\": \\"split\\"/                          /' $de > $unknown
     check "a file without the key has the size of the other" "$(wc -c < $de)" "$(wc -c < $unknown)"

@@ -78,7 +78,7 @@ def endpoint() -> str:
 
 
 def check_blob(size: int, digest: str) -> Any:
-    """Returns a check of a small file, of which the list has Git's SHA-1."""
+    """Returns a function that compares a file with the size and the SHA-1 (of Git) that the hub's list has for it."""
     def check(path: Path) -> None:
         data = path.read_bytes()
         if len(data) != size or hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() != digest:

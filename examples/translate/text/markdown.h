@@ -513,6 +513,7 @@ static size_t markdown_extra(const markdown_parser *d, size_t at) {
                             : size > 3 && text[1] == '@' ? "]"
                                                          : NULL;
         n = close ? protect_until(text, size < 200 ? size : 200, close) : 0;
+        if (n && n < size && protect_in("([", (unsigned char)text[n])) return 0; /* a link */
         return n && !memchr(text, '\n', n) && !memchr(text + 2, '[', n - 2) ? n : 0;
     }
     before = at ? (unsigned char)text[-1] : ' ';

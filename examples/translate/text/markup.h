@@ -495,6 +495,12 @@ static int markup_origin(markup_document *m, const markup_translation *t, size_t
     return 0;
 }
 
+/* Returns whether the translation of the sentence at hand is its source. */
+static int markup_is_same(const markup_document *m, const markup_translation *t) {
+    const markup_sentence *s = &m->sentences[m->next - 1];
+    return t->size == s->size && memcmp(t->text, s->text, s->size) == 0;
+}
+
 /* Appends a part of a translation, escaped as the document's format needs. Characters of the source are
    written as there: &eacute; or é. In blocks of lines it writes "\n" for a space where a line may end. */
 static void markup_encode(markup_document *m, const markup_translation *t, size_t from, size_t to,
@@ -528,7 +534,10 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
                 continue;
             }
             /* as raw as in the source, if the same character follows */
-            if (form == MARKUP_MARKDOWN) is_raw = c != '#' && c != '|';
+            if (form == MARKUP_MARKDOWN)
+                is_raw = c != '#' && c != '|' &&
+                         (c != ']' || i + 1 == t->size || text[i + 1] != ':' ||
+                          markup_is_same(m, t)); /* "[x]: y z" is text, "[x]: z" a definition */
             else if (c == '>') is_raw = 1;
             else if (i + 1 == t->size)
                 is_raw = end == m->size || m->text[end] == '<' || markup_is_space(m->text[end]);

