@@ -153,14 +153,13 @@
    first end token, and stop, patience, length_penalty and coverage_penalty do not change the
    tokens. A repetition_penalty still does.
 
-   Forbidden tokens. A token that an option forbids keeps its share of the probability, as in
+   Suppressed tokens. A token that an option suppresses keeps its share of the probability, as in
    Hugging Face's beam search. CTranslate2 distributes that share over the other tokens.
 
    Rules of your own. The search calls options.edit_logits before it chooses a token. Your function
-   can forbid tokens or change their logits: for a list of allowed words, for a grammar, for the
-   timestamps of speech. The other tokens share the probability of a token that it forbids.
-   tfm_session_score does not call it, because it computes what the model says. See
-   examples/allowed.c.
+   can suppress tokens or change their logits: for a list of allowed words, for a grammar, for the
+   timestamps of speech (examples/allowed.c). tfm_session_score does not call it, because it
+   computes what the model says.
 
    Shortlists. If you know which target tokens a sentence may need, a shortlist saves most of the
    work of the output projection. You give one for all requests (options.shortlist), or the model's
@@ -208,11 +207,9 @@
    forced tokens in one pass. That takes less time than a step for each token and gives the same
    bits. Only if the session keeps attention (attention = 1), forced tokens take a step each.
 
-   Sources that are not texts. A source may be token ids (request.ids), the encoder's input if your
-   program computes it (request.embeddings), or the encoder's output (request.memory).
-   examples/vectors.c shows the last two. Embeddings are what transformers calls inputs_embeds: the
-   model applies src_projection, positions and the embedding norm, but does not multiply by
-   embedding_scale.
+   Sources that are not texts. tfm_request has four kinds of source; examples/vectors.c shows the two
+   of vectors. Embeddings are what transformers calls inputs_embeds: the model applies
+   src_projection, positions and the embedding norm, but does not multiply by embedding_scale.
 
    The same source once more. tfm_session_restart decodes the sources of the session's last call
    with other options, prompts or prefixes. The session still has their encodings.
@@ -504,9 +501,7 @@ extern "C" {
 /* Returns the version of the implementation, for instance "0.7.0". */
 TFM_DEF const char *tfm_version(void);
 
-/* Returns the kernel set that this machine runs: "AVX-512 with VNNI and AMX", "AVX-512 with VNNI
-   and BF16", "AVX-512 with VNNI", "AVX2 with VNNI", "AVX-512", "AVX2 and FMA", "SSE2", "NEON with
-   I8MM and BF16", "NEON with I8MM", "NEON with dot product", "NEON", "WASM SIMD128" or
+/* Returns the kernel set that this machine runs, such as "AVX2 and FMA", "NEON with I8MM" or
    "plain C". */
 TFM_DEF const char *tfm_cpu_string(void);
 
@@ -1234,26 +1229,13 @@ TFM_DEF tfm_request tfm_request_text(const char *data, size_t size);
 TFM_DEF tfm_request tfm_request_ids(const int32_t *data, int32_t n);
 TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n);
 
-/* A matrix of ids, ids[row * width + i], for calls that compute matrices. lengths [rows] is the
-   number of ids of each row that count; NULL: all. Later ids are never read. The model's pad id is a
-   pad at any position. A source may have embeddings or memory (chapter 4), F32 [rows, width, d_input
-   or d_memory of tfm_config], which must stay valid during the call. ids may then be NULL, or say
-   which positions are pads. */
-typedef struct tfm_batch {
-    const int32_t *ids;
-    const int32_t *lengths;
-    int32_t rows, width;
-    const tfm_tensor *embeddings; /* NULL: none */
-    const tfm_tensor *memory;     /* NULL: none. Otherwise the encoder does not run */
-} tfm_batch;
-
-/* Runs the encoder alone. tfm_session_encoder_output then returns its output [B, S, d_memory], or
-   the memory that was given. The session owns it until its next call. Positions after a sentence's
-   length have undefined values. Errors: TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG,
-   TFM_E_ARGUMENT (no rows, or a row that is empty or only pads), each with row and position;
-   TFM_E_SHAPE and TFM_E_DTYPE for embeddings or memory; TFM_E_ARGUMENT if the model takes no such
-   source. */
-TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_batch *src, tfm_error *err);
+/* Runs the encoder alone on the sources of n requests, none of them blank; nothing else of the
+   requests counts, except languages. tfm_session_encoder_output then returns its output
+   [n, S, d_memory], or the memory that was given; S is the longest source. The session owns it until
+   its next call. Positions after a sentence's length are undefined.
+   Errors: as tfm_session_start. */
+TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_request *requests, int32_t n,
+                                      tfm_error *err);
 TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session);
 
 /* All zero: defaults. You own the attention tensors. data NULL: none. */
@@ -1265,14 +1247,16 @@ typedef struct tfm_forward_options {
     int alignment_heads; /* 1: cross_attention is [n, B, T, S], of the config's alignment_heads */
 } tfm_forward_options;
 
-/* Computes the teacher-forced pass: the encoder on src, the decoder on tgt, and logits [B, T, V]
-   into your tensor, which may have row strides. This is torch.nn.Transformer.forward with
-   embeddings and generator. Every position is computed, pads too, as in PyTorch. src NULL: the source
-   of the session's last call, which is not encoded again (not with encoder_attention). Errors: as tfm_session_encode; TFM_E_SHAPE
-   for logits and attention tensors that do not fit; TFM_E_ARGUMENT for decoder_attention and
-   not_causal if a layer is an SSRU, and for alignment_heads if the model has none. */
-TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *src,
-                                       const tfm_batch *tgt, const tfm_forward_options *options,
+/* Computes the teacher-forced pass: the encoder on the sources of n requests, the decoder on their
+   targets [n], and logits [n, T, V] into your tensor, which may have row strides; T is the longest
+   target, and shorter ones are filled up with pads. This is torch.nn.Transformer.forward with
+   embeddings and generator. Every position is computed, pads too, as in PyTorch. requests NULL: the
+   n sources of the session's last call, which are not encoded again (not with encoder_attention).
+   Errors: as tfm_session_encode; TFM_E_SHAPE for logits and attention tensors that do not fit;
+   TFM_E_ARGUMENT for decoder_attention and not_causal if a layer is an SSRU, and for
+   alignment_heads if the model has none. */
+TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_request *requests, int32_t n,
+                                       const tfm_ids *targets, const tfm_forward_options *options,
                                        tfm_tensor *logits, tfm_error *err);
 
 /* ---- decoding: beam search, sampling, alternatives ---- */
@@ -1364,8 +1348,9 @@ typedef struct tfm_decode_options {
        Forced tokens are allowed. */
     const int32_t *suppressed; /* single ids */
     int32_t n_suppressed;
-    const tfm_batch *suppressed_sequences; /* of several ids each: one sequence per row */
-    int32_t no_unknown;                    /* 1: suppresses the model's tgt_unk */
+    const tfm_ids *suppressed_sequences; /* of several ids each */
+    int32_t n_suppressed_sequences;
+    int32_t no_unknown; /* 1: suppresses the model's tgt_unk */
 
     /* ---- repetition ---- */
     int32_t no_repeat_ngram;   /* n: no sequence of n tokens occurs twice; 0: off */
@@ -1403,9 +1388,8 @@ typedef struct tfm_decode_options {
     void *edit_user;
 
     /* ---- errors ---- */
-    int32_t skip_errors; /* 1: a request that fails, for instance because its text is too long, has
-                            the status and the message in its result, and the others are decoded. 0:
-                            it fails the call, with its number in the message */
+    int32_t skip_errors; /* 1: a request that fails has status and message in its result, and the
+                            others are decoded; 0: it fails the call (chapter 2) */
 } tfm_decode_options;
 
 /* Returns what the model file says of decoding (its key decoding); all other options are zero.
@@ -1493,14 +1477,14 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t request, i
    logits. */
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t request, int32_t rank);
 
-/* Computes the log-probabilities of given targets, with the bits of a search: out is row-major,
-   [rows, width + 1]. Entry l of a row is that of its token l, and the entry after its last token is
-   that of the end token. Later entries are 0, and so is a first token that the model forces. Rows
-   of tgt have neither start nor end token and may have length 0. Tokens before offset are given
-   and not scored: their entries are 0. Errors: as tfm_session_start; TFM_E_CONFIG without an end
-   token. */
-TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
-                                     const tfm_batch *tgt, int32_t offset, double *out,
+/* Computes the log-probabilities of given targets [n], with the bits of a search: out is row-major,
+   [n, T + 1], T is the longest target. Entry l of a row is that of its token l, and the entry after
+   its last token is that of the end token. Later entries are 0, and so is a first token that the
+   model forces. Targets have neither start nor end token and may be empty. Tokens before offset are
+   given and not scored: their entries are 0. requests and errors: as tfm_session_forward;
+   TFM_E_CONFIG without an end token. */
+TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *requests, int32_t n,
+                                     const tfm_ids *targets, int32_t offset, double *out,
                                      tfm_error *err);
 
 /* ---- a library compiled elsewhere ---- */
@@ -1514,7 +1498,7 @@ TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
     X(tfm_encoder_layer_weights) X(tfm_decoder_layer_weights) X(tfm_encoder_weights)               \
     X(tfm_decoder_weights) X(tfm_decoder_inputs) X(tfm_language) X(tfm_config)                     \
     X(tfm_model_options) X(tfm_parallel) X(tfm_session_options) X(tfm_ids) X(tfm_request)           \
-    X(tfm_batch) X(tfm_forward_options) X(tfm_decode_options) X(tfm_result) X(tfm_span)    \
+    X(tfm_forward_options) X(tfm_decode_options) X(tfm_result) X(tfm_span)                         \
     X(tfm_text) X(tfm_tokens)
 /* clang-format on */
 
@@ -1608,8 +1592,7 @@ typedef enum tfm_character_kind {
 TFM_DEF int32_t tfm_character_kinds(uint32_t character);
 TFM_DEF size_t tfm_character_next(const char *text, size_t size, uint32_t *character);
 
-/* Turns a text into at most capacity source ids, with the start and end id that the
-   config names. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
+/* Turns a text into at most capacity source ids, with the config's start and end. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
    pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte of normalized text. A
    call with a measuring arena tells the exact size. For words, characters, and bytes without added
    tokens scratch may be NULL. A language token is added only for ">>code<<" before the text
@@ -1883,10 +1866,6 @@ static void tfm__write_int(tfm__writer *w, int64_t value) {
     } while (rest);
     while (n) tfm__write_char(w, digits[--n]);
 }
-/* Writes a message in full. */
-static void tfm__write_message(tfm__writer *w, const char *text) {
-    while (*text) tfm__write_char(w, *text++);
-}
 /* Writes a shape as "[4, 10, 128]". */
 static void tfm__write_shape(tfm__writer *w, const tfm_tensor *tensor) {
     int i;
@@ -1962,6 +1941,7 @@ static void tfm__write_choices(tfm__writer *w, const tfm__words *words, int in_c
 /* Formats a message without locale or stdio: %s is text, %d an int32_t, %i an int64_t, %t the shape
    of a tensor, %e the names of an enum in C, %w its words, %m the text of another message. */
 static void tfm__vformat(char *out, size_t size, const char *format, va_list arguments) {
+    const char *text;
     tfm__writer w;
     w.at = out;
     w.end = out + size - 1;
@@ -1971,7 +1951,8 @@ static void tfm__vformat(char *out, size_t size, const char *format, va_list arg
         else if (*format == 'd') tfm__write_int(&w, va_arg(arguments, int32_t));
         else if (*format == 'i') tfm__write_int(&w, va_arg(arguments, int64_t));
         else if (*format == 't') tfm__write_shape(&w, va_arg(arguments, const tfm_tensor *));
-        else if (*format == 'm') tfm__write_message(&w, va_arg(arguments, const char *));
+        else if (*format == 'm')
+            for (text = va_arg(arguments, const char *); *text;) tfm__write_char(&w, *text++);
         else if (*format == 'e' || *format == 'w')
             tfm__write_choices(&w, va_arg(arguments, const tfm__words *), *format == 'e');
         else break;
@@ -6794,7 +6775,10 @@ static const tfm__config_field tfm__decode_fields[] = {
     TFM__UP_TO(force_end, INT, 1), TFM__UP_TO(no_source_ngram, INT, INT32_MAX),
     {"suppressed", offsetof(tfm_decode_options, suppressed), 0,
      offsetof(tfm_decode_options, n_suppressed), TFM__FIELD_IDS, TFM__RULE_TGT_ID, 0, 0, 0, NULL},
-    TFM__UP_TO(suppressed_sequences, SEQUENCES, 0), TFM__UP_TO(coverage_penalty, CALL, 1000000),
+    {"suppressed_sequences", offsetof(tfm_decode_options, suppressed_sequences), 0,
+     offsetof(tfm_decode_options, n_suppressed_sequences), TFM__FIELD_SEQUENCES, TFM__RULE_TGT_ID,
+     0, 0, 0, NULL},
+    TFM__UP_TO(coverage_penalty, CALL, 1000000),
     TFM__UP_TO(samples, CALL, INT32_MAX), TFM__UP_TO(temperature, CALL, 1000000),
     TFM__UP_TO(top_k, CALL, INT32_MAX), TFM__UP_TO(top_p, CALL, 1),
     TFM__UP_TO(alternatives, CALL, INT32_MAX), TFM__UP_TO(prefix_bias, CALL, 1),
@@ -6885,35 +6869,27 @@ static int tfm__config_int32(tfm__json *j, int32_t *value) {
     return 1;
 }
 
-/* Reads [[id, ...], ...] as a batch whose rows are padded with 0, or a flat list as its only row. A
-   text that would need more padding than it has bytes is refused: memory stays in proportion. */
+/* Reads [[id, ...], ...], or a flat list as the only one. The ids of all lists are adjacent. */
 static tfm_status tfm__config_lists(tfm__config_reader *r, const char *name, int is_flat,
-                                    tfm_batch **lists) {
+                                    tfm_ids **lists, int32_t *n_lists) {
     tfm__json *j = &r->json, ahead = *j;
-    const char *begin = j->at, *what = is_flat ? "ids" : "lists of ids";
-    int64_t n = tfm__json_count(&ahead, '['), width = is_flat ? n : 0, size = ahead.at - begin, k;
-    int32_t *ids, *lengths;
-    tfm_batch *batch;
+    const char *what = is_flat ? "ids" : "lists of ids";
+    int64_t n = tfm__json_count(&ahead, '['), n_ids = is_flat ? n : 0, k;
+    int32_t *ids;
+    tfm_ids *list;
     if (n < 0) return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of %s", name, what);
     if (is_flat) n = 1;
-    for (ahead = *j; !is_flat && tfm__json_element(&ahead); width = tfm__max(width, k)) {
+    for (ahead = *j; !is_flat && tfm__json_element(&ahead); n_ids += k) {
         k = tfm__json_count(&ahead, '[');
         if (k < 1) return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of %s", name, what);
     }
-    if (n * width > size)
-        return TFM__FAIL_CONFIG(r->err, "'%s' has a row that is too much longer than others", name);
-    TFM__TRY(TFM__NEW(r->pool, 1, &batch, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n, &lengths, r->err));
-    TFM__TRY(TFM__NEW(r->pool, n * width, &ids, r->err));
-    memset(ids, 0, (size_t)(n * width) * sizeof *ids);
-    memset(batch, 0, sizeof *batch);
-    batch->ids = ids, batch->lengths = lengths;
-    batch->rows = (int32_t)n, batch->width = (int32_t)width;
-    for (k = 0; is_flat ? k < 1 : tfm__json_element(j); k++, lengths++, ids += width)
-        for (*lengths = 0; tfm__json_element(j); ++*lengths)
-            if (!tfm__config_int32(j, &ids[*lengths]))
+    TFM__TRY(TFM__NEW(r->pool, n, &list, r->err));
+    TFM__TRY(TFM__NEW(r->pool, n_ids, &ids, r->err));
+    *lists = list, *n_lists = (int32_t)n;
+    for (k = 0; is_flat ? k < 1 : tfm__json_element(j); k++, list++)
+        for (list->data = ids, list->n = 0; tfm__json_element(j); list->n++)
+            if (!tfm__config_int32(j, ids++))
                 return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of %s", name, what);
-    *lists = batch;
     return TFM_OK;
 }
 
@@ -6994,28 +6970,29 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
     tfm__config_stated *stated = (tfm__config_stated *)base;
     void *at = (char *)base + f->at, *count = (char *)base + f->count;
     tfm__json ahead = r->json;
-    tfm_batch *lists = NULL;
-    int32_t i;
+    tfm_ids *lists = NULL;
+    int32_t i, n = 0;
     if (f->kind == TFM__FIELD_IDS || f->kind == TFM__FIELD_SEQUENCES || f->kind == TFM__FIELD_ROWS)
-        TFM__TRY(tfm__config_lists(r, f->name, f->kind == TFM__FIELD_IDS, &lists));
+        TFM__TRY(tfm__config_lists(r, f->name, f->kind == TFM__FIELD_IDS, &lists, &n));
     switch (f->kind) {
     case TFM__FIELD_IDS:
-        *(const int32_t **)at = lists->ids;
-        *(int32_t *)count = lists->width;
+        *(const int32_t **)at = lists->data;
+        *(int32_t *)count = lists->n;
         return TFM_OK;
     case TFM__FIELD_SEQUENCES:
-        if (lists->rows) *(const tfm_batch **)at = lists;
+        *(const tfm_ids **)at = lists;
+        *(int32_t *)count = n;
         return TFM_OK;
     case TFM__FIELD_ROWS:
-        for (i = 0; i < lists->rows; i++)
-            if (lists->lengths[i] != f->most || lists->width != f->most)
+        for (i = 0; i < n; i++)
+            if (lists[i].n != f->most)
                 return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of [layer, %s]", f->name,
                                         f->most == 2 ? "head" : "left, right");
-        if (lists->rows > TFM__HEADS_LISTED)
+        if (n > TFM__HEADS_LISTED)
             return TFM__FAIL_CONFIG(r->err, "'%s' has %d heads, at most %d can be listed", f->name,
-                                    lists->rows, TFM__HEADS_LISTED);
-        *(int32_t *)count = lists->rows;
-        *(const int32_t **)at = lists->ids;
+                                    n, TFM__HEADS_LISTED);
+        *(int32_t *)count = n;
+        *(const int32_t **)at = n ? lists->data : NULL;
         return TFM_OK;
     case TFM__FIELD_LANGUAGES: return tfm__config_languages(r, &stated->config);
     case TFM__FIELD_DECODING:
@@ -7727,8 +7704,10 @@ static tfm_status tfm__config_check_field(const tfm__config_field *f, const void
         ids = *(const int32_t *const *)at;
         n = *(const int32_t *)count;
     } else if (f->kind == TFM__FIELD_SEQUENCES) {
-        const tfm_batch *batch = *(const tfm_batch *const *)at;
-        if (batch) ids = batch->ids, n = (int64_t)batch->rows * batch->width;
+        const tfm_ids *lists = *(const tfm_ids *const *)at;
+        int32_t i;
+        for (i = 0; i < *(const int32_t *)count; i++) n += lists[i].n;
+        if (n) ids = lists->data; /* the lists are adjacent */
     } else if (f->kind == TFM__FIELD_INT) {
         size = (int32_t)tfm__config_get(f, base);
         n = f->rule == TFM__RULE_SRC_ID || f->rule == TFM__RULE_TGT_ID;
@@ -8128,14 +8107,8 @@ typedef struct tfm__id_rows {
     unsigned char *pads; /* [B, L]: 1 = pad; NULL: none */
     int32_t B, L;
     int has_holes;        /* 1 if some pad has a token after it */
-    const int32_t *given; /* rows of encoder.source, which may have vectors; NULL: a target's ids */
+    const int32_t *given; /* rows of the source, which may have vectors; NULL: a target's ids */
 } tfm__id_rows;
-
-/* Where the rows of a source come from: requests, or a batch. */
-typedef struct tfm__source {
-    const tfm_request *requests; /* NULL: none */
-    const tfm_batch *batch;
-} tfm__source;
 
 /* M is max_batch * max_beam: each hypothesis that can run has a row. N rows take part in a step: M,
    or, if that is more, 1 + max_draft for each sentence. */
@@ -8175,7 +8148,7 @@ struct tfm_session {
                            decode commits, what was cut from the texts */
     tfm__id_rows group; /* the ids of one such pass */
     struct {
-        tfm__source source;    /* during a call */
+        const tfm_request *requests; /* that the source comes from, until it is encoded */
         int is_lent;           /* 1: memory has finished translations, so a pass keeps no output */
         int has_keys;          /* 1: the cache has the keys and values of this source */
         tfm_weight_type tiles; /* type in which attention multiplies: F32 or BF16 */
@@ -8485,7 +8458,6 @@ TFM_DEF tfm_status tfm_session_bytes(const tfm_model *model, const tfm_session_o
     return TFM_OK;
 }
 
-/* Measures, allocates once, and lays out the session in that memory. */
 TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *model,
                                       const tfm_session_options *options, tfm_error *err) {
     tfm_session plan, *s;
@@ -8495,7 +8467,6 @@ TFM_DEF tfm_status tfm_session_create(tfm_session **session, const tfm_model *mo
     TFM__TRY(tfm__session_plan(&plan, model, options, &arena, err));
     TFM__TRY(tfm__allocate(&plan.allocator, (int64_t)arena.peak, &memory, err));
     arena = tfm_arena_make(memory, arena.peak);
-    /* the same code has measured it, so it fits */
     (void)TFM__TAKE(&arena, 1, 1, &s, NULL);
     *s = plan;
     s->allocation = memory;
@@ -8527,15 +8498,7 @@ TFM_DEF void tfm_session_free(tfm_session *session) {
     s->allocator.release(s->allocator.user, s->allocation);
 }
 
-static const int32_t *tfm__batch_ids(const tfm_batch *batch, int64_t row) {
-    return batch->ids + row * batch->width;
-}
-
-static int32_t tfm__batch_row_length(const tfm_batch *batch, int64_t row) {
-    return batch->lengths ? batch->lengths[row] : batch->width;
-}
-
-/* Checks that n ids can be read and are in the vocabulary. row is -1 if the ids are not a batch. */
+/* Checks that n ids can be read and are in the vocabulary. row is -1 if they are no list of several. */
 static tfm_status tfm__ids_check(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
                                  int32_t row, tfm_error *err) {
     char where[32] = "";
@@ -8551,29 +8514,22 @@ static tfm_status tfm__ids_check(const int32_t *ids, int32_t n, int32_t vocab, c
                      name, where, i, ids[i], vocab);
 }
 
-/* Checks a batch of ids: that it has this number of rows (unless rows is -1), that each row has at
-   least min_length ids, and that each id is in the vocabulary. vocab is -1 if there are only
-   lengths. */
-static tfm_status tfm__batch_check_ids(const tfm_batch *batch, const char *name, int32_t rows,
-                                       int32_t min_length, int32_t vocab, tfm_error *err) {
-    int32_t r;
-    if (batch->width < 0 || batch->rows < 0)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: %d rows of %d ids, expected 0 or more of both",
-                         name, batch->rows, batch->width);
-    if (batch->embeddings || batch->memory)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %s, which only src may have", name,
-                         batch->embeddings ? "embeddings" : "memory");
-    if (rows >= 0 && batch->rows != rows)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s has %d rows, src has %d", name, batch->rows,
-                         rows);
-    for (r = 0; r < batch->rows; r++) {
-        int32_t length = tfm__batch_row_length(batch, r);
-        if (length < min_length || length > batch->width)
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %d has length %d, expected %d to %d",
-                             name, r, length, min_length, batch->width);
-        if (vocab >= 0)
-            TFM__TRY(tfm__ids_check(batch->ids ? tfm__batch_ids(batch, r) : NULL, length, vocab,
-                                    name, r, err));
+/* Checks n lists, each of `least` to `most` ids, which are in the vocabulary. */
+static tfm_status tfm__id_lists_check(const tfm_ids *lists, int32_t n, int32_t vocab,
+                                      const char *name, int32_t least, int32_t most,
+                                      tfm_error *err) {
+    int32_t i;
+    if (n < 0 || (n && !lists))
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         n < 0 ? "%s: %i lists, expected 0 or more"
+                               : "%s: %i lists, but it is NULL",
+                         name, (int64_t)n);
+    for (i = 0; i < n; i++) {
+        if (lists[i].n < least || lists[i].n > most)
+            return tfm__fail(err, lists[i].n > most ? TFM_E_TOO_LONG : TFM_E_ARGUMENT,
+                             "%s: row %d has %d ids, expected %d to %d", name, i, lists[i].n, least,
+                             most);
+        TFM__TRY(tfm__ids_check(lists[i].data, lists[i].n, vocab, name, i, err));
     }
     return TFM_OK;
 }
@@ -8582,78 +8538,6 @@ static tfm_status tfm__batch_check_ids(const tfm_batch *batch, const char *name,
 static int32_t tfm__unpadded_length(const int32_t *ids, int32_t n, int32_t pad) {
     while (n > 0 && ids && ids[n - 1] == pad) n--;
     return n;
-}
-static int32_t tfm__batch_unpadded_length(const tfm_batch *batch, int64_t row, int32_t pad) {
-    return tfm__unpadded_length(batch->ids ? tfm__batch_ids(batch, row) : NULL,
-                                tfm__batch_row_length(batch, row), pad);
-}
-
-/* Checks the number of rows of a batch. Callers do this before they read any row. */
-static tfm_status tfm__session_check_rows(const tfm_session *s, const char *name,
-                                          const tfm_batch *batch, tfm_error *err) {
-    if (batch->rows >= 1 && batch->rows <= s->max_batch) return TFM_OK;
-    return tfm__fail(err, batch->rows < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
-                     "%s has %d rows, the session takes 1 to %d", name, batch->rows, s->max_batch);
-}
-
-/* Returns how many positions a row of the source or the target may have. */
-static int32_t tfm__session_max_length(const tfm_session *s, const tfm__side *side) {
-    return side == &s->model->source ? s->max_source : s->max_target;
-}
-
-/* Checks that the model reads these kinds of source. */
-static tfm_status tfm__source_check_kind(const tfm_session *s, int has_ids, int has_embeddings,
-                                         tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    if (has_embeddings && !c->d_input)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "src: embeddings, but the model has no encoder: it takes memory");
-    if (has_ids && !c->src_vocab_size)
-        return tfm__fail(
-            err, TFM_E_ARGUMENT,
-            "src: ids, but the model has no tensor 'src_embedding.weight': it takes %s",
-            c->d_input ? "embeddings or memory" : "memory");
-    return TFM_OK;
-}
-
-/* Checks a batch, and that the model can read its kind of source. */
-static tfm_status tfm__session_check_batch(const tfm_session *s, const tfm__side *side,
-                                           const tfm_batch *batch, tfm_error *err) {
-    const tfm_config *c = &s->model->config;
-    const char *name = side->name;
-    int32_t max_length = tfm__session_max_length(s, side);
-    int is_source = side == &s->model->source;
-    int given = batch && is_source && (batch->embeddings || batch->memory);
-    int64_t b;
-    tfm_batch plain; /* without embeddings and memory */
-    if (!batch || (!batch->ids && !given && batch->rows > 0 && batch->width > 0))
-        return tfm__fail(err, TFM_E_ARGUMENT, "%s: no ids: set ids%s", name,
-                         is_source ? ", embeddings or memory" : "");
-    TFM__TRY(tfm__session_check_rows(s, name, batch, err));
-    if (batch->width < 1 || batch->width > max_length)
-        return tfm__fail(err, batch->width < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
-                         "%s has %d tokens a row, the session takes 1 to %d", name, batch->width,
-                         max_length);
-    if (given && batch->embeddings && batch->memory)
-        return tfm__fail(err, TFM_E_ARGUMENT, "src: embeddings and memory: choose one");
-    if (is_source)
-        TFM__TRY(tfm__source_check_kind(s, batch->ids != NULL, batch->embeddings != NULL, err));
-    plain = *batch;
-    if (given) {
-        const tfm_tensor *t = batch->memory ? batch->memory : batch->embeddings;
-        int64_t D = batch->memory ? c->d_memory : c->d_input;
-        TFM__TRY(tfm__check_shape(t, batch->memory ? "src.memory" : "src.embeddings",
-                                  tfm_tensor_3d(NULL, TFM_DTYPE_F32, batch->rows, batch->width, D),
-                                  err));
-        plain.embeddings = plain.memory = NULL;
-    }
-    TFM__TRY(tfm__batch_check_ids(&plain, name, -1, 1,
-                                  given && !batch->ids ? -1 : (int32_t)side->embedding->rows, err));
-    for (b = 0; b < batch->rows; b++)
-        if (!tfm__batch_unpadded_length(batch, b, side->pad))
-            return tfm__fail(err, TFM_E_ARGUMENT, "%s: row %i is all pads: give each row a token",
-                             name, b);
-    return TFM_OK;
 }
 
 /* Copies the first ids of a row of n to row b, which has room for `most` and is filled up with pads.
@@ -8672,21 +8556,6 @@ static void tfm__id_row_set(tfm__id_rows *to, const tfm__side *side, int64_t b, 
         to->pads[at] = (unsigned char)is_pad;
         if (is_pad && i < to->lengths[b]) to->has_holes = 1;
     }
-}
-
-/* Checks a batch and copies it. to is not changed if the batch is refused. */
-static tfm_status tfm__session_read_batch(const tfm_session *s, const tfm__side *side,
-                                          const tfm_batch *batch, tfm__id_rows *to,
-                                          tfm_error *err) {
-    int64_t b;
-    TFM__TRY(tfm__session_check_batch(s, side, batch, err));
-    to->B = batch->rows;
-    to->L = batch->width;
-    to->has_holes = 0;
-    for (b = 0; b < to->B; b++)
-        tfm__id_row_set(to, side, b, batch->ids ? tfm__batch_ids(batch, b) : NULL,
-                        tfm__batch_unpadded_length(batch, b, side->pad), to->L);
-    return TFM_OK;
 }
 
 /* Computes the encodings of the first n positions, 8 at a time: most sentences need few. */
@@ -8714,17 +8583,16 @@ static void tfm__session_extend_positions(tfm_session *s, int64_t n) {
     s->positions.n = n;
 }
 
-/* Gets the embeddings or the memory of row b of a source; no data if it has neither. Returns 1 if they
-   are memory. */
-static int tfm__source_vectors(const tfm__source *source, int64_t b, tfm__rows *rows) {
-    const tfm_request *r = source->requests ? source->requests + b : NULL;
-    const tfm_tensor *memory = r ? r->memory : source->batch->memory;
-    const tfm_tensor *embeddings = r ? r->embeddings : source->batch->embeddings;
+/* Gets the embeddings or the memory of row b of the source; no data if it has neither. Returns 1 if
+   they are memory. */
+static int tfm__source_vectors(const tfm_session *s, int64_t b, tfm__rows *rows) {
+    const tfm_request *r = s->encoder.requests ? s->encoder.requests + b : NULL;
+    int64_t L = s->src.L, D = s->model->config.d_memory;
     memset(rows, 0, sizeof *rows);
-    if (memory || embeddings)
-        (void)tfm__view(memory ? memory : embeddings, "src", 2, 3, rows, NULL);
-    if (rows->data && !r) rows->data = tfm__row(rows, b, 0);
-    return memory != NULL;
+    if (!r) *rows = tfm__rows_make(s->encoder.memory + b * L * D, 1, L, D);
+    else if (r->memory || r->embeddings)
+        (void)tfm__view(r->memory ? r->memory : r->embeddings, "src", 2, 2, rows, NULL);
+    return !r || r->memory;
 }
 
 /* Copies n positions of the caller's embeddings or memory, through a projection if given. The other
@@ -8748,8 +8616,8 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     const tfm__linear *projection = &s->model->projection;
     float scale = (float)c->embedding_scale;
     tfm__rows given; /* all rows of a pass have memory, or none */
-    int is_memory = in->given && tfm__source_vectors(&s->encoder.source, in->given[0], &given);
-    int has_norm = tfm__norm_exists(&side->norm);
+    int is_memory = in->given && tfm__source_vectors(s, in->given[0], &given);
+    int has_norm = tfm__norm_exists(&side->norm), is_target = side == &s->model->target;
     int64_t b, l, D = is_memory ? c->d_memory : c->d_model;
     tfm__pass p;
     memset(&given, 0, sizeof given);
@@ -8757,14 +8625,14 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     p.x = tfm__rows_make(s->scratch.x, in->B, in->L, D);
     p.firsts = firsts;
     for (b = 0; b < in->B; b++) p.end = tfm__max(p.end, tfm__first_of(firsts, b) + in->L);
-    p.bias = s->positions.bias[side != &s->model->source];
-    p.reach = tfm__session_max_length(s, side);
+    p.bias = s->positions.bias[is_target];
+    p.reach = is_target ? s->max_target : s->max_source;
     p.rotary = s->positions.rotary, p.rotary_columns = s->model->rotary_columns;
     p.work = s->scratch.work;
     TFM__PART(EMBEDDING);
     if (!is_memory) tfm__session_extend_positions(s, p.end);
     for (b = 0; b < in->B; b++) {
-        if (in->given) (void)tfm__source_vectors(&s->encoder.source, in->given[b], &given);
+        if (in->given) (void)tfm__source_vectors(s, in->given[b], &given);
         if (given.data)
             tfm__encoder_copy_row(s, given, in->lengths[b],
                                   tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
@@ -8835,15 +8703,15 @@ static int32_t tfm__encoder_list_rows(tfm_session *s, int has_memory, int ordere
     tfm__session_order_rows(s, ordered ? s->src.lengths : NULL);
     for (i = 0; i < s->src.B; i++)
         if (s->src.lengths[s->order[i]] &&
-            tfm__source_vectors(&s->encoder.source, s->order[i], &unused) == has_memory)
+            tfm__source_vectors(s, s->order[i], &unused) == has_memory)
             s->order[n++] = s->order[i];
     return n;
 }
 
 /* Encodes the rows of the source, except those with memory, and, for decoding, computes each decoder
-   layer's keys and values of the memory, once for all steps. A pass has sentences of similar length,
-   which leaves few pads. If attention is wanted, rows stay in the caller's order, as its tensor has
-   them. */
+   layer's keys and values of the memory, once for all steps. Without requests, the memory is that of
+   the last call. A pass has sentences of similar length, which leaves few pads. If attention is
+   wanted, rows stay in the caller's order, as its tensor has them. */
 static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
     int64_t first, L, b, D = m->config.d_memory;
@@ -8876,46 +8744,7 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
             }
         }
     }
-}
-
-/* Checks and copies a source batch. This ends the decode that was running. */
-static tfm_status tfm__session_set_source(tfm_session *s, const tfm_batch *src, tfm_error *err) {
-    TFM__TRY(tfm__session_read_batch(s, &s->model->source, src, &s->src, err));
-    s->encoder.source.requests = NULL, s->encoder.source.batch = src;
-    s->search.started = 0;
-    memset(s->encoder.left_out, 0, (size_t)src->rows * sizeof *s->encoder.left_out);
-    return TFM_OK;
-}
-
-/* Returns the source of the session's last call as a batch. */
-static tfm_batch tfm__session_last_source(const tfm_session *s) {
-    tfm_batch last;
-    memset(&last, 0, sizeof last);
-    last.ids = s->src.ids, last.lengths = s->src.lengths;
-    last.rows = s->src.B, last.width = s->src.L;
-    return last;
-}
-static tfm_status tfm__no_source(tfm_error *err) {
-    return tfm__fail(err, TFM_E_ARGUMENT,
-                     "the session has no source yet: give one, or call tfm_session_encode first");
-}
-
-/* Gives the last source the keys and values that it lacks if it came by tfm_session_encode. */
-static void tfm__session_reuse_source(tfm_session *s) {
-    tfm_tensor memory = tfm_session_encoder_output(s);
-    tfm_batch batch = tfm__session_last_source(s);
-    batch.memory = &memory;
-    s->encoder.source.requests = NULL, s->encoder.source.batch = &batch;
-    if (!s->encoder.has_keys) tfm__encoder_run(s, 1, NULL);
-    s->encoder.source.batch = NULL;
-}
-
-TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_batch *src, tfm_error *err) {
-    tfm_session *s = session;
-    if (!s) return tfm__fail(err, TFM_E_ARGUMENT, "session is NULL");
-    TFM__TRY(tfm__session_set_source(s, src, err));
-    tfm__encoder_run(s, 0, NULL);
-    return TFM_OK;
+    s->encoder.requests = NULL;
 }
 
 TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session) {
@@ -8973,78 +8802,6 @@ static void tfm__generator_run(const tfm_session *s, const tfm__rows *out, const
             kernels->scale(y, 2 * cap, out->D);
             for (i = 0; i < out->D; i++) y[i] -= cap;
         }
-}
-
-TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_batch *src,
-                                       const tfm_batch *tgt, const tfm_forward_options *options,
-                                       tfm_tensor *logits, tfm_error *err) {
-    tfm_session *s = session;
-    const tfm_model *m;
-    const tfm_config *c;
-    tfm_forward_options o;
-    tfm_tensor shape;
-    tfm_batch last;
-    tfm__rows x, out;
-    int64_t b0;
-    int32_t i;
-    if (!s || !tgt) return tfm__fail(err, TFM_E_ARGUMENT, "session or tgt is NULL");
-    last = tfm__session_last_source(s);
-    if (!src && !s->src.B) return tfm__no_source(err);
-    if (!src) src = &last;
-    m = s->model;
-    c = &m->config;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    if (tgt->rows != src->rows)
-        return tfm__fail(err, TFM_E_ARGUMENT, "src has %d rows, tgt %d: give as many of both",
-                         src->rows, tgt->rows);
-    if ((src->memory || src == &last) && o.encoder_attention.data)
-        return tfm__fail(
-            err, TFM_E_ARGUMENT,
-            "encoder_attention: src is %s, so the encoder does not run: give ids or embeddings",
-            src->memory ? "memory" : "NULL");
-    if (o.alignment_heads && !c->n_alignment_heads)
-        return tfm__fail(
-            err, TFM_E_ARGUMENT,
-            "alignment_heads: the model's config has none: leave it 0 for the heads of all layers");
-    for (i = 0; i < m->decoder.n; i++) /* an SSRU has no attention, and it is causal */
-        if (tfm__is_ssru(m->decoder.layers[i]) && (o.decoder_attention.data || o.not_causal))
-            return tfm__fail(
-                err, TFM_E_ARGUMENT,
-                "%s: decoder.layers.%d is an SSRU, which is causal and has no attention",
-                o.not_causal ? "not_causal" : "decoder_attention", i);
-    /* outputs are checked first, because a wrong shape must not change the session */
-    shape = tfm_tensor_3d(NULL, TFM_DTYPE_F32, src->rows, tgt->width, c->tgt_vocab_size);
-    TFM__TRY(tfm__view_like(logits, "logits", shape, &out, err));
-    shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, src->rows, c->n_heads, src->width, src->width);
-    TFM__TRY(tfm__check_optional(&o.encoder_attention, "encoder_attention",
-                                 tfm__tensor_stacked(&shape, c->n_encoder_layers), err));
-    shape.dims[2] = shape.dims[3] = tgt->width;
-    TFM__TRY(tfm__check_optional(&o.decoder_attention, "decoder_attention",
-                                 tfm__tensor_stacked(&shape, c->n_decoder_layers), err));
-    shape.dims[3] = src->width;
-    shape = tfm__tensor_stacked(&shape, c->n_decoder_layers);
-    if (o.alignment_heads)
-        shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, c->n_alignment_heads, src->rows, tgt->width,
-                              src->width);
-    TFM__TRY(tfm__check_optional(&o.cross_attention, "cross_attention", shape, err));
-    TFM__TRY(tfm__session_read_batch(s, &m->target, tgt, &s->tgt, err));
-    if (src == &last) tfm__session_reuse_source(s);
-    else {
-        TFM__TRY(tfm__session_set_source(s, src, err));
-        tfm__encoder_run(s, 1, &o.encoder_attention);
-    }
-    s->search.started = 0;
-    for (b0 = 0; b0 < s->src.B; b0 += x.B) {
-        tfm__rows y = out;
-        x = tfm__decoder_run_group(s, b0, &o);
-        /* the product writes to the caller's tensor, without a copy of [B, T, V] */
-        y.data = tfm__row(&out, b0, 0);
-        y.B = x.B;
-        TFM__PART(OUTPUT);
-        tfm__generator_run(s, &y, &x, &m->generator);
-    }
-    return TFM_OK;
 }
 
 /* >>search ========================================================================================
@@ -9220,12 +8977,11 @@ static int tfm__ids_end_in(const int32_t *ids, int32_t n, const int32_t *tail, i
 static void tfm__ban_add_suppressed(tfm_session *s, int32_t b, const int32_t *ids, int32_t n,
                                     int32_t n_start) {
     const tfm_decode_options *o = &s->decode;
-    const tfm_batch *sequences = o->suppressed_sequences;
     int32_t i, gram = o->no_repeat_ngram;
     if (n < o->min_length) tfm__ban_add_ends(s);
-    for (i = 0; sequences && i < sequences->rows; i++) {
-        const int32_t *sequence = tfm__batch_ids(sequences, i);
-        int32_t last = tfm__batch_row_length(sequences, i) - 1;
+    for (i = 0; i < o->n_suppressed_sequences; i++) {
+        const int32_t *sequence = o->suppressed_sequences[i].data;
+        int32_t last = o->suppressed_sequences[i].n - 1;
         if (tfm__ids_end_in(ids, n, sequence, last)) tfm__ban_add(s, sequence[last]);
     }
     /* where the last gram - 1 tokens occurred before, the token after them must not follow again */
@@ -9664,13 +9420,6 @@ static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
     return 0;
 }
 
-/* Sets how many tokens of a draft may be verified in vain: fewer in a batch, where each takes a larger
-   share of a step's time. */
-static void tfm__draft_begin(tfm_session *s, int32_t b) {
-    tfm__sentence *sentence = &s->search.sentences[b];
-    sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->search.n_running);
-}
-
 /* Returns how many tokens of its draft a sentence verifies in this step: 0, 1, 3 or 7. With its last
    token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one of 8. */
 static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
@@ -9880,9 +9629,8 @@ static tfm_status tfm__search_check_options(const tfm_session *s, const tfm_deco
                          "attention: set attention in its options");
     TFM__TRY(tfm__ids_check(o->suppressed, o->n_suppressed, V, "suppressed", -1, err));
     TFM__TRY(tfm__ids_check(o->end_ids, o->n_end_ids, V, "end_ids", -1, err));
-    if (o->suppressed_sequences)
-        TFM__TRY(
-            tfm__batch_check_ids(o->suppressed_sequences, "suppressed_sequences", -1, 1, V, err));
+    TFM__TRY(tfm__id_lists_check(o->suppressed_sequences, o->n_suppressed_sequences, V,
+                                 "suppressed_sequences", 1, INT32_MAX, err));
     return tfm__shortlist_check(s, o, err);
 }
 
@@ -9967,7 +9715,8 @@ static void tfm__sentence_begin(tfm_session *s, int32_t b) {
         token->back = b * s->max_beam, token->sum = 0;
         (void)tfm__draft_follow(s, b, i);
     }
-    tfm__draft_begin(s, b);
+    /* fewer in a batch, where each takes a larger share of a step's time */
+    sentence->block = sentence->credit = (int32_t)tfm__max(1, 4 / s->search.n_running);
     s->tgt.lengths[b] = sentence->n_prompt - 1 + n;
 }
 
@@ -10049,7 +9798,7 @@ static const int32_t *tfm__request_source(const tfm_session *s, const tfm_reques
 /* Checks the source of request i and sets tgt.lengths[i] and order[i]: the number of its ids (0 for a
    blank one) and of those that are cut. A text becomes ids. */
 static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_t i,
-                                    const tfm_decode_options *o, int32_t language, tfm_error *err) {
+                                    int32_t truncate, int32_t language, tfm_error *err) {
     const tfm_config *c = &s->model->config;
     const tfm_tensor *t = r->memory ? r->memory : r->embeddings;
     int has_text = r->text.data || r->text.size, has_ids = r->ids.data || r->ids.n;
@@ -10059,8 +9808,15 @@ static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_
                          "the request has %s: set text, ids, embeddings or memory",
                          has_text || has_ids || t ? "two sources" : "no source");
     *length = s->order[i] = 0;
-    if (has_text) return tfm__request_tokenize(s, r, i, o->truncate, language, err);
-    TFM__TRY(tfm__source_check_kind(s, has_ids, r->embeddings != NULL, err));
+    if (has_text) return tfm__request_tokenize(s, r, i, truncate, language, err);
+    if (r->embeddings && !c->d_input)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "src: embeddings, but the model has no encoder: it takes memory");
+    if (has_ids && !c->src_vocab_size)
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "src: ids, but the model has no tensor 'src_embedding.weight': it takes %s",
+            c->d_input ? "embeddings or memory" : "memory");
     if (t) {
         tfm_tensor shape = tfm_tensor_2d(NULL, TFM_DTYPE_F32, t->rank == 2 ? t->dims[0] : 1,
                                          r->memory ? c->d_memory : c->d_input);
@@ -10070,7 +9826,7 @@ static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_
                              r->memory ? "memory" : "embeddings", t->dims[0]);
         n = (int32_t)t->dims[0];
     }
-    if (n > most && !o->truncate)
+    if (n > most && !truncate)
         return tfm__fail(err, TFM_E_TOO_LONG, "src has %d tokens, the session takes 1 to %d", n,
                          most);
     if (!t) TFM__TRY(tfm__ids_check(r->ids.data, n, c->src_vocab_size, "ids", -1, err));
@@ -10079,13 +9835,11 @@ static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_
     return TFM_OK;
 }
 
-/* Checks request i, without a change to the decode in progress. */
-static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32_t i,
-                                     int has_source, const tfm_decode_options *o, tfm_error *err) {
+/* Checks how the target of a request begins. */
+static tfm_status tfm__request_check_target(const tfm_session *s, const tfm_request *r,
+                                            const tfm_decode_options *o, tfm_error *err) {
     const tfm_config *c = &s->model->config;
-    int32_t V = c->tgt_vocab_size, language, first;
-    const int32_t *ids;
-    tfm__sentence plan;
+    int32_t V = c->tgt_vocab_size;
     if (c->start < 0 && !c->start_embedding_zero && !r->prompt.n)
         return TFM__FAIL_CONFIG(
             err, "'start' is missing, so only a prompt can begin a target: set prompt");
@@ -10102,9 +9856,19 @@ static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32
                          : o->beam > 1 ? "only greedy decoding can verify it, and beam is above 1"
                          : o->samples  ? "only greedy decoding can verify it, not samples"
                                        : "only greedy decoding can verify it, not alternatives");
+    return TFM_OK;
+}
+
+/* Checks request i, without a change to the decode in progress. o NULL: no search decodes it. */
+static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32_t i,
+                                     int has_source, const tfm_decode_options *o, tfm_error *err) {
+    int32_t language, first;
+    const int32_t *ids;
+    tfm__sentence plan;
+    if (o) TFM__TRY(tfm__request_check_target(s, r, o, err));
     TFM__TRY(tfm__request_languages(s, r, &language, &first, err));
     if (has_source) {
-        TFM__TRY(tfm__request_read(s, r, i, o, language, err));
+        TFM__TRY(tfm__request_read(s, r, i, o ? o->truncate : 0, language, err));
         ids = tfm__request_source(s, r, i);
     } else {
         if (r->text.data || r->text.size || r->ids.data || r->ids.n || r->embeddings || r->memory)
@@ -10114,27 +9878,69 @@ static tfm_status tfm__request_check(tfm_session *s, const tfm_request *r, int32
         s->tgt.lengths[i] = s->src.lengths[i];
         if (ids[0] == TFM__NO_ID) ids = NULL;
     }
-    if (!s->tgt.lengths[i]) return TFM_OK;
+    if (!o && !s->tgt.lengths[i])
+        return tfm__fail(err, TFM_E_ARGUMENT, "the source is blank: give it a token");
+    if (!o || !s->tgt.lengths[i]) return TFM_OK;
     /* the length is 0, because if the shortest cap has room, every cap has */
     TFM__TRY(tfm__sentence_plan(s, o, r, first, 0, &plan, err));
     return tfm__shortlist_check_sentence(s, o, ids, s->tgt.lengths[i], &plan, err);
 }
 
-/* Copies the sources that were checked. */
+/* Checks n requests; NULL: the n last sources. If options skip errors, the results get them. */
+static tfm_status tfm__requests_check(tfm_session *s, const tfm_request *requests, int32_t n,
+                                      int has_sources, const tfm_decode_options *o,
+                                      tfm_error *err) {
+    int32_t i;
+    if (n < 1 || n > s->max_batch)
+        return tfm__fail(err, n < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
+                         "%d requests, the session takes 1 to %d (max_batch)", n, s->max_batch);
+    if (!has_sources && !s->src.B)
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "the session has no source yet: give one, or call tfm_session_encode first");
+    if (!has_sources && n != s->src.B)
+        return tfm__fail(err, TFM_E_ARGUMENT, "%d requests, but the last source has %d", n,
+                         s->src.B);
+    for (i = 0; requests && i < n; i++) {
+        tfm_error inner;
+        tfm_status status = tfm__request_check(s, &requests[i], i, has_sources, o, &inner);
+        if (status == TFM_OK) continue;
+        if (!o || !o->skip_errors)
+            return n > 1 ? tfm__fail(err, status, "request %d: %m", i, inner.text)
+                         : tfm__fail(err, status, "%m", inner.text);
+        s->tgt.lengths[i] = -1 - (int32_t)status;
+        tfm__format(
+            (char *)tfm__result_ids(s, i, 0),
+            (size_t)tfm__min((int64_t)sizeof inner.text, 4 * (int64_t)s->max_beam * s->max_target),
+            "%m", inner.text);
+    }
+    return TFM_OK;
+}
+
+/* Returns the longest of n sources that were checked, at most `most`. */
+static int32_t tfm__sources_longest(const tfm_session *s, const tfm_request *requests, int32_t n,
+                                    int64_t most) {
+    int64_t longest = 1;
+    int32_t i;
+    for (i = 0; i < n; i++)
+        longest = tfm__max(longest, tfm__min(most, tfm__max(requests[i].ids.n, s->tgt.lengths[i])));
+    return (int32_t)longest;
+}
+
+/* Copies the sources that were checked. This ends the decode that was running. */
 static void tfm__session_read_requests(tfm_session *s, const tfm_request *requests, int32_t n,
                                        int32_t truncate) {
     int64_t most = tfm__min(s->max_source, truncate ? truncate : INT32_MAX);
     int32_t i;
-    s->src.B = n, s->src.L = 1, s->src.has_holes = 0;
-    for (i = 0; i < n; i++)
-        s->src.L = (int32_t)tfm__max(s->src.L, tfm__min(most, s->tgt.lengths[i]));
+    s->src.B = n, s->src.L = tfm__sources_longest(s, requests, n, most), s->src.has_holes = 0;
     for (i = 0; i < n; i++) {
         int32_t length = (int32_t)tfm__max(0, s->tgt.lengths[i]);
         tfm__id_row_set(&s->src, &s->model->source, i, tfm__request_source(s, &requests[i], i),
                         length, most);
         s->encoder.left_out[i] = length ? s->order[i] + length - s->src.lengths[i] : 0;
     }
-    s->encoder.source.requests = requests;
+    s->encoder.requests = requests, s->encoder.has_keys = 0;
+    s->search.started = 0;
 }
 
 /* Starts a decode, with the sources of the requests or with the last ones. Until all requests are
@@ -10147,31 +9953,12 @@ static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests
     int32_t i, language, first;
     memset(&o, 0, sizeof o);
     if (!s || !requests) return tfm__fail(err, TFM_E_ARGUMENT, "session or requests is NULL");
-    if (n < 1 || n > s->max_batch)
-        return tfm__fail(err, n < 1 ? TFM_E_ARGUMENT : TFM_E_TOO_LONG,
-                         "%d requests, the session takes 1 to %d (max_batch)", n, s->max_batch);
-    if (!has_sources && !s->src.B) return tfm__no_source(err);
-    if (!has_sources && n != s->src.B)
-        return tfm__fail(err, TFM_E_ARGUMENT, "%d requests, but the last source has %d", n,
-                         s->src.B);
     if (!options) options = s->decoding_of;
     if (options) o = *options;
     c = &s->model->config;
     if (!o.n_end_ids && c->end >= 0) o.end_ids = &c->end, o.n_end_ids = 1;
     TFM__TRY(tfm__search_check_options(s, &o, err));
-    for (i = 0; i < n; i++) {
-        tfm_error inner;
-        tfm_status status = tfm__request_check(s, &requests[i], i, has_sources, &o, &inner);
-        if (status == TFM_OK) continue;
-        if (!o.skip_errors)
-            return n > 1 ? tfm__fail(err, status, "request %d: %m", i, inner.text)
-                         : tfm__fail(err, status, "%m", inner.text);
-        s->tgt.lengths[i] = -1 - (int32_t)status;
-        tfm__format(
-            (char *)tfm__result_ids(s, i, 0),
-            (size_t)tfm__min((int64_t)sizeof inner.text, 4 * (int64_t)s->max_beam * s->max_target),
-            "%m", inner.text);
-    }
+    TFM__TRY(tfm__requests_check(s, requests, n, has_sources, &o, err));
     if (has_sources) tfm__session_read_requests(s, requests, n, o.truncate);
     for (i = 0, s->search.n_running = 0; i < n; i++) {
         tfm__sentence *sentence = &s->search.sentences[i];
@@ -10183,8 +9970,7 @@ static tfm_status tfm__session_begin(tfm_session *s, const tfm_request *requests
         (void)tfm__sentence_plan(s, &o, &requests[i], first, s->src.lengths[i], sentence, NULL);
         sentence->status = status;
     }
-    if (has_sources) tfm__encoder_run(s, 1, NULL);
-    else tfm__session_reuse_source(s);
+    if (!s->encoder.has_keys) tfm__encoder_run(s, 1, NULL);
     s->search.started = 1;
     s->decode = o;
     s->search.beam = o.beam ? o.beam : 1;
@@ -10443,28 +10229,22 @@ TFM_DEF tfm_status tfm_result_alignment(tfm_session *session, int32_t request, i
     return TFM_OK;
 }
 
-/* Returns the logits [V] of hypothesis k of a sentence at the last step. */
-static const float *tfm__logits_expand(const tfm_session *s, int64_t b, int64_t k) {
-    tfm__logits y = tfm__logits_get(s, b, k);
-    if (!y.ids || s->shortlist.expanded[s->search.sentences[b].first_logits + k]) return y.x;
-    s->shortlist.expanded[s->search.sentences[b].first_logits + k] = 1;
-    tfm__logits_spread(y, s->model->config.tgt_vocab_size);
-    return y.x;
-}
-
 TFM_DEF const float *tfm_result_logits(tfm_session *session, int32_t request, int32_t rank) {
     tfm_session *s = session;
     tfm__hypothesis h;
-    int32_t n, t, from;
+    tfm__logits y;
+    int32_t n, t, from, first;
     if (tfm__result_find(s, request, rank, &h, NULL) != TFM_OK) return NULL;
     t = s->search.sentences[request].position - 1; /* the last step */
-    if (t < 0 || h.length < t || s->search.sentences[request].first_logits < 0) return NULL;
+    first = s->search.sentences[request].first_logits;
+    if (t < 0 || h.length < t || first < 0) return NULL;
     from = h.length == t ? h.row : tfm__path_at(s, t, h.row)->back;
-    for (n = s->search.sentences[request].first_logits; n < s->step.n && s->step.rows[n] != from;)
-        n++;
-    return n < s->step.n
-               ? tfm__logits_expand(s, request, n - s->search.sentences[request].first_logits)
-               : NULL;
+    for (n = first; n < s->step.n && s->step.rows[n] != from;) n++;
+    if (n == s->step.n) return NULL;
+    y = tfm__logits_get(s, request, n - first);
+    if (y.ids && !s->shortlist.expanded[n]) tfm__logits_spread(y, s->model->config.tgt_vocab_size);
+    if (y.ids) s->shortlist.expanded[n] = 1;
+    return y.x;
 }
 
 TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t request, tfm_error *err) {
@@ -10484,10 +10264,93 @@ TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t request, tfm_e
     return TFM_OK;
 }
 
+/* ---- passes without a search ---- */
+
+TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_request *requests, int32_t n,
+                                      tfm_error *err) {
+    if (!session || !requests) return tfm__fail(err, TFM_E_ARGUMENT, "session or requests is NULL");
+    TFM__TRY(tfm__requests_check(session, requests, n, 1, NULL, err));
+    tfm__session_read_requests(session, requests, n, 0);
+    tfm__encoder_run(session, 0, NULL);
+    return TFM_OK;
+}
+
+TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_request *requests, int32_t n,
+                                       const tfm_ids *targets, const tfm_forward_options *options,
+                                       tfm_tensor *logits, tfm_error *err) {
+    tfm_session *s = session;
+    const tfm_model *m;
+    const tfm_config *c;
+    tfm_forward_options o;
+    tfm_tensor shape;
+    tfm__rows x, out;
+    int64_t b0;
+    int32_t i, S, T = 0;
+    if (!s || !targets) return tfm__fail(err, TFM_E_ARGUMENT, "session or targets is NULL");
+    m = s->model;
+    c = &m->config;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    TFM__TRY(tfm__requests_check(s, requests, n, requests != NULL, NULL, err));
+    TFM__TRY(tfm__id_lists_check(targets, n, c->tgt_vocab_size, "tgt", 1, s->max_target, err));
+    S = requests ? tfm__sources_longest(s, requests, n, s->max_source) : s->src.L;
+    for (i = 0; i < n; i++) {
+        T = (int32_t)tfm__max(T, targets[i].n);
+        if (!tfm__unpadded_length(targets[i].data, targets[i].n, m->target.pad))
+            return tfm__fail(err, TFM_E_ARGUMENT, "tgt: row %d is all pads: give it a token", i);
+        if (o.encoder_attention.data && (!requests || requests[i].memory))
+            return tfm__fail(
+                err, TFM_E_ARGUMENT,
+                "encoder_attention: %s, so the encoder does not run: give ids or embeddings",
+                requests ? "a request has memory" : "requests is NULL");
+    }
+    if (o.alignment_heads && !c->n_alignment_heads)
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "alignment_heads: the model's config has none: leave it 0 for the heads of all layers");
+    for (i = 0; i < m->decoder.n; i++) /* an SSRU has no attention, and it is causal */
+        if (tfm__is_ssru(m->decoder.layers[i]) && (o.decoder_attention.data || o.not_causal))
+            return tfm__fail(
+                err, TFM_E_ARGUMENT,
+                "%s: decoder.layers.%d is an SSRU, which is causal and has no attention",
+                o.not_causal ? "not_causal" : "decoder_attention", i);
+    /* outputs are checked first, because a wrong shape must not change the session */
+    shape = tfm_tensor_3d(NULL, TFM_DTYPE_F32, n, T, c->tgt_vocab_size);
+    TFM__TRY(tfm__view_like(logits, "logits", shape, &out, err));
+    shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, n, c->n_heads, S, S);
+    TFM__TRY(tfm__check_optional(&o.encoder_attention, "encoder_attention",
+                                 tfm__tensor_stacked(&shape, c->n_encoder_layers), err));
+    shape.dims[2] = shape.dims[3] = T;
+    TFM__TRY(tfm__check_optional(&o.decoder_attention, "decoder_attention",
+                                 tfm__tensor_stacked(&shape, c->n_decoder_layers), err));
+    shape.dims[3] = S;
+    shape = tfm__tensor_stacked(&shape, c->n_decoder_layers);
+    if (o.alignment_heads)
+        shape = tfm_tensor_4d(NULL, TFM_DTYPE_F32, c->n_alignment_heads, n, T, S);
+    TFM__TRY(tfm__check_optional(&o.cross_attention, "cross_attention", shape, err));
+    if (requests) tfm__session_read_requests(s, requests, n, 0);
+    if (!s->encoder.has_keys) tfm__encoder_run(s, 1, &o.encoder_attention);
+    s->search.started = 0;
+    s->tgt.B = n, s->tgt.L = T, s->tgt.has_holes = 0;
+    for (i = 0; i < n; i++)
+        tfm__id_row_set(&s->tgt, &m->target, i, targets[i].data,
+                        tfm__unpadded_length(targets[i].data, targets[i].n, m->target.pad), T);
+    for (b0 = 0; b0 < n; b0 += x.B) {
+        tfm__rows y = out;
+        x = tfm__decoder_run_group(s, b0, &o);
+        /* the product writes to the caller's tensor, without a copy of [n, T, V] */
+        y.data = tfm__row(&out, b0, 0);
+        y.B = x.B;
+        TFM__PART(OUTPUT);
+        tfm__generator_run(s, &y, &x, &m->generator);
+    }
+    return TFM_OK;
+}
+
 /* Writes the log-probabilities of the targets from row b0 on. x is the decoder's output at their
    positions. */
-static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0, const tfm__rows *x,
-                               int32_t offset, double *out) {
+static void tfm__score_targets(tfm_session *s, const tfm_ids *targets, int64_t b0,
+                               const tfm__rows *x, int32_t offset, double *out) {
     const tfm_config *c = &s->model->config;
     int64_t n, V = c->tgt_vocab_size, at, i;
     for (at = offset; at < x->B * x->L;
@@ -10500,8 +10363,7 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / x->L, l = (at + i) % x->L;
             const float *row = s->step.logits + i * V;
-            int32_t length = tfm__batch_row_length(tgt, b);
-            int32_t id = l < length ? tfm__batch_ids(tgt, b)[l] : c->end;
+            int32_t length = targets[b].n, id = l < length ? targets[b].data[l] : c->end;
             double *to = out + b * x->L + l;
             if (l > length || (l == 0 && length && id == s->search.forced)) *to = 0;
             else {
@@ -10515,49 +10377,44 @@ static void tfm__score_targets(tfm_session *s, const tfm_batch *tgt, int64_t b0,
 
 /* Runs the teacher-forced decoder on the start token and each target, and scores the target and the
    end token. */
-TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_batch *src,
-                                     const tfm_batch *tgt, int32_t offset, double *out,
+TFM_DEF tfm_status tfm_session_score(tfm_session *session, const tfm_request *requests, int32_t n,
+                                     const tfm_ids *targets, int32_t offset, double *out,
                                      tfm_error *err) {
     tfm_session *s = session;
     const tfm_config *c;
     tfm_forward_options causal;
     tfm__rows x;
     int64_t b0;
-    int32_t b, i;
+    int32_t b, i, T = 0;
     memset(&causal, 0, sizeof causal);
-    if (!s || !src || !tgt || !out)
-        return tfm__fail(err, TFM_E_ARGUMENT, "session, src, tgt or out is NULL");
+    if (!s || !targets || !out)
+        return tfm__fail(err, TFM_E_ARGUMENT, "session, targets or out is NULL");
     c = &s->model->config;
     if (c->end < 0 || (c->start < 0 && !c->start_embedding_zero))
         return TFM__FAIL_CONFIG(err,
                                 "'%s' is missing, so targets have no score: set it in the config",
                                 c->end < 0 ? "end" : "start");
-    TFM__TRY(tfm__session_check_rows(s, "src", src, err));
-    TFM__TRY(tfm__batch_check_ids(tgt, "tgt", src->rows, 0, c->tgt_vocab_size, err));
-    if (offset < 0 || offset > tgt->width)
+    TFM__TRY(tfm__requests_check(s, requests, n, requests != NULL, NULL, err));
+    TFM__TRY(tfm__id_lists_check(targets, n, c->tgt_vocab_size, "tgt", 0, s->max_target - 1, err));
+    for (b = 0; b < n; b++) T = (int32_t)tfm__max(T, targets[b].n);
+    if (offset < 0 || offset > T)
         return tfm__fail(err, TFM_E_ARGUMENT,
-                         "offset is %d, tgt has %d tokens a row: expected 0 to that", offset,
-                         tgt->width);
-    if (tgt->width >= s->max_target)
-        return tfm__fail(err, TFM_E_TOO_LONG,
-                         "tgt has %d tokens a row and an end token, the session takes %d",
-                         tgt->width, s->max_target);
-    TFM__TRY(tfm__session_set_source(s, src, err));
-    tfm__encoder_run(s, 1, NULL);
+                         "offset is %d, tgt has %d tokens a row: expected 0 to that", offset, T);
+    if (requests) tfm__session_read_requests(s, requests, n, 0);
+    if (!s->encoder.has_keys) tfm__encoder_run(s, 1, NULL);
+    s->search.started = 0;
     /* the start token, then the target */
-    s->tgt.B = tgt->rows;
-    s->tgt.L = tgt->width + 1;
-    s->tgt.has_holes = 0;
-    for (b = 0; b < s->tgt.B; b++) {
+    s->tgt.B = n, s->tgt.L = T + 1, s->tgt.has_holes = 0;
+    for (b = 0; b < n; b++) {
         int32_t *ids = s->tgt.ids + (int64_t)b * s->tgt.L;
-        s->tgt.lengths[b] = tfm__batch_row_length(tgt, b) + 1;
+        s->tgt.lengths[b] = targets[b].n + 1;
         for (i = 0; i < s->tgt.L; i++) ids[i] = c->start < 0 ? 0 : c->start;
-        for (i = 1; i < s->tgt.lengths[b]; i++) ids[i] = tfm__batch_ids(tgt, b)[i - 1];
+        for (i = 1; i < s->tgt.lengths[b]; i++) ids[i] = targets[b].data[i - 1];
     }
     memset(s->tgt.pads, 0, (size_t)s->tgt.B * (size_t)s->tgt.L);
     for (b0 = 0; b0 < s->src.B; b0 += x.B) {
         x = tfm__decoder_run_group(s, b0, &causal);
-        tfm__score_targets(s, tgt, b0, &x, offset, out);
+        tfm__score_targets(s, targets, b0, &x, offset, out);
         for (b = (int32_t)b0; b < b0 + x.B; b++)
             for (i = 0; i < offset; i++) out[b * x.L + i] = 0;
     }
@@ -15714,7 +15571,9 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Breaking
      - Names. The library reads model files and packed files of 0.4.0 to 0.6.0 with their old words.
          0.6.0                                       0.7.0
-         tfm_encode, tfm_forward, tfm_step           tfm_session_encode, _forward, _step
+         tfm_encode, tfm_forward, tfm_step           tfm_session_encode, _forward (s, requests, n,
+                                                     ...), _step
+         tfm_batch                                   tfm_request, one for each sentence
          tfm_row_stop, tfm_encoder_output            tfm_session_stop, _encoder_output
          tfm_start, tfm_decode(s, src, options, err) tfm_session_start, _decode(s, requests, n, ...)
          tfm_start with src NULL                     tfm_session_restart
@@ -15725,7 +15584,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          tfm_tokenize(m, text, size, ...)            tfm_model_tokenize(m, tfm_text_make(...), ...)
          tfm_tokenize_target, tfm_detokenize         tfm_model_tokenize_target, _detokenize
          tfm_session_tokenize(s, t, form, ids, ...)  tfm_session_tokenize(s, t, form, &tokens, err)
-         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, src, tgt, offset, ...)
+         tfm_score(s, src, tgt, out, err), _from     tfm_session_score(s, requests, n, ...)
          tfm_step_logits(s, row)                     tfm_result_logits(s, row, 0)
          tfm_decode_defaults(m, &options)            options = *tfm_model_decoding(m)
          decode_defaults = 1, of a session           decoding = tfm_model_decoding(m)
@@ -15733,7 +15592,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
          x, memory, masks of tfm_decoder(_layer)     tfm_decoder_inputs
          tfm_sizes_check(TFM_SIZES, err)             the sizes of TFM_STRUCT_TABLE, n, err
          options.ends, n_ends                        end_ids, n_end_ids
-         options.forbidden, forbidden_sequences      suppressed, suppressed_sequences; in files too
+         options.forbidden, forbidden_sequences      suppressed, suppressed_sequences (tfm_ids)
          TFM_F32 ..., TFM_WEIGHTS_F32 ...            TFM_DTYPE_F32 ..., TFM_WEIGHT_TYPE_F32 ...
          TFM_TEXT_WORDS ..., TFM_FORM_TEXT ...       TFM_TEXT_KIND_WORDS ..., TFM_TEXT_FORM_TEXT ...
          TFM_LANGUAGE_NONE ...                       TFM_LANGUAGE_USE_NONE ...
@@ -15769,6 +15628,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Added
      - make dist: the files of a release for six systems, with wheels and an npm package; make
        api.json; completions for bash, zsh and fish; examples for Android and iOS; workflows.
+     - transcribe --live writes text while somebody speaks.
      - transcribe hears only where Silero's voice detector finds speech (--vad); several sounds,
        --output, word times in text, RF64, A-law, mu-law, 8 to 64 bits.
      - transformer-model get whisper-base; list --table.
@@ -15786,7 +15646,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Fixed
      - Documents: spaces at tags, fields and notes, superscripts, soft hyphens, ruby, symbols and
        placeholders stay; SRT and WebVTT are read as ffmpeg reads them, Markdown's extensions are
-       kept. Text that stays untranslated is counted and named.
+       kept, its titles of admonitions translated. Text that stays untranslated is counted and named.
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.

@@ -13,9 +13,10 @@ int main(void) {
     static const char *const targets[ROWS] = {"She forgot to close the window.",
                                               "She forgot to open the window.",
                                               "The train was ten minutes late."};
-    int32_t src_ids[ROWS][WIDTH], src_lengths[ROWS], tgt_ids[ROWS][WIDTH], tgt_lengths[ROWS];
-    static tfm_batch src, tgt;      /* zeros */
-    double scores[ROWS][WIDTH + 1]; /* log-probabilities: the tokens, the end token, then zeros */
+    int32_t ids[ROWS][WIDTH];
+    tfm_request requests[ROWS];
+    tfm_ids tgt[ROWS];
+    double scores[ROWS * (WIDTH + 1)]; /* log-probabilities: tokens, end token, then zeros */
     double memory[512];
     tfm_arena scratch = tfm_arena_make(memory, sizeof memory); /* for the tokenizer */
     tfm_session_options limits;
@@ -23,28 +24,25 @@ int main(void) {
     tfm_model *model = NULL;
     tfm_session *session = NULL;
     tfm_status status;
-    int row, i;
+    int row, i, longest = 0;
 
     memset(&limits, 0, sizeof limits);
     limits.max_batch = ROWS;
-    src.ids = src_ids[0], src.lengths = src_lengths, src.rows = ROWS, src.width = WIDTH;
-    tgt.ids = tgt_ids[0], tgt.lengths = tgt_lengths, tgt.rows = ROWS, tgt.width = WIDTH;
     status = tfm_model_load_file(&model, "examples/models/zh-en.safetensors", NULL, &err);
     if (status == TFM_OK) status = tfm_session_create(&session, model, &limits, &err);
     for (row = 0; status == TFM_OK && row < ROWS; row++) {
-        status = tfm_model_tokenize(model, tfm_text_make(source, strlen(source)),
-                                    TFM_TEXT_FORM_TEXT, src_ids[row], WIDTH, &src_lengths[row],
-                                    &scratch, &err);
-        if (status == TFM_OK)
-            status = tfm_model_tokenize_target(
-                model, tfm_text_make(targets[row], strlen(targets[row])), TFM_TEXT_FORM_TEXT,
-                tgt_ids[row], WIDTH, &tgt_lengths[row], &scratch, &err);
+        requests[row] = tfm_request_text(source, strlen(source));
+        tgt[row] = tfm_ids_make(ids[row], 0);
+        status = tfm_model_tokenize_target(model, tfm_text_make(targets[row], strlen(targets[row])),
+                                           TFM_TEXT_FORM_TEXT, ids[row], WIDTH, &tgt[row].n,
+                                           &scratch, &err);
+        if (longest < tgt[row].n) longest = tgt[row].n;
     }
-    if (status == TFM_OK) status = tfm_session_score(session, &src, &tgt, 0, scores[0], &err);
+    if (status == TFM_OK) status = tfm_session_score(session, requests, ROWS, tgt, 0, scores, &err);
     for (row = 0; status == TFM_OK && row < ROWS; row++) {
         double sum = 0;
-        for (i = 0; i <= tgt_lengths[row]; i++) sum += scores[row][i];
-        printf("%8.2f a token  %s\n", sum / (tgt_lengths[row] + 1), targets[row]);
+        for (i = 0; i <= tgt[row].n; i++) sum += scores[row * (longest + 1) + i];
+        printf("%8.2f a token  %s\n", sum / (tgt[row].n + 1), targets[row]);
     }
     if (status != TFM_OK) fprintf(stderr, "%s\n", err.text);
     tfm_session_free(session);

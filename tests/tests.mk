@@ -19,7 +19,7 @@ build/test_lines build/fuzz_translate: examples/translate/translate.c
 PLAIN = build/test_byte_bpe build/test_sentencepiece build/test_work
 $(PLAIN): TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
 # It includes a fuzz target, which would compile the library again.
-build/test_transcriber: TARGET_CFLAGS = -DTFM__IMPLEMENTED
+build/test_transcriber build/test_live: TARGET_CFLAGS = -DTFM__IMPLEMENTED
 build/test_transcriber: tests/fuzz/whisper.c
 build/test_units: $(wildcard tests/library/units/*.c) | build
 	$(COMPILE) tests/library/units/*.c -o $@ $(LINK_INPUTS)

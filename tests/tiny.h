@@ -322,9 +322,9 @@ static tfm_session TEST_UNUSED *tiny_session(const tfm_model *model, int32_t bat
     return session;
 }
 
-static tfm_batch TEST_UNUSED tiny_batch(const int32_t *ids, const int32_t *lengths, int32_t rows,
+static id_matrix TEST_UNUSED tiny_batch(const int32_t *ids, const int32_t *lengths, int32_t rows,
                                         int32_t width) {
-    tfm_batch b;
+    id_matrix b;
     memset(&b, 0, sizeof b);
     b.ids = ids, b.lengths = lengths, b.rows = rows, b.width = width;
     return b;

@@ -56,20 +56,21 @@ def sample(file, Document):
     found, size = [], 0
     for text in file.texts[:1000]:
         if size < 10000:
-            found += Document(text[:10000], file.format).sentences
+            with contextlib.suppress(ValueError):  # the first times of these subtitles come later
+                found += Document(text[:10000], file.format).sentences
             size += len(text)
     return "\n".join(found)
 
 
-def run(File, Document, Aligned):
+def run(File, Document, Documents, Aligned):
     about, data = json.loads(receive()), receive()
     file = File(data[1:], about["name"], about["most"], about["most_text"])
     del data
     send({"characters": sum(map(len, file.texts)), "sample": sample(file, Document)})
     asked, texts = json.loads(receive()), file.texts
     for _ in range(asked["steps"]):
-        documents = [Document(text, file.format, sentences=asked["sentences"]) for text in texts]
-        send({"sentences": [sentence for one in documents for sentence in one.sentences]})
+        documents = Documents(texts, file.format, asked["sentences"])
+        send({"sentences": [sentence for one in documents.sentences for sentence in one]})
         translations, tokens = json.loads(receive())["translations"], receive()[1:]
         made, at = [], 0
         for one in translations:
@@ -80,7 +81,12 @@ def run(File, Document, Aligned):
             made.append(Aligned(one[0], tokens[at:at + one[1]]))
             at += one[1]
         found = iter(made)
-        texts = [one.join([next(found) for _ in one.sentences], asked["target"]) for one in documents]
+        joined = []
+        for one in documents:
+            joined.append(one.join([next(found) for _ in one.sentences], asked["target"]))
+            for line in one.left:
+                file.leave(line)
+        texts = joined
     data = file.join(texts, asked["target"])
     send({"left": file.left})
     send(b"." + data)  # no frame is empty
@@ -91,8 +97,9 @@ def main():
     try:
         from transformer_h import Aligned, Document, Status
         from transformer_h.documents import File, FileError
+        from transformer_h.markup import Documents
         try:
-            run(File, Document, Aligned)
+            run(File, Document, Documents, Aligned)
         except FileError as e:
             send({"refused": str(e)})
     except MemoryError:

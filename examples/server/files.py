@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 import secrets
 import signal
 import sys
@@ -18,7 +19,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from transformer_h import Error
-from transformer_h.documents import SUFFIXES, TEXTS, etree
+from transformer_h.documents import READ_AS, SUFFIXES, TEXTS, etree
+from transformer_h.kinds import kind_of
 
 FORMATS = SUFFIXES if etree else tuple(TEXTS)  # without lxml only files of text
 AT_ONCE = 4  # documents that are translated at a time, and largest ones whose bytes may be received at a time
@@ -81,11 +83,14 @@ class Files:
         if not isinstance(file, UploadFile):
             raise Refused(400, "Invalid request: missing file parameter")
         name = Path((file.filename or given.get("filename") or "").replace("\\", "/")).name
-        if not name.lower().endswith(FORMATS):
-            raise Refused(400, f"{cut(name)}: the document is not one of {' '.join(FORMATS)}")
         data = await file.read()
         if len(data) > self.options.file_limit:
             raise Refused(413, f"the document is larger than {self.options.file_limit} bytes")
+        suffix, _, wrong = kind_of(data, name, None, READ_AS)
+        if wrong:  # without what only the command line has
+            raise Refused(400, f"{cut(name)}: {re.sub(',? (or a format )?[(]--format[^)]*[)]$', '', wrong)}")
+        if suffix not in FORMATS:
+            raise Refused(400, f"{cut(name)}: the document is not one of {' '.join(FORMATS)}")
         return given, name, data
 
     async def translated(self, request, name, data, source, target, terms=None):

@@ -215,7 +215,7 @@ class Server:
     async def detected(self, text, target=None, format="text"):
         """Returns (code, confidence) of the languages that may be the text's, the most probable first."""
         if format != "text":  # without its tags
-            text = "\n".join(Document(text, format).sentences)
+            text = "\n".join(document_of(text, format).sentences)
         return await asyncio.to_thread(self.languages.detect, text, target)
 
     def word(self, source, target, given=None):
@@ -241,7 +241,7 @@ class Server:
 
     async def translated_from(self, request, texts, source, target, alternatives, where, format, terms, rule):
         *before, last = self.languages.find(source, target)
-        documents, aligned = [Document(text, format, sentences=rule) for text in texts], format != "text"
+        documents, aligned = [document_of(text, format, rule) for text in texts], format != "text"
         sentences = [sentence for one in documents for sentence in one.sentences]
 
         async def run(step, sentences, n_best=None, terms=None):
@@ -261,7 +261,7 @@ class Server:
         for step in before:  # through another language: the bytes of translate with two models
             sentences = await run(step, sentences)
             if aligned:  # tags are placed by the alignment of each model in turn
-                documents = [Document(text, format, sentences=rule) for text in joined(sentences)]
+                documents = [document_of(text, format, rule) for text in joined(sentences)]
                 sentences = [sentence for one in documents for sentence in one.sentences]
         results = await run(last, sentences, alternatives + 1 if alternatives else None, terms)
         if not alternatives:
@@ -296,6 +296,14 @@ class Server:
         finally:
             gone.cancel()
             work.done.cancel()
+
+
+def document_of(text, format, sentences="split"):
+    """Returns a Document; refuses subtitles without times."""
+    try:
+        return Document(text, format, sentences=sentences)
+    except ValueError as e:
+        raise Refused(400, str(e)) from None
 
 
 def answer(content, status=200, retry_after=None):

@@ -13,7 +13,7 @@ typedef struct host { /* state of a connection; SQLite runs its functions one at
     tfm_session *session;
     tfm_session_options limits;
     tfm_error err;
-    int32_t src[512], tgt[1040];        /* the default limits of a session */
+    int32_t tgt[1040];                  /* the default limit of a session */
     double scores[1041], memory[32768]; /* enough for one text */
 } host;
 static void let_go(void *user) {
@@ -30,19 +30,18 @@ static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
 }
 static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: score */
     host *h = sqlite3_user_data(sql);
-    tfm_tokens tokens = {0}; tfm_batch src = {0}, tgt = {0};
+    tfm_request source; tfm_ids target = {0};
     tfm_arena scratch = tfm_arena_make(h->memory, sizeof h->memory);
     tfm_text in[2];
-    tokens.ids = h->src, tokens.capacity = 512, src.ids = h->src, tgt.ids = h->tgt, src.rows = tgt.rows = 1;
     for (memset(in, 0, sizeof in); n--; in[n].size = (size_t)sqlite3_value_bytes(values[n]))
         if (!(in[n].data = (const char *)sqlite3_value_text(values[n]))) return;
     if (!in[1].data && !tfm_translate(h->session, in[0].data, (char *)h->memory, sizeof h->memory, &h->err))
         sqlite3_result_text(sql, (char *)h->memory, -1, SQLITE_TRANSIENT);
-    else if (in[1].data && !tfm_session_tokenize(h->session, in, TFM_TEXT_FORM_TEXT, &tokens, &h->err) &&
-             (src.width = tokens.n, !tfm_model_tokenize_target(h->model, in[1], TFM_TEXT_FORM_TEXT, h->tgt,
-                                                               1040, &tgt.width, &scratch, &h->err)) &&
-             !tfm_session_score(h->session, &src, &tgt, 0, h->scores, &h->err)) {
-        for (n = 1; n <= tgt.width; n++) h->scores[0] += h->scores[n];
+    else if (in[1].data && !tfm_model_tokenize_target(h->model, in[1], TFM_TEXT_FORM_TEXT, h->tgt, 1040,
+                                                      &target.n, &scratch, &h->err) &&
+             (source = tfm_request_text(in->data, in->size), target.data = h->tgt,
+              !tfm_session_score(h->session, &source, 1, &target, 0, h->scores, &h->err))) {
+        for (n = 1; n <= target.n; n++) h->scores[0] += h->scores[n];
         sqlite3_result_double(sql, h->scores[0]);
     } else sqlite3_result_error(sql, h->session ? h->err.text : "no translate_model(path) yet", -1);
 }

@@ -7,7 +7,7 @@ static const char *model_path, *output_path, *task = "transcribe", *form = "text
                                              *weights = "stored";
 static const char *temperatures;
 static option_rest sounds;
-static int with_times, progress, fast, only_parts;
+static int with_times, progress, fast, only_parts, is_live;
 static int32_t threads = 1, n_workers = 1;
 
 static option_entry table[] = {
@@ -65,6 +65,10 @@ static option_entry table[] = {
      "is heard before and behind each part (default 400)"},
     {"--vad-only", NULL, OPTION_FLAG, &only_parts, 0, 0, 0,
      "writes where somebody speaks, in seconds, and no text"},
+    {"--live", NULL, OPTION_FLAG, &is_live, 0, 0, 0,
+     "writes while somebody speaks: words as soon as they are\nstable, from a pipe with a WAV file "
+     "or "
+     "raw samples; as JSON\nalso words that may still change (greedy search)"},
     {"--silence", "DB", OPTION_NUMBER, &asked.silence, -120, 0, 0,
      "of a model without voice detector: stretches of 3 s below\nthis level are not heard (default "
      "-60; 0: all is heard)"},
@@ -112,6 +116,26 @@ static int choose(const char *name, const char *value, const char *const *values
     return 0;
 }
 
+/* Refuses options that have no effect on live text. */
+static void check_live(void) {
+    const struct {
+        const char *name;
+        int is_given;
+    } others[] = {{"--words", asked.with_words},
+                  {"--timestamps", with_times},
+                  {"--no-times", asked.decoding.without_times},
+                  {"--vad-only", only_parts},
+                  {"--workers", n_workers > 1},
+                  {"--no-previous", asked.no_previous},
+                  {"--format srt", cue_output.form == CUE_SRT},
+                  {"--format vtt", cue_output.form == CUE_VTT}};
+    size_t i;
+    for (i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].is_given)
+            fail("--live takes no %s: it writes text, or JSON lines with times", others[i].name);
+    if (sounds.n > 1) fail("--live hears one sound, not %d", sounds.n);
+}
+
 /* Reads the command line. Returns 0 if there is nothing more to do. */
 static int read_options(int argc, char **argv, tfm_weight_type *type) {
     static const char *const tasks[] = {"transcribe", "translate", NULL};
@@ -129,6 +153,7 @@ static int read_options(int argc, char **argv, tfm_weight_type *type) {
     cue_output.with_times = with_times || asked.with_words;
     *type = (tfm_weight_type)choose("--weights", weights, types);
     read_temperatures(&asked.decoding);
+    if (is_live) check_live();
     asked.decoding.is_stopped = is_stopped;
     return 1;
 }

@@ -37,12 +37,12 @@ enum { SOUND_WEIGHTS = 262144, SOUND_STEPS = 1024 };
 
 typedef struct sound {
     FILE *file;                /* NULL: the file is in memory */
-    const unsigned char *data; /* what is not yet read of it */
+    const unsigned char *data; /* what is not yet read of it; of a file, bytes before the others */
     size_t size;
     int channels, bytes, kind; /* bytes: of one sample of one channel; kind: SOUND_PCM ... */
     int32_t rate;
-    uint64_t left; /* bytes of the data chunk that are not yet read */
-    int ended;
+    uint64_t left;  /* bytes of the data chunk that are not yet read */
+    int ended, cut; /* cut: bytes behind the last whole sample */
     /* the resampler, without tables at 16 kHz */
     float *in;      /* [2 * half + SOUND_CHUNK]: input samples around the next output */
     float *weights; /* [phases, 2 * half], and a last row if is_between */
@@ -58,10 +58,10 @@ static uint32_t sound_u32(const unsigned char *p) {
 
 /* Reads n bytes, or what is left. Returns how many there were. */
 static size_t sound_bytes(sound *s, void *out, size_t n) {
-    if (s->file) return fread(out, 1, n, s->file);
-    if (n > s->size) n = s->size;
-    if (n) memcpy(out, s->data, n), s->data += n, s->size -= n;
-    return n;
+    size_t kept = n < s->size ? n : s->size;
+    if (kept) memcpy(out, s->data, kept), s->data += kept, s->size -= kept;
+    if (!s->file || kept == n) return kept;
+    return kept + fread((char *)out + kept, 1, n - kept, s->file);
 }
 
 static int sound_skip(sound *s, uint64_t n) {
@@ -269,7 +269,8 @@ static int32_t sound_read_mono(sound *s, float *out, int32_t n) {
         int32_t want = (int32_t)sizeof buffer / frame;
         if (want > n - done) want = n - done;
         if ((uint64_t)want > s->left / (uint64_t)frame) want = (int32_t)(s->left / (uint64_t)frame);
-        want = (int32_t)(sound_bytes(s, buffer, (size_t)(want * frame)) / (size_t)frame);
+        want = (int32_t)sound_bytes(s, buffer, (size_t)(want * frame));
+        s->cut = want % frame, want /= frame;
         if (want <= 0) break;
         for (i = 0; i < want; i++, done++) {
             float sum = 0;

@@ -4,7 +4,7 @@
        speech s;
        if (speech_load(&s, file, &err) == TFM_OK &&            file: a tfm_safetensors, the model's
            speech_mel(&s, samples, SPEECH_FRAMES, mel, &loudest, &err) == TFM_OK)
-           speech_convolve(&s, mel, SPEECH_FRAMES, loudest, embeddings, &err);
+           speech_convolve(&s, mel, SPEECH_FRAMES, SPEECH_FRAMES, loudest, embeddings, &err);
        speech_free(&s);
 
    Everything is matrix products by tfm_linear, over rows that overlap in memory: the Fourier
@@ -194,20 +194,22 @@ static tfm_status speech_mel(speech *s, float *samples, int64_t frames, float *m
     return status;
 }
 
-/* Computes the embeddings [SPEECH_POSITIONS, width] of mel [frames, mels] by two convolutions over
-   three frames, with GELU after each; the second has an output for every second frame. Values more
-   than 80 dB below loudest are raised to that: faster-whisper takes the loudest value of the sound,
-   transformers that of the window. The rest of the window and a row on both sides are zeros. */
-static tfm_status speech_convolve(speech *s, const float *mel, int64_t frames, float loudest,
-                                  float *embeddings, tfm_error *err) {
-    int64_t M = s->mels, D = s->width, rows = SPEECH_FRAMES, i;
+/* Computes the embeddings [rows / 2, width] of mel [frames, mels] by two convolutions over three
+   frames, with GELU after each; the second has an output for every second frame. Values more than
+   80 dB below loudest are raised to that: faster-whisper takes the loudest value of the sound,
+   transformers that of the window. The rest of the window of rows frames (an even number, at most
+   SPEECH_FRAMES) and a row on both sides are zeros. */
+static tfm_status speech_convolve(speech *s, const float *mel, int64_t frames, int64_t rows,
+                                  float loudest, float *embeddings, tfm_error *err) {
+    int64_t M = s->mels, D = s->width, i;
     float *scaled = s->padded + M;
     tfm_status status;
     for (i = 0; i < frames * M; i++)
         scaled[i] = ((mel[i] > loudest - 8 ? mel[i] : loudest - 8) + 4) / 4;
-    memset(scaled + frames * M, 0, (size_t)((rows - frames) * M) * sizeof *scaled);
+    memset(scaled + frames * M, 0, (size_t)((rows - frames + 1) * M) * sizeof *scaled);
     status = speech_linear(s, s->middle + D, rows, s->padded, M, &s->layers[0], err);
     if (status != TFM_OK) return status;
+    memset(s->middle + (rows + 1) * D, 0, (size_t)D * sizeof *s->middle);
     return speech_linear(s, embeddings, rows / 2, s->middle, 2 * D, &s->layers[1], err);
 }
 

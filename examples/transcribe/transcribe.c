@@ -18,10 +18,14 @@
 #include "../translate/interrupts.h"
 
 #ifdef _WIN32
+#include <io.h>
+#define isatty _isatty
 enum { is_windows = 1 };
 #else
+#include <unistd.h>
 enum { is_windows = 0 };
 #endif
+enum { WAIT = 100, STALL = 10 * WAIT, LONG_STALL = 100 * WAIT }; /* milliseconds */
 #define ENGLISH_LOG_PROB -0.7 /* the mean of a window; lower may be another language */
 
 static void fail(const char *format, ...) {
@@ -35,6 +39,9 @@ static void fail(const char *format, ...) {
 #include "transcriber.h"
 #include "cues.h"
 #include "transcript.h"
+#include "stream.h"
+#include "live.h"
+#include "live_text.h"
 #include "command.h"
 
 /* Returns seconds since some moment. */
@@ -136,7 +143,10 @@ static void load_model(tfm_weight_type type) {
         job *j = &jobs[k];
         j->number = k;
         if (transcriber_load(&j->h, model, file, threads,
-                             o->beam > o->best_of ? o->beam : o->best_of, fast, &j->err) != TFM_OK)
+                             is_live                ? (int)TRANSCRIBER_LIVE
+                             : o->beam > o->best_of ? o->beam
+                                                    : o->best_of,
+                             fast, &j->err) != TFM_OK)
             fail("%s: %s", model_path, j->err.text);
         j->h.s.parallel = &helpers, j->h.s.threads = threads;
     }
@@ -245,6 +255,54 @@ static void transcribe(const char *path) {
     if (interrupts_stopped()) interrupts_end();
 }
 
+/* Writes the text of a sound while it comes. Ctrl-C and the end of the sound make the rest stable. */
+static void transcribe_live(const char *path) {
+    static stream in;
+    static live l;
+    static float samples[SOUND_CHUNK];
+    static live_text text;
+    FILE *from = strcmp(path, "-") == 0 ? stdin : utf8_open(path, "rb"), *out = open_output(path);
+    const char *why;
+    int32_t n = 0, more, all, quiet = 0;
+    live_options how;
+    job *j = &jobs[0];
+    live_defaults(&how);
+    asked.decoding.is_stopped = NULL; /* what is left is heard after Ctrl-C, too */
+    check(j, live_begin(&l, &j->h, &asked, &how, &j->err));
+    warn_of_model();
+    if (!from) fail("%s: cannot be opened", path);
+    text.file = cue_output.file = out ? out : stdout, text.is_terminal = !out && isatty(1);
+    interrupts_hold(1);
+    if ((why = stream_open(&in, from)) != NULL) fail("%s", why);
+    while (n >= 0 && !interrupts_stopped()) {
+        n = stream_take(&in, samples, SOUND_CHUNK, WAIT), all = 0;
+        for (more = n; more > 0; more = stream_take(&in, samples, SOUND_CHUNK, 0)) {
+            check(j, live_feed(&l, samples, more, &j->err));
+            if ((all += more) >= STREAM_ROOM) break; /* a pipe that is faster than speech */
+        }
+        if (more < 0) n = more;
+        quiet = n ? 0 : quiet + WAIT, l.is_stalled = quiet >= STALL;
+        if (quiet == LONG_STALL)
+            fprintf(stderr, "transcribe: no sound has come for %d s; still waiting\n",
+                    (int)LONG_STALL / 1000);
+        if (n < 0 && in.why) fail("%s: %s", path, in.why);
+        if (n < 0 && in.cut)
+            fputs("transcribe: the sound ends within a sample, which is not heard\n", stderr);
+        if (n < 0 || interrupts_stopped()) check(j, live_finish(&l, &j->err));
+        while (live_is_due(&l)) {
+            check(j, live_hear(&l, &j->err));
+            if (first_text == 0 && l.stable[0]) first_text = seconds();
+            live_text_write(&text, &l);
+        }
+    }
+    if (!l.ended) check(j, live_finish(&l, &j->err));
+    while (live_is_due(&l)) check(j, live_hear(&l, &j->err)), live_text_write(&text, &l);
+    live_text_end(&text), live_free(&l);
+    if (out && fclose(out)) fail("%s: cannot be written", output_path);
+    interrupts_hold(0);
+    if (interrupts_stopped()) interrupts_end();
+}
+
 int main(int argc, char **argv) {
     tfm_weight_type type;
     int k;
@@ -256,7 +314,9 @@ int main(int argc, char **argv) {
     if (sounds.n > 1 && !output_path)
         fail("%d sounds: say with --output in which folder their texts are written", sounds.n);
     load_model(type);
-    for (k = 0; k < sounds.n; k++) transcribe(sounds.at[k]);
+    for (k = 0; k < sounds.n; k++)
+        if (is_live) transcribe_live(sounds.at[k]);
+        else transcribe(sounds.at[k]);
     if (progress)
         fprintf(stderr, "\nloaded in %.3f s; first text %.3f s later; all in %.3f s\n",
                 loaded - began, first_text > 0 ? first_text - loaded : 0, seconds() - loaded);

@@ -28,6 +28,7 @@
 #include "words.h"
 
 enum { TRANSCRIBER_SILENCE = 300 }; /* frames of 10 ms */
+enum { TRANSCRIBER_LIVE = 0, TRANSCRIBER_DRAFT = 8 };
 
 /* "transcribe --help" explains these options. */
 typedef struct transcriber_options {
@@ -93,7 +94,8 @@ static void transcriber_free(transcriber *h) {
     memset(h, 0, sizeof *h);
 }
 
-/* Loads from the model file what hears. beam is the most hypotheses and samples of any sound. The KV
+/* Loads from the model file what hears. beam is the most hypotheses and samples of any sound, or
+   TRANSCRIBER_LIVE: greedy search with attention and drafts, for live.h. The KV
    cache is F16 if the file's weights are int8, because a step then reads half as much and F16
    rounds much less than int8. fast makes it F16 always, and the encoder's attention BF16. On failure
    there is nothing to free. */
@@ -107,6 +109,7 @@ static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
     memset(h, 0, sizeof *h), memset(&limits, 0, sizeof limits);
     limits.max_source = SPEECH_POSITIONS, limits.max_target = WHISPER_TOKENS;
     limits.max_beam = beam, limits.threads = threads;
+    if (beam == TRANSCRIBER_LIVE) limits.attention = 1, limits.max_draft = TRANSCRIBER_DRAFT;
     if (fast) limits.encoder_attention = TFM_DTYPE_BF16;
     if (fast || (i >= 0 && tfm_safetensors_tensor(file, i).dtype == TFM_DTYPE_I8))
         limits.cache = TFM_DTYPE_F16;
@@ -167,10 +170,10 @@ static tfm_status transcriber_open(const transcriber *h, track *t, tfm_error *er
     return transcriber_fail(err, TFM_E_IO, name, why);
 }
 
-/* Begins to hear a sound. Its texts stay with the caller until the last window. The names of options
-   and source are copied; what their pointers point to has to remain. */
-static tfm_status transcriber_begin(transcriber *h, const transcriber_options *options,
-                                    const track_source *source, tfm_error *err) {
+/* Takes the options of the next sound, and forgets the last one. What their pointers point to has to
+   remain. */
+static tfm_status transcriber_set(transcriber *h, const transcriber_options *options,
+                                  tfm_error *err) {
     const tfm_config *c = tfm_model_config(h->w.model);
     whisper_options *w = &h->w.options;
     int is_auto = strcmp(options->language, "auto") == 0;
@@ -178,7 +181,7 @@ static tfm_status transcriber_begin(transcriber *h, const transcriber_options *o
     err->text[0] = 0;
     track_close(&h->t);
     free(h->spoken), h->spoken = NULL, h->n_spoken = 0;
-    h->o = *options, h->source = *source, *w = options->decoding;
+    h->o = *options, *w = options->decoding;
     if (!(w->compression > 0)) w->compression = INFINITY;
     if (!(w->log_prob < 0)) w->log_prob = -INFINITY;
     if (!(w->no_speech < 1)) w->no_speech = INFINITY;
@@ -190,6 +193,14 @@ static tfm_status transcriber_begin(transcriber *h, const transcriber_options *o
     if (!c->n_languages && (w->is_translation || !(is_auto || !strcmp(options->language, "en"))))
         status = transcriber_fail(err, TFM_E_ARGUMENT, "the model hears English alone", "");
     if (status == TFM_OK && *options->prompt) status = transcriber_prompt(h, options->prompt, err);
+    return status;
+}
+
+/* Begins to hear a sound. Its texts stay with the caller until the last window. */
+static tfm_status transcriber_begin(transcriber *h, const transcriber_options *options,
+                                    const track_source *source, tfm_error *err) {
+    tfm_status status = transcriber_set(h, options, err);
+    h->source = *source;
     if (status == TFM_OK) status = transcriber_open(h, &h->t, err);
     h->ended = status != TFM_OK;
     return status;
@@ -214,14 +225,14 @@ static tfm_status transcriber_spell(transcriber *h, int32_t k, tfm_error *err) {
 static tfm_status transcriber_encode(transcriber *h, int64_t size, tfm_error *err) {
     float loudest = h->loudest;
     tfm_tensor input =
-        tfm_tensor_3d(h->embeddings, TFM_DTYPE_F32, 1, SPEECH_POSITIONS, (int64_t)h->s.width);
-    tfm_batch src = {NULL, NULL, 1, SPEECH_POSITIONS, NULL, NULL};
+        tfm_tensor_2d(h->embeddings, TFM_DTYPE_F32, SPEECH_POSITIONS, (int64_t)h->s.width);
+    tfm_request request = tfm_request_ids(NULL, 0);
     tfm_status status =
         speech_mel(&h->s, h->t.x + h->seek * SPEECH_HOP - h->t.first, size, h->mel, &loudest, err);
     if (status == TFM_OK)
-        status = speech_convolve(&h->s, h->mel, size, loudest, h->embeddings, err);
-    src.embeddings = &input;
-    return status == TFM_OK ? tfm_session_encode(h->w.session, &src, err) : status;
+        status = speech_convolve(&h->s, h->mel, size, SPEECH_FRAMES, loudest, h->embeddings, err);
+    request.embeddings = &input;
+    return status == TFM_OK ? tfm_session_encode(h->w.session, &request, 1, err) : status;
 }
 
 /* Returns when a moment of the parts with speech is in the sound, at most where the sound ends. A word's

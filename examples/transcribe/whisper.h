@@ -2,7 +2,7 @@
    language and silence. Needs transformer.h before it, and the model file of tools/convert.py.
 
    The window is encoded once, by tfm_session_encode. Each attempt reads the session's last source, or
-   another encoder's output [1, 1500, D] if memory is not NULL. The functions give the texts that
+   another encoder's output [1500, D] if memory is not NULL. The functions give the texts that
    faster-whisper gives (make test-whisper). */
 #ifndef WHISPER_H
 #define WHISPER_H
@@ -40,6 +40,7 @@ typedef struct whisper {
     whisper_options options;
     int32_t start, end, transcribe, translate, previous, no_speech, no_times, first_time, V;
     int32_t begin[WHISPER_BEGIN], n_begin; /* ids that no text begins with */
+    int32_t n_given;                       /* tokens of the text that the prompt has (live.h) */
     int32_t language;                      /* id; 0: not known yet, or a model of English alone */
     double language_prob;
     char *text;       /* [WHISPER_TEXT]: scratch */
@@ -141,7 +142,7 @@ static void whisper_edit(void *user, int32_t row, const int32_t *ids, int32_t n,
         return;
     }
     for (i = 0; i < c->n_suppressed; i++) y[c->suppressed[i]] = -INFINITY;
-    for (i = 0; n == 0 && i < w->n_begin; i++) y[w->begin[i]] = -INFINITY;
+    for (i = 0; n + w->n_given == 0 && i < w->n_begin; i++) y[w->begin[i]] = -INFINITY;
     if (w->options.without_times) {
         whisper_forbid(y, T, w->V);
         return;

@@ -99,7 +99,8 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
     /* a file without alignment heads: all heads of the upper half of the layers */
     int32_t n_heads = c->n_alignment_heads ? c->n_alignment_heads : (N + 1) / 2 * c->n_heads;
     int64_t first = c->n_alignment_heads ? 0 : (int64_t)(N - (N + 1) / 2) * c->n_heads;
-    tfm_batch src, tgt;
+    tfm_request request = tfm_request_ids(NULL, 0);
+    tfm_ids target;
     tfm_forward_options o;
     tfm_tensor logits;
     float *attention, *y, *sum, *scratch, *cost;
@@ -114,9 +115,7 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
     if (n > WHISPER_TOKENS - n_before - 1) n = WHISPER_TOKENS - n_before - 1;
     memcpy(ids + n_before, text, (size_t)n * sizeof *ids);
     T = n_before + n + 1, ids[T - 1] = w->end;
-    memset(&src, 0, sizeof src), memset(&tgt, 0, sizeof tgt);
-    src.memory = memory, src.rows = 1, src.width = S;
-    tgt.ids = ids, tgt.rows = 1, tgt.width = T;
+    request.memory = memory, target = tfm_ids_make(ids, T);
     attention = (float *)malloc((size_t)(first + n_heads) * (size_t)(T * S) * sizeof(float));
     y = (float *)malloc((size_t)T * (size_t)w->V * sizeof(float));
     sum = (float *)calloc((size_t)T * (size_t)positions, sizeof(float));
@@ -132,7 +131,8 @@ static tfm_status words_align(whisper *w, const tfm_tensor *memory, const int32_
                                 ? tfm_tensor_4d(attention, TFM_DTYPE_F32, n_heads, 1, T, S)
                                 : tfm_tensor_make(attention, TFM_DTYPE_F32, 5, dims);
         logits = tfm_tensor_3d(y, TFM_DTYPE_F32, 1, T, w->V);
-        status = tfm_session_forward(w->session, memory ? &src : NULL, &tgt, &o, &logits, err);
+        status =
+            tfm_session_forward(w->session, memory ? &request : NULL, 1, &target, &o, &logits, err);
     } else {
         snprintf(err->text, sizeof err->text, "no memory for the times of words");
     }

@@ -16,14 +16,6 @@ typedef struct document {
     size_t taken; /* sentences that document_next has returned */
 } document;
 
-/* Returns the number of the line that contains a byte of the document, from 1. */
-static long document_line_at(const text_buffer *text, size_t at) {
-    long line = 1;
-    size_t i;
-    for (i = 0; i < at && i < text->size; i++) line += text->data[i] == '\n';
-    return line;
-}
-
 static document page;
 
 /* Appends the next sentence to text. Returns 0 if there is none. Sets *cut, and appends nothing, if
@@ -71,10 +63,8 @@ static void document_open(input_stream *in, int whole) {
                                                         : MARKUP_HTML,
                                          page.text.data, page.text.size))
         fail("the document does not fit into memory");
-    if (opt.srt && !page.m.n_cues && page.m.size > markup_blank_end(&page.m, 0)) {
-        fprintf(stderr,
-                "translate: the subtitles have no line with times, such as 00:01:02,000 --> "
-                "00:01:04,500\n");
+    if (markup_no_times(&page.m)) {
+        fprintf(stderr, "translate: %s\n", markup_no_times(&page.m));
         exit(EXIT_LINES);
     }
     markup_begin(&page.m);
@@ -100,19 +90,12 @@ static void document_line(const input_item *l, FILE *out) {
 
 /* Writes the rest of the document and frees all memory. */
 static void document_close(FILE *out) {
+    const char *line;
     (void)markup_end(&page.m, &page.out);
     document_write(out);
-    if (page.m.n_left)
-        fprintf(
-            stderr,
-            "translate: %ld sentences stay as they are, the first in line %ld: their marks would "
-            "mean something else in the translation\n",
-            (long)page.m.n_left, document_line_at(&page.text, page.m.left));
-    if (page.m.n_skipped)
-        fprintf(
-            stderr,
-            "translate: %ld parts in HTML inside quotes stay as they are, the first in line %ld\n",
-            (long)page.m.n_skipped, document_line_at(&page.text, page.m.skipped));
+    markup_left(&page.m, &page.out);
+    for (line = page.out.data; page.out.size && *line; line = strchr(line, '\n') + 1)
+        fprintf(stderr, "translate: %.*s\n", (int)strcspn(line, "\n"), line);
     markup_free(&page.m), text_buffer_free(&page.text), text_buffer_free(&page.out);
 }
 

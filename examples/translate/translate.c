@@ -508,13 +508,12 @@ static int32_t rows_at(const tfm_decode_options *decode, int32_t source) {
 /* Makes sure that the worker's session is large enough for a batch; creates a larger one if not.
    The session's max_target must never be what ends a sentence: the output would depend on the
    batch. */
-static tfm_status fit_session(worker *me, const tfm_batch *sides) {
+static tfm_status fit_session(worker *me, int32_t rows, const int32_t *longest) {
     const tfm_decode_options *decode = &me->of->decode;
     int32_t most = me->of->config->max_positions;
-    int32_t target = opt.drafts ? 0 : sides[INPUT_TARGET].width;
+    int32_t target = opt.drafts ? 0 : longest[INPUT_TARGET];
     tfm_session_options o;
-    if (me->session && sides->rows <= me->rows &&
-        sides[INPUT_SOURCE].width <= me->length[INPUT_SOURCE] &&
+    if (me->session && rows <= me->rows && longest[INPUT_SOURCE] <= me->length[INPUT_SOURCE] &&
         target <= me->length[INPUT_TARGET] && me->attention == me->keep_attention &&
         me->threads == t.threads)
         return TFM_OK;
@@ -522,8 +521,8 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     me->session = NULL;
     me->attention = me->keep_attention;
     me->threads = t.threads;
-    me->rows = round_length(sides->rows, 1);
-    me->length[INPUT_SOURCE] = round_length(sides[INPUT_SOURCE].width, 64);
+    me->rows = round_length(rows, 1);
+    me->length[INPUT_SOURCE] = round_length(longest[INPUT_SOURCE], 64);
     me->length[INPUT_TARGET] = round_length(target, 0);
     memset(&o, 0, sizeof o);
     o.max_batch = me->rows;
@@ -543,39 +542,23 @@ static tfm_status fit_session(worker *me, const tfm_batch *sides) {
     return make_session(me, &me->session, &o);
 }
 
-/* Fills *batch with one side of n lines. Returns the memory it uses, which the caller frees; NULL
-   if there is none. */
-static int32_t *make_batch(const worker *me, tfm_batch *batch, input_item *const *lines, int32_t n,
-                           int side) {
-    int32_t row, width = 0, *lengths;
-    for (row = 0; row < n; row++)
-        if (lines[row]->n[side] > width) width = lines[row]->n[side];
-    lengths = (int32_t *)malloc((size_t)n * ((size_t)width + 1) * sizeof *lengths);
-    if (!lengths) return NULL;
-    memset(batch, 0, sizeof *batch);
-    batch->ids = lengths + n;
-    batch->lengths = lengths;
-    batch->rows = n;
-    batch->width = width;
-    for (row = 0; row < n; row++) {
-        lengths[row] = lines[row]->n[side];
-        if (lengths[row])
-            memcpy(lengths + n + (size_t)row * (size_t)width, ids_of(me, lines[row]->ids[side]),
-                   (size_t)lengths[row] * sizeof *lengths);
-    }
-    return lengths;
+/* Returns the ids of one side of a line. */
+static tfm_ids line_ids(const worker *me, const input_item *line, int side) {
+    return tfm_ids_make(line->n[side] ? ids_of(me, line->ids[side]) : NULL, line->n[side]);
 }
 
-/* Scores each row's target and writes its log-probability, with --per-token also of each token. */
-static tfm_status score_batch(worker *me, input_item *const *lines, const tfm_batch *sides) {
-    size_t width = (size_t)sides[INPUT_TARGET].width + 1;
-    double *scores = (double *)malloc((size_t)sides->rows * width * sizeof *scores), *each, sum;
+/* Scores each line's target and writes its log-probability, with --per-token also of each token. */
+static tfm_status score_batch(worker *me, input_item *const *lines, tfm_request *requests,
+                              int32_t n, int32_t longest) {
+    size_t width = (size_t)longest + 1;
+    double *scores = (double *)malloc((size_t)n * width * sizeof *scores), *each, sum;
+    tfm_ids *targets = (tfm_ids *)malloc((size_t)n * sizeof *targets);
     tfm_status status = TFM_E_MEMORY;
     int32_t row, i;
-    if (scores)
-        status = tfm_session_score(me->session, &sides[INPUT_SOURCE], &sides[INPUT_TARGET], 0,
-                                   scores, &me->err);
-    for (row = 0; status == TFM_OK && row < sides->rows; row++) {
+    for (row = 0; targets && row < n; row++) targets[row] = line_ids(me, lines[row], INPUT_TARGET);
+    if (scores && targets)
+        status = tfm_session_score(me->session, requests, n, targets, 0, scores, &me->err);
+    for (row = 0; status == TFM_OK && row < n; row++) {
         input_item *l = lines[row];
         each = scores + (size_t)row * width;
         for (sum = 0, i = 0; i <= l->n[INPUT_TARGET]; i++) sum += each[i];
@@ -583,55 +566,50 @@ static tfm_status score_batch(worker *me, input_item *const *lines, const tfm_ba
         if (opt.per_token) append_tokens(l, each, l->n[INPUT_TARGET] + 1);
         l->done = 1;
     }
-    free(scores);
+    free(scores), free(targets);
     return status;
-}
-
-/* Returns the ids of a row of a side, which may have none. */
-static tfm_ids side_ids(const tfm_batch *side, int32_t row) {
-    if (!side->ids) return tfm_ids_make(NULL, 0);
-    return tfm_ids_make(side->ids + (size_t)row * (size_t)side->width, side->lengths[row]);
 }
 
 /* Translates a batch and appends the results to the lines. Line n is sampled with seed + n, so a
    sample does not depend on the batch. */
-static tfm_status decode_batch(worker *me, input_item *const *lines, const tfm_batch *sides) {
-    tfm_request *requests = (tfm_request *)malloc((size_t)sides->rows * sizeof *requests);
+static tfm_status decode_batch(worker *me, input_item *const *lines, tfm_request *requests,
+                               int32_t n) {
     int32_t row, running = 1;
-    tfm_status status = TFM_E_MEMORY;
-    for (row = 0; requests && row < sides->rows; row++) {
-        tfm_ids target = side_ids(&sides[INPUT_TARGET], row);
-        requests[row] = tfm_request_ids(NULL, 0);
-        requests[row].ids = side_ids(&sides[INPUT_SOURCE], row);
+    tfm_status status;
+    for (row = 0; row < n; row++) {
+        tfm_ids target = line_ids(me, lines[row], INPUT_TARGET);
         requests[row].seed = opt.seed + (uint64_t)lines[row]->number;
         if (opt.prefix && me->of->is_last) requests[row].prefix = target;
         if (opt.drafts && me->of->is_last) requests[row].draft = target;
     }
-    if (requests)
-        status = tfm_session_start(me->session, requests, sides->rows, &me->of->decode, &me->err);
+    status = tfm_session_start(me->session, requests, n, &me->of->decode, &me->err);
     while (status == TFM_OK && running && !interrupts_stopped())
         status = tfm_session_step(me->session, &running, &me->err);
-    for (row = 0; status == TFM_OK && !running && row < sides->rows; row++) {
+    for (row = 0; status == TFM_OK && !running && row < n; row++) {
         append_row(me, lines[row], row);
         lines[row]->done = 1;
     }
-    free(requests);
     return status;
 }
 
 /* Translates or scores n lines together. If memory is too small, does so in two halves. */
 static void translate_batch(worker *me, input_item *const *lines, int32_t n) {
-    tfm_batch sides[INPUT_SIDES];
-    int32_t row, *source, *target;
+    tfm_request *requests;
+    int32_t row, side, longest[INPUT_SIDES] = {0, 0};
     tfm_status status = no_memory(me, "too little memory");
     if (interrupts_stopped()) return;
-    source = make_batch(me, &sides[INPUT_SOURCE], lines, n, INPUT_SOURCE);
-    target = make_batch(me, &sides[INPUT_TARGET], lines, n, INPUT_TARGET);
-    if (source && target) status = fit_session(me, sides);
+    requests = (tfm_request *)malloc((size_t)n * sizeof *requests);
+    for (row = 0; requests && row < n; row++) {
+        requests[row] = tfm_request_ids(NULL, 0);
+        requests[row].ids = line_ids(me, lines[row], INPUT_SOURCE);
+        for (side = 0; side < INPUT_SIDES; side++)
+            if (longest[side] < lines[row]->n[side]) longest[side] = lines[row]->n[side];
+    }
+    if (requests) status = fit_session(me, n, longest);
     if (status == TFM_OK)
-        status = opt.score ? score_batch(me, lines, sides) : decode_batch(me, lines, sides);
-    free(source);
-    free(target);
+        status = opt.score ? score_batch(me, lines, requests, n, longest[INPUT_TARGET])
+                           : decode_batch(me, lines, requests, n);
+    free(requests);
     if (status == TFM_E_MEMORY && n > 1) {
         translate_batch(me, lines, n / 2);
         translate_batch(me, lines + n / 2, n - n / 2);

@@ -495,18 +495,18 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
     tfm_tensor logits, *weights = kind == 1   ? &o.encoder_attention
                                   : kind == 2 ? &o.decoder_attention
                                               : &o.cross_attention;
-    tfm_batch source, to;
+    tfm_request source;
+    tfm_ids to;
     tfm_status status;
     int64_t n = 1;
     int i;
-    memset(&o, 0, sizeof o), memset(&source, 0, sizeof source);
+    memset(&o, 0, sizeof o);
     dims[0] = kind == 1 ? c->n_encoder_layers : c->n_decoder_layers;
     dims[1] = 1, dims[2] = c->n_heads, dims[3] = rows, dims[4] = columns;
     for (i = 0; i < 5; i++) n *= dims[i];
-    source.rows = 1, to = source;
-    source.width = width, source.ids = at + 1;
-    to.width = target + 1,
-    to.ids = at + 1 + width; /* the start token replaces the length before the ids */
+    source = tfm_request_ids(at + 1, width);
+    /* the start token replaces the length before the ids */
+    to = tfm_ids_make(at + 1 + width, target + 1);
     at[1 + width] = c->start < 0 ? 0 : c->start;
     status = fit_session(session_limits(1, width, 0, target + 1, 1, 0));
     if (status == TFM_OK && (!fit(&web.weights, 4 * n) ||
@@ -517,7 +517,7 @@ EXPORT(const float *, web_attention)(int32_t width, int32_t target, int32_t kind
         logits = tfm_tensor_3d(web.scratch.data, TFM_DTYPE_F32, 1, target + 1, c->tgt_vocab_size);
         web.model->target.pad =
             -1; /* the start token may be the padding id (Marian, T5): it must not be masked */
-        status = tfm_session_forward(web.session, &source, &to, &o, &logits, &web.err);
+        status = tfm_session_forward(web.session, &source, 1, &to, &o, &logits, &web.err);
         web.model->target.pad = pad;
     }
     give_back(NULL, web.scratch.data), memset(&web.scratch, 0, sizeof web.scratch);

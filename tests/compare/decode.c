@@ -22,10 +22,11 @@ enum { ROOM = 1 << 16 };
 
 typedef struct rows {
     int32_t ids[ROOM], lengths[1024];
-    tfm_batch batch;
+    id_matrix batch;
 } rows;
 
 static rows src, tgt, prefix, prompt, sequences;
+static tfm_ids lists[1024];
 static int32_t forbidden[ROOM], ends[ROOM], first[1024];
 static uint64_t seeds[1024];
 static float numbers[ROOM];
@@ -37,7 +38,7 @@ static void fail(const char *what) {
 }
 
 /* Parses "1,2,3;4,5" as two rows. */
-static tfm_batch *read_rows(rows *r, const char *text) {
+static id_matrix *read_rows(rows *r, const char *text) {
     int32_t width = 0, n, row = 0;
     const char *at;
     for (at = text, n = 1; *at;
@@ -125,7 +126,7 @@ static void read_option(tfm_decode_options *o, int *scoring, const char *key, co
     else if (strcmp(key, "tgt") == 0) read_rows(&tgt, value);
     else if (strcmp(key, "prefix") == 0) with.prefix = read_rows(&prefix, value);
     else if (strcmp(key, "prompt") == 0) with.prompt = read_rows(&prompt, value);
-    else if (strcmp(key, "sequences") == 0) o->suppressed_sequences = read_rows(&sequences, value);
+    else if (strcmp(key, "sequences") == 0) suppress_rows(o, read_rows(&sequences, value), lists);
     else if (strcmp(key, "forbidden") == 0) o->n_suppressed = read_ids(forbidden, value),
                                             o->suppressed = forbidden;
     else if (strcmp(key, "ends") == 0) o->n_end_ids = read_ids(ends, value), o->end_ids = ends;
@@ -190,7 +191,7 @@ int main(int argc, char **argv) {
         if (tfm_session_create(&session, model, &limits, &err) != TFM_OK) fail(err.text);
         if (scoring) {
             static double scores[ROOM];
-            if (tfm_session_score(session, &src.batch, &tgt.batch, offset, scores, &err) != TFM_OK)
+            if (score_rows(session, &src.batch, &tgt.batch, offset, scores, &err) != TFM_OK)
                 fail(err.text);
             for (row = 0; row < tgt.batch.rows; row++) {
                 for (rank = 0; rank <= tgt.lengths[row]; rank++)

@@ -301,10 +301,11 @@ static void fuzz_edit(void *user, int32_t row, const int32_t *ids, int32_t n, fl
 /* Chooses search options by the last byte. */
 static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t size, by_row *with) {
     static const int32_t two[] = {4, 5};
-    static tfm_batch prefix, sequences;
+    static id_matrix prefix;
+    static tfm_ids sequences[2];
     int last = size ? data[size - 1] : 0;
     tfm_decode_options o;
-    prefix = tiny_batch(two, NULL, 1, 2), sequences = tiny_batch(two, NULL, 2, 1);
+    prefix = tiny_batch(two, NULL, 1, 2);
     memset(&o, 0, sizeof o), memset(with, 0, sizeof *with);
     o.max_length = 10;
     if (last % 4 == 1) o.beam = 1 + (last >> 2) % 4, o.n_best = 1, o.length_penalty = last / 100.0;
@@ -317,7 +318,10 @@ static tfm_decode_options TEST_UNUSED fuzz_options(const uint8_t *data, size_t s
     if (last & 128 && last % 4 == 1) o.prefix_bias = 0.3;
     if (last % 8 == 5) with->prompt = &prefix;
     if (last % 16 > 11) o.edit_logits = fuzz_edit; /* edit_user is the model */
-    if ((last & 160) == 160) with->prefix = NULL, o.suppressed_sequences = &sequences;
+    if ((last & 160) == 160) {
+        id_matrix rows = tiny_batch(two, NULL, 2, 1);
+        with->prefix = NULL, suppress_rows(&o, &rows, sequences);
+    }
     return o;
 }
 

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm_session *s = NULL;
     tfm_session_options so;
     tfm_model_options mo;
-    tfm_batch src = tiny_batch(ids, NULL, 1, 3), two = tiny_batch(ids + 1, NULL, 1, 2);
+    id_matrix src = tiny_batch(ids, NULL, 1, 3), two = tiny_batch(ids + 1, NULL, 1, 2);
     by_row with;
     tfm_decode_options o = fuzz_options(data, size, &with);
     double scores[3]; /* at most two tokens and the end token */
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             need(fuzz_is_utf8(out, strlen(out)));
         if (tfm_translate(s, " >>deu<< hello", out, sizeof out, &err) == TFM_OK)
             need(fuzz_is_utf8(out, strlen(out)));
-        (void)tfm_session_score(s, &src, &two, 0, scores, &err);
+        (void)score_rows(s, &src, &two, 0, scores, &err);
         if (decode_rows(s, &src, &with, &o, &err) == TFM_OK) fuzz_results(s, model);
     }
     tfm_session_free(s), tfm_model_free(model);

@@ -145,7 +145,7 @@ static struct {
     int32_t prompt_ids[ROWS * LONGEST], prompt_lengths[ROWS];
     int32_t prefix_ids[ROWS * LONGEST], prefix_lengths[ROWS];
     uint64_t seeds[ROWS];
-    tfm_batch src, prompt, prefix;
+    id_matrix src, prompt, prefix;
     by_row with; /* what draw_options chose of them */
 } at;
 
@@ -198,8 +198,8 @@ static tfm_decode_options draw_options(void) {
 }
 
 /* Gives row b of the batch alone. */
-static by_row alone(int32_t b, tfm_batch *src) {
-    static tfm_batch prompt, prefix;
+static by_row alone(int32_t b, id_matrix *src) {
+    static id_matrix prompt, prefix;
     by_row own = at.with;
     *src = tiny_batch(at.ids + b * SOURCE, at.lengths + b, 1, SOURCE);
     prompt = tiny_batch(at.prompt_ids + b * LONGEST, at.prompt_lengths + b, 1, LONGEST);

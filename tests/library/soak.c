@@ -40,7 +40,8 @@ typedef struct setting {
     int32_t shortlist[VOCABULARY], forbidden[3], sequence[2], prefix[BATCH * 3], lengths[BATCH];
     int32_t prompt[BATCH * 3], prompt_lengths[BATCH];
     uint64_t seeds[BATCH];
-    tfm_batch prefixes, prompts, sequences;
+    id_matrix prefixes, prompts;
+    tfm_ids suppressed;
 } setting;
 
 static subject subjects[MODELS];
@@ -145,9 +146,9 @@ static void make_setting(setting *s, const subject *m, int k, const int *which, 
     for (i = 0, n = below(&state, 4); i < n; i++) s->forbidden[i] = token(m, s, &state);
     o->suppressed = s->forbidden, o->n_suppressed = n;
     for (i = 0; i < 2; i++) s->sequence[i] = token(m, s, &state);
-    s->sequences.ids = s->sequence, s->sequences.lengths = NULL;
-    s->sequences.rows = 1, s->sequences.width = 2;
-    if (below(&state, 3) == 0) o->suppressed_sequences = &s->sequences;
+    s->suppressed = tfm_ids_make(s->sequence, 2);
+    if (below(&state, 3) == 0)
+        o->suppressed_sequences = &s->suppressed, o->n_suppressed_sequences = 1;
     o->no_unknown = below(&state, 2), o->no_repeat_ngram = below(&state, 4);
     o->repetition_penalty = below(&state, 3) ? 0 : 1.25;
     o->attention_layer = below(&state, m->config->n_decoder_layers + 1);
@@ -194,7 +195,7 @@ static uint64_t hash_row(tfm_session *session, int32_t row, int32_t source, tfm_
 
 /* Decodes a random batch. A third of the decodes is abandoned after some steps. Some of the others are
    interrupted by a start that is refused, which must change nothing. */
-static void decode(seat *at, setting *s, const tfm_batch *src, const int *which, int k,
+static void decode(seat *at, setting *s, const id_matrix *src, const int *which, int k,
                    uint64_t *state, tfm_error *err) {
     int32_t row, running = 1, steps = 0, last = below(state, 3) ? INT32_MAX : below(state, 12);
     int32_t interrupted = below(state, 4) ? -1 : below(state, 8);
@@ -216,14 +217,14 @@ static void decode(seat *at, setting *s, const tfm_batch *src, const int *which,
     if (running) count(&cancelled);
 }
 
-static void score(seat *at, const tfm_batch *src, const int *which, tfm_error *err) {
+static void score(seat *at, const id_matrix *src, const int *which, tfm_error *err) {
     int32_t targets[BATCH * SOURCE], i;
     double out[BATCH * (SOURCE + 1)];
-    tfm_batch tgt = *src;
+    id_matrix tgt = *src;
     for (i = 0; i < src->rows * src->width; i++)
         targets[i] = src->ids[i] % at->on->config->tgt_vocab_size;
     tgt.ids = targets;
-    must(tfm_session_score(at->session, src, &tgt, 0, out, err), err);
+    must(score_rows(at->session, src, &tgt, 0, out, err), err);
     for (i = 0; i < src->rows; i++) {
         uint64_t hash = 1;
         mix(&hash, out + i * (src->width + 1), (size_t)(src->lengths[i] + 1) * sizeof *out);
@@ -288,7 +289,7 @@ static void *work(void *context) {
     while (s && !ended()) {
         int32_t ids[BATCH * SOURCE], lengths[BATCH], i, task = below(&state, 8);
         int which[BATCH];
-        tfm_batch src;
+        id_matrix src;
         tfm_error err;
         seat *at = &seats[below(&state, THREADS)];
         if (pthread_mutex_trylock(&at->mutex)) continue;

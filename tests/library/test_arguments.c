@@ -137,7 +137,7 @@ static void serial(void *user, tfm_task task, void *context, int32_t parts) {
    rows, so the address sanitizer, or the time that the call takes, would show a read of a third. */
 static void too_many_rows(const tfm_model *m) {
     tfm_session *s = session_of(m, 2, 0);
-    tfm_batch src = tiny_batch(three, NULL, INT32_MAX, 1), none = tiny_batch(three, NULL, 0, 0);
+    id_matrix src = tiny_batch(three, NULL, INT32_MAX, 1), none = tiny_batch(three, NULL, 0, 0);
     int32_t first[2] = {-1, -1}, rows;
     double scores[4];
     float logits[4];
@@ -149,16 +149,13 @@ static void too_many_rows(const tfm_model *m) {
         src.rows = rows = i ? 3 : INT32_MAX;
         none.rows = rows;
         out = tfm_tensor_3d(logits, TFM_DTYPE_F32, rows, 0, 11);
-        CHECK_FAILS(tfm_session_encode(s, &src, &err), TFM_E_TOO_LONG,
-                    "rows, the session takes 1 to 2");
+        CHECK_FAILS(encode_rows(s, &src, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
         CHECK_FAILS(start_rows(s, &src, NULL, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
         memset(&with, 0, sizeof with), with.first = first, with.prefix = &none;
         with.rows = 2;
         CHECK_FAILS(start_rows(s, &src, &with, NULL, &err), TFM_E_TOO_LONG, "session takes 1 to 2");
-        CHECK_FAILS(tfm_session_score(s, &src, &none, 0, scores, &err), TFM_E_TOO_LONG,
-                    "takes 1 to 2");
-        CHECK_FAILS(tfm_session_forward(s, &src, &none, NULL, &out, &err), TFM_E_TOO_LONG,
-                    "takes 1 to 2");
+        CHECK_FAILS(score_rows(s, &src, &none, 0, scores, &err), TFM_E_TOO_LONG, "takes 1 to 2");
+        CHECK_FAILS(forward_rows(s, &src, &none, NULL, &out, &err), TFM_E_TOO_LONG, "takes 1 to 2");
     }
     CHECK(difftime(time(NULL), began) < 3, "no call goes through 2147483647 rows");
     tfm_session_free(s);
@@ -175,7 +172,7 @@ static void sessions(void) {
     tfm_session *s = NULL;
     tfm_forward_options fo;
     tfm_allocator half;
-    tfm_batch src = tiny_batch(three, NULL, 1, 3), two = tiny_batch(three, NULL, 2, 1), none;
+    id_matrix src = tiny_batch(three, NULL, 1, 3), none;
     float logits[64];
     double scores[4];
     tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, 3, 11), wrong;
@@ -224,55 +221,48 @@ static void sessions(void) {
     memset(&o, 0, sizeof o), o.max_source = o.max_target = 20;
     must(tfm_session_create(&s, few, &o, &err));
     CHECK_FAILS(start_rows(s, &src, NULL, NULL, &err), TFM_E_CONFIG, "'start' is missing");
-    CHECK_FAILS(tfm_session_score(s, &src, &src, 0, scores, &err), TFM_E_CONFIG,
-                "'end' is missing");
+    CHECK_FAILS(score_rows(s, &src, &src, 0, scores, &err), TFM_E_CONFIG, "'end' is missing");
     CHECK_FAILS(tfm_translate(s, "a", (char *)logits, 8, &err), TFM_E_NO_TEXT, "");
     tfm_session_free(s), tfm_model_free(few);
     t = tiny_default(), t.config = ", \"end\": 2";
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
-    CHECK_FAILS(tfm_session_score(s, &src, &src, 0, scores, &err), TFM_E_CONFIG,
-                "'start' is missing");
+    CHECK_FAILS(score_rows(s, &src, &src, 0, scores, &err), TFM_E_CONFIG, "'start' is missing");
     tfm_session_free(s), tfm_model_free(bare);
     t.config = ", \"end\": 2, \"start_embedding\": \"zero\"";
     bare = tiny_model(t);
     s = session_of(bare, 1, 0);
-    must(decode_rows(s, &src, NULL, NULL, &err)),
-        must(tfm_session_score(s, &src, &src, 0, scores, &err));
+    must(decode_rows(s, &src, NULL, NULL, &err)), must(score_rows(s, &src, &src, 0, scores, &err));
     CHECK(1, "a model without a start token has a first embedding of zero");
     tfm_session_free(s), tfm_model_free(bare);
     SECTION("encode, forward, score");
     s = session_of(m, 1, 0);
     none = tiny_batch(NULL, NULL, 1, 3);
-    ARGUMENT(tfm_session_encode(NULL, &src, &err));
-    ARGUMENT(tfm_session_encode(s, NULL, &err));
-    ARGUMENT(tfm_session_encode(s, &none, &err));
+    ARGUMENT(encode_rows(NULL, &src, &err));
+    ARGUMENT(encode_rows(s, NULL, &err));
+    ARGUMENT(encode_rows(s, &none, &err));
     none.width = 0; /* No ids are missing when rows are empty. */
-    CHECK_FAILS(tfm_session_encode(s, &none, &err), TFM_E_ARGUMENT, "0 tokens a row");
+    CHECK_FAILS(encode_rows(s, &none, &err), TFM_E_ARGUMENT, "the request has no source");
     none.width = 3;
-    ARGUMENT(tfm_session_forward(NULL, &src, &src, NULL, &out, &err));
-    ARGUMENT(tfm_session_forward(s, NULL, &src, NULL, &out, &err));
-    ARGUMENT(tfm_session_forward(s, &src, NULL, NULL, &out, &err));
-    ARGUMENT(tfm_session_forward(s, &src, &two, NULL, &out, &err));
-    ARGUMENT(tfm_session_forward(s, &src, &none, NULL, &out, &err));
+    ARGUMENT(forward_rows(NULL, &src, &src, NULL, &out, &err));
+    ARGUMENT(forward_rows(s, NULL, &src, NULL, &out, &err));
+    ARGUMENT(forward_rows(s, &src, NULL, NULL, &out, &err));
+    ARGUMENT(forward_rows(s, &src, &none, NULL, &out, &err));
     wrong = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, 3, 3);
     memset(&fo, 0, sizeof fo), fo.encoder_attention = wrong;
-    CHECK_FAILS(tfm_session_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE,
-                "encoder_attention");
+    CHECK_FAILS(forward_rows(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "encoder_attention");
     memset(&fo, 0, sizeof fo), fo.decoder_attention = wrong;
-    CHECK_FAILS(tfm_session_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE,
-                "decoder_attention");
+    CHECK_FAILS(forward_rows(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "decoder_attention");
     memset(&fo, 0, sizeof fo), fo.cross_attention = wrong;
-    CHECK_FAILS(tfm_session_forward(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE,
-                "cross_attention");
-    CHECK_FAILS(tfm_session_forward(s, &src, &src, NULL, &wrong, &err), TFM_E_SHAPE, "");
-    ARGUMENT(tfm_session_score(NULL, &src, &src, 0, scores, &err));
+    CHECK_FAILS(forward_rows(s, &src, &src, &fo, &out, &err), TFM_E_SHAPE, "cross_attention");
+    CHECK_FAILS(forward_rows(s, &src, &src, NULL, &wrong, &err), TFM_E_SHAPE, "");
+    ARGUMENT(score_rows(NULL, &src, &src, 0, scores, &err));
     ARGUMENT(tfm_result_log_probabilities(NULL, 0, 0, scores, &err));
     ARGUMENT(tfm_result_log_probabilities(s, 0, 0, NULL, &err));
-    ARGUMENT(tfm_session_score(s, NULL, &src, 0, scores, &err));
-    ARGUMENT(tfm_session_score(s, &src, NULL, 0, scores, &err));
-    ARGUMENT(tfm_session_score(s, &src, &src, 0, NULL, &err));
-    CHECK(tfm_session_encode(s, &none, NULL) == TFM_E_ARGUMENT, "a NULL place for the message");
+    ARGUMENT(score_rows(s, NULL, &src, 0, scores, &err));
+    ARGUMENT(score_rows(s, &src, NULL, 0, scores, &err));
+    ARGUMENT(score_rows(s, &src, &src, 0, NULL, &err));
+    CHECK(encode_rows(s, &none, NULL) == TFM_E_ARGUMENT, "a NULL place for the message");
     tfm_session_free(s);
     too_many_rows(m);
     tfm_model_free(m);
@@ -315,7 +305,8 @@ static void decoding(void) {
     static const int32_t forbidden[] = {3, 4};
     tfm_model *m = words_model(IDS ", \"src_pad\": 0");
     tfm_session *s = session_of(m, 3, 1), *plain = session_of(m, 1, 0);
-    tfm_batch src = tiny_batch(three, NULL, 1, 3), padded = tiny_batch(pads, NULL, 1, 3), bad;
+    id_matrix src = tiny_batch(three, NULL, 1, 3), padded = tiny_batch(pads, NULL, 1, 3), bad;
+    tfm_ids sequence;
     by_row with;
     tfm_decode_options o;
     tfm_result r;
@@ -359,10 +350,9 @@ static void decoding(void) {
         o.change;                                                                                  \
         ARGUMENT(start_rows(session, &src, NULL, &o, &err));                                       \
     } while (0)
-    bad = tiny_batch(forbidden, NULL, -1, 1);
-    REFUSED(s, suppressed_sequences = &bad);
+    REFUSED(s, n_suppressed_sequences = -1);
     bad = tiny_batch(NULL, NULL, 1, 1);
-    REFUSED(s, suppressed_sequences = &bad);
+    REFUSED(s, beam = 0; suppress_rows(&o, &bad, &sequence));
     REFUSED(s, attention_head = -1);
     REFUSED(s, prefix_bias = 0.5; o.alternatives = 2);
     REFUSED(plain, attention_layer = 1);
@@ -427,7 +417,7 @@ static void ties(void) {
     st_writer w;
     tfm_model *m;
     tfm_session *s;
-    tfm_batch src = tiny_batch(three, NULL, 1, 3);
+    id_matrix src = tiny_batch(three, NULL, 1, 3);
     tfm_decode_options o;
     tfm_result r;
     size_t i;
@@ -460,7 +450,7 @@ static void without_ids(void) {
     tfm_model *m;
     tfm_session *s;
     tfm_decode_options o;
-    tfm_batch src = tiny_batch(three, NULL, 1, 3);
+    id_matrix src = tiny_batch(three, NULL, 1, 3);
     tfm_result r;
     int32_t ids[12];
     SECTION("the model lacks these ids");
@@ -485,7 +475,7 @@ static void numbers(void) {
     tfm_model *m;
     tfm_session *s;
     tfm_decode_options o;
-    tfm_batch src = tiny_batch(three, NULL, 1, 3);
+    id_matrix src = tiny_batch(three, NULL, 1, 3);
     tfm__candidate all[8];
     float logits[V], top; /* one block has all of them */
     double log_sum;
@@ -1172,7 +1162,7 @@ static void spaces(void) {
 static void texts(void) {
     tfm_model *m = words_model(IDS), *bare = tiny_model(tiny_default()), *other;
     tfm_session *s = session_of(m, 1, 1);
-    tfm_batch src = tiny_batch(three, NULL, 1, 3);
+    id_matrix src = tiny_batch(three, NULL, 1, 3);
     char room[256] = {0}, out[4096];
     tfm_decode_options o;
     tfm_arena arena = tfm_arena_make(room, sizeof room);

@@ -54,7 +54,7 @@ static const char *const kinds[] = {"greedy", "beam", "samples", "forward"};
 
 static tfm_status search(tfm_session *s, int kind, const int32_t *ids, int32_t n) {
     tfm_decode_options o;
-    tfm_batch src;
+    id_matrix src;
     tfm_result r;
     int32_t running = 1, k;
     static const uint64_t seed = 7;
@@ -80,7 +80,7 @@ static tfm_status search(tfm_session *s, int kind, const int32_t *ids, int32_t n
 }
 
 static tfm_status forward(tfm_session *s, int32_t vocabulary, const int32_t *ids, int32_t n) {
-    tfm_batch src, tgt;
+    id_matrix src, tgt;
     tfm_tensor logits;
     tfm_status status;
     float *data = (float *)malloc((size_t)n * (size_t)vocabulary * sizeof *data);
@@ -90,7 +90,7 @@ static tfm_status forward(tfm_session *s, int32_t vocabulary, const int32_t *ids
     src.ids = ids, src.rows = 1, src.width = n;
     tgt = src; /* any ids do */
     logits = tfm_tensor_3d(data, TFM_DTYPE_F32, 1, n, vocabulary);
-    status = tfm_session_forward(s, &src, &tgt, NULL, &logits, &err);
+    status = forward_rows(s, &src, &tgt, NULL, &logits, &err);
     for (i = 0; status == TFM_OK && i < (int64_t)n * vocabulary; i++) add_float(data[i]);
     free(data);
     return status;

@@ -8,7 +8,7 @@ static outcome without, with;
 
 static struct {
     int32_t ids[(int)ROWS * MOST], lengths[ROWS];
-    tfm_batch batch;
+    id_matrix batch;
 } draft;
 
 /* ---- drafts of all kinds ---- */
@@ -94,7 +94,7 @@ static int drafts_differ(tfm_session *s, int attention) {
     int32_t rows = at.src.rows, b;
     int wrong = 0;
     for (b = 0; b < rows; b++) {
-        tfm_batch src, one;
+        id_matrix src, one;
         own = alone(b, &src);
         own.draft = NULL;
         must(decode_rows(s, &src, &own, &o, &err));
@@ -120,7 +120,7 @@ static int drafts_differ(tfm_session *s, int attention) {
 }
 
 /* Counts the steps of a decode. Each step's result must begin with that of the step before. */
-static int32_t count_steps(tfm_session *s, const tfm_batch *src, const by_row *given, int *wrong) {
+static int32_t count_steps(tfm_session *s, const id_matrix *src, const by_row *given, int *wrong) {
     int32_t running = 1, n = 0, before[TARGET], length = 0;
     tfm_result r;
     must(start_rows(s, src, given, NULL, &err));
@@ -183,7 +183,7 @@ static void test_bits(void) {
 
 static void test_limits(void) {
     static const int32_t source[] = {4, 5, 6, 4, 5, 6}, beyond[] = {1, 3, V, 4};
-    tfm_batch src = tiny_batch(source, NULL, 2, 3);
+    id_matrix src = tiny_batch(source, NULL, 2, 3);
     tfm_model *model = model_of(0, TFM_WEIGHT_TYPE_F32);
     tfm_session *s = session_of(model, 0, 1, 0, 8), *no_drafts = session_of(model, 0, 1, 0, 0);
     tfm_session_options limits;

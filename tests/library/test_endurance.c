@@ -103,14 +103,14 @@ static void repeated(void) {
     tfm_model *model =
         long_model(", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"positions\": \"none\"");
     tfm_session *s = long_session(model, 1);
-    tfm_batch src = tiny_batch(ids, NULL, 1, PERIOD);
+    id_matrix src = tiny_batch(ids, NULL, 1, PERIOD);
     int64_t d = tfm_model_config(model)->d_model, i;
     float *once = (float *)test_memory((size_t)(PERIOD * d) * sizeof(float)), *memory;
     double most = 0;
-    must(tfm_session_encode(s, &src, &err));
+    must(encode_rows(s, &src, &err));
     memcpy(once, tfm_session_encoder_output(s).data, (size_t)(PERIOD * d) * sizeof(float));
     src.width = TOKENS;
-    must(tfm_session_encode(s, &src, &err));
+    must(encode_rows(s, &src, &err));
     memory = (float *)tfm_session_encoder_output(s).data;
     for (i = 0; i < TOKENS * d; i++) {
         double difference = fabs((double)memory[i] - (double)once[i % (PERIOD * d)]);
@@ -127,7 +127,7 @@ typedef struct outcome {
     float attention[20 * TOKENS];
 } outcome;
 
-static void take(tfm_session *s, const tfm_batch *src, int32_t row, int64_t length, outcome *out) {
+static void take(tfm_session *s, const id_matrix *src, int32_t row, int64_t length, outcome *out) {
     tfm_result r;
     tfm_tensor attention;
     memset(out, 0, sizeof *out);
@@ -145,7 +145,7 @@ static void long_source(void) {
     static int32_t two[2 * TOKENS];
     tfm_model *model = long_model(", \"start\": 1, \"src_pad\": 0");
     tfm_session *s = long_session(model, 1), *threads = long_session(model, 3);
-    tfm_batch src = tiny_batch(ids, NULL, 1, TOKENS);
+    id_matrix src = tiny_batch(ids, NULL, 1, TOKENS);
     const int32_t lengths[2] = {5, TOKENS};
     double most = 0, sum;
     int32_t t, i;
@@ -178,7 +178,7 @@ static void long_source(void) {
 static void empty_batch(void) {
     tfm_model *model = text_model(NULL);
     tfm_session *s = tiny_session(model, 2, 8, 6);
-    tfm_batch src = tiny_batch(ids, NULL, 1, 4), none = tiny_batch(ids, NULL, 0, 4),
+    id_matrix src = tiny_batch(ids, NULL, 1, 4), none = tiny_batch(ids, NULL, 0, 4),
               nothing = tiny_batch(NULL, NULL, 0, 0), narrow = tiny_batch(ids, NULL, 1, 0);
     int32_t four[4] = {1, 2, 3, 4}, before[6], running = 1, length;
     float data[9] = {7};
@@ -194,15 +194,13 @@ static void empty_batch(void) {
     must(tfm_result_get(s, 0, 0, &r, &err));
     length = r.length, log_probability = r.log_probability;
     memcpy(before, r.ids, (size_t)length * 4);
-    CHECK_FAILS(tfm_session_encode(s, &none, &err), TFM_E_ARGUMENT, "src has 0 rows");
-    CHECK_FAILS(tfm_session_encode(s, &nothing, &err), TFM_E_ARGUMENT, "src has 0 rows");
-    CHECK_FAILS(tfm_session_encode(s, &narrow, &err), TFM_E_ARGUMENT, "src has 0 tokens a row");
+    CHECK_FAILS(encode_rows(s, &none, &err), TFM_E_ARGUMENT, "0 requests");
+    CHECK_FAILS(encode_rows(s, &nothing, &err), TFM_E_ARGUMENT, "0 requests");
+    CHECK_FAILS(encode_rows(s, &narrow, &err), TFM_E_ARGUMENT, "the source is blank");
     CHECK_FAILS(start_rows(s, &none, NULL, NULL, &err), TFM_E_ARGUMENT, "0 requests");
     CHECK_FAILS(decode_rows(s, &none, NULL, NULL, &err), TFM_E_ARGUMENT, "0 requests");
-    CHECK_FAILS(tfm_session_forward(s, &none, &none, NULL, &logits, &err), TFM_E_ARGUMENT,
-                "tgt has 0 rows");
-    CHECK_FAILS(tfm_session_score(s, &none, &none, 0, scores, &err), TFM_E_ARGUMENT,
-                "src has 0 rows");
+    CHECK_FAILS(forward_rows(s, &none, &none, NULL, &logits, &err), TFM_E_ARGUMENT, "0 requests");
+    CHECK_FAILS(score_rows(s, &none, &none, 0, scores, &err), TFM_E_ARGUMENT, "0 requests");
     CHECK(data[0] == 7 && scores[0] == 7, "outputs untouched");
     memset(&r, 0, sizeof r);
     CHECK(tfm_result_get(s, 0, 0, &r, &err) == TFM_OK && r.length == length &&

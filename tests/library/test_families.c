@@ -18,7 +18,7 @@ static double difference_inside(const tfm_tensor *a, const tfm_tensor *b, const 
 
 /* Decodes src to at most as many tokens as the golden ids have columns. Returns 1 if the ids are
    equal. */
-static int decode(tfm_session *s, const tfm_batch *src, const int32_t *ids, const float *scores,
+static int decode(tfm_session *s, const id_matrix *src, const int32_t *ids, const float *scores,
                   int32_t cap, double *most) {
     tfm_decode_options o;
     int32_t running = 1, row, i;
@@ -42,7 +42,7 @@ static void family(const char *name) {
     tfm_model *model;
     tfm_session *session;
     tfm_tensor src, lengths, tgt, memory, logits, greedy, scores, got, got_memory;
-    tfm_batch src_batch, tgt_batch;
+    id_matrix src_batch, tgt_batch;
     int32_t rows, width, cap, row;
     double most = 0, alone = 0;
     int same = 1;
@@ -62,7 +62,7 @@ static void family(const char *name) {
     got = test_like(logits);
 
     SECTION(name);
-    must(tfm_session_forward(session, &src_batch, &tgt_batch, NULL, &got, &err));
+    must(forward_rows(session, &src_batch, &tgt_batch, NULL, &got, &err));
     got_memory = tfm_session_encoder_output(session);
     CHECK(difference_inside(&got_memory, &memory, (int32_t *)lengths.data) <= 2e-5,
           "memory                     largest difference %.2g",
@@ -70,7 +70,7 @@ static void family(const char *name) {
     CHECK(test_difference(&got, &logits) <= 1e-4,
           "logits                     largest difference %.2g", test_difference(&got, &logits));
     src_batch.lengths = NULL; /* Pad ids alone must show where a source ends. */
-    must(tfm_session_forward(session, &src_batch, &tgt_batch, NULL, &got, &err));
+    must(forward_rows(session, &src_batch, &tgt_batch, NULL, &got, &err));
     CHECK(test_difference(&got, &logits) <= 1e-4, "the same with pad ids alone               %.2g",
           test_difference(&got, &logits));
     src_batch.lengths = (int32_t *)lengths.data;
@@ -78,7 +78,7 @@ static void family(const char *name) {
     CHECK(same, "greedy ids in a batch");
     CHECK(most <= 1e-4, "  and scores               largest difference %.2g", most);
     for (row = 0, same = 1; row < rows; row++) {
-        tfm_batch one =
+        id_matrix one =
             tiny_batch((int32_t *)src.data + row * width, (int32_t *)lengths.data + row, 1, width);
         same &= decode(session, &one, (int32_t *)greedy.data + row * cap,
                        (float *)scores.data + row, cap, &alone);

@@ -202,7 +202,7 @@ static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
     const tfm_config *c = tfm_model_config(m);
     tfm_tensor vectors =
         tfm_tensor_3d(numbers, TFM_DTYPE_F32, 1, 4, c->d_input ? c->d_input : c->d_memory);
-    tfm_batch src = tiny_batch(ids, NULL, 1, 4), tgt = tiny_batch(ids + 1, NULL, 1, 3);
+    id_matrix src = tiny_batch(ids, NULL, 1, 4), tgt = tiny_batch(ids + 1, NULL, 1, 3);
     tfm_tensor t = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, 3, k->vt), w;
     tfm_decode_options o;
     tfm_result r;
@@ -214,9 +214,9 @@ static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
     if (!c->src_vocab_size && c->d_input) src.embeddings = &vectors;
     else if (!c->src_vocab_size) src.memory = &vectors;
     fail_after(1, 1);
-    must(tfm_session_encode(s, &src, &err));
+    must(encode_rows(s, &src, &err));
     see(tfm_session_encoder_output(s).data, (size_t)c->d_memory * 4 * sizeof(float));
-    must(tfm_session_forward(s, &src, &tgt, NULL, &t, &err));
+    must(forward_rows(s, &src, &tgt, NULL, &t, &err));
     see(logits, (size_t)(3 * k->vt) * sizeof(float));
     memset(&o, 0, sizeof o);
     o.max_length = 12;
@@ -233,7 +233,7 @@ static uint64_t use(const tfm_model *m, tfm_session *s, const kind *k) {
     memset(&o, 0, sizeof o);
     o.max_length = 12, o.alternatives = 3;
     must(decode_rows(s, &src, NULL, &o, &err)), see_results(s);
-    must(tfm_session_score(s, &src, &tgt, 0, scores, &err)), see(scores, sizeof scores);
+    must(score_rows(s, &src, &tgt, 0, scores, &err)), see(scores, sizeof scores);
     if (k->text) see_text(m, s, k);
     if (memory.calls != calls) printf("a session asked for memory\n"), exit(2);
     fail_after(0, 0);

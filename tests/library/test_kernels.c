@@ -1104,7 +1104,7 @@ static void TEST_UNUSED same_rows(const tfm__kernels *k, const tfm__kernels *oth
 /* Loads a whole model and runs it with each set. */
 static void whole_model(void) {
     static const int32_t ids[] = {3, 4, 5, 6, 7, 8, 9, 10}, lengths[] = {4, 2, 3, 1};
-    tfm_batch src = tiny_batch(ids, lengths, 2, 4), tgt = tiny_batch(ids + 1, lengths + 2, 2, 3);
+    id_matrix src = tiny_batch(ids, lengths, 2, 4), tgt = tiny_batch(ids + 1, lengths + 2, 2, 3);
     tfm_tensor expected, logits;
     int i, wanted = kernels_wanted;
     memset(&expected, 0, sizeof expected);
@@ -1119,7 +1119,7 @@ static void whole_model(void) {
         t.ssru = 2, t.t5 = 1;
         model = tiny_model(t), s = tiny_session(model, 2, 4, 4);
         logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, 13));
-        must(tfm_session_forward(s, &src, &tgt, NULL, &logits, &err));
+        must(forward_rows(s, &src, &tgt, NULL, &logits, &err));
         if (!i) expected = logits;
         CHECK(test_difference(&logits, &expected) <
                   (tfm__kernel_set(i)->fused && !FLT_EVAL_METHOD ? 1e-30 : 1e-5),

@@ -43,7 +43,7 @@ static void where_they_lie(void) {
 #if defined(TRANSFORMER_MMAP) && !defined(TRANSFORMER_NO_STDIO)
 static void same_numbers(void) {
     static const int32_t ids[] = {4, 5, 6};
-    tfm_batch batch = tiny_batch(ids, NULL, 1, 3);
+    id_matrix batch = tiny_batch(ids, NULL, 1, 3);
     tfm_tensor expected, logits;
     int in_place, map;
     SECTION("a mapped file gives the numbers of one that is read");
@@ -61,7 +61,7 @@ static void same_numbers(void) {
             s = tiny_session(model, 1, 3, 3);
             logits = test_like(
                 tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 3, tfm_model_config(model)->tgt_vocab_size));
-            must(tfm_session_forward(s, &batch, &batch, NULL, &logits, &err));
+            must(forward_rows(s, &batch, &batch, NULL, &logits, &err));
             if (!map && !in_place) expected = logits;
             CHECK(test_difference(&logits, &expected) < 1e-4,
                   "mapped %d, in place %d: %d allocations", map, in_place, count.calls);
@@ -167,7 +167,7 @@ static void huge_pages(void) {
 static void packed(void) {
     static const char path[] = "build/packed.safetensors";
     static const int32_t ids[] = {4, 5, 6};
-    tfm_batch batch = tiny_batch(ids, NULL, 1, 3);
+    id_matrix batch = tiny_batch(ids, NULL, 1, 3);
     const unsigned one = 1;
     int little = *(const unsigned char *)&one, type, map;
     SECTION("a packed file is used in its mapping");
@@ -205,7 +205,7 @@ static void packed(void) {
             has_tiles = model->kernels->tiles[type] != NULL;
             s = tiny_session(model, 1, 3, 3);
             logits[map] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 3, 13));
-            must(tfm_session_forward(s, &batch, &batch, NULL, &logits[map], &err));
+            must(forward_rows(s, &batch, &batch, NULL, &logits[map], &err));
             tfm_session_free(s), tfm_model_free(model);
         }
         CHECK(test_difference(&logits[0], &logits[1]) == 0, "%s: the bits of one that is read",
@@ -236,10 +236,10 @@ static tfm_model *map_model(int in_place) {
 /* Computes the logits of one sentence in a session of its own. */
 static void compute(const tfm_model *model, float *out) {
     static const int32_t ids[WIDTH] = {3, 1, 4, 1, 5, 9};
-    tfm_batch batch = tiny_batch(ids, NULL, 1, WIDTH);
+    id_matrix batch = tiny_batch(ids, NULL, 1, WIDTH);
     tfm_tensor logits = tfm_tensor_3d(out, TFM_DTYPE_F32, 1, WIDTH, VOCABULARY);
     tfm_session *s = tiny_session(model, 1, WIDTH, WIDTH);
-    must(tfm_session_forward(s, &batch, &batch, NULL, &logits, &err));
+    must(forward_rows(s, &batch, &batch, NULL, &logits, &err));
     tfm_session_free(s);
 }
 

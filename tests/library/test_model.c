@@ -23,7 +23,7 @@ typedef struct golden {
     tfm_model *model;
     tfm_session *session;
     tfm_tensor src, tgt;
-    tfm_batch src_batch, tgt_batch;
+    id_matrix src_batch, tgt_batch;
 } golden;
 
 static golden golden_open(const char *name, const char *tgt) {
@@ -52,11 +52,11 @@ static void seed0(const char *name) {
     tfm_tensor causal = test_get(g.file, "expect.logits_causal"), expected;
     tfm_forward_options o;
     memset(&o, 0, sizeof o);
-    must(tfm_session_forward(g.session, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
+    must(forward_rows(g.session, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
     SECTION(name);
     if (causal.data) compare("logits, causal", &got, &causal, 1e-4);
     o.not_causal = 1;
-    must(tfm_session_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
+    must(forward_rows(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
     compare("logits with pad masks only, none causal", &got, &logits, 1e-4);
     memory = tfm_session_encoder_output(g.session), expected = test_get(g.file, "expect.memory");
     compare("memory", &memory, &expected, 1e-5);
@@ -74,7 +74,7 @@ static void seed3(const char *name) {
     memset(&o, 0, sizeof o);
     o.encoder_attention = test_like(enc), o.decoder_attention = test_like(dec);
     o.cross_attention = test_like(cross);
-    must(tfm_session_forward(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
+    must(forward_rows(g.session, &g.src_batch, &g.tgt_batch, &o, &got, &err));
     memory = tfm_session_encoder_output(g.session);
     SECTION(name);
     compare("logits", &got, &logits, 1e-4);
@@ -103,8 +103,8 @@ static void cache_f16(void) {
         o.max_batch = g.src_batch.rows, o.max_source = g.src_batch.width;
         o.max_target = g.tgt_batch.width, o.cache = TFM_DTYPE_F16;
         must(tfm_session_create(&s, g.model, &o, &err));
-        must(tfm_session_forward(g.session, &g.src_batch, &g.tgt_batch, NULL, &logits, &err));
-        must(tfm_session_forward(s, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
+        must(forward_rows(g.session, &g.src_batch, &g.tgt_batch, NULL, &logits, &err));
+        must(forward_rows(s, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
         memory = tfm_session_encoder_output(s), expected = tfm_session_encoder_output(g.session);
         d = test_difference(&got, &logits);
         CHECK(d > 0 && d < 1e-3, "%-26s logits at most %.2g from those of F32", names[i], d);
@@ -113,7 +113,7 @@ static void cache_f16(void) {
         tfm_session_free(s);
         o.cache = TFM_DTYPE_F32, o.encoder_attention = TFM_DTYPE_BF16;
         must(tfm_session_create(&s, g.model, &o, &err));
-        must(tfm_session_forward(s, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
+        must(forward_rows(s, &g.src_batch, &g.tgt_batch, NULL, &got, &err));
         d = test_difference(&got, &logits);
         CHECK(d < 0.02, "%-26s by an encoder's attention in BF16, where CPUs have it: %.2g off",
               names[i], d);
@@ -135,7 +135,7 @@ static void groups(void) {
     tfm_tensor single = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, T, t.vt));
     int64_t dims[5];
     tfm_forward_options o, single_o;
-    tfm_batch s = tiny_batch(src, NULL, ROWS, S), y = tiny_batch(tgt, NULL, ROWS, T);
+    id_matrix s = tiny_batch(src, NULL, ROWS, S), y = tiny_batch(tgt, NULL, ROWS, T);
     unsigned seed = 7;
     int i, same = 1;
     for (i = 0; i < ROWS * S; i++) src[i] = (int32_t)(tiny_random(&seed) % (unsigned)t.vs);
@@ -146,12 +146,12 @@ static void groups(void) {
     o.cross_attention = test_like(tfm_tensor_make(NULL, TFM_DTYPE_F32, 5, dims));
     dims[1] = 1;
     single_o.cross_attention = test_like(tfm_tensor_make(NULL, TFM_DTYPE_F32, 5, dims));
-    must(tfm_session_forward(all, &s, &y, &o, &logits, &err));
+    must(forward_rows(all, &s, &y, &o, &logits, &err));
     for (i = 0; i < ROWS; i++) {
         tfm_tensor *c = &o.cross_attention, *d = &single_o.cross_attention;
         size_t layer = (size_t)d->strides[0] * sizeof(float);
         s = tiny_batch(src + i * S, NULL, 1, S), y = tiny_batch(tgt + i * T, NULL, 1, T);
-        must(tfm_session_forward(one, &s, &y, &single_o, &single, &err));
+        must(forward_rows(one, &s, &y, &single_o, &single, &err));
         row_logits = logits;
         row_logits.data = (float *)logits.data + i * logits.strides[0];
         same &= memcmp(row_logits.data, single.data, T * (size_t)t.vt * sizeof(float)) == 0;
@@ -168,7 +168,7 @@ static void groups(void) {
 
 /* Decodes src greedily in one batch, then runs the forward pass over the start token and the output.
    The logits of each step must be equal. Returns the largest difference. */
-static double steps_against_forward(const tfm_model *model, const tfm_batch *src, int32_t cap) {
+static double steps_against_forward(const tfm_model *model, const id_matrix *src, int32_t cap) {
     const tfm_config *c = tfm_model_config(model);
     tfm_session *s = tiny_session(model, src->rows, src->width, cap),
                 *f = tiny_session(model, src->rows, src->width, cap);
@@ -179,7 +179,7 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
     tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, src->rows, cap, V));
     tfm_decode_options o;
     tfm_result r;
-    tfm_batch tgt_batch;
+    id_matrix tgt_batch;
     double most = 0;
     memset(&o, 0, sizeof o);
     o.max_length = cap;
@@ -199,7 +199,7 @@ static double steps_against_forward(const tfm_model *model, const tfm_batch *src
             tgt[row * cap + i] = i == 0 ? c->start : i <= r.length ? r.ids[i - 1] : 0;
     }
     tgt_batch = tiny_batch(tgt, lengths, src->rows, cap);
-    must(tfm_session_forward(f, src, &tgt_batch, NULL, &logits, &err));
+    must(forward_rows(f, src, &tgt_batch, NULL, &logits, &err));
     for (row = 0; row < src->rows; row++)
         for (i = 0; i < lengths[row] * V; i++)
             most = test_max(most, fabs((double)steps[row * width * V + i] -
@@ -224,7 +224,7 @@ static void steps(void) {
     golden g = golden_open("seed3_dv.safetensors", "input.tgt");
     int32_t ids[5 * 9];
     static const int32_t lengths[] = {9, 1, 4, 7, 2};
-    tfm_batch src = tiny_batch(ids, lengths, 5, 9);
+    id_matrix src = tiny_batch(ids, lengths, 5, 9);
     unsigned seed = 3;
     size_t i;
     double d = steps_against_forward(g.model, &g.src_batch, 30);
@@ -261,7 +261,7 @@ typedef struct outcome {
 } outcome;
 
 /* V: the size of the model's target vocabulary. */
-static void decode(tfm_session *s, int64_t V, const tfm_batch *src, outcome *out) {
+static void decode(tfm_session *s, int64_t V, const id_matrix *src, outcome *out) {
     int32_t running = 1, row, first = 1;
     tfm_result r;
     must(start_rows(s, src, NULL, NULL, &err));
@@ -303,7 +303,7 @@ static void batches(int t5) {
     one = tiny_session(model, 1, S, 40), many = tiny_session(model, N, S, 40);
     SECTION("a sentence has the same bits alone and in any batch");
     for (i = 0; i < N; i++) {
-        tfm_batch src;
+        id_matrix src;
         lengths[i] = 1 + (int32_t)(tiny_random(&seed) % S), order[i] = i;
         for (j = 0; j < S; j++) ids[i][j] = 1 + (int32_t)(tiny_random(&seed) % 10);
         src = tiny_batch(ids[i], NULL, 1, lengths[i]);
@@ -323,7 +323,7 @@ static void batches(int t5) {
             }
             for (b = 0; b < N; b += sizes[z]) {
                 int rows = N - b < sizes[z] ? N - b : sizes[z], width = 0;
-                tfm_batch src;
+                id_matrix src;
                 for (i = 0; i < rows; i++)
                     if (lengths[order[b + i]] > width) width = lengths[order[b + i]];
                 for (i = 0; i < rows; i++) {
@@ -360,7 +360,7 @@ static void memory(void) {
     tfm_allocator model_allocator, session_allocator;
     test_allocator model_counter, session_counter;
     static const int32_t ids[] = {3, 4, 5, 6, 7, 8};
-    tfm_batch src = tiny_batch(ids, NULL, 2, 3);
+    id_matrix src = tiny_batch(ids, NULL, 2, 3);
     tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, t.vt));
     size_t bytes = 0, halved = 0;
     int32_t running = 1, calls, batch;
@@ -394,8 +394,8 @@ static void memory(void) {
     o.max_beam = 0;
     must(tfm_session_create(&s, model, &o, &err));
     calls = session_counter.calls;
-    must(tfm_session_encode(s, &src, &err));
-    must(tfm_session_forward(s, &src, &src, NULL, &logits, &err));
+    must(encode_rows(s, &src, &err));
+    must(forward_rows(s, &src, &src, NULL, &logits, &err));
     must(start_rows(s, &src, NULL, NULL, &err));
     while (running) must(tfm_session_step(s, &running, &err));
     CHECK(session_counter.calls == calls, "no allocation after the session is made");
@@ -419,7 +419,7 @@ static void memory(void) {
 static void ssrus(void) {
     static const int32_t ids[] = {3, 4, 5, 6, 7, 8};
     tiny t = tiny_default();
-    tfm_batch src = tiny_batch(ids, NULL, 2, 3);
+    id_matrix src = tiny_batch(ids, NULL, 2, 3);
     tfm_model *model;
     tfm_session *s;
     tfm_session_options o;
@@ -452,26 +452,26 @@ static void ssrus(void) {
     model = tiny_model(t), s = tiny_session(model, 2, 3, 3);
     memset(&f, 0, sizeof f);
     f.decoder_attention = test_like(tfm_tensor_make(NULL, TFM_DTYPE_F32, 5, dims));
-    CHECK_FAILS(tfm_session_forward(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(forward_rows(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
                 "decoder_attention: decoder.layers.1 is an SSRU");
     f.decoder_attention.data = NULL, f.not_causal = 1;
-    CHECK_FAILS(tfm_session_forward(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(forward_rows(s, &src, &src, &f, &logits, &err), TFM_E_ARGUMENT,
                 "not_causal: decoder.layers.1 is an SSRU");
     CHECK(tfm_session_encoder_output(s).data == NULL && isnan(*(float *)logits.data),
           "a refused call does nothing");
     f.not_causal = 0, f.cross_attention = test_like(tfm_tensor_make(NULL, TFM_DTYPE_F32, 5, dims));
-    must(tfm_session_forward(s, &src, &src, &f, &logits, &err));
+    must(forward_rows(s, &src, &src, &f, &logits, &err));
     for (i = 0; i < 2 * 2 * 2 * 3; i++) {
         const float *p = (const float *)f.cross_attention.data + 3 * i;
         if (!(fabs((double)p[0] + (double)p[1] + (double)p[2] - 1) < 1e-6)) break;
     }
     CHECK(i == 24, "weights of the cross-attention add up to 1 in both layers");
-    must(tfm_session_forward(s, &src, &src, NULL, &again, &err));
+    must(forward_rows(s, &src, &src, NULL, &again, &err));
     CHECK(test_difference(&again, &logits) == 0, "asking for attention changes nothing");
     src = tiny_batch(ids, NULL, 2, 3);
     {
-        tfm_batch tgt = tiny_batch(cut, lengths, 2, 3);
-        must(tfm_session_forward(s, &src, &tgt, NULL, &padded, &err));
+        id_matrix tgt = tiny_batch(cut, lengths, 2, 3);
+        must(forward_rows(s, &src, &tgt, NULL, &padded, &err));
     }
     CHECK(memcmp(padded.data, logits.data, (size_t)(5 * t.vt) * sizeof(float)) == 0,
           "pads behind a target change nothing before them");
@@ -487,7 +487,7 @@ static void limits(void) {
     tfm_session_options o;
     static const int32_t ids[] = {3, 4, 5, 6, 7, 99, 0, 0};
     int32_t zero_length = 0, running = 5;
-    tfm_batch src = tiny_batch(ids, NULL, 1, 5), bad;
+    id_matrix src = tiny_batch(ids, NULL, 1, 5), bad;
     tfm_tensor logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 5, t.vt));
     tfm_decode_options d;
     tfm_result r;
@@ -526,23 +526,23 @@ static void limits(void) {
                 "max_length is 41, the session's max_target 40");
 
     bad = tiny_batch(ids, NULL, 1, 6);
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_TOKEN, "row 0, position 5: id 99");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_TOKEN, "ids: position 5: id 99");
     bad = tiny_batch(ids, NULL, 1, 7);
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_TOO_LONG,
-                "src has 7 tokens a row, the session takes 1 to 6");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_TOO_LONG,
+                "src has 7 tokens, the session takes 1 to 6");
     bad = tiny_batch(ids, NULL, 2, 3);
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 2 rows");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_TOO_LONG, "2 requests, the session");
     bad = tiny_batch(ids, &zero_length, 1, 3);
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "row 0 has length 0");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_ARGUMENT, "the source is blank");
     bad = tiny_batch(ids + 6, NULL, 1, 2);
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "row 0 is all pads");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_ARGUMENT, "src is all pads");
     bad = tiny_batch(ids, NULL, 0, 3);
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "src has 0 rows");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_ARGUMENT, "0 requests, the session");
     bad = tiny_batch(ids, NULL, 1, 4);
-    CHECK_FAILS(tfm_session_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_SHAPE,
+    CHECK_FAILS(forward_rows(s, &src, &bad, NULL, &logits, &err), TFM_E_SHAPE,
                 "logits is [1, 5, 13], expected [1, 4, 13]");
     logits.dims[0] = 2;
-    CHECK_FAILS(tfm_session_forward(s, &src, &src, NULL, &logits, &err), TFM_E_SHAPE,
+    CHECK_FAILS(forward_rows(s, &src, &src, NULL, &logits, &err), TFM_E_SHAPE,
                 "logits is [2, 5, 13]");
     /* A failed call must leave the decode unchanged. */
     r = result_of(s, 0);
@@ -572,7 +572,7 @@ static void failed_start(void) {
     static const int32_t ids[] = {3, 0, 5, 6};
     static const int32_t wrong[] = {3, 99};
     tiny t = tiny_default();
-    tfm_batch src = tiny_batch(ids, NULL, 1, 4), bad = tiny_batch(wrong, NULL, 1, 2);
+    id_matrix src = tiny_batch(ids, NULL, 1, 4), bad = tiny_batch(wrong, NULL, 1, 2);
     tfm_model *model;
     tfm_session *s;
     float *logits = (float *)test_memory((size_t)t.vt * sizeof(float));
@@ -597,7 +597,7 @@ static void bias_only_norm(void) {
     static float bias[20];
     static const int32_t ids[] = {3, 4, 5};
     tiny t = tiny_default();
-    tfm_batch src = tiny_batch(ids, NULL, 1, 3);
+    id_matrix src = tiny_batch(ids, NULL, 1, 3);
     st_writer w;
     tfm_model *model;
     tfm_session *s;
@@ -608,7 +608,7 @@ static void bias_only_norm(void) {
         if (k) st_add(&w, "encoder.norm.bias", tfm_tensor_1d(bias, TFM_DTYPE_F32, 20));
         model = tiny_load(&w, NULL);
         s = tiny_session(model, 1, 3, 3);
-        must(tfm_session_encode(s, &src, &err));
+        must(encode_rows(s, &src, &err));
         memory_out = tfm_session_encoder_output(s);
         if (!k) must(tfm_layer_norm(&expected, &memory_out, NULL, &err));
         else compare("a final norm that has only a bias", &memory_out, &expected, 1e-6);
@@ -625,7 +625,7 @@ static void broken_numbers(void) {
     for (v = 0; v < 2 * (sizeof values / sizeof *values); v++) {
         tiny t = tiny_default();
         tfm_session_options o;
-        tfm_batch src = tiny_batch(ids, NULL, 1, 3);
+        id_matrix src = tiny_batch(ids, NULL, 1, 3);
         st_writer w;
         tfm_model *model;
         tfm_session *s;
@@ -663,7 +663,7 @@ static void narrow_types(void) {
         const tfm_dtype type = types[k % 2];
         tiny t = tiny_default();
         tfm_tensor a = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, t.vt)), b = test_like(a);
-        tfm_batch src = tiny_batch(ids, NULL, 2, 3);
+        id_matrix src = tiny_batch(ids, NULL, 2, 3);
         st_writer w;
         tfm_model *model;
         tfm_session *s;
@@ -673,7 +673,7 @@ static void narrow_types(void) {
         t.t5 = k / 2; /* relative positions: none, a table for the stack, a table for each layer */
         model = tiny_model(t);
         s = tiny_session(model, 2, 3, 3);
-        must(tfm_session_forward(s, &src, &src, NULL, &a, &err));
+        must(forward_rows(s, &src, &src, NULL, &a, &err));
         tfm_session_free(s), tfm_model_free(model);
         tiny_write(&w, t); /* The same seed gives the same bits. */
         for (i = 0; i < w.n_entries; i++) {
@@ -694,7 +694,7 @@ static void narrow_types(void) {
         }
         model = tiny_load(&w, NULL);
         s = tiny_session(model, 2, 3, 3);
-        must(tfm_session_forward(s, &src, &src, NULL, &b, &err));
+        must(forward_rows(s, &src, &src, NULL, &b, &err));
         same = memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
         if (type == TFM_DTYPE_BF16 &&
             (strstr(tfm_cpu_string(), "AMX") || strstr(tfm_cpu_string(), "BF16")))
@@ -709,7 +709,7 @@ static void narrow_types(void) {
     {
         tiny t = tiny_default();
         tfm_tensor a = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, t.vt)), b = test_like(a);
-        tfm_batch src = tiny_batch(ids, NULL, 2, 3);
+        id_matrix src = tiny_batch(ids, NULL, 2, 3);
         st_writer w;
         size_t size;
         char *bytes, *shifted;
@@ -726,7 +726,7 @@ static void narrow_types(void) {
             memmove(shifted + k, bytes, size);
             must(tfm_model_load(&model, shifted + k, size, &in_place, &err));
             s = tiny_session(model, 2, 3, 3);
-            must(tfm_session_forward(s, &src, &src, NULL, k ? &b : &a, &err));
+            must(forward_rows(s, &src, &src, NULL, k ? &b : &a, &err));
             if (k) same &= memcmp(a.data, b.data, (size_t)test_count(&a) * sizeof(float)) == 0;
             tfm_session_free(s), tfm_model_free(model);
         }

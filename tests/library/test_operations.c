@@ -129,10 +129,10 @@ static model_shape shape_of_tiny(const tiny *t) {
 }
 
 /* Makes tokens, or vectors for a model that takes no tokens. */
-static tfm_batch source_of(const model_case *c, const int32_t *lengths) {
+static id_matrix source_of(const model_case *c, const int32_t *lengths) {
     static tfm_tensor vectors;
     const tiny *t = &c->t;
-    tfm_batch b = tiny_batch(ids, lengths, c->B, c->S);
+    id_matrix b = tiny_batch(ids, lengths, c->B, c->S);
     if (t->vs) return b;
     vectors = tfm_tensor_3d(pool, TFM_DTYPE_F32, c->B, c->S,
                             t->encoder  ? (t->input ? t->input : t->d)
@@ -172,7 +172,7 @@ static void check_parameters(const model_shape *m, const void *data, size_t size
 }
 
 static void check_forward(const model_case *c, const model_shape *m, tfm_session *session) {
-    tfm_batch src = source_of(c, NULL), tgt = tiny_batch(ids, NULL, c->B, c->T);
+    id_matrix src = source_of(c, NULL), tgt = tiny_batch(ids, NULL, c->B, c->T);
     tfm_tensor logits = tfm_tensor_3d(NULL, TFM_DTYPE_F32, c->B, c->T, m->V_target);
     tfm_forward_options options;
     int64_t B = c->B, S = c->S, T = c->T, expected;
@@ -180,7 +180,7 @@ static void check_forward(const model_case *c, const model_shape *m, tfm_session
     memset(&options, 0, sizeof options);
     for (options.not_causal = 0; options.not_causal < 2 - (m->N_ssru > 0); options.not_causal++) {
         counted = 0;
-        CHECK_OK(tfm_session_forward(session, &src, &tgt, &options, &logits, &err), &err);
+        CHECK_OK(forward_rows(session, &src, &tgt, &options, &logits, &err), &err);
         expected = ops_encode(m, B * S, B * pairs_self(S, 0)) +
                    ops_decode(m, B * T, B * pairs_self(T, !options.not_causal), B * T * S);
         CHECK(counted == expected, "forward%s: %lld operations, by formula %lld",
@@ -193,12 +193,12 @@ static void check_forward(const model_case *c, const model_shape *m, tfm_session
    alone makes no keys and values for the decoder. */
 static void check_lengths(const model_case *c, const model_shape *m, tfm_session *session) {
     int32_t lengths[IDS], b, l;
-    tfm_batch src;
+    id_matrix src;
     int64_t tokens = 0, expected = 0, here = 0, longest = 0;
     for (b = 0; b < c->B; b++) tokens += lengths[b] = 1 + (b + c->S / 2) % c->S;
     src = source_of(c, lengths);
     counted = 0;
-    CHECK_OK(tfm_session_encode(session, &src, &err), &err);
+    CHECK_OK(encode_rows(session, &src, &err), &err);
     for (l = c->S; l > 0; l--)
         for (b = 0; b < c->B; b++) {
             if (lengths[b] != l) continue;
@@ -213,7 +213,7 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
 }
 
 static void check_steps(const model_case *c, const model_shape *m, tfm_session *session) {
-    tfm_batch src = source_of(c, NULL);
+    id_matrix src = source_of(c, NULL);
     tfm_decode_options options;
     int64_t B = c->B, S = c->S, position, expected;
     int32_t running;
@@ -351,7 +351,7 @@ static void windows(void) {
     int64_t counts[T];
     tfm_decode_options options;
     tfm_session *session;
-    tfm_batch src;
+    id_matrix src;
     st_writer w;
     int32_t running;
     int i;

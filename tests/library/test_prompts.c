@@ -16,7 +16,7 @@ static int batches_differ(tfm_session *const *sessions, int n) {
     if (below(4)) at.with.prompt = &at.prompt;
     for (i = 0; i < n; i++) must(decode_rows(sessions[i], &at.src, &at.with, &o, &err));
     for (b = 0; b < rows; b++) {
-        tfm_batch src;
+        id_matrix src;
         by_row own = alone(b, &src);
         collect(sessions[0], b, 0, 1, &one);
         for (i = 1; i < n; i++) collect(sessions[i], b, 0, 1, &other), wrong += !same(&one, &other);
@@ -33,7 +33,7 @@ static int batches_differ(tfm_session *const *sessions, int n) {
 static int prefix_differs(tfm_session *pass, tfm_session *steps) {
     tfm_decode_options o;
     by_row with_prompt, with_prefix;
-    tfm_batch src, prefix, prompt;
+    id_matrix src, prefix, prompt;
     int32_t n = at.prompt_lengths[0];
     memset(&o, 0, sizeof o), memset(&with_prompt, 0, sizeof with_prompt);
     memset(&with_prefix, 0, sizeof with_prefix);
@@ -54,7 +54,7 @@ static int prefix_differs(tfm_session *pass, tfm_session *steps) {
 static int forward_differs(tfm_session *s, tfm_session *teacher) {
     static float logits[TARGET * V];
     int32_t ids[TARGET], n = at.prompt_lengths[0], length, running = 1;
-    tfm_batch src = tiny_batch(at.ids, at.lengths, 1, SOURCE), prompt, tgt;
+    id_matrix src = tiny_batch(at.ids, at.lengths, 1, SOURCE), prompt, tgt;
     by_row with;
     tfm_result r;
     int wrong = 0;
@@ -67,7 +67,7 @@ static int forward_differs(tfm_session *s, tfm_session *teacher) {
         tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, length, V);
         must(tfm_session_step(s, &running, &err));
         tgt = tiny_batch(ids, NULL, 1, length);
-        must(tfm_session_forward(teacher, &src, &tgt, NULL, &out, &err));
+        must(forward_rows(teacher, &src, &tgt, NULL, &out, &err));
         wrong +=
             memcmp(tfm_result_logits(s, 0, 0), logits + (length - 1) * V, V * sizeof *logits) != 0;
         must(tfm_result_get(s, 0, 0, &r, &err));
@@ -78,7 +78,7 @@ static int forward_differs(tfm_session *s, tfm_session *teacher) {
 
 /* Compares both rules of repetition, which differ only in the start token: a prompt replaces it. */
 static int rules_differ(tfm_session *s) {
-    tfm_batch src = tiny_batch(at.ids, at.lengths, 1, SOURCE), prompt;
+    id_matrix src = tiny_batch(at.ids, at.lengths, 1, SOURCE), prompt;
     tfm_decode_options o;
     by_row with;
     memset(&o, 0, sizeof o), memset(&with, 0, sizeof with);
@@ -159,19 +159,19 @@ static void edit_all(void *user, int32_t row, const int32_t *ids, int32_t n, flo
 }
 
 /* Decodes greedily by teacher-forced passes, with logits that edit_some changed. */
-static double plain_greedy(tfm_session *s, const tfm_batch *src, int32_t most, int32_t *ids,
+static double plain_greedy(tfm_session *s, const id_matrix *src, int32_t most, int32_t *ids,
                            int32_t *n) {
     static float logits[TARGET * V];
     double sum = 0;
     *n = 0;
     ids[0] = START;
     for (;;) {
-        tfm_batch tgt = tiny_batch(ids, NULL, 1, *n + 1);
+        id_matrix tgt = tiny_batch(ids, NULL, 1, *n + 1);
         tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, 1, *n + 1, V);
         float *row = logits + *n * V;
         double total = 0;
         int32_t i, best = 0;
-        must(tfm_session_forward(s, src, &tgt, NULL, &out, &err));
+        must(forward_rows(s, src, &tgt, NULL, &out, &err));
         edit_some(NULL, 0, ids + 1, *n, row);
         for (i = 1; i < V; i++)
             if (row[i] > row[best]) best = i;
@@ -256,7 +256,7 @@ static void test_edits(void) {
     }
     CHECK(wrong[4] == 0, "  nothing is allowed, or logits are no numbers: stuck");
     for (k = 0; k < 2; k++) { /* a favoured prefix that is forbidden is not taken */
-        tfm_batch prefix = tiny_batch(list + 1, NULL, 1, 1), src;
+        id_matrix prefix = tiny_batch(list + 1, NULL, 1, 1), src;
         tfm_decode_options o;
         by_row own;
         tfm_result r;
@@ -279,7 +279,7 @@ static void test_edits(void) {
 static void test_limits(void) {
     static const int32_t source[] = {4, 5, 6, 4, 5, 6}, beyond[] = {1, V, 1, V, 1, 2};
     static const int32_t none[] = {1, 0}, longer[2 * (TARGET + 1)] = {0}, shorter[] = {TARGET, 1};
-    tfm_batch src = tiny_batch(source, NULL, 2, 3), prompt, prefix;
+    id_matrix src = tiny_batch(source, NULL, 2, 3), prompt, prefix;
     tfm_model *model = model_of(1, TFM_WEIGHT_TYPE_F32);
     tfm_session *s = session_of(model, 0, 1, 0, 0);
     tfm_decode_options o;

@@ -131,7 +131,7 @@ static void refusals(void) {
     CHECK_FAILS(tfm_result_get(s, -1, 0, &a, &err), TFM_E_ARGUMENT, "request is -1");
     CHECK_FAILS(tfm_result_get(s, 1, 1, &a, &err), TFM_E_ARGUMENT, "request 1: rank is 1");
     CHECK(tfm_result_count(s, 2) == 0 && !tfm_result_logits(s, 2, 0), "none");
-    must(tfm_session_encode(s, NULL, &err) == TFM_OK ? TFM_E_STATE : TFM_OK);
+    must(encode_rows(s, NULL, &err) == TFM_OK ? TFM_E_STATE : TFM_OK);
     tfm_session_free(s), tfm_session_free(alone), tfm_model_free(m);
 }
 

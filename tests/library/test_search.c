@@ -79,7 +79,7 @@ static void plain_pass(plain *p, const int32_t *ids, int32_t n, float *logits, d
     const tfm_config *c = tfm_model_config(p->model);
     int32_t tgt[MOST + 1], t, s, h, H = c->n_heads, N = c->n_decoder_layers, layer, from, to;
     float all[(MOST + 1) * V], cross[2 * 2 * (MOST + 1) * SOURCE];
-    tfm_batch src = tiny_batch(p->src, NULL, 1, p->n_src), target = tiny_batch(tgt, NULL, 1, n + 1);
+    id_matrix src = tiny_batch(p->src, NULL, 1, p->n_src), target = tiny_batch(tgt, NULL, 1, n + 1);
     tfm_tensor out = tfm_tensor_3d(all, TFM_DTYPE_F32, 1, n + 1, V);
     tfm_forward_options f;
     int64_t dims[5];
@@ -88,7 +88,7 @@ static void plain_pass(plain *p, const int32_t *ids, int32_t n, float *logits, d
     f.cross_attention = tfm_tensor_make(cross, TFM_DTYPE_F32, 5, dims);
     tgt[0] = START;
     if (n) memcpy(tgt + 1, ids, (size_t)n * sizeof *ids);
-    must(tfm_session_forward(p->session, &src, &target, &f, &out, &err));
+    must(forward_rows(p->session, &src, &target, &f, &out, &err));
     memcpy(logits, all + n * V, V * sizeof *logits);
     layer = p->o.attention_layer ? p->o.attention_layer - 1 : N - 1;
     from = p->o.attention_head ? p->o.attention_head - 1 : 0;
@@ -125,10 +125,9 @@ static int allowed(const plain *p, const int32_t *ids, int32_t n) {
     for (i = 0; i < o->n_suppressed; i++)
         if (o->suppressed[i] == id) return 0;
     if (o->no_unknown && id == UNKNOWN) return 0;
-    for (i = 0; o->suppressed_sequences && i < o->suppressed_sequences->rows; i++) {
-        const tfm_batch *f = o->suppressed_sequences;
-        if (contains(ids, n, f->ids + i * f->width, f->lengths ? f->lengths[i] : f->width))
-            return 0;
+    for (i = 0; i < o->n_suppressed_sequences; i++) {
+        const tfm_ids *f = &o->suppressed_sequences[i];
+        if (contains(ids, n, f->data, f->n)) return 0;
     }
     for (i = 0; o->no_source_ngram && i + o->no_source_ngram <= n; i++)
         if (contains(p->src, p->n_src, ids + i, o->no_source_ngram)) return 0;
@@ -338,9 +337,10 @@ typedef struct setting {
 
 /* One setting of each option, and some together. */
 static int make_settings(setting *settings) {
-    static tfm_batch sequences, prefix;
+    static id_matrix prefix;
+    static tfm_ids lists[2];
+    id_matrix sequences = tiny_batch(some_sequences, sequence_lengths, 2, 4);
     int n = 0, i;
-    sequences = tiny_batch(some_sequences, sequence_lengths, 2, 4);
     prefix = tiny_batch(a_prefix, NULL, 1, 2);
     memset(settings, 0, 26 * sizeof *settings);
     for (i = 0; i < 26; i++) settings[i].o = no_options();
@@ -352,7 +352,8 @@ static int make_settings(setting *settings) {
     SETTING("coverage penalty", o.coverage_penalty = 0.7);
     SETTING("min length 2", o.min_length = 2);
     SETTING("suppressed ids", o.suppressed = some_forbidden), settings[n - 1].o.n_suppressed = 2;
-    SETTING("suppressed sequences", o.suppressed_sequences = &sequences);
+    SETTING("suppressed sequences", o.beam = 0),
+        suppress_rows(&settings[n - 1].o, &sequences, lists);
     SETTING("no unknown", o.no_unknown = 1);
     SETTING("no repeated token", o.no_repeat_ngram = 1);
     SETTING("no repeated bigram", o.no_repeat_ngram = 2);
@@ -394,7 +395,7 @@ static void exhaustive(void) {
             tfm_model *model = small_model(seed, "");
             tfm_session *s = wide_session(model, 1, 1300, 4),
                         *f = wide_session(model, 1, 1, MOST + 1);
-            tfm_batch src = tiny_batch(source, NULL, 1, 6);
+            id_matrix src = tiny_batch(source, NULL, 1, 6);
             hypotheses all;
             hypothesis empty;
             plain p;
@@ -435,7 +436,7 @@ static void narrow(void) {
     for (i = 0; i < n && total - all_equal < TEST_PRINTED; i++) {
         tfm_model *model;
         tfm_session *s, *f;
-        tfm_batch src;
+        id_matrix src;
         if (!test_in_slice("narrow", first + i)) continue;
         model = small_model(20 + (unsigned)i, "");
         s = wide_session(model, 1, 40, 8), f = wide_session(model, 1, 1, MOST + 1);
@@ -537,7 +538,7 @@ static void same_bits(void) {
         int ends = 0, same = 1, most_tokens = 0;
         memset(&with, 0, sizeof with);
         for (i = 0; i < SENTENCES; i++) {
-            tfm_batch one = tiny_batch(ids[i], NULL, 1, lengths[i]);
+            id_matrix one = tiny_batch(ids[i], NULL, 1, lengths[i]);
             tfm_result r;
             memset(&r, 0, sizeof r);
             with.seeds = &seeds[i];
@@ -556,7 +557,7 @@ static void same_bits(void) {
                 int32_t rows = SENTENCES - b < sizes[z] ? SENTENCES - b : sizes[z], width = 0;
                 int32_t batch_ids[(int)SENTENCES * SOURCE], batch_lengths[SENTENCES];
                 uint64_t batch_seeds[SENTENCES];
-                tfm_batch batch;
+                id_matrix batch;
                 for (i = 0; i < rows; i++)
                     if (lengths[order[b + i]] > width) width = lengths[order[b + i]];
                 for (i = 0; i < rows; i++) {
@@ -594,7 +595,7 @@ static void no_allocation(void) {
     char text[512];
     double scores[8];
     int32_t ids[] = {4, 5, 4, 5}, i, before;
-    tfm_batch src = tiny_batch(ids, NULL, 1, 4);
+    id_matrix src = tiny_batch(ids, NULL, 1, 4);
     int k;
     SECTION("the allocator after the session is made");
     t.vs = t.vt = 6, t.src = t.tgt = vocabulary;
@@ -610,7 +611,7 @@ static void no_allocation(void) {
             tfm_decode_options o = options_of(&kinds[k]);
             must(decode_rows(s, &src, NULL, &o, &err));
             must(translate_texts(s, &in, NULL, &out, 1, &o, text, sizeof text, &err));
-            must(tfm_session_score(s, &src, &src, 0, scores, &err));
+            must(score_rows(s, &src, &src, 0, scores, &err));
         }
     CHECK(before == 1 && counter.calls == before, "%d calls for the session, %d for 500 sentences",
           before, counter.calls - before);
@@ -625,7 +626,7 @@ static void no_allocation(void) {
    chi-squared, and marks in support the tokens that occur. */
 static double chi_squared(tfm_session *s, const tfm_decode_options *options, const double *p, int n,
                           int *support) {
-    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    id_matrix src = tiny_batch(source, NULL, 1, 6);
     tfm_decode_options o = *options;
     int count[V] = {0, 0, 0, 0, 0, 0}, i, v;
     int32_t k;
@@ -688,7 +689,7 @@ static void sampling(void) {
                  {"top 2 at temperature 3", 3, 2, 1}};
     tfm_model *model = small_model(5, "");
     tfm_session *s = wide_session(model, 2, 50, 12), *f = wide_session(model, 1, 1, MOST + 1);
-    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    id_matrix src = tiny_batch(source, NULL, 1, 6);
     tfm_decode_options o = no_options();
     plain p = plain_of(model, f, o);
     double log_p[V], expected[V], chi, scores[MOST + 1], sum;
@@ -720,11 +721,11 @@ static void sampling(void) {
     for (k = 0; k < 20; k++) {
         /* Sample k must not depend on the number of samples. */
         int32_t ids[MOST];
-        tfm_batch tgt;
+        id_matrix tgt;
         must(tfm_result_get(s, 0, k, &a, &err));
         memcpy(ids, a.ids, (size_t)a.length * 4);
         tgt = tiny_batch(ids, NULL, 1, a.length);
-        must(tfm_session_score(f, &src, &tgt, 0, scores, &err));
+        must(score_rows(f, &src, &tgt, 0, scores, &err));
         for (i = 0, sum = 0; i < a.length + (a.finish == TFM_FINISH_ENDED); i++) sum += scores[i];
         same &= sum == a.log_probability && a.score == sum;
         must(tfm_result_get(s, 0, 0, &b, &err));
@@ -745,7 +746,7 @@ static void sampling(void) {
     }
     CHECK(same, "the top token is the greedy one, with the same score");
     {
-        tfm_batch prefix = tiny_batch(a_prefix, NULL, 1, 2);
+        id_matrix prefix = tiny_batch(a_prefix, NULL, 1, 2);
         o = no_options();
         o.samples = 3, o.top_k = 1, o.max_length = 12, with.prefix = &prefix;
         o.repetition_penalty = 1.5;
@@ -767,7 +768,7 @@ static void sampling(void) {
 static void alternatives(void) {
     tfm_model *model = small_model(8, "");
     tfm_session *s = wide_session(model, 1, 8, 10), *f = wide_session(model, 1, 1, MOST + 1);
-    tfm_batch src = tiny_batch(source, NULL, 1, 6), prefix = tiny_batch(a_prefix, NULL, 1, 2);
+    id_matrix src = tiny_batch(source, NULL, 1, 6), prefix = tiny_batch(a_prefix, NULL, 1, 2);
     tfm_decode_options o = no_options();
     int32_t k, used = 0;
     int same = 1;
@@ -784,7 +785,7 @@ static void alternatives(void) {
         double log_p[V], first;
         plain p = plain_of(model, f, no_options());
         tfm_result a, b;
-        tfm_batch forced;
+        id_matrix forced;
         by_row own;
         memset(&own, 0, sizeof own);
         memset(&a, 0, sizeof a);
@@ -820,7 +821,7 @@ static void alternatives(void) {
 static void alternative_beams(void) {
     tfm_model *model = small_model(9, "");
     tfm_session *s = wide_session(model, 1, 15, 10), *f = wide_session(model, 1, 1, MOST + 1);
-    tfm_batch src = tiny_batch(source, NULL, 1, 6), prefix = tiny_batch(a_prefix, NULL, 1, 2);
+    id_matrix src = tiny_batch(source, NULL, 1, 6), prefix = tiny_batch(a_prefix, NULL, 1, 2);
     tfm_decode_options o = no_options();
     double log_p[V], most = 0;
     int32_t k, same = 1, few;
@@ -835,7 +836,7 @@ static void alternative_beams(void) {
     for (k = 0; k < 5; k++) {
         hypotheses expected;
         int32_t begin[3];
-        tfm_batch forced;
+        id_matrix forced;
         tfm_decode_options own = no_options();
         tfm_result r;
         memset(&r, 0, sizeof r);
@@ -871,16 +872,16 @@ static void scoring(void) {
     int32_t src_lengths[] = {6, 3, 6};
     tfm_model *model = small_model(11, "");
     tfm_session *s = wide_session(model, 3, 1, MOST), *f = wide_session(model, 1, 1, MOST + 1);
-    tfm_batch src = tiny_batch(&ids[0][0], src_lengths, 3, 6);
-    tfm_batch tgt = tiny_batch(&targets[0][0], lengths, 3, 5);
+    id_matrix src = tiny_batch(&ids[0][0], src_lengths, 3, 6);
+    id_matrix tgt = tiny_batch(&targets[0][0], lengths, 3, 5);
     double got[18], alone[6], most = 0;
     int same = 1, zeros = 1;
     SECTION("scoring given targets");
-    must(tfm_session_score(s, &src, &tgt, 0, got, &err));
+    must(score_rows(s, &src, &tgt, 0, got, &err));
     for (b = 0; b < 3; b++) {
         plain p = plain_of(model, f, no_options());
-        tfm_batch one = tiny_batch(ids[b], NULL, 1, src_lengths[b]);
-        tfm_batch target = tiny_batch(targets[b], NULL, 1, lengths[b]);
+        id_matrix one = tiny_batch(ids[b], NULL, 1, src_lengths[b]);
+        id_matrix target = tiny_batch(targets[b], NULL, 1, lengths[b]);
         p.src = ids[b], p.n_src = src_lengths[b];
         for (i = 0; i <= lengths[b]; i++) {
             double log_p[V], d;
@@ -889,50 +890,47 @@ static void scoring(void) {
             if (!(d <= most)) most = d;
         }
         for (i = lengths[b] + 1; i < 6; i++) zeros &= got[b * 6 + i] == 0;
-        must(tfm_session_score(f, &one, &target, 0, alone, &err));
+        must(score_rows(f, &one, &target, 0, alone, &err));
         same &= memcmp(alone, got + b * 6, (size_t)(lengths[b] + 1) * sizeof *alone) == 0;
     }
     CHECK(most < 1e-5, "per token, the end token too: within %.1g of the forward pass", most);
     CHECK(same && zeros, "a row has the bits that it has alone, and zeros behind");
     for (k = 0, same = 1; k <= 5; k++) {
         double rest[18];
-        must(tfm_session_score(s, &src, &tgt, k, rest, &err));
+        must(score_rows(s, &src, &tgt, k, rest, &err));
         for (i = 0; i < 18; i++) same &= rest[i] == (i % 6 < k ? 0 : got[i]);
     }
     CHECK(same, "from an offset on: the same bits, and zeros before");
-    CHECK_FAILS(tfm_session_score(s, &src, &tgt, 6, got, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(score_rows(s, &src, &tgt, 6, got, &err), TFM_E_ARGUMENT,
                 "offset is 6, tgt has 5 tokens a row");
     {
         tfm_decode_options o = no_options();
-        tfm_batch one = tiny_batch(ids[0], NULL, 1, 6);
+        id_matrix one = tiny_batch(ids[0], NULL, 1, 6);
         tfm_session *w = wide_session(model, 1, 4, MOST);
         o.beam = o.n_best = 4;
         must(decode_rows(w, &one, NULL, &o, &err));
         for (k = 0, same = 1; k < tfm_result_count(w, 0); k++) {
             tfm_result r;
-            tfm_batch target;
+            id_matrix target;
             double sum = 0, scores[MOST + 1];
             memset(&r, 0, sizeof r);
             must(tfm_result_get(w, 0, k, &r, &err));
             target = tiny_batch(r.ids, NULL, 1, r.length);
-            must(tfm_session_score(f, &one, &target, 0, scores, &err));
+            must(score_rows(f, &one, &target, 0, scores, &err));
             for (i = 0; i < r.length + (r.finish == TFM_FINISH_ENDED); i++) sum += scores[i];
             same &= sum == r.log_probability;
         }
         CHECK(same && k == 4, "the scores of the search, bit for bit");
         tfm_session_free(w);
     }
-    tgt.rows = 2;
-    CHECK_FAILS(tfm_session_score(s, &src, &tgt, 0, got, &err), TFM_E_ARGUMENT,
-                "tgt has 2 rows, src has 3");
     tfm_session_free(s), tfm_session_free(f), tfm_model_free(model);
     model = small_model(11, ", \"forced\": 4");
     s = wide_session(model, 3, 1, 5);
     tgt = tiny_batch(&targets[0][0], NULL, 1, 5), src.rows = 1;
-    CHECK_FAILS(tfm_session_score(s, &src, &tgt, 0, got, &err), TFM_E_TOO_LONG,
-                "tgt has 5 tokens a row and an end token, the session takes 5");
+    CHECK_FAILS(score_rows(s, &src, &tgt, 0, got, &err), TFM_E_TOO_LONG,
+                "tgt: row 0 has 5 ids, expected 0 to 4");
     tgt.width = 4;
-    must(tfm_session_score(s, &src, &tgt, 0, got, &err));
+    must(score_rows(s, &src, &tgt, 0, got, &err));
     CHECK(got[0] == 0 && got[1] < 0, "a first token that the model forces scores 0");
     tfm_session_free(s), tfm_model_free(model);
 }
@@ -944,7 +942,7 @@ static void scoring(void) {
 static int same_named(const tfm_model *model, const int32_t *heads, int32_t n) {
     enum { ROWS = 2, T = 4, S = 4 };
     static const int32_t targets[ROWS * T] = {START, 5, 4, 3, START, 3, 5, 5};
-    tfm_batch src = tiny_batch(source, NULL, ROWS, S), tgt = tiny_batch(targets, NULL, ROWS, T);
+    id_matrix src = tiny_batch(source, NULL, ROWS, S), tgt = tiny_batch(targets, NULL, ROWS, T);
     tfm_session *s = tiny_session(model, ROWS, S, T + 1);
     float all[2][ROWS][2][T][S], named[3][ROWS][T + 1][S], logits[ROWS * T * V];
     tfm_tensor out = tfm_tensor_3d(logits, TFM_DTYPE_F32, ROWS, T, V);
@@ -954,12 +952,12 @@ static int same_named(const tfm_model *model, const int32_t *heads, int32_t n) {
     int same = 1;
     memset(&f, 0, sizeof f), memset(named, 0, sizeof named);
     f.cross_attention = tfm_tensor_make(all, TFM_DTYPE_F32, 5, dims);
-    must(tfm_session_forward(s, &src, &tgt, &f, &out, &err));
+    must(forward_rows(s, &src, &tgt, &f, &out, &err));
     f.alignment_heads = 1;
-    CHECK_FAILS(tfm_session_forward(s, &src, &tgt, &f, &out, &err), TFM_E_SHAPE, "cross_attention");
+    CHECK_FAILS(forward_rows(s, &src, &tgt, &f, &out, &err), TFM_E_SHAPE, "cross_attention");
     f.cross_attention = tfm_tensor_4d(named, TFM_DTYPE_F32, n, ROWS, T, S);
     f.cross_attention.strides[1] = (T + 1) * S, f.cross_attention.strides[0] = ROWS * (T + 1) * S;
-    must(tfm_session_forward(s, &src, &tgt, &f, &out, &err));
+    must(forward_rows(s, &src, &tgt, &f, &out, &err));
     for (k = 0; k < n; k++)
         for (b = 0; b < ROWS; b++)
             same &= !memcmp(named[k][b], all[heads[2 * k] - 1][b][heads[2 * k + 1] - 1],
@@ -974,7 +972,7 @@ static void named_heads(void) {
     static const char *const named[] = {"[[1, 1]]", "[[0, 1], [0, 0]]", "[[0, 1], [1, 0], [1, 1]]"};
     static const int32_t heads[3][6] = {{2, 2}, {1, 2, 1, 1}, {1, 2, 2, 1, 2, 2}},
                          counts[] = {1, 2, 3};
-    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    id_matrix src = tiny_batch(source, NULL, 1, 6);
     float got[MOST * SOURCE], one[MOST * SOURCE];
     double most = 0;
     int32_t i, k, n = 0;
@@ -1016,7 +1014,7 @@ static void attention(void) {
     tfm_model *model = small_model(14, ", \"src_start\": 3, \"src_end\": 5");
     tfm_session *s = wide_session(model, 1, 3, MOST), *f = wide_session(model, 1, 1, MOST + 1);
     tfm_session *without = tiny_session(model, 1, SOURCE, MOST);
-    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    id_matrix src = tiny_batch(source, NULL, 1, 6);
     double most = 0, expected[(MOST + 1) * SOURCE];
     float weights[MOST * SOURCE], logits[V];
     int32_t pairs[MOST], i, x, k;
@@ -1070,7 +1068,7 @@ static void ends_and_cuts(void) {
     int32_t ids[12] = {3, 4, 6, 7, 8, 9, 10, 3, 4, 6, 7, 5}, lengths[] = {12, 4}, k, n, same = 1;
     int32_t cut[2][6] = {{3, 4, 6, 7, 8, 5}, {3, 4, 6, 5, 0, 0}}, cut_lengths[] = {6, 4};
     int32_t both[2][12] = {{3, 4, 6, 7, 8, 9, 10, 3, 4, 6, 7, 5}, {3, 4, 6, 5}};
-    tfm_batch src = tiny_batch(source, NULL, 1, 6), prefix;
+    id_matrix src = tiny_batch(source, NULL, 1, 6), prefix;
     tfm_decode_options o = no_options();
     tfm_result a, b;
     static char x[8192], y[8192];
@@ -1152,7 +1150,7 @@ static void stopping(void) {
     tfm_session *s = wide_session(model, 2, 4, MOST), *f = wide_session(model, 1, 1, MOST + 1),
                 *whole = wide_session(model, 2, 4, MOST);
     int32_t ids[] = {3, 7, 4, 9, 10, 5, 9, 10, 3, 4, 5, 6}, running = 1, steps = 0, k, v, got = 0;
-    tfm_batch src = tiny_batch(ids, NULL, 2, 6);
+    id_matrix src = tiny_batch(ids, NULL, 2, 6);
     tfm_decode_options o = no_options();
     double most = 0, weights[(MOST + 1) * SOURCE];
     float logits[V];
@@ -1218,7 +1216,7 @@ static void driving(void) {
     tfm_model *model = small_model(17, "");
     tfm_session *s = wide_session(model, 2, 4, 20), *whole = wide_session(model, 2, 4, 20);
     int32_t ids[] = {3, 4, 5, 6, 7, 8, 9, 10, 3, 4, 5, 6}, running = 1, steps = 0, k, row;
-    tfm_batch src = tiny_batch(ids, NULL, 2, 6), bad = src;
+    id_matrix src = tiny_batch(ids, NULL, 2, 6), bad = src;
     tfm_decode_options o = no_options(), wrong = no_options();
     int shrinks = 0, sane = 1, before = 2, same = 1;
     SECTION("step by step");
@@ -1258,7 +1256,7 @@ static void stuck(void) {
     static const int32_t everything[] = {0, 1, 2, 3, 4, 5};
     tfm_model *model = small_model(3, "");
     tfm_session *s = wide_session(model, 1, 3, 20);
-    tfm_batch src = tiny_batch(source, NULL, 1, 6);
+    id_matrix src = tiny_batch(source, NULL, 1, 6);
     tfm_decode_options o = no_options();
     tfm_result r;
     memset(&r, 0, sizeof r);
@@ -1307,9 +1305,10 @@ static void defaults(void) {
                      "\"hugging_face\", \"force_end\": 1, \"no_unknown\": 1, \"forbidden\": [0], "
                      "\"forbidden_sequences\": [[4, 5, 3], [5]]}");
     tfm_session *s = wide_session(model, 1, 3, MOST);
-    tfm_batch src = tiny_batch(source, NULL, 1, 6), sequences = tiny_batch(rows, lengths, 2, 3);
+    id_matrix src = tiny_batch(source, NULL, 1, 6), sequences = tiny_batch(rows, lengths, 2, 3);
     tfm_decode_options o, expected = no_options();
     static char a[8192], b[8192];
+    tfm_ids lists[2];
     size_t n;
     SECTION("decoding options in the model file");
     memset(&o, 1, sizeof o);
@@ -1322,9 +1321,9 @@ static void defaults(void) {
     expected.no_repeat_ngram = 2, expected.repetition_penalty = 1.25, expected.force_end = 1;
     expected.repetition = TFM_REPETITION_HUGGING_FACE, expected.no_unknown = 1;
     expected.suppressed = o.suppressed, expected.n_suppressed = 1;
-    expected.suppressed_sequences = o.suppressed_sequences;
+    expected.suppressed_sequences = o.suppressed_sequences, expected.n_suppressed_sequences = 2;
     CHECK(memcmp(&o, &expected, sizeof o) == 0, "all options");
-    expected.suppressed = forbidden, expected.suppressed_sequences = &sequences;
+    expected.suppressed = forbidden, suppress_rows(&expected, &sequences, lists);
     must(decode_rows(s, &src, NULL, &o, &err)), n = bytes_of(s, 0, 6, a);
     must(decode_rows(s, &src, NULL, &expected, &err));
     CHECK(n == bytes_of(s, 0, 6, b) && memcmp(a, b, n) == 0, "lists of tokens");
@@ -1339,7 +1338,8 @@ static void arguments(void) {
     tfm_session *s = wide_session(model, 2, 3, 8),
                 *plain_session = tiny_session(model, 1, SOURCE, 8);
     int32_t two[] = {3, 4, 5, 6, 3, 4};
-    tfm_batch src = tiny_batch(two, NULL, 2, 3), prefix = tiny_batch(beyond, NULL, 1, 2);
+    id_matrix src = tiny_batch(two, NULL, 2, 3), prefix = tiny_batch(beyond, NULL, 1, 2);
+    tfm_ids sequence;
     tfm_decode_options o;
     by_row with;
     tfm_session_options so;
@@ -1396,9 +1396,13 @@ static void arguments(void) {
     prefix.width = -1;
     REFUSED_ROW(prefix = &prefix, TFM_E_ARGUMENT, "request 0: prefix: -1 ids");
     prefix = tiny_batch(beyond, NULL, 1, 2);
-    REFUSED(suppressed_sequences = &prefix, TFM_E_TOKEN, "suppressed_sequences: row 0, position 1");
+    REFUSED(beam = 0; suppress_rows(&o, &prefix, &sequence), TFM_E_TOKEN,
+                      "suppressed_sequences: row 0, position 1");
     prefix = tiny_batch(beyond, NULL, 1, 0);
-    REFUSED(suppressed_sequences = &prefix, TFM_E_ARGUMENT, "row 0 has length 0, expected 1 to 0");
+    REFUSED(beam = 0; suppress_rows(&o, &prefix, &sequence), TFM_E_ARGUMENT,
+                      "suppressed_sequences: row 0 has 0 ids");
+    REFUSED(n_suppressed_sequences = 1, TFM_E_ARGUMENT, "1 lists, but it is NULL");
+    REFUSED(n_suppressed_sequences = -1, TFM_E_ARGUMENT, "-1 lists, expected 0 or more");
 #undef REFUSED
 #undef REFUSED_ROW
     o = no_options();

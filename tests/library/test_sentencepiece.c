@@ -888,7 +888,7 @@ static void languages(void) {
     char out[1024], first[1024];
     tfm_model *m;
     tfm_session *s;
-    tfm_batch batch;
+    id_matrix batch;
     tfm_result r;
     spm_file f;
     int32_t ids[16], id = -1, running = 1;
@@ -1188,7 +1188,7 @@ static void layouts(void) {
     for (layout = 0; layout < 4; layout++) {
         spm_file f = plain_file(built, n_built, 8);
         tfm_session *s;
-        tfm_batch batch;
+        id_matrix batch;
         tfm_model *m;
         f.layout = layout;
         if (layout == 1) f.trie = trie;
@@ -1206,7 +1206,7 @@ static void layouts(void) {
         logits[layout] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, n, 8));
         batch = tiny_batch(ids, NULL, 1, n);
         s = tiny_session(m, 1, n, n);
-        must(tfm_session_forward(s, &batch, &batch, NULL, &logits[layout], &err));
+        must(forward_rows(s, &batch, &batch, NULL, &logits[layout], &err));
         CHECK(memcmp(logits[layout].data, logits[0].data, (size_t)n * 8 * sizeof(float)) == 0,
               "  and the same bits");
         tfm_session_free(s), tfm_model_free(m);

@@ -159,7 +159,7 @@ static int same_outcome(const outcome *a, const outcome *b) {
 /* Counts the rows that have the same results after these options in these sessions. */
 static int rows_alike(tfm_session *s, const tfm_decode_options *o, tfm_session *other,
                       const tfm_decode_options *others) {
-    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
+    id_matrix src = tiny_batch(ids, lengths, ROWS, SOURCE);
     int32_t b, alike = 0;
     must(decode_rows(s, &src, NULL, o, &err));
     must(decode_rows(other, &src, NULL, others, &err));
@@ -201,7 +201,7 @@ static void some(const tfm_model *model, const char *name) {
     int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], n, b, i;
     tfm_session_options with = limits(V), without = limits(0);
     tfm_session *s = make(model, &with), *plain = make(model, &without);
-    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
+    id_matrix src = tiny_batch(ids, lengths, ROWS, SOURCE);
     unsigned seed = 9;
     int logits = 0, wrong = 0, steps = 0, tokens = 0, ended = 0, bigger = 0;
     for (n = V - 1; n > 1; n = n * 2 / 3) {
@@ -251,7 +251,7 @@ static void batches(const tfm_model *model, const char *name) {
     int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], n = V / 2, b, i, r;
     tfm_session_options together = limits(n), apart = limits(V);
     tfm_session *s, *alone;
-    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
+    id_matrix src = tiny_batch(ids, lengths, ROWS, SOURCE);
     unsigned seed = 21;
     int k, same = 0, outside = 0, tokens = 0;
     by_row all = with_seeds(0), own;
@@ -263,7 +263,7 @@ static void batches(const tfm_model *model, const char *name) {
         o.shortlist = list, o.n_shortlist = n;
         must(decode_rows(s, &src, &all, &o, &err));
         for (b = 0; b < ROWS; b++) {
-            tfm_batch one = tiny_batch(ids + b * SOURCE, NULL, 1, lengths[b]);
+            id_matrix one = tiny_batch(ids + b * SOURCE, NULL, 1, lengths[b]);
             outcome x, y;
             own = with_seeds(b);
             must(decode_rows(alone, &one, &own, &o, &err));
@@ -287,7 +287,7 @@ static void batches(const tfm_model *model, const char *name) {
 
 /* Lists the ids that row b may emit: those of the definition, and those that the options add, in any
    order. Returns their number. */
-static int32_t candidates_of(const tfm_model *model, const tfm_batch *src, int32_t b,
+static int32_t candidates_of(const tfm_model *model, const id_matrix *src, int32_t b,
                              const tfm_decode_options *o, const by_row *with, int32_t *list) {
     const tfm_config *c = tfm_model_config(model);
     int one = c->src_vocab_size == c->tgt_vocab_size;
@@ -314,7 +314,7 @@ static int32_t candidates_of(const tfm_model *model, const tfm_batch *src, int32
 static const int32_t firsts[ROWS] = {-1, 12, -1, 3, -1, 30}, ends[] = {END, 40},
                      prefix_ids[ROWS * 2] = {9, 40, 1, 1, 50, 1, 60, 2, 1, 1, 1, 70},
                      prefix_lengths[ROWS] = {2, 0, 1, 1, 0, 2};
-static tfm_batch prefixes;
+static id_matrix prefixes;
 static by_row added; /* by add_options */
 static void add_options(tfm_decode_options *o, int variant) {
     added = with_seeds(0);
@@ -326,9 +326,9 @@ static void add_options(tfm_decode_options *o, int variant) {
 /* Compares a row alone, with the list of its candidates, with its lexical decode step by step:
    outcome, and number of logits that differ. */
 static outcome apart(tfm_session *s, tfm_session *other, const tfm_model *model,
-                     const tfm_batch *src, int32_t b, tfm_decode_options o, int *wrong) {
+                     const id_matrix *src, int32_t b, tfm_decode_options o, int *wrong) {
     int32_t V = tfm_model_config(model)->tgt_vocab_size, list[MOST], running = 1, i;
-    tfm_batch one = tiny_batch(src->ids + b * SOURCE, src->lengths + b, 1, SOURCE), prefix;
+    id_matrix one = tiny_batch(src->ids + b * SOURCE, src->lengths + b, 1, SOURCE), prefix;
     tfm_decode_options given;
     by_row own = with_seeds(b);
     if (added.prefix) {
@@ -357,7 +357,7 @@ static void lexical(const tfm_model *model, const char *name) {
     enum { WAYS = 3 }; /* all rows in one product, in the full product, in another order */
     int32_t V = tfm_model_config(model)->tgt_vocab_size, most = 0, b, n, list[MOST];
     int32_t moved[ROWS * SOURCE], moved_lengths[ROWS], some_ids[ROWS * SOURCE];
-    tfm_batch src = tiny_batch(some_ids, lengths, ROWS, SOURCE), turned;
+    id_matrix src = tiny_batch(some_ids, lengths, ROWS, SOURCE), turned;
     tfm_session_options so = limits(V);
     tfm_session *s, *tight, *one, *other;
     tfm_decode_options o;
@@ -414,7 +414,7 @@ static void others(void) {
     tfm_model *model = load(0, &forms[0]);
     tfm_session_options so = limits(3);
     tfm_session *s = make(model, &so);
-    tfm_batch src = tiny_batch(ids, lengths, 1, SOURCE), prefix = tiny_batch(three, NULL, 1, 3);
+    id_matrix src = tiny_batch(ids, lengths, 1, SOURCE), prefix = tiny_batch(three, NULL, 1, 3);
     tfm_decode_options o;
     tfm_result r;
     int32_t i, n;
@@ -466,7 +466,7 @@ static void memory(void) {
     size_t bytes[3], last = 0;
     int f, i;
     unsigned seed = 1;
-    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE);
+    id_matrix src = tiny_batch(ids, lengths, ROWS, SOURCE);
     SECTION("one allocation of the announced size");
     for (f = 0; f < 2 * FORMS; f++) {
         tfm_model *model = load(f < FORMS ? 1 : LEXICAL, &forms[f % FORMS]);
@@ -510,9 +510,9 @@ static void arguments(void) {
     tfm_model *model = load(0, &forms[5]);
     tfm_session_options so = limits(4);
     tfm_session *s = make(model, &so), *none = NULL, *plain;
-    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE),
+    id_matrix src = tiny_batch(ids, lengths, ROWS, SOURCE),
               two = tiny_batch(ids, lengths, 2, SOURCE);
-    tfm_batch prefix = tiny_batch(two_ids, widths, 2, 2);
+    id_matrix prefix = tiny_batch(two_ids, widths, 2, 2);
     tfm_decode_options o;
     int32_t running = 1, b, alike = 0;
     size_t bytes = 0;
@@ -574,7 +574,7 @@ static void lexical_arguments(void) {
     tfm_model *model = load(LEXICAL, &forms[5]);
     tfm_session_options so = limits(5);
     tfm_session *s = make(model, &so), *plain;
-    tfm_batch src = tiny_batch(ids, lengths, ROWS, SOURCE), one = tiny_batch(source, NULL, 1, 1),
+    id_matrix src = tiny_batch(ids, lengths, ROWS, SOURCE), one = tiny_batch(source, NULL, 1, 1),
               two = tiny_batch(source, NULL, 1, 2);
     tfm_decode_options o;
     int32_t running = 1;

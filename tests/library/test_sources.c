@@ -1,6 +1,6 @@
 /* Sources that are not ids: embeddings instead of looked-up ones, and a memory instead of the
    encoder's, must give the same bits, also with a model file that lacks both. Also tests projections,
-   wide memories, batches, threads, pads and refused sources. */
+   wide memories, batches, threads and refused sources. */
 #include "transformer.h"
 #include "tiny.h"
 
@@ -43,9 +43,9 @@ static void poison(const tfm_tensor *t) {
             ((float *)t->data)[b * width * columns + i] = (float)NAN;
 }
 
-static tfm_batch batch_of(const int32_t *some_ids, const tfm_tensor *embeddings,
+static id_matrix batch_of(const int32_t *some_ids, const tfm_tensor *embeddings,
                           const tfm_tensor *memory) {
-    tfm_batch b = tiny_batch(some_ids, lengths, ROWS, WIDTH);
+    id_matrix b = tiny_batch(some_ids, lengths, ROWS, WIDTH);
     b.embeddings = embeddings, b.memory = memory;
     return b;
 }
@@ -70,23 +70,23 @@ static tfm_session *session_of(const tfm_model *m, int threads, tfm_dtype cache)
 
 static int reuses; /* 1: forward and decode take the session's last source */
 
-static void run(tfm_session *s, const tfm_batch *src, outcome *out) {
-    const tfm_batch *same = reuses ? NULL : src;
-    tfm_batch tgt = tiny_batch(start_ids, NULL, src->rows, 3);
+static void run(tfm_session *s, const id_matrix *src, outcome *out) {
+    const id_matrix *same = reuses ? NULL : src;
+    id_matrix tgt = tiny_batch(start_ids, NULL, src->rows, 3);
     tfm_tensor logits = tfm_tensor_3d(out->logits, TFM_DTYPE_F32, src->rows, 3, V), memory;
     tfm_decode_options o;
     int32_t row, l;
     memset(&o, 0, sizeof o);
     o.beam = 3, o.max_length = CAP, o.length_penalty = 0.7;
-    must(tfm_session_encode(s, src, &err));
+    must(encode_rows(s, src, &err));
     memory = tfm_session_encoder_output(s);
     for (row = 0; row < src->rows; row++)
         for (l = 0; l < src->lengths[row]; l++)
             memcpy(out->memory + (row * WIDTH + l) * WIDE,
                    (float *)memory.data + (row * memory.dims[1] + l) * memory.dims[2],
                    (size_t)memory.dims[2] * sizeof(float));
-    must(tfm_session_forward(s, same, &tgt, NULL, &logits, &err));
-    must(tfm_session_score(s, src, &tgt, 0, out->scores, &err));
+    must(forward_rows(s, same, &tgt, NULL, &logits, &err));
+    must(score_rows(s, src, &tgt, 0, out->scores, &err));
     must(decode_rows(s, same, NULL, &o, &err));
     if (reuses)
         must(decode_rows(s, same, NULL, &o, &err)); /* the search has not changed the source */
@@ -100,7 +100,7 @@ static void run(tfm_session *s, const tfm_batch *src, outcome *out) {
 
 static int is_same(const outcome *a, const outcome *b) { return memcmp(a, b, sizeof *a) == 0; }
 
-static outcome outcome_once(const tfm_model *m, const tfm_batch *src) {
+static outcome outcome_once(const tfm_model *m, const id_matrix *src) {
     static outcome out;
     tfm_session *s = session_of(m, 1, TFM_DTYPE_F32);
     memset(&out, 0, sizeof out);
@@ -110,7 +110,7 @@ static outcome outcome_once(const tfm_model *m, const tfm_batch *src) {
 }
 
 /* Returns the outcome of a source, unless the session's last source leads to another one. */
-static outcome outcome_of(const tfm_model *m, const tfm_batch *src) {
+static outcome outcome_of(const tfm_model *m, const id_matrix *src) {
     outcome first = outcome_once(m, src), again;
     reuses = 1, again = outcome_once(m, src), reuses = 0;
     CHECK(is_same(&first, &again), "  src NULL has the bits of the last source");
@@ -121,7 +121,7 @@ static outcome outcome_of(const tfm_model *m, const tfm_batch *src) {
 
 static void instead(const char *name, const char *config, double scale) {
     tfm_tensor embeddings = vectors(ROWS, WIDTH, D, 3), memory, table, swapped;
-    tfm_batch plain = batch_of(ids, NULL, NULL), src;
+    id_matrix plain = batch_of(ids, NULL, NULL), src;
     outcome expected, got;
     tfm_model *m;
     st_writer w;
@@ -175,41 +175,6 @@ static void instead(const char *name, const char *config, double scale) {
     tfm_model_free(m);
 }
 
-static void pads(void) {
-    static const int32_t full[ROWS] = {WIDTH, WIDTH, WIDTH, WIDTH, WIDTH};
-    int32_t holes[ROWS * WIDTH], kept[ROWS], i;
-    tfm_tensor embeddings = vectors(ROWS, WIDTH, D, 8), table;
-    tfm_batch src = batch_of(holes, NULL, NULL);
-    outcome expected, got;
-    tfm_model *m;
-    st_writer w;
-    SECTION("pads");
-    shape = tiny_default();
-    shape.config = ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"pad_position\": \"zero\"";
-    for (i = 0; i < ROWS * WIDTH; i++)
-        holes[i] = i % WIDTH >= lengths[i / WIDTH] || i % 4 == 3 ? 0 : ids[i];
-    tiny_write(&w, shape);
-    table = named(&w, "src_embedding.weight");
-    for (i = 0; i < ROWS * WIDTH; i++)
-        memcpy((float *)embeddings.data + i * D, (float *)table.data + holes[i] * D,
-               D * sizeof(float));
-    m = tiny_load(&w, NULL);
-    expected = outcome_of(m, &src);
-    src.embeddings = &embeddings, got = outcome_of(m, &src);
-    memcpy(got.memory, expected.memory,
-           sizeof got.memory); /* values that have no meaning at pads */
-    CHECK(is_same(&expected, &got), "ids next to embeddings say which are pads, also inside");
-    memcpy(kept, lengths, sizeof kept), memcpy(lengths, full, sizeof full);
-    got = outcome_of(m, &src);
-    for (i = 0; i < ROWS; i++)
-        if (got.best[i] != expected.best[i])
-            CHECK(got.best[i] == expected.best[i],
-                  "row %d without lengths: wanted score %.17g, got %.17g", (int)i, expected.best[i],
-                  got.best[i]);
-    memcpy(lengths, kept, sizeof kept);
-    tfm_model_free(m);
-}
-
 /* ---- widths of their own ---- */
 
 static double difference(const float *a, const float *b, int64_t n) {
@@ -223,7 +188,7 @@ static void widths(void) {
     tfm_tensor x = vectors(ROWS, WIDTH, IN, 4), projected = vectors(ROWS, WIDTH, D, 5), weight,
                bias;
     tfm_tensor memory = vectors(ROWS, WIDTH, D, 6), wide = vectors(ROWS, WIDTH, WIDE, 7);
-    tfm_batch src = batch_of(NULL, &x, NULL);
+    id_matrix src = batch_of(NULL, &x, NULL);
     outcome expected, got;
     tfm_model *m;
     st_writer w;
@@ -288,7 +253,7 @@ static void family(const char *name, const char *model) {
     char path[128];
     tfm_safetensors *file;
     tfm_tensor x, n, tgt, memory, expected, greedy, logits, got;
-    tfm_batch src, targets;
+    id_matrix src, targets;
     tfm_decode_options o;
     tfm_session *s;
     tfm_model *m;
@@ -309,7 +274,7 @@ static void family(const char *name, const char *model) {
     else src.memory = &x;
     s = tiny_session(m, rows, width, cap);
     logits = test_like(expected);
-    must(tfm_session_forward(s, &src, &targets, NULL, &logits, &err));
+    must(forward_rows(s, &src, &targets, NULL, &logits, &err));
     got = tfm_session_encoder_output(s);
     for (row = 0; row < rows; row++)
         most = test_max(most, difference((float *)got.data + row * got.strides[0],
@@ -337,7 +302,7 @@ static void identity(const char *name, tfm_weight_type type, tfm_dtype cache, in
                      int packed) {
     tfm_tensor x = vectors(ROWS, WIDTH, of_memory ? WIDE : IN, 11), one, mixed;
     tfm_model_options options = tiny_options();
-    tfm_batch src = batch_of(NULL, of_memory ? NULL : &x, of_memory ? &x : NULL);
+    id_matrix src = batch_of(NULL, of_memory ? NULL : &x, of_memory ? &x : NULL);
     static outcome alone[ROWS], together, mixed_up;
     int32_t order[ROWS] = {3, 0, 4, 2, 1}, some[ROWS], row, threads, bad = 0;
     int64_t i;
@@ -368,7 +333,7 @@ static void identity(const char *name, tfm_weight_type type, tfm_dtype cache, in
         memset(alone, 0, sizeof alone);
         run(s, &src, &together);
         for (row = 0; row < ROWS; row++) {
-            tfm_batch single = tiny_batch(NULL, lengths + row, 1, lengths[row]);
+            id_matrix single = tiny_batch(NULL, lengths + row, 1, lengths[row]);
             one = tfm_tensor_3d((float *)x.data + row * x.strides[0], TFM_DTYPE_F32, 1,
                                 lengths[row], x.dims[2]);
             single.embeddings = of_memory ? NULL : &one, single.memory = of_memory ? &one : NULL;
@@ -450,10 +415,9 @@ static void limits(void) {
 static void refusals(void) {
     tfm_tensor x = vectors(2, 3, D, 1), narrow = vectors(2, 3, D - 1, 1), lacks = x;
     tfm_tensor numbers = tfm_tensor_3d(x.data, TFM_DTYPE_I32, 2, 3, D), logits, attention;
-    tfm_batch src = tiny_batch(NULL, NULL, 2, 3), tgt = tiny_batch(ids, NULL, 2, 3), bad;
+    id_matrix src = tiny_batch(NULL, NULL, 2, 3), tgt = tiny_batch(ids, NULL, 2, 3), bad;
     tfm_decode_options o;
     tfm_forward_options f;
-    double scores[8];
     tfm_model *all, *decoder;
     tfm_session *s, *d;
     lacks.data = NULL;
@@ -464,34 +428,23 @@ static void refusals(void) {
     decoder = tiny_model(shape);
     s = tiny_session(all, 2, 3, 5), d = tiny_session(decoder, 2, 3, 5);
     src.embeddings = &x;
-    must(tfm_session_encode(s, &src, &err));
-    bad = src, bad.memory = &x;
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "src: embeddings and memory");
+    must(encode_rows(s, &src, &err));
     bad = src, bad.embeddings = &narrow;
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_SHAPE,
-                "src.embeddings is [2, 3, 19], expected [2, 3, 20]");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_SHAPE,
+                "request 0: embeddings is [3, 19], expected [3, 20]");
     bad.embeddings = NULL, bad.memory = &narrow;
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_SHAPE, "src.memory is [2, 3, 19]");
-    bad = src, bad.rows = 1;
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_SHAPE, "src.embeddings is [2, 3, 20]");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_SHAPE, "request 0: memory is [3, 19]");
     bad = src, bad.embeddings = &numbers;
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_DTYPE, "src.embeddings is I32");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_DTYPE, "request 0: embeddings is I32");
     bad = src, bad.embeddings = &lacks;
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "src.embeddings has no data");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_ARGUMENT, "request 0: embeddings has no data");
     bad = src, bad.lengths = start_ids;
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_ARGUMENT, "src: row 1 has length 5");
-    bad = src, bad.width = 4;
-    CHECK_FAILS(tfm_session_encode(s, &bad, &err), TFM_E_TOO_LONG, "src has 4 tokens a row");
-    CHECK_FAILS(tfm_session_encode(d, &src, &err), TFM_E_ARGUMENT, "no encoder: it takes memory");
+    CHECK_FAILS(encode_rows(s, &bad, &err), TFM_E_TOO_LONG, "request 1: src has 5 tokens");
+    CHECK_FAILS(encode_rows(d, &src, &err), TFM_E_ARGUMENT, "no encoder: it takes memory");
     bad = tgt;
-    CHECK_FAILS(tfm_session_encode(d, &bad, &err), TFM_E_ARGUMENT,
+    CHECK_FAILS(encode_rows(d, &bad, &err), TFM_E_ARGUMENT,
                 "no tensor 'src_embedding.weight': it takes memory");
     logits = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 2, 3, V));
-    bad = tgt, bad.embeddings = &x;
-    CHECK_FAILS(tfm_session_forward(s, &src, &bad, NULL, &logits, &err), TFM_E_ARGUMENT,
-                "tgt has embeddings, which only src may have");
-    CHECK_FAILS(tfm_session_score(s, &src, &bad, 0, scores, &err), TFM_E_ARGUMENT,
-                "tgt has embeddings");
     memset(&o, 0, sizeof o);
     o.no_source_ngram = 2;
     CHECK_FAILS(start_rows(s, &src, NULL, &o, &err), TFM_E_ARGUMENT,
@@ -500,16 +453,16 @@ static void refusals(void) {
     attention = test_like(tfm_tensor_4d(NULL, TFM_DTYPE_F32, 2 * 2, 2, 3, 3));
     f.encoder_attention = attention;
     bad = src, bad.memory = &x, bad.embeddings = NULL;
-    CHECK_FAILS(tfm_session_forward(s, &bad, &tgt, &f, &logits, &err), TFM_E_ARGUMENT,
-                "encoder_attention: src is memory");
-    must(tfm_session_encode(s, &src, &err));
+    CHECK_FAILS(forward_rows(s, &bad, &tgt, &f, &logits, &err), TFM_E_ARGUMENT,
+                "encoder_attention: a request has memory");
+    must(encode_rows(s, &src, &err));
     tfm_session_free(s), tfm_session_free(d), tfm_model_free(all), tfm_model_free(decoder);
 }
 
 #ifndef TRANSFORMER_NO_TEXT
 static void text(void) {
     tfm_tensor x = vectors(1, 3, D, 2);
-    tfm_batch src = tiny_batch(NULL, NULL, 1, 3);
+    id_matrix src = tiny_batch(NULL, NULL, 1, 3);
     tfm_model *m;
     tfm_session *s;
     char out[256];
@@ -552,7 +505,6 @@ int main(int argc, char **argv) {
             ", \"start\": 1, \"end\": 2, \"embedding_scale\": 2.5, \"norm\": \"pre\", "
             "\"positions\": \"none\"",
             2.5);
-    pads();
     widths();
     SECTION("comparison with transformers");
     family("whisper", "");

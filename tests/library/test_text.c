@@ -165,7 +165,7 @@ static void translating(void) {
           err.text);
     for (i = 0; i < 5; i++) {
         int32_t ids[8], count = 0, running = 1;
-        tfm_batch src;
+        id_matrix src;
         tfm_result r;
         char expected[1024] = "";
         size_t size = 0;
@@ -338,7 +338,7 @@ static void numbers_of_texts(void) {
     static const int32_t starts[] = {4, 5, 4}, lengths[] = {1, 0, 1}, firsts[] = {-1, 5, -1};
     tfm_model *m = text_model(words, ", \"src_unk\": 3, \"tgt_text\": \"pieces\"");
     tfm_session *s = tiny_session(m, 3, 8, 20);
-    tfm_batch prefix = tiny_batch(starts, lengths, 3, 1);
+    id_matrix prefix = tiny_batch(starts, lengths, 3, 1);
     tfm_decode_options o;
     tfm_text in[4], out[4];
     tfm_result r;
@@ -393,7 +393,7 @@ static void faults_and_sizes(void) {
     char buffer[2048], single[512], *exact;
     size_t size = 0, needed = 0, i;
     int32_t ids[] = {4, 5}, running;
-    tfm_batch src = tiny_batch(ids, NULL, 1, 2);
+    id_matrix src = tiny_batch(ids, NULL, 1, 2);
     tfm_result r;
     int same = 1;
     SECTION("a status for each text");
@@ -474,7 +474,7 @@ static void faults_and_sizes(void) {
     must(start_rows(s, &src, NULL, NULL, &err)), must(tfm_session_step(s, &running, &err));
     must(tfm_result_text(s, 0, 0, TFM_TEXT_FORM_TEXT, NULL, 0, &size, &err));
     CHECK(tfm_translation_size(s) == size + 1, "the size of a decode that runs");
-    must(tfm_session_encode(s, &src, &err));
+    must(encode_rows(s, &src, &err));
     CHECK(tfm_translation_size(s) == 0, "the session has other work now");
     CHECK_FAILS(tfm_translation_get(s, NULL, single, sizeof single, &err), TFM_E_STATE,
                 "has no translations");

@@ -61,14 +61,14 @@ typedef struct outcome {
 } outcome;
 
 static void run(tfm_session *s, outcome *out) {
-    tfm_batch src = tiny_batch(ids, lengths, ROWS, WIDTH), tgt = tiny_batch(ids, NULL, ROWS, 10);
+    id_matrix src = tiny_batch(ids, lengths, ROWS, WIDTH), tgt = tiny_batch(ids, NULL, ROWS, 10);
     tfm_tensor logits = tfm_tensor_3d(out->logits, TFM_DTYPE_F32, ROWS, 10, VOCABULARY);
     tfm_decode_options o;
     int32_t row, k;
     memset(out, 0, sizeof *out);
     memset(&o, 0, sizeof o);
-    must(tfm_session_forward(s, &src, &tgt, NULL, &logits, &err));
-    must(tfm_session_score(s, &src, &tgt, 0, out->scores, &err));
+    must(forward_rows(s, &src, &tgt, NULL, &logits, &err));
+    must(score_rows(s, &src, &tgt, 0, out->scores, &err));
     o.beam = o.n_best = 3, o.length_penalty = 1, o.min_length = 6;
     must(decode_rows(s, &src, NULL, &o, &err));
     for (row = 0; row < ROWS; row++)

@@ -11,7 +11,7 @@ static const int32_t target_lengths[3] = {4, 3, 4};
 static const char *const texts[3][2] = {
     {"我是学生", "I am a student"}, {"我喜欢学习", "I like learning"}, {"我是男生", "I am a boy"}};
 
-static void decode(tfm_session *s, const tfm_batch *src, int first, const char *what) {
+static void decode(tfm_session *s, const id_matrix *src, int first, const char *what) {
     int32_t running = 1, row;
     tfm_status status = start_rows(s, src, NULL, NULL, &err);
     while (status == TFM_OK && running) status = tfm_session_step(s, &running, &err);
@@ -30,7 +30,7 @@ static void decode(tfm_session *s, const tfm_batch *src, int first, const char *
 int main(void) {
     tfm_model *model = NULL;
     tfm_session *s;
-    tfm_batch src;
+    id_matrix src;
 #ifndef TRANSFORMER_NO_TEXT
     char out[64];
 #endif

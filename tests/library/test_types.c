@@ -109,7 +109,7 @@ static void bytes_in_a_file(void) {
         for (i = 0; i < 5; i++) {
             tiny t = tiny_default();
             tfm_model_options o = tiny_options();
-            tfm_batch batch = tiny_batch(ids, NULL, 1, 4);
+            id_matrix batch = tiny_batch(ids, NULL, 1, 4);
             tfm_model *model;
             tfm_session *s;
             st_writer w;
@@ -131,7 +131,7 @@ static void bytes_in_a_file(void) {
             }
             s = tiny_session(model, 1, 4, 4);
             logits[i] = test_like(tfm_tensor_3d(NULL, TFM_DTYPE_F32, 1, 4, 13));
-            must(tfm_session_forward(s, &batch, &batch, NULL, &logits[i], &err));
+            must(forward_rows(s, &batch, &batch, NULL, &logits[i], &err));
             tfm_session_free(s), tfm_model_free(model);
         }
         CHECK(test_difference(&logits[0], &logits[3]) == 0, "as F32: the numbers of floats");
@@ -172,7 +172,7 @@ static void packed_files(void) {
                     for (how = 0; how < 4; how++) {
                         tiny t = tiny_default();
                         tfm_model_options o = tiny_options();
-                        tfm_batch batch = tiny_batch(ids, NULL, 1, 4);
+                        id_matrix batch = tiny_batch(ids, NULL, 1, 4);
                         tfm_model *model = NULL;
                         tfm_session *s;
                         st_writer w;
@@ -207,7 +207,7 @@ static void packed_files(void) {
                                 tfm_model_load(&model, how == 2 ? odd + 1 : data, bytes, &o, &err));
                         }
                         s = tiny_session(model, 1, 4, 4);
-                        must(tfm_session_forward(s, &batch, &batch, NULL, &logits[n > 0], &err));
+                        must(forward_rows(s, &batch, &batch, NULL, &logits[n > 0], &err));
                         equal += memcmp(logits[0].data, logits[n > 0].data,
                                         (size_t)st_bytes(&logits[0])) == 0;
                         n++;

@@ -106,6 +106,7 @@ def unpack():
     silence = np.zeros(RATE, "<i2")
     write(BUILD / "long.wav", np.concatenate([part for clip in clips(ENGLISH) for part in (read(
         BUILD / f"{clip}.wav"), silence)] * 2))
+    (BUILD / "texts.json").write_text(json.dumps(texts))  # for time_live.py
     return texts
 
 

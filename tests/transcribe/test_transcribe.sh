@@ -107,6 +107,51 @@ refuse "cannot be read" $dir
 check "a name with control characters" "transcribe: $dir/\\x1b[31m\\u009b: cannot be opened" \
     "$(hear "$dir/$(printf '\033[31m\302\233')"; cat $dir/err)"
 
+# Live text. The text is random; what is stable at the end of the sound is all of it.
+free="--log-prob 0 --compression 0"
+live() { hear - --live $free "$@"; }
+parts='^\{"text": ".*", "stable": (true|false), "start": [0-9]+\.[0-9]{2}, "end": [0-9]+\.[0-9]{2}\}$'
+live --format json < $dir/noise.raw > $dir/live
+check "live: each line is an object" "$(wc -l < $dir/live | tr -d ' ')" "$(grep -acE "$parts" $dir/live)"
+check "  the rest is stable at the end of the pipe, and not past the end of the sound" "true 1.60" \
+    "$(grep -a '"stable": true' $dir/live | tail -n 1 | sed 's/.*"stable": \([a-z]*\),.*"end": \([0-9.]*\)}/\1 \2/')"
+cat $data/noise.wav | live --format json > $dir/live.wav
+check "  a WAV file in a pipe" "$(cksum < $dir/live)" "$(cksum < $dir/live.wav)"
+cat $data/noise.wav > $dir/fifo &
+check "  a pipe with a name" "$(cksum < $dir/live)" "$(hear $dir/fifo --live $free --format json | cksum)"
+check "  as text" 1 "$(live < $dir/noise.raw | wc -l | tr -d ' ')"
+check "  into a file" "0 $(live < $dir/noise.raw | cksum)" \
+    "$(live -o $dir/live.txt < $dir/noise.raw | wc -c | tr -d ' ') $(cksum < $dir/live.txt)"
+check "  a byte too many" "$(cksum < $dir/live) 1" \
+    "$({ cat $dir/noise.raw; printf x; } | live --format json | cksum) $(grep -c 'ends within a sample' $dir/err)"
+check "  no samples" "0 0" "$(: | live --format json | wc -c | tr -d ' ') $(: | live > $dir/out; echo $?)"
+check "  a second of silence" 0 "$(head -c 32000 /dev/zero | live --format json | wc -c | tr -d ' ')"
+check "  a reader that leaves" 1 "$(for i in 1 2 3 4; do cat $dir/noise.raw; done | live --format json | head -n 1 | grep -acE "$parts")"
+check "  a reader that waits" "$(cksum < $dir/live)" "$(live --format json < $dir/noise.raw | { sleep 0.3; cat; } | cksum)"
+if [ -c /dev/full ]; then
+    check "  into a full disk" "1 1" "$(live < $dir/noise.raw > /dev/full; echo $?) $(grep -c 'cannot be written' $dir/err)"
+fi
+# a pipe that stalls, and then Ctrl-C
+rm -f $dir/live && mkfifo $dir/stalls
+build/transcribe $model $dir/stalls --live $free --format json > $dir/live 2> /dev/null &
+pid=$!
+exec 4> $dir/stalls
+cat $dir/noise.raw >&4
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -s $dir/live ] && break; sleep 0.2; done
+check "  a pipe that stalls: its words are written" 0 "$(grep -acvE "$parts" $dir/live)"
+check "    before it ends" 1 "$(grep -aE "$parts" $dir/live | head -n 1 | wc -l | tr -d ' ')"
+kill -TERM $pid
+wait $pid 2> /dev/null && status=0 || status=$?
+exec 4>&-
+check "  SIGTERM: the rest becomes stable" "143 true" \
+    "$status $(grep -a '"stable": true' $dir/live | tail -n 1 | sed 's/.*"stable": \([a-z]*\),.*/\1/')"
+rm -f $dir/stalls
+refuse "--live takes no --words" - --live --words
+refuse "--live takes no --format srt" - --live --format srt
+refuse "--live takes no --workers" - --live --workers 2
+refuse "--live hears one sound" - - --live
+refuse "cannot be opened" $dir/nowhere.wav --live
+
 # Sound
 say() { # description, lines expected or "any", raw samples on standard input
     hear - $loose > $dir/out && status=0 || status=$?

@@ -454,6 +454,7 @@ typedef struct job {
     tfm_session *session;
     int32_t *src, *tgt;
     tfm_request *requests; /* [w->rows] */
+    tfm_ids *targets;      /* [w->rows] */
     float *logits;
     double *steps, *ids; /* times of each run: start and w->target steps; ids of the first row */
     int n_runs;
@@ -486,7 +487,7 @@ static void cost_of(const workload *w, const model_shape *m, weight_unit u, doub
 
 /* Runs greedy or beam search step by step, and stores the times of start and steps. A step takes so
    long that reading the clock does not matter. */
-static tfm_status decode_once(job *j, const tfm_batch *src, tfm_error *err) {
+static tfm_status decode_once(job *j, tfm_error *err) {
     static const int32_t end = TOKEN_END;
     tfm_decode_options decode;
     double *step = j->steps + (int64_t)j->n_runs * (j->w->target + 1), before = opt.how.now(),
@@ -495,9 +496,7 @@ static tfm_status decode_once(job *j, const tfm_batch *src, tfm_error *err) {
     memset(&decode, 0, sizeof decode);
     decode.max_length = j->w->target, decode.beam = j->w->beam;
     decode.suppressed = &end, decode.n_suppressed = 1;
-    for (n = 0; n < src->rows; n++)
-        j->requests[n] = tfm_request_ids(src->ids + (int64_t)n * src->width, src->width);
-    if (tfm_session_start(j->session, j->requests, src->rows, &decode, err) != TFM_OK)
+    if (tfm_session_start(j->session, j->requests, j->w->rows, &decode, err) != TFM_OK)
         return err->status;
     for (n = 0; n <= j->w->target; n++) {
         after = opt.how.now();
@@ -510,18 +509,14 @@ static tfm_status decode_once(job *j, const tfm_batch *src, tfm_error *err) {
 static int run_job(void *what) {
     job *j = (job *)what;
     const workload *w = j->w;
-    tfm_batch src, tgt;
     tfm_tensor logits = tfm_tensor_3d(j->logits, TFM_DTYPE_F32, w->rows, w->target, w->vocabulary);
     tfm_error err;
     tfm_status status;
-    memset(&src, 0, sizeof src);
-    tgt = src;
-    src.ids = j->src, tgt.ids = j->tgt, src.lengths = tgt.lengths = NULL;
-    src.rows = tgt.rows = w->rows, src.width = w->source, tgt.width = w->target;
-    if (w->of == ENCODE) status = tfm_session_encode(j->session, &src, &err);
+    if (w->of == ENCODE) status = tfm_session_encode(j->session, j->requests, w->rows, &err);
     else if (w->of == FORWARD)
-        status = tfm_session_forward(j->session, &src, &tgt, NULL, &logits, &err);
-    else status = decode_once(j, &src, &err);
+        status =
+            tfm_session_forward(j->session, j->requests, w->rows, j->targets, NULL, &logits, &err);
+    else status = decode_once(j, &err);
     j->n_runs += j->n_runs < MOST_REPEATS; /* further runs of --parts reuse the last place */
     return status == TFM_OK || fail(w->name, err.text);
 }
@@ -547,17 +542,22 @@ static int prepare(job *j, const tfm_model *model, const workload *w) {
     j->steps = (double *)malloc((n_steps + n_ids) * sizeof *j->steps +
                                 (n_logits + n_src + n_tgt) * sizeof *j->logits);
     j->requests = (tfm_request *)malloc((size_t)w->rows * sizeof *j->requests);
-    if (!j->steps || !j->requests) return fail(w->name, "no memory");
+    j->targets = (tfm_ids *)malloc((size_t)w->rows * sizeof *j->targets);
+    if (!j->steps || !j->requests || !j->targets) return fail(w->name, "no memory");
     j->ids = j->steps + n_steps, j->logits = (float *)(j->ids + n_ids);
     j->src = (int32_t *)(j->logits + n_logits), j->tgt = j->src + n_src;
     for (i = 0; i < n_src + n_tgt; i++) j->src[i] = word(i, w->vocabulary);
+    for (i = 0; i < (size_t)w->rows; i++) {
+        j->requests[i] = tfm_request_ids(j->src + i * (size_t)w->source, w->source);
+        j->targets[i] = tfm_ids_make(j->tgt + i * (size_t)w->target, w->target);
+    }
     return tfm_session_create(&j->session, model, &limits, &err) == TFM_OK ||
            fail(w->name, err.text);
 }
 
 static void release(job *j) {
     tfm_session_free(j->session);
-    free(j->steps), free(j->requests);
+    free(j->steps), free(j->requests), free(j->targets);
 }
 
 /* Returns the median time of a step over n runs, in ms. Steps count from 1; step 0 is the start. */

@@ -37,6 +37,13 @@ static const char usage[] =
     "\n"
     "Exit status: 0 done, 1 an error in a file, 2 an error in the command line.\n";
 
+/* The rows of two tensors: ids and, if the file has them, the number of ids of each row. */
+typedef struct id_rows {
+    tfm_tensor all, lengths;
+    tfm_ids *ids;        /* [rows] */
+    int32_t rows, width; /* width: of the longest row */
+} id_rows;
+
 /* One run: the command line, and everything that release frees at the end. */
 typedef struct task {
     const char *model_path, *in_path, *out_path;
@@ -44,7 +51,9 @@ typedef struct task {
     tfm_model *model;
     tfm_session *session;
     tfm_safetensors *in;
-    tfm_tensor src, tgt, src_lengths, tgt_lengths, logits;
+    id_rows src, tgt;
+    tfm_request *requests;
+    tfm_tensor logits;
     tfm_forward_options forward;
 } task;
 
@@ -83,25 +92,35 @@ static int read_integers(const task *t, const char *name, int rank, tfm_tensor *
            fail(t->in_path, err.text);
 }
 
-static int read_batch(const task *t, const char *name, tfm_tensor *ids, tfm_tensor *lengths,
-                      tfm_batch *batch) {
+static int read_rows(const task *t, const char *name, id_rows *to) {
     char lengths_name[32], cause[128];
+    int32_t row;
     snprintf(lengths_name, sizeof lengths_name, "%s_lengths", name);
-    if (!read_integers(t, name, 2, ids) || !read_integers(t, lengths_name, 1, lengths)) return 0;
-    if (!ids->data) {
+    if (!read_integers(t, name, 2, &to->all) || !read_integers(t, lengths_name, 1, &to->lengths))
+        return 0;
+    if (!to->all.data) {
         snprintf(cause, sizeof cause, "tensor '%s' is missing", name);
         return fail(t->in_path, cause);
     }
-    if (lengths->data && lengths->dims[0] != ids->dims[0]) {
+    if (to->lengths.data && to->lengths.dims[0] != to->all.dims[0]) {
         snprintf(cause, sizeof cause, "tensor '%s' has %lld entries for %lld rows", lengths_name,
-                 (long long)lengths->dims[0], (long long)ids->dims[0]);
+                 (long long)to->lengths.dims[0], (long long)to->all.dims[0]);
         return fail(t->in_path, cause);
     }
-    memset(batch, 0, sizeof *batch);
-    batch->ids = (const int32_t *)ids->data;
-    batch->lengths = (const int32_t *)lengths->data;
-    batch->rows = (int32_t)ids->dims[0];
-    batch->width = (int32_t)ids->dims[1];
+    to->rows = (int32_t)to->all.dims[0];
+    to->ids = (tfm_ids *)malloc((size_t)to->rows * sizeof *to->ids);
+    if (!to->ids) return fail(NULL, "no memory");
+    for (row = 0; row < to->rows; row++) {
+        int32_t width = (int32_t)to->all.dims[1], n = width;
+        if (to->lengths.data) n = ((const int32_t *)to->lengths.data)[row];
+        if (n < 1 || n > width) {
+            snprintf(cause, sizeof cause, "%s: row %d has length %d, expected 1 to %d", name,
+                     (int)row, (int)n, (int)width);
+            return fail(t->in_path, cause);
+        }
+        to->ids[row] = tfm_ids_make((const int32_t *)to->all.data + (int64_t)row * width, n);
+        if (n > to->width) to->width = n;
+    }
     return 1;
 }
 
@@ -131,11 +150,11 @@ static int make_attention(const task *t, tfm_tensor *tensor, int32_t layers, int
     return !t->want_attention || make_tensor(t->in_path, tensor, TFM_DTYPE_F32, 5, dims);
 }
 
-static int make_outputs(task *t, const tfm_batch *src, const tfm_batch *tgt) {
+static int make_outputs(task *t) {
     const tfm_config *c = tfm_model_config(t->model);
     tfm_forward_options *f = &t->forward;
     int64_t dims[3];
-    int32_t B = tgt->rows, S = src->width, T = tgt->width;
+    int32_t B = t->tgt.rows, S = t->src.width, T = t->tgt.width;
     dims[0] = B, dims[1] = T, dims[2] = c->tgt_vocab_size;
     return make_tensor(t->in_path, &t->logits, TFM_DTYPE_F32, 3, dims) &&
            make_attention(t, &f->encoder_attention, c->n_encoder_layers, B, S, S) &&
@@ -167,13 +186,14 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int run_passes(task *t, const tfm_batch *src, const tfm_batch *tgt) {
+static int run_passes(task *t) {
     double seconds[MOST_REPEATS];
     tfm_error err;
     int i;
     for (i = 0; i < t->repeat; i++) {
         clock_t start = clock();
-        if (tfm_session_forward(t->session, src, tgt, &t->forward, &t->logits, &err) != TFM_OK)
+        if (tfm_session_forward(t->session, t->requests, t->src.rows, t->tgt.ids, &t->forward,
+                                &t->logits, &err) != TFM_OK)
             return fail(t->in_path, err.text);
         seconds[i] = (double)(clock() - start) / CLOCKS_PER_SEC;
     }
@@ -185,31 +205,35 @@ static int run_passes(task *t, const tfm_batch *src, const tfm_batch *tgt) {
 
 static int run(task *t) {
     tfm_session_options limits;
-    tfm_batch src, tgt;
     tfm_error err;
-    int mode;
+    int mode, i;
     const char *fault = output_refusal(t->out_path, &mode); /* finds an error in OUT early */
     if (fault) return fail(t->out_path, fault);
     if (tfm_model_load_file(&t->model, t->model_path, NULL, &err) != TFM_OK)
         return fail(NULL, err.text);
     if (tfm_safetensors_open_file(&t->in, t->in_path, NULL, &err) != TFM_OK)
         return fail(NULL, err.text);
-    if (!check_names(t) || !read_batch(t, "src", &t->src, &t->src_lengths, &src) ||
-        !read_batch(t, "tgt", &t->tgt, &t->tgt_lengths, &tgt))
-        return 0;
+    if (!check_names(t) || !read_rows(t, "src", &t->src) || !read_rows(t, "tgt", &t->tgt)) return 0;
+    if (t->src.rows != t->tgt.rows)
+        return fail(t->in_path, "tensors 'src' and 'tgt' have different numbers of rows");
+    t->requests = (tfm_request *)malloc((size_t)t->src.rows * sizeof *t->requests);
+    if (!t->requests) return fail(NULL, "no memory");
+    for (i = 0; i < t->src.rows; i++)
+        t->requests[i] = tfm_request_ids(t->src.ids[i].data, t->src.ids[i].n);
     memset(&limits, 0, sizeof limits);
-    limits.max_batch = src.rows, limits.max_source = src.width, limits.max_target = tgt.width;
+    limits.max_batch = t->src.rows;
+    limits.max_source = t->src.width, limits.max_target = t->tgt.width;
     t->forward.not_causal = t->not_causal;
     /* the model is valid, so an error from here on means that IN does not fit it */
     if (tfm_session_create(&t->session, t->model, &limits, &err) != TFM_OK)
         return fail(t->in_path, err.text);
-    if (!make_outputs(t, &src, &tgt)) return 0;
-    return run_passes(t, &src, &tgt) && write_outputs(t);
+    return make_outputs(t) && run_passes(t) && write_outputs(t);
 }
 
 static void release(task *t) {
-    free(t->src.data), free(t->src_lengths.data);
-    free(t->tgt.data), free(t->tgt_lengths.data);
+    free(t->src.all.data), free(t->src.lengths.data), free(t->src.ids);
+    free(t->tgt.all.data), free(t->tgt.lengths.data), free(t->tgt.ids);
+    free(t->requests);
     free(t->logits.data);
     free(t->forward.encoder_attention.data);
     free(t->forward.decoder_attention.data);

@@ -102,10 +102,9 @@ static void print_decoding(const tfm_model *model) {
         printf("  %-20s", "suppressed");
         print_id_list(o.suppressed, o.n_suppressed), printf("\n");
     }
-    for (r = 0; o.suppressed_sequences && r < o.suppressed_sequences->rows; r++) {
-        const tfm_batch *b = o.suppressed_sequences;
+    for (r = 0; r < o.n_suppressed_sequences; r++) {
         printf("  %-20s", r ? "" : "suppressed_sequences");
-        print_id_list(b->ids + (int64_t)r * b->width, b->lengths[r]), printf("\n");
+        print_id_list(o.suppressed_sequences[r].data, o.suppressed_sequences[r].n), printf("\n");
     }
 }
 

@@ -481,7 +481,8 @@ static size_t markdown_formula(const markdown_parser *d, size_t at) {
         close = text[1] == '(' ? ')' : ']';
         for (i = 2; i + 1 < size; i++) {
             if (text[i] == '\\' && text[i + 1] == close) return any ? i + 2 : 0;
-            any |= protect_in("\\^_=+", (unsigned char)text[i]);
+            any |= protect_in("^_=+", (unsigned char)text[i]) ||
+                   (text[i] == '\\' && protect_is_letter((unsigned char)text[i + 1]));
         }
         return 0;
     }
@@ -816,13 +817,20 @@ static void markdown_encode(const markup_document *m, const char *text, size_t a
             break;
         case '~': escaped = before != ' '; break;
         case '=':
-        case '+': escaped = after == text[i] && before != text[i]; break;
+        case '+': escaped = after == text[i]; break;
         case '$': escaped = (unsigned char)after > ' '; break;
         case '[': escaped = m->has_brackets || after == '^'; break;
-        case ']': escaped = m->has_brackets || !after || protect_in("([:", next); break;
+        case ']':
+            escaped = m->has_brackets || b->quote == ']' || !after || protect_in("([:", next);
+            break;
+        case '"': /* of a title in quotes */
+            if (b->quote != '"') break;
+            text_buffer_append(out, "&quot;", 6);
+            continue;
         case '<': escaped = !after || protect_is_letter(next) || protect_in("/!?", next); break;
         case '&': escaped = markup_entity_at(text + i, to - i, &c) != 0; break;
         case '|': escaped = b->is_cell; break;
+        case '{': escaped = protect_placeholder(text, to, i) > 0; break;
         case '#': /* Markdown drops #s at the end of a heading */
             for (k = i; k < to && protect_in("# ", (unsigned char)text[k]);) k++;
             escaped = !b->is_folded && k == to && (!before || before == ' ');
@@ -830,7 +838,8 @@ static void markdown_encode(const markup_document *m, const char *text, size_t a
         default: break;
         }
         if (escaped) text_buffer_append(out, "\\", 1);
-        text_buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
+        if (text[i] == ' ' && before == '\\') text_buffer_append(out, " ", 1); /* no hard break */
+        else text_buffer_append(out, text[i] == ' ' || text[i] == '\r' ? "\n" : text + i, 1);
     }
 }
 
@@ -860,6 +869,66 @@ static int markdown_is_kept(const char *text, size_t size) {
         return n > 3 && (n == size || (text[n] == '{' && text[size - 1] == '}'));
     }
     return 0;
+}
+
+/* Returns whether a directive of MyST, ```{note}, contains text, and not code. *is_titled says whether the
+   text in its line is text, too. */
+static int markdown_is_directive(const char *text, size_t size, int *is_titled) {
+    static const char titled[] =
+        " admonition attention card caution danger definition dropdown epigraph error example "
+        "exercise grid-item-card hint important lemma margin note proof remark seealso sidebar "
+        "solution tab-item theorem tip todo topic warning ";
+    static const char others[] = " deprecated figure grid tab-set versionadded versionchanged "
+                                 "versionremoved ";
+    size_t n = 1;
+    *is_titled = 0;
+    if (!size || *text != '{') return 0;
+    while (n < size && text[n] != '}' && (unsigned char)text[n] > ' ') n++;
+    if (n == size || text[n] != '}') return 0;
+    *is_titled = characters_list_has(titled, text + 1, n - 1);
+    return *is_titled || characters_list_has(others, text + 1, n - 1);
+}
+
+/* Finds the title in the line of an admonition or a tab: !!! note "x", === "x", :::note[x], ::: tip x,
+   /// note | x, ```{note} x. Returns its first byte; 0 if there is none. *end is its end, and *quote what
+   ends it, or 0. */
+static size_t markdown_title_at(const char *text, size_t size, size_t *end, char *quote) {
+    size_t at = 0, n;
+    const char *found;
+    int is_titled = 1;
+    *quote = 0;
+    while (size && markup_is_space(text[size - 1])) size--;
+    *end = size;
+    if (protect_in("!?=", (unsigned char)*text)) {
+        found = (const char *)memchr(text, '"', size);
+        if (!found || text[size - 1] != '"') return 0;
+        at = (size_t)(found - text) + 1, *quote = '"', *end = size - 1;
+        return at < *end ? at : 0;
+    }
+    while (at < size && text[at] == *text) at++;
+    while (at < size && text[at] == ' ') at++;
+    if (at < size && text[at] == '{') {
+        if (!markdown_is_directive(text + at, size - at, &is_titled) || !is_titled) return 0;
+        while (text[at] != '}') at++;
+        at++;
+    } else {
+        n = at;
+        while (at < size && (protect_is_word((unsigned char)text[at]) || text[at] == '-')) at++;
+        if (at == n) return 0;
+        if (at < size && text[at] == '[') {
+            n = markdown_label(text, size, at);
+            *quote = ']', *end = n - 1;
+            return n > at + 2 ? at + 1 : 0;
+        }
+    }
+    if (at < size && text[at] != ' ') return 0;
+    while (at < size && text[at] == ' ') at++;
+    if (*text == '/') {
+        if (at >= size || text[at] != '|') return 0;
+        for (at++; at < size && text[at] == ' ';) at++;
+    }
+    return at < size && !protect_in("{:|", (unsigned char)text[at]) && text[size - 1] != ':' ? at
+                                                                                             : 0;
 }
 
 /* Returns whether a line begins a block that is indented by four columns: !!! note, ??? note, === "Tab". */
@@ -1025,6 +1094,10 @@ typedef struct markdown_blocks {
     size_t widths[MARKUP_DEEP]; /* open containers: 0 for a quote, else columns of a list's item */
     size_t n;                   /* number of open containers */
     markdown_leaf leaf;
+    size_t notes[MARKUP_DEEP], inside[MARKUP_DEEP]; /* open directives with text: the lengths of
+                                                       their fences, and containers around them */
+    size_t n_notes;
+    int head;          /* 1: a directive's options may follow; 2: inside those between "---" */
     char fence;        /* the code fence's character */
     size_t n_fence;    /* the code fence's length */
     int html;          /* CommonMark's kind of HTML block, 1 to 7; 8: one that is copied */
@@ -1197,6 +1270,16 @@ static int markdown_is_delimiter(const char *text, size_t at, size_t end) {
     return dashes && bars;
 }
 
+/* Adds the title of an admonition, whose line has text from `at` to `end`. */
+static void markdown_add_title(markdown_blocks *b, size_t row, size_t at, size_t end) {
+    markup_document *m = b->d->m;
+    char quote;
+    size_t n = m->n_blocks, from = markdown_title_at(m->text + at, end - at, &end, &quote);
+    if (!from) return;
+    markdown_add_block(b->d, MARKUP_MARKDOWN, row, at + from, at + end, 0, 0);
+    if (m->n_blocks > n) m->blocks[n].quote = quote;
+}
+
 /* Opens the containers and the block that a line begins. Returns 1 if the rest of the line is still
    to be read, as text or as a line inside a container; 0 if the line is done. */
 static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
@@ -1237,7 +1320,9 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
         }
         if (markdown_is_kept(text + at, size)) {
             markdown_flush(b, 0);
-            b->n = matched;
+            b->n = matched, b->head = protect_starts(text + at, size, ":::{");
+            if (protect_in(":/", (unsigned char)text[at]))
+                markdown_add_title(b, l->begin, at, l->end);
             return 0;
         }
         fence = markdown_kept_lines(text + at, size, in_text, &is_done);
@@ -1249,6 +1334,7 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
         }
         if (matched < MARKUP_DEEP && markdown_is_marker(text + at, size)) {
             markdown_flush(b, 0);
+            markdown_add_title(b, l->begin, at, l->end);
             b->widths[matched++] = indent + 4, b->n = matched;
             return 0;
         }
@@ -1256,7 +1342,16 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
         if (i > 2 &&
             (text[at] == '~' || (text[at] == '`' && !memchr(text + at + i, '`', size - i)))) {
             markdown_flush(b, 0);
-            b->n = matched, b->leaf = MARKDOWN_FENCE, b->fence = text[at], b->n_fence = i;
+            b->n = matched;
+            while (b->n_notes && b->inside[b->n_notes - 1] > matched) b->n_notes--;
+            if (b->n_notes && i >= b->notes[b->n_notes - 1] &&
+                markdown_skip_space(text + at, size, i) == size)
+                b->n_notes--; /* the directive's end */
+            else if (b->n_notes < MARKUP_DEEP &&
+                     markdown_is_directive(text + at + i, size - i, &is_done)) {
+                b->notes[b->n_notes] = i, b->inside[b->n_notes++] = matched, b->head = 1;
+                markdown_add_title(b, l->begin, at, l->end);
+            } else b->leaf = MARKDOWN_FENCE, b->fence = text[at], b->n_fence = i;
             return 0;
         }
         if (in_text && (text[at] == '=' || text[at] == '-') &&
@@ -1315,6 +1410,16 @@ static void markdown_scan_line(markdown_blocks *b, size_t begin, size_t end) {
         }
     }
     indent = markdown_indent(m, &l, &at);
+    if (b->head) {
+        int is_rule = end - at > 2 && memcmp(text + at, "---", 3) == 0;
+        n = at < end && text[at] == ':' ? 1 + protect_name(text + at + 1, end - at - 1) : 0;
+        while (n && at + n < end && text[at + n] == '-') /* :tab-width: */
+            n += 1 + protect_name(text + at + n + 1, end - at - n - 1);
+        b->head = b->head == 2 ? 2 - 2 * is_rule
+                  : is_rule    ? 2
+                               : n > 1 && at + n < end && text[at + n] == ':';
+        if (b->head || is_rule) return;
+    }
     if (matched == b->n && b->leaf == MARKDOWN_FENCE &&
         !protect_in("~`", (unsigned char)b->fence)) {
         if (markdown_kept_ends(b->fence, text + at, end - at)) b->leaf = MARKDOWN_NOTHING;

@@ -153,6 +153,13 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     return !m->broken;
 }
 
+/* Returns what is wrong with subtitles that no reader takes, or NULL. */
+static inline const char *markup_no_times(const markup_document *m) {
+    return m->form == MARKUP_SRT && !m->n_cues && m->size > markup_blank_end(m, 0)
+               ? "the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500"
+               : NULL;
+}
+
 /* ---- words of a translation ------------------------------------------------------------------ */
 
 /* Returns whether a character is punctuation. */
@@ -522,7 +529,8 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
         if (m->spells && markup_origin(m, t, i, n, &begin, &end)) {
             if (c == ' ') { /* a line may end in any space of the source that is no two */
                 int is_line = in_lines &&
-                              (end == begin + 1 || memchr(m->text + begin, '\n', end - begin));
+                              (end == begin + 1 || memchr(m->text + begin, '\n', end - begin)) &&
+                              !(form == MARKUP_MARKDOWN && i && text[i - 1] == '\\');
                 if (is_line ||
                     (m->form == MARKUP_SRT && memchr(m->text + begin, '\n', end - begin)))
                     text_buffer_append(out, is_line ? "\n" : " ", 1);
@@ -534,7 +542,8 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
                 continue;
             }
             /* as raw as in the source, if the same character follows */
-            if (form == MARKUP_MARKDOWN)
+            if (m->spells < 2) is_raw = 0;
+            else if (form == MARKUP_MARKDOWN)
                 is_raw = c != '#' && c != '|' &&
                          (c != ']' || i + 1 == t->size || text[i + 1] != ':' ||
                           markup_is_same(m, t)); /* "[x]: y z" is text, "[x]: z" a definition */
@@ -781,7 +790,8 @@ static int markup_is_language(const char *text) {
 static void markup_begin(markup_document *m) {
     const char *first = m->size ? (const char *)memchr(m->text, '\n', m->size) : NULL;
     size_t i;
-    m->next = m->at = m->block = m->hard = m->n_made = m->values.size = 0, m->in_block = 0;
+    m->next = m->at = m->block = m->hard = m->link = m->n_made = m->values.size = 0,
+    m->in_block = 0;
     m->n_left = 0;
     m->newline = first && first > m->text && first[-1] == '\r' ? "\r\n" : "\n";
     for (i = 0; m->lang && markup_is_language(m->lang) && i < m->n_langs; i++) {
@@ -791,6 +801,21 @@ static void markup_begin(markup_document *m) {
             if (m->values.data[k] == '_') m->values.data[k] = '-';
         markup_add_made(m, m->langs[i].from, m->langs[i].to, at);
     }
+}
+
+/* Appends bytes up to `end` of the document's current line to m->woven. A link whose text was its label
+   gets the label. */
+static void markup_keep_line(markup_document *m, size_t end) {
+    const markup_item *item;
+    size_t at = m->at;
+    for (; m->link < m->n_items && m->items[m->link].begin < end; m->link++) {
+        item = &m->items[m->link];
+        if (!item->n_label || item->begin < at || item->end > end) continue;
+        text_buffer_append(&m->woven, m->text + at, item->begin - at);
+        markup_copy(m, item, &m->woven);
+        at = item->end;
+    }
+    if (end > at) text_buffer_append(&m->woven, m->text + at, end - at);
 }
 
 /* Appends the current block's source up to byte `to` to m->woven: "\n" is a space where a line may
@@ -810,7 +835,7 @@ static void markup_keep(markup_document *m, size_t to) {
                (m->text[end] == ' ' || m->text[end] == '\t'))
             end++; /* the break would drop code's space */
         from = m->woven.size;
-        if (end > m->at) text_buffer_append(&m->woven, m->text + m->at, end - m->at);
+        markup_keep_line(m, end);
         markup_no_breaks(m, from, &m->woven);
         if (is_break) {
             last = m->breaks[i].end;
@@ -890,12 +915,12 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
    from their case. Returns 0 otherwise. */
 static int markup_unfold(markup_document *m, const markup_block *b, text_buffer *out) {
     text_buffer made = m->woven;
-    size_t at = m->at, hard = m->hard, begun = out->size, i, k, n;
+    size_t at = m->at, hard = m->hard, link = m->link, begun = out->size, i, k, n;
     const size_t *end;
     int same;
     if (m->wrap) return 0;
     memset(&m->woven, 0, sizeof m->woven);
-    m->ends.size = 0, m->at = b->begin, m->hard = m->first_hard;
+    m->ends.size = 0, m->at = b->begin, m->hard = m->first_hard, m->link = m->first_link;
     markup_keep(m, b->end);
     m->broken |= m->woven.broken || m->ends.broken;
     same = !m->broken;
@@ -912,16 +937,33 @@ static int markup_unfold(markup_document *m, const markup_block *b, text_buffer 
             : protect_starts(c, m->woven.size - i, "&shy;")  ? 5
                                                              : 0;
         if (n && memcmp(c, made.data + k, 2) != 0) { /* soft hyphens have left */
+            if (c[n] == '\n') text_buffer_append(out, c, n);
             i += n, n = 0;
             continue;
+        }
+        if (b->form == MARKUP_WRAPPED) { /* lines that were joined without a space */
+            n = *c == '\n'                                               ? 0
+                : protect_starts(c, m->woven.size - i, "-\n")            ? 1
+                : protect_starts(c, m->woven.size - i, "\xE2\x80\x90\n") ? 3
+                                                                         : 4;
+            if (n < 4 && !markup_is_space(made.data[k]) && made.data[k] != *c) {
+                text_buffer_append(out, c, n);
+                text_buffer_append(out, m->text + end[0], end[1] - end[0]), end += 2;
+                i += n + 1, n = 0;
+                continue;
+            }
         }
         n = 1;
         if (*c == '\n' || *c == '\r') {
             same = markup_is_space(made.data[k]);
             text_buffer_append(out, m->text + end[0], end[1] - end[0]), end += 2;
         } else if (*c == ' ') {
+            size_t spaces = 1; /* of two spaces beside a tag one was written */
             same = markup_is_space(made.data[k]);
-            text_buffer_append(out, " ", 1);
+            while (c[n] == ' ') n++;
+            text_buffer_append(out, c, n), i += n - 1;
+            while (same && k + spaces < made.size && made.data[k + spaces] == ' ') spaces++;
+            k += spaces - 1, n = 1;
         } else {
             size_t left = m->woven.size - i < made.size - k ? m->woven.size - i : made.size - k;
             n = markup_alike(c, made.data + k, left), same = n > 0;
@@ -931,7 +973,7 @@ static int markup_unfold(markup_document *m, const markup_block *b, text_buffer 
     same = same && i == m->woven.size && k == made.size;
     if (!same) out->size = begun;
     text_buffer_free(&m->woven);
-    m->woven = made, m->at = at, m->hard = hard;
+    m->woven = made, m->at = at, m->hard = hard, m->link = link;
     return same;
 }
 
@@ -962,6 +1004,8 @@ static void markup_come(markup_document *m, const markup_sentence *s, text_buffe
         m->at = b->begin, m->woven.size = 0, m->in_block = 1, m->is_made = 0;
         while (m->hard < m->n_items && m->items[m->hard].begin < m->at) m->hard++;
         m->first_hard = m->hard;
+        while (m->link < m->n_items && m->items[m->link].begin < m->at) m->link++;
+        m->first_link = m->link;
     }
     if (m->n_blocks) markup_keep(m, s->from);
     else markup_source(m, m->at, s->from, out);
@@ -1000,16 +1044,19 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
     const markup_sentence *s = &m->sentences[m->next++];
     markup_translation fine;
     size_t i, n, nodes = 0, before;
-    int is_same;
+    int is_same, is_part = 0;
     text_buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
     if (!s->quote) markup_come(m, s, out);
     else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
     before = m->begun = to->size;
     m->has_brackets = m->md && m->md->labels.size;
-    for (i = s->first; i < s->last; i++) m->has_brackets |= m->items[i].c == '[';
+    for (i = s->first; i < s->last; i++) {
+        m->has_brackets |= m->items[i].c == '[';
+        is_part |= m->items[i].n_label && m->items[i].match < s->first; /* a link's end */
+    }
     is_same = !m->rewrites && !s->is_cleaned && t->text && t->size == s->size &&
               memcmp(t->text, s->text, s->size) == 0;
-    for (m->spells = 1; t->text && !is_same && !m->broken && !nodes && m->spells >= 0;
+    for (m->spells = 2; t->text && !is_same && !m->broken && !nodes && m->spells >= 0;
          m->spells--) {
         fine = markup_refine(m, t, s);
         n = m->broken ? 0 : markup_words(m, &fine);
@@ -1032,7 +1079,7 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
         if (s->first < s->last && m->items[s->last - 1].at > s->begin + s->size &&
             s->to < m->size && !markup_is_space(m->text[s->to]) && m->spaced)
             text_buffer_append(to, " ", 1);
-        if (m->n_blocks && !m->woven.broken && !m->broken && !s->quote &&
+        if (m->n_blocks && !m->woven.broken && !m->broken && !s->quote && !is_part &&
             m->blocks[m->block].form == MARKUP_MARKDOWN &&
             !markdown_is_same(m, s->from, s->to, before))
             nodes = 0, m->woven.size = before; /* once more, with backslashes */
@@ -1054,6 +1101,22 @@ static int markup_end(markup_document *m, text_buffer *out) {
     markup_finish(m, out);
     markup_source(m, m->at, m->size, out);
     return !m->broken && !out->broken;
+}
+
+/* Appends a line for each kind of text that stays in the language of the source, after markup_end. */
+static inline void markup_left(const markup_document *m, text_buffer *out) {
+    const size_t counts[] = {m->n_left, m->n_skipped}, places[] = {m->left, m->skipped};
+    size_t i, k, line;
+    for (i = 0; i < 2; i++) {
+        for (line = 1, k = 0; counts[i] && k < places[i]; k++) line += m->text[k] == '\n';
+        if (counts[i])
+            text_buffer_format(out,
+                               i ? "%ld parts in HTML inside quotes stay as they are, the first in "
+                                   "line %ld\n"
+                                 : "%ld sentences stay as they are, the first in line %ld: their "
+                                   "marks would mean something else in the translation\n",
+                               (long)counts[i], (long)line);
+    }
 }
 
 /* Fills translations [n] for sentences [n]. The function keeps ownership of texts and tokens, which

@@ -81,6 +81,7 @@ typedef struct markup_block {
     int is_folded; /* it may be wrapped again */
     int is_line;   /* it begins a line's text, so its first characters could be syntax */
     int is_cell;   /* it is a cell of a table */
+    char quote;    /* 0, or what ends it in its line: " or ] */
     /* The bytes before the text of its second line, if they are known; else 0. */
     size_t next_line, next_text;
 } markup_block;
@@ -141,12 +142,15 @@ typedef struct markup_document {
     size_t block;        /* the current block */
     size_t hard;         /* item of its next hard break */
     size_t first_hard;   /* item of its first hard break */
+    size_t link;         /* the next item that may be a link's end */
+    size_t first_link;   /* the first such item of the current block */
     int in_block;        /* the current block is begun */
     int is_made;         /* a sentence of the current block was translated */
     text_buffer pieces;  /* markup_tokens: the current translation's, divided at items */
     text_buffer cuts;    /* for each of pieces whether an item divides it from the next */
     size_t piece, found; /* the piece that is written, and how far its source was searched */
-    int spells;          /* characters are written as the source writes them */
+    int spells;          /* 2: characters are written as the source writes them; 1: only
+                            those with escapes and entities; 0: none */
     text_buffer ends;    /* two size_t for each break of the current block: its bytes */
     text_buffer values;  /* translations in attributes, which are not written yet */
     text_buffer woven;   /* the current block's new text, not wrapped yet */
@@ -340,9 +344,11 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
             m->plain.data[m->plain.size - 1] == ' ' &&
             !(k > 1 && m->items[k - 2].is_line && m->items[k - 2].at == m->plain.size) &&
             protect_in(",.;:!?)]}", (unsigned char)m->text[at])) {
-            markup_plain_drop(m);
-            for (; k > 0 && m->items[k - 1].at > m->plain.size; k--)
-                m->items[k - 1].at = m->plain.size;
+            while (k && m->items[k - 1].at == m->plain.size) k--;
+            if (m->items[k].kind == MARKUP_COPY) { /* the space of <b>a </b> {x}, is inside */
+                markup_plain_drop(m);
+                for (; k < m->n_items; k++) m->items[k].at = m->plain.size;
+            }
         }
         k = markup_protected(m, begin, at, end);
         if (k) {

@@ -222,7 +222,9 @@ static size_t protect_code(const char *text, size_t size) {
     end = (const char *)memchr(text + i, closing[kind - open], size - i < 100 ? size - i : 100);
     for (; *text == '&' && end && text + i < end; i++)
         if (!protect_is_word(byte[i]) && text[i] != '#') return 0;
-    if (!end || (protect_in("&{", byte[0]) && memchr(text, ' ', (size_t)(end - text)))) return 0;
+    for (; end && protect_in("&{", byte[0]) && text + i < end; i++)
+        if (byte[i] <= ' ') return 0; /* in Markdown a space may be "\n" */
+    if (!end) return 0;
     for (i = (size_t)(end - text); i < size && text[i] == *end;) i++;
     return i;
 }

@@ -77,6 +77,7 @@ def test_documents_are_the_packages(port, letter):
     assert re.fullmatch(f"http://127.0.0.1:{port}/download_file/[\\w-]{{32}}/mein%20Brief%201_en.docx", place)
     with Model(GERMAN) as model:
         assert fetched(port, "a.html", PAGE.encode(), source="auto")[0].decode() == model.translate_document(PAGE, "html")
+    assert texts(fetched(port, "brief", letter[0])[0]) == texts(fetched(port, "a.txt", letter[0])[0]) == letter[1]  # by their bytes
     binary = bytes(range(256)) * 5 + b"\r\n--lin\r\n\r\r\n"  # any bytes come through
     out = io.BytesIO(letter[0])
     with zipfile.ZipFile(out, "a", zipfile.ZIP_STORED) as more:
@@ -134,9 +135,12 @@ def archive(**parts):
 
 @pytest.mark.parametrize("name, data, fields, status, message", [
     ("a.docx", b"no zip", {}, 400, "a.docx: no zip archive, which docx files are"),
-    ("a.pdf", b"%PDF", {}, 400, "a.pdf: the document is not one of .docx"),
-    ("../../etc/a", b"x", {}, 400, "a: the document is not one of"),
-    ("", b"x", {}, 400, "missing file parameter|: the document is not one of"),
+    ("a.pdf", b"%PDF", {}, 400, "^a.pdf: expected a file .docx, .*, .vtt$"),
+    ("a.txt", b"%PDF-1.4", {}, 400, "a.txt: expected a file .docx, .*, but it is a PDF; convert it to docx"),
+    ("../../etc/a", b"x", {}, 400, "^a: expected a file .docx"),
+    ("", b"x", {}, 400, "missing file parameter|: expected a file .docx"),
+    ("a.docx", b"<!doctype html><p>Tag", {}, 400, "^a.docx: no zip archive, which docx files are: it begins as html does$"),
+    ("a.srt", b"Tag.", {}, 400, "^a.srt: the subtitles have no line with times"),
     (None, b"", {}, 400, "Invalid request: missing file parameter"),
     ("a.txt", b"Tag", {"source": ""}, 400, "Invalid request: missing source parameter"),
     ("a.txt", b"Tag", {"target": "xx"}, 400, "xx is not supported"),

@@ -172,6 +172,9 @@ def test_formats_are_the_command_lines(both, tmp_path):
     assert translate(both, tags, source="auto", format="html")["detectedLanguage"]["language"] == "de"
     long = "<p>Ja.<p>" + "viel " * 600
     assert post(both, {**GOOD, "q": ["Ja.", long], "format": "html"})[2]["error"].startswith("q[1]: text")
+    for source in ("de", "auto"):
+        status, _, content = post(both, {**GOOD, "q": "Der Hund bellt.", "format": "srt", "source": source})
+        assert (status, content["error"][:43]) == (400, "the subtitles have no line with times, such")
     terms = tmp_path / "terms.tsv"
     terms.write_text("Hund\thound & <co>\n", encoding="utf-8")
     with server("--terms", f"de:en={terms}", "--beam", 2) as (_, port):

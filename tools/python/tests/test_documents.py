@@ -139,19 +139,28 @@ def german():
         yield model
 
 
+def is_refused(document):
+    """Returns whether these are subtitles without times."""
+    try:
+        Document(document, "srt")
+    except ValueError:
+        return True
+    return False
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_documents_are_the_command_lines(german, kind, tmp_path):
     rng = random.Random(f"{SEED} {kind}")
     path = tmp_path / "terms"
     path.write_text("".join(f"{a}\t{b}\n" for a, b in TERMS.items()), encoding="utf-8")
     documents = [changed(rng, MAKERS[kind](rng)) for _ in range(20)] + ["", "\n", "Ja", "ä" * 7, "<p>Ja. " * 30]
+    for document in [one for one in documents if kind == "srt" and is_refused(one)]:
+        assert command_line(document, "--srt") == ""
+        documents.remove(document)
     plain = german.translate_document(documents, kind, on_error="copy", threads=2, batch=7)
     beam = german.translate_document(documents, format=kind, on_error="copy", terms=TERMS, beam=3)
     assert plain != beam
     for document, one, other in zip(documents, plain, beam):
-        if kind == "srt" and document.strip() and "->" not in document:  # the command and translate_file refuse it
-            assert command_line(document, "--srt") == ""
-            continue
         assert one == command_line(document, f"--{kind}"), (SEED, document)
         assert other == command_line(document, f"--{kind}", "--terms", path, "--beam", 3), (SEED, document)
     assert german.translate_document(documents[0], kind, on_error="copy") == plain[0]

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("lxml")
 from test_files import GERMAN, W, archive, word  # noqa: E402
 
-from transformer_h import translate_file  # noqa: E402
+from transformer_h import Document, Model, translate_file  # noqa: E402
 from transformer_h.documents import File, FileError  # noqa: E402
 
 PAGE, FILM, WEB = b"<!DOCTYPE html>\n<p>Guten Tag.", b"1\n00:00:01,000 --> 00:00:02,000\nGuten Tag.\n", b"WEBVTT\n\n00:01.000 --> 00:02.000\nGuten Tag.\n"
@@ -17,6 +17,12 @@ LETTER = word(f"<w:p {W}><w:r><w:t>Guten Tag.</w:t></w:r></w:p>")
 TEXT = archive({"mimetype": "application/vnd.oasis.opendocument.text-template", "content.xml": "<a/>"})
 BOOK = archive({"mimetype": "application/epub+zip", "a.xhtml": "<p>Guten Tag."})
 OLE = b"\xd0\xcf\x11\xe0" + bytes(600)
+
+
+@pytest.fixture(scope="module")
+def german():
+    with Model(GERMAN) as model:
+        yield model
 
 
 @pytest.mark.parametrize("name, data, suffix, why", [
@@ -79,3 +85,29 @@ def test_the_command_says_it_once(tmp_path):
     from transformer_h import Model
     with Model(GERMAN) as model:
         assert translate_file(model, path, out, format="html") == [] and Path(out).read_bytes().endswith(b"Good day.")
+
+
+def test_subtitles_without_times_are_refused_everywhere(german, tmp_path):
+    (tmp_path / "a.srt").write_text("Guten Tag.\n")
+    for call in (lambda: Document("Guten Tag.\n", "srt"), lambda: german.translate_document("Guten Tag.\n", "srt"),
+                 lambda: german.translate_document(["", "Guten Tag.\n"], "srt"), lambda: translate_file(german, tmp_path / "a.srt", tmp_path / "b.srt")):
+        with pytest.raises(ValueError, match="the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500$"):
+            call()
+    assert german.translate_document(["", " \n"], "srt") == ["", " \n"]
+
+
+def test_text_that_stays_is_named(german, tmp_path):
+    """Also by translate_document, of one text and of so many that each is read twice."""
+    text = "Guten Tag.\n\n> <div>\n> Guten Tag.\n> </div>\n"
+    line = "1 parts in HTML inside quotes stay as they are, the first in line 3"
+    (tmp_path / "a.md").write_text(text)
+    assert translate_file(german, tmp_path / "a.md", tmp_path / "b.md") == [line]
+    for texts in (text, [text] * 2, [text] * 100):
+        left = []
+        german.translate_document(texts, "markdown", left=left)
+        assert left == [line] * (1 if texts is text else len(texts))
+    document = Document(text, "markdown")
+    assert document.left == []
+    for _ in range(2):
+        document.join(["Good day."])
+        assert document.left == [line]

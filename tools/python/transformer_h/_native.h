@@ -200,6 +200,21 @@ static const char *th_document_sentence(const void *document, size_t i, size_t *
     return s->text;
 }
 
+/* Returns what is wrong with a document that is not translated, or NULL. */
+static const char *th_document_refused(const void *document) {
+    return markup_no_times((const markup_document *)document);
+}
+
+/* Returns a line for each kind of text that stayed in the last th_document_join, of *size bytes, which the caller
+   frees with th_free; NULL if there is none. */
+static char *th_document_left(const void *document, size_t *size) {
+    text_buffer out;
+    memset(&out, 0, sizeof out);
+    markup_left((const markup_document *)document, &out);
+    *size = out.size;
+    return out.data;
+}
+
 /* Returns the document with translations of its sentences, which the caller frees with th_free; NULL if
    there is no memory. lang, which may be NULL, is for the html element. Translation i ends at byte ends[2 * i] of text, and its tokens end at byte
    ends[2 * i + 1] of tokens. A sentence whose translation is empty is copied. */

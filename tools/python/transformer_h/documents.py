@@ -25,6 +25,7 @@ from ._transformer import lib
 from .arguments import check_choice
 from .kinds import kind_of
 from .languages import language_tag
+from .markup import Document
 from .office_xml import FileError, XmlPart, etree
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ ARCHIVES = {
     ".epub": r".*\.(xhtml|html|htm|ncx|opf)",
 }
 SUFFIXES = (*ARCHIVES, *TEXTS)
-_READ_AS = {suffix: TEXTS.get(suffix, suffix) for suffix in SUFFIXES}  # suffixes with the same value are read in the same way
+READ_AS = {suffix: TEXTS.get(suffix, suffix) for suffix in SUFFIXES}  # suffixes with the same value are read in the same way
 FORMATS = {**{suffix[1:]: suffix[1:] for suffix in SUFFIXES}, "markdown": "md", "wrapped": "txt"}  # as a user gives them
 # What the manifest of a book calls parts with texts, and how they are read
 BOOK_TYPES = {**dict.fromkeys(("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"), "html"),
@@ -108,7 +109,7 @@ class File:
         self._found: Counter[str] = Counter()
         if len(data) > most:
             raise FileError(f"{name}: larger than {most} bytes")
-        self.suffix, why, wrong = kind_of(data, name, None if format is None else FORMATS[check_choice("format", format, FORMATS)], _READ_AS)
+        self.suffix, why, wrong = kind_of(data, name, None if format is None else FORMATS[check_choice("format", format, FORMATS)], READ_AS)
         if wrong:
             raise FileError(f"{name}: {wrong}")
         self.taken_as = f"{self.suffix[1:]} ({why})"
@@ -121,8 +122,11 @@ class File:
         else:
             self._open(data, most, most_text)
         self.texts = [text for part in self._parts.values() for text in part.texts]
-        if self.format == "srt" and self.texts[0].strip() and "->" not in self.texts[0]:
-            raise FileError(f"{name}: the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500")
+        if self.format == "srt":
+            try:
+                Document(self.texts[0], "srt")
+            except ValueError as e:
+                raise FileError(f"{name}: {e}") from None
 
     @property
     def left(self) -> list[str]:
@@ -292,7 +296,10 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
     else:
         options["on_error"] = file.leave_sentence if on_error == "copy" else on_error
     for each in model if isinstance(model, Sequence) else [model]:
-        texts = each.translate_document(texts, file.format, **options)
+        left: list[str] = []
+        texts = each.translate_document(texts, file.format, left=left, **options)
+        for line in left:
+            file.leave(line)
     lang = options.get("target_language") if options.get("lang") is None else options["lang"]
     if file.suffix in ARCHIVES and not (lang and language_tag(lang)[0]):
         file.leave("the language that the file says it is in, because the new one is not known (lang=, --lang)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator, Sequence
 
 from ._transformer import ffi, lib
 from .arguments import check_choice, check_integer, check_list, check_no_nul, check_text
@@ -37,7 +37,8 @@ class Document:
     format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
     (plain text in wrapped lines). The rules, and the bytes, are those of `translate --document`, `--html` and so on.
     Model.translate_document does both steps. With sentences="whole", each line of text, and each paragraph of the
-    other formats, counts as one sentence."""
+    other formats, counts as one sentence. After join, left has a line about each kind of text that stays as it is.
+    Raises ValueError for subtitles without a line with times."""
 
     FORMATS = ("text", "html", "markdown", "srt", "wrapped")
 
@@ -45,6 +46,7 @@ class Document:
         check_choice("format", format, dict.fromkeys(self.FORMATS))
         check_choice("sentences", sentences, dict.fromkeys(("split", "whole")))
         self.format = format
+        self.left: list[str] = []
         self._text = check_text("text", text)  # the library has pointers into it
         self._lock = threading.Lock()  # join uses the document's memory
         if format == "text":
@@ -59,6 +61,9 @@ class Document:
         if not found:
             raise Error(lib.TFM_E_MEMORY, "no memory for the document")
         self._document = ffi.gc(found, lib.th_document_free)
+        wrong = lib.th_document_refused(found)
+        if wrong:
+            raise ValueError(ffi.string(wrong).decode())
         size = ffi.new("size_t *")
         self.sentences = [decoded(lib.th_document_sentence(found, i, size), size[0])
                           for i in range(lib.th_document_count(found))]
@@ -101,9 +106,30 @@ class Document:
         size = ffi.new("size_t *")
         with self._lock:
             out = lib.th_document_join(self._document, code, b"".join(texts), ffi.from_buffer(b"".join(tokens)), ends, size)
-        if not out:
-            raise Error(lib.TFM_E_MEMORY, "no memory for the document")
-        return decoded(ffi.gc(out, lib.th_free), size[0])
+            if not out:
+                raise Error(lib.TFM_E_MEMORY, "no memory for the document")
+            joined = decoded(ffi.gc(out, lib.th_free), size[0])
+            left = ffi.gc(lib.th_document_left(self._document, size), lib.th_free)
+            self.left = decoded(left, size[0]).splitlines() if left else []
+        return joined
+
+
+class Documents:
+    """The documents of many texts, as an iterator. sentences has a list for each. Of many texts each is read twice, because a
+    Document needs more memory than its text."""
+
+    FEW = 64  # Documents of so many are kept while their sentences are translated
+
+    def __init__(self, texts: Sequence[str | bytes], format: str, sentences: str) -> None:
+        self._texts, self._options = texts, {"format": format, "sentences": sentences}
+        self._kept = [self._read(text) for text in texts] if len(texts) < self.FEW else None
+        self.sentences = [one.sentences for one in self._kept] if self._kept is not None else [self._read(text).sentences for text in texts]
+
+    def _read(self, text: str | bytes) -> Document:
+        return Document(text if isinstance(text, str) else text.decode("utf-8", "surrogatepass"), **self._options)
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self._kept) if self._kept is not None else map(self._read, self._texts)
 
 
 def check_lang(lang: Any) -> Any:

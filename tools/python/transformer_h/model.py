@@ -14,12 +14,12 @@ from .config import config_of, enum_names
 from .decoding import stream_text, translate_texts
 from .errors import Error, LanguageError, raise_error, raise_file_error
 from .extras import import_numpy
-from .markup import Document, check_lang
+from .markup import Document, Documents, check_lang
 from .options import (OF_ONE_TEXT, OF_THE_LAST_MODEL, DecodeJob, DocumentOptions, Ids, Options, decode_job, text_form,
                       unknown_option, with_options)
 from .results import Hypothesis, Segment
 from .sentences import Cut, cut
-from .sessions import IdBatch, SessionPool, SharedTensor
+from .sessions import IdBatch, SessionPool, SharedTensor, requests_of
 from .transcribing import is_whisper, transcribe
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 MOST_THREADS = 1024
-FEW_TEXTS = 64  # Documents of so many are kept while their sentences are translated
 
 
 class Model:
@@ -320,17 +319,17 @@ class Model:
 
     @overload
     def translate_document(  # type: ignore[overload-overlap]
-        self, text: str, format: str = "text", *, lang: str | None = None,
+        self, text: str, format: str = "text", *, lang: str | None = None, left: list[str] | None = None,
         on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise", **options: Unpack[DocumentOptions]) -> str: ...
     @overload
     def translate_document(
-        self, text: Iterable[str], format: str = "text", *, lang: str | None = None,
+        self, text: Iterable[str], format: str = "text", *, lang: str | None = None, left: list[str] | None = None,
         on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise",
         **options: Unpack[DocumentOptions]) -> list[str]: ...
 
     @with_options("aligned", "on_error", "prefix", "draft", "prompt", "alternatives", "min_alternative_prob", "prefix_bias",
                   "tokens", "keep_end")
-    def translate_document(self, text: str | Iterable[str], format: str = "text", *, lang: str | None = None,
+    def translate_document(self, text: str | Iterable[str], format: str = "text", *, lang: str | None = None, left: list[str] | None = None,
                            on_error: Literal["raise", "copy"] | Callable[[Error], object] = "raise", **options: Any) -> Any:
         """Translates a document, or each one of a list, sentence by sentence, and returns it with its lines and tags.
         format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
@@ -343,7 +342,8 @@ class Model:
 
         Raises Error for the first sentence that fails; its message has the number of the line, or in documents
         with tags of the sentence. With on_error="copy", such a sentence stays as it is, also with a function, which is
-        called with each Error and may raise it.
+        called with each Error and may raise it. If left is a list, a line about each kind of text that stays as it is
+        is added to it. Raises ValueError for subtitles without a line with times.
         """
         allowed = inspect.signature(Model.translate_document).parameters
         for name in options:
@@ -358,22 +358,17 @@ class Model:
         check_lang(lang)
         if format != "text" and (options.get("second") is not None or options.get("via_language") is not None):
             first, last = self._of_two(options)  # each model places the tags
-            between = self.translate_document(text, format, lang="", on_error=on_error, sentences=sentences, **first)
-            return options["second"].translate_document(between, format, lang=lang, on_error=on_error, sentences=sentences, **last)
+            between = self.translate_document(text, format, lang="", on_error=on_error, left=left, sentences=sentences, **first)
+            return options["second"].translate_document(between, format, lang=lang, on_error=on_error, left=left, sentences=sentences, **last)
         one, data = check_text_or_texts("text", text)
         word = sentences or ("whole" if self._config["sentences"] == "whole" else "split")
 
-        def read(each: bytes) -> Document:
-            return Document(each.decode("utf-8", "surrogatepass"), format, sentences=word)
-        # Of many texts each is read twice, because a Document needs more memory than its text.
-        documents = [read(each) for each in data] if len(data) < FEW_TEXTS else None
-        split = [each.sentences for each in documents] if documents is not None else [read(each).sentences for each in data]
+        documents = Documents(data, format, word)
         translate: Any = self.translate  # options are checked there
-        found = iter(translate([sentence for each in split for sentence in each],
+        found = iter(translate([sentence for each in documents.sentences for sentence in each],
                                aligned=format != "text" or None, on_error="return", sentences="whole", **options))
         made = []
-        for index in range(len(data)):
-            document = documents[index] if documents is not None else read(data[index])
+        for index, document in enumerate(documents):
             results = [next(found) for _ in document.sentences]
             for i, result in enumerate(results):
                 if on_error != "copy" and isinstance(result, Error):
@@ -382,6 +377,8 @@ class Model:
                         raise error
                     on_error(error)
             made.append(document.join(results, options.get("target_language") if lang is None else lang))
+            if left is not None:
+                left += document.left
         return made[0] if one else made
 
     def _of_two(self, options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -476,11 +473,11 @@ class Model:
                    for k, side in enumerate(data)]
             src, tgt = IdBatch("source", ids[0]), IdBatch("target", ids[1])
             session = worker.fit(src.rows, src.width, tgt.width + 1, 1, pair)
-            out = ffi.new("double[]", src.rows * (tgt.width + 1))
-            raise_error(lib.tfm_session_score(session, src.c, tgt.c, 0, out, worker.err), worker.err)
+            width = max(tgt.lengths) + 1
+            out = ffi.new("double[]", src.rows * width)
+            raise_error(lib.tfm_session_score(session, requests_of(src), src.rows, tgt.lists, 0, out, worker.err), worker.err)
             for k, i in enumerate(rows):
-                start = k * (tgt.width + 1)
-                each = list(out[start:start + len(ids[1][k]) + 1])
+                each = list(out[k * width:k * width + len(ids[1][k]) + 1])
                 results[i] = each if per_token else sum(each)
         self._sessions.give(worker)
         return results[0] if one else results
@@ -515,7 +512,7 @@ class Model:
             rows = source  # else the list: source may be an iterator
         worker, src = self._sessions.own(), IdBatch("source", rows)
         session = worker.make(src.rows, src.width, 1, 1)
-        raise_error(lib.tfm_session_encode(session, src.c, worker.err), worker.err)
+        raise_error(lib.tfm_session_encode(session, requests_of(src), src.rows, worker.err), worker.err)
         array = np.asarray(SharedTensor(lib.tfm_session_encoder_output(session), (session, worker, src)))
         return array, np.frombuffer(ffi.buffer(src.lengths), np.int32)
 
@@ -526,6 +523,8 @@ class Model:
         lengths. out is a writable float32 array in C order that receives the logits instead of a new one."""
         np = import_numpy("forward")
         worker, src, tgt = self._sessions.own(), IdBatch("source", source), IdBatch("target", target)
+        if src.rows != tgt.rows:
+            raise ValueError(f"source has {src.rows} rows, target {tgt.rows}: give as many of both")
         causal = check_flag("causal", causal)
         shape = (tgt.rows, tgt.width, self._config["tgt_vocab_size"])
         if out is not None and not isinstance(out, np.ndarray):
@@ -544,5 +543,6 @@ class Model:
         options = ffi.new("tfm_forward_options *", {"not_causal": int(not causal)})
         memory = ffi.from_buffer("float[]", out, require_writable=True)
         logits = ffi.new("tfm_tensor *", lib.tfm_tensor_3d(memory, lib.TFM_DTYPE_F32, *shape))
-        raise_error(lib.tfm_session_forward(session, src.c, tgt.c, options, logits, worker.err), worker.err)
+        raise_error(lib.tfm_session_forward(session, requests_of(src), src.rows, tgt.lists, options, logits, worker.err),
+                    worker.err)
         return out

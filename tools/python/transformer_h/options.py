@@ -77,7 +77,7 @@ class Options(DocumentOptions, total=False):
 
 # the fields of tfm_decode_options that the package sets by itself, or of which it has no results
 NO_OPTIONS = {"n_best", "samples", "attention_layer", "attention_head", "truncate", "n_suppressed",
-               "skip_errors", "n_shortlist", "n_end_ids"}
+               "n_suppressed_sequences", "skip_errors", "n_shortlist", "n_end_ids"}
 FLAGS = {"no_unknown", "force_end", "keep_end", "lexical_shortlist"}
 # options that have no effect, or are refused, without another one, and those that exclude each other
 NEEDS = {"temperature": "sample", "top_k": "sample", "top_p": "sample", "seed": "sample",

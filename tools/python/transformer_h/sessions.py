@@ -141,8 +141,14 @@ class IdBatch:
                     one if type(one) is int and -2 ** 31 <= one < 2 ** 31
                     else check_integer(f"{name}[{i}][{k}]", one) for k, one in enumerate(row)]
                 self.lengths[i] = len(row)
-        self.c = ffi.new("tfm_batch *", {"ids": self.ids, "lengths": self.lengths, "rows": self.rows,
-                                         "width": self.width})
+
+    @property
+    def lists(self) -> Any:
+        """The rows as tfm_ids, which need this batch."""
+        lists = ffi.new("tfm_ids[]", self.rows)
+        for i in range(self.rows):
+            lists[i].data, lists[i].n = self.ids + i * self.width, self.lengths[i]
+        return lists
 
     @staticmethod
     def shaped(name: str, rows: int, width: int) -> tuple[int, int]:
@@ -156,9 +162,8 @@ def requests_of(sources: IdBatch, prefixes: IdBatch | None = None, drafts: IdBat
     """Returns a request for each row, which needs the batches until the last step."""
     requests = ffi.new("tfm_request[]", sources.rows)
     for name, batch in (("ids", sources), ("prefix", prefixes), ("draft", drafts), ("prompt", prompts)):
-        for i in range(sources.rows if batch else 0):
-            ids = getattr(requests[i], name)
-            ids.data, ids.n = batch.ids + i * batch.width, batch.lengths[i]
+        for i, ids in enumerate(batch.lists if batch else ()):
+            setattr(requests[i], name, ids)
     for i, seed in enumerate(seeds):
         requests[i].seed = seed
     return requests

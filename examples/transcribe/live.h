@@ -1,0 +1,287 @@
+/* live.h: text while somebody speaks. To copy into your program, with transcriber.h, which it needs
+   before it.
+
+       live l;
+       live_options o;
+       live_defaults(&o);
+       status = transcriber_load(&h, model, file, 1, TRANSCRIBER_LIVE, 0, &err);
+       if (status == TFM_OK) status = live_begin(&l, &h, &settings, &o, &err);
+       while (status == TFM_OK && there is sound) {
+           status = live_feed(&l, samples, n, &err);             any number of samples, 16 kHz
+           while (status == TFM_OK && live_is_due(&l))
+               if ((status = live_hear(&l, &err)) == TFM_OK)
+                   ... append l.stable to the text; show l.tentative behind it until the next run
+       }
+       status = live_finish(&l, &err);                           and then as above, until nothing is due
+       live_free(&l);
+
+   The voice detector finds where somebody speaks. There a window grows. Every o.step of new sound,
+   the window is encoded and decoded again. What is stable is never taken back: it is part of the
+   prompt of later runs, and the text that followed it is their draft (chapter 3 of the manual), so
+   decoding the same words again takes few steps. A pause of o.pause makes all of the window stable
+   and ends it. A window that grows beyond o.longest loses its beginning, of which the words are
+   stable.
+
+   Rules say which words of a run are stable:
+   - LIVE_ALIGN (AlignAtt, Papi et al. 2023): words whose tokens attend to sound that is more than
+     o.guard before the end of the sound.
+   - LIVE_AGREE (LocalAgreement, Liu et al. 2020): words that two runs in succession have.
+   LIVE_BOTH, the default, asks for both. */
+#ifndef LIVE_H
+#define LIVE_H
+
+typedef enum live_rule { LIVE_ALIGN, LIVE_AGREE, LIVE_BOTH } live_rule;
+enum { LIVE_SURE = 150 }; /* positions (3 s) from which the language is detected for good */
+
+typedef struct live_options {
+    live_rule rule;
+    double step, guard, pause, lead; /* seconds; lead: heard before speech begins */
+    double shortest, gap; /* seconds: of the first run's window; a longer pause ends it */
+    double room;          /* seconds of silence behind the sound that the encoder sees */
+    double longest, kept; /* seconds of a window, and after its beginning was cut off */
+    int32_t history;      /* tokens before the window that the decoder reads */
+    int without_drafts;   /* for measurements */
+} live_options;
+
+typedef struct live {
+    transcriber *h;
+    live_options o;
+    float *x; /* [n]: sample number first and those that follow */
+    int64_t first, n, capacity, fed;
+    int64_t scanned; /* where the voice detector is */
+    vad_state state;
+    voice parts;                          /* its rules for where somebody speaks */
+    int is_open, is_over, is_kept, ended; /* kept: the window after a pause */
+    tfm_status fault;                     /* of the voice detector */
+    tfm_error why;
+    int64_t start, end, ran; /* samples: of the window; where the last run ended */
+    int64_t spoke;           /* where somebody began to speak after the last pause */
+    int64_t said;            /* no stable text begins before it */
+    int64_t quiet;           /* where the pause that ends the text began */
+    int64_t n_mel;
+    int32_t positions, with_sound; /* of the encoder's output */
+    /* Tokens of the window: stable ones, and those that the last run heard after them. */
+    int32_t given[WHISPER_TOKENS], n_given, draft[WHISPER_TOKENS], n_draft;
+    int32_t given_end[WHISPER_TOKENS]; /* position where a word ends; -1 within it */
+    int is_unsure;                     /* of the language */
+    int is_stalled;                    /* set it if no sound comes: then what is there is heard */
+    int is_settled; /* the last run heard nothing after the stable tokens but the end */
+    int32_t history[2 * WHISPER_TOKENS], n_history;
+    words *found;
+    float *attention;
+    /* Results of live_hear: texts, and seconds of the sound */
+    char *stable, *tentative;
+    double stable_begin, stable_end, tentative_begin, tentative_end;
+    int is_end;                  /* a pause follows the stable text */
+    int64_t runs, steps, tokens; /* counts for measurements; tokens: that runs decoded */
+} live;
+
+static int64_t live_samples(double seconds) { return (int64_t)(seconds * (int)SOUND_RATE); }
+
+#include "live_window.h"
+
+static void live_defaults(live_options *o) {
+    memset(o, 0, sizeof *o);
+    o->rule = LIVE_BOTH, o->step = 0.15, o->guard = 0.25, o->pause = 0.6, o->lead = 0.3;
+    o->shortest = 1, o->gap = 1.5, o->longest = 16, o->kept = 8, o->room = 8, o->history = 32;
+}
+
+static void live_free(live *l) {
+    voice_end(&l->parts);
+    free(l->x), free(l->found), free(l->attention), free(l->stable), free(l->tentative);
+    memset(l, 0, sizeof *l);
+}
+
+static tfm_status live_begin(live *l, transcriber *h, const transcriber_options *settings,
+                             const live_options *o, tfm_error *err) {
+    voice_options rules = settings->voice;
+    tfm_status status;
+    memset(l, 0, sizeof *l);
+    l->h = h, l->o = *o;
+    status = transcriber_set(h, settings, err);
+    if (status != TFM_OK) return status;
+    h->w.options.beam = 1, h->w.options.without_times = 1;
+    l->is_unsure = !h->w.language && tfm_model_config(h->w.model)->n_languages;
+    memcpy(l->history, h->history, sizeof l->history), l->n_history = h->n_history;
+    if (!(rules.threshold > 0)) rules.threshold = 0.5;
+    rules.silence = o->pause * 1000, rules.pad = o->lead * 1000;
+    voice_begin(&l->parts, &h->net, &rules, NULL, 0);
+    l->n = l->capacity = TRACK_LEAD, l->first = -TRACK_LEAD;
+    l->x = (float *)calloc((size_t)l->n, sizeof *l->x);
+    l->found = (words *)malloc(sizeof *l->found);
+    l->attention = (float *)malloc((size_t)(WHISPER_TOKENS * SPEECH_POSITIONS) * sizeof(float));
+    l->stable = (char *)calloc(1, WHISPER_TEXT), l->tentative = (char *)calloc(1, WHISPER_TEXT);
+    if (l->x && l->found && l->attention && l->stable && l->tentative) return TFM_OK;
+    live_free(l);
+    return transcriber_fail(err, TFM_E_MEMORY, "no memory for live sound", "");
+}
+
+/* Appends samples. Sound before the window is forgotten. */
+static tfm_status live_feed(live *l, const float *samples, int64_t n, tfm_error *err) {
+    int64_t lead = (int64_t)(l->o.lead * (int)SOUND_RATE) + VAD_FRAME + TRACK_LEAD;
+    int64_t drop = (l->is_open || l->is_kept ? l->start - TRACK_LEAD : l->scanned - lead) -
+                   l->first;
+    if (drop > l->n) drop = l->n;
+    if (drop > 0) {
+        memmove(l->x, l->x + drop, (size_t)(l->n - drop) * sizeof *l->x);
+        l->first += drop, l->n -= drop;
+    }
+    if (l->n + n > l->capacity) {
+        float *larger = (float *)realloc(l->x, (size_t)(2 * (l->n + n)) * sizeof *l->x);
+        if (!larger) return transcriber_fail(err, TFM_E_MEMORY, "no memory for live sound", "");
+        l->x = larger, l->capacity = 2 * (l->n + n);
+    }
+    memcpy(l->x + l->n, samples, (size_t)n * sizeof *l->x);
+    l->n += n, l->fed += l->ended ? 0 : n;
+    return TFM_OK;
+}
+
+/* Says that no more sound comes. */
+static tfm_status live_finish(live *l, tfm_error *err) {
+    static const float silence[VAD_FRAME + TRACK_LEAD] = {0};
+    l->ended = 1;
+    return live_feed(l, silence, VAD_FRAME + TRACK_LEAD, err);
+}
+
+/* Moves the voice detector on by a frame. Without one, sound above options.silence counts as speech. */
+static tfm_status live_scan(live *l, tfm_error *err) {
+    const float *x = l->x + (l->scanned - l->first);
+    float probability = 1;
+    double power = 0;
+    tfm_status status = TFM_OK;
+    int i;
+    for (i = 0; i < VAD_FRAME; i++) power += (double)x[i] * x[i] / (int)VAD_FRAME;
+    if (l->h->net.is_there && l->h->o.voice.threshold > 0)
+        status = vad_frame(&l->h->net, &l->state, x, &probability, err);
+    else if (l->h->o.silence < 0 && power < pow(10, l->h->o.silence / 10)) probability = 0;
+    if (status != TFM_OK) return status;
+    voice_step(&l->parts, l->scanned, probability);
+    l->scanned += VAD_FRAME;
+    return l->parts.fault ? transcriber_fail(err, TFM_E_MEMORY, l->parts.fault, "") : TFM_OK;
+}
+
+/* Ends a window: its tokens become the history of the next. */
+static void live_close(live *l) {
+    live_forget(l, l->n_given);
+    l->is_kept = 0;
+}
+
+/* Begins a window where somebody begins to speak, or goes on with the last one after a short pause. */
+static void live_open(live *l) {
+    int64_t start = l->parts.parts[0].begin;
+    l->is_open = 1;
+    if (!l->is_kept || l->said > l->spoke) l->spoke = l->parts.speaks;
+    if (l->is_kept) return;
+    if (start < l->end) start = l->end;
+    if (start < l->first + TRACK_LEAD) start = l->first + TRACK_LEAD;
+    l->start = l->ran = start, l->n_mel = l->n_given = l->n_draft = 0;
+}
+
+/* Hears frames with the voice detector until a run is due or the sound ends. Returns whether one is due. */
+static int live_is_due(live *l) {
+    while (!l->is_over && l->scanned + VAD_FRAME <= l->first + l->n) {
+        if (l->is_open && l->scanned - l->start >= live_samples(l->o.longest)) break;
+        if ((l->fault = live_scan(l, &l->why)) != TFM_OK) return 1;
+        if (!l->is_open && l->parts.n_parts) live_open(l);
+        if (!l->is_open && l->is_kept && l->scanned - l->end > live_samples(l->o.gap))
+            live_close(l);
+        if (!l->is_open) continue;
+        l->end = l->scanned;
+        if (l->parts.speaks >= 0) continue;
+        l->is_over = 1, l->quiet = l->parts.stopped;
+        l->end = l->parts.parts[l->parts.n_parts - 1].end;
+        if (l->end > l->scanned) l->end = l->scanned;
+    }
+    if (l->is_open && l->ended && !l->is_over && l->scanned + VAD_FRAME > l->first + l->n)
+        l->is_over = 1, l->end = l->fed < l->scanned ? l->fed : l->scanned,
+        l->quiet = l->parts.pauses >= 0 ? l->parts.pauses : l->end;
+    if (!l->is_open) return 0;
+    if (l->is_over || l->end - l->start >= live_samples(l->o.longest)) return 1;
+    /* In a pause, a run that heard only the end would hear it again. */
+    if (l->parts.pauses >= 0 && l->is_settled && l->ran > l->parts.pauses) return 0;
+    return l->end - l->start >= live_samples(l->o.shortest) &&
+           l->end - l->ran >= (l->is_stalled ? 1 : live_samples(l->o.step));
+}
+
+/* Returns how many of ids [n] are stable: whole words of the first sure tokens. */
+static int32_t live_words(live *l, const tfm_result *r, int32_t sure, int *is_settled) {
+    const words *found = l->found;
+    int32_t i, n = 0;
+    for (i = 0; i < found->n; i++) {
+        const word *one = &found->at[i];
+        const char *text = words_trim(one->text);
+        int is_last = i + 1 == found->n,
+            is_mark = strlen(text) == 1 && ispunct((unsigned char)*text);
+        if (is_last && (r->finish != TFM_FINISH_ENDED || is_mark)) break;
+        if (one->first + one->n > sure) break;
+        n = one->first + one->n;
+    }
+    *is_settled = i == found->n || (i + 1 == found->n && r->finish == TFM_FINISH_ENDED &&
+                                    found->at[i].first + found->at[i].n <= sure);
+    return n;
+}
+
+/* Encodes and decodes the window, which the encoder sees with seconds of silence behind it. *is_loop:
+   the text is too repetitive or, where nothing is stable yet, too improbable. */
+static tfm_status live_run(live *l, double room, int32_t *ids, int32_t *at, tfm_result *r,
+                           int *is_loop, tfm_error *err) {
+    whisper *w = &l->h->w;
+    tfm_status status = live_encode(l, room, err);
+    if (status == TFM_OK) status = live_decode(l, ids, at, r, err);
+    if (status == TFM_OK) status = whisper_spell(w, ids, r->length, err);
+    if (status != TFM_OK) return status;
+    *is_loop = (!l->n_given && r->log_probability / (r->length + 1) < w->options.log_prob) ||
+               compression_ratio(w->text + strspn(w->text, " "), w->chains) >
+                   w->options.compression;
+    return TFM_OK;
+}
+
+/* Hears the window once more, when live_is_due has said so. */
+static tfm_status live_hear(live *l, tfm_error *err) {
+    whisper *w = &l->h->w;
+    int32_t ids[WHISPER_TOKENS], at[WHISPER_TOKENS + 1], n = 0, sure = 0, i;
+    int is_full = l->end - l->start >= (int64_t)(l->o.longest * (int)SOUND_RATE), is_loop = 0;
+    tfm_result r;
+    tfm_status status = l->fault;
+    l->stable[0] = l->tentative[0] = 0, l->is_end = l->is_over;
+    if (status != TFM_OK) *err = l->why;
+    memset(&r, 0, sizeof r), r.finish = TFM_FINISH_ENDED;
+    if (status == TFM_OK && l->is_over && l->is_settled && l->ran > l->quiet) {
+        r.length = l->n_draft; /* the last run has heard the pause */
+        for (i = 0; i < r.length; i++) ids[i] = l->draft[i], at[i] = l->with_sound;
+        at[r.length] = l->with_sound;
+    } else if (status == TFM_OK) {
+        status = live_run(l, l->o.room, ids, at, &r, &is_loop, err);
+        if (status == TFM_OK && is_loop && (l->is_over || is_full))
+            status = live_run(l, SPEECH_SECONDS, ids, at, &r, &is_loop, err);
+    }
+    if (status != TFM_OK) return status;
+    n = is_loop && l->is_over ? 0 : r.length;
+    if (r.finish != TFM_FINISH_ENDED) is_loop = 1;
+    for (; sure < n; sure++) {
+        if (l->o.rule != LIVE_AGREE && at[sure] >= l->with_sound - (int32_t)(l->o.guard * 50))
+            break;
+        if (l->o.rule != LIVE_ALIGN && (sure >= l->n_draft || ids[sure] != l->draft[sure])) break;
+    }
+    status = words_cut(w, ids, n, l->found, err);
+    if (status != TFM_OK) return status;
+    if (l->is_over || (is_full && !is_loop && !l->n_given)) sure = n, l->is_settled = 1;
+    else sure = live_words(l, &r, is_loop ? 0 : sure, &l->is_settled);
+    status = live_give(l, ids, at, sure, err);
+    if (status == TFM_OK) status = whisper_spell(w, ids + sure, n - sure, err);
+    if (status != TFM_OK) return status;
+    memcpy(l->tentative, w->text, strlen(w->text) + 1);
+    l->tentative_begin = live_begins(l),
+    l->tentative_end = fmax(l->tentative_begin, live_seconds_of(l, l->end));
+    for (i = sure; i < n; i++) l->draft[i - sure] = ids[i];
+    l->n_draft = n - sure, l->ran = l->end;
+    if (l->is_over) {
+        l->is_open = l->is_over = l->parts.n_parts = 0, l->is_kept = 1;
+    }
+    if (is_full) {
+        live_shorten(l);
+    }
+    return TFM_OK;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* live_window.h: encodes and decodes the window of live text, and keeps its stable tokens. live.h
+   includes it. */
+#ifndef LIVE_WINDOW_H
+#define LIVE_WINDOW_H
+
+static double live_seconds_of(const live *l, int64_t sample) {
+    return (double)(sample < l->fed ? sample : l->fed) / (int)SOUND_RATE;
+}
+
+/* Returns when the next stable text begins: where the last one ended, or after a pause, where
+   somebody began to speak. */
+static double live_begins(const live *l) {
+    return live_seconds_of(l, l->said > l->spoke ? l->said : l->spoke);
+}
+
+/* Encodes the window with seconds of silence behind it. */
+static tfm_status live_encode(live *l, double room, tfm_error *err) {
+    transcriber *h = l->h;
+    int64_t M = h->s.mels, i, rows, frames = (l->end - l->start) / SPEECH_HOP;
+    int64_t last = (l->first + l->n - TRACK_LEAD - l->start) / SPEECH_HOP;
+    float loudest = -INFINITY, unused = -INFINITY;
+    tfm_tensor input;
+    tfm_request request = tfm_request_ids(NULL, 0);
+    tfm_status status = TFM_OK;
+    if (frames > last) frames = last;
+    if (frames > SPEECH_FRAMES) frames = SPEECH_FRAMES;
+    if (frames > l->n_mel)
+        status = speech_mel(&h->s,
+                            l->x + (l->start + l->n_mel * SPEECH_HOP - TRACK_LEAD - l->first),
+                            frames - l->n_mel, h->mel + l->n_mel * M, &unused, err);
+    if (status != TFM_OK) return status;
+    if (frames > l->n_mel) l->n_mel = frames;
+    for (i = 0; i < frames * M; i++) loudest = h->mel[i] > loudest ? h->mel[i] : loudest;
+    rows = (frames + (int64_t)(room * 100) + 99) / 100 * 100;
+    if (rows > SPEECH_FRAMES) rows = SPEECH_FRAMES;
+    status = speech_convolve(&h->s, h->mel, frames, rows, loudest, h->embeddings, err);
+    input = tfm_tensor_2d(h->embeddings, TFM_DTYPE_F32, rows / 2, (int64_t)h->s.width);
+    request.embeddings = &input, l->positions = (int32_t)(rows / 2);
+    l->with_sound = (int32_t)(frames / 2);
+    return status == TFM_OK ? tfm_session_encode(h->w.session, &request, 1, err) : status;
+}
+
+/* Decodes the window behind its stable tokens: ids [r->length], and the position that each token
+   attends to most: at [r->length + 1], for the end the last one that has sound. */
+static tfm_status live_decode(live *l, int32_t *ids, int32_t *at, tfm_result *r, tfm_error *err) {
+    whisper *w = &l->h->w;
+    int32_t prompt[WHISPER_TOKENS], n = 0, i, k, running = 1, S = l->positions;
+    int32_t count = l->n_history < l->o.history ? l->n_history : l->o.history;
+    tfm_request request;
+    tfm_decode_options o;
+    tfm_tensor out;
+    tfm_status status = TFM_OK;
+    memset(&o, 0, sizeof o), memset(&request, 0, sizeof request);
+    if (count) prompt[n++] = w->previous;
+    for (i = l->n_history - count; i < l->n_history; i++) prompt[n++] = l->history[i];
+    prompt[n++] = w->start;
+    if (l->is_unsure) w->language = 0;
+    if (!w->language && tfm_model_config(w->model)->n_languages)
+        status = whisper_probe(w, NULL, prompt + n - 1, 1, err);
+    if (w->language) {
+        prompt[n++] = w->language;
+        prompt[n++] = w->options.is_translation ? w->translate : w->transcribe;
+    }
+    prompt[n++] = w->no_times;
+    for (i = 0; i < l->n_given; i++) prompt[n++] = l->given[i];
+    request.prompt = tfm_ids_make(prompt, n);
+    if (!l->o.without_drafts) request.draft = tfm_ids_make(l->draft, l->n_draft);
+    o.edit_logits = whisper_edit, o.edit_user = w;
+    o.max_length = 16 + l->with_sound / 6 - l->n_given; /* more than 8 tokens a second are a loop */
+    if (o.max_length < 16) o.max_length = 16;
+    if (o.max_length > WHISPER_TOKENS - n) o.max_length = WHISPER_TOKENS - n;
+    w->n_given = l->n_given;
+    if (status == TFM_OK) status = tfm_session_restart(w->session, &request, 1, &o, err);
+    for (; status == TFM_OK && running && !whisper_is_stopped(w); l->steps++)
+        status = tfm_session_step(w->session, &running, err);
+    w->n_given = 0;
+    if (status == TFM_OK) status = tfm_result_get(w->session, 0, 0, r, err);
+    if (status != TFM_OK) return status;
+    l->runs++, l->tokens += r->length + 1;
+    if (l->with_sound >= LIVE_SURE) l->is_unsure = 0;
+    memcpy(ids, r->ids, (size_t)r->length * sizeof *ids);
+    out = tfm_tensor_2d(l->attention, TFM_DTYPE_F32, r->length, S);
+    if (r->length) status = tfm_result_attention(w->session, 0, 0, &out, err);
+    for (k = 0; k < r->length && status == TFM_OK; k++)
+        for (i = at[k] = 0; i < S; i++)
+            if (l->attention[(int64_t)k * S + i] > l->attention[(int64_t)k * S + at[k]]) at[k] = i;
+    at[r->length] = l->with_sound;
+    return status;
+}
+
+/* Makes the first n of ids stable. */
+static tfm_status live_give(live *l, const int32_t *ids, const int32_t *at, int32_t n,
+                            tfm_error *err) {
+    whisper *w = &l->h->w;
+    tfm_status status = whisper_spell(w, ids, n, err);
+    int32_t i;
+    if (status != TFM_OK || !n) return status;
+    memcpy(l->stable, w->text, strlen(w->text) + 1);
+    l->stable_begin = live_begins(l);
+    l->said = l->start + (int64_t)at[n] * 2 * SPEECH_HOP;
+    if (l->said < live_samples(l->stable_begin)) l->said = live_samples(l->stable_begin);
+    l->stable_end = live_seconds_of(l, l->said);
+    for (i = 0; i < n && l->n_given < WHISPER_TOKENS / 2; i++, l->n_given++)
+        l->given[l->n_given] = ids[i], l->given_end[l->n_given] = -1;
+    /* Attention may look back, and a cut there would leave words in the window that are in no prompt. */
+    if (l->n_given)
+        l->given_end[l->n_given - 1] = (int32_t)((l->said - l->start) / (2 * SPEECH_HOP));
+    return TFM_OK;
+}
+
+/* Moves the first n stable tokens from the window to the history. */
+static void live_forget(live *l, int32_t n) {
+    int32_t i;
+    if (l->n_history + n > 2 * WHISPER_TOKENS) {
+        memmove(l->history, l->history + l->n_history - WHISPER_TOKENS,
+                WHISPER_TOKENS * sizeof *l->history);
+        l->n_history = WHISPER_TOKENS;
+    }
+    for (i = 0; i < n; i++) l->history[l->n_history++] = l->given[i];
+    for (i = n; i < l->n_given; i++)
+        l->given[i - n] = l->given[i], l->given_end[i - n] = l->given_end[i];
+    l->n_given -= n;
+}
+
+/* Cuts off the beginning of a long window. */
+static void live_shorten(live *l) {
+    int32_t i, cut = 0, keep = l->with_sound - (int32_t)(l->o.kept * 50), at = keep > 0 ? keep : 0;
+    int64_t frames, M = l->h->s.mels;
+    for (i = 0; i < l->n_given; i++)
+        if (l->given_end[i] >= 0 && (l->given_end[i] <= keep || !cut))
+            cut = i + 1, at = l->given_end[i];
+    live_forget(l, cut);
+    if (at > l->with_sound) at = l->with_sound;
+    for (i = 0; i < l->n_given; i++)
+        if (l->given_end[i] >= 0) l->given_end[i] = l->given_end[i] > at ? l->given_end[i] - at : 0;
+    frames = 2 * (int64_t)at < l->n_mel ? 2 * (int64_t)at : l->n_mel;
+    memmove(l->h->mel, l->h->mel + frames * M, (size_t)((l->n_mel - frames) * M) * sizeof(float));
+    l->n_mel -= frames, l->start += frames * SPEECH_HOP;
+}
+
+#endif

@@ -1,0 +1,162 @@
+/* Tests examples/transcribe/live.h with a puppet (tests/fuzz/fuzz_whisper.h): a model that writes given tokens, whatever it
+   hears. What is stable must be these tokens, each once and in order, however the sound comes. */
+#define _POSIX_C_SOURCE 200809L
+#include "tests/fuzz/fuzz_whisper.h"
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wshadow" /* The headers have arguments that are named err. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+#endif
+#include "examples/transcribe/transcriber.h"
+#include "examples/transcribe/live.h"
+
+enum { SECOND = 16000, ROOM = 8192 };
+static float noise[8 * SECOND];
+static char whole[ROOM];
+static double last_end;
+static int64_t runs, steps;
+
+/* Loads a puppet of tokens [n]. The first of them stands for the prompt's "no times". */
+static void load(transcriber *h, tfm_model **model, const uint8_t *tokens, int n, int flags) {
+    uint8_t input[64];
+    const uint8_t *data = input;
+    tfm_safetensors *file = NULL;
+    void *bytes = NULL;
+    size_t size = 0;
+    input[0] = (uint8_t)flags, input[1] = 0, input[2] = (uint8_t)n;
+    memcpy(input + 3, tokens, (size_t)n), input[3 + n] = 0;
+    if (!fuzz_whisper(&data, input + 4 + n, &bytes, &size) ||
+        tfm_model_load(model, bytes, size, NULL, &err) != TFM_OK ||
+        tfm_safetensors_open(&file, bytes, size, NULL, &err) != TFM_OK ||
+        transcriber_load(h, *model, file, 1, TRANSCRIBER_LIVE, 0, &err) != TFM_OK)
+        printf("%s\n", err.text), exit(2);
+    tfm_safetensors_free(file); /* the model reads from bytes until the end */
+}
+
+static transcriber_options plain(void) {
+    transcriber_options o;
+    transcriber_defaults(&o);
+    o.decoding.compression = o.decoding.log_prob = 0;
+    return o;
+}
+
+/* Short windows, because the puppet's are at most 1 s. */
+static live_options small(void) {
+    live_options o;
+    live_defaults(&o);
+    o.step = 0.05, o.guard = 0.05, o.pause = 0.2, o.lead = 0.05, o.shortest = 0.1, o.gap = 0.1;
+    o.room = 0.1, o.longest = 0.8, o.kept = 0.4, o.history = 0; /* it would move the tokens */
+    return o;
+}
+
+static void take(live *l) {
+    while (live_is_due(l)) {
+        if (live_hear(l, &err) != TFM_OK) printf("%s\n", err.text), exit(2);
+        if (!l->stable[0]) continue;
+        CHECK(l->stable_begin >= last_end && l->stable_end >= l->stable_begin &&
+                  l->stable_end <= (double)l->fed / SECOND,
+              "\"%s\" from %g to %g after %g of %g s", l->stable, l->stable_begin, l->stable_end,
+              last_end, (double)l->fed / SECOND);
+        last_end = l->stable_end;
+        if (strlen(whole) + strlen(l->stable) < ROOM) strcat(whole, l->stable);
+    }
+}
+
+/* Hears n samples in pieces, and collects what is stable. */
+static void hear(transcriber *h, const live_options *o, const float *x, int64_t n, int64_t piece) {
+    static live l;
+    transcriber_options settings = plain();
+    int64_t i;
+    whole[0] = 0, last_end = 0;
+    must(live_begin(&l, h, &settings, o, &err));
+    for (i = 0; i < n; i += piece) {
+        must(live_feed(&l, x + i, n - i < piece ? n - i : piece, &err));
+        take(&l);
+    }
+    must(live_finish(&l, &err));
+    take(&l);
+    CHECK(!live_is_due(&l), "nothing is due after the end");
+    CHECK(l.capacity < 20 * SECOND, "%d samples kept", (int)l.capacity);
+    runs = l.runs, steps = l.steps;
+    live_free(&l);
+}
+
+/* A text of two words, and then the end, in one window. */
+static void test_words(void) {
+    static const uint8_t tokens[] = {9, 0, 4, 0, 2, FUZZ_TEXTS, FUZZ_TEXTS, FUZZ_TEXTS};
+    static const int64_t pieces[] = {1, 160, 1000, SECOND};
+    static transcriber h;
+    tfm_model *model = NULL;
+    live_options o = small();
+    int64_t with;
+    int rule, i;
+    load(&h, &model, tokens, sizeof tokens, 0);
+    for (rule = LIVE_ALIGN; rule <= LIVE_BOTH; rule++)
+        for (i = 0; i < 4; i++) {
+            o.rule = (live_rule)rule;
+            hear(&h, &o, noise, SECOND * 7 / 10, pieces[i]);
+            CHECK(!strcmp(whole, " a world a."), "rule %d, pieces of %d: got \"%s\"", rule,
+                  (int)pieces[i], whole);
+        }
+    o.rule = LIVE_AGREE;
+    hear(&h, &o, noise, SECOND * 7 / 10, 160), with = steps;
+    o.without_drafts = 1;
+    hear(&h, &o, noise, SECOND * 7 / 10, 160);
+    CHECK(!strcmp(whole, " a world a."), "without drafts: got \"%s\"", whole);
+    CHECK(with < steps, "%d steps with drafts, %d without", (int)with, (int)steps);
+    hear(&h, &o, noise, 0, 1);
+    CHECK(!whole[0] && runs == 0, "no sound: \"%s\" in %d runs", whole, (int)runs);
+    hear(&h, &o, noise, 100, 1);
+    hear(&h, &o, noise + 4 * SECOND, 3 * SECOND, 500);
+    CHECK(!whole[0] && runs == 0, "silence: \"%s\" in %d runs", whole, (int)runs);
+    transcriber_free(&h), tfm_model_free(model);
+}
+
+/* A sound of some windows: the texts of each window, and memory that stays as it is. */
+static void test_long(void) {
+    static const uint8_t tokens[] = {9, 4, FUZZ_TEXTS, FUZZ_TEXTS, FUZZ_TEXTS};
+    static transcriber h;
+    tfm_model *model = NULL;
+    live_options o = small();
+    size_t n;
+    load(&h, &model, tokens, sizeof tokens, FUZZ_MULTILINGUAL);
+    hear(&h, &o, noise, 8 * SECOND, 300);
+    for (n = 0; !strncmp(whole + n, " world", 6); n += 6) {
+    }
+    CHECK(n >= 12 && !whole[n], "got \"%s\"", whole);
+    transcriber_free(&h), tfm_model_free(model);
+}
+
+/* A model that writes one word without end: nothing is stable while it speaks. */
+static void test_loop(void) {
+    static const uint8_t tokens[] = {4};
+    static transcriber h;
+    tfm_model *model = NULL;
+    live_options o = small();
+    transcriber_options settings = plain();
+    static live l;
+    load(&h, &model, tokens, sizeof tokens, 0);
+    settings.decoding.compression = 2.4;
+    whole[0] = 0, last_end = 0;
+    must(live_begin(&l, &h, &settings, &o, &err));
+    must(live_feed(&l, noise, SECOND / 2, &err));
+    take(&l);
+    CHECK(!whole[0] && strlen(l.tentative) > 60, "stable \"%s\", tentative \"%s\"", whole,
+          l.tentative);
+    must(live_finish(&l, &err));
+    take(&l);
+    CHECK(!whole[0] && !l.tentative[0], "at the end: stable \"%s\", tentative \"%s\"", whole,
+          l.tentative);
+    live_free(&l), transcriber_free(&h), tfm_model_free(model);
+}
+
+int main(void) {
+    unsigned seed = 5;
+    int i;
+    for (i = 0; i < 8 * SECOND; i++) /* with a pause in the middle */
+        noise[i] = i >= 4 * SECOND && i < 7 * SECOND ? 0
+                                                     : (float)tiny_random(&seed) / 8388608.0f - 1;
+    test_words();
+    test_long();
+    test_loop();
+    return test_done("test_live");
+}

@@ -1,0 +1,98 @@
+"""Measures live text: how long after the end of a word its stable text is there, word errors beside the whole file, and
+CPU time. Needs what make test-whisper puts into build/whisper, and build/live (make build/live).
+
+    python tests/transcribe/time_live.py MODEL [OPTION=VALUE ...]
+
+OPTION is rule (0 AlignAtt, 1 LocalAgreement, 2 both), without_drafts or a number of live_options. The clock is that of
+build/live: sound at the speed of speech, and CPU time of the runs. The text of each clip is on standard error."""
+
+import json
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "whisper"
+NUMBERS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6": "six", "7": "seven", "8": "eight",
+           "9": "nine", "10": "ten", "mr": "mister"}
+CLIPS = ("austen", "cards", "jfk", "en")
+SAID = json.loads((BUILD / "texts.json").read_text()) if (BUILD / "texts.json").exists() else {}
+
+
+def words_of(text):
+    return [NUMBERS.get(word, word) for word in re.sub(r"[^\w\s']", "", text.lower().replace("-", " ")).split()]
+
+
+def align(a, b):
+    """Returns the errors of a beside b, and the pairs of places whose words are equal."""
+    rows = [list(range(len(b) + 1))]
+    for i, x in enumerate(a, 1):
+        rows.append([i])
+        for j, y in enumerate(b, 1):
+            rows[i].append(min(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + (x != y)))
+    i, j, pairs = len(a), len(b), []
+    while i and j:
+        if rows[i][j] == rows[i - 1][j - 1] + (a[i - 1] != b[j - 1]):
+            i, j = i - 1, j - 1
+            if a[i] == b[j]:
+                pairs.append((i, j))
+        elif rows[i][j] == rows[i - 1][j] + 1:
+            i -= 1
+        else:
+            j -= 1
+    return rows[-1][-1], pairs
+
+
+def whole(model, clip):
+    """The words of the whole file and where they end."""
+    path = BUILD / f"{model}.{clip}.words.json"
+    if not path.exists():
+        path.write_text(subprocess.run([ROOT / "build/transcribe", BUILD / f"{model}.safetensors", BUILD / f"{clip}.wav",
+                                        "--words", "--beam", "1", "--format", "json"], capture_output=True, text=True,
+                                       check=True).stdout)
+    found = []
+    for line in path.read_text().splitlines():
+        for one in json.loads(line)["words"]:
+            found += [(word, one["end"]) for word in words_of(one["word"])]
+    return found
+
+
+def main():
+    model = sys.argv[1]
+    delays: list[float] = []
+    errors = total = said_live = said_whole = said = runs = steps = tokens = 0
+    sound = cpu = 0.0
+    for clip in CLIPS:
+        expected = whole(model, clip)
+        command = [ROOT / "build/live", BUILD / f"{model}.safetensors", BUILD / f"{clip}.wav", *sys.argv[2:]]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        moments: list[float] = []
+        text = ""
+        for line in lines[:-1]:
+            moment, _, _, more = line.split("\t")
+            text += more
+            moments += [float(moment)] * (len(words_of(text)) - len(moments))
+        counts = lines[-1].split()
+        sound, cpu, runs = sound + float(counts[1]), cpu + float(counts[3]), runs + int(counts[5])
+        steps, tokens = steps + int(counts[7]), tokens + int(counts[9])
+        found = words_of(text)
+        wrong, pairs = align(found, [word for word, _ in expected])
+        print(f"  {clip}: {wrong} of {len(expected)} words other: {text}", file=sys.stderr)
+        errors, total = errors + wrong, total + len(expected)
+        delays += [moments[i] - expected[j][1] for i, j in pairs]
+        if clip in SAID:
+            reference = words_of(SAID[clip])
+            said += len(reference)
+            said_live += align(found, reference)[0]
+            said_whole += align([word for word, _ in expected], reference)[0]
+    delays.sort()
+    late = delays[len(delays) * 95 // 100]
+    print(f"{model} {' '.join(sys.argv[2:])}: median {1000 * statistics.median(delays):.0f} ms, 95 % {1000 * late:.0f} ms, "
+          f"{errors} of {total} words other than whole; errors live {said_live}, whole {said_whole} of {said}; "
+          f"CPU {100 * cpu / sound:.0f} %, {runs} runs, {tokens / runs:.1f} tokens and {steps / runs:.1f} steps a run")
+
+
+if __name__ == "__main__":
+    main()
