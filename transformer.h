@@ -461,6 +461,8 @@
        TRANSFORMER_FILE         the name of this file if you renamed it (default: "transformer.h").
                                 The file includes itself once for each vector kernel set
        TRANSFORMER_MMAP         enables tfm_model_options.map and includes <sys/mman.h>
+       TRANSFORMER_NO_MODULES   leaves out those functions of section 4 that the same file does not
+                                call. Define it before the file's first #include of the header
        TRANSFORMER_NO_SIMD      plain C only, without <immintrin.h> and its like
        TRANSFORMER_NO_THREADS   no threads of its own, without <pthread.h> and <windows.h>. Your
                                 program's parallel-for still works. (Before glibc 2.34, threads
@@ -641,6 +643,18 @@ TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b);
    TFM_E_DTYPE if its arguments do not fit together, and TFM_E_ARENA if its scratch arena is too
    small. err may be NULL.
    ============================================================================================== */
+
+#if defined(TRANSFORMER_NO_MODULES) && defined(TRANSFORMER_IMPLEMENTATION) &&                      \
+    !defined(TRANSFORMER_LIBRARY) /* static functions that nothing calls are left out */
+#define TFM__NO_MODULES
+#pragma push_macro("TFM_DEF")
+#undef TFM_DEF
+#ifdef __GNUC__
+#define TFM_DEF static __attribute__((unused))
+#else
+#define TFM_DEF static
+#endif
+#endif
 
 /* ---- masks ---- */
 
@@ -909,6 +923,10 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
                                const tfm_decoder_inputs *inputs, tfm_arena *scratch,
                                tfm_error *err);
+
+#ifdef TFM__NO_MODULES
+#pragma pop_macro("TFM_DEF")
+#endif
 
 /* >>api-files =====================================================================================
    5. SAFETENSORS FILES
@@ -4161,6 +4179,12 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
     kernels->scale(y, tfm__exp_row(kernels, y, x, n), n);
 }
 
+#ifdef TFM__NO_MODULES
+#pragma push_macro("TFM_DEF")
+#undef TFM_DEF
+#define TFM_DEF static
+#endif
+
 /* >>positions =====================================================================================
    15. POSITIONAL ENCODINGS
    One column at a time, because a column has one frequency. This code rounds to float where PyTorch
@@ -4262,6 +4286,8 @@ static tfm_status tfm__check_vector(const tfm_tensor *t, const char *name, const
     tfm__format(all, sizeof all, "%s%s", name, part);
     return tfm__check_optional(t, all, tfm_tensor_1d(NULL, TFM_DTYPE_F32, n), err);
 }
+
+static int tfm__norm_exists(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
 /* Checks a layer norm over D columns, which messages call name. */
 static tfm_status tfm__norm_check(const tfm_norm_weights *w, const char *name, int64_t D,
@@ -4738,7 +4764,7 @@ static void tfm__attend_cap(const tfm__attention *a, float *scores, int64_t n) {
 }
 
 /* Adds relative positions to the scores of a query's n keys from `first` on, then hides keys by the
-   other masks: the window, pads, which belong to the row of the keys, and the attention mask. */
+   other masks: pads, which belong to the row of the keys, and the attention mask. */
 static void tfm__attend_mask(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
                              float *scores, int64_t first, int64_t n) {
     const tfm_masks *m = a->masks;
@@ -4747,11 +4773,6 @@ static void tfm__attend_mask(const tfm__attention *a, int64_t b, int64_t h, int6
     if (a->bias)
         a->kernels->add(scores,
                         a->bias + h * a->bias_head + first - tfm__first_of(a->firsts, b) - t, n);
-    if (a->left) {
-        int64_t end, begin = tfm__attend_window(a, b, t, &end) - first;
-        for (s = 0; s < n; s++)
-            if (s < begin || s >= end - first) scores[s] = -INFINITY;
-    }
     if (!m || (!m->key_padding.data && !m->attention.data)) return;
     pads = (const unsigned char *)m->key_padding.data;
     if (pads) pads += kv * m->key_padding.strides[0] + first;
@@ -4804,88 +4825,89 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
                 TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
 
-/* Queries that read a block of keys or values together, which then stays in the L1 cache. */
+/* A few queries that read a block of keys or values together, which then stays in the L1 cache. Keys
+   and values have two sources: 0 is the target or the only one, 1 is the memory in the same softmax. */
 enum { TFM__TOGETHER = 8 };
 typedef struct tfm__queries {
     int64_t n, rows[TFM__TOGETHER], positions[TFM__TOGETHER]; /* row and position in it */
-    int64_t begins[TFM__TOGETHER], ends[TFM__TOGETHER];       /* the keys that it sees */
-    float *scores[TFM__TOGETHER];                             /* scores[i][s]: of key s */
+    int64_t begins[2][TFM__TOGETHER], ends[2][TFM__TOGETHER]; /* the keys that it sees */
+    float *scores[2][TFM__TOGETHER];                          /* of these keys */
 } tfm__queries;
 
 /* Computes the scores of queries of head h, or adds the values that their weights choose to the
-   contexts. path: ancestry of the only row; NULL: all keys are in row kv. In a step, a block is
-   computed while the next block is read from memory. */
+   contexts. In a step, a block is computed while the next block is read from memory. */
 static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, int64_t h,
-                               const int32_t *path, int64_t kv, int of_values) {
+                               int of_values) {
     enum { BLOCK = 64 };
-    const tfm__heads *k = &a->k, *v = &a->v;
-    const int64_t last = q->ends[q->n - 1], g = tfm__attend_group(a, h);
-    const int64_t next = tfm__attend_group(a, h + 1);
-    int64_t s, end, i, row = kv;
-    for (s = q->begins[0]; s < last; s = end) {
-        end = tfm__attend_next_run(path, s, tfm__min(last, s + BLOCK), &row);
-        if (a->T == 1 && !of_values) TFM__PREFETCH_ROWS(v, row, g, s, end - s, a->W);
-        if (a->T == 1 && of_values && h + 1 < a->H)
-            TFM__PREFETCH_ROWS(k, row, next, s, end - s, a->K);
-        for (i = 0; i < q->n; i++) {
-            int64_t from = tfm__max(s, q->begins[i]), n = tfm__min(q->ends[i], end) - from;
-            if (n < 1) continue;
-            if (of_values)
-                a->kernels->weighted_sum(tfm__head_row(&a->context, q->rows[i], h, q->positions[i]),
-                                         q->scores[i] + from, tfm__head_at(v, row, g, from), v->t,
-                                         n, a->W, v->is_f16);
-            else
-                a->kernels->dots(q->scores[i] + from,
-                                 tfm__head_row(&a->q, q->rows[i], h, q->positions[i]),
-                                 tfm__head_at(k, row, g, from), k->t, n, a->K, k->is_f16);
+    int source;
+    for (source = 0; a; a = a->memory, source++) {
+        const int64_t *begins = q->begins[source], *ends = q->ends[source], b = q->rows[0];
+        const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
+        const tfm__heads *x = of_values ? &a->v : &a->k, *ahead = of_values ? &a->k : &a->v;
+        const int64_t g = tfm__attend_group(a, h), next = tfm__attend_group(a, h + of_values);
+        int64_t s, end, i, row = a->kv_rows ? a->kv_rows[b] : b;
+        for (s = begins[0]; s < ends[q->n - 1]; s = end) {
+            end = tfm__attend_next_run(path, s, tfm__min(ends[q->n - 1], s + BLOCK), &row);
+            if (a->T == 1 && h + of_values < a->H)
+                TFM__PREFETCH_ROWS(ahead, row, next, s, end - s, of_values ? a->K : a->W);
+            for (i = 0; i < q->n; i++) {
+                int64_t from = tfm__max(s, begins[i]), n = tfm__min(ends[i], end) - from;
+                int64_t at = q->rows[i], t = q->positions[i];
+                float *scores = q->scores[source][i] + (from - begins[i]);
+                void *rows = tfm__head_at(x, row, g, from);
+                if (n < 1) continue;
+                if (of_values)
+                    a->kernels->weighted_sum(tfm__head_row(&a->context, at, h, t), scores, rows,
+                                             x->t, n, a->W, x->is_f16);
+                else
+                    a->kernels->dots(scores, tfm__head_row(&a->q, at, h, t), rows, x->t, n, a->K,
+                                     x->is_f16);
+            }
         }
     }
 }
 
 /* Computes head h of batch row b: scores, masks, softmax, weighted sum of the values. In a step, B
    is the number of batch rows from b on, hypotheses of one sentence, that read the same keys and
-   values; otherwise 1. scores has room for the scores of each of TFM__TOGETHER queries, or of one.
-   Keys of the memory follow those of the target. */
+   values; otherwise 1. scores has room for the scores of each of TFM__TOGETHER queries, or of one. */
 static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int64_t h,
                              float *scores) {
-    const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
-    const tfm__attention *m = a->memory;
+    const tfm__attention *m, *memory = a->memory;
     const tfm__kernels *kernels = a->kernels;
-    const int64_t queries = a->T * B, room = a->S + (m ? m->S : 0);
-    int64_t kv = a->kv_rows ? a->kv_rows[b] : b, t, i, n;
-    tfm__queries q, of_memory;
+    const int64_t queries = a->T * B, room = a->S + (memory ? memory->S : 0);
+    int64_t t, i, n;
+    tfm__queries q;
+    int k;
     for (t = 0; t < queries; t += q.n) {
         q.n = tfm__min(tfm__min(TFM__TOGETHER, queries - t),
                        tfm__max(1, a->scratch_size / tfm__max(1, room)));
         for (i = 0; i < q.n; i++) {
+            float *x = scores + i * room;
             q.rows[i] = a->T > 1 ? b : b + t + i, q.positions[i] = a->T > 1 ? t + i : 0;
-            q.begins[i] = tfm__attend_window(a, q.rows[i], q.positions[i], &q.ends[i]);
-            q.scores[i] = scores + i * room;
+            for (m = a, k = 0; m; m = m->memory, k++) {
+                q.scores[k][i] = x;
+                q.begins[k][i] = tfm__attend_window(m, q.rows[i], q.positions[i], &q.ends[k][i]);
+                x += q.ends[k][i] - q.begins[k][i];
+            }
         }
-        of_memory = q;
-        for (i = 0; m && i < q.n; i++) {
-            of_memory.begins[i] = tfm__attend_window(m, q.rows[i], 0, &of_memory.ends[i]);
-            of_memory.scores[i] += q.ends[i];
-        }
-        tfm__attend_blocks(a, &q, h, path, kv, 0);
-        if (m) tfm__attend_blocks(m, &of_memory, h, NULL, m->kv_rows ? m->kv_rows[b] : b, 0);
+        tfm__attend_blocks(a, &q, h, 0);
         for (i = 0; i < q.n; i++) {
-            int64_t own = q.ends[i] - q.begins[i];
-            float *x = q.scores[i] + q.begins[i];
-            n = own + (m ? of_memory.ends[i] : 0);
+            float *x = q.scores[0][i];
+            for (m = a, k = 0, n = 0; m; m = m->memory, k++) n += q.ends[k][i] - q.begins[k][i];
             TFM__COUNT(2 * n * (a->K + a->W));
             kernels->scale(x, a->scale, n);
             tfm__attend_cap(a, x, n);
-            tfm__attend_mask(a, q.rows[i], h, q.positions[i], x, q.begins[i], own);
-            if (m) tfm__attend_mask(m, q.rows[i], h, q.positions[i], x + own, 0, n - own);
+            for (m = a, k = 0; m; m = m->memory, k++)
+                tfm__attend_mask(m, q.rows[i], h, q.positions[i], q.scores[k][i], q.begins[k][i],
+                                 q.ends[k][i] - q.begins[k][i]);
             tfm__softmax_row(kernels, x, x, n);
-            tfm__attend_store_weights(a, q.rows[i], h, q.positions[i], x, q.begins[i], q.ends[i]);
-            if (m) tfm__attend_store_weights(m, q.rows[i], h, q.positions[i], x + own, 0, n - own);
+            for (m = a, k = 0; m; m = m->memory, k++)
+                tfm__attend_store_weights(m, q.rows[i], h, q.positions[i], q.scores[k][i],
+                                          q.begins[k][i], q.ends[k][i]);
             memset(tfm__head_row(&a->context, q.rows[i], h, q.positions[i]), 0,
                    (size_t)a->W * sizeof *x);
         }
-        tfm__attend_blocks(a, &q, h, path, kv, 1);
-        if (m) tfm__attend_blocks(m, &of_memory, h, NULL, m->kv_rows ? m->kv_rows[b] : b, 1);
+        tfm__attend_blocks(a, &q, h, 1);
     }
 }
 
@@ -4926,8 +4948,11 @@ static void tfm__attend_block(const tfm__attention *a, int64_t b, int64_t h, int
                               float *scores, int64_t s, int64_t n, float *max, double *sum) {
     const tfm__kernels *kernels = a->kernels;
     float *weights = a->weights.data ? tfm__head_row(&a->weights, b, h, t) : NULL, most;
+    int64_t i, end, begin = tfm__attend_window(a, b, t, &end);
     tfm__attend_cap(a, scores, n);
     tfm__attend_mask(a, b, h, t, scores, s, n);
+    for (i = s; a->left && i < s + n; i++)
+        if (i < begin || i >= end) scores[i - s] = -INFINITY;
     most = kernels->largest(scores, n);
     if (most > *max && s) {
         float factor = (float)kernels->exp_sum(NULL, max, most, 1);
@@ -5264,15 +5289,13 @@ static tfm_status tfm__projections_view(const tfm_attention_weights *w, const ch
     view->K = HK / w->n_heads;
     view->n_kv = view->K && GK % view->K == 0 ? (int32_t)tfm__min(GK / view->K, HK) : 0;
     if (HK < 1 || HK % w->n_heads || (view->n_kv && (GW < 1 || GW % view->n_kv)))
-        return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %i heads",
-                         name, HK, GW,
-                         HK < 1 || HK % w->n_heads ? (int64_t)w->n_heads : (int64_t)view->n_kv);
+        return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %d heads",
+                         name, HK, GW, HK < 1 || HK % w->n_heads ? w->n_heads : view->n_kv);
     if (view->n_kv < 1 || w->n_heads % view->n_kv)
-        return tfm__fail(
-            err, TFM_E_SHAPE,
-            "%s key.weight is %t, expected %i rows, or for groups of heads %i for each of a "
-            "number that divides %d",
-            name, &w->key.weight, HK, view->K, w->n_heads);
+        return tfm__fail(err, TFM_E_SHAPE,
+                         "%s key.weight is %t, expected %i rows, or for groups of heads %i for "
+                         "each of a number that divides %d",
+                         name, &w->key.weight, HK, view->K, w->n_heads);
     view->W = GW / view->n_kv;
     HW = tfm__contexts_width(view);
     TFM__TRY(tfm__relative_view(&w->relative, name, w->n_heads, &view->relative, err));
@@ -5281,15 +5304,12 @@ static tfm_status tfm__projections_view(const tfm_attention_weights *w, const ch
     TFM__TRY(tfm__norm_check(&w->query_norm, "query_norm", view->K, err));
     TFM__TRY(tfm__norm_check(&w->key_norm, "key_norm", view->K, err));
     view->left = w->left, view->right = w->right, view->cap = w->cap;
-    if (w->left < 0 || w->right < 0 || !w->left != !w->right)
+    if (w->left < 0 || w->right < 0 || !w->left != !w->right || !(w->cap >= 0))
         return tfm__fail(
             err, TFM_E_ARGUMENT,
-            "%s: left is %d and right %d, expected 1 or more of both, or 0 of both for no "
-            "window",
+            "%s: left is %d and right %d, or cap is negative or no number: expected 1 or "
+            "more, or 0 for none, of left and right together",
             name, w->left, w->right);
-    if (!(w->cap >= 0))
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "%s: cap is negative or no number, expected 0 (none) or more", name);
     view->has_out = w->out.weight.data != NULL;
     if (view->has_out) return tfm__linear_view(&w->out, name, " out", width, HW, &view->out, err);
     if (width < 0 || width == HW) return TFM_OK;
@@ -5371,7 +5391,7 @@ typedef struct tfm__pass {
     int64_t first_row; /* of the attention tensors: batch row 0 */
     const float *bias; /* [heads of all tables, 2 * reach - 1]: relative positions */
     int64_t reach;
-    const float *rotary; /* [positions, rotary_columns]: cosines and sines */
+    float *rotary; /* [positions, rotary_columns]: cosines and sines */
     int64_t rotary_columns;
     tfm__work work;
 } tfm__pass;
@@ -5401,12 +5421,23 @@ static void tfm__pass_turn(const tfm__pass *p, const tfm__projections *w, const 
     tfm__turn turn;
     memset(&turn, 0, sizeof turn);
     turn.x = *rows, turn.K = w->K;
-    if (norm->weight.data || norm->bias.data) turn.norm = norm;
+    if (tfm__norm_exists(norm)) turn.norm = norm;
     if (in_stream && w->rotary.frequencies) turn.rotary = &w->rotary;
     if (!turn.norm && !turn.rotary) return;
     turn.table = p->rotary, turn.columns = p->rotary_columns, turn.firsts = p->firsts;
     TFM__PART(PROJECTIONS);
     tfm__turn_run(p->work.team, &turn);
+}
+
+/* Sets the source of keys and values of sub-layer part, and where their weights go. */
+static void tfm__attend_source(const tfm__pass *p, const tfm__projections *w, int part,
+                               const tfm__kv *kv, tfm__heads weights, tfm__attention *a) {
+    a->S = part == TFM__SELF ? p->end : p->S;
+    a->k = tfm__heads_of_cache(kv, kv->k, w->n_kv, a->K);
+    a->v = tfm__heads_of_cache(kv, kv->v, w->n_kv, a->W);
+    a->weights = weights;
+    if (part == TFM__CROSS) a->listed = p->listed, a->n_listed = p->n_listed;
+    a->masks = p->masks[part], a->kv_rows = p->kv_rows[part];
 }
 
 /* Attends from the queries in work.q to the keys and values in kv, for sub-layer part of a layer,
@@ -5421,28 +5452,18 @@ static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int
     if (!w->has_out) context = *out; /* the contexts are the output */
     memset(&a, 0, sizeof a);
     a.B = p->x.B, a.H = w->n_heads, a.T = p->x.L, a.K = w->K, a.W = w->W;
-    a.S = part == TFM__SELF ? p->end : p->S;
+    a.kernels = p->work.team->kernels;
     a.q = tfm__heads_of_rows(&q, a.K);
-    a.k = tfm__heads_of_cache(kv, kv->k, w->n_kv, a.K);
-    a.v = tfm__heads_of_cache(kv, kv->v, w->n_kv, a.W);
     a.group = w->n_heads / w->n_kv;
     a.context = tfm__heads_of_rows(&context, a.W);
-    a.weights = weights;
-    if (part == TFM__CROSS) a.listed = p->listed, a.n_listed = p->n_listed, a.layer = layer;
-    a.scale = tfm__attend_scale(w->scale, a.K);
+    a.scale = tfm__attend_scale(w->scale, a.K), a.layer = layer;
     if (w->cap != 0) a.cap = (float)w->cap, a.scale *= 2 / a.cap;
     if (w->is_merged) {
-        memory = a, kv = p->kv[TFM__CROSS] + layer;
-        memory.S = p->S, memory.masks = p->masks[TFM__CROSS],
-        memory.kv_rows = p->kv_rows[TFM__CROSS];
-        memory.k = tfm__heads_of_cache(kv, kv->k, w->n_kv, a.K);
-        memory.v = tfm__heads_of_cache(kv, kv->v, w->n_kv, a.W);
-        memory.weights = tfm__pass_weights(p, TFM__CROSS, layer);
-        memory.listed = p->listed, memory.n_listed = p->n_listed, memory.layer = layer;
-        memory.kernels = p->work.team->kernels;
-        a.memory = &memory, kv = p->kv[part] + layer;
+        memory = a, a.memory = &memory;
+        tfm__attend_source(p, w, TFM__CROSS, p->kv[TFM__CROSS] + layer,
+                           tfm__pass_weights(p, TFM__CROSS, layer), &memory);
     }
-    a.masks = p->masks[part], a.kv_rows = p->kv_rows[part];
+    tfm__attend_source(p, w, part, kv, weights, &a);
     a.left = w->left, a.right = w->right;
     if (part == TFM__SELF)
         a.firsts = p->firsts, a.ancestry = p->ancestry, a.ancestry_stride = kv->capacity;
@@ -5468,7 +5489,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     tfm__pass p;
     tfm__kv kv;
     tfm_arena all;
-    float *bias, *rotary;
+    float *bias;
     int64_t D;
     memset(&z, 0, sizeof z);
     memset(&p, 0, sizeof p);
@@ -5495,12 +5516,10 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     TFM__TRY(tfm__work_alloc(&all, &z, &p.work, err));
     TFM__TRY(TFM__TAKE(&all, tfm__max(0, 2 * p.reach - 1), w.n_heads, &bias, err));
     p.rotary_columns = 2 * w.rotary.n;
-    TFM__TRY(TFM__TAKE(&all, tfm__max(q.L, k.L), p.rotary_columns, &rotary, err));
+    TFM__TRY(TFM__TAKE(&all, tfm__max(q.L, k.L), p.rotary_columns, &p.rotary, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring) return TFM_OK;
-    if (p.rotary_columns)
-        tfm__rotary_rows(&w.rotary, 0, tfm__max(q.L, k.L), rotary, p.rotary_columns);
-    p.rotary = rotary;
+    tfm__rotary_rows(&w.rotary, 0, tfm__max(q.L, k.L), p.rotary, p.rotary_columns);
     if (p.reach) tfm__relative_spread(&w.relative, w.n_heads, p.reach, bias);
     p.x = q;
     p.bias = bias, p.work.team = &team;
@@ -5544,11 +5563,8 @@ typedef struct tfm__stack {
     int32_t n;
     tfm__relative relative; /* the table of every layer that has none of its own */
     int64_t relative_heads; /* heads of all tables of relative positions, the stack's and layers' */
-    tfm__rotary rotary;     /* of every layer that has no frequencies of its own */
     tfm_norm_weights norm;
 } tfm__stack;
-
-static int tfm__norm_exists(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
 enum { TFM__NORM_ROWS = 4 }; /* normalized together, while they are in the first-level cache */
 
@@ -5805,7 +5821,7 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
     tfm__stack stack;
     tfm_tensor shape;
     tfm_arena all;
-    float *data, *bias, *rotary;
+    float *data, *bias;
     int64_t B, L, S;
     int32_t i;
     memset(&z, 0, sizeof z);
@@ -5856,13 +5872,12 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
     TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
     TFM__TRY(tfm__work_alloc(&all, &z, &p->work, err));
     TFM__TRY(TFM__TAKE(&all, stack.relative_heads, tfm__max(0, 2 * L - 1), &bias, err));
-    TFM__TRY(TFM__TAKE(&all, L, p->rotary_columns, &rotary, err));
+    TFM__TRY(TFM__TAKE(&all, L, p->rotary_columns, &p->rotary, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring) return TFM_OK;
     tfm__stack_spread(&stack, L, bias);
     for (i = 0; i < stack.n; i++)
-        tfm__rotary_rows(&layers[i].self.rotary, 0, L, rotary, p->rotary_columns);
-    p->rotary = rotary;
+        tfm__rotary_rows(&layers[i].self.rotary, 0, L, p->rotary, p->rotary_columns);
     p->x = tfm__rows_make(data, B, L, from.D);
     p->bias = bias, p->reach = p->end = L, p->S = S;
     p->work.team = &team;
@@ -5923,6 +5938,10 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
                        tfm__tensor_as_stack(cross_attention, &cross_stack), &one, inputs, scratch,
                        err);
 }
+
+#ifdef TFM__NO_MODULES
+#pragma pop_macro("TFM_DEF")
+#endif
 
 /* >>utf8 ==========================================================================================
    19. UTF-8
@@ -6754,8 +6773,8 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__CHOICE(prefix_space, prefix_space, space),
     TFM__CHOICE(trailing_space, trailing_space, trailing), TFM__CHOICE(clean_up, clean_up, clean),
     TFM__CHOICE(sentences, sentences, sentences), TFM__SAME(shortlist_first, INT, NONE, 0),
-    TFM__ROWS(alignment_heads, 2), TFM__ROWS(encoder_windows, 3), TFM__ROWS(decoder_windows, 3),
-    TFM__INT(n_kv_heads, PADDED), TFM__INT(n_kv_heads_decoder, PADDED), TFM__INT(d_rotary, SHAPE),
+    TFM__ROWS(alignment_heads, 2), TFM__INT(n_kv_heads, PADDED), TFM__INT(n_kv_heads_decoder, PADDED),
+    TFM__ROWS(encoder_windows, 3), TFM__ROWS(decoder_windows, 3), TFM__INT(d_rotary, SHAPE),
     TFM__CHOICE(rotary_layout, rotary_layout, rotary),
     TFM__CHOICE(cross_attention, cross_attention, cross),
     TFM__SAME(attention_cap, NUMBER, POSITIVE, 0), TFM__SAME(logit_cap, NUMBER, POSITIVE, 0),
@@ -7400,7 +7419,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     int32_t H = c->n_heads, D = c->d_model, rows = 0; /* 0: not known yet */
     int32_t HK = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_key);
     int32_t HW = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_value);
-    int32_t G = *n_kv || !l->packed ? *n_kv : H, GK, GW; /* 0: not known yet */
+    int32_t G = *n_kv || !l->packed ? *n_kv : H, K, GK, GW;
     a->n_heads = H;
     a->scale = c->attention_scale;
     a->cap = c->attention_cap;
@@ -7427,17 +7446,16 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
         TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 2 * (int64_t)HK, HW, &a->value));
     } else {
         TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, &HK, &D, &a->query));
-        if (HK % H)
-            return TFM__FAIL_TENSOR(
-                l, "'%s' projects to %d columns, which do not divide into %d heads", name, HK, H);
-        GK = G ? (int32_t)tfm__min(INT32_MAX, (int64_t)G * (HK / H)) : 0;
+        K = (int32_t)tfm__max(1, HK / H);
+        GK = (int32_t)tfm__min(INT32_MAX, (int64_t)G * K);
         TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, &GK, memory, &a->key));
-        if (!G && GK % (HK / H) == 0) G = GK / (HK / H);
-        if (G < 1 || H % G)
-            return TFM__FAIL_TENSOR(l,
-                                    "'%s.k_proj' has %d rows: heads of %d columns, whose number "
-                                    "divides the %d of queries, were expected",
-                                    name, GK, HK / H, H);
+        if (!G && GK % K == 0) G = GK / K;
+        if (HK % H || G < 1 || H % G)
+            return TFM__FAIL_TENSOR(
+                l,
+                "'%s' projects to %d columns of queries and %d of keys, which do not divide into "
+                "%d heads, or for keys into groups of them",
+                name, HK, GK, H);
         GW = (int32_t)tfm__min(INT32_MAX, (int64_t)G * c->d_value);
         if (!GW && a->has_out) GW = HW / (H / G);
         TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, &GW, memory, &a->value));
@@ -7458,32 +7476,23 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     return tfm__load_norm(l, name, ".k_norm", &c->d_key, &a->key_norm);
 }
 
-/* Loads the frequencies of rotary positions of a layer or of a stack, if they are there. Layers with
-   equal ones share the columns of one table. */
-static tfm_status tfm__load_rotary(tfm__loader *l, const char *prefix, tfm__rotary *r) {
+/* Loads the frequencies of rotary positions of a layer or of a stack for heads of K columns, if they
+   are there. Layers with equal ones share the columns of one table. */
+static tfm_status tfm__load_rotary(tfm__loader *l, const char *prefix, int32_t K, tfm__rotary *r) {
     tfm_model *m = l->model;
-    tfm_config *c = &m->config;
-    char name[TFM__NAME];
     const tfm__rotary *same;
     int32_t n = 0;
-    float *frequencies;
     tfm_tensor t;
-    tfm__format(name, sizeof name, "%s.rotary", prefix);
-    TFM__TRY(tfm__load_weight(l, name, ".frequencies", 0, &n, NULL, &t));
+    TFM__TRY(tfm__load_float_tensor(l, prefix, ".rotary.frequencies", 0, &n, NULL, &t));
     if (!t.data) return TFM_OK;
-    if (t.dtype != TFM_DTYPE_F32)
-        return TFM__FAIL_TENSOR(l, "tensor '%s' is %s, expected F32", l->name,
-                                tfm_dtype_name(t.dtype));
-    TFM__TRY(tfm__load_floats(l, &t, 0, n, &frequencies));
-    r->frequencies = frequencies, r->n = n, r->interleaved = c->rotary_layout;
+    r->frequencies = (const float *)t.data, r->n = n, r->interleaved = m->config.rotary_layout;
     for (same = m->rotaries; same; same = same->next)
-        if (same->n == n &&
-            memcmp(same->frequencies, frequencies, (size_t)n * sizeof *frequencies) == 0)
+        if (same->n == n && memcmp(same->frequencies, t.data, (size_t)n * sizeof(float)) == 0)
             break;
     r->first = same ? same->first : m->rotary_columns;
     if (!same) m->rotary_columns += 2 * r->n, r->next = m->rotaries, m->rotaries = r;
-    c->d_rotary = (int32_t)tfm__max(c->d_rotary, tfm__min(INT32_MAX, 2 * r->n));
-    return tfm__rotary_check(r, l->name, INT32_MAX, TFM_E_TENSOR, l->err);
+    m->config.d_rotary = (int32_t)tfm__max(m->config.d_rotary, 2 * r->n);
+    return tfm__rotary_check(r, l->name, K, TFM_E_TENSOR, l->err);
 }
 
 /* Loads the table of relative positions of a layer, or of a stack for all of its layers. */
@@ -7509,9 +7518,10 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
                                   tfm__stack *stack, tfm__layer *layer) {
     enum { NEED = TFM__REQUIRED };
+    const char *const stack_name = has_cross ? "decoder" : "encoder";
     char self[TFM__NAME], ssru[TFM__NAME], name[32];
     tfm_config *c = &l->model->config;
-    int32_t *n_kv = has_cross ? &c->n_kv_heads_decoder : &c->n_kv_heads, part, number = 0;
+    int32_t *n_kv = has_cross ? &c->n_kv_heads_decoder : &c->n_kv_heads, part, number = 0, i;
     const int has_own_cross = has_cross && !c->cross_attention;
     tfm__ffn *ffn = &layer->ffn;
     tfm__relative *relative = &layer->self.relative;
@@ -7530,9 +7540,8 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
         self[strlen(self) - 1] = 0; /* without the dot */
         TFM__TRY(tfm__load_relative(l, self, has_cross, stack->relative_heads, relative));
         if (relative->buckets) stack->relative_heads += layer->self.n_heads;
-        TFM__TRY(tfm__load_rotary(l, self, &layer->self.rotary));
-        if (!layer->self.rotary.frequencies) layer->self.rotary = stack->rotary;
-        TFM__TRY(tfm__rotary_check(&layer->self.rotary, self, c->d_key, TFM_E_TENSOR, l->err));
+        for (i = 0; i < 2 && !layer->self.rotary.frequencies; i++)
+            TFM__TRY(tfm__load_rotary(l, i ? stack_name : self, c->d_key, &layer->self.rotary));
     }
     ffn->activation = c->activation;
     TFM__TRY(tfm__load_linear(l, prefix, ".linear1", NEED, d_ff, D, &ffn->linear1));
@@ -7570,7 +7579,6 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
     if (!*n) return TFM__FAIL_TENSOR(l, "tensor '%s.layers.0.linear1.weight' is missing", name);
     TFM__TRY(TFM__NEW(&l->model->pool, *n, &stack->layers, l->err));
     TFM__TRY(tfm__load_relative(l, name, has_cross, 0, &stack->relative));
-    TFM__TRY(tfm__load_rotary(l, name, &stack->rotary));
     if (stack->relative.buckets) stack->relative_heads = l->model->config.n_heads;
     for (i = 0; i < *n; i++) {
         TFM__TRY(TFM__NEW(&l->model->pool, 1, &layer, l->err));
@@ -7727,17 +7735,13 @@ static tfm_status tfm__config_check_windows(tfm__loader *l, const char *name, co
                                             int32_t n, const tfm__stack *stack) {
     for (; n > 0; n--, w += 3) {
         tfm__projections *self;
-        if (w[0] >= stack->n)
-            return TFM__FAIL_CONFIG(l->err, "'%s' has layer %d of %d layers", name, w[0], stack->n);
-        if (w[1] < 1 || w[2] < 1)
+        self = w[0] < stack->n ? &stack->layers[w[0]]->self : NULL;
+        if (!self || !self->n_heads || self->left || w[1] < 1 || w[2] < 1)
             return TFM__FAIL_CONFIG(l->err,
-                                    "'%s' has [%d, %d, %d]: a window of 0 sees nothing, expected 1 "
-                                    "(the position itself) or more",
-                                    name, w[0], w[1], w[2]);
-        self = &stack->layers[w[0]]->self;
-        if (self->left || !self->n_heads)
-            return TFM__FAIL_CONFIG(l->err, "'%s' has layer %d%s", name, w[0],
-                                    self->left ? " twice" : ", which has no attention");
+                                    "'%s' has [%d, %d, %d], expected a layer below %d that has "
+                                    "attention, once, and a window of 1 (the position itself) "
+                                    "or more to the left and right",
+                                    name, w[0], w[1], w[2], stack->n);
         self->left = w[1], self->right = w[2];
     }
     return TFM_OK;
@@ -7765,10 +7769,11 @@ static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *st
             return TFM__FAIL_CONFIG(l->err, "'alignment_heads' has [%d, %d] twice", head[0],
                                     head[1]);
     }
-    TFM__TRY(tfm__config_check_windows(l, "encoder_windows", c->encoder_windows,
-                                       c->n_encoder_windows, &l->model->encoder));
-    TFM__TRY(tfm__config_check_windows(l, "decoder_windows", c->decoder_windows,
-                                       c->n_decoder_windows, &l->model->decoder));
+    for (i = 0; i < 2; i++)
+        TFM__TRY(tfm__config_check_windows(l, i ? "decoder_windows" : "encoder_windows",
+                                           i ? c->decoder_windows : c->encoder_windows,
+                                           i ? c->n_decoder_windows : c->n_encoder_windows,
+                                           i ? &l->model->decoder : &l->model->encoder));
     if (c->max_target_positions &&
         tfm__max(o->max_length, o->min_length + 1) > c->max_target_positions)
         return TFM__FAIL_CONFIG(l->err, "decoding: %s is %d, there are positions for %d tokens",
