@@ -191,11 +191,15 @@ load-server: build/translate python-package $(CACHE)/server/bin/pytest
 CLUSTER_PYTHON = $(CACHE)/spark/bin/python
 $(CLUSTER_PYTHON):
 	python3 -m venv $(CACHE)/spark && $(CACHE)/spark/bin/pip install -q 'pyspark>=4.3' 'ray>=2.60' 'dask>=2026.8' pandas pyarrow cffi
+## make bench-gate GATE=--cpu  no row of build/bench is 3 % slower than in the last release (30 minutes, a quiet machine)
+GATE =
+bench-gate:
+	python3 tools/bench/bench_gate.py $(GATE)
 ## make test-spark     examples/cluster/spark.py in a cluster on this machine (apt-get install default-jre-headless)
 test-spark: build/translate build/quantize python-package $(CLUSTER_PYTHON)
 	$(CLUSTER_PYTHON) tests/examples/spark.py
 ## make test-scale     examples/cluster/ray_data.py and dask_bag.py
 test-scale: build/translate python-package $(CLUSTER_PYTHON)
 	PYTHONPATH=build/python $(CLUSTER_PYTHON) tests/examples/scale.py
-.PHONY: test echo format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
+.PHONY: test echo bench-gate format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
 	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale

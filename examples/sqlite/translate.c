@@ -1,4 +1,4 @@
-/* An SQLite extension: SELECT translate_model(path), then translate(text), translate_score(text, target).
+/* An SQLite extension: SELECT translate_model(path [, 'split' or 'whole']), translate(text), translate_score(text, target).
    cc -O2 -shared -fPIC -I. examples/sqlite/translate.c -o translate.so -lm */
 #define TRANSFORMER_STATIC /* another extension may contain another version of the library */
 #define TRANSFORMER_IMPLEMENTATION
@@ -9,8 +9,7 @@ enum { OPEN = SQLITE_UTF8 | SQLITE_DIRECTONLY, /* indexes may use PURE: all then
        PURE = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS };
 typedef struct host { /* state of a connection; SQLite runs its functions one at a time */
     int functions;    /* number of functions that use it; the last one frees it */
-    tfm_model *model;
-    tfm_session *session;
+    tfm_model *model; tfm_session *session;
     tfm_session_options limits;
     tfm_error err;
     int32_t tgt[1040];                  /* the default limit of a session */
@@ -22,10 +21,14 @@ static void let_go(void *user) {
 }
 static void load(sqlite3_context *sql, int n, sqlite3_value **path) {
     host *h = sqlite3_user_data(sql);
-    int loaded = !h->model && !tfm_model_load_file(
-        &h->model, (const char *)sqlite3_value_text(path[n - 1]), NULL, &h->err);
-    h->limits.decoding = tfm_model_decoding(h->model);
-    if (!loaded || tfm_session_create(&h->session, h->model, &h->limits, &h->err))
+    const char *how = n == 2 ? (const char *)sqlite3_value_text(path[1]) : NULL;
+    int loaded, k = how ? TFM_SENTENCES_COUNT - 1 : 0; /* 0: as the model file says */
+    while (k && strcmp(how, tfm_sentences_name((tfm_sentences)k))) k--;
+    loaded = n == 1 + !!k && !h->model && !tfm_model_load_file(
+        &h->model, (const char *)sqlite3_value_text(path[0]), NULL, &h->err);
+    h->limits.decoding = tfm_model_decoding(h->model), h->limits.sentences = (tfm_sentences)k;
+    if (n == 2 && !k) sqlite3_result_error(sql, "the second argument must be 'split' or 'whole'", -1);
+    else if (!loaded || tfm_session_create(&h->session, h->model, &h->limits, &h->err))
         sqlite3_result_error(sql, h->session ? "this connection has a model" : h->err.text, -1);
 }
 static void run(sqlite3_context *sql, int n, sqlite3_value **values) { /* n 2: score */
@@ -49,8 +52,9 @@ int sqlite3_translate_init(sqlite3 *db, char **message, const sqlite3_api_routin
     SQLITE_EXTENSION_INIT2(api)
     host *h = sqlite3_malloc(sizeof *h);
     if (!h) return SQLITE_NOMEM;
-    (void)message, memset(h, 0, sizeof *h), h->functions = 3; /* SQLite calls let_go even on failure */
+    (void)message, memset(h, 0, sizeof *h), h->functions = 4; /* SQLite calls let_go even on failure */
     return sqlite3_create_function_v2(db, "translate_model", 1, OPEN, h, load, 0, 0, let_go) |
+           sqlite3_create_function_v2(db, "translate_model", 2, OPEN, h, load, 0, 0, let_go) |
            sqlite3_create_function_v2(db, "translate", 1, PURE, h, run, 0, 0, let_go) |
            sqlite3_create_function_v2(db, "translate_score", 2, PURE, h, run, 0, 0, let_go);
 }

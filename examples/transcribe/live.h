@@ -8,6 +8,7 @@
        if (status == TFM_OK) status = live_begin(&l, &h, &settings, &o, &err);
        while (status == TFM_OK && there is sound) {
            status = live_feed(&l, samples, n, &err);             any number of samples, 16 kHz
+           if (live_is_behind(&l, now, waited, n)) continue;     for a microphone
            while (status == TFM_OK && live_is_due(&l))
                if ((status = live_hear(&l, &err)) == TFM_OK)
                    ... append l.stable to the text; show l.tentative behind it until the next run
@@ -22,6 +23,9 @@
    and ends it. A window that grows beyond o.longest loses its beginning, of which the words are
    stable.
 
+   The texts do not depend on the pieces in which samples are fed. If the program is slower than the
+   source, live_is_behind says so, and sound that waits is heard in one run.
+
    Rules say which words of a run are stable:
    - LIVE_ALIGN (AlignAtt, Papi et al. 2023): words whose tokens attend to sound that is more than
      o.guard before the end of the sound.
@@ -32,6 +36,8 @@
 
 typedef enum live_rule { LIVE_ALIGN, LIVE_AGREE, LIVE_BOTH } live_rule;
 enum { LIVE_SURE = 150 }; /* positions (3 s) from which the language is detected for good */
+#define LIVE_BEHIND 0.1  /* seconds; a program that is further behind its source hears less often */
+#define LIVE_WAITING 4.0 /* seconds of sound that wait at most until then */
 
 typedef struct live_options {
     live_rule rule;
@@ -65,6 +71,8 @@ typedef struct live {
     int32_t given_end[WHISPER_TOKENS]; /* position where a word ends; -1 within it */
     int is_unsure;                     /* of the language */
     int is_stalled;                    /* set it if no sound comes: then what is there is heard */
+    int is_late, is_paced;             /* behind the source; the source has made the program wait */
+    double source;                     /* the clock's time when sample 0 was there */
     int is_settled; /* the last run heard nothing after the stable tokens but the end */
     int32_t history[2 * WHISPER_TOKENS], n_history;
     words *found;
@@ -73,6 +81,7 @@ typedef struct live {
     char *stable, *tentative;
     double stable_begin, stable_end, tentative_begin, tentative_end;
     int is_end;                  /* a pause follows the stable text */
+    int is_changed;              /* the tentative text is another, or another place's */
     int64_t runs, steps, tokens; /* counts for measurements; tokens: that runs decoded */
 } live;
 
@@ -109,7 +118,8 @@ static tfm_status live_begin(live *l, transcriber *h, const transcriber_options 
     l->n = l->capacity = TRACK_LEAD, l->first = -TRACK_LEAD;
     l->x = (float *)calloc((size_t)l->n, sizeof *l->x);
     l->found = (words *)malloc(sizeof *l->found);
-    l->attention = (float *)malloc((size_t)(WHISPER_TOKENS * SPEECH_POSITIONS) * sizeof(float));
+    l->attention =
+        (float *)malloc((size_t)((int)WHISPER_TOKENS * (int)SPEECH_POSITIONS) * sizeof(float));
     l->stable = (char *)calloc(1, WHISPER_TEXT), l->tentative = (char *)calloc(1, WHISPER_TEXT);
     if (l->x && l->found && l->attention && l->stable && l->tentative) return TFM_OK;
     live_free(l);
@@ -118,7 +128,7 @@ static tfm_status live_begin(live *l, transcriber *h, const transcriber_options 
 
 /* Appends samples. Sound before the window is forgotten. */
 static tfm_status live_feed(live *l, const float *samples, int64_t n, tfm_error *err) {
-    int64_t lead = (int64_t)(l->o.lead * (int)SOUND_RATE) + VAD_FRAME + TRACK_LEAD;
+    int64_t lead = (int64_t)(l->o.lead * (int)SOUND_RATE) + (int)VAD_FRAME + (int)TRACK_LEAD;
     int64_t drop = (l->is_open || l->is_kept ? l->start - TRACK_LEAD : l->scanned - lead) -
                    l->first;
     if (drop > l->n) drop = l->n;
@@ -138,9 +148,21 @@ static tfm_status live_feed(live *l, const float *samples, int64_t n, tfm_error 
 
 /* Says that no more sound comes. */
 static tfm_status live_finish(live *l, tfm_error *err) {
-    static const float silence[VAD_FRAME + TRACK_LEAD] = {0};
+    static const float silence[(int)VAD_FRAME + (int)TRACK_LEAD] = {0};
     l->ended = 1;
-    return live_feed(l, silence, VAD_FRAME + TRACK_LEAD, err);
+    return live_feed(l, silence, (int)VAD_FRAME + (int)TRACK_LEAD, err);
+}
+
+/* Tells, after n samples were fed, whether the source has more that should be fed first. now: seconds of
+   any clock; waited: seconds for which the program waited for these samples. A source that made it wait
+   is as fast as speech. A program that is behind such a source hears all that has come in one run. A
+   program that hears files need not call this. */
+static inline int live_is_behind(live *l, double now, double waited, int64_t n) {
+    double source = now - (double)l->fed / (int)SOUND_RATE;
+    if (2 * waited * (int)SOUND_RATE >= (double)n) l->source = source, l->is_paced = 1;
+    if (l->ended || !l->is_paced || source - l->source < LIVE_BEHIND) return 0;
+    l->is_late = 1;
+    return l->fed - l->scanned < live_samples(LIVE_WAITING);
 }
 
 /* Moves the voice detector on by a frame. Without one, sound above options.silence counts as speech. */
@@ -177,10 +199,28 @@ static void live_open(live *l) {
     l->start = l->ran = start, l->n_mel = l->n_given = l->n_draft = 0;
 }
 
-/* Hears frames with the voice detector until a run is due or the sound ends. Returns whether one is due. */
+/* Returns whether the samples have come for another frame, and for those that its spectrum needs. */
+static int live_has_frame(const live *l) {
+    return l->scanned + (int)VAD_FRAME + (int)TRACK_LEAD <= l->first + l->n;
+}
+
+static int live_is_full(const live *l) {
+    return l->is_open && l->end - l->start >= live_samples(l->o.longest);
+}
+
+/* Returns whether the window, as far as the voice detector has heard it, is due for a run. */
+static int live_is_ready(const live *l) {
+    if (!l->is_open || l->is_over || live_is_full(l)) return l->is_open;
+    /* In a pause, a run that heard only the end would hear it again. */
+    if (l->parts.pauses >= 0 && l->is_settled && l->ran > l->parts.pauses) return 0;
+    return l->end - l->start >= live_samples(l->o.shortest) &&
+           l->end - l->ran >= (l->is_stalled ? 1 : live_samples(l->o.step));
+}
+
+/* Hears frames with the voice detector until a run is due or the samples end. Returns whether one is due. */
 static int live_is_due(live *l) {
-    while (!l->is_over && l->scanned + VAD_FRAME <= l->first + l->n) {
-        if (l->is_open && l->scanned - l->start >= live_samples(l->o.longest)) break;
+    while (!l->is_over && live_has_frame(l)) {
+        if (l->is_late || l->is_stalled ? live_is_full(l) : live_is_ready(l)) break;
         if ((l->fault = live_scan(l, &l->why)) != TFM_OK) return 1;
         if (!l->is_open && l->parts.n_parts) live_open(l);
         if (!l->is_open && l->is_kept && l->scanned - l->end > live_samples(l->o.gap))
@@ -192,15 +232,12 @@ static int live_is_due(live *l) {
         l->end = l->parts.parts[l->parts.n_parts - 1].end;
         if (l->end > l->scanned) l->end = l->scanned;
     }
-    if (l->is_open && l->ended && !l->is_over && l->scanned + VAD_FRAME > l->first + l->n)
+    if (l->is_open && l->ended && !l->is_over && !live_has_frame(l))
         l->is_over = 1, l->end = l->fed < l->scanned ? l->fed : l->scanned,
         l->quiet = l->parts.pauses >= 0 ? l->parts.pauses : l->end;
-    if (!l->is_open) return 0;
-    if (l->is_over || l->end - l->start >= live_samples(l->o.longest)) return 1;
-    /* In a pause, a run that heard only the end would hear it again. */
-    if (l->parts.pauses >= 0 && l->is_settled && l->ran > l->parts.pauses) return 0;
-    return l->end - l->start >= live_samples(l->o.shortest) &&
-           l->end - l->ran >= (l->is_stalled ? 1 : live_samples(l->o.step));
+    if (live_is_ready(l)) return 1;
+    l->is_late = 0;
+    return 0;
 }
 
 /* Returns how many of ids [n] are stable: whole words of the first sure tokens. */
@@ -240,10 +277,10 @@ static tfm_status live_run(live *l, double room, int32_t *ids, int32_t *at, tfm_
 static tfm_status live_hear(live *l, tfm_error *err) {
     whisper *w = &l->h->w;
     int32_t ids[WHISPER_TOKENS], at[WHISPER_TOKENS + 1], n = 0, sure = 0, i;
-    int is_full = l->end - l->start >= (int64_t)(l->o.longest * (int)SOUND_RATE), is_loop = 0;
+    int is_full = live_is_full(l), is_loop = 0;
     tfm_result r;
     tfm_status status = l->fault;
-    l->stable[0] = l->tentative[0] = 0, l->is_end = l->is_over;
+    l->stable[0] = 0, l->is_end = l->is_over;
     if (status != TFM_OK) *err = l->why;
     memset(&r, 0, sizeof r), r.finish = TFM_FINISH_ENDED;
     if (status == TFM_OK && l->is_over && l->is_settled && l->ran > l->quiet) {
@@ -270,6 +307,7 @@ static tfm_status live_hear(live *l, tfm_error *err) {
     status = live_give(l, ids, at, sure, err);
     if (status == TFM_OK) status = whisper_spell(w, ids + sure, n - sure, err);
     if (status != TFM_OK) return status;
+    l->is_changed = strcmp(l->tentative, w->text) != 0 || (l->stable[0] && w->text[0]);
     memcpy(l->tentative, w->text, strlen(w->text) + 1);
     l->tentative_begin = live_begins(l),
     l->tentative_end = fmax(l->tentative_begin, live_seconds_of(l, l->end));

@@ -15,8 +15,7 @@ typedef struct live_text {
     int is_terminal;
     cue_line line; /* of a terminal: its stable text. JSON: an object */
     cue_line shown;
-    char *tentative; /* as it was written last */
-    int is_begun;    /* the line has text */
+    int is_begun; /* the line has text */
 } live_text;
 
 static void live_text_object(live_text *t, const char *text, int is_stable, double begin,
@@ -68,10 +67,9 @@ static void live_text_append(live_text *t, const char *text) {
 
 /* Writes what a run has given. */
 static void live_text_write(live_text *t, const live *l) {
-    int is_new = strcmp(l->tentative, t->tentative ? t->tentative : "") != 0;
     if (cue_output.form == CUE_JSON) {
         if (l->stable[0]) live_text_object(t, l->stable, 1, l->stable_begin, l->stable_end);
-        if (is_new || (l->stable[0] && l->tentative[0]))
+        if (l->is_changed)
             live_text_object(t, l->tentative, 0, l->tentative_begin, l->tentative_end);
     } else if (t->is_terminal) {
         if (l->stable[0]) live_text_append(t, l->stable);
@@ -83,12 +81,6 @@ static void live_text_write(live_text *t, const live *l) {
         t->is_begun |= t->line.n > 0;
         if (l->is_end && t->is_begun) putc('\n', t->file), t->is_begun = 0;
     }
-    if (is_new) {
-        free(t->tentative);
-        t->tentative = (char *)malloc(strlen(l->tentative) + 1);
-        if (!t->tentative) cue_fail("no memory for the text");
-        memcpy(t->tentative, l->tentative, strlen(l->tentative) + 1);
-    }
     if (fflush(t->file) || ferror(t->file)) cue_fail("the output cannot be written");
 }
 
@@ -97,7 +89,7 @@ static void live_text_end(live_text *t) {
     if (cue_output.form != CUE_JSON && (t->is_terminal ? t->line.n > 0 : t->is_begun))
         putc('\n', t->file);
     if (fflush(t->file) || ferror(t->file)) cue_fail("the output cannot be written");
-    free(t->line.at), free(t->shown.at), free(t->tentative);
+    free(t->line.at), free(t->shown.at);
     memset(t, 0, sizeof *t);
 }
 

@@ -98,6 +98,7 @@ static tfm_status live_give(live *l, const int32_t *ids, const int32_t *at, int3
     memcpy(l->stable, w->text, strlen(w->text) + 1);
     l->stable_begin = live_begins(l);
     l->said = l->start + (int64_t)at[n] * 2 * SPEECH_HOP;
+    if (l->said > l->end) l->said = l->end; /* it attends to the silence behind the sound */
     if (l->said < live_samples(l->stable_begin)) l->said = live_samples(l->stable_begin);
     l->stable_end = live_seconds_of(l, l->said);
     for (i = 0; i < n && l->n_given < WHISPER_TOKENS / 2; i++, l->n_given++)

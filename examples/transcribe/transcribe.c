@@ -264,6 +264,7 @@ static void transcribe_live(const char *path) {
     FILE *from = strcmp(path, "-") == 0 ? stdin : utf8_open(path, "rb"), *out = open_output(path);
     const char *why;
     int32_t n = 0, more, all, quiet = 0;
+    double then;
     live_options how;
     job *j = &jobs[0];
     live_defaults(&how);
@@ -275,7 +276,8 @@ static void transcribe_live(const char *path) {
     interrupts_hold(1);
     if ((why = stream_open(&in, from)) != NULL) fail("%s", why);
     while (n >= 0 && !interrupts_stopped()) {
-        n = stream_take(&in, samples, SOUND_CHUNK, WAIT), all = 0;
+        then = seconds(), all = 0;
+        n = stream_take(&in, samples, SOUND_CHUNK, WAIT), then = seconds() - then;
         for (more = n; more > 0; more = stream_take(&in, samples, SOUND_CHUNK, 0)) {
             check(j, live_feed(&l, samples, more, &j->err));
             if ((all += more) >= STREAM_ROOM) break; /* a pipe that is faster than speech */
@@ -289,6 +291,7 @@ static void transcribe_live(const char *path) {
         if (n < 0 && in.cut)
             fputs("transcribe: the sound ends within a sample, which is not heard\n", stderr);
         if (n < 0 || interrupts_stopped()) check(j, live_finish(&l, &j->err));
+        else if (live_is_behind(&l, seconds(), then, all)) continue;
         while (live_is_due(&l)) {
             check(j, live_hear(&l, &j->err));
             if (first_text == 0 && l.stable[0]) first_text = seconds();

@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     float *all = NULL;
     int64_t n = 0, fed = 0, more;
     int32_t got;
-    double now = 0, begin, used = 0;
+    double now = 0, waited = 0, begin, used = 0;
     int done = 0, k;
     double rule = LIVE_BOTH, history = 32, without = 0, trace = 0;
     static const char *const names[] = {
@@ -72,6 +72,7 @@ int main(int argc, char **argv) {
         if (more > 0 && live_feed(&l, all + fed, more, &err) != TFM_OK) return 1;
         if (more > 0) fed += more;
         if (fed == n && !l.ended) (void)live_finish(&l, &err);
+        (void)live_is_behind(&l, now, waited, more > 0 ? more : 0);
         due = live_is_due(&l);
         if (due && live_hear(&l, &err) != TFM_OK) return printf("%s\n", err.text), 1;
         used += cpu() - begin, now += cpu() - begin;
@@ -81,7 +82,7 @@ int main(int argc, char **argv) {
             printf("# %.3f\t%.2f\t%.2f\t[%.2f %.2f]\t%s\n", now, l.tentative_begin, l.tentative_end,
                    (double)l.start / 16000, (double)l.end / 16000, l.tentative);
         done = !due && l.ended;
-        if (!due) now += 0.01;
+        waited = due ? 0 : 0.01, now += waited;
     }
     printf("sound %.3f cpu %.3f runs %d steps %d tokens %d\n", (double)n / 16000, used, (int)l.runs,
            (int)l.steps, (int)l.tokens);

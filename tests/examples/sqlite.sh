@@ -1,7 +1,7 @@
 # make test-sqlite [ROWS=5000]: runs examples/sqlite/translate.c in the real sqlite3, over a table of ROWS rows.
 . tests/check.sh
 rows=${1:-5000} dir=build/sqlite de=examples/models/de-en.safetensors zh=examples/models/zh-en.safetensors
-checks=24
+checks=26
 if ! command -v sqlite3 > /dev/null || [ ! -e $dir/translate.so ]; then
     skip $checks "needs sqlite3 and its header: apt-get install sqlite3 libsqlite3-dev"
     counts test_sqlite
@@ -16,6 +16,10 @@ check "at most 60 lines" 1 "$(($(wc -l < examples/sqlite/translate.c) <= 60))"
 # Errors must be SQL errors.
 check "no model" "no translate_model(path) yet" "$(sql "SELECT translate('Guten Tag.')")"
 check "a model that is not there" "nonesuch: cannot be opened" "$(sql "SELECT translate_model('nonesuch')")"
+both="Guten Tag. Danke." # one tokenization reads both sentences, or each by itself
+check "split and whole" "$(for how in split whole; do echo "$both" | build/translate $de --sentences $how; done)" \
+    "$(for how in split whole; do sql ".output /dev/null" "SELECT translate_model('$de', '$how')" .output "SELECT translate('$both')"; done)"
+check "another word for it" "the second argument must be 'split' or 'whole'" "$(sql "SELECT translate_model('$de', 'lines')")"
 check "no path" "path is NULL" "$(sql "SELECT translate_model(NULL)")"
 check "another model" "this connection has a model" "$(with $de "SELECT translate_model('$zh')")"
 check "not UTF-8" "text is not UTF-8 at byte 1" "$(with $de "SELECT translate(CAST(x'41ff' AS TEXT))")"

@@ -11,7 +11,7 @@
 
 enum { SECOND = 16000, ROOM = 8192 };
 static float noise[8 * SECOND];
-static char whole[ROOM];
+static char whole[ROOM], lines[ROOM]; /* the stable texts; all texts with their times */
 static double last_end;
 static int64_t runs, steps;
 
@@ -50,12 +50,17 @@ static live_options small(void) {
 
 static void take(live *l) {
     while (live_is_due(l)) {
+        size_t n = strlen(lines);
         if (live_hear(l, &err) != TFM_OK) printf("%s\n", err.text), exit(2);
+        if (n < ROOM && (l->stable[0] || l->is_changed))
+            snprintf(lines + n, ROOM - n, "%s %.3f %.3f | %s %.3f %.3f\n", l->stable,
+                     l->stable_begin, l->stable_end, l->tentative, l->tentative_begin,
+                     l->tentative_end);
         if (!l->stable[0]) continue;
         CHECK(l->stable_begin >= last_end && l->stable_end >= l->stable_begin &&
-                  l->stable_end <= (double)l->fed / SECOND,
+                  l->stable_end <= (double)l->fed / (int)SECOND,
               "\"%s\" from %g to %g after %g of %g s", l->stable, l->stable_begin, l->stable_end,
-              last_end, (double)l->fed / SECOND);
+              last_end, (double)l->fed / (int)SECOND);
         last_end = l->stable_end;
         if (strlen(whole) + strlen(l->stable) < ROOM) strcat(whole, l->stable);
     }
@@ -66,7 +71,7 @@ static void hear(transcriber *h, const live_options *o, const float *x, int64_t 
     static live l;
     transcriber_options settings = plain();
     int64_t i;
-    whole[0] = 0, last_end = 0;
+    whole[0] = lines[0] = 0, last_end = 0;
     must(live_begin(&l, h, &settings, o, &err));
     for (i = 0; i < n; i += piece) {
         must(live_feed(&l, x + i, n - i < piece ? n - i : piece, &err));
@@ -86,6 +91,7 @@ static void test_words(void) {
     static const int64_t pieces[] = {1, 160, 1000, SECOND};
     static transcriber h;
     tfm_model *model = NULL;
+    static char first[ROOM];
     live_options o = small();
     int64_t with;
     int rule, i;
@@ -96,6 +102,9 @@ static void test_words(void) {
             hear(&h, &o, noise, SECOND * 7 / 10, pieces[i]);
             CHECK(!strcmp(whole, " a world a."), "rule %d, pieces of %d: got \"%s\"", rule,
                   (int)pieces[i], whole);
+            if (!i) memcpy(first, lines, ROOM);
+            CHECK(!strcmp(first, lines), "rule %d, pieces of %d: got %s, wanted %s", rule,
+                  (int)pieces[i], lines, first);
         }
     o.rule = LIVE_AGREE;
     hear(&h, &o, noise, SECOND * 7 / 10, 160), with = steps;
@@ -123,6 +132,58 @@ static void test_long(void) {
     for (n = 0; !strncmp(whole + n, " world", 6); n += 6) {
     }
     CHECK(n >= 12 && !whole[n], "got \"%s\"", whole);
+    transcriber_free(&h), tfm_model_free(model);
+}
+
+/* A program that is slower than its source: sound waits, and is heard in one run. After a file, which
+   never makes a program wait, or from a slow source, every step is heard. */
+static void test_behind(void) {
+    static const uint8_t tokens[] = {9, 0, 4, 0, 2, FUZZ_TEXTS, FUZZ_TEXTS, FUZZ_TEXTS};
+    static const struct {
+        double wait, run; /* seconds for a piece, and that a run takes */
+        int is_late;
+    } cases[] = {{0.02, 0, 0}, {0.02, 0.3, 1}, {0, 9, 0}, {0.5, 0.3, 0}};
+    static transcriber h;
+    static live l;
+    tfm_model *model = NULL;
+    live_options o = small();
+    transcriber_options settings = plain();
+    int64_t all = 0;
+    int k;
+    load(&h, &model, tokens, sizeof tokens, 0);
+    o.longest = 4;
+    for (k = 0; k < 4; k++) {
+        double now = 100, ready = 100, longest = 0; /* ready: when the source has the next piece */
+        int i, late = 0;
+        whole[0] = lines[0] = 0, last_end = 0;
+        must(live_begin(&l, &h, &settings, &o, &err));
+        for (i = 0; i < 35; i++) {
+            double waited = 0;
+            ready += cases[k].wait;
+            if (ready > now) waited = ready - now, now = ready;
+            must(live_feed(&l, noise + i * 320, 320, &err));
+            if (live_is_behind(&l, now, waited, 320)) {
+                late++;
+                continue;
+            }
+            while (live_is_due(&l)) {
+                if (l.ran > l.start && (double)(l.end - l.ran) / (int)SECOND > longest)
+                    longest = (double)(l.end - l.ran) / (int)SECOND;
+                must(live_hear(&l, &err));
+                now += cases[k].run;
+            }
+        }
+        CHECK((late > 0) == cases[k].is_late && (longest > 0.2) == cases[k].is_late,
+              "case %d: behind %d times, %g s in one run", k, late, longest);
+        must(live_finish(&l, &err));
+        CHECK(!live_is_behind(&l, now + 1000, 0, 0), "case %d: behind after the end", k);
+        take(&l);
+        CHECK(strlen(l.tentative) == 0, "case %d: tentative \"%s\"", k, l.tentative);
+        if (!k) all = l.runs;
+        CHECK(cases[k].is_late ? l.runs < all : l.runs == all, "case %d: %d runs of %d", k,
+              (int)l.runs, (int)all);
+        live_free(&l);
+    }
     transcriber_free(&h), tfm_model_free(model);
 }
 
@@ -157,6 +218,7 @@ int main(void) {
                                                      : (float)tiny_random(&seed) / 8388608.0f - 1;
     test_words();
     test_long();
+    test_behind();
     test_loop();
     return test_done("test_live");
 }

@@ -282,7 +282,9 @@ def pool(folder):
     sounds = [np.zeros(0, np.float32), np.full(99, np.nan, np.float32), np.ones(1600, np.float32), np.zeros((2, 9), np.float32),
               np.zeros(9, np.int16), np.zeros((), np.float32), np.zeros(9, complex), np.zeros(99, np.float32)[::-3],
               np.ma.masked_array(np.ones(99, np.float32), True), np.zeros(9, [("a", "f4")]), WAV, WAV[:50], WAV[:30], b"", *paths]
-    return [numbers, texts, rows, outs, paths, names, sounds, [object(), int, len, ..., lambda: 1, Exception()]]
+    pieces = [*([one] for one in sounds), [], [b"", b"x"], (b"a", b"bcd", np.ones(7, np.float32)), [WAV[44:]] * 3, {WAV: 1}, range(2), [None],
+              [WAV[44:], memoryview(WAV)[45:], bytearray(9)], WAV, sounds[2]]
+    return [numbers, texts, rows, outs, paths, names, sounds, pieces, [object(), int, len, ..., lambda: 1, Exception()]]
 
 
 def fuzz(seed, calls, folder):
@@ -295,13 +297,14 @@ def fuzz(seed, calls, folder):
                "tokenize": (["text"], ["target", "source_language", "target_language", "tokens"]),
                "encode": (["rows"], ["source_language", "target_language"]),
                "transcribe": (["sound"], list(inspect.signature(Model.transcribe).parameters)[2:]),
+               "listen": (["pieces"], list(inspect.signature(Model.listen).parameters)[2:]),
                "forward": (["rows", "rows"], ["causal", "out"]), "config": ([], []), "arithmetic": ([], []), "close": ([], []),
                "Model": (["path"], ["weights", "map", "in_place", "exact"]), "split_sentences": (["text"], []),
                "join_sentences": (["text"], []), "Error": (["number", "text"], ["index"])}
     assert {name for name in vars(Model) if not name.startswith("_")} <= set(methods)
     fits = {"text": 1, "rows": 2, "number": 0, "path": 4, "out": 3, "weights": 5, "stop": 5, "on_error": 5, "repetition": 5,
             "source_language": 5, "target_language": 5, "prefix": 1,
-            "sound": 6, "language": 5, "task": 5, "prompt": 1}
+            "sound": 6, "pieces": 7, "language": 5, "task": 5, "prompt": 1}
 
     def value(name):
         kind = kinds[fits.get(name, 0)] if drawn.random() < 0.8 else drawn.choice(kinds)
@@ -340,7 +343,7 @@ def fuzz(seed, calls, folder):
                 result = model.config
             elif name in ("Model", "split_sentences", "join_sentences", "Error"):
                 result = getattr(transformer_h, name)(*arguments, **more)
-            elif name == "transcribe":
+            elif name in ("transcribe", "listen"):
                 result = [next(getattr(drawn.choice([model, hears, hears]), name)(*arguments, **more), None) for _ in range(2)]
             elif name == "close":
                 model.close()

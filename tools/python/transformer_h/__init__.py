@@ -28,20 +28,20 @@ from .extras import missing_package
 from .markup import Aligned, Document
 from .model import Model
 from .options import DocumentOptions, Ids, Options  # noqa: F401
-from .results import Hypothesis, Segment, Word
+from .results import Hypothesis, LiveText, Segment, Word
 from .sentences import join_sentences, split_sentences
 from .terms import Terms
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Aligned", "Document", "DocumentOptions", "Error", "Hypothesis", "LanguageError", "MissingFileError", "Model",
-           "Options", "Segment", "Status", "Terms", "Word", "cpu", "detect_language", "download", "export", "get_include", "join_sentences",
+__all__ = ["Aligned", "Document", "DocumentOptions", "Error", "Hypothesis", "LanguageError", "LiveText", "MissingFileError",
+           "Model", "Options", "Segment", "Status", "Terms", "Word", "cpu", "detect_language", "download", "export", "get_include", "join_sentences",
            "split_sentences", "translate_file", "__version__"]
 __version__: str = ffi.string(lib.tfm_version()).decode()
 
 # Pickles of these, and tracebacks, name the package and not the module inside it.
-for _one in (Aligned, Error, Hypothesis, LanguageError, MissingFileError, Segment, Status, Word):
+for _one in (Aligned, Error, Hypothesis, LanguageError, LiveText, MissingFileError, Segment, Status, Word):
     _one.__module__ = __name__
 del _one
 

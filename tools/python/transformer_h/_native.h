@@ -2,6 +2,7 @@
 
 #include "aligned.h"
 #include "transcriber.h"
+#include "live.h"
 
 /* The next sentence of a text: place has where to look on, and then also its begin and end. */
 static int th_sentence(const char *text, size_t size, size_t *place) {
@@ -326,4 +327,72 @@ static void th_transcriber_word(const void *context, int32_t k, int32_t i, th_wo
     const word *one = &h->found->at[h->segments[k].first_word + i];
     out->start = one->begin, out->end = one->end, out->probability = one->prob,
     out->word = one->text;
+}
+
+/* A text of the last run: stable, or one that may still change. */
+typedef struct th_live_text {
+    double start, end;
+    const char *text;
+    int32_t stable;
+} th_live_text;
+
+/* Begins to hear live sound with a transcriber that was loaded for TRANSCRIBER_LIVE hypotheses. Returns what
+   th_live_free frees, or NULL. */
+static void *th_live_begin(void *h, const transcriber_options *o, tfm_error *err) {
+    live *l = (live *)malloc(sizeof *l);
+    live_options how;
+    live_defaults(&how);
+    if (!l) (void)transcriber_fail(err, TFM_E_MEMORY, "no memory for live sound", "");
+    if (l && live_begin(l, (transcriber *)h, o, &how, err) == TFM_OK) return l;
+    free(l);
+    return NULL;
+}
+static void th_live_free(void *l) {
+    live_free((live *)l);
+    free(l);
+}
+
+/* Feeds n samples: floats of 4 bytes or integers of 2, little-endian. *is_behind: more sound waits, which should be
+   fed before th_live_next. n 0: no sound comes now, so what has come is heard. now, waited: see live_is_behind. */
+static tfm_status th_live_feed(void *context, const char *bytes, size_t n, int32_t is_float,
+                               double now, double waited, int32_t *is_behind, tfm_error *err) {
+    live *l = (live *)context;
+    float samples[SOUND_CHUNK];
+    size_t done = 0, more, i;
+    tfm_status status = TFM_OK;
+    sound form;
+    memset(&form, 0, sizeof form);
+    form.kind = is_float ? SOUND_FLOAT : SOUND_PCM, form.bytes = is_float ? 4 : 2;
+    for (; done < n && status == TFM_OK; done += more) {
+        more = n - done < SOUND_CHUNK ? n - done : SOUND_CHUNK;
+        for (i = 0; i < more; i++)
+            samples[i] =
+                sound_sample(&form, (const unsigned char *)bytes + (done + i) * (size_t)form.bytes);
+        status = live_feed(l, samples, (int64_t)more, err);
+    }
+    l->is_stalled = !n;
+    *is_behind = status == TFM_OK && live_is_behind(l, now, waited, (int64_t)n);
+    return status;
+}
+static tfm_status th_live_finish(void *l, tfm_error *err) { return live_finish((live *)l, err); }
+
+/* Makes the next run, if one is due. *n becomes the number of its texts in out [2], or -1 if none is due. Their
+   pointers serve until the next call. */
+static tfm_status th_live_next(void *context, int32_t *n, th_live_text *out, tfm_error *err) {
+    live *l = (live *)context;
+    tfm_status status;
+    *n = -1;
+    if (!live_is_due(l)) return TFM_OK;
+    status = live_hear(l, err);
+    *n = 0;
+    if (status == TFM_OK && l->stable[0]) {
+        th_live_text *t = &out[(*n)++];
+        t->start = l->stable_begin, t->end = l->stable_end, t->text = l->stable, t->stable = 1;
+    }
+    if (status == TFM_OK && l->is_changed) {
+        th_live_text *t = &out[(*n)++];
+        t->start = l->tentative_begin, t->end = l->tentative_end, t->text = l->tentative;
+        t->stable = 0;
+    }
+    return status;
 }

@@ -14,10 +14,11 @@ from .config import config_of, enum_names
 from .decoding import stream_text, translate_texts
 from .errors import Error, LanguageError, raise_error, raise_file_error
 from .extras import import_numpy
+from .listening import listen
 from .markup import Document, Documents, check_lang
 from .options import (OF_ONE_TEXT, OF_THE_LAST_MODEL, DecodeJob, DocumentOptions, Ids, Options, decode_job, text_form,
                       unknown_option, with_options)
-from .results import Hypothesis, Segment
+from .results import Hypothesis, LiveText, Segment
 from .sentences import Cut, cut
 from .sessions import IdBatch, SessionPool, SharedTensor, requests_of
 from .transcribing import is_whisper, transcribe
@@ -156,6 +157,25 @@ class Model:
             "prompt": prompt, "previous": previous, "beam": beam, "best_of": best_of, "temperature": temperature,
             "compression": compression, "log_prob": log_prob, "no_speech": no_speech, "silence": silence,
             "vad": vad, "vad_silence": vad_silence, "vad_pad": vad_pad})
+
+    def listen(self, pieces: Iterable[bytes | bytearray | memoryview | np.ndarray], *, language: str | None = None,
+               task: Literal["transcribe", "translate"] = "transcribe", prompt: str | None = None,
+               compression: float | None = None, log_prob: float | None = None, silence: float | None = None,
+               vad: float | None = None, fast: bool = False, threads: int = 1) -> Iterator[LiveText]:
+        """Yields text while somebody speaks, as LiveText: words as soon as they are stable, and words that may still change.
+        The texts are those of `transcribe --live`, however the sound is cut into pieces.
+
+        pieces yields the sound, 16,000 samples a second, in pieces of any length: bytes of 16-bit samples (little-endian),
+        or float32 arrays [samples] from -1 to 1. Samples that are not numbers count as silence. A piece may end within a
+        sample. If the sound does, there is a warning, and its last byte is not heard. An empty piece says that no sound
+        comes now, so what has come is heard at once. If pieces raises an exception, it reaches the loop, and the model works on.
+
+        If the source makes the loop wait, as a microphone does, and the program is too slow for it, the pieces that wait are
+        heard in one run. language, task, prompt, compression, log_prob, silence, vad, fast and threads are those of transcribe.
+        """
+        file = self._path if self._data is None else self._data
+        return listen(self._sessions, file, pieces, language, task, threads, fast, {
+            "prompt": prompt, "compression": compression, "log_prob": log_prob, "silence": silence, "vad": vad})
 
     # ---- translating
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 from ._transformer import ffi, lib
@@ -42,6 +43,22 @@ class Segment(NamedTuple):
     avg_logprob: float  # log-probability of a token, on average
     compression_ratio: float
     no_speech_prob: float | None  # None if it was not needed
+
+
+class LiveText(NamedTuple):
+    """What Model.listen has heard. The stable texts, joined with nothing between them, are the whole text. A text that is
+    not stable replaces the one before it."""
+
+    text: str
+    stable: bool  # it is never taken back
+    start: float  # seconds
+    end: float
+
+    def json(self) -> str:
+        """Returns the line of `transcribe --live --format json`, without its end."""
+        text = re.sub(r'["\\\x00-\x1f\x7f-\x9f\u2028\u2029]', lambda found: (
+            "\\" + found[0] if found[0] in '"\\' else f"\\u{ord(found[0]):04x}"), self.text)
+        return f'{{"text": "{text}", "stable": {"true" if self.stable else "false"}, "start": {self.start:.2f}, "end": {self.end:.2f}}}'
 
 
 _FINISH = {value: name[len("TFM_FINISH_"):].lower() for value, name in ffi.typeof("tfm_finish").elements.items()}

@@ -66,11 +66,24 @@ def transcribe(sessions: SessionPool, file: Any, sound: Any, rate: int | None, l
     else:
         wrong_type("sound", sound, SOUND)
     check_call("progress", progress, "a function of two numbers")
+    options, caught, keep = options_of(language, task, given)
+    search = options.decoding
+    search.without_times, options.with_words = not check_flag("timestamps", timestamps), check_flag("words", words)
+    key = check_integer("threads", threads, 1, 64), max(search.beam, search.best_of), check_flag("fast", fast)
+    transcriber, err = take_transcriber(sessions, file, key), ffi.new("tfm_error *")
+    if lib.th_transcriber_begin(transcriber, options, path, data, size, err):
+        if path and err.status in (lib.TFM_E_IO, lib.TFM_E_FORMAT):
+            raise_file_error(os.fspath(sound), err)
+        raise error_of(err)
+    return _segments(sessions, key, transcriber, words, progress, caught, [path, data, sound, *keep])
+
+
+def options_of(language: str | None, task: str, given: dict[str, Any]) -> tuple[Any, list[BaseException], list[Any]]:
+    """Returns transcriber_options, a list that gets the exception of a signal, and what has to remain until the last call."""
     options = ffi.new("transcriber_options *")
     lib.th_transcriber_defaults(options)
     search = options.decoding
     search.is_translation = check_choice("task", task, {"transcribe": 0, "translate": 1})
-    search.without_times, options.with_words = not check_flag("timestamps", timestamps), check_flag("words", words)
     given = {name: value for name, value in given.items() if value is not None}
     for name in ("beam", "best_of"):
         if name in given:
@@ -93,7 +106,7 @@ def transcribe(sessions: SessionPool, file: Any, sound: Any, rate: int | None, l
         search.n_temperatures = len(listed)
         search.temperatures[0:len(listed)] = listed
     options.no_previous = not check_flag("previous", given.get("previous", True))
-    keep = [path, data, sound]  # what options point to
+    keep: list[Any] = []  # what options point to
     for name, text in (("language", language), ("prompt", given.get("prompt"))):
         if text is not None:
             keep.append(ffi.new("char[]", check_no_nul(name, check_text(name, text))))
@@ -101,16 +114,10 @@ def transcribe(sessions: SessionPool, file: Any, sound: Any, rate: int | None, l
     caught: list[BaseException] = []
     keep.append(ffi.new_handle(caught))
     search.is_stopped, search.user = lib.th_stopped, keep[-1]
-    key = check_integer("threads", threads, 1, 64), max(search.beam, search.best_of), check_flag("fast", fast)
-    transcriber, err = _transcriber(sessions, file, key), ffi.new("tfm_error *")
-    if lib.th_transcriber_begin(transcriber, options, path, data, size, err):
-        if path and err.status in (lib.TFM_E_IO, lib.TFM_E_FORMAT):
-            raise_file_error(os.fspath(sound), err)
-        raise error_of(err)
-    return _segments(sessions, key, transcriber, words, progress, caught, keep)
+    return options, caught, keep
 
 
-def _transcriber(sessions: SessionPool, file: Any, key: tuple[int, int, bool]) -> Any:
+def take_transcriber(sessions: SessionPool, file: Any, key: tuple[int, int, bool]) -> Any:
     """Returns what hears, for so many threads and hypotheses: one that is idle, or a new one."""
     model, found = sessions.take_listener(key)
     if found is not None:
@@ -127,7 +134,7 @@ def _transcriber(sessions: SessionPool, file: Any, key: tuple[int, int, bool]) -
 def is_whisper(sessions: SessionPool, file: Any) -> bool:
     """Returns whether a model file can be transcribed with."""
     try:
-        return bool(_transcriber(sessions, file, (1, 1, False)))
+        return bool(take_transcriber(sessions, file, (1, 1, False)))
     except Error:
         return False
 
