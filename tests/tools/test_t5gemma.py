@@ -3,9 +3,10 @@
 
 Each run draws configs: groups of heads, head widths, layers that see a window or all, the windows, caps,
 scales, activations, and the scalings of rotary positions. Memory and logits must agree within 1e-4 (of the
-largest logit, if that is over 1), and targets of greedy search and of a beam of 4 token for token. Configs
-that have no meaning must be refused by name. SEED=N in the environment repeats a run, and CASES=N draws N
-configs of each family. It needs what tools/requirements.txt lists, and make all build/decode first.
+largest logit, if that is over 1), and targets of greedy search and of a beam of 4 token for token. A
+directory of CTranslate2 must give the texts that CTranslate2 gives. Configs that have no meaning must be
+refused by name. SEED=N in the environment repeats a run, and CASES=N draws N configs of each family. It
+needs what tools/requirements.txt lists, and make all build/decode first.
 """
 
 import contextlib
@@ -156,6 +157,52 @@ class T5Gemma(unittest.TestCase):
 
     def test_second(self):
         self.draws(True)
+
+    def compare_ctranslate2(self, seed, second):
+        """Compares a directory of CTranslate2 with CTranslate2 itself, which leaves out caps and the encoder's windows."""
+        import ctranslate2.converters
+        from tokenizers import Tokenizer, models
+        title = f"T5Gemma{' 2' if second else ''} of CTranslate2, SEED={seed}"
+        model, folder, made = draw(seed, second), self.folder / "hf", self.folder / "ct2"
+        model.save_pretrained(folder)
+        words = Tokenizer(models.WordLevel({f"t{i}": i for i in range(VOCABULARY)}, unk_token="t3"))
+        transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="t0", eos_token="t1", bos_token="t2",
+                                             unk_token="t3").save_pretrained(folder)
+        ctranslate2.converters.TransformersConverter(str(folder)).convert(str(made), force=True)
+        status, said = self.convert(made)
+        self.assertEqual(status, 0, f"{title}: {said}")
+        engine = ctranslate2.Translator(str(made), compute_type="float32", intra_threads=1)
+        rng, requests, wanted = random.Random(seed), "", []
+        for beam in (1, 1, 1, 4, 4):
+            row = [rng.randrange(4, VOCABULARY) for _ in range(rng.randint(1, WIDTH))]
+            best = engine.translate_batch([[f"t{i}" for i in row]], beam_size=beam, max_decoding_length=16, length_penalty=1)
+            wanted.append([int(token[1:]) for token in best[0].hypotheses[0]])
+            requests += f"beam={beam} length_penalty=1 min_length=1 max_length=16 src={','.join(map(str, row))}\n"
+        done = subprocess.run([DECODE, self.folder / "m.safetensors"], input=requests, capture_output=True, text=True)
+        self.assertEqual([[int(i) for i in line.split()[6:]] for line in done.stdout.splitlines() if line], wanted, title)
+        return made
+
+    def draws_ctranslate2(self, second):
+        try:
+            import ctranslate2  # noqa: F401
+        except ImportError:
+            self.skipTest("no ctranslate2")
+        first = int(os.environ.get("SEED", random.SystemRandom().randrange(1 << 30)))
+        for seed in range(first, first + CASES):
+            made = self.compare_ctranslate2(seed, second)
+        return made
+
+    def test_first_of_ctranslate2(self):
+        self.draws_ctranslate2(False)
+
+    def test_second_of_ctranslate2(self):
+        path = self.draws_ctranslate2(True) / "model.bin"
+        whole = path.read_bytes()
+        name = b"decoder/layer_0/self_attention/memory_kv/weight\0"  # rank, sizes, type and bytes come before the numbers
+        at = whole.index(name) + len(name) + 1 + 8 + 1 + 4
+        path.write_bytes(whole[:at] + bytes(4) + whole[at + 4:])
+        status, found = self.convert(path.parent)
+        self.assertTrue(status and "memory_kv" in found and "one for both" in found, found)
 
     def test_refusals(self):
         draw(1, False).save_pretrained(self.folder / "hf")
