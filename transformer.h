@@ -461,6 +461,8 @@
        TRANSFORMER_FILE         the name of this file if you renamed it (default: "transformer.h").
                                 The file includes itself once for each vector kernel set
        TRANSFORMER_MMAP         enables tfm_model_options.map and includes <sys/mman.h>
+       TRANSFORMER_NO_MODULES   leaves out those functions of section 4 that the same file does not
+                                call. Define it before the file's first #include of the header
        TRANSFORMER_NO_SIMD      plain C only, without <immintrin.h> and its like
        TRANSFORMER_NO_THREADS   no threads of its own, without <pthread.h> and <windows.h>. Your
                                 program's parallel-for still works. (Before glibc 2.34, threads
@@ -642,6 +644,18 @@ TFM_DEF tfm_tensor tfm_tensor_swap(tfm_tensor tensor, int a, int b);
    small. err may be NULL.
    ============================================================================================== */
 
+#if defined(TRANSFORMER_NO_MODULES) && defined(TRANSFORMER_IMPLEMENTATION) &&                      \
+    !defined(TRANSFORMER_LIBRARY) /* static functions that nothing calls are left out */
+#define TFM__NO_MODULES
+#pragma push_macro("TFM_DEF")
+#undef TFM_DEF
+#ifdef __GNUC__
+#define TFM_DEF static __attribute__((unused))
+#else
+#define TFM_DEF static
+#endif
+#endif
+
 /* ---- masks ---- */
 
 /* Which keys a query may not attend to. All zero: it may attend to all. A key is masked if any of
@@ -794,16 +808,35 @@ typedef struct tfm_relative_positions {
                              0: half of the buckets are for keys after the query (encoders) */
 } tfm_relative_positions;
 
-/* The projections of one attention. K and W follow from the shapes and n_heads. */
+/* Rotary positions (arXiv:2104.09864): pair i of the first 2n columns of each query and key turns by
+   the angle position * frequencies[i], which is rounded to float as in PyTorch code. Frequency i of a
+   base is base^(-i/n). */
+typedef struct tfm_rotary_positions {
+    tfm_tensor frequencies; /* [n]; absent: none */
+    int interleaved;        /* 0: a pair is columns i and n + i. 1: columns 2i and 2i + 1 */
+} tfm_rotary_positions;
+
+/* The projections of one attention. K and W follow from the shapes and n_heads. Keys and values may
+   have G heads, fewer than queries: head h reads number h / (H/G) of them (arXiv:2305.13245). */
 typedef struct tfm_attention_weights {
     tfm_linear_weights query; /* [H*K, D] */
-    tfm_linear_weights key;   /* [H*K, width of the key input] */
-    tfm_linear_weights value; /* [H*W, width of the value input] */
+    tfm_linear_weights key;   /* [G*K, width of the key input] */
+    tfm_linear_weights value; /* [G*W, width of the value input] */
     tfm_linear_weights out; /* [D, H*W]; absent: the output is the contexts of all heads, joined */
     int32_t n_heads;
     double scale;                    /* 0 means 1/sqrt(K) */
     tfm_relative_positions relative; /* a decoder layer's cross_attn must not have one */
+    tfm_rotary_positions rotary;     /* nor this: it turns queries and keys from position 0 on */
+    tfm_norm_weights query_norm, key_norm; /* of each head, before it turns: [K] each; or absent */
+    int32_t left, right; /* query t sees the keys s with t - left < s < t + right. 0, 0: all */
+    double cap;          /* scores become cap * tanh(score / cap); 0: they stay */
 } tfm_attention_weights;
+
+/* Turns the heads of x as rotary positions do: row l of [B, L, n_heads * K] as position first + l. out
+   may be x. */
+TFM_DEF tfm_status tfm_rotary(tfm_tensor *out, const tfm_tensor *x,
+                              const tfm_rotary_positions *rotary, int32_t n_heads, int64_t first,
+                              tfm_arena *scratch, tfm_error *err);
 
 /* Splits PyTorch's packed in_proj_weight [3E, E] and in_proj_bias [3E] (or NULL) into
    weights->query, key and value, as views. */
@@ -833,6 +866,8 @@ typedef struct tfm_encoder_layer_weights {
     tfm_ffn_weights ffn;
     tfm_norm_weights norm1, norm2;
     tfm_norm_order order;
+    tfm_norm_weights norm1_out, norm2_out; /* of what a sub-layer gives, before it is added; or
+                                              absent, as without weight and bias */
 } tfm_encoder_layer_weights;
 
 typedef struct tfm_decoder_layer_weights {
@@ -841,6 +876,7 @@ typedef struct tfm_decoder_layer_weights {
     tfm_norm_weights norm1, norm2, norm3;
     tfm_norm_order order;
     tfm_ssru_weights ssru; /* [D, D] each; replaces self_attn, which must then be absent */
+    tfm_norm_weights norm1_out, norm2_out, norm3_out; /* as in an encoder layer */
 } tfm_decoder_layer_weights;
 
 typedef struct tfm_encoder_weights {
@@ -887,6 +923,10 @@ TFM_DEF tfm_status tfm_decoder(tfm_tensor *out, tfm_tensor *self_attention,
                                tfm_tensor *cross_attention, const tfm_decoder_weights *weights,
                                const tfm_decoder_inputs *inputs, tfm_arena *scratch,
                                tfm_error *err);
+
+#ifdef TFM__NO_MODULES
+#pragma pop_macro("TFM_DEF")
+#endif
 
 /* >>api-files =====================================================================================
    5. SAFETENSORS FILES
@@ -1027,6 +1067,14 @@ typedef struct tfm_config {
     int32_t clean_up;       /* 1: the target's text has no space before punctuation */
     int32_t trailing_space; /* sentencepiece: 1: whitespace at the end of a text is kept */
     tfm_sentences sentences;
+    int32_t n_kv_heads, n_kv_heads_decoder; /* heads of keys and values */
+    int32_t d_rotary;        /* columns of a head that turn (tfm_rotary_positions); 0: none */
+    int32_t rotary_layout;   /* 1: pairs are interleaved */
+    int32_t cross_attention; /* 1: merged: self-attention reads target and source in one softmax */
+    double attention_cap, logit_cap; /* c * tanh(x / c) of scores and logits; 0: none */
+    int32_t n_encoder_windows, n_decoder_windows;
+    const int32_t *encoder_windows, *decoder_windows; /* [n, 3]: layer, left, right, as in
+                                                         tfm_attention_weights; the model owns them */
 } tfm_config;
 
 /* The type in which a loaded model keeps its matrices. */
@@ -1885,6 +1933,8 @@ TFM__WORDS(tfm__divisor_words, "", 2, "d", "d/2-1")
 TFM__WORDS(tfm__precision_words, "", 2, "float", "double")
 TFM__WORDS(tfm__pad_words, "", 2, "plain", "zero")
 TFM__WORDS(tfm__scale_words, "", 1, "sqrt_d")
+TFM__WORDS(tfm__rotary_words, "", 2, "halves", "interleaved")
+TFM__WORDS(tfm__cross_words, "", 2, "own", "merged")
 TFM__WORDS(tfm__start_words, "", 2, "token", "zero")
 TFM__WORDS(tfm__forced_words, "", 2, "none", "forced")
 TFM__WORDS(tfm__space_words, "", 3, "none", "add", "first")
@@ -4129,6 +4179,12 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
     kernels->scale(y, tfm__exp_row(kernels, y, x, n), n);
 }
 
+#ifdef TFM__NO_MODULES
+#pragma push_macro("TFM_DEF")
+#undef TFM_DEF
+#define TFM_DEF static
+#endif
+
 /* >>positions =====================================================================================
    15. POSITIONAL ENCODINGS
    One column at a time, because a column has one frequency. This code rounds to float where PyTorch
@@ -4230,6 +4286,8 @@ static tfm_status tfm__check_vector(const tfm_tensor *t, const char *name, const
     tfm__format(all, sizeof all, "%s%s", name, part);
     return tfm__check_optional(t, all, tfm_tensor_1d(NULL, TFM_DTYPE_F32, n), err);
 }
+
+static int tfm__norm_exists(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
 /* Checks a layer norm over D columns, which messages call name. */
 static tfm_status tfm__norm_check(const tfm_norm_weights *w, const char *name, int64_t D,
@@ -4652,10 +4710,13 @@ typedef struct tfm__attention {
     const int32_t *listed; /* [n_listed, 2]: layers and heads whose weights are wanted; NULL: all */
     int32_t n_listed, layer;
     int64_t B, H, T, S, K, W;
-    float scale;
-    const tfm_masks *masks; /* may be NULL */
-    const int32_t *firsts;  /* [B]: key position of query 0 in a step; NULL: 0 */
-    const float *bias;      /* [h * bias_head + d] is added to the scores of head h at distance d,
+    int64_t group;                       /* heads of queries for each of keys; 0: 1 */
+    float scale, cap;                    /* cap 0: none; else scale has the factor 2 / cap */
+    int64_t left, right;                 /* the window; 0: none */
+    const struct tfm__attention *memory; /* keys and values of the same softmax, after its own */
+    const tfm_masks *masks;              /* may be NULL */
+    const int32_t *firsts;               /* [B]: key position of query 0 in a step; NULL: 0 */
+    const float *bias; /* [h * bias_head + d] is added to the scores of head h at distance d,
                                the key's position less the query's; NULL: none */
     int64_t bias_head;
     /* The keys and values of batch row b are in row kv_rows[b] (NULL: b). With ancestries, those of
@@ -4671,6 +4732,11 @@ typedef struct tfm__attention {
 /* Returns the position of row b's first in the cache. firsts NULL: 0. */
 static int64_t tfm__first_of(const int32_t *firsts, int64_t b) { return firsts ? firsts[b] : 0; }
 
+/* Returns the head of keys and values that head h of queries reads. */
+static int64_t tfm__attend_group(const tfm__attention *a, int64_t h) {
+    return a->group > 1 ? h / a->group : h;
+}
+
 /* Returns how many keys query t of row b sees by length and causality. */
 static int64_t tfm__attend_count_keys(const tfm__attention *a, int64_t b, int64_t t) {
     int64_t end = tfm__min(a->S, a->firsts ? a->firsts[b] + a->T : a->S);
@@ -4678,6 +4744,23 @@ static int64_t tfm__attend_count_keys(const tfm__attention *a, int64_t b, int64_
     if (a->masks && a->masks->key_lengths) end = tfm__min(end, a->masks->key_lengths[kv]);
     if (a->masks && a->masks->causal) end = tfm__min(end, tfm__first_of(a->firsts, b) + t + 1);
     return end;
+}
+
+/* Returns the first key that query t of row b sees, and sets *end to the end of those it sees. */
+static int64_t tfm__attend_window(const tfm__attention *a, int64_t b, int64_t t, int64_t *end) {
+    int64_t at = tfm__first_of(a->firsts, b) + t + 1;
+    *end = tfm__attend_count_keys(a, b, t);
+    if (!a->left) return 0;
+    *end = tfm__min(*end, at - 1 + a->right);
+    return tfm__min(*end, tfm__max(0, at - a->left));
+}
+
+/* Computes cap * tanh(score / cap) + cap, where the sum changes no softmax. Scores have been divided
+   by cap / 2. */
+static void tfm__attend_cap(const tfm__attention *a, float *scores, int64_t n) {
+    if (a->cap == 0) return;
+    a->kernels->activate(scores, n, (tfm_activation)TFM__SIGMOID);
+    a->kernels->scale(scores, 2 * a->cap, n);
 }
 
 /* Adds relative positions to the scores of a query's n keys from `first` on, then hides keys by the
@@ -4714,10 +4797,10 @@ static int64_t tfm__attend_next_run(const int32_t *path, int64_t s, int64_t n, i
     return s;
 }
 
-/* Copies a query's weights of n keys to the caller, if wanted, and zeros for later keys. Those of a
-   listed head go to its place in the list. */
+/* Copies a query's weights of keys begin to end - 1 to the caller, if wanted, and zeros for others.
+   Those of a listed head go to its place in the list. */
 static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
-                                      const float *weights, int64_t n) {
+                                      const float *weights, int64_t begin, int64_t end) {
     int32_t i = 0;
     float *to;
     if (!a->weights.data) return;
@@ -4726,8 +4809,9 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
         if (a->listed[2 * i] == a->layer && a->listed[2 * i + 1] == h) break;
     }
     to = tfm__head_row(&a->weights, b, a->listed ? i : h, t);
-    memcpy(to, weights, (size_t)n * sizeof *to);
-    memset(to + n, 0, (size_t)(a->S - n) * sizeof *to);
+    memset(to, 0, (size_t)begin * sizeof *to);
+    memcpy(to + begin, weights, (size_t)(end - begin) * sizeof *to);
+    memset(to + end, 0, (size_t)(a->S - end) * sizeof *to);
 }
 
 /* Prefetches n rows of a head from position s on, because a step reads each row once. This is a
@@ -4741,56 +4825,89 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
                 TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
 
+/* A few queries that read a block of keys or values together, which then stays in the L1 cache. Keys
+   and values have two sources: 0 is the target or the only one, 1 is the memory in the same softmax. */
+enum { TFM__TOGETHER = 8 };
+typedef struct tfm__queries {
+    int64_t n, rows[TFM__TOGETHER], positions[TFM__TOGETHER]; /* row and position in it */
+    int64_t begins[2][TFM__TOGETHER], ends[2][TFM__TOGETHER]; /* the keys that it sees */
+    float *scores[2][TFM__TOGETHER];                          /* of these keys */
+} tfm__queries;
+
+/* Computes the scores of queries of head h, or adds the values that their weights choose to the
+   contexts. In a step, a block is computed while the next block is read from memory. */
+static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, int64_t h,
+                               int of_values) {
+    enum { BLOCK = 64 };
+    int source;
+    for (source = 0; a; a = a->memory, source++) {
+        const int64_t *begins = q->begins[source], *ends = q->ends[source], b = q->rows[0];
+        const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
+        const tfm__heads *x = of_values ? &a->v : &a->k, *ahead = of_values ? &a->k : &a->v;
+        const int64_t g = tfm__attend_group(a, h), next = tfm__attend_group(a, h + of_values);
+        int64_t s, end, i, row = a->kv_rows ? a->kv_rows[b] : b;
+        for (s = begins[0]; s < ends[q->n - 1]; s = end) {
+            end = tfm__attend_next_run(path, s, tfm__min(ends[q->n - 1], s + BLOCK), &row);
+            if (a->T == 1 && h + of_values < a->H)
+                TFM__PREFETCH_ROWS(ahead, row, next, s, end - s, of_values ? a->K : a->W);
+            for (i = 0; i < q->n; i++) {
+                int64_t from = tfm__max(s, begins[i]), n = tfm__min(ends[i], end) - from;
+                int64_t at = q->rows[i], t = q->positions[i];
+                float *scores = q->scores[source][i] + (from - begins[i]);
+                void *rows = tfm__head_at(x, row, g, from);
+                if (n < 1) continue;
+                if (of_values)
+                    a->kernels->weighted_sum(tfm__head_row(&a->context, at, h, t), scores, rows,
+                                             x->t, n, a->W, x->is_f16);
+                else
+                    a->kernels->dots(scores, tfm__head_row(&a->q, at, h, t), rows, x->t, n, a->K,
+                                     x->is_f16);
+            }
+        }
+    }
+}
+
 /* Computes head h of batch row b: scores, masks, softmax, weighted sum of the values. In a step, B
    is the number of batch rows from b on, hypotheses of one sentence, that read the same keys and
-   values; otherwise 1. A few queries read a block of keys or values together, because the block
-   then stays in the L1 cache. In a step, a block is computed while the next block is read from
-   memory. scores has room for S floats of each of these queries, or of one. */
+   values; otherwise 1. scores has room for the scores of each of TFM__TOGETHER queries, or of one. */
 static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int64_t h,
                              float *scores) {
-    enum { QUERIES = 8, BLOCK = 64 };
-    const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
-    const tfm__heads *k = &a->k, *v = &a->v;
+    const tfm__attention *m, *memory = a->memory;
     const tfm__kernels *kernels = a->kernels;
-    const int64_t queries = a->T * B;
-    int64_t kv = a->kv_rows ? a->kv_rows[b] : b, row = kv;
-    int64_t rows[QUERIES], positions[QUERIES], counts[QUERIES], s, end, t, i, n;
-    for (t = 0; t < queries; t += n) {
-        n = tfm__min(tfm__min(QUERIES, queries - t),
-                     tfm__max(1, a->scratch_size / tfm__max(1, a->S)));
-        for (i = 0; i < n; i++) {
-            rows[i] = a->T > 1 ? b : b + t + i, positions[i] = a->T > 1 ? t + i : 0;
-            counts[i] = tfm__attend_count_keys(a, rows[i], positions[i]);
+    const int64_t queries = a->T * B, room = a->S + (memory ? memory->S : 0);
+    int64_t t, i, n;
+    tfm__queries q;
+    int k;
+    for (t = 0; t < queries; t += q.n) {
+        q.n = tfm__min(tfm__min(TFM__TOGETHER, queries - t),
+                       tfm__max(1, a->scratch_size / tfm__max(1, room)));
+        for (i = 0; i < q.n; i++) {
+            float *x = scores + i * room;
+            q.rows[i] = a->T > 1 ? b : b + t + i, q.positions[i] = a->T > 1 ? t + i : 0;
+            for (m = a, k = 0; m; m = m->memory, k++) {
+                q.scores[k][i] = x;
+                q.begins[k][i] = tfm__attend_window(m, q.rows[i], q.positions[i], &q.ends[k][i]);
+                x += q.ends[k][i] - q.begins[k][i];
+            }
         }
-        for (s = 0; s < counts[n - 1]; s = end) {
-            end = tfm__attend_next_run(path, s, tfm__min(counts[n - 1], s + BLOCK), &row);
-            if (a->T == 1) TFM__PREFETCH_ROWS(v, row, h, s, end - s, a->W);
-            for (i = 0; i < n; i++)
-                if (counts[i] > s)
-                    kernels->dots(scores + i * a->S + s,
-                                  tfm__head_row(&a->q, rows[i], h, positions[i]),
-                                  tfm__head_at(k, row, h, s), k->t, tfm__min(counts[i], end) - s,
-                                  a->K, k->is_f16);
-        }
-        for (i = 0; i < n; i++) {
-            float *x = scores + i * a->S;
-            TFM__COUNT(2 * counts[i] * (a->K + a->W));
-            kernels->scale(x, a->scale, counts[i]);
-            tfm__attend_mask(a, rows[i], h, positions[i], x, 0, counts[i]);
-            tfm__softmax_row(kernels, x, x, counts[i]);
-            tfm__attend_store_weights(a, rows[i], h, positions[i], x, counts[i]);
-            memset(tfm__head_row(&a->context, rows[i], h, positions[i]), 0,
+        tfm__attend_blocks(a, &q, h, 0);
+        for (i = 0; i < q.n; i++) {
+            float *x = q.scores[0][i];
+            for (m = a, k = 0, n = 0; m; m = m->memory, k++) n += q.ends[k][i] - q.begins[k][i];
+            TFM__COUNT(2 * n * (a->K + a->W));
+            kernels->scale(x, a->scale, n);
+            tfm__attend_cap(a, x, n);
+            for (m = a, k = 0; m; m = m->memory, k++)
+                tfm__attend_mask(m, q.rows[i], h, q.positions[i], q.scores[k][i], q.begins[k][i],
+                                 q.ends[k][i] - q.begins[k][i]);
+            tfm__softmax_row(kernels, x, x, n);
+            for (m = a, k = 0; m; m = m->memory, k++)
+                tfm__attend_store_weights(m, q.rows[i], h, q.positions[i], q.scores[k][i],
+                                          q.begins[k][i], q.ends[k][i]);
+            memset(tfm__head_row(&a->context, q.rows[i], h, q.positions[i]), 0,
                    (size_t)a->W * sizeof *x);
         }
-        for (s = 0; s < counts[n - 1]; s = end) {
-            end = tfm__attend_next_run(path, s, tfm__min(counts[n - 1], s + BLOCK), &row);
-            if (a->T == 1 && h + 1 < a->H) TFM__PREFETCH_ROWS(k, row, h + 1, s, end - s, a->K);
-            for (i = 0; i < n; i++)
-                if (counts[i] > s)
-                    kernels->weighted_sum(tfm__head_row(&a->context, rows[i], h, positions[i]),
-                                          scores + i * a->S + s, tfm__head_at(v, row, h, s), v->t,
-                                          tfm__min(counts[i], end) - s, a->W, v->is_f16);
-        }
+        tfm__attend_blocks(a, &q, h, 1);
     }
 }
 
@@ -4831,7 +4948,11 @@ static void tfm__attend_block(const tfm__attention *a, int64_t b, int64_t h, int
                               float *scores, int64_t s, int64_t n, float *max, double *sum) {
     const tfm__kernels *kernels = a->kernels;
     float *weights = a->weights.data ? tfm__head_row(&a->weights, b, h, t) : NULL, most;
+    int64_t i, end, begin = tfm__attend_window(a, b, t, &end);
+    tfm__attend_cap(a, scores, n);
     tfm__attend_mask(a, b, h, t, scores, s, n);
+    for (i = s; a->left && i < s + n; i++)
+        if (i < begin || i >= end) scores[i - s] = -INFINITY;
     most = kernels->largest(scores, n);
     if (most > *max && s) {
         float factor = (float)kernels->exp_sum(NULL, max, most, 1);
@@ -4851,12 +4972,12 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
     const tfm__kernels *kernels = a->kernels;
     const int is_bf16 = a->tiles == TFM_WEIGHT_TYPE_BF16;
     int64_t n = tfm__attend_count_keys(a, b, 0), most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
-    int64_t t, s, i, M;
+    int64_t t, s, i, M, begin, end, g = tfm__attend_group(a, h);
     float *room = scratch + (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS], factor;
     double sums[TFM__MOST_ROWS];
     tfm__linear key_map = tfm__attend_map(a->tiles, n, a->K, &room);
     tfm__linear value_map = tfm__attend_map(a->tiles, a->W, n, &room);
-    const float *k = tfm__head_row(&a->k, b, h, 0), *v = tfm__head_row(&a->v, b, h, 0);
+    const float *k = tfm__head_row(&a->k, b, g, 0), *v = tfm__head_row(&a->v, b, g, 0);
     tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels, room);
     tfm__packed_set_values(&value_map.w, v, a->v.t, kernels, room);
     for (t = 0; t < a->T; t += most) {
@@ -4872,8 +4993,16 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
             of_keys.converted_block = TFM__MOST_ROWS * (int64_t)TFM__X_STRIDE;
             tfm__product_convert(kernels, &of_keys, 0, M);
         }
-        for (i = 0; i < M; i++) maxima[i] = -INFINITY, sums[i] = 0;
-        for (s = 0; s < n; s += TFM__KEYS) {
+        for (i = 0; i < M; i++) {
+            maxima[i] = -INFINITY, sums[i] = 0;
+            if (!a->left) continue; /* a window may begin after the first block, or see nothing */
+            memset(tfm__row(&context, 0, i), 0, (size_t)a->W * sizeof factor);
+            if (a->weights.data)
+                memset(tfm__head_row(&a->weights, b, h, t + i), 0, (size_t)a->S * sizeof factor);
+        }
+        begin = tfm__attend_window(a, b, t, &end);
+        (void)tfm__attend_window(a, b, t + M - 1, &end);
+        for (s = begin - begin % TFM__KEYS; s < end; s += TFM__KEYS) {
             of_keys.first = s;
             of_keys.y.D = of_values.x.D = tfm__min(TFM__KEYS, n - s);
             tfm__product_packed(kernels, &of_keys);
@@ -4891,7 +5020,7 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
             memset(tfm__head_row(&a->weights, b, h, t + i) + n, 0,
                    (size_t)(a->S - n) * sizeof factor);
         }
-        TFM__COUNT(2 * M * n * (a->K + a->W));
+        TFM__COUNT(2 * M * (end - begin) * (a->K + a->W));
     }
 }
 
@@ -5007,39 +5136,180 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
     return TFM_OK;
 }
 
+/* Rotary positions of an attention. A table has a row for each position: of each set of frequencies n
+   cosines, then n sines. */
+typedef struct tfm__rotary {
+    const float *frequencies; /* [n]; NULL: none */
+    int64_t n, first;         /* columns of the table before its own */
+    int interleaved;
+    const struct tfm__rotary *next; /* of a model's, which differ; NULL: the last */
+} tfm__rotary;
+
+/* Writes cosines and sines for n positions from first on. Angles round to float like PyTorch's. */
+static void tfm__rotary_rows(const tfm__rotary *r, int64_t first, int64_t n, float *table,
+                             int64_t columns) {
+    int64_t l, i;
+    for (l = 0; l < n; l++)
+        for (i = 0; i < r->n; i++) {
+            double angle = (double)((float)(first + l) * r->frequencies[i]);
+            float *to = table + l * columns + r->first + i;
+            to[0] = (float)tfm__sine(angle, 1), to[r->n] = (float)tfm__sine(angle, 0);
+        }
+}
+
+static tfm_status tfm__rotary_check(const tfm__rotary *r, const char *name, int64_t K,
+                                    tfm_status status, tfm_error *err) {
+    int64_t i;
+    if (r->frequencies && 2 * r->n > K)
+        return tfm__fail(err, status, "%s turns %i columns, but heads have %i", name, 2 * r->n, K);
+    for (i = 0; r->frequencies && i < r->n; i++)
+        if (!(r->frequencies[i] >= 0 && r->frequencies[i] <= 1000))
+            return tfm__fail(err, status, "%s: number %i is not from 0 to 1000", name, i);
+    return TFM_OK;
+}
+
+static tfm_status tfm__rotary_view(const tfm_rotary_positions *w, const char *name, int64_t K,
+                                   tfm__rotary *view, tfm_error *err) {
+    char all[64];
+    memset(view, 0, sizeof *view);
+    if (!w->frequencies.data) return TFM_OK;
+    tfm__format(all, sizeof all, "%s rotary.frequencies", name);
+    TFM__TRY(tfm__check_tensor(&w->frequencies, all, TFM_DTYPE_F32, 1, 1, err));
+    view->frequencies = (const float *)w->frequencies.data;
+    view->n = w->frequencies.dims[0], view->interleaved = w->interleaved;
+    return tfm__rotary_check(view, all, K, TFM_E_ARGUMENT, err);
+}
+
+/* Rows of heads, which threads share: their norm, then their rotary positions. */
+typedef struct tfm__turn {
+    tfm__rows x; /* [B, L, heads * K] */
+    int64_t K;
+    const tfm_norm_weights *norm; /* NULL: none */
+    const tfm__rotary *rotary;    /* NULL: none */
+    const float *table;           /* [positions, columns] */
+    int64_t columns;
+    const int32_t *firsts; /* [B]: position of a row's first in the table; NULL: 0 */
+    const tfm__kernels *kernels;
+    int32_t parts;
+} tfm__turn;
+
+static void tfm__turn_part(void *context, int32_t part) {
+    const tfm__turn *a = (const tfm__turn *)context;
+    int64_t M = a->x.B * a->x.L, i = part * M / a->parts, end = (part + 1) * M / a->parts, k, h;
+    for (; i < end; i++) {
+        int64_t b = i / a->x.L, l = i % a->x.L, p = tfm__first_of(a->firsts, b) + l;
+        float *row = tfm__row(&a->x, b, l);
+        if (a->norm) a->kernels->norm(row, a->K, row, a->K, a->x.D / a->K, a->K, a->norm);
+        for (h = 0; a->rotary && h < a->x.D; h += a->K) {
+            const int64_t n = a->rotary->n;
+            const float *c = a->table + p * a->columns + a->rotary->first, *s = c + n;
+            for (k = 0; k < n; k++) {
+                float *x = row + h + (a->rotary->interleaved ? 2 * k : k);
+                float *y = x + (a->rotary->interleaved ? 1 : n), even = *x;
+                *x = even * c[k] - *y * s[k];
+                *y = *y * c[k] + even * s[k];
+            }
+        }
+    }
+}
+
+static void tfm__turn_run(const tfm__team *team, tfm__turn *a) {
+    a->kernels = team->kernels, a->parts = 1;
+    if (tfm__team_shares(team, TFM__NORM_COST * a->x.B * a->x.L * a->x.D)) a->parts = team->n;
+    tfm__team_run(team, tfm__turn_part, a, a->parts);
+}
+
+TFM_DEF tfm_status tfm_rotary(tfm_tensor *out, const tfm_tensor *x,
+                              const tfm_rotary_positions *rotary, int32_t n_heads, int64_t first,
+                              tfm_arena *scratch, tfm_error *err) {
+    tfm__team team = tfm__team_alone();
+    tfm__rows from;
+    tfm__rotary r;
+    tfm__turn turn;
+    tfm_arena all;
+    float *table;
+    memset(&turn, 0, sizeof turn);
+    TFM__TRY(tfm__view(x, "x", 3, 3, &from, err));
+    TFM__TRY(tfm__view_like(out, "out", *x, &turn.x, err));
+    if (!rotary || !rotary->frequencies.data || !scratch)
+        return tfm__fail(err, TFM_E_ARGUMENT, "rotary, its frequencies or scratch is NULL");
+    if (n_heads < 1 || from.D % n_heads || first < 0 || first > INT32_MAX - from.L)
+        return tfm__fail(err, TFM_E_ARGUMENT,
+                         "n_heads is %d and first %i: expected a divisor of %i columns, and 0 to "
+                         "2147483647 less %i rows",
+                         n_heads, first, from.D, from.L);
+    turn.K = from.D / n_heads;
+    TFM__TRY(tfm__rotary_view(rotary, "x", turn.K, &r, err));
+    all = tfm__scratch_begin(scratch);
+    TFM__TRY(TFM__TAKE(&all, from.L, 2 * r.n, &table, err));
+    TFM__TRY(tfm__scratch_end(scratch, &all, err));
+    if (scratch->measuring) return TFM_OK;
+    turn.table = table, turn.columns = 2 * r.n, turn.rotary = &r;
+    tfm__rotary_rows(&r, first, from.L, table, turn.columns);
+    tfm__copy_rows(&turn.x, &from);
+    tfm__turn_run(&team, &turn);
+    return TFM_OK;
+}
+
 /* The projections of an attention as the products see them. */
 typedef struct tfm__projections {
     tfm__linear query, key, value, out;
     int has_out;
-    int32_t n_heads;
-    int64_t K, W; /* of a head */
-    double scale; /* 0 means 1/sqrt(K) */
+    int is_merged;         /* of self-attention: the memory has a part in its softmax */
+    int32_t n_heads, n_kv; /* of queries, and of keys and values */
+    int64_t K, W;          /* of a head */
+    double scale;          /* 0 means 1/sqrt(K) */
     tfm__relative relative;
+    tfm__rotary rotary;
+    tfm_norm_weights query_norm, key_norm; /* without data: none */
+    int32_t left, right;                   /* the window; 0: none */
+    double cap;                            /* of scores; 0: none */
 } tfm__projections;
+
+/* Returns the columns of all contexts. */
+static int64_t tfm__contexts_width(const tfm__projections *w) { return w->n_heads * w->W; }
 
 /* Views an attention for inputs of these widths. It must return width columns, or any number if
    width is -1. */
 static tfm_status tfm__projections_view(const tfm_attention_weights *w, const char *name,
                                         int64_t q_in, int64_t k_in, int64_t v_in, int64_t width,
                                         tfm__projections *view, tfm_error *err) {
-    int64_t HK, HW;
+    int64_t HK, HW, GK, GW;
     memset(view, 0, sizeof *view);
     if (w->n_heads < 1)
         return tfm__fail(err, TFM_E_ARGUMENT, "%s: n_heads is %i, expected 1 or more", name,
                          (int64_t)w->n_heads);
     TFM__TRY(tfm__linear_view(&w->query, name, " query", -1, q_in, &view->query, err));
     HK = view->query.w.rows;
-    TFM__TRY(tfm__linear_view(&w->key, name, " key", HK, k_in, &view->key, err));
+    TFM__TRY(tfm__linear_view(&w->key, name, " key", -1, k_in, &view->key, err));
     TFM__TRY(tfm__linear_view(&w->value, name, " value", -1, v_in, &view->value, err));
-    HW = view->value.w.rows;
-    if (HK < 1 || HW < 1 || HK % w->n_heads || HW % w->n_heads)
-        return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %i heads",
-                         name, HK, HW, (int64_t)w->n_heads);
+    GK = view->key.w.rows, GW = view->value.w.rows;
     view->n_heads = w->n_heads;
     view->scale = w->scale;
     view->K = HK / w->n_heads;
-    view->W = HW / w->n_heads;
+    view->n_kv = view->K && GK % view->K == 0 ? (int32_t)tfm__min(GK / view->K, HK) : 0;
+    if (HK < 1 || HK % w->n_heads || (view->n_kv && (GW < 1 || GW % view->n_kv)))
+        return tfm__fail(err, TFM_E_SHAPE, "%s: %i and %i columns do not divide into %d heads",
+                         name, HK, GW, HK < 1 || HK % w->n_heads ? w->n_heads : view->n_kv);
+    if (view->n_kv < 1 || w->n_heads % view->n_kv)
+        return tfm__fail(err, TFM_E_SHAPE,
+                         "%s key.weight is %t, expected %i rows, or for groups of heads %i for "
+                         "each of a number that divides %d",
+                         name, &w->key.weight, HK, view->K, w->n_heads);
+    view->W = GW / view->n_kv;
+    HW = tfm__contexts_width(view);
     TFM__TRY(tfm__relative_view(&w->relative, name, w->n_heads, &view->relative, err));
+    TFM__TRY(tfm__rotary_view(&w->rotary, name, view->K, &view->rotary, err));
+    view->query_norm = w->query_norm, view->key_norm = w->key_norm;
+    TFM__TRY(tfm__norm_check(&w->query_norm, "query_norm", view->K, err));
+    TFM__TRY(tfm__norm_check(&w->key_norm, "key_norm", view->K, err));
+    view->left = w->left, view->right = w->right, view->cap = w->cap;
+    if (w->left < 0 || w->right < 0 || !w->left != !w->right || !(w->cap >= 0))
+        return tfm__fail(
+            err, TFM_E_ARGUMENT,
+            "%s: left is %d and right %d, or cap is negative or no number: expected 1 or "
+            "more, or 0 for none, of left and right together",
+            name, w->left, w->right);
     view->has_out = w->out.weight.data != NULL;
     if (view->has_out) return tfm__linear_view(&w->out, name, " out", width, HW, &view->out, err);
     if (width < 0 || width == HW) return TFM_OK;
@@ -5048,9 +5318,9 @@ static tfm_status tfm__projections_view(const tfm_attention_weights *w, const ch
 
 /* Keys and values of some positions: rows of capacity positions each. */
 typedef struct tfm__kv {
-    void *k, *v;  /* [rows, capacity, H*K] and [rows, capacity, H*W]; an SSRU's states [rows, slots,
+    void *k, *v;  /* [rows, capacity, G*K] and [rows, capacity, G*W]; an SSRU's states [rows, slots,
                          D] are in k */
-    int by_heads; /* 1: they are [rows, H, capacity, K] and [rows, H, capacity, W] instead, which
+    int by_heads; /* 1: they are [rows, G, capacity, K] and [rows, G, capacity, W] instead, which
                          a step reads in order */
     int is_f16;   /* 1: elements are F16, by heads; 0: floats */
     int64_t capacity; /* positions that a row has room for */
@@ -5121,6 +5391,8 @@ typedef struct tfm__pass {
     int64_t first_row; /* of the attention tensors: batch row 0 */
     const float *bias; /* [heads of all tables, 2 * reach - 1]: relative positions */
     int64_t reach;
+    float *rotary; /* [positions, rotary_columns]: cosines and sines */
+    int64_t rotary_columns;
     tfm__work work;
 } tfm__pass;
 
@@ -5129,27 +5401,70 @@ static tfm__rows tfm__rows_beside(const tfm__pass *p, float *data, int64_t D) {
     return tfm__rows_make(data, p->x.B, p->x.L, D);
 }
 
+/* Returns where the attention weights of layer i go, without data if they are not wanted. */
+static tfm__heads tfm__pass_weights(const tfm__pass *p, int part, int32_t i) {
+    const tfm_tensor *t = p->attention[part];
+    tfm__heads to = {NULL, 0, 0, 0, 0};
+    if (!t || !t->data) return to;
+    to.data = (float *)t->data + p->first_row * t->strides[1];
+    to.b = t->strides[1], to.h = t->strides[0], to.t = t->strides[2];
+    if (part == TFM__CROSS && p->listed) return to;
+    to.data = (float *)to.data + i * t->strides[0];
+    to.h = t->strides[2], to.t = t->strides[3];
+    return to;
+}
+
+/* Gives rows of queries or keys their norm and, if they are positions of the stream, their rotary
+   positions. */
+static void tfm__pass_turn(const tfm__pass *p, const tfm__projections *w, const tfm__rows *rows,
+                           const tfm_norm_weights *norm, int in_stream) {
+    tfm__turn turn;
+    memset(&turn, 0, sizeof turn);
+    turn.x = *rows, turn.K = w->K;
+    if (tfm__norm_exists(norm)) turn.norm = norm;
+    if (in_stream && w->rotary.frequencies) turn.rotary = &w->rotary;
+    if (!turn.norm && !turn.rotary) return;
+    turn.table = p->rotary, turn.columns = p->rotary_columns, turn.firsts = p->firsts;
+    TFM__PART(PROJECTIONS);
+    tfm__turn_run(p->work.team, &turn);
+}
+
+/* Sets the source of keys and values of sub-layer part, and where their weights go. */
+static void tfm__attend_source(const tfm__pass *p, const tfm__projections *w, int part,
+                               const tfm__kv *kv, tfm__heads weights, tfm__attention *a) {
+    a->S = part == TFM__SELF ? p->end : p->S;
+    a->k = tfm__heads_of_cache(kv, kv->k, w->n_kv, a->K);
+    a->v = tfm__heads_of_cache(kv, kv->v, w->n_kv, a->W);
+    a->weights = weights;
+    if (part == TFM__CROSS) a->listed = p->listed, a->n_listed = p->n_listed;
+    a->masks = p->masks[part], a->kv_rows = p->kv_rows[part];
+}
+
 /* Attends from the queries in work.q to the keys and values in kv, for sub-layer part of a layer,
    and projects the contexts to out. */
 static void tfm__attend_layer(const tfm__pass *p, const tfm__projections *w, int32_t layer,
                               int part, const tfm__kv *kv, const tfm__rows *out,
                               tfm__heads weights) {
     tfm__rows q = tfm__rows_beside(p, p->work.q, w->query.w.rows);
-    tfm__rows context = tfm__rows_beside(p, p->work.context, w->value.w.rows);
-    tfm__attention a;
+    tfm__rows context = tfm__rows_beside(p, p->work.context, tfm__contexts_width(w));
+    tfm__attention a, memory;
     TFM__PART(ATTENTION);
     if (!w->has_out) context = *out; /* the contexts are the output */
     memset(&a, 0, sizeof a);
     a.B = p->x.B, a.H = w->n_heads, a.T = p->x.L, a.K = w->K, a.W = w->W;
-    a.S = part == TFM__SELF ? p->end : p->S;
+    a.kernels = p->work.team->kernels;
     a.q = tfm__heads_of_rows(&q, a.K);
-    a.k = tfm__heads_of_cache(kv, kv->k, a.H, a.K);
-    a.v = tfm__heads_of_cache(kv, kv->v, a.H, a.W);
+    a.group = w->n_heads / w->n_kv;
     a.context = tfm__heads_of_rows(&context, a.W);
-    a.weights = weights;
-    if (part == TFM__CROSS) a.listed = p->listed, a.n_listed = p->n_listed, a.layer = layer;
-    a.scale = tfm__attend_scale(w->scale, a.K);
-    a.masks = p->masks[part], a.kv_rows = p->kv_rows[part];
+    a.scale = tfm__attend_scale(w->scale, a.K), a.layer = layer;
+    if (w->cap != 0) a.cap = (float)w->cap, a.scale *= 2 / a.cap;
+    if (w->is_merged) {
+        memory = a, a.memory = &memory;
+        tfm__attend_source(p, w, TFM__CROSS, p->kv[TFM__CROSS] + layer,
+                           tfm__pass_weights(p, TFM__CROSS, layer), &memory);
+    }
+    tfm__attend_source(p, w, part, kv, weights, &a);
+    a.left = w->left, a.right = w->right;
     if (part == TFM__SELF)
         a.firsts = p->firsts, a.ancestry = p->ancestry, a.ancestry_stride = kv->capacity;
     if (w->relative.table) {
@@ -5189,7 +5504,7 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     TFM__TRY(
         tfm__check_shape(value, "value", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, k.L, v.D), err));
     TFM__TRY(tfm__projections_view(weights, "attention", q.D, k.D, v.D, -1, &w, err));
-    z.HK = w.query.w.rows, z.HW = w.value.w.rows;
+    z.HK = w.query.w.rows, z.HW = tfm__contexts_width(&w);
     D = w.has_out ? w.out.w.rows : z.HW;
     TFM__TRY(tfm__view_like(out, "out", tfm_tensor_3d(NULL, TFM_DTYPE_F32, q.B, q.L, D), &y, err));
     TFM__TRY(tfm__masks_check(inputs->masks, q.B, w.n_heads, q.L, k.L, err));
@@ -5200,19 +5515,24 @@ TFM_DEF tfm_status tfm_multi_head_attention(tfm_tensor *out, tfm_tensor *attenti
     all = tfm__scratch_begin(scratch);
     TFM__TRY(tfm__work_alloc(&all, &z, &p.work, err));
     TFM__TRY(TFM__TAKE(&all, tfm__max(0, 2 * p.reach - 1), w.n_heads, &bias, err));
+    p.rotary_columns = 2 * w.rotary.n;
+    TFM__TRY(TFM__TAKE(&all, tfm__max(q.L, k.L), p.rotary_columns, &p.rotary, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring) return TFM_OK;
+    tfm__rotary_rows(&w.rotary, 0, tfm__max(q.L, k.L), p.rotary, p.rotary_columns);
     if (p.reach) tfm__relative_spread(&w.relative, w.n_heads, p.reach, bias);
     p.x = q;
     p.bias = bias, p.work.team = &team;
     p.S = k.L, p.masks[TFM__CROSS] = inputs->masks;
     kv.k = p.work.k, kv.v = p.work.v, kv.capacity = k.L;
     q = tfm__rows_beside(&p, p.work.q, z.HK);
-    keys = tfm__rows_make(p.work.k, k.B, k.L, z.HK);
-    values = tfm__rows_make(p.work.v, k.B, k.L, z.HW);
+    keys = tfm__rows_make(p.work.k, k.B, k.L, w.key.w.rows);
+    values = tfm__rows_make(p.work.v, k.B, k.L, w.value.w.rows);
     tfm__linear_run(&team, &q, &p.x, &w.query);
     tfm__linear_run(&team, &keys, &k, &w.key);
     tfm__linear_run(&team, &values, &v, &w.value);
+    tfm__pass_turn(&p, &w, &q, &w.query_norm, 1);
+    tfm__pass_turn(&p, &w, &keys, &w.key_norm, 1);
     tfm__attend_layer(&p, &w, 0, TFM__CROSS, &kv, &y, tfm__heads_of_tensor(attention));
     return TFM_OK;
 }
@@ -5232,7 +5552,8 @@ typedef struct tfm__layer {
     tfm__projections self, cross; /* cross without heads: none */
     tfm__ssru ssru;               /* of a decoder, in place of self */
     tfm__ffn ffn;
-    tfm_norm_weights norms[3]; /* by sub-layer */
+    tfm_norm_weights norms[3];     /* by sub-layer */
+    tfm_norm_weights out_norms[3]; /* of what it gives; without data: none */
     tfm_norm_order order;
 } tfm__layer;
 
@@ -5244,8 +5565,6 @@ typedef struct tfm__stack {
     int64_t relative_heads; /* heads of all tables of relative positions, the stack's and layers' */
     tfm_norm_weights norm;
 } tfm__stack;
-
-static int tfm__norm_exists(const tfm_norm_weights *w) { return w->weight.data || w->bias.data; }
 
 enum { TFM__NORM_ROWS = 4 }; /* normalized together, while they are in the first-level cache */
 
@@ -5291,7 +5610,7 @@ static void tfm__kv_products(const tfm__pass *p, const tfm__rows *x, const tfm__
     products[2] = tfm__product_make(&y, x, &w->query);
     for (i = 0; i < 2; i++) {
         const tfm__linear *map = i ? &w->value : &w->key;
-        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, i ? w->W : w->K);
+        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_kv, i ? w->W : w->K);
         y = tfm__rows_make(i ? p->work.v : p->work.k, x->B, x->L, map->w.rows);
         if (!kv->by_heads) y.data = tfm__head_row(&to, 0, 0, 0), y.sb = to.b;
         products[i] = tfm__product_make(&y, x, map);
@@ -5307,9 +5626,9 @@ static void tfm__kv_store(const tfm__pass *p, const tfm__projections *w, const t
     for (i = 0; kv->by_heads && i < 2; i++) {
         const tfm__rows *y = &products[i].y;
         int64_t width = i ? w->W : w->K;
-        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_heads, width);
+        tfm__heads to = tfm__heads_of_cache(kv, i ? kv->v : kv->k, w->n_kv, width);
         for (b = 0; b < y->B; b++)
-            for (h = 0; h < w->n_heads; h++)
+            for (h = 0; h < w->n_kv; h++)
                 for (l = 0; l < y->L; l++) {
                     int64_t row = p->kv_rows[TFM__SELF] ? p->kv_rows[TFM__SELF][b] : b;
                     const float *from = tfm__row(y, b, l) + h * width;
@@ -5326,10 +5645,16 @@ static void tfm__kv_append(const tfm__pass *p, const tfm__rows *x, const tfm__pr
     tfm__product products[3];
     tfm__kv_products(p, x, w, kv, products);
     tfm__product_run(p->work.team, products, 2);
+    tfm__pass_turn(p, w, &products[0].y, &w->key_norm, 0);
     tfm__kv_store(p, w, kv, products);
 }
 
 static int tfm__is_ssru(const tfm__layer *l) { return l->ssru.input.w.rows > 0; }
+
+/* Returns the attention that reads the memory. */
+static const tfm__projections *tfm__layer_memory(const tfm__layer *l) {
+    return l->self.is_merged ? &l->self : &l->cross;
+}
 
 /* Returns the state of an SSRU after a position. */
 static float *tfm__ssru_state(const tfm__kv *kv, int64_t row, int64_t position, int64_t D) {
@@ -5364,19 +5689,6 @@ static void tfm__ssru_run(const tfm__pass *p, const tfm__layer *l, const tfm__kv
     tfm__ssru_out(p->work.team->kernels, c);
 }
 
-/* Returns where the attention weights of layer i go, without data if they are not wanted. */
-static tfm__heads tfm__pass_weights(const tfm__pass *p, int part, int32_t i) {
-    const tfm_tensor *t = p->attention[part];
-    tfm__heads to = {NULL, 0, 0, 0, 0};
-    if (!t || !t->data) return to;
-    to.data = (float *)t->data + p->first_row * t->strides[1];
-    to.b = t->strides[1], to.h = t->strides[0], to.t = t->strides[2];
-    if (part == TFM__CROSS && p->listed) return to;
-    to.data = (float *)to.data + i * t->strides[0];
-    to.h = t->strides[2], to.t = t->strides[3];
-    return to;
-}
-
 /* Runs all layers of an encoder or a decoder over the stream, then the stack's norm. Self-attention
    first appends the keys and values of its input to the cache. */
 static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
@@ -5404,13 +5716,18 @@ static void tfm__stack_run(const tfm__pass *p, const tfm__stack *stack) {
                 if (part == TFM__SELF) {
                     tfm__kv_products(p, &in, w, kv, products);
                     tfm__product_run(team, products, 3);
+                    tfm__pass_turn(p, w, &products[0].y, &w->key_norm, 1);
+                    tfm__pass_turn(p, w, &q, &w->query_norm, 1);
                     tfm__kv_store(p, w, kv, products);
                 } else {
                     if (p->memory.data) tfm__kv_append(p, &p->memory, w, kv);
                     tfm__linear_run(team, &q, &in, &w->query);
+                    tfm__pass_turn(p, w, &q, &w->query_norm, 0);
                 }
                 tfm__attend_layer(p, w, i, part, kv, &out, tfm__pass_weights(p, part, i));
             }
+            if (tfm__norm_exists(&l->out_norms[part]))
+                tfm__add_norm_run(team, &out, &out, NULL, &l->out_norms[part]);
             tfm__add_norm_run(team, &p->x, &p->x, &out,
                               l->order == TFM_NORM_ORDER_POST ? &l->norms[part] : NULL);
         }
@@ -5422,7 +5739,7 @@ static void tfm__sizes_grow(tfm__sizes *z, const tfm__layer *l) {
     const tfm__projections *c = &l->cross;
     z->HK = tfm__max(z->HK, tfm__max(l->self.query.w.rows, c->query.w.rows));
     z->HK = tfm__max(z->HK, l->ssru.gate.w.rows);
-    z->HW = tfm__max(z->HW, tfm__max(l->self.value.w.rows, c->value.w.rows));
+    z->HW = tfm__max(z->HW, tfm__max(tfm__contexts_width(&l->self), tfm__contexts_width(c)));
     z->K = tfm__max(z->K, tfm__max(l->self.K, c->K));
     z->W = tfm__max(z->W, tfm__max(l->self.W, c->W));
     z->F = tfm__max(z->F, tfm__ffn_width(&l->ffn));
@@ -5444,11 +5761,15 @@ static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
                                   int64_t memory, tfm__layer *l, tfm_error *err) {
     const tfm_encoder_layer_weights *e = encoder ? &encoder->layers[i] : NULL;
     const tfm_decoder_layer_weights *d = decoder ? &decoder->layers[i] : NULL;
+    int part;
     memset(l, 0, sizeof *l);
     l->order = e ? e->order : d->order;
     l->norms[TFM__SELF] = e ? e->norm1 : d->norm1;
     l->norms[TFM__CROSS] = e ? e->norm2 : d->norm2;
     l->norms[TFM__FFN] = e ? e->norm2 : d->norm3;
+    l->out_norms[TFM__SELF] = e ? e->norm1_out : d->norm1_out;
+    l->out_norms[TFM__CROSS] = e ? e->norm2_out : d->norm2_out;
+    l->out_norms[TFM__FFN] = e ? e->norm2_out : d->norm3_out;
     if (d && (d->ssru.input.weight.data || d->ssru.gate.weight.data)) {
         if (d->self_attn.query.weight.data)
             return tfm__fail(err, TFM_E_ARGUMENT,
@@ -5460,13 +5781,20 @@ static tfm_status tfm__layer_view(const tfm_encoder_weights *encoder,
     if (d)
         TFM__TRY(tfm__projections_view(&d->cross_attn, "cross_attn", D, memory, memory, D,
                                        &l->cross, err));
-    if (l->cross.relative.table)
-        return tfm__fail(err, TFM_E_ARGUMENT,
-                         "cross_attn has relative positions, which only self_attn may have");
+    if (l->cross.relative.table || l->cross.rotary.frequencies || l->cross.left)
+        return tfm__fail(err, TFM_E_ARGUMENT, "cross_attn has %s, which only self_attn may have",
+                         l->cross.left             ? "a window"
+                         : l->cross.relative.table ? "relative positions"
+                                                   : "rotary positions");
     TFM__TRY(tfm__ffn_view(e ? &e->ffn : &d->ffn, D, &l->ffn, err));
-    TFM__TRY(tfm__norm_check(&l->norms[TFM__SELF], "norm1", D, err));
-    TFM__TRY(tfm__norm_check(&l->norms[TFM__CROSS], "norm2", D, err));
-    if (d) TFM__TRY(tfm__norm_check(&l->norms[TFM__FFN], "norm3", D, err));
+    for (part = TFM__SELF; part <= TFM__FFN; part++) {
+        static const char *const names[][3] = {{"norm1", "norm2", "norm2"},
+                                               {"norm1", "norm2", "norm3"}};
+        static const char *const outs[][3] = {{"norm1_out", "norm2_out", "norm2_out"},
+                                              {"norm1_out", "norm2_out", "norm3_out"}};
+        TFM__TRY(tfm__norm_check(&l->norms[part], names[d != NULL][part], D, err));
+        TFM__TRY(tfm__norm_check(&l->out_norms[part], outs[d != NULL][part], D, err));
+    }
     return tfm__check_choice((int)l->order, &tfm__norm_order_words, "order", "", err);
 }
 
@@ -5519,6 +5847,8 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
         TFM__TRY(tfm__layer_view(e, d, i, from.D, p->memory.D, &layer, err));
         layer.self.relative.first_head = stack.relative_heads;
         if (layer.self.relative.table) stack.relative_heads += layer.self.n_heads;
+        layer.self.rotary.first = p->rotary_columns;
+        p->rotary_columns += 2 * layer.self.rotary.n;
         tfm__sizes_grow(&z, &layer);
         if (stack.layers && layers) layers[i] = layer, stack.layers[i] = &layers[i];
         if (!tfm__is_ssru(&layer))
@@ -5542,9 +5872,12 @@ static tfm_status tfm__stack_call(tfm__pass *p, const tfm_encoder_weights *e,
     TFM__TRY(TFM__TAKE(&all, z.M, z.D, &data, err));
     TFM__TRY(tfm__work_alloc(&all, &z, &p->work, err));
     TFM__TRY(TFM__TAKE(&all, stack.relative_heads, tfm__max(0, 2 * L - 1), &bias, err));
+    TFM__TRY(TFM__TAKE(&all, L, p->rotary_columns, &p->rotary, err));
     TFM__TRY(tfm__scratch_end(scratch, &all, err));
     if (scratch->measuring) return TFM_OK;
     tfm__stack_spread(&stack, L, bias);
+    for (i = 0; i < stack.n; i++)
+        tfm__rotary_rows(&layers[i].self.rotary, 0, L, p->rotary, p->rotary_columns);
     p->x = tfm__rows_make(data, B, L, from.D);
     p->bias = bias, p->reach = p->end = L, p->S = S;
     p->work.team = &team;
@@ -5605,6 +5938,10 @@ TFM_DEF tfm_status tfm_decoder_layer(tfm_tensor *out, tfm_tensor *self_attention
                        tfm__tensor_as_stack(cross_attention, &cross_stack), &one, inputs, scratch,
                        err);
 }
+
+#ifdef TFM__NO_MODULES
+#pragma pop_macro("TFM_DEF")
+#endif
 
 /* >>utf8 ==========================================================================================
    19. UTF-8
@@ -6366,7 +6703,7 @@ enum {
     TFM__FIELD_SCALE,  /* a number, or the only word, which is stored as TFM__BEYOND */
     TFM__FIELD_IDS,
     TFM__FIELD_SEQUENCES, /* lists of ids */
-    TFM__FIELD_HEADS,
+    TFM__FIELD_ROWS,      /* lists of `most` numbers each, which begin with a layer */
     TFM__FIELD_LANGUAGES,
     TFM__FIELD_DECODING
 };
@@ -6385,7 +6722,8 @@ enum {
 
 typedef struct tfm__config_field {
     const char *name;
-    size_t at, size, count; /* offset and bytes of the member; of IDS, the offset of their number */
+    size_t at, size,
+        count; /* offset and bytes of the member; of IDS and ROWS that of their number */
     int kind, rule;
     double otherwise;               /* the default of a scalar */
     int32_t least, most;            /* the range of a decode option */
@@ -6400,6 +6738,10 @@ typedef struct tfm__config_field {
     TFM__FIELD(#name, tfm__config_stated, config.member, kind, rule, otherwise, 0, 0, words)
 #define TFM__SAME(name, kind, rule, otherwise) TFM__CONFIG(name, name, kind, rule, otherwise, NULL)
 #define TFM__INT(name, rule) TFM__SAME(name, INT, rule, -1)
+#define TFM__ROWS(name, width)                                                                     \
+    {#name, offsetof(tfm__config_stated, config.name), 0,                                          \
+     offsetof(tfm__config_stated, config.n_##name), TFM__FIELD_ROWS, TFM__RULE_NONE, 0, 0, width,  \
+     NULL}
 #define TFM__CHOICE(name, member, words)                                                           \
     TFM__CONFIG(name, member, CHOICE, NONE, 0, &tfm__##words##_words)
 static const tfm__config_field tfm__config_fields[] = {
@@ -6431,7 +6773,11 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__CHOICE(prefix_space, prefix_space, space),
     TFM__CHOICE(trailing_space, trailing_space, trailing), TFM__CHOICE(clean_up, clean_up, clean),
     TFM__CHOICE(sentences, sentences, sentences), TFM__SAME(shortlist_first, INT, NONE, 0),
-    TFM__SAME(alignment_heads, HEADS, NONE, 0),
+    TFM__ROWS(alignment_heads, 2), TFM__INT(n_kv_heads, PADDED), TFM__INT(n_kv_heads_decoder, PADDED),
+    TFM__ROWS(encoder_windows, 3), TFM__ROWS(decoder_windows, 3), TFM__INT(d_rotary, SHAPE),
+    TFM__CHOICE(rotary_layout, rotary_layout, rotary),
+    TFM__CHOICE(cross_attention, cross_attention, cross),
+    TFM__SAME(attention_cap, NUMBER, POSITIVE, 0), TFM__SAME(logit_cap, NUMBER, POSITIVE, 0),
     TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, NULL),
     TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, NULL)};
 
@@ -6470,6 +6816,7 @@ enum {
 #undef TFM__CONFIG
 #undef TFM__SAME
 #undef TFM__INT
+#undef TFM__ROWS
 #undef TFM__CHOICE
 #undef TFM__DECODE
 #undef TFM__UP_TO
@@ -6644,7 +6991,7 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
     tfm__json ahead = r->json;
     tfm_ids *lists = NULL;
     int32_t i, n = 0;
-    if (f->kind == TFM__FIELD_IDS || f->kind == TFM__FIELD_SEQUENCES || f->kind == TFM__FIELD_HEADS)
+    if (f->kind == TFM__FIELD_IDS || f->kind == TFM__FIELD_SEQUENCES || f->kind == TFM__FIELD_ROWS)
         TFM__TRY(tfm__config_lists(r, f->name, f->kind == TFM__FIELD_IDS, &lists, &n));
     switch (f->kind) {
     case TFM__FIELD_IDS:
@@ -6655,15 +7002,16 @@ static tfm_status tfm__config_value(tfm__config_reader *r, const tfm__config_fie
         *(const tfm_ids **)at = lists;
         *(int32_t *)count = n;
         return TFM_OK;
-    case TFM__FIELD_HEADS: /* [[layer, head], ...] */
+    case TFM__FIELD_ROWS:
         for (i = 0; i < n; i++)
-            if (lists[i].n != 2)
-                return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of [layer, head]", f->name);
+            if (lists[i].n != f->most)
+                return TFM__FAIL_CONFIG(r->err, "'%s' is not a list of [layer, %s]", f->name,
+                                        f->most == 2 ? "head" : "left, right");
         if (n > TFM__HEADS_LISTED)
             return TFM__FAIL_CONFIG(r->err, "'%s' has %d heads, at most %d can be listed", f->name,
                                     n, TFM__HEADS_LISTED);
-        stated->config.n_alignment_heads = n;
-        stated->config.alignment_heads = n ? lists->data : NULL;
+        *(int32_t *)count = n;
+        *(const int32_t **)at = n ? lists->data : NULL;
         return TFM_OK;
     case TFM__FIELD_LANGUAGES: return tfm__config_languages(r, &stated->config);
     case TFM__FIELD_DECODING:
@@ -6723,6 +7071,9 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
     if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
     if (!c->n_languages && (c->src_language || c->tgt_language_forced))
         return TFM__FAIL_CONFIG(err, "'languages' is missing");
+    if (c->d_rotary > 0 && c->d_rotary % 2)
+        return TFM__FAIL_CONFIG(err, "'d_rotary' is %d, which is odd: columns turn in pairs",
+                                c->d_rotary);
     if (c->src_text == TFM_TEXT_KIND_PIECES)
         return TFM__FAIL_CONFIG(err, "'src_text' is pieces, which only tgt_text can be");
     return TFM_OK;
@@ -6815,6 +7166,8 @@ struct tfm_model {
     tfm__linear projection;    /* of a source's embeddings; without rows: none */
     tfm__linear generator;
     tfm__lexicon lexicon;
+    const tfm__rotary *rotaries; /* a list; NULL: no rotary positions */
+    int64_t rotary_columns;      /* of all of them */
 };
 
 enum { TFM__PACKED_LAYOUT = 2 }; /* of the packed files that tools/quantize writes */
@@ -7044,20 +7397,21 @@ static tfm_status tfm__load_linear(tfm__loader *l, const char *prefix, const cha
 
 /* Loads NAME.weight and NAME.bias, either of which may be missing. */
 static tfm_status tfm__load_norm(tfm__loader *l, const char *prefix, const char *suffix,
-                                 tfm_norm_weights *w) {
+                                 int32_t *columns, tfm_norm_weights *w) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     w->kind = c->layer_norm;
     w->eps = c->layer_norm_eps;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
-    TFM__TRY(tfm__load_float_tensor(l, name, ".weight", 0, &c->d_model, NULL, &w->weight));
-    return tfm__load_float_tensor(l, name, ".bias", 0, &c->d_model, NULL, &w->bias);
+    TFM__TRY(tfm__load_float_tensor(l, name, ".weight", 0, columns, NULL, &w->weight));
+    return tfm__load_float_tensor(l, name, ".bias", 0, columns, NULL, &w->bias);
 }
 
-/* Loads NAME.in_proj_weight or NAME.{q,k,v}_proj, and NAME.out_proj. The first attention decides
-   how wide heads are. *memory is the width of the input of keys and values. 0 takes any. */
+/* Loads NAME.in_proj_weight or NAME.{q,k,v}_proj, NAME.out_proj and the norms of heads. The first
+   attention decides how wide heads are. *memory is the width of the input of keys and values, *n_kv
+   how many heads they have. 0 takes any. */
 static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const char *suffix,
-                                      int32_t *memory, tfm__projections *a) {
+                                      int32_t *memory, int32_t *n_kv, tfm__projections *a) {
     tfm_config *c = &l->model->config;
     char name[TFM__NAME];
     tfm__load_found all;
@@ -7065,8 +7419,10 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     int32_t H = c->n_heads, D = c->d_model, rows = 0; /* 0: not known yet */
     int32_t HK = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_key);
     int32_t HW = (int32_t)tfm__min(INT32_MAX, (int64_t)H * c->d_value);
+    int32_t G = *n_kv || !l->packed ? *n_kv : H, K, GK, GW;
     a->n_heads = H;
     a->scale = c->attention_scale;
+    a->cap = c->attention_cap;
     tfm__format(name, sizeof name, "%s%s", prefix, suffix);
     TFM__TRY(tfm__load_linear(l, name, ".out_proj", 0, &D, &HW, &a->out));
     a->has_out = a->out.w.data != NULL;
@@ -7076,6 +7432,7 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     if (all.w.data) {
         /* the rows are query, key, value; values may have a width of their own */
         *memory = D;
+        G = H;
         if (!HW) HW = rows / 3;
         if (!HK) HK = (rows - HW) / 2;
         if (HK < 1 || rows != 2 * (int64_t)HK + HW)
@@ -7089,9 +7446,22 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
         TFM__TRY(tfm__load_linear_rows(l, &all, &bias, 2 * (int64_t)HK, HW, &a->value));
     } else {
         TFM__TRY(tfm__load_linear(l, name, ".q_proj", TFM__REQUIRED, &HK, &D, &a->query));
-        TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, &HK, memory, &a->key));
-        TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, &HW, memory, &a->value));
+        K = (int32_t)tfm__max(1, HK / H);
+        GK = (int32_t)tfm__min(INT32_MAX, (int64_t)G * K);
+        TFM__TRY(tfm__load_linear(l, name, ".k_proj", TFM__REQUIRED, &GK, memory, &a->key));
+        if (!G && GK % K == 0) G = GK / K;
+        if (HK % H || G < 1 || H % G)
+            return TFM__FAIL_TENSOR(
+                l,
+                "'%s' projects to %d columns of queries and %d of keys, which do not divide into "
+                "%d heads, or for keys into groups of them",
+                name, HK, GK, H);
+        GW = (int32_t)tfm__min(INT32_MAX, (int64_t)G * c->d_value);
+        if (!GW && a->has_out) GW = HW / (H / G);
+        TFM__TRY(tfm__load_linear(l, name, ".v_proj", TFM__REQUIRED, &GW, memory, &a->value));
+        if (!HW) HW = (int32_t)tfm__min(INT32_MAX, (int64_t)GW * (H / G));
     }
+    *n_kv = a->n_kv = G;
     /* without an output projection the contexts themselves are added to the stream */
     if (!a->has_out && HW != D)
         return TFM__FAIL_TENSOR(
@@ -7102,7 +7472,27 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
             HW, H);
     a->K = c->d_key = HK / H;
     a->W = c->d_value = HW / H;
-    return TFM_OK;
+    TFM__TRY(tfm__load_norm(l, name, ".q_norm", &c->d_key, &a->query_norm));
+    return tfm__load_norm(l, name, ".k_norm", &c->d_key, &a->key_norm);
+}
+
+/* Loads the frequencies of rotary positions of a layer or of a stack for heads of K columns, if they
+   are there. Layers with equal ones share the columns of one table. */
+static tfm_status tfm__load_rotary(tfm__loader *l, const char *prefix, int32_t K, tfm__rotary *r) {
+    tfm_model *m = l->model;
+    const tfm__rotary *same;
+    int32_t n = 0;
+    tfm_tensor t;
+    TFM__TRY(tfm__load_float_tensor(l, prefix, ".rotary.frequencies", 0, &n, NULL, &t));
+    if (!t.data) return TFM_OK;
+    r->frequencies = (const float *)t.data, r->n = n, r->interleaved = m->config.rotary_layout;
+    for (same = m->rotaries; same; same = same->next)
+        if (same->n == n && memcmp(same->frequencies, t.data, (size_t)n * sizeof(float)) == 0)
+            break;
+    r->first = same ? same->first : m->rotary_columns;
+    if (!same) m->rotary_columns += 2 * r->n, r->next = m->rotaries, m->rotaries = r;
+    m->config.d_rotary = (int32_t)tfm__max(m->config.d_rotary, 2 * r->n);
+    return tfm__rotary_check(r, l->name, K, TFM_E_TENSOR, l->err);
 }
 
 /* Loads the table of relative positions of a layer, or of a stack for all of its layers. */
@@ -7128,8 +7518,11 @@ static tfm_status tfm__load_relative(tfm__loader *l, const char *prefix, int cau
 static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cross, int32_t *d_ff,
                                   tfm__stack *stack, tfm__layer *layer) {
     enum { NEED = TFM__REQUIRED };
-    char self[TFM__NAME], ssru[TFM__NAME];
+    const char *const stack_name = has_cross ? "decoder" : "encoder";
+    char self[TFM__NAME], ssru[TFM__NAME], name[32];
     tfm_config *c = &l->model->config;
+    int32_t *n_kv = has_cross ? &c->n_kv_heads_decoder : &c->n_kv_heads, part, number = 0, i;
+    const int has_own_cross = has_cross && !c->cross_attention;
     tfm__ffn *ffn = &layer->ffn;
     tfm__relative *relative = &layer->self.relative;
     int32_t *D = &c->d_model;
@@ -7143,21 +7536,32 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
         TFM__TRY(tfm__load_linear(l, prefix, ".ssru_gate", NEED, D, D, &layer->ssru.gate));
         c->n_ssru_layers++;
     } else {
-        TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", D, &layer->self));
+        TFM__TRY(tfm__load_attention(l, prefix, ".self_attn", D, n_kv, &layer->self));
         self[strlen(self) - 1] = 0; /* without the dot */
         TFM__TRY(tfm__load_relative(l, self, has_cross, stack->relative_heads, relative));
         if (relative->buckets) stack->relative_heads += layer->self.n_heads;
+        for (i = 0; i < 2 && !layer->self.rotary.frequencies; i++)
+            TFM__TRY(tfm__load_rotary(l, i ? stack_name : self, c->d_key, &layer->self.rotary));
     }
     ffn->activation = c->activation;
     TFM__TRY(tfm__load_linear(l, prefix, ".linear1", NEED, d_ff, D, &ffn->linear1));
     TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, d_ff, D, &ffn->gate));
     TFM__TRY(tfm__load_linear(l, prefix, ".linear2", NEED, D, d_ff, &ffn->linear2));
     if (ffn->gate.w.rows) c->has_gate = 1;
-    TFM__TRY(tfm__load_norm(l, prefix, ".norm1", &layer->norms[TFM__SELF]));
-    if (!has_cross) return tfm__load_norm(l, prefix, ".norm2", &layer->norms[TFM__FFN]);
-    TFM__TRY(tfm__load_norm(l, prefix, ".norm2", &layer->norms[TFM__CROSS]));
-    TFM__TRY(tfm__load_attention(l, prefix, ".multihead_attn", &c->d_memory, &layer->cross));
-    return tfm__load_norm(l, prefix, ".norm3", &layer->norms[TFM__FFN]);
+    for (part = TFM__SELF; part <= TFM__FFN; part++) {
+        if (part == TFM__CROSS && !has_own_cross) continue;
+        tfm__format(name, sizeof name, ".norm%d", ++number);
+        TFM__TRY(tfm__load_norm(l, prefix, name, D, &layer->norms[part]));
+        tfm__format(name, sizeof name, ".norm%d_out", number);
+        TFM__TRY(tfm__load_norm(l, prefix, name, D, &layer->out_norms[part]));
+    }
+    if (has_own_cross)
+        return tfm__load_attention(l, prefix, ".multihead_attn", &c->d_memory, n_kv, &layer->cross);
+    layer->self.is_merged = has_cross;
+    if (has_cross && (tfm__is_ssru(layer) || c->d_memory != *D))
+        return TFM__FAIL_TENSOR(
+            l, "'%s': merged attention needs self_attn, and memory of %d columns", prefix, *D);
+    return TFM_OK;
 }
 
 /* Loads the layers of "encoder" or "decoder" and the norm after the last of them. Memory is
@@ -7184,7 +7588,7 @@ static tfm_status tfm__load_stack(tfm__loader *l, const char *name, int has_cros
         TFM__TRY(tfm__load_layer(l, prefix, has_cross, d_ff, stack, layer));
         if (!layer->self.relative.buckets) layer->self.relative = stack->relative;
     }
-    return tfm__load_norm(l, name, ".norm", &stack->norm);
+    return tfm__load_norm(l, name, ".norm", &l->model->config.d_model, &stack->norm);
 }
 
 /* Loads learned positions: a table for each side, or the source's for both. A source whose input is
@@ -7236,12 +7640,12 @@ static tfm_status tfm__load_embeddings(tfm__loader *l) {
         TFM__TRY(
             tfm__load_linear(l, "src_projection", "", 0, &c->d_model, &c->d_input, &m->projection));
         c->d_memory = c->d_model;
-        TFM__TRY(tfm__load_norm(l, "src_embedding_norm", "", &m->source.norm));
+        TFM__TRY(tfm__load_norm(l, "src_embedding_norm", "", &c->d_model, &m->source.norm));
     } else if (l->packed && !c->d_memory) {
         c->d_memory = c->d_model;
     }
     if (!m->projection.w.rows) c->d_input = has_encoder ? c->d_model : 0;
-    TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &m->target.norm));
+    TFM__TRY(tfm__load_norm(l, "tgt_embedding_norm", "", &c->d_model, &m->target.norm));
     m->target.zero_start = c->start_embedding_zero;
     /* a tied generator's matrix is packed, and embeddings are read from its panels */
     if (tied) {
@@ -7326,6 +7730,23 @@ static tfm_status tfm__config_check_field(const tfm__config_field *f, const void
     return TFM_OK;
 }
 
+/* Checks the windows of a stack, and gives them to its layers. */
+static tfm_status tfm__config_check_windows(tfm__loader *l, const char *name, const int32_t *w,
+                                            int32_t n, const tfm__stack *stack) {
+    for (; n > 0; n--, w += 3) {
+        tfm__projections *self;
+        self = w[0] < stack->n ? &stack->layers[w[0]]->self : NULL;
+        if (!self || !self->n_heads || self->left || w[1] < 1 || w[2] < 1)
+            return TFM__FAIL_CONFIG(l->err,
+                                    "'%s' has [%d, %d, %d], expected a layer below %d that has "
+                                    "attention, once, and a window of 1 (the position itself) "
+                                    "or more to the left and right",
+                                    name, w[0], w[1], w[2], stack->n);
+        self->left = w[1], self->right = w[2];
+    }
+    return TFM_OK;
+}
+
 /* Checks what the config states against the shapes and vocabularies. */
 static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *stated) {
     const tfm_config *c = &l->model->config;
@@ -7348,6 +7769,11 @@ static tfm_status tfm__config_check(tfm__loader *l, const tfm__config_stated *st
             return TFM__FAIL_CONFIG(l->err, "'alignment_heads' has [%d, %d] twice", head[0],
                                     head[1]);
     }
+    for (i = 0; i < 2; i++)
+        TFM__TRY(tfm__config_check_windows(l, i ? "decoder_windows" : "encoder_windows",
+                                           i ? c->decoder_windows : c->encoder_windows,
+                                           i ? c->n_decoder_windows : c->n_encoder_windows,
+                                           i ? &l->model->decoder : &l->model->encoder));
     if (c->max_target_positions &&
         tfm__max(o->max_length, o->min_length + 1) > c->max_target_positions)
         return TFM__FAIL_CONFIG(l->err, "decoding: %s is %d, there are positions for %d tokens",
@@ -7456,7 +7882,7 @@ static tfm_status tfm__load_all(tfm__loader *l) {
     if (c->d_input)
         TFM__TRY(tfm__load_stack(l, "encoder", 0, &c->n_encoder_layers, &c->d_ff, &m->encoder));
     TFM__TRY(tfm__load_stack(l, "decoder", 1, &c->n_decoder_layers, &c->d_ff_decoder, &m->decoder));
-    if (!c->d_input) c->d_ff = c->d_ff_decoder;
+    if (!c->d_input) c->d_ff = c->d_ff_decoder, c->n_kv_heads = c->n_kv_heads_decoder;
     if (c->layer_norm == TFM_NORM_KIND_LAYER_NORM_UNBIASED && c->d_model < 2)
         return TFM__FAIL_CONFIG(l->err,
                                 "'layer_norm' is layer_norm_unbiased and d_model is 1: d_model "
@@ -7706,6 +8132,7 @@ struct tfm_session {
         float *rows;    /* [max(max_source, max_target), D]; NULL: learned or none */
         int64_t n;      /* rows that were computed so far */
         float *bias[2]; /* [tables, H, 2 * max - 1]: relative positions of encoder, decoder */
+        float *rotary;  /* [max(max_source, max_target), rotary_columns] */
     } positions;
     struct {
         tfm__kv *self, *cross; /* [decoder layers]: max_target and max_source positions a row */
@@ -7799,7 +8226,7 @@ static tfm_status tfm__session_layout_cache(tfm_session *s, tfm_arena *arena, tf
             TFM__TRY(tfm__take(arena, s->max_rows * self.slots, s->model->config.d_model,
                                sizeof(float), &self.k, err));
         else TFM__TRY(tfm__kv_alloc(arena, s->max_rows, &d->layers[i]->self, &self, err));
-        TFM__TRY(tfm__kv_alloc(arena, s->max_batch, &d->layers[i]->cross, &cross, err));
+        TFM__TRY(tfm__kv_alloc(arena, s->max_batch, tfm__layer_memory(d->layers[i]), &cross, err));
         if (s->cache.self && s->cache.cross) s->cache.self[i] = self, s->cache.cross[i] = cross;
     }
     return TFM_OK;
@@ -7839,6 +8266,8 @@ static tfm_status tfm__session_layout_rows(tfm_session *s, int attention, tfm_ar
         TFM__TRY(TFM__TAKE(arena, tfm__session_longest(s), D, &s->positions.rows, err));
     TFM__TRY(TFM__TAKE(arena, m->encoder.relative_heads, 2 * S - 1, &s->positions.bias[0], err));
     TFM__TRY(TFM__TAKE(arena, m->decoder.relative_heads, 2 * T - 1, &s->positions.bias[1], err));
+    TFM__TRY(
+        TFM__TAKE(arena, tfm__session_longest(s), m->rotary_columns, &s->positions.rotary, err));
     TFM__TRY(TFM__TAKE(arena, group, tfm__max(D, c->d_memory), &s->scratch.x, err));
     TFM__TRY(TFM__TAKE(arena, B, tfm__max(S, T), &s->tgt.ids, err));
     TFM__TRY(TFM__TAKE(arena, B, T, &s->tgt.pads, err));
@@ -7909,16 +8338,17 @@ static tfm_status tfm__session_layout(tfm_session *s, int attention, tfm_arena *
     const tfm_model *m = s->model;
     const tfm__linear *w;
     tfm__sizes z;
-    int64_t converted = 0;
+    int64_t converted = 0, scores;
     int32_t i;
     memset(&z, 0, sizeof z);
     for (i = 0; i < m->encoder.n; i++) tfm__sizes_grow(&z, m->encoder.layers[i]);
     for (i = 0; i < m->decoder.n; i++) tfm__sizes_grow(&z, m->decoder.layers[i]);
     z.M = z.key_rows = tfm__session_group_rows(s);
     z.D = m->config.d_model;
-    z.scores = s->team.n *
-               tfm__max(tfm__session_longest(s),
-                        tfm__attend_tile_scratch(s->encoder.tiles, s->max_source, z.K, z.W));
+    scores = m->config.cross_attention ? s->max_source + (int64_t)s->max_target
+                                       : tfm__session_longest(s);
+    z.scores = s->team.n * tfm__max(scores, tfm__attend_tile_scratch(s->encoder.tiles,
+                                                                     s->max_source, z.K, z.W));
     TFM__TRY(tfm__work_alloc(arena, &z, &s->scratch.work, err));
     s->scratch.work.scores_size = z.scores / s->team.n;
     for (w = m->linears; w; w = w->next)
@@ -8137,18 +8567,24 @@ static void tfm__id_row_set(tfm__id_rows *to, const tfm__side *side, int64_t b, 
 static void tfm__session_extend_positions(tfm_session *s, int64_t n) {
     const int64_t D = s->model->config.d_model, most = tfm__session_longest(s);
     const tfm_config *c = &s->model->config;
+    const tfm__rotary *r = s->model->rotaries;
     tfm_position_options o;
     tfm__rows rows;
-    if (!s->positions.rows || n <= s->positions.n) return;
+    if ((!s->positions.rows && !r) || n <= s->positions.n) return;
     n = tfm__min(most, n + (8 - n % 8) % 8);
-    rows = tfm__rows_make(s->positions.rows + s->positions.n * D, 1, n - s->positions.n, D);
+    for (; r; r = r->next)
+        tfm__rotary_rows(r, s->positions.n, n - s->positions.n,
+                         s->positions.rotary + s->positions.n * s->model->rotary_columns,
+                         s->model->rotary_columns);
+    rows = tfm__rows_make(s->positions.rows, 1, n - s->positions.n, D);
+    if (rows.data) rows.data += s->positions.n * D;
     memset(&o, 0, sizeof o);
     o.kind = c->positions;
     o.first = c->position_offset + s->positions.n;
     o.base = c->position_base;
     o.divisor_half = c->position_divisor_half;
     o.double_angles = c->position_double;
-    tfm__position_rows(&rows, &o, NULL);
+    if (s->positions.rows) tfm__position_rows(&rows, &o, NULL);
     s->positions.n = n;
 }
 
@@ -8196,6 +8632,7 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     for (b = 0; b < in->B; b++) p.end = tfm__max(p.end, tfm__first_of(firsts, b) + in->L);
     p.bias = s->positions.bias[is_target];
     p.reach = is_target ? s->max_target : s->max_source;
+    p.rotary = s->positions.rotary, p.rotary_columns = s->model->rotary_columns;
     p.work = s->scratch.work;
     TFM__PART(EMBEDDING);
     if (!is_memory) tfm__session_extend_positions(s, p.end);
@@ -8303,7 +8740,8 @@ static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor 
             if (!has_memory) tfm__stack_run(&p, &m->encoder);
             p.kv_rows[TFM__SELF] = s->order + first;
             for (i = 0; for_decoding && i < m->decoder.n; i++)
-                tfm__kv_append(&p, &p.x, &m->decoder.layers[i]->cross, &s->cache.cross[i]);
+                tfm__kv_append(&p, &p.x, tfm__layer_memory(m->decoder.layers[i]),
+                               &s->cache.cross[i]);
             for (b = 0; b < group.B && !s->encoder.is_lent; b++) {
                 float *row = s->encoder.memory + s->order[first + b] * s->src.L * D;
                 memcpy(row, tfm__row(&p.x, b, 0), (size_t)(L * D) * sizeof *row);
@@ -8351,6 +8789,24 @@ static tfm__rows tfm__decoder_run_group(tfm_session *s, int64_t b0, const tfm_fo
     p.first_row = b0;
     tfm__decoder_run(s, &p, s->step.rows);
     return p.x;
+}
+
+/* Computes logits of x by the generator, or by some rows of it. */
+static void tfm__generator_run(const tfm_session *s, const tfm__rows *out, const tfm__rows *x,
+                               const tfm__linear *generator) {
+    const tfm__kernels *kernels = s->team.kernels;
+    float cap = (float)s->model->config.logit_cap;
+    int64_t b, l, i;
+    tfm__linear_run(&s->team, out, x, generator);
+    for (b = 0; cap != 0 && b < out->B; b++)
+        for (l = 0; l < out->L;
+             l++) { /* cap * tanh(y / cap) = 2 cap / (1 + exp(-2 y / cap)) - cap */
+            float *y = tfm__row(out, b, l);
+            kernels->scale(y, 2 / cap, out->D);
+            kernels->activate(y, out->D, (tfm_activation)TFM__SIGMOID);
+            kernels->scale(y, 2 * cap, out->D);
+            for (i = 0; i < out->D; i++) y[i] -= cap;
+        }
 }
 
 /* >>search ========================================================================================
@@ -9097,7 +9553,7 @@ static void tfm__logits_compute(tfm_session *s, const tfm__rows *x) {
     tfm__team workers = s->team;
     tfm__rows out = tfm__rows_make(s->step.logits, x->B, 1, s->model->config.tgt_vocab_size);
     if (l->n) out.D = l->n;
-    tfm__linear_run(&s->team, &out, x, l->n ? &l->linear : &s->model->generator);
+    tfm__generator_run(s, &out, x, l->n ? &l->linear : &s->model->generator);
     if (l->expanded) memset(l->expanded, 0, (size_t)x->B);
     s->step.is_summed = x->B > 1 && !s->decode.edit_logits &&
                         !tfm__logits_are_penalized(&s->decode) &&
@@ -9891,7 +10347,7 @@ TFM_DEF tfm_status tfm_session_forward(tfm_session *session, const tfm_request *
         y.data = tfm__row(&out, b0, 0);
         y.B = x.B;
         TFM__PART(OUTPUT);
-        tfm__linear_run(&s->team, &y, &x, &m->generator);
+        tfm__generator_run(s, &y, &x, &m->generator);
     }
     return TFM_OK;
 }
@@ -9908,7 +10364,7 @@ static void tfm__score_targets(tfm_session *s, const tfm_ids *targets, int64_t b
         n = some.B = tfm__min(s->max_rows, offset ? x->L - at % x->L : x->B * x->L - at);
         logits = tfm__rows_make(s->step.logits, n, 1, V);
         TFM__PART(OUTPUT);
-        tfm__linear_run(&s->team, &logits, &some, &s->model->generator);
+        tfm__generator_run(s, &logits, &some, &s->model->generator);
         for (i = 0; i < n; i++) {
             int64_t b = b0 + (at + i) / x->L, l = (at + i) % x->L;
             const float *row = s->step.logits + i * V;
@@ -15177,7 +15633,12 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Added
      - make dist: the files of a release for six systems, with wheels and an npm package; make
        api.json; completions for bash, zsh and fish; examples for Android and iOS; workflows.
-     - transcribe --live writes text while somebody speaks.
+     - T5Gemma and the text side of T5Gemma 2: rotary positions, grouped keys and values, windows,
+       norms of heads and of what sub-layers give, soft caps, one attention over target and source.
+       tfm_rotary; tfm_attention_weights has rotary, query_norm, key_norm, left, right, cap.
+     - TRANSFORMER_NO_MODULES leaves out the functions of section 4.
+     - convert.py reads GGUF files of T5 and its relatives, and whisper.cpp's ggml-*.bin.
+     - transcribe --live and Python's Model.listen write text while somebody speaks.
      - transcribe hears only where Silero's voice detector finds speech (--vad); several sounds,
        --output, word times in text, RF64, A-law, mu-law, 8 to 64 bits.
      - transformer-model get whisper-base; list --table.
@@ -15195,7 +15656,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      Fixed
      - Documents: spaces at tags, fields and notes, superscripts, soft hyphens, ruby, symbols and
        placeholders stay; SRT and WebVTT are read as ffmpeg reads them, Markdown's extensions are
-       kept, its titles of admonitions translated. Text that stays untranslated is counted and named.
+       kept, its titles of admonitions translated. Notes, images and placeholders stay beside their
+       word. Text that stays untranslated is counted and named.
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.

@@ -28,8 +28,11 @@ typedef struct tiny {
     const char *src, *tgt; /* vocabularies, or NULL */
     tfm_dtype dtype; /* the type of the weights: F32, or F16 or BF16 with random bit patterns */
     unsigned seed;
-    unsigned ssru; /* bit i: decoder layer i is an SSRU */
-    int t5;        /* gates; relative positions: 1: a table for each stack, 2: for each layer */
+    unsigned ssru;    /* bit i: decoder layer i is an SSRU */
+    int t5;           /* gates; relative positions: 1: a table for each stack, 2: for each layer */
+    int64_t kv_heads; /* of keys and values; 0: heads */
+    int gemma; /* 1: rotary positions, norms of what sub-layers give, and of queries and keys; 2: and
+                  one attention of a decoder layer */
     int64_t input,
         memory; /* columns of src_projection (0: no projection), and width of the memory (0: d) */
 } tiny;
@@ -95,6 +98,7 @@ static void TEST_UNUSED tiny_pair(st_writer *w, tiny *t, const char *prefix, con
 static void TEST_UNUSED tiny_attention(st_writer *w, tiny *t, const char *prefix,
                                        const char *name) {
     int64_t HK = t->heads * t->key, HW = t->heads * t->value;
+    int64_t GK = (t->kv_heads ? t->kv_heads : t->heads) * t->key;
     int64_t from = t->memory && strcmp(name, "multihead_attn") == 0 ? t->memory : t->d;
     char whole[80];
     snprintf(whole, sizeof whole, "%s%s.", prefix, name);
@@ -103,11 +107,18 @@ static void TEST_UNUSED tiny_attention(st_writer *w, tiny *t, const char *prefix
         tiny_tensor(w, t, whole, "in_proj_bias", 2 * HK + HW, 0);
     } else {
         tiny_pair(w, t, whole, "q_proj", HK, t->d);
-        tiny_pair(w, t, whole, "k_proj", HK, from);
-        tiny_pair(w, t, whole, "v_proj", HW, from);
+        tiny_pair(w, t, whole, "k_proj", GK, from);
+        tiny_pair(w, t, whole, "v_proj", GK / t->key * t->value, from);
+    }
+    if (t->gemma && strcmp(name, "self_attn") == 0) {
+        tiny_tensor(w, t, whole, "q_norm.weight", t->key, 0);
+        tiny_tensor(w, t, whole, "k_norm.weight", t->key, 0);
     }
     tiny_pair(w, t, whole, "out_proj", t->d, HW);
 }
+
+/* of rotary positions: heads are 6 columns wide, of which 6 turn in layer 0 and 4 in the others */
+static const float TEST_UNUSED tiny_frequencies[] = {1.0f, 0.5f, 0.0625f};
 
 static void TEST_UNUSED tiny_stack(st_writer *w, tiny *t, const char *name, int64_t layers,
                                    int64_t ff, int cross) {
@@ -121,7 +132,7 @@ static void TEST_UNUSED tiny_stack(st_writer *w, tiny *t, const char *name, int6
         } else {
             tiny_attention(w, t, prefix, "self_attn");
         }
-        if (cross) tiny_attention(w, t, prefix, "multihead_attn");
+        if (cross && t->gemma < 2) tiny_attention(w, t, prefix, "multihead_attn");
         tiny_pair(w, t, prefix, "linear1", ff, t->d);
         if (t->t5) tiny_pair(w, t, prefix, "linear1_gate", ff, t->d);
         if (t->t5 == 2 && !(cross && t->ssru >> i & 1))
@@ -129,7 +140,18 @@ static void TEST_UNUSED tiny_stack(st_writer *w, tiny *t, const char *name, int6
         tiny_pair(w, t, prefix, "linear2", t->d, ff);
         tiny_pair(w, t, prefix, "norm1", t->d, 0);
         tiny_pair(w, t, prefix, "norm2", t->d, 0);
-        if (cross) tiny_pair(w, t, prefix, "norm3", t->d, 0);
+        if (cross && t->gemma < 2) tiny_pair(w, t, prefix, "norm3", t->d, 0);
+        if (!t->gemma) continue;
+        tiny_pair(w, t, prefix, "norm1_out", t->d, 0);
+        tiny_pair(w, t, prefix, "norm2_out", t->d, 0);
+        if (cross && t->gemma < 2) tiny_pair(w, t, prefix, "norm3_out", t->d, 0);
+        if (i) continue; /* the others have the stack's */
+        snprintf(prefix, sizeof prefix, "%s.layers.%d.self_attn.rotary.frequencies", name, i);
+        st_add(w, prefix, tfm_tensor_1d((void *)tiny_frequencies, TFM_DTYPE_F32, 3));
+    }
+    if (t->gemma) {
+        snprintf(prefix, sizeof prefix, "%s.rotary.frequencies", name);
+        st_add(w, prefix, tfm_tensor_1d((void *)(tiny_frequencies + 1), TFM_DTYPE_F32, 2));
     }
     if (t->more_norms) tiny_pair(w, t, name, ".norm", t->d, 0);
     if (t->t5 == 1) tiny_tensor(w, t, name, ".relative_positions.weight", 9, t->heads);

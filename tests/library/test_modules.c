@@ -468,6 +468,105 @@ static void masks_agree(void) {
           "lengths and causal flag give the bits of the mask tensors");
 }
 
+/* ---- rotary positions, groups of heads, windows, caps ---- */
+
+static void rotary(void) {
+    static float frequencies[2] = {1.0f, 0.25f};
+    tfm_tensor x = pattern(3, 2, 3, 12, 21), out = test_like(x);
+    tfm_rotary_positions r;
+    float *to = (float *)out.data, *from = (float *)x.data;
+    int layout, i;
+    double worst = 0;
+    memset(&r, 0, sizeof r);
+    SECTION("rotary positions against their formula, in both layouts");
+    r.frequencies = tfm_tensor_1d(frequencies, TFM_DTYPE_F32, 2);
+    for (layout = 0; layout < 2; layout++) { /* 2 heads of 6 columns, of which 4 turn */
+        r.interleaved = layout;
+        CHECK(tfm_rotary(&out, &x, &r, 2, 7, &scratch, &err) == TFM_OK, "%s", err.text);
+        for (i = 0; i < 2 * 3 * 12; i++) {
+            int column = i % 6, pair = layout ? column / 2 : column % 2;
+            int second = layout ? column % 2 : column / 2;
+            int other = column + (second ? -1 : 1) * (layout ? 1 : 2);
+            double angle = (double)((float)(7 + i / 12 % 3) * frequencies[pair % 2]);
+            double wanted = column > 3 ? (double)from[i]
+                                       : (double)from[i] * cos(angle) +
+                                             (second ? 1 : -1) * (double)from[i - column + other] *
+                                                 sin(angle);
+            worst = fmax(worst, fabs(wanted - (double)to[i]));
+        }
+    }
+    CHECK(worst < 1e-6, "largest difference %.2g", worst);
+    CHECK(tfm_rotary(&x, &x, &r, 2, 7, &scratch, &err) == TFM_OK &&
+              memcmp(x.data, out.data, 2 * 3 * 12 * sizeof(float)) == 0,
+          "in place, the same bits");
+    CHECK(tfm_rotary(&out, &x, &r, 5, 0, &scratch, &err) == TFM_E_ARGUMENT &&
+              strstr(err.text, "n_heads is 5"),
+          "%s", err.text);
+    CHECK(tfm_rotary(&out, &x, &r, 4, 0, &scratch, &err) == TFM_E_ARGUMENT &&
+              strstr(err.text, "turns 4 columns, but heads have 3"),
+          "%s", err.text);
+}
+
+static void grouped_heads(void) {
+    tfm_tensor x = pattern(3, 2, 9, 16, 31), a = test_like(x), b = test_like(x);
+    tfm_tensor flags = tfm_tensor_2d(test_memory(81), TFM_DTYPE_BOOL, 9, 9), weights;
+    float *hidden = (float *)test_memory(2 * 4 * 9 * 9 * sizeof(float)), *rows;
+    tfm_attention_weights w, whole;
+    tfm_masks masks;
+    int h, t, s, same = 1;
+    memset(&w, 0, sizeof w);
+    memset(&masks, 0, sizeof masks);
+    w.n_heads = 4;
+    w.query.weight = pattern(2, 16, 16, 0, 32), w.key.weight = pattern(2, 8, 16, 0, 33);
+    w.value.weight = pattern(2, 8, 16, 0, 34), w.out.weight = pattern(2, 16, 16, 0, 35);
+    whole = w;
+    whole.key.weight = pattern(2, 16, 16, 0, 36), whole.value.weight = pattern(2, 16, 16, 0, 37);
+    SECTION("groups of heads, windows and caps");
+    for (h = 0; h < 4; h++) /* heads 0 and 1 read the same keys, and heads 2 and 3 */
+        for (t = 0; t < 2; t++) {
+            tfm_linear_weights *to = t ? &whole.value : &whole.key;
+            const tfm_linear_weights *from = t ? &w.value : &w.key;
+            rows = (float *)to->weight.data + h * 4 * 16;
+            memcpy(rows, (float *)from->weight.data + h / 2 * 4 * 16, 4 * 16 * sizeof *rows);
+        }
+    CHECK(test_multi_head(&a, NULL, &w, &x, &x, &x, NULL, &scratch, &err) == TFM_OK &&
+              test_multi_head(&b, NULL, &whole, &x, &x, &x, NULL, &scratch, &err) == TFM_OK,
+          "%s", err.text);
+    CHECK(memcmp(a.data, b.data, 2 * 9 * 16 * sizeof(float)) == 0,
+          "groups have the bits of heads whose keys and values are repeated");
+    weights = tfm_tensor_4d(hidden, TFM_DTYPE_F32, 2, 4, 9, 9);
+    w.left = 3, w.right = 2;
+    for (t = 0; t < 9; t++)
+        for (s = 0; s < 9; s++) ((unsigned char *)flags.data)[t * 9 + s] = s <= t - 3 || s >= t + 2;
+    masks.attention = flags;
+    CHECK(test_multi_head(&a, &weights, &w, &x, &x, &x, NULL, &scratch, &err) == TFM_OK &&
+              test_multi_head(&b, NULL, &whole, &x, &x, &x, &masks, &scratch, &err) == TFM_OK,
+          "%s", err.text);
+    compare("a window, and the same as a mask", TFM_OK, &a, &b);
+    for (t = 0; t < 2 * 4 * 81; t++)
+        same &= (hidden[t] == 0.0f) == (((unsigned char *)flags.data)[t % 81] != 0);
+    CHECK(same, "weights beyond the window are 0");
+    w.left = w.right = 0, w.cap = 100;
+    whole.cap = 0;
+    CHECK(test_multi_head(&a, NULL, &w, &x, &x, &x, NULL, &scratch, &err) == TFM_OK &&
+              test_multi_head(&b, NULL, &whole, &x, &x, &x, NULL, &scratch, &err) == TFM_OK,
+          "%s", err.text);
+    CHECK(test_difference(&a, &b) < 0.01, "a cap far above the scores: %.2g",
+          test_difference(&a, &b));
+    w.left = 1;
+    CHECK(test_multi_head(&a, NULL, &w, &x, &x, &x, NULL, &scratch, &err) == TFM_E_ARGUMENT &&
+              strstr(err.text, "left is 1 and right 0"),
+          "%s", err.text);
+    w.left = 0, w.cap = -1;
+    CHECK(test_multi_head(&a, NULL, &w, &x, &x, &x, NULL, &scratch, &err) == TFM_E_ARGUMENT &&
+              strstr(err.text, "cap is negative"),
+          "%s", err.text);
+    w.cap = 0, w.key.weight = w.value.weight = pattern(2, 12, 16, 0, 33);
+    CHECK(test_multi_head(&a, NULL, &w, &x, &x, &x, NULL, &scratch, &err) == TFM_E_SHAPE &&
+              strstr(err.text, "a number that divides 4"),
+          "%s", err.text);
+}
+
 /* ---- stacks ---- */
 
 /* Reads weights.STACK.layers.LAYER.PART.NAME, or weights.STACK.PART.NAME if layer is negative. */
@@ -528,6 +627,7 @@ static void stacks(const char *name, tfm_activation activation_kind, tfm_norm_or
     tfm_status status;
     char what[64];
     int i;
+    memset(encoder_layers, 0, sizeof encoder_layers);
     memset(decoder_layers, 0, sizeof decoder_layers);
     for (i = 0; i < 2; i++) {
         tfm_encoder_layer_weights *e = &encoder_layers[i];
@@ -1650,6 +1750,8 @@ int main(int argc, char **argv) {
     heads_by_strides();
     seed0_attention();
     masks_agree();
+    rotary();
+    grouped_heads();
     positions();
     linears();
     feed_forwards();

@@ -54,7 +54,7 @@ static void self_attention(void) {
         int32_t heads = shapes[i][3];
         model_shape m;
         memset(&m, 0, sizeof m);
-        m.D = h, m.H = heads, m.K = m.W = h / heads;
+        m.D = h, m.H = m.G_encoder = heads, m.K = m.W = h / heads;
         m.in_bias = m.out_proj = m.out_bias = 1;
         n = count_self_attention(l, b, h, heads, 0);
         CHECK(n == 4 * l * b * h * (2 * h + l) &&
@@ -99,6 +99,9 @@ static model_shape shape_of_tiny(const tiny *t) {
     int i;
     memset(&m, 0, sizeof m);
     m.D = t->d, m.H = t->heads, m.K = t->key, m.W = t->value;
+    m.G_encoder = m.G_decoder = t->kv_heads ? t->kv_heads : t->heads;
+    m.is_merged = t->gemma == 2, m.head_norm = t->gemma ? 2 : 0;
+    m.out_norm = t->gemma ? norm_tensors(t, "norm1_out") : 0;
     m.F_encoder = t->ff, m.F_decoder = t->ff_decoder ? t->ff_decoder : t->ff;
     m.V_source = t->vs, m.V_target = t->vt;
     m.N_encoder = t->encoder, m.N_decoder = t->decoder;
@@ -111,6 +114,7 @@ static model_shape shape_of_tiny(const tiny *t) {
     m.gate = t->t5 > 0, m.gate_bias = m.gate && tiny_has(t, "linear1_gate.bias");
     m.encoder_relative = 9 * t->heads * (t->t5 == 2 ? t->encoder : t->t5);
     m.decoder_relative = 9 * t->heads * (t->t5 == 2 ? t->decoder : t->t5);
+    if (t->gemma) m.encoder_relative += 5, m.decoder_relative += 5; /* frequencies */
     m.norm = norm_tensors(t, "norm1");
     m.encoder_norm = t->more_norms * norm_tensors(t, "encoder.norm");
     m.decoder_norm = t->more_norms * norm_tensors(t, "decoder.norm");
@@ -316,6 +320,17 @@ static void models(void) {
     t->t5 = 2;
     check_model(&c);
 
+    c = make_case("rotary positions, groups of heads, norms before and after sub-layers", 2, 7, 5);
+    t->gemma = 1, t->kv_heads = 1, t->without = "bias";
+    t->config = ", \"start\": 1, \"norm\": \"pre\", \"positions\": \"none\"";
+    check_model(&c);
+
+    c = make_case("one attention of a decoder layer over target and source", 2, 7, 5);
+    t->gemma = 2, t->without = "bias";
+    t->config = ", \"start\": 1, \"norm\": \"pre\", \"positions\": \"none\", "
+                "\"cross_attention\": \"merged\"";
+    check_model(&c);
+
     c = make_case("sources that are embeddings, projected", 3, 6, 4);
     t->input = 31, t->vs = 0, t->without = "src_embedding";
     check_model(&c);
@@ -329,6 +344,37 @@ static void models(void) {
     check_model(&c);
 }
 
+/* A step reads what its windows show, however far the target is. */
+static void windows(void) {
+    enum { T = 9 };
+    tiny t = tiny_default();
+    int64_t counts[T];
+    tfm_decode_options options;
+    tfm_session *session;
+    id_matrix src;
+    st_writer w;
+    int32_t running;
+    int i;
+    SECTION("windows bound the work of a step");
+    t.gemma = 1, t.config = ", \"start\": 1, \"norm\": \"pre\", \"positions\": \"none\", "
+                            "\"decoder_windows\": [[0, 3, 1], [1, 3, 1]]";
+    tiny_write(&w, t);
+    session = tiny_session(tiny_load(&w, NULL), 1, 5, T);
+    src = tiny_batch(ids, NULL, 1, 5);
+    memset(&options, 0, sizeof options);
+    options.max_length = T;
+    CHECK_OK(start_rows(session, &src, NULL, &options, &err), &err);
+    for (i = 0; i < T; i++) {
+        counted = 0;
+        CHECK_OK(tfm_session_step(session, &running, &err), &err);
+        counts[i] = counted;
+    }
+    CHECK(counts[0] < counts[1] && counts[1] < counts[2], "it grows up to 3 positions");
+    for (i = 3; i < T; i++)
+        CHECK(counts[i] == counts[2], "step at position %d: %lld operations", i,
+              (long long)counts[i]);
+}
+
 int main(void) {
     unsigned seed = 1;
     size_t i;
@@ -337,5 +383,6 @@ int main(void) {
         ids[i] = (int32_t)(tiny_random(&seed) % 9); /* a token in every vocabulary */
     self_attention();
     models();
+    windows();
     return test_done("test_operations");
 }

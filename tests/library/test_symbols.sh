@@ -11,9 +11,14 @@ if command -v nm > /dev/null; then
     check "no call that ends the process, prints or reads the environment or locale" "" \
         "$(nm -u $unit.o | awk '{print $NF}' | grep -E '^_?(abort|_?exit|__assert.*|v?f?printf|puts|fputs|putchar|getenv|setlocale|localeconv|strtod|atof|perror|signal|raise)$' | tr '\n' ' ')"
 fi
-for macro in NO_STDIO NO_TEXT 'NO_STDIO -DTRANSFORMER_NO_TEXT'; do
+for macro in NO_MODULES NO_STDIO NO_TEXT 'NO_STDIO -DTRANSFORMER_NO_TEXT'; do
     check "compiles with -DTRANSFORMER_$macro" "" "$(${CC:-cc} -O0 -I. -DTRANSFORMER_$macro -c $unit.c -o $unit.sub.o 2>&1)"
 done
+if command -v nm > /dev/null; then
+    ${CC:-cc} -O1 -I. -DTRANSFORMER_NO_MODULES -c $unit.c -o $unit.sub.o
+    check "NO_MODULES leaves out the functions of section 4" "" "$(nm $unit.sub.o | grep -wE "$(sed -n '/^\/\* >>api-modules/,/^\/\* >>api-files/s/^TFM_DEF.* \**\(tfm_[a-z_]*\)(.*/\1/p' transformer.h |
+        paste -sd '|')")"
+fi
 # Compiles the single headers that people copy, each alone in a unit that calls nearly none of its functions.
 for header in transformer examples/translate/text/text_buffer examples/translate/text/protect examples/translate/text/characters examples/translate/text/terms; do
     echo "#include \"$header.h\"" > ${unit}_alone.c

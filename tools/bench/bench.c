@@ -467,9 +467,10 @@ static void cost_of(const workload *w, const model_shape *m, weight_unit u, doub
     int64_t B = w->rows, S = w->source, T = w->target, R = B * w->beam, t;
     /* tfm_session_encode also computes keys and values for the decoder, a seventh of its work; an encoder
        alone does not need them, so they do not count */
-    int64_t keys_values = m->N_decoder * ops_keys_values(m, B * S);
+    int64_t keys_values = m->N_decoder * ops_keys_values(m, B * S, m->G_decoder);
     int64_t ops = ops_encode(m, B * S, B * pairs_self(S, 0)), read = bytes_encode(m, u, B * S);
-    if (w->of == ENCODE) ops -= keys_values, read -= m->N_decoder * size_keys_values(m, u);
+    if (w->of == ENCODE)
+        ops -= keys_values, read -= m->N_decoder * size_keys_values(m, u, m->G_decoder);
     if (w->of == FORWARD) {
         ops += ops_decode(m, B * T, B * pairs_self(T, 1), B * T * S);
         read += bytes_decode(m, u, B * T);

@@ -23,19 +23,23 @@
 
 typedef struct model_shape {
     int64_t D, H, K, W;
+    int64_t G_encoder, G_decoder; /* heads of keys and values */
+    int64_t is_merged;            /* 1: decoder layers have one attention, to target and source */
     int64_t F_encoder, F_decoder, V_source, V_target, N_encoder, N_decoder;
     /* tensors that a model may lack: 1 if it has them, else 0 */
     int64_t tgt_embedding, generator, generator_bias;
     int64_t in_bias, out_proj, out_bias, linear1_bias, linear2_bias;
     /* number of tensors of each norm, weight and bias: 0 to 2 */
     int64_t norm, encoder_norm, decoder_norm, src_embedding_norm, tgt_embedding_norm;
+    int64_t out_norm;                     /* of what a sub-layer gives */
+    int64_t head_norm;                    /* of queries and keys, a head wide, of self-attention */
     int64_t src_positions, tgt_positions; /* rows of learned positions; 0: none */
     int64_t N_ssru;                       /* decoder layers with an SSRU, no self-attention */
     int64_t ssru_bias, ssru_gate_bias;    /* 1 if the first such layer has the bias */
     int64_t gate, gate_bias;              /* 1 if feed-forward layers have a gate, and its bias */
     int64_t encoder_relative,
-        decoder_relative;             /* elements of relative positions, which are always F32 */
-    int64_t D_memory;                 /* width of the encoder's output; 0: D */
+        decoder_relative; /* elements of relative and rotary positions, which are always F32 */
+    int64_t D_memory;     /* width of the encoder's output; 0: D */
     int64_t D_input, projection_bias; /* columns of src_projection; 0: none */
 } model_shape;
 
@@ -61,20 +65,24 @@ static inline int64_t shape_part(const tfm_config *c, const tfm_safetensors *fil
     return shape_has(file, name);
 }
 
-/* Returns the number of elements of a stack's tables of relative positions. */
+/* Returns the number of elements of a stack's tables of relative positions, and of the frequencies of
+   rotary ones. */
 static inline int64_t shape_relative(const tfm_safetensors *file, const char *stack, int64_t n) {
+    static const char *const parts[] = {"relative_positions.weight", "rotary.frequencies"};
     char name[80];
     int64_t i, count = 0, at;
-    for (i = -1; i < n; i++) {
-        if (i < 0) snprintf(name, sizeof name, "%s.relative_positions.weight", stack);
-        else
-            snprintf(name, sizeof name, "%s.layers.%d.self_attn.relative_positions.weight", stack,
-                     (int)i);
-        at = tfm_safetensors_find(file, name);
-        if (at >= 0)
-            count += tfm_safetensors_tensor(file, at).dims[0] *
-                     tfm_safetensors_tensor(file, at).dims[1];
-    }
+    int part;
+    for (i = -1; i < n; i++)
+        for (part = 0; part < 2; part++) {
+            if (i < 0) snprintf(name, sizeof name, "%s.%s", stack, parts[part]);
+            else
+                snprintf(name, sizeof name, "%s.layers.%d.self_attn.%s", stack, (int)i,
+                         parts[part]);
+            at = tfm_safetensors_find(file, name);
+            if (at >= 0)
+                count += tfm_safetensors_tensor(file, at).dims[0] *
+                         (part ? 1 : tfm_safetensors_tensor(file, at).dims[1]);
+        }
     return count;
 }
 
@@ -87,6 +95,11 @@ static inline model_shape shape_of_model(const tfm_config *c, const tfm_safetens
     int i;
     memset(&m, 0, sizeof m);
     m.D = c->d_model, m.H = c->n_heads, m.K = c->d_key, m.W = c->d_value;
+    m.G_encoder = c->n_kv_heads, m.G_decoder = c->n_kv_heads_decoder;
+    m.is_merged = c->cross_attention;
+    m.out_norm = shape_part(c, file, "norm1_out.weight") + shape_part(c, file, "norm1_out.bias");
+    m.head_norm = shape_part(c, file, "self_attn.q_norm.weight") +
+                  shape_part(c, file, "self_attn.k_norm.weight");
     m.F_encoder = c->d_ff, m.F_decoder = c->d_ff_decoder;
     m.V_source = c->src_vocab_size, m.V_target = c->tgt_vocab_size;
     m.N_encoder = c->n_encoder_layers, m.N_decoder = c->n_decoder_layers;
@@ -156,19 +169,20 @@ static inline tfm_dtype type_of_matrices(const tfm_safetensors *file) {
 static inline int64_t size_linear(weight_unit u, int64_t in, int64_t out, int64_t bias) {
     return u.matrix * in * out + (u.row + u.vector * bias) * out;
 }
-static inline int64_t size_keys_values(const model_shape *m, weight_unit u) {
-    return size_linear(u, m->D, m->H * (m->K + m->W), m->in_bias);
+static inline int64_t size_keys_values(const model_shape *m, weight_unit u, int64_t G) {
+    return size_linear(u, m->D, G * (m->K + m->W), m->in_bias);
 }
 /* Returns the size of the key and value projections of cross-attention. They run once per sentence,
    on the encoder's output. */
 static inline int64_t size_memory(const model_shape *m, weight_unit u) {
-    return size_linear(u, m->D_memory ? m->D_memory : m->D, m->H * (m->K + m->W), m->in_bias);
+    return size_linear(u, m->D_memory ? m->D_memory : m->D, m->G_decoder * (m->K + m->W),
+                       m->in_bias);
 }
 static inline int64_t size_projection(const model_shape *m, weight_unit u) {
     return m->D_input ? size_linear(u, m->D_input, m->D, m->projection_bias) : 0;
 }
-static inline int64_t size_attention(const model_shape *m, weight_unit u) {
-    return size_linear(u, m->D, m->H * m->K, m->in_bias) + size_keys_values(m, u) +
+static inline int64_t size_attention(const model_shape *m, weight_unit u, int64_t G) {
+    return size_linear(u, m->D, m->H * m->K, m->in_bias) + size_keys_values(m, u, G) +
            m->out_proj * size_linear(u, m->H * m->W, m->D, m->out_bias);
 }
 static inline int64_t size_feed_forward(const model_shape *m, weight_unit u, int64_t F) {
@@ -177,21 +191,24 @@ static inline int64_t size_feed_forward(const model_shape *m, weight_unit u, int
            size_linear(u, F, m->D, m->linear2_bias);
 }
 static inline int64_t size_encoder(const model_shape *m, weight_unit u) {
-    int64_t layer = size_attention(m, u) + size_feed_forward(m, u, m->F_encoder) +
-                    2 * m->norm * u.vector * m->D;
+    int64_t layer = size_attention(m, u, m->G_encoder) + size_feed_forward(m, u, m->F_encoder) +
+                    2 * (m->norm + m->out_norm) * u.vector * m->D + m->head_norm * u.vector * m->K;
     return m->N_encoder * layer + u.vector * (m->encoder_norm * m->D + m->encoder_relative);
 }
 static inline int64_t size_decoder(const model_shape *m, weight_unit u) {
     int64_t ssru = size_linear(u, m->D, m->D, m->ssru_bias) +
                    size_linear(u, m->D, m->D, m->ssru_gate_bias);
-    int64_t layer = 2 * size_attention(m, u) + size_memory(m, u) - size_keys_values(m, u) +
-                    size_feed_forward(m, u, m->F_decoder) + 3 * m->norm * u.vector * m->D;
-    return m->N_decoder * layer + m->N_ssru * (ssru - size_attention(m, u)) +
+    int64_t attention = size_attention(m, u, m->G_decoder);
+    int64_t cross = attention + size_memory(m, u) - size_keys_values(m, u, m->G_decoder);
+    int64_t layer = attention + (m->is_merged ? 0 : cross) + size_feed_forward(m, u, m->F_decoder) +
+                    (3 - m->is_merged) * (m->norm + m->out_norm) * u.vector * m->D +
+                    m->head_norm * u.vector * m->K;
+    return m->N_decoder * layer + m->N_ssru * (ssru - attention) +
            u.vector * (m->decoder_norm * m->D + m->decoder_relative);
 }
 
 static inline int64_t params_attention(const model_shape *m) {
-    return size_attention(m, unit_parameters());
+    return size_attention(m, unit_parameters(), m->G_encoder ? m->G_encoder : m->G_decoder);
 }
 /* Counts the parameters of the embeddings. An embedding that both sides share counts once. */
 static inline int64_t params_embeddings(const model_shape *m) {
@@ -220,40 +237,46 @@ static inline int64_t pairs_self(int64_t l, int causal) { return causal ? l * (l
 static inline int64_t ops_linear(int64_t rows, int64_t in, int64_t out) {
     return 2 * rows * in * out;
 }
-static inline int64_t ops_keys_values(const model_shape *m, int64_t rows) {
-    return ops_linear(rows, m->D, m->H * (m->K + m->W));
+static inline int64_t ops_keys_values(const model_shape *m, int64_t rows, int64_t G) {
+    return ops_linear(rows, m->D, G * (m->K + m->W));
 }
-/* Counts an attention. queries: number of query rows. keys: number of rows that are projected to
+/* Counts an attention with G heads of keys and values. queries: number of query rows. keys: number of rows that are projected to
    keys and values now; 0 if these are in a cache. pairs: number of scores that one head
    computes. */
+static inline int64_t ops_grouped(const model_shape *m, int64_t G, int64_t queries, int64_t keys,
+                                  int64_t pairs) {
+    return ops_linear(queries, m->D, m->H * m->K) + ops_keys_values(m, keys, G) +
+           2 * pairs * m->H * (m->K + m->W) + m->out_proj * ops_linear(queries, m->H * m->W, m->D);
+}
 static inline int64_t ops_attention(const model_shape *m, int64_t queries, int64_t keys,
                                     int64_t pairs) {
-    return ops_linear(queries, m->D, m->H * m->K) + ops_keys_values(m, keys) +
-           2 * pairs * m->H * (m->K + m->W) + m->out_proj * ops_linear(queries, m->H * m->W, m->D);
+    return ops_grouped(m, m->G_encoder ? m->G_encoder : m->G_decoder, queries, keys, pairs);
 }
 static inline int64_t ops_feed_forward(const model_shape *m, int64_t rows, int64_t F) {
     return (1 + m->gate) * ops_linear(rows, m->D, F) + ops_linear(rows, F, m->D);
 }
 /* Counts the key and value projections of the encoder's output in all decoder layers. */
 static inline int64_t ops_memory(const model_shape *m, int64_t rows) {
-    return m->N_decoder * ops_linear(rows, m->D_memory ? m->D_memory : m->D, m->H * (m->K + m->W));
+    return m->N_decoder *
+           ops_linear(rows, m->D_memory ? m->D_memory : m->D, m->G_decoder * (m->K + m->W));
 }
 /* Counts the encoder, and the key and value projections of its output. rows: BS. A model without a
    source vocabulary also has the projection of its input vectors. */
 static inline int64_t ops_encode(const model_shape *m, int64_t rows, int64_t pairs) {
-    return m->N_encoder *
-               (ops_attention(m, rows, rows, pairs) + ops_feed_forward(m, rows, m->F_encoder)) +
+    return m->N_encoder * (ops_grouped(m, m->G_encoder, rows, rows, pairs) +
+                           ops_feed_forward(m, rows, m->F_encoder)) +
            ops_memory(m, rows) + (m->V_source ? 0 : ops_linear(rows, m->D_input, m->D));
 }
 /* Counts decoder and generator over rows target positions. A teacher-forced pass has BT rows. A
    step has B rows, B(position + 1) self-attention pairs and BS cross-attention pairs. */
 static inline int64_t ops_decode(const model_shape *m, int64_t rows, int64_t self_pairs,
                                  int64_t cross_pairs) {
-    int64_t self = (m->N_decoder - m->N_ssru) * ops_attention(m, rows, rows, self_pairs) +
+    int64_t self = (m->N_decoder - m->N_ssru) *
+                       ops_grouped(m, m->G_decoder, rows, rows, self_pairs) +
                    m->N_ssru * 2 * ops_linear(rows, m->D, m->D);
-    return self +
-           m->N_decoder *
-               (ops_attention(m, rows, 0, cross_pairs) + ops_feed_forward(m, rows, m->F_decoder)) +
+    int64_t cross = m->is_merged ? 2 * cross_pairs * m->H * (m->K + m->W)
+                                 : ops_grouped(m, m->G_decoder, rows, 0, cross_pairs);
+    return self + m->N_decoder * (cross + ops_feed_forward(m, rows, m->F_decoder)) +
            ops_linear(rows, m->D, m->V_target);
 }
 
@@ -274,12 +297,14 @@ static inline int64_t bytes_encode(const model_shape *m, weight_unit u, int64_t 
 }
 static inline int64_t bytes_decode(const model_shape *m, weight_unit u, int64_t rows) {
     return bytes_embed(m, u, rows, m->tgt_embedding_norm) + size_decoder(m, u) -
-           m->N_decoder * size_memory(m, u) + size_linear(u, m->D, m->V_target, m->generator_bias);
+           m->N_decoder * (m->is_merged ? 0 : size_memory(m, u)) +
+           size_linear(u, m->D, m->V_target, m->generator_bias);
 }
 /* Returns the bytes of the keys and values of target and source positions in all decoder layers, as
    floats. The state of an SSRU is as small as one position and is not counted. */
 static inline int64_t bytes_cache(const model_shape *m, int64_t target, int64_t source) {
-    return 4 * ((m->N_decoder - m->N_ssru) * target + m->N_decoder * source) * m->H * (m->K + m->W);
+    return 4 * ((m->N_decoder - m->N_ssru) * target + m->N_decoder * source) * m->G_decoder *
+           (m->K + m->W);
 }
 
 #endif

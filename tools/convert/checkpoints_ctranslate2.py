@@ -28,8 +28,9 @@ import numpy as np
 from . import decoding
 from . import tokenizer_files
 from . import whisper
+from .checkpoints_gemma import frequencies
 from .modelfile import (BF16, SENTENCES, Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison,
-                       Part, Tensors, describe, name_positions, to_f32, vocabulary_text)
+                       Part, Tensors, describe, name_positions, same, to_f32, vocabulary_text)
 from .untrusted import (CUT, brief, check_kinds, has_file, read_bytes, read_json, read_object,
                        read_text)
 
@@ -43,27 +44,24 @@ GLOBAL_INT16_SCALE = 1000.0
 IGNORED = r"(.*/)?(embeddings_merge|alibi_use_positive_positions)"
 ATTRIBUTES = (r"(.*/)?(num_heads|pre_norm|activation|scale_embeddings|multiply_by_sqrt_depth|"
               r"start_from_zero_embedding|queries_scale|alignment_layer|alignment_heads|"
-              r"relative_attention_max_distance|scale_outputs)")
+              r"relative_attention_max_distance|scale_outputs|num_heads_kv|head_dim|rotary_\w+|sliding_window|"
+              r"original_max_position_embeddings|max_position_embeddings|merged_encoder_attention|final_logit_softcapping)")
 ABOUT_TEXT = ("unk_token", "bos_token", "eos_token", "with_source_bos", "with_source_eos",
               "with_target_bos", "user_decoder_start_tokens")
 # Flags that mean something else only when they are set.
-MUST_BE_ZERO = (r"(.*/)?(alibi|scale_alibi|multi_query_attention|sliding_window|"
-                r"layer_norm_use_residual)")
+MUST_BE_ZERO = r"(.*/)?(alibi|scale_alibi|multi_query|multi_query_attention|layer_norm_use_residual)"
 # What transformer.h does not compute, by the names that tell.
 REFUSED = {
     r".*/relative_(position_keys|position_values|asymmetric_.*)": "positions relative to each other",
     r".*/(attention|encoder_attention)/relative_.*|(?!.*/self_attention/).*/relative_.*":
         "positions relative to each other in another attention than the layers' own",
-    r".*/rotary_.*": "rotary positions",
-    r".*/(num_heads_kv|head_dim|original_max_position_embeddings|max_position_embeddings)":
-        "heads of another shape",
+    r".*/rotary_scaling_(long|short)_factor|.*/(attention|encoder_attention)/rotary_.*": "rotary positions of another kind",
     r".*/weight_zero": "weights quantized with zero points",
     r".*/project_(in|out)/.*": "projections around the decoder",
-    r".*/final_logit_softcapping|encoder/scale_outputs": "scaled outputs",
-    r".*/[qkv]_norm/.*": "norms on queries, keys or values",
-    r".*/(shared|input|post_attention|pre_feedforward|post_feedforward|external_\w+)_layer_norm/.*":
-        "layers with other norms",
-    r".*/(layer_scalar|merged_encoder_attention|memory_kv/.*)": "layers of another kind",
+    r"encoder/scale_outputs": "scaled outputs",
+    r".*/v_norm/.*|.*/attention/[qk]_norm/.*": "norms on values, or on queries and keys of cross-attention",
+    r".*/shared_layer_norm/.*": "layers with other norms",
+    r".*/layer_scalar": "layers of another kind",
     r"encoder/embeddings_[1-9]\d*/.*": "more than one source token at a position",
 }
 
@@ -85,13 +83,25 @@ WEIGHTS = {
     r"decoder/layer_(\d{1,4})/attention/linear_0/": r"decoder.layers.\1.multihead_attn.q_proj.",
     r"decoder/layer_(\d{1,4})/attention/linear_2/": r"decoder.layers.\1.multihead_attn.out_proj.",
     r"decoder/layer_(\d{1,4})/ffn/layer_norm/": r"decoder.layers.\1.norm3.",
+    # layers with norms before and after each sub-layer (T5Gemma)
+    r"(encoder|decoder)/layer_(\d{1,4})/self_attention/([qk])_norm/": r"\1.layers.\2.self_attn.\3_norm.",
+    r"(encoder|decoder)/layer_(\d{1,4})/input_layer_norm/": r"\1.layers.\2.norm1.",
+    r"(encoder|decoder)/layer_(\d{1,4})/post_attention_layer_norm/": r"\1.layers.\2.norm1_out.",
+    r"decoder/layer_(\d{1,4})/external_pre_encoder_attention_layer_norm/": r"decoder.layers.\1.norm2.",
+    r"decoder/layer_(\d{1,4})/external_post_encoder_attention_layer_norm/": r"decoder.layers.\1.norm2_out.",
+    r"encoder/layer_(\d{1,4})/pre_feedforward_layer_norm/": r"encoder.layers.\1.norm2.",
+    r"encoder/layer_(\d{1,4})/post_feedforward_layer_norm/": r"encoder.layers.\1.norm2_out.",
+    r"decoder/layer_(\d{1,4})/pre_feedforward_layer_norm/": r"decoder.layers.\1.norm3.",
+    r"decoder/layer_(\d{1,4})/post_feedforward_layer_norm/": r"decoder.layers.\1.norm3_out.",
 }
 LEAVES = {"weight": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 # Several projections in one tensor, from the first row on.
 PACKED = {
     r"(encoder|decoder)/layer_(\d{1,4})/self_attention/linear_0/": (r"\1.layers.\2.self_attn.", "qkv"),
     r"decoder/layer_(\d{1,4})/attention/linear_1/": (r"decoder.layers.\1.multihead_attn.", "kv"),
+    r"decoder/layer_(\d{1,4})/self_attention/memory_kv/": (r"decoder.layers.\1.memory_", "kv"),
 }
+PRE_POST = ("input_layer_norm", "post_attention_layer_norm", "pre_feedforward_layer_norm", "post_feedforward_layer_norm")
 
 
 @dataclass
@@ -313,6 +323,7 @@ def read_attributes(binary: Binary) -> Config:
     if binary.attribute("decoder/start_from_zero_embedding", 0):
         config["start_embedding"] = "zero"
     config.update(read_t5(binary))
+    config.update(read_rotary(binary))
     if "positions" not in config and not any(
             name.endswith("/position_encodings/encodings") for name in binary.arrays):
         config.update(positions="sinusoidal_halves", position_divisor="d/2-1", position_offset=1)
@@ -335,8 +346,132 @@ def read_t5(binary: Binary) -> Config:
     return config
 
 
+def layers_of(binary: Binary, side: str) -> list[str]:
+    found = {int(match[1]) for name in binary.arrays if (match := re.match(rf"{side}/layer_(\d{{1,4}})/", name))}
+    return [f"{side}/layer_{i}" for i in range(max(found, default=-1) + 1)]
+
+
+def read_rotary(binary: Binary) -> Config:
+    """What layers of T5Gemma have: rotary positions, windows, and one attention over target and source. The engine uses
+    windows only in steps of a decoder with two attentions. This does the same."""
+    config: Config = {}
+    layouts: set[bool] = set()
+    merged: set[bool] = set()
+    windows: list[list[int]] = []
+    turning: dict[bool, list[str]] = {True: [], False: []}
+    for side in ("encoder", "decoder"):
+        for i, layer in enumerate(layers_of(binary, side)):
+            attention = f"{layer}/self_attention"
+            norms = [one for one in PRE_POST if f"{layer}/{one}/gamma" in binary.arrays]
+            if norms and len(norms) < len(PRE_POST):
+                raise ConvertError(f"{layer}/{norms[0]}: layers have all of " + ", ".join(PRE_POST) + ", or none of them")
+            width = binary.attribute(f"{attention}/rotary_dim", -1)
+            turning[width >= 0].append(attention)
+            if width >= 0:
+                if width % 2:
+                    raise ConvertError(f"{attention}/rotary_dim is {width}, which is odd; columns turn in pairs")
+                layouts.add(bool(binary.attribute(f"{attention}/rotary_interleave", 1)))
+            if f"{attention}/num_heads_kv" in binary.arrays:
+                config["n_kv_heads" if side == "encoder" else "n_kv_heads_decoder"] = binary.attribute(
+                    f"{attention}/num_heads_kv", 0)
+            if side == "encoder":
+                continue
+            merged.add(bool(binary.attribute(f"{attention}/merged_encoder_attention", 0)))
+            window = binary.attribute(f"{attention}/sliding_window", 0)
+            if window < 0:
+                raise ConvertError(f"{attention}/sliding_window is {window}")
+            windows += [[i, int(window), 1]] if window else []
+    if turning[True] and turning[False]:
+        raise ConvertError(f"{turning[True][0]}/rotary_dim is there, and {turning[False][0]} has none; transformer.h has "
+                           f"rotary positions in all layers of a model or in none")
+    for own, other in (("n_kv_heads", "n_kv_heads_decoder"), ("n_kv_heads_decoder", "n_kv_heads")):
+        if other in config:
+            config.setdefault(own, SPECIFICATIONS[binary.specification] if binary.revision < 3 else
+                              same_for_both(binary, "num_heads", 8))
+    if len(merged) > 1:
+        raise ConvertError("merged_encoder_attention differs between layers; transformer.h has one for all")
+    if len(layouts) > 1:
+        raise ConvertError("rotary_interleave differs between layers; transformer.h has one for all")
+    if layouts:
+        config["positions"] = "none"
+    if layouts == {True}:
+        config["rotary_layout"] = "interleaved"
+    if merged == {True}:
+        config["cross_attention"] = "merged"
+    elif windows:
+        config["decoder_windows"] = windows
+    if cap := binary.attribute("decoder/final_logit_softcapping", 0):
+        config["logit_cap"] = cap
+    return config
+
+
+def place_rotary(binary: Binary, model: Model) -> None:
+    """Frequencies: one tensor for a side whose layers have the same, else one for each layer. Then the numbers of norms and
+    the keys and values of the memory, where the decoder's layers have one attention."""
+    for side in ("encoder", "decoder"):
+        tables = []
+        for layer in layers_of(binary, side):
+            scope = f"{layer}/self_attention"
+            kind = {-1: "default", 0: "linear", 2: "llama3"}.get(binary.attribute(f"{scope}/rotary_scaling_type", -1))
+            if (width := binary.attribute(f"{scope}/rotary_dim", -1)) < 0:
+                continue
+            if kind is None:
+                raise ConvertError(f"{scope}/rotary_scaling_type is {binary.attribute(f'{scope}/rotary_scaling_type', -1)}; "
+                                   f"transformer.h has 0 (linear) and 2 (llama3)")
+            width = width or head_width(binary, scope)
+            rope = {"rope_type": kind, "rope_theta": binary.attribute(f"{scope}/rotary_base", 10000.0),
+                    "factor": binary.attribute(f"{scope}/rotary_scaling_factor", 1.0),
+                    "low_freq_factor": binary.attribute(f"{scope}/rotary_low_freq_factor", 1.0),
+                    "high_freq_factor": binary.attribute(f"{scope}/rotary_high_freq_factor", 4.0),
+                    "original_max_position_embeddings": binary.attribute(f"{scope}/original_max_position_embeddings", 0)}
+            tables.append((layer, frequencies(rope, width, scope)[0]))
+        if len(tables) == len(layers_of(binary, side)) and all(np.array_equal(tables[0][1], one) for _, one in tables):
+            tables = tables[:1]
+            if tables:
+                model.put(f"{side}.rotary.frequencies", f"{tables[0][0]}/self_attention/rotary_base", tables[0][1])
+            continue
+        for layer, table in tables:
+            model.put(f"{side}.layers.{layer.split('_')[-1]}.self_attn.rotary.frequencies",
+                      f"{layer}/self_attention/rotary_base", table)
+    if model.facts.get("cross_attention") != "merged":
+        return
+    for i, _ in enumerate(layers_of(binary, "decoder")):
+        layer = f"decoder.layers.{i}"
+        for end in ("", "_out"):
+            for leaf in ("weight", "bias"):
+                if f"{layer}.norm3{end}.{leaf}" in model.tensors:
+                    rename(model, f"{layer}.norm3{end}.{leaf}", f"{layer}.norm2{end}.{leaf}")
+        for letter in "kv":
+            for leaf in ("weight", "bias"):
+                name, own = f"{layer}.memory_{letter}_proj.{leaf}", f"{layer}.self_attn.{letter}_proj.{leaf}"
+                of_memory, of_target = model.tensors.pop(name, None), model.tensors.get(own)
+                if (of_memory is None) != (of_target is None) or (
+                        of_memory is not None and not same(of_memory, of_target)):
+                    raise ConvertError(f"{model.origin.get(name, name)}: the projections of the source are not those of the "
+                                       f"target; transformer.h has one for both")
+                model.origin.pop(name, None)
+
+
+def rename(model: Model, old: str, new: str) -> None:
+    model.tensors[new], model.origin[new] = model.tensors.pop(old), model.origin.pop(old)
+
+
+def head_width(binary: Binary, scope: str) -> int:
+    """The columns of a head, from the rows of the projections of queries, keys and values together."""
+    heads = binary.attribute(f"{scope.split('/')[0]}/num_heads", SPECIFICATIONS[binary.specification])
+    groups = binary.attribute(f"{scope}/num_heads_kv", heads)
+    rows = len(binary.arrays.get(f"{scope}/linear_0/weight", ()))
+    if heads < 1 or groups < 1 or heads % groups or rows < 1 or rows % (heads + 2 * groups):
+        raise ConvertError(f"{scope}: {rows} rows are not those of {heads} heads of queries and twice {groups} of keys and "
+                           f"values, a number that divides {heads}")
+    return int(rows // (heads + 2 * groups))
+
+
 def family_of(model: Model) -> str:
-    """The family by what only its models have. CTranslate2 also runs BART, PEGASUS and T5, which read whole texts."""
+    """The family by what only its models have. CTranslate2 also runs BART, PEGASUS, T5 and T5Gemma, which read whole
+    texts."""
+    if "decoder.layers.0.norm1_out.weight" in model.tensors:
+        return "t5gemma"
     if "relative_max_distance" in model.facts:
         return "madlad" if model.facts.get("src_language") == "target" else "t5"
     if model.facts.get("norm") == "post" and "src_embedding_norm.weight" in model.tensors:
@@ -385,7 +520,12 @@ def spell(name: str) -> str | None:
     return None
 
 
-def place(tensors: Tensors, stated: Config, model: Model) -> Tensors:
+def merges(binary: Binary | None) -> bool:
+    return binary is not None and any(name.endswith("/merged_encoder_attention") for name in binary.arrays)
+
+
+def place(tensors: Tensors, stated: Config, model: Model, binary: Binary | None = None) -> Tensors:
+    """Puts tensors into the model; returns those that it does not know. binary says how many heads the keys have."""
     rest: Tensors = {}
     tables: Tensors = {}
     for name, tensor in tensors.items():
@@ -397,14 +537,21 @@ def place(tensors: Tensors, stated: Config, model: Model) -> Tensors:
         elif packed and leaf in ("weight", "bias"):
             attention, letters = PACKED[packed]
             attention = re.sub(packed, attention, parent + "/")
-            if tensor.ndim == 0 or len(tensor) % len(letters) or (
+            width = 0
+            if letters == "qkv" and binary is not None and f"{parent.rpartition('/')[0]}/num_heads_kv" in binary.arrays:
+                width = head_width(binary, parent.rpartition("/")[0])
+                groups = width * binary.attribute(f"{parent.rpartition('/')[0]}/num_heads_kv", 0)
+            if tensor.ndim == 0 or (len(tensor) % len(letters) and not width) or (
                     leaf == "weight" and tensor.ndim != 2):
                 raise ConvertError(f"{name} {describe(tensor)}: the rows are those of "
                                    f"{', '.join(letters)} together, {len(letters)} equal parts")
-            if letters == "qkv" and (leaf == "bias" or len(tensor) == 3 * tensor.shape[1]):
+            weight = tensors.get(f"{parent}/weight")
+            square = weight is None or (weight.ndim == 2 and len(weight) == 3 * weight.shape[1])
+            if letters == "qkv" and not width and not merges(binary) and square:
                 model.put(f"{attention}in_proj_{leaf}", name, tensor)
                 continue
-            for letter, part in zip(letters, np.split(tensor, len(letters))):
+            parts = [len(tensor) - 2 * groups, len(tensor) - groups] if width else len(letters)
+            for letter, part in zip(letters, np.split(tensor, parts)):
                 model.put(f"{attention}{letter}_proj.{leaf}", name, part)
         elif re.fullmatch(r"(encoder|decoder)/position_encodings/encodings", name):
             if tensor.ndim != 2:
@@ -602,8 +749,9 @@ def read_checkpoint(folder: Path, pieces: Path | None = None) -> Checkpoint:
             model.warn("this looks like a model of Marian or fairseq. Their tokenizers end a source "
                        "with the end token, but the directory does not show it: give "
                        "--set src_end=TOKEN", "src_end")
-        rest = place(chosen, stated, model)
+        rest = place(chosen, stated, model, binary)
         place_t5(rest, binary, model)
+        place_rotary(binary, model)
         model.facts["sentences"] = SENTENCES[family_of(model)]
         return rest
 

@@ -19,6 +19,7 @@ differ in what no tensor shows:
     blenderbot-small   as bart, learned from row 0 on; its decoder's norm is of the embedding alone,
               before positions are added, and goes into the target's table
     t5, mt5, umt5      (v1.1, FLAN-T5, ByT5, MADLAD-400) in checkpoints_t5.py
+    t5gemma, t5gemma2  in checkpoints_gemma.py
     whisper   norms before and at the end; learned positions from row 0 on, of each side its own.
               Its sources are embeddings, which the convolutions give (whisper.py)
     speech_to_text     as m2m_100; its sources are embeddings, which its convolutions give; they are
@@ -39,6 +40,7 @@ from typing import Any
 
 import numpy as np
 
+from . import checkpoints_gemma
 from . import checkpoints_t5
 from . import config_fields
 from . import decoding
@@ -79,7 +81,7 @@ FAMILIES = {
     "led": Family("post", LEARNED_FROM_0, embedding_norms=BOTH),
     "blenderbot": Family("pre", LEARNED_FROM_0, final_norms=True),
     "blenderbot-small": Family("post", LEARNED_FROM_0, embedding_norms=BOTH),
-    **dict.fromkeys(checkpoints_t5.FAMILIES, Family("pre", {})),
+    **dict.fromkeys(checkpoints_t5.FAMILIES + checkpoints_gemma.FAMILIES, Family("pre", {})),
     "whisper": Family("pre", LEARNED_FROM_0, final_norms=True),
     "trocr": Family("post", LEARNED, embedding_norms=("tgt",)),
     "speech_to_text": Family("pre", SINES_BEHIND_PAD, final_norms=True),
@@ -422,6 +424,8 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
                            f"generation_config.json has that key, nor has a tokenizer's file")
     if kind in checkpoints_t5.FAMILIES:
         checkpoints_t5.check_sizes(hf, path)
+    if kind in checkpoints_gemma.FAMILIES:
+        checkpoints_gemma.read_sides(hf, str(path), ignored, notes)
     return hf, notes
 
 
@@ -438,6 +442,8 @@ def one_id(hf: dict[str, Any], key: str, path: str = "config.json") -> int | Non
 def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
     if hf["model_type"] in checkpoints_t5.FAMILIES:
         return checkpoints_t5.facts(hf, ACTIVATIONS)
+    if hf["model_type"] in checkpoints_gemma.FAMILIES:
+        return checkpoints_gemma.facts(hf, ACTIVATIONS)
     family = FAMILIES[hf["model_type"]]
     heads = {hf.get(key) or 0
              for key in ("encoder_attention_heads", "decoder_attention_heads")[takes_memory(hf):]}
@@ -531,6 +537,8 @@ def read_checkpoint(folder: Path, ignored: set[str] = frozenset(), weights: Tens
         model.notes.append(f"layout: Hugging Face {hf['model_type']}")
         if hf["model_type"] in checkpoints_t5.FAMILIES:
             rest = checkpoints_t5.place(chosen, hf, model)
+        elif hf["model_type"] in checkpoints_gemma.FAMILIES:
+            rest = checkpoints_gemma.place(chosen, hf, model)
         else:
             rest = place(chosen, hf, stated, model)
             check_norms(hf, model)

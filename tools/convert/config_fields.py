@@ -183,6 +183,40 @@ FAMILIES: dict[str, Fields] = {
         aliases={"num_attention_heads": "decoder_attention_heads", "hidden_size": "d_model",
                  "num_hidden_layers": "decoder_layers"}),
 }
+# Encoder and decoder of T5Gemma, whose configs are Gemma's.
+GEMMA = BASE + Fields(
+    used={"hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
+          "head_dim": 256, "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6,
+          "max_position_embeddings": 8192, "query_pre_attn_scalar": 256, "sliding_window": 4096,
+          "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2, "layer_types": None,
+          "rope_parameters": None, "rope_theta": None, "rope_scaling": None,
+          "final_logit_softcapping": 30.0, "attn_logit_softcapping": 50.0},
+    only={"use_bidirectional_attention": (False,), "is_encoder_decoder": (False,)},
+    unused={**why(TRAINING, "dropout_rate", "attention_dropout", "initializer_range"),
+            **why(SHAPES, "vocab_size", "intermediate_size", "attention_bias"),
+            **why("the whole config decides it", "is_decoder", "add_cross_attention", "tie_word_embeddings"),
+            **why(TASKS, "classifier_dropout_rate")})
+GEMMA_OF: dict[str, Fields] = {
+    "t5gemma": GEMMA,
+    "t5gemma2": GEMMA + Fields(
+        used={"max_position_embeddings": 131072, "final_logit_softcapping": None, "sliding_window_pattern": 6,
+              "rope_local_base_freq": None},
+        unused=why("T5Gemma 2 does not read it", "attn_logit_softcapping", "_sliding_window_pattern")),
+    "t5gemma2_encoder": BASE + Fields(
+        used={"text_config": None},
+        unused={**why("images, which are left out", "vision_config", "mm_tokens_per_image", "boi_token_index",
+                      "eoi_token_index", "image_token_index", "boi_token_id", "eoi_token_id", "image_token_id"),
+                **why(TRAINING, "initializer_range", "dropout_rate", "attention_dropout"),
+                **why("the whole config decides it", "is_encoder_decoder", "tie_word_embeddings"),
+                "vocab_size": SHAPES})}
+T5GEMMA = BASE + Fields(
+    used={"encoder": None, "decoder": None},
+    unused={**why(TRAINING, "dropout_rate", "attention_dropout", "initializer_range"),
+            **why(TASKS, "classifier_dropout_rate"), "vocab_size": SHAPES})
+FAMILIES["t5gemma"] = T5GEMMA
+FAMILIES["t5gemma2"] = T5GEMMA + Fields(
+    used={"eoi_token_index": None},
+    unused=why("images, which are left out", "image_token_index", "image_token_id", "eoi_token_id"))
 # The classes around one of those; the key of PARTS in checkpoints_huggingface.py is used.
 PARTS: dict[str, Fields] = {
     "vision-encoder-decoder": BASE + Fields(

@@ -116,8 +116,10 @@ attends to the memory:
         [D, D] and .bias, k_proj, v_proj; ATTN.out_proj.weight and .bias; linear1.weight [F, D] and
         .bias, linear2.weight [D, F] and .bias; norm1.weight and .bias, norm2, of decoders norm3;
         of gated feed-forwards linear1_gate.weight [F, D] and .bias, which the activation is applied to;
-        self_attn.relative_positions.weight [buckets, heads]
-    encoder.norm.weight and .bias, decoder.norm; encoder.relative_positions.weight, decoder's
+        self_attn.relative_positions.weight [buckets, heads]; norm1_out.weight (2, 3) of what a
+        sub-layer gives; self_attn.q_norm.weight, k_norm.weight; self_attn.rotary.frequencies [n]
+    encoder.norm.weight and .bias, decoder.norm; encoder.relative_positions.weight, decoder's;
+    encoder.rotary.frequencies, decoder's
 
 The checkpoint's decoding defaults (generation_config.json, decoder.yml, CTranslate2's defaults)
 become the config's "decoding". --set decoding=none leaves them out; --set decoding.beam=4 and similar
@@ -358,7 +360,7 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
                            + questions.command(options, wanted, unplaced, missing, model))
     check_dropped(config, model)
 
-    sizes = measure(model, config["n_heads"])
+    sizes = measure(model, config)
     check_config(config, sizes, model)
     if model.problems:
         raise ConvertError("\n".join(model.problems[:questions.MOST_LISTED]))

@@ -126,6 +126,15 @@ def head_list(text: str) -> list[list[int]]:
     return [[integer(0)(one) for one in pair.split(":")] for pair in text.split(",")]
 
 
+def window_list(text: str) -> list[list[int]]:
+    if not re.fullmatch(r"\d+:\d+:\d+(,\d+:\d+:\d+)*", text, re.ASCII):
+        raise ValueError("layers from 0 and positions to the left and right, as in 0:512:1,2:512:1")
+    rows = [[integer(0)(one) for one in row.split(":")] for row in text.split(",")]
+    if not all(left and right for _, left, right in rows):
+        raise ValueError("windows of at least 1, the position itself")
+    return rows
+
+
 def language_list(text: str) -> dict[str, int]:
     found = dict(re.findall(r"([^:,]+):(\d+)(?:,|$)", text, re.ASCII))
     if ",".join(f"{code}:{at}" for code, at in found.items()) != text:
@@ -154,7 +163,7 @@ def switch(text: str) -> int:
 
 
 SIZES = ("d_model", "d_ff", "d_ff_decoder", "d_key", "d_value", "n_encoder_layers", "n_decoder_layers",
-         "src_vocab_size", "tgt_vocab_size", "d_input", "d_memory")
+         "src_vocab_size", "tgt_vocab_size", "d_input", "d_memory", "n_kv_heads", "n_kv_heads_decoder", "d_rotary")
 SOURCE_IDS = ("src_pad", "src_unk", "src_start", "src_end")
 TARGET_IDS = ("tgt_pad", "tgt_unk", "start", "end", "forced", "suppressed")
 
@@ -179,6 +188,10 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     **{key: token_or_id for key in SOURCE_IDS + TARGET_IDS},
     "suppressed": id_list,
     "alignment_heads": head_list,
+    "encoder_windows": window_list, "decoder_windows": window_list,
+    "rotary_layout": one_of("halves", "interleaved"),
+    "cross_attention": one_of("own", "merged"),
+    "attention_cap": number, "logit_cap": number,
     "languages": language_list,
     "src_language": one_of("none", "source", "target"),
     "tgt_language": one_of("none", "forced"),
@@ -208,7 +221,7 @@ DECODING_KEYS: dict[str, Callable[[str], Any]] = {
 SENTENCES = {
     **dict.fromkeys(("marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad"), "split"),
     **dict.fromkeys(("bart", "pegasus", "mvp", "plbart", "led", "blenderbot", "blenderbot-small", "t5", "mt5", "umt5",
-                     "whisper", "speech_to_text"), "whole"),
+                     "t5gemma", "t5gemma2", "whisper", "speech_to_text"), "whole"),
 }
 # Free text beside the config, in the file's metadata.
 ABOUT_KEYS = ("license", "source", "revision")
@@ -262,6 +275,7 @@ def attention_shapes(name: str, memory: str = "D") -> dict[str, str]:
         rf"{name}\.k_proj\.weight": f"HK {memory}",
         rf"{name}\.v_proj\.weight": f"HV {memory}", rf"{name}\.v_proj\.bias": "HV",
         rf"{name}\.out_proj\.weight": "D HV", rf"{name}\.out_proj\.bias": "D",
+        rf"{name}\.[qk]_norm\.(weight|bias)": "K",
     }
 
 
@@ -271,14 +285,15 @@ ENCODER_LAYER = {
     r"linear1_gate\.weight": "F D", r"linear1_gate\.bias": "F",
     r"linear2\.weight": "D F", r"linear2\.bias": "D",
     r"self_attn\.relative_positions\.weight": "R H",
-    r"norm[12]\.(weight|bias)": "D",
+    r"norm[12](_out)?\.(weight|bias)": "D",
+    r"self_attn\.rotary\.frequencies": "*",
 }
 DECODER_LAYER = {
     **ENCODER_LAYER,
     **attention_shapes("multihead_attn", "Dm"),
     r"linear1\.weight": "Fd D", r"linear1\.bias": "Fd", r"linear2\.weight": "D Fd",
     r"linear1_gate\.weight": "Fd D", r"linear1_gate\.bias": "Fd",
-    r"norm3\.(weight|bias)": "D",
+    r"norm3(_out)?\.(weight|bias)": "D",
     r"ssru(_gate)?\.weight": "D D", r"ssru_gate\.bias": "D",
 }
 SHAPES = {
@@ -286,6 +301,7 @@ SHAPES = {
     **{rf"decoder\.layers\.\d{{1,4}}\.{rest}": shape for rest, shape in DECODER_LAYER.items()},
     r"(encoder|decoder)\.norm\.(weight|bias)": "D",
     r"(encoder|decoder)\.relative_positions\.weight": "R H",
+    r"(encoder|decoder)\.rotary\.frequencies": "*",
     r"src_embedding\.weight": "Vs D",
     r"src_projection\.weight": "D Di", r"src_projection\.bias": "D",
     r"tgt_embedding\.weight": "Vt D",
@@ -615,6 +631,8 @@ def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
             attentions.remove("self_attn")
             if any(part.startswith("self_attn.") for part in needs):
                 model.problems.append(f"{side}: layers have both self_attn and ssru")
+        if side == "decoder" and config.get("cross_attention") == "merged":
+            attentions.remove("multihead_attn")
         for attention in attentions:
             separate = any(re.match(rf"{attention}\.[qkv]_proj", part) for part in needs)
             needs |= {f"{attention}.{letter}_proj.weight" for letter in "qkv"} if separate else {
@@ -631,8 +649,10 @@ def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
     return lines
 
 
-def measure(model: Model, heads: int) -> Config:
-    """Every size of the config from the shapes; disagreements become problems."""
+def measure(model: Model, config: Config) -> Config:
+    """Every size of the config from the shapes; disagreements become problems. A config that states
+    n_kv_heads says that keys and values may have fewer heads than queries."""
+    heads = config["n_heads"]
     sizes: dict[str, int] = {}
     source: dict[str, str] = {}
     if any(name.endswith(".in_proj_weight") for name in model.tensors):
@@ -641,6 +661,9 @@ def measure(model: Model, heads: int) -> Config:
     for name in sorted(model.tensors, key=lambda name: (not name.startswith("encoder."), name)):
         shape = list(model.tensors[name].shape)
         symbols = (shape_of(name) or "").split()
+        if "n_kv_heads" in config and re.search(r"_attn\.[kv]_proj\.", name):
+            own = "d" if name.startswith("decoder.") else ""
+            symbols = [{"HK": f"GK{own}", "HV": f"GV{own}"}.get(one, one) for one in symbols]
         if len(shape) != len(symbols):
             model.problems.append(f"{name} ({model.origin[name]}) is {shape}, not "
                                   f"[{', '.join(symbols)}]")
@@ -665,6 +688,18 @@ def measure(model: Model, heads: int) -> Config:
     if not model.problems and (sizes["HK"] % heads or sizes["HV"] % heads):
         model.problems.append(f"n_heads {heads} does not divide the width of all heads, "
                               f"{sizes['HK']} (values: {sizes['HV']})")
+    if not model.problems and sizes.get("K", sizes["HK"] // heads) != sizes["HK"] // heads:
+        model.problems.append(f"{source['K']} has {sizes['K']} columns, of heads of {sizes['HK'] // heads}")
+    groups = {}
+    for own, key in (("", "n_kv_heads"), ("d", "n_kv_heads_decoder")):
+        if not model.problems and f"GK{own}" in sizes:
+            groups[key] = sizes[f"GK{own}"] // (sizes["HK"] // heads)
+            wanted = [groups[key] * sizes[one] // heads for one in ("HK", "HV")]
+            if not groups[key] or heads % groups[key] or wanted != [sizes[f"GK{own}"], sizes[f"GV{own}"]]:
+                model.problems.append(f"{source[f'GK{own}']} has {sizes[f'GK{own}']} rows and values "
+                                      f"{sizes[f'GV{own}']}: no heads of {sizes['HK'] // heads} columns whose number "
+                                      f"divides n_heads {heads}")
+    turned = [len(tensor) for name, tensor in model.tensors.items() if name.endswith("rotary.frequencies")]
     if sizes.get("H", heads) != heads:
         model.problems.append(f"{source['H']} has columns of {sizes['H']} heads; n_heads is {heads}")
     layers = {tuple(name.split(".")[:3]) for name in model.tensors if ".layers." in name}
@@ -673,7 +708,8 @@ def measure(model: Model, heads: int) -> Config:
                 "relative_buckets": sizes.get("R"), "d_key": sizes.get("HK", 0) // heads, "d_value": sizes.get("HV", 0) // heads,
                 "n_encoder_layers": counts[0], "n_decoder_layers": counts[1],
                 "src_vocab_size": sizes.get("Vs"), "tgt_vocab_size": sizes.get("Vt"),
-                "d_input": sizes.get("Di"), "d_memory": sizes.get("Dm")}
+                "d_input": sizes.get("Di"), "d_memory": sizes.get("Dm"), **groups,
+                "d_rotary": 2 * max(turned, default=0)}
     return {key: value for key, value in measured.items() if value}
 
 
@@ -710,7 +746,7 @@ def check_values(config: Config) -> None:
         if key == "decoding":
             continue
         if (isinstance(value, dict), isinstance(value, list)) != (
-                key == "languages", key in ("suppressed", "alignment_heads")):
+                key == "languages", key in ("suppressed", "alignment_heads", "encoder_windows", "decoder_windows")):
             raise ConvertError(f"{key} is {brief(value)}")
         if isinstance(value, dict):
             if not value:
@@ -776,6 +812,8 @@ def settle_bytes(model: Model, wanted: np.dtype | None) -> None:
 
 def to_type(tensor: np.ndarray, name: str, wanted: np.dtype | None) -> np.ndarray:
     kind = wanted or (tensor.dtype if tensor.dtype in TYPE_NAMES else F32)
+    if name.endswith("rotary.frequencies"):  # times a position, so that each bit counts
+        kind = F32
     if kind == tensor.dtype:
         return np.ascontiguousarray(tensor)
     with np.errstate(over="ignore"):  # told below

@@ -80,8 +80,6 @@ REASONS = {
     "bigbird_pegasus": "sparse attention in its encoder: each block of tokens sees its neighbours, global and random blocks; "
                        "with attention_type original_full it sees all, but the names of its tensors are not read either",
     **dict.fromkeys(("switch_transformers", "nllb-moe"), EXPERTS),
-    "t5gemma": f"{ROTARY}, grouped keys and values, norms before and after each part, and soft caps",
-    "t5gemma2": f"{ROTARY}, norms of queries and keys, and one attention of a decoder layer over target and source",
     "moonshine": f"{HEARS}, with convolutions over raw sound, and {ROTARY}",
     "moonshine_streaming": f"{HEARS}, with convolutions over raw sound and windowed attention, and its decoder has {ROTARY}",
     "canary": f"{HEARS}: a FastConformer, which transformer.h has not",

@@ -108,6 +108,13 @@ static void print_decoding(const tfm_model *model) {
     }
 }
 
+/* Prints the windows of layers: layer, left, right. */
+static void print_windows(const char *name, const int32_t *rows, int32_t n) {
+    if (n) printf("  %-20s", name);
+    for (; n > 0; n--, rows += 3)
+        printf(" [%d, %d, %d]%s", (int)rows[0], (int)rows[1], (int)rows[2], n > 1 ? "" : "\n");
+}
+
 static void print_config(const tfm_config *c, int has_target_text) {
     int32_t i;
     printf("config\n");
@@ -115,6 +122,9 @@ static void print_config(const tfm_config *c, int has_target_text) {
     print_size("d_model", c->d_model);
     print_size("d_key", c->d_key);
     print_size("d_value", c->d_value);
+    if (c->n_kv_heads != c->n_heads) print_size("n_kv_heads", c->n_kv_heads);
+    if (c->n_kv_heads_decoder != c->n_kv_heads)
+        print_size("n_kv_heads_decoder", c->n_kv_heads_decoder);
     print_size("d_ff", c->d_ff);
     if (c->d_ff_decoder != c->d_ff) print_size("d_ff of the decoder", c->d_ff_decoder);
     print_size("n_encoder_layers", c->n_encoder_layers);
@@ -142,6 +152,15 @@ static void print_config(const tfm_config *c, int has_target_text) {
         print_size("relative_buckets", c->relative_buckets);
         print_size("relative_max_distance", c->relative_max_distance);
     }
+    if (c->d_rotary) {
+        print_size("d_rotary", c->d_rotary);
+        print_word("rotary_layout", c->rotary_layout ? "interleaved" : "halves");
+    }
+    print_windows("encoder_windows", c->encoder_windows, c->n_encoder_windows);
+    print_windows("decoder_windows", c->decoder_windows, c->n_decoder_windows);
+    if (c->cross_attention) print_word("cross_attention", "merged");
+    if (c->attention_cap != 0) print_number("attention_cap", c->attention_cap);
+    if (c->logit_cap != 0) print_number("logit_cap", c->logit_cap);
     print_word("pad_position", c->pad_position_zero ? "zero" : "plain");
     print_number("embedding_scale", c->embedding_scale);
     if (c->attention_scale != 0) print_number("attention_scale", c->attention_scale);

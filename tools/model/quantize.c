@@ -420,19 +420,22 @@ static char *pack_config(const char *text, const tfm_config *c) {
                   {"src_vocab_size", c->src_vocab_size},
                   {"tgt_vocab_size", c->tgt_vocab_size},
                   {"d_input", c->d_input},
-                  {"d_memory", c->d_memory}};
+                  {"d_memory", c->d_memory},
+                  {"n_kv_heads", c->n_kv_heads},
+                  {"n_kv_heads_decoder", c->n_kv_heads_decoder}};
     size_t n = (size_t)(strrchr(text, '}') - text), room = strlen(text) + 400, i;
     char *out = (char *)malloc(room), *key = (char *)malloc(room);
     if (out && key) {
         memcpy(out, text, n);
         for (i = 0; i < sizeof fields / sizeof *fields; i++) {
-            /* leaves out a size that has its default value; 0.3.0 does not know the last two
+            /* leaves out a size that has its default value; older versions do not know the last
                keys */
             int is_there = strcmp(fields[i].name, "d_ff_decoder") == 0 ? c->d_ff_decoder == c->d_ff
                            : strncmp(fields[i].name, "d_input", 7) == 0
                                ? c->d_input == c->d_model || !c->d_input
                                : strncmp(fields[i].name, "d_memory", 8) == 0 &&
                                      c->d_memory == c->d_model;
+            is_there |= strncmp(fields[i].name, "n_kv", 4) == 0 && fields[i].size == c->n_heads;
             tfm__json json = {text, text, text + strlen(text)};
             while (tfm__json_member(&json, key) && tfm__json_value(&json, 0) >= 0)
                 is_there |= strcmp(key, fields[i].name) == 0;
