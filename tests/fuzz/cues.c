@@ -12,7 +12,7 @@ static void cue_fail(const char *text) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char *said = NULL, *text = (char *)malloc(size + 1);
-    size_t n = 0, at, length;
+    size_t n = 0, at, length, most = 0; /* most: of the texts so far, whose room stays */
     cue_line line = {NULL, 0, 0};
     int form;
     if (!text) abort();
@@ -27,7 +27,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (at = 0; at < size; at += length + 2) {
             length = strlen(text + at + 1 > text + size ? text + size : text + at + 1);
             cue_clear(&line), cue_append_text(&line, length ? text + at + 1 : "");
-            need(line.n == strlen(line.at) && line.room < 16 * length + 4096);
+            if (length > most) most = length;
+            need(line.n == strlen(line.at) && line.room < 16 * most + 4096);
             cue_add(0, (int8_t)data[at], data[at], line.at);
         }
         cue_add(0, 0, 0, NULL);
