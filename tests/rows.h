@@ -121,7 +121,7 @@ static ROWS_UNUSED tfm_status forward_rows(tfm_session *session, const id_matrix
     row_lists r = rows_begin(session, src, tgt, NULL);
     tfm_tensor out = *logits;
     int32_t row, longest = 0;
-    for (row = 0; tgt && row < r.n && row < 4096; row++)
+    for (row = 0; tgt && r.n < 4096 && row < r.n; row++)
         if (longest < r.targets[row].n) longest = r.targets[row].n;
     if (tgt && out.dims[1] == tgt->width && longest) out.dims[1] = longest;
     return rows_end(r, tfm_session_forward(session, src ? r.requests : NULL, r.n,

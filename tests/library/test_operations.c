@@ -350,6 +350,7 @@ static void windows(void) {
     tiny t = tiny_default();
     int64_t counts[T];
     tfm_decode_options options;
+    tfm_model *model;
     tfm_session *session;
     id_matrix src;
     st_writer w;
@@ -359,7 +360,8 @@ static void windows(void) {
     t.gemma = 1, t.config = ", \"start\": 1, \"norm\": \"pre\", \"positions\": \"none\", "
                             "\"decoder_windows\": [[0, 3, 1], [1, 3, 1]]";
     tiny_write(&w, t);
-    session = tiny_session(tiny_load(&w, NULL), 1, 5, T);
+    model = tiny_load(&w, NULL);
+    session = tiny_session(model, 1, 5, T);
     src = tiny_batch(ids, NULL, 1, 5);
     memset(&options, 0, sizeof options);
     options.max_length = T;
@@ -373,6 +375,7 @@ static void windows(void) {
     for (i = 3; i < T; i++)
         CHECK(counts[i] == counts[2], "step at position %d: %lld operations", i,
               (long long)counts[i]);
+    tfm_session_free(session), tfm_model_free(model);
 }
 
 int main(void) {

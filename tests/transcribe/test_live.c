@@ -14,14 +14,15 @@ static float noise[8 * SECOND];
 static char whole[ROOM], lines[ROOM]; /* the stable texts; all texts with their times */
 static double last_end;
 static int64_t runs, steps;
+static void *bytes; /* the puppet's file */
 
 /* Loads a puppet of tokens [n]. The first of them stands for the prompt's "no times". */
 static void load(transcriber *h, tfm_model **model, const uint8_t *tokens, int n, int flags) {
     uint8_t input[64];
     const uint8_t *data = input;
     tfm_safetensors *file = NULL;
-    void *bytes = NULL;
     size_t size = 0;
+    free(bytes), bytes = NULL; /* of the puppet before, which is freed */
     input[0] = (uint8_t)flags, input[1] = 0, input[2] = (uint8_t)n;
     memcpy(input + 3, tokens, (size_t)n), input[3 + n] = 0;
     if (!fuzz_whisper(&data, input + 4 + n, &bytes, &size) ||
@@ -29,7 +30,7 @@ static void load(transcriber *h, tfm_model **model, const uint8_t *tokens, int n
         tfm_safetensors_open(&file, bytes, size, NULL, &err) != TFM_OK ||
         transcriber_load(h, *model, file, 1, TRANSCRIBER_LIVE, 0, &err) != TFM_OK)
         printf("%s\n", err.text), exit(2);
-    tfm_safetensors_free(file); /* the model reads from bytes until the end */
+    tfm_safetensors_free(file); /* the model reads from bytes until the next one */
 }
 
 static transcriber_options plain(void) {
@@ -220,5 +221,6 @@ int main(void) {
     test_long();
     test_behind();
     test_loop();
+    free(bytes);
     return test_done("test_live");
 }
