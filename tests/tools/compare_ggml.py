@@ -30,6 +30,7 @@ import test_gguf
 from convert import tokenizer_files, whisper
 from convert.untrusted import read_safetensors
 from ggml_writers import name_of, write_gguf, write_whisper
+from word_errors import align, words_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(sys.argv.pop(1)) if len(sys.argv) > 1 else None
@@ -123,19 +124,6 @@ def openai_tensors(tensors):
     return found
 
 
-def words(text):
-    return re.sub(r"[^\w\s]", "", text.lower()).split()
-
-
-def distance(one, other):
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        last, row[0] = row[0], i
-        for j, b in enumerate(other, 1):
-            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (a != b))
-    return row[-1]
-
-
 @unittest.skipUnless(PROGRAM.exists() and FOLDER, "no build/transcribe, or no folder of models")
 class WhisperCpp(test_gguf.Case):
     def test_words(self):
@@ -170,11 +158,11 @@ class WhisperCpp(test_gguf.Case):
                     with silence():
                         engine = Model(str(path), n_threads=1, print_progress=False, redirect_whispercpp_logs_to=False,
                                        language=language)
-                        theirs = words(" ".join(one.text for one in engine.transcribe(str(clip))))
+                        theirs = words_of(" ".join(one.text for one in engine.transcribe(str(clip))))
                     run = subprocess.run([PROGRAM, self.path / "out.safetensors", clip, "--beam", "1", "--language", language],
                                          capture_output=True, text=True)
-                    mine = words(run.stdout)
-                    apart = distance(mine, theirs)
+                    mine = words_of(run.stdout)
+                    apart = align(mine, theirs)[0]
                     print(f"{path.name}, {clip.name}: {len(mine)} words, {apart} differ from whisper.cpp's")
                     self.assertLessEqual(apart, 1, f"{mine} {theirs} {run.stderr}")
                     self.assertGreater(len(mine), 15)

@@ -16,8 +16,8 @@ NAMES = (("shared.", "token_embd."), ("lm_head.", "output."),
          (r"\.layer\.[12]\.DenseReluDense\.wi(_1)?", ".ffn_up"), (r"\.layer\.[12]\.DenseReluDense\.wo", ".ffn_down"))
 
 
-def name_of(name):
-    for pattern, replacement in NAMES:
+def name_of(name, names=NAMES):
+    for pattern, replacement in names:
         name = re.sub(pattern, replacement, name)
     return name
 
@@ -85,14 +85,8 @@ WHISPER_NAMES = ((r"^model\.", ""), (r"\.layers\.", ".blocks."), (r"\.self_attn\
                  (r"embed_tokens", "token_embedding"), (r"embed_positions\.weight", "positional_embedding"))
 
 
-def whisper_name_of(name):
-    for pattern, replacement in WHISPER_NAMES:
-        name = re.sub(pattern, replacement, name)
-    return name
-
-
 def whisper_tensors(tensors):
     """Those of transformers as whisper.cpp has them: biases of convolutions as columns."""
-    found = {whisper_name_of(name): tensor for name, tensor in tensors.items() if name != "proj_out.weight"}
+    found = {name_of(name, WHISPER_NAMES): tensor for name, tensor in tensors.items() if name != "proj_out.weight"}
     return {name: tensor.reshape(-1, 1) if re.fullmatch(r"encoder\.conv\d\.bias", name) else tensor
             for name, tensor in found.items()}

@@ -32,9 +32,10 @@ from faster_whisper.vad import VadOptions, get_speech_timestamps, get_vad_model 
 from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/compare")]
 from convert import main as convert  # noqa: E402
 from convert.untrusted import read_safetensors  # noqa: E402
+from word_errors import align, words_of  # noqa: E402
 
 DETECTOR = FOLDER / "packages" / "faster_whisper" / "assets" / "silero_vad_v6.onnx"
 PROGRAM, QUANTIZE, BUILD = ROOT / "build" / "transcribe", ROOT / "build" / "quantize", ROOT / "build" / "whisper"
@@ -234,7 +235,7 @@ class TestWhisper(unittest.TestCase):
         self.assertEqual(hear("tiny.en", "long", "--no-previous", "--beam", 1, "--threads", 2), once)
         parts = hear("tiny.en", "long", "--no-previous", "--beam", 1, "--workers", 2)
         self.assertEqual(parts, sorted(parts, key=lambda one: one["start"]))
-        self.assertLess(distance(words_of(once), words_of(parts)), 0.06 * len(words_of(once)))
+        self.assertLess(align(heard(once), heard(parts))[0], 0.06 * len(heard(once)))
 
     def test_transformers(self):
         """Tests greedy texts without times against transformers. The sound is padded to 30 s."""
@@ -301,7 +302,7 @@ class TestWhisper(unittest.TestCase):
             errors: dict[str, list[int]] = {}
             total = 0
             for clip in wanted:
-                reference = words_of([{"text": wanted[clip]}])
+                reference = words_of(wanted[clip])
                 for level in (None, *range(25, 4, -2)):
                     samples = read(BUILD / f"{clip}.wav").astype(float)
                     if level is not None:
@@ -312,7 +313,7 @@ class TestWhisper(unittest.TestCase):
                     for kind in ("f32", "f16", "int8", "int8 --fast", "f32 --fast"):
                         type_, *options = kind.split()
                         found = hear(name if type_ == "f32" else f"{name}.{type_}", "noisy", *options)
-                        errors.setdefault(kind, []).append(distance(words_of(found), reference))
+                        errors.setdefault(kind, []).append(align(heard(found), reference)[0])
             self.assertEqual(total, 12 * 114, "words of the three clips, as they are and at 11 levels of noise")
             rates = {kind: 100 * sum(some) / total for kind, some in errors.items()}
             print(f"{name}: word errors of {total} words: "
@@ -321,22 +322,8 @@ class TestWhisper(unittest.TestCase):
             self.assertLessEqual(abs(rates["int8"] - rates["f32"]), 0.5, name)
 
 
-NUMBERS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6": "six", "7": "seven", "8": "eight",
-           "9": "nine", "10": "ten", "mr": "mister"}
-
-
-def words_of(segments):
-    text = " ".join(one["text"] for one in segments).lower().replace("-", " ")
-    return [NUMBERS.get(word, word) for word in re.sub(r"[^\w\s']", "", text).split()]
-
-
-def distance(a, b):
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        last, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
-    return row[-1]
+def heard(segments):
+    return words_of(" ".join(one["text"] for one in segments))
 
 
 def to_transformers(name):

@@ -7,42 +7,18 @@ OPTION is rule (0 AlignAtt, 1 LocalAgreement, 2 both), without_drafts or a numbe
 build/live: sound at the speed of speech, and CPU time of the runs. The text of each clip is on standard error."""
 
 import json
-import re
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/compare"))
+from word_errors import align, words_of  # noqa: E402
+
 BUILD = ROOT / "build" / "whisper"
-NUMBERS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6": "six", "7": "seven", "8": "eight",
-           "9": "nine", "10": "ten", "mr": "mister"}
 CLIPS = ("austen", "cards", "jfk", "en")
 SAID = json.loads((BUILD / "texts.json").read_text()) if (BUILD / "texts.json").exists() else {}
-
-
-def words_of(text):
-    return [NUMBERS.get(word, word) for word in re.sub(r"[^\w\s']", "", text.lower().replace("-", " ")).split()]
-
-
-def align(a, b):
-    """Returns the errors of a beside b, and the pairs of places whose words are equal."""
-    rows = [list(range(len(b) + 1))]
-    for i, x in enumerate(a, 1):
-        rows.append([i])
-        for j, y in enumerate(b, 1):
-            rows[i].append(min(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + (x != y)))
-    i, j, pairs = len(a), len(b), []
-    while i and j:
-        if rows[i][j] == rows[i - 1][j - 1] + (a[i - 1] != b[j - 1]):
-            i, j = i - 1, j - 1
-            if a[i] == b[j]:
-                pairs.append((i, j))
-        elif rows[i][j] == rows[i - 1][j] + 1:
-            i -= 1
-        else:
-            j -= 1
-    return rows[-1][-1], pairs
 
 
 def whole(model, clip):
