@@ -20,8 +20,8 @@
    the window is encoded and decoded again. What is stable is never taken back: it is part of the
    prompt of later runs, and the text that followed it is their draft (chapter 3 of the manual), so
    decoding the same words again takes few steps. A pause of o.pause makes all of the window stable
-   and ends it. A window that grows beyond o.longest loses its beginning, of which the words are
-   stable.
+   and ends it. When a window is longer than o.longest, live_shorten cuts its beginning off behind a
+   stable word, so that about o.kept of it stay.
 
    The texts do not depend on the pieces in which samples are fed. If the program is slower than the
    source, live_is_behind says so, and sound that waits is heard in one run.

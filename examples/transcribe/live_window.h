@@ -123,7 +123,8 @@ static void live_forget(live *l, int32_t n) {
     l->n_given -= n;
 }
 
-/* Cuts off the beginning of a long window. */
+/* Cuts off the beginning of a long window: up to the last stable word that ends more than o.kept before
+   its end, or up to the first stable word's end. Without a stable word it keeps o.kept. */
 static void live_shorten(live *l) {
     int32_t i, cut = 0, keep = l->with_sound - (int32_t)(l->o.kept * 50), at = keep > 0 ? keep : 0;
     int64_t frames, M = l->h->s.mels;
