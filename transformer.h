@@ -92,8 +92,8 @@
    Most models read one sentence at a time, and their files say so (tfm_config.sentences). For such
    a model tfm_translate finds the sentences, translates max_batch at once (at most 32), and joins
    the translations with the white space that stood between the sentences. A text of one sentence,
-   or for a model that reads whole texts, goes to the model as it is. If a sentence fails, nothing is
-   written, and the message has its number, counted from 1, and its place in the text.
+   or for a model that reads whole texts, goes to the model as it is. If a sentence fails, nothing
+   is written, and the message has its number, counted from 1, and its place in the text.
 
    To translate sentences of your own, each with its own settings, fill in a tfm_request for each
    and call tfm_translate_batch. Results have the number of their request, always:
@@ -202,13 +202,13 @@
    hypotheses so far, and tfm_result_text writes their texts, so a program can show them while it
    translates. tfm_session_stop ends one request, and the others go on.
 
-   Prompts. The decoder of some models, such as Whisper, reads more than a start token: earlier text,
-   a language, a task. Give these ids as request.prompt. tfm_session_start computes prompts and
-   forced tokens in one pass. That takes less time than a step for each token and gives the same
+   Prompts. The decoder of some models, such as Whisper, reads more than a start token: earlier
+   text, a language, a task. Give these ids as request.prompt. tfm_session_start computes prompts
+   and forced tokens in one pass. That takes less time than a step for each token and gives the same
    bits. Only if the session keeps attention (attention = 1), forced tokens take a step each.
 
-   Sources that are not texts. tfm_request has four kinds of source; examples/vectors.c shows the two
-   of vectors. Embeddings are what transformers calls inputs_embeds: the model applies
+   Sources that are not texts. tfm_request has four kinds of source; examples/vectors.c shows the
+   two of vectors. Embeddings are what transformers calls inputs_embeds: the model applies
    src_projection, positions and the embedding norm, but does not multiply by embedding_scale.
 
    The same source once more. tfm_session_restart decodes the sources of the session's last call
@@ -808,9 +808,9 @@ typedef struct tfm_relative_positions {
                              0: half of the buckets are for keys after the query (encoders) */
 } tfm_relative_positions;
 
-/* Rotary positions (arXiv:2104.09864): pair i of the first 2n columns of each query and key turns by
-   the angle position * frequencies[i], which is rounded to float as in PyTorch code. Frequency i of a
-   base is base^(-i/n). */
+/* Rotary positions (arXiv:2104.09864): pair i of the first 2n columns of each query and key turns
+   by the angle position * frequencies[i], which is rounded to float as in PyTorch code. Frequency i
+   of a base is base^(-i/n). */
 typedef struct tfm_rotary_positions {
     tfm_tensor frequencies; /* [n]; absent: none */
     int interleaved;        /* 0: a pair is columns i and n + i. 1: columns 2i and 2i + 1 */
@@ -832,8 +832,8 @@ typedef struct tfm_attention_weights {
     double cap;          /* scores become cap * tanh(score / cap); 0: they stay */
 } tfm_attention_weights;
 
-/* Turns the heads of x as rotary positions do: row l of [B, L, n_heads * K] as position first + l. out
-   may be x. */
+/* Turns the heads of x as rotary positions do: row l of [B, L, n_heads * K] as position first + l.
+   out may be x. */
 TFM_DEF tfm_status tfm_rotary(tfm_tensor *out, const tfm_tensor *x,
                               const tfm_rotary_positions *rotary, int32_t n_heads, int64_t first,
                               tfm_arena *scratch, tfm_error *err);
@@ -1074,7 +1074,8 @@ typedef struct tfm_config {
     double attention_cap, logit_cap; /* c * tanh(x / c) of scores and logits; 0: none */
     int32_t n_encoder_windows, n_decoder_windows;
     const int32_t *encoder_windows, *decoder_windows; /* [n, 3]: layer, left, right, as in
-                                                         tfm_attention_weights; the model owns them */
+                                                         tfm_attention_weights; the model owns
+                                                         them */
 } tfm_config;
 
 /* The type in which a loaded model keeps its matrices. */
@@ -1116,9 +1117,9 @@ TFM_DEF void tfm_model_free(tfm_model *model);
 /* Returns the model's config, which the model owns. */
 TFM_DEF const tfm_config *tfm_model_config(const tfm_model *model);
 
-/* Returns the arithmetic that a model is computed with: "fused", "separate", "fused, pairs of bf16",
-   "BLAS" or "excess precision"; NULL for NULL. Two machines where it is "fused" compute the same
-   bits, if their versions of the library are the same (chapter 10). */
+/* Returns the arithmetic that a model is computed with: "fused", "separate", "fused, pairs of
+   bf16", "BLAS" or "excess precision"; NULL for NULL. Two machines where it is "fused" compute the
+   same bits, if their versions of the library are the same (chapter 10). */
 TFM_DEF const char *tfm_arithmetic_string(const tfm_model *model);
 
 /* >>api-session ===================================================================================
@@ -1225,10 +1226,10 @@ typedef struct tfm_request {
     const char *target_language;
 
     /* ---- how the target begins ---- */
-    /* What the decoder reads before the target, instead of the model's start token. It is not part of
-       the result, its scores, lengths and n-grams. The target has at most max_target - (length of
-       the prompt) + 1 tokens. A decoder whose position 0 has no embedding (start_embedding "zero")
-       does not read the first id. */
+    /* What the decoder reads before the target, instead of the model's start token. It is not part
+       of the result, its scores, lengths and n-grams. The target has at most max_target - (length
+       of the prompt) + 1 tokens. A decoder whose position 0 has no embedding (start_embedding
+       "zero") does not read the first id. */
     tfm_ids prompt;
     const int32_t *first_token; /* one id that begins the target, such as a language, and scores 0.
                                    NULL: the one that the model forces, if it has one */
@@ -1249,9 +1250,9 @@ TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n);
 
 /* Runs the encoder alone on the sources of n requests, none of them blank; nothing else of the
    requests counts, except languages. tfm_session_encoder_output then returns its output
-   [n, S, d_memory], or the memory that was given; S is the longest source. The session owns it until
-   its next call. Positions after a sentence's length are undefined.
-   Errors: as tfm_session_start. */
+   [n, S, d_memory], or the memory that was given; S is the longest source. The session owns it
+   until its next call. Positions after a sentence's length are undefined. Errors: as
+   tfm_session_start. */
 TFM_DEF tfm_status tfm_session_encode(tfm_session *session, const tfm_request *requests, int32_t n,
                                       tfm_error *err);
 TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session);
@@ -1438,9 +1439,9 @@ typedef struct tfm_result {
 } tfm_result;
 
 /* Start a decode and advance it by one step (chapter 4). tfm_session_start encodes the sources of
-   n requests, 1 to max_batch. Each tfm_session_step decodes one position of every running hypothesis
-   and sets *running to the number of requests that still run. Results have the number of their
-   request, always. options may be NULL. If tfm_session_start fails, a decode in progress is
+   n requests, 1 to max_batch. Each tfm_session_step decodes one position of every running
+   hypothesis and sets *running to the number of requests that still run. Results have the number of
+   their request, always. options may be NULL. If tfm_session_start fails, a decode in progress is
    unchanged. Errors: TFM_E_ARGUMENT for a request without a source or with two; for a text those of
    tfm_session_tokenize; TFM_E_TOKEN (an id outside the vocabulary), TFM_E_TOO_LONG, TFM_E_ARGUMENT
    (only pads), each with the position; TFM_E_SHAPE and TFM_E_DTYPE for embeddings or memory;
@@ -1463,12 +1464,13 @@ TFM_DEF tfm_status tfm_session_decode(tfm_session *session, const tfm_request *r
    request has. */
 TFM_DEF tfm_status tfm_session_stop(tfm_session *session, int32_t request, tfm_error *err);
 
-/* Returns the number of results of a request: at most n_best if it has ended, the running hypotheses
-   if it runs, the samples or alternatives in either case, 1 if its source is blank or failed, and 0 if
-   there is no such request. */
+/* Returns the number of results of a request: at most n_best if it has ended, the running
+   hypotheses if it runs, the samples or alternatives in either case, 1 if its source is blank or
+   failed, and 0 if there is no such request. */
 TFM_DEF int32_t tfm_result_count(const tfm_session *session, int32_t request);
 
-/* Returns result number rank of a request. Rank 0 is the best, or the first sample or alternative. */
+/* Returns result number rank of a request. Rank 0 is the best, or the first sample or
+   alternative. */
 TFM_DEF tfm_status tfm_result_get(tfm_session *session, int32_t request, int32_t rank,
                                   tfm_result *result, tfm_error *err);
 
@@ -1588,8 +1590,8 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence);
 TFM_DEF int tfm_space_after(tfm_text text);
 
 /* Returns what goes between two translated sentences, after a translation of at least one: the
-   whitespace that stood between their sources. If none stood there, and the translation's script has
-   spaces, it is a space (zh-en). If a single space stood there, and the script has none, it is
+   whitespace that stood between their sources. If none stood there, and the translation's script
+   has spaces, it is a space (zh-en). If a single space stood there, and the script has none, it is
    nothing (en-zh). */
 TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between);
 
@@ -1610,13 +1612,14 @@ typedef enum tfm_character_kind {
 TFM_DEF int32_t tfm_character_kinds(uint32_t character);
 TFM_DEF size_t tfm_character_next(const char *text, size_t size, uint32_t *character);
 
-/* Turns a text into at most capacity source ids, with the config's start and end. *count is 0 for a blank text. An unknown token becomes src_unk. Tokenizers with
+/* Turns a text into at most capacity source ids, with the config's start and end. *count is 0 for a
+   blank text. An unknown token becomes src_unk. Tokenizers with
    pieces need scratch: 17 bytes (unigram) or 49 bytes (BPE) for each byte of normalized text. A
    call with a measuring arena tells the exact size. For words, characters, and bytes without added
    tokens scratch may be NULL. A language token is added only for ">>code<<" before the text
-   (tfm_languages_set). Bytes that end with a spelled end token get no second one. Errors: TFM_E_UTF8
-   (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no src_unk),
-   TFM_E_ARENA, TFM_E_NO_TEXT. */
+   (tfm_languages_set). Bytes that end with a spelled end token get no second one. Errors:
+   TFM_E_UTF8 (with the byte offset), TFM_E_TOO_LONG, TFM_E_TOKEN (unknown, and the model has no
+   src_unk), TFM_E_ARENA, TFM_E_NO_TEXT. */
 TFM_DEF tfm_status tfm_model_tokenize(const tfm_model *model, tfm_text text, tfm_text_form form,
                                       int32_t *ids, int32_t capacity, int32_t *count,
                                       tfm_arena *scratch, tfm_error *err);
@@ -1647,11 +1650,11 @@ TFM_DEF tfm_status tfm_model_detokenize(const tfm_model *model, const int32_t *i
                                         tfm_text_form form, char *text, size_t capacity,
                                         size_t *size, tfm_error *err);
 
-/* Translates a terminated text of any number of sentences into out, which is terminated too (chapter
-   1). A blank text gives an empty translation. ">>code<<" before the text counts for all its
-   sentences. A text of several sentences leaves no results; the session keeps its translation, in
-   4 * max_batch * max_source * d_memory bytes that it has anyway. Errors: as tfm_session_start, with
-   the number of the sentence; TFM_E_TOO_LONG if the translation exceeds these bytes;
+/* Translates a terminated text of any number of sentences into out, which is terminated too
+   (chapter 1). A blank text gives an empty translation. ">>code<<" before the text counts for all
+   its sentences. A text of several sentences leaves no results; the session keeps its translation,
+   in 4 * max_batch * max_source * d_memory bytes that it has anyway. Errors: as tfm_session_start,
+   with the number of the sentence; TFM_E_TOO_LONG if the translation exceeds these bytes;
    TFM_E_TOO_SMALL, after which tfm_translation_size returns the number of bytes, and
    tfm_translation_get writes the translation without a second decode. */
 TFM_DEF tfm_status tfm_translate(tfm_session *session, const char *text, char *out, size_t capacity,
@@ -1671,9 +1674,10 @@ TFM_DEF tfm_status tfm_language_find(const tfm_model *model, const char *code, i
 TFM_DEF tfm_status tfm_languages_set(tfm_session *session, const char *source, const char *target,
                                      tfm_error *err);
 
-/* Translates the sources of up to max_batch requests, a sentence each, and writes the best result of
-   each: out[i] points to a terminated text in buffer. A request that fails under skip_errors has an
-   empty text. options may be NULL. Errors: as tfm_session_start; TFM_E_TOO_SMALL as tfm_translate. */
+/* Translates the sources of up to max_batch requests, a sentence each, and writes the best result
+   of each: out[i] points to a terminated text in buffer. A request that fails under skip_errors has
+   an empty text. options may be NULL. Errors: as tfm_session_start; TFM_E_TOO_SMALL as
+   tfm_translate. */
 TFM_DEF tfm_status tfm_translate_batch(tfm_session *session, const tfm_request *requests, int32_t n,
                                        const tfm_decode_options *options, tfm_text *out,
                                        char *buffer, size_t capacity, tfm_error *err);
@@ -1689,8 +1693,8 @@ TFM_DEF tfm_status tfm_translation_get(tfm_session *session, tfm_text *out, char
                                        size_t capacity, tfm_error *err);
 
 /* Writes result number rank of a request as a terminated text. *size is its length without the
-   terminator. With text NULL and capacity 0, the call only sets *size. Errors: as tfm_result_get and
-   tfm_model_detokenize. */
+   terminator. With text NULL and capacity 0, the call only sets *size. Errors: as tfm_result_get
+   and tfm_model_detokenize. */
 TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_t rank,
                                    tfm_text_form form, char *text, size_t capacity, size_t *size,
                                    tfm_error *err);
@@ -2875,15 +2879,16 @@ typedef struct tfm__kernels {
     const tfm__tiling *tiles[TFM_WEIGHT_TYPE_I8 + 1];
     int fused;      /* 1: multiply-adds round once, as in the plain loops; 0: twice */
     int zero_point; /* added to x when it becomes int8 */
-    /* Writes which columns of x the tiles of int8 take in which order and way. x is a row of n int8,
-       which zeros follow to a multiple of 32. NULL: the tiles read x alone. */
+    /* Writes which columns of x the tiles of int8 take in which order and way. x is a row of n
+       int8, which zeros follow to a multiple of 32. NULL: the tiles read x alone. */
     void (*split)(const unsigned char *x, unsigned char *order, int64_t n);
     void (*configure)(int on); /* sets up and releases tile registers; NULL: it has none */
     /* converts x to the nearest bf16 for products with bf16; NULL: the tiles read floats */
     void (*narrow)(unsigned char *to, const float *x, int64_t n);
     /* sums[4 i + j] = x[i] . w[j], of n floats each */
     void (*dots_4x4)(const float *const *x, const float *const *w, int64_t n, float *sums);
-    /* sums[i] = x . row i, of n rows of width floats, or F16 as if widened, stride elements apart */
+    /* sums[i] = x . row i, of n rows of width floats, or F16 as if widened, stride elements
+       apart */
     void (*dots)(float *sums, const float *x, const void *rows, int64_t stride, int64_t n,
                  int64_t width, int is_f16);
     /* y[j] += sum_i p[i] rows[i, j], of the same rows. A row whose p is zero is never read, because
@@ -2947,7 +2952,8 @@ typedef int32_t tfm__four __attribute__((vector_size(16)));
 #endif
 
 #ifdef TFM__X86
-/* These need a compiler whose assembler knows them; Linux grants tile registers (AMX) on request. */
+/* These need a compiler whose assembler knows them; Linux grants tile registers (AMX) on
+   request. */
 #if defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11
 #define TFM__BF16
 #define TFM__AVX_VNNI
@@ -3358,7 +3364,8 @@ static void tfm__plain_activate(float *y, int64_t n, tfm_activation activation) 
 enum { TFM__KERNEL_SETS = 7 };
 static const tfm__kernels *tfm__kernel_set(int i);
 
-/* Returns the fastest set that exists and TRANSFORMER_KERNELS allows; exact: with the plain bits. */
+/* Returns the fastest set that exists and TRANSFORMER_KERNELS allows; exact: with the plain
+   bits. */
 static const tfm__kernels *tfm__kernel_choose(int exact) {
     int i = TRANSFORMER_KERNELS < TFM__KERNEL_SETS - 1 ? TRANSFORMER_KERNELS : TFM__KERNEL_SETS - 1;
     for (;; i--) {
@@ -4192,7 +4199,8 @@ static void tfm__softmax_row(const tfm__kernels *kernels, float *y, const float 
    rounding is larger than 1e-5, and a trained model has seen it.
    ============================================================================================== */
 
-/* Sets a column's frequency (tfm_position_kind). Returns 0 for sines, 1 for cosines, 2 for zeros. */
+/* Sets a column's frequency (tfm_position_kind). Returns 0 for sines, 1 for cosines, 2 for
+   zeros. */
 static int tfm__position_wave(const tfm_position_options *o, int64_t column, int64_t D,
                               double *frequency) {
     double base = o->base != 0 ? o->base : 10000.0, step = tfm__log(base) / (double)D;
@@ -4755,8 +4763,8 @@ static int64_t tfm__attend_window(const tfm__attention *a, int64_t b, int64_t t,
     return tfm__min(*end, tfm__max(0, at - a->left));
 }
 
-/* Computes cap * tanh(score / cap) + cap, where the sum changes no softmax. Scores have been divided
-   by cap / 2. */
+/* Computes cap * tanh(score / cap) + cap. A number that is added to all scores changes no softmax.
+   The scores have been divided by cap / 2. */
 static void tfm__attend_cap(const tfm__attention *a, float *scores, int64_t n) {
     if (a->cap == 0) return;
     a->kernels->activate(scores, n, (tfm_activation)TFM__SIGMOID);
@@ -4825,8 +4833,9 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
                 TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
 
-/* A few queries that read a block of keys or values together, which then stays in the L1 cache. Keys
-   and values have two sources: 0 is the target or the only one, 1 is the memory in the same softmax. */
+/* A few queries that read a block of keys or values together, which then stays in the L1 cache.
+   Keys and values have two sources: 0 is the target or the only one, 1 is the memory in the same
+   softmax. */
 enum { TFM__TOGETHER = 8 };
 typedef struct tfm__queries {
     int64_t n, rows[TFM__TOGETHER], positions[TFM__TOGETHER]; /* row and position in it */
@@ -4869,7 +4878,8 @@ static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, i
 
 /* Computes head h of batch row b: scores, masks, softmax, weighted sum of the values. In a step, B
    is the number of batch rows from b on, hypotheses of one sentence, that read the same keys and
-   values; otherwise 1. scores has room for the scores of each of TFM__TOGETHER queries, or of one. */
+   values; otherwise 1. scores has room for the scores of each of TFM__TOGETHER queries, or of
+   one. */
 static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int64_t h,
                              float *scores) {
     const tfm__attention *m, *memory = a->memory;
@@ -5136,8 +5146,8 @@ TFM_DEF tfm_status tfm_attention_unpack(tfm_attention_weights *weights,
     return TFM_OK;
 }
 
-/* Rotary positions of an attention. A table has a row for each position: of each set of frequencies n
-   cosines, then n sines. */
+/* Rotary positions of an attention. A table has a row for each position: of each set of frequencies
+   n cosines, then n sines. */
 typedef struct tfm__rotary {
     const float *frequencies; /* [n]; NULL: none */
     int64_t n, first;         /* columns of the table before its own */
@@ -6432,8 +6442,8 @@ static const char *tfm__file_other_kind(const unsigned char *bytes, int64_t size
     static const struct {
         int64_t at;
         const char *magic, *kind;
-    } kinds[] = {{0, "GGUF", "a GGUF file: run tools/convert.py on the checkpoint it was made of"},
-                 {0, "lmgg", "a ggml file: run tools/convert.py on the checkpoint it was made of"},
+    } kinds[] = {{0, "GGUF", "a GGUF file: run tools/convert.py on it"},
+                 {0, "lmgg", "a ggml file: run tools/convert.py on it"},
                  {0, "version https://git-lfs", "a git-LFS pointer: run git lfs pull"},
                  {0, "PK\3\4", "a zip archive, such as a checkpoint: run tools/convert.py on it"},
                  {0, "\x80\x02", "a pickle of Python: run tools/convert.py on it"},
@@ -6722,8 +6732,8 @@ enum {
 
 typedef struct tfm__config_field {
     const char *name;
-    size_t at, size,
-        count; /* offset and bytes of the member; of IDS and ROWS that of their number */
+    size_t at, size; /* offset and bytes of the member */
+    size_t count;    /* offset of the number of IDS, ROWS or SEQUENCES */
     int kind, rule;
     double otherwise;               /* the default of a scalar */
     int32_t least, most;            /* the range of a decode option */
@@ -7476,8 +7486,8 @@ static tfm_status tfm__load_attention(tfm__loader *l, const char *prefix, const 
     return tfm__load_norm(l, name, ".k_norm", &c->d_key, &a->key_norm);
 }
 
-/* Loads the frequencies of rotary positions of a layer or of a stack for heads of K columns, if they
-   are there. Layers with equal ones share the columns of one table. */
+/* Loads the frequencies of rotary positions of a layer or of a stack for heads of K columns, if
+   they are there. Layers with equal ones share the columns of one table. */
 static tfm_status tfm__load_rotary(tfm__loader *l, const char *prefix, int32_t K, tfm__rotary *r) {
     tfm_model *m = l->model;
     const tfm__rotary *same;
@@ -8503,7 +8513,8 @@ TFM_DEF void tfm_session_free(tfm_session *session) {
     s->allocator.release(s->allocator.user, s->allocation);
 }
 
-/* Checks that n ids can be read and are in the vocabulary. row is -1 if they are no list of several. */
+/* Checks that n ids can be read and are in the vocabulary. row is -1 if they are no list of
+   several. */
 static tfm_status tfm__ids_check(const int32_t *ids, int32_t n, int32_t vocab, const char *name,
                                  int32_t row, tfm_error *err) {
     char where[32] = "";
@@ -8545,8 +8556,8 @@ static int32_t tfm__unpadded_length(const int32_t *ids, int32_t n, int32_t pad) 
     return n;
 }
 
-/* Copies the first ids of a row of n to row b, which has room for `most` and is filled up with pads.
-   ids NULL: vectors. */
+/* Copies the first ids of a row of n to row b, which has room for `most` and is filled up with
+   pads. ids NULL: vectors. */
 static void tfm__id_row_set(tfm__id_rows *to, const tfm__side *side, int64_t b, const int32_t *ids,
                             int32_t n, int64_t most) {
     int64_t i;
@@ -8681,8 +8692,8 @@ static void tfm__session_order_rows(tfm_session *s, const int32_t *lengths) {
     }
 }
 
-/* Copies as many of n rows of the source as a pass can have, from order[first] on, L positions each.
-   */
+/* Copies as many of n rows of the source as a pass can have, from order[first] on, L positions
+   each. */
 static tfm__id_rows tfm__encoder_gather_group(const tfm_session *s, int64_t first, int64_t n,
                                               int64_t L) {
     tfm__id_rows g = s->group;
@@ -8713,10 +8724,10 @@ static int32_t tfm__encoder_list_rows(tfm_session *s, int has_memory, int ordere
     return n;
 }
 
-/* Encodes the rows of the source, except those with memory, and, for decoding, computes each decoder
-   layer's keys and values of the memory, once for all steps. Without requests, the memory is that of
-   the last call. A pass has sentences of similar length, which leaves few pads. If attention is
-   wanted, rows stay in the caller's order, as its tensor has them. */
+/* Encodes the rows of the source, except those with memory, and, for decoding, computes each
+   decoder layer's keys and values of the memory, once for all steps. Without requests, the memory
+   is that of the last call. A pass has sentences of similar length, which leaves few pads. If
+   attention is wanted, rows stay in the caller's order, as its tensor has them. */
 static void tfm__encoder_run(tfm_session *s, int for_decoding, const tfm_tensor *attention) {
     const tfm_model *m = s->model;
     int64_t first, L, b, D = m->config.d_memory;
@@ -8758,8 +8769,8 @@ TFM_DEF tfm_tensor tfm_session_encoder_output(const tfm_session *session) {
                          s->model->config.d_memory);
 }
 
-/* Runs the decoder over the session's caches. Row b of the pass has row step.rows[b] of the target's
-   cache and row source_rows[b] of the source's. */
+/* Runs the decoder over the session's caches. Row b of the pass has row step.rows[b] of the
+   target's cache and row source_rows[b] of the source's. */
 static void tfm__decoder_run(tfm_session *s, tfm__pass *p, const int32_t *source_rows) {
     tfm_masks masks = tfm__id_rows_masks(&s->src);
     p->S = s->src.L;
@@ -8799,8 +8810,8 @@ static void tfm__generator_run(const tfm_session *s, const tfm__rows *out, const
     int64_t b, l, i;
     tfm__linear_run(&s->team, out, x, generator);
     for (b = 0; cap != 0 && b < out->B; b++)
-        for (l = 0; l < out->L;
-             l++) { /* cap * tanh(y / cap) = 2 cap / (1 + exp(-2 y / cap)) - cap */
+        for (l = 0; l < out->L; l++) {
+            /* cap * tanh(y / cap) = 2 cap / (1 + exp(-2 y / cap)) - cap */
             float *y = tfm__row(out, b, l);
             kernels->scale(y, 2 / cap, out->D);
             kernels->activate(y, out->D, (tfm_activation)TFM__SIGMOID);
@@ -8824,8 +8835,8 @@ static void tfm__generator_run(const tfm_session *s, const tfm__rows *out, const
 
 /* ---- paths: tokens and back-pointers ---- */
 
-/* Returns where the ids of a result go: room for max_target. Those of a request that failed have the
-   message instead. */
+/* Returns where the ids of a result go: room for max_target. Those of a request that failed have
+   the message instead. */
 static int32_t *tfm__result_ids(const tfm_session *s, int32_t request, int32_t rank) {
     return s->search.out_ids + ((int64_t)request * s->max_beam + rank) * s->max_target;
 }
@@ -9390,20 +9401,20 @@ static void tfm__sentence_step(tfm_session *s, int32_t b) {
 }
 
 /* ---- drafts ----
-   A step verifies tokens of a draft: it computes the positions of a sentence's last token and of the
-   draft's next tokens at once, and then chooses token after token as without a draft, for as long as
-   each is the one whose position was computed after it. What was computed after another token is
-   overwritten later. So a draft decides how many steps a sentence takes, never what they give.
-   Tokens that were verified in vain cost time. A sentence pays them from a credit, which grows with
-   each token that the draft has right, whether or not a step verified it. */
+   A step verifies tokens of a draft: it computes the positions of a sentence's last token and of
+   the draft's next tokens at once, and then chooses token after token as without a draft, for as
+   long as each is the one whose position was computed after it. What was computed after another
+   token is overwritten later. So a draft decides how many steps a sentence takes, never what they
+   give. Tokens that were verified in vain cost time. A sentence pays them from a credit, which
+   grows with each token that the draft has right, whether or not a step verified it. */
 
 /* With this many rows, a step spends its time on the rows and not on reading weights: verifying a
    token then costs as much as a step for it. */
 enum { TFM__DRAFT_ROWS = 8 };
 
-/* Follows the draft over target token t, which is chosen. If the draft has another token, it goes on
-   at the nearest place after this token, where the token before agrees too if there is such a place;
-   if there is none, one token later. Returns 1 if the draft was right. */
+/* Follows the draft over target token t, which is chosen. If the draft has another token, it goes
+   on at the nearest place after this token, where the token before agrees too if there is such a
+   place; if there is none, one token later. Returns 1 if the draft was right. */
 static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
     enum { TOO_FAR = 1000000 };
     tfm__sentence *sentence = &s->search.sentences[b];
@@ -9425,8 +9436,9 @@ static int tfm__draft_follow(tfm_session *s, int32_t b, int32_t t) {
     return 0;
 }
 
-/* Returns how many tokens of its draft a sentence verifies in this step: 0, 1, 3 or 7. With its last
-   token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one of 8. */
+/* Returns how many tokens of its draft a sentence verifies in this step: 0, 1, 3 or 7. With its
+   last token these are 1, 2, 4 or 8 rows, which fill tiles: a step of 5 rows takes longer than one
+   of 8. */
 static int32_t tfm__draft_block(const tfm_session *s, int32_t b) {
     const tfm__sentence *sentence = &s->search.sentences[b];
     int32_t rows = TFM__DRAFT_ROWS;
@@ -9462,9 +9474,9 @@ static int tfm__draft_accept(tfm_session *s, int32_t b) {
    from its source alone: one product computes the logits of all lists, and each sentence gets those
    of its own list. */
 
-/* Marks the ids that a source of n ids may need: the first shortlist_first ids, those that the lexicon has for
-   its source tokens (and these tokens, if both sides have one vocabulary), ends, and forced ids.
-   Returns how many there are. */
+/* Marks the ids that a source of n ids may need: the first shortlist_first ids, those that the
+   lexicon has for its source tokens (and these tokens, if both sides have one vocabulary), ends,
+   and forced ids. Returns how many there are. */
 static int32_t tfm__shortlist_mark(const tfm_session *s, const tfm_decode_options *o,
                                    const int32_t *ids, int32_t n_ids,
                                    const tfm__sentence *sentence) {
@@ -9663,8 +9675,8 @@ static tfm_status tfm__shortlist_check_sentence(const tfm_session *s, const tfm_
     return TFM_OK;
 }
 
-/* Plans the sentence of a request whose source has this length, and checks that there is room for the
-   forced tokens. first: of the request's language, or below 0. */
+/* Plans the sentence of a request whose source has this length, and checks that there is room for
+   the forced tokens. first: of the request's language, or below 0. */
 static tfm_status tfm__sentence_plan(const tfm_session *s, const tfm_decode_options *o,
                                      const tfm_request *r, int32_t first, int32_t source_length,
                                      tfm__sentence *sentence, tfm_error *err) {
@@ -9787,8 +9799,8 @@ TFM_DEF tfm_ids tfm_ids_make(const int32_t *data, int32_t n) {
     return ids;
 }
 
-/* Finds the tokens of a request's languages: *source goes before its text, *first is that with which
-   its target begins (below 0: none). */
+/* Finds the tokens of a request's languages: *source goes before its text, *first is that with
+   which its target begins (below 0: none). */
 static tfm_status tfm__request_languages(const tfm_session *s, const tfm_request *r,
                                          int32_t *source, int32_t *first, tfm_error *err);
 /* Tokenizes the text of request i. */
@@ -9800,8 +9812,8 @@ static const int32_t *tfm__request_source(const tfm_session *s, const tfm_reques
     return r->text.data || r->text.size ? s->tgt.ids + (int64_t)i * s->max_source : r->ids.data;
 }
 
-/* Checks the source of request i and sets tgt.lengths[i] and order[i]: the number of its ids (0 for a
-   blank one) and of those that are cut. A text becomes ids. */
+/* Checks the source of request i and sets tgt.lengths[i] and order[i]: the number of its ids (0 for
+   a blank one) and of those that are cut. A text becomes ids. */
 static tfm_status tfm__request_read(tfm_session *s, const tfm_request *r, int32_t i,
                                     int32_t truncate, int32_t language, tfm_error *err) {
     const tfm_config *c = &s->model->config;
@@ -10007,9 +10019,9 @@ TFM_DEF const tfm_decode_options *tfm_model_decoding(const tfm_model *model) {
     return model ? &model->decoding : NULL;
 }
 
-/* Lists the rows, sentences, last tokens and ancestries of the running hypotheses. Tokens of a draft
-   are rows after that of their hypothesis. All of them are in its row of the cache: a layer appends
-   the keys and values of all rows, and then each row reads those up to its position. */
+/* Lists the rows, sentences, last tokens and ancestries of the running hypotheses. Tokens of a
+   draft are rows after that of their hypothesis. All of them are in its row of the cache: a layer
+   appends the keys and values of all rows, and then each row reads those up to its position. */
 static void tfm__step_list(tfm_session *s) {
     int32_t b, g, k, n = 0;
     for (b = 0; b < s->src.B; b++) {
@@ -10126,7 +10138,8 @@ static int32_t tfm__result_length(const tfm_session *s, const tfm__hypothesis *h
     return h->length + (s->decode.keep_end && h->finish == TFM_FINISH_ENDED);
 }
 
-/* Finds the result of a rank, 0 for the best. A request that was not decoded has one, which is empty. */
+/* Finds the result of a rank, 0 for the best. A request that was not decoded has one, which is
+   empty. */
 static tfm_status tfm__result_find(tfm_session *s, int32_t request, int32_t rank,
                                    tfm__hypothesis *h, tfm_error *err) {
     const tfm__beam *beam;
@@ -10469,7 +10482,8 @@ static int32_t tfm__utf8_size(unsigned char c) {
     return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
 }
 
-/* Applies rules where a text begins: sets *out [*n], and returns how many bytes of text it replaces. */
+/* Applies rules where a text begins: sets *out [*n], and returns how many bytes of text it
+   replaces. */
 typedef struct tfm__charsmap tfm__charsmap;
 static int64_t tfm__mapped_prefix(const tfm__charsmap *m, const char *text, int64_t size,
                                   const char **out, int64_t *n);
@@ -10690,9 +10704,10 @@ struct tfm__joined {
     int n_clean[3];
 };
 
-/* Drops spaces as transformers' clean-up does, which makes its replacements in three passes over the
-   text. Here each pass takes one byte after the other. It holds bytes that a rule may begin with,
-   drops the spaces of a rule that is complete, and passes all other bytes on; pass 3 writes them. */
+/* Drops spaces as transformers' clean-up does, which makes its replacements in three passes over
+   the text. Here each pass takes one byte after the other. It holds bytes that a rule may begin
+   with, drops the spaces of a rule that is complete, and passes all other bytes on; pass 3 writes
+   them. */
 static void tfm__join_clean(tfm__joined *j, int pass, char byte) {
     static const char *const rules[3][6] = {
         {" .", " ?", " !", " ,"}, {" ' "}, {" n't", " 'm", " 's", " 've", " 're"}};
@@ -10831,9 +10846,10 @@ static const tfm__spelling *tfm__join_spelling(const tfm__joined *j, int32_t id)
 
 /* >>vocabulary ====================================================================================
    27. VOCABULARIES
-   A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others read
-   as the same id: the traditional form of a character, its full-width form. A look-up bisects the
-   sorted spellings. A hash table would be slow if a hostile file had many spellings with one hash.
+   A vocabulary is the lines of a U8 tensor. The first spelling of a line is the token. The others
+   read as the same id: the traditional form of a character, its full-width form. A look-up bisects
+   the sorted spellings. A hash table would be slow if a hostile file had many spellings with one
+   hash.
    ============================================================================================== */
 
 /* Compares by bytes, then by length: the order of the sorted spellings. */
@@ -11031,7 +11047,8 @@ static tfm_status tfm__build_vocabulary(tfm__vocabulary *v, tfm__pool *pool, tfm
     return TFM_OK;
 }
 
-/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more there. */
+/* Returns the first of sorted spellings low to high - 1, alike before byte at, with c or more
+   there. */
 static int64_t tfm__first_spelling(const tfm__vocabulary *v, int64_t low, int64_t high, int32_t at,
                                    int c) {
     TFM__BISECT(low, high, middle,
@@ -12161,11 +12178,12 @@ static void tfm__spm_join(tfm__joined *j, int32_t id) {
 /* >>bytebpe =======================================================================================
    29. BYTE-LEVEL BPE
    This is GPT-2's tokenizer (Radford et al. 2019). A regular expression cuts a text into words. At
-   first each byte of a word is a token. Then two neighbours become one token, again and again: those
-   whose merge is the first in the file, and of equal ones the leftmost. The ids are those of the
-   package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). A word of n bytes takes O(n log n)
-   steps (tfm__bpe_merge), each with at most one look-up among the merges of its left token.
-   Legend: V tokens of the vocabulary; a letter is the character by which the vocabulary spells a byte.
+   first each byte of a word is a token. Then two neighbours become one token, again and again:
+   those whose merge is the first in the file, and of equal ones the leftmost. The ids are those of
+   the package tokenizers 0.23 (tests/compare/compare_byte_bpe.py). A word of n bytes takes O(n log
+   n) steps (tfm__bpe_merge), each with at most one look-up among the merges of its left token.
+   Legend: V tokens of the vocabulary; a letter is the character by which the vocabulary spells a
+   byte.
    ============================================================================================== */
 
 /* Runs of one class, from Unicode 16.0.0; tests/make/unicode_classes.py tells the encoding. */
@@ -12450,7 +12468,8 @@ static int tfm__byte_bpe_next(tfm__token_cursor *c, tfm__token *token) {
 
 /* ---- tokens to text ---- */
 
-/* Writes the bytes for which a token's letters stand, or its spelling if a character is no letter. */
+/* Writes the bytes for which a token's letters stand, or its spelling if a character is no
+   letter. */
 static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
     const tfm__spelling *s = tfm__join_spelling(j, id);
     int64_t k, size = s ? s->size : 0;
@@ -12465,10 +12484,11 @@ static void tfm__byte_bpe_join(tfm__joined *j, int32_t id) {
 
 /* >>added =========================================================================================
    30. ADDED TOKENS
-   Added tokens are found in a text before the text is cut, as the package tokenizers does: first those
-   of the text as it is, then those of the normalized text between them. The leftmost token wins, and
-   of several at one place the longest. The text between two tokens is normalized and cut by itself.
-   In a normalized text an added token is a mark of five bytes: 255, which no UTF-8 has, and the id.
+   Added tokens are found in a text before the text is cut, as the package tokenizers does: first
+   those of the text as it is, then those of the normalized text between them. The leftmost token
+   wins, and of several at one place the longest. The text between two tokens is normalized and cut
+   by itself. In a normalized text an added token is a mark of five bytes: 255, which no UTF-8 has,
+   and the id.
    ============================================================================================== */
 
 /* How an added token is found in a text, and whether it gives some. */
@@ -12611,7 +12631,8 @@ static tfm__added tfm__next_added(const tfm__side *side, int pass, const char *t
     return a;
 }
 
-/* Normalizes bytes at to end of a text: between the added tokens of a pass as the next pass does. */
+/* Normalizes bytes at to end of a text: between the added tokens of a pass as the next pass
+   does. */
 static void tfm__normal_parts(const tfm__side *side, int pass, const char *text, size_t at,
                               size_t end, tfm__normal *o) {
     char mark[TFM__ADDED_MARK] = "\xFF";
@@ -12769,7 +12790,8 @@ static const char tfm__after_ordinals[] =
     " Jahrtausend Weltkrieg Weltkriegs Auflage Kapitel Klasse Platz Stock Stockwerk Etage Liga"
     " Bundesliga Runde Spieltag Tag Jahrestag Geburtstag Mal Band Teil Akt Satz Lebensjahr"
     " Semester Bezirk Armee Division Minute Stunde Woche Monat ";
-/* Words that begin sentences and are not names: after an initial or "U.S." they begin a sentence. */
+/* Words that begin sentences and are not names: after an initial or "U.S." they begin a
+   sentence. */
 static const char tfm__starters[] =
     " The He She It They We You I This That These Those There Then But And So If When While After"
     " Before However Its His Her Their Our What Who Where Why How Er Sie Es Wir Ich Ihr Das Dies"
@@ -12923,7 +12945,8 @@ static int tfm__consists_of(tfm_text word, const char *characters) {
     return word.size > 0;
 }
 
-/* Applies rule 4: returns whether a full stop belongs to the word before it. next: the text after. */
+/* Applies rule 4: returns whether a full stop belongs to the word before it. next: the text
+   after. */
 static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
     tfm_text after = tfm__word_at(next), last;
     int is_number_next = next.size && *next.data >= '0' && *next.data <= '9';
@@ -13059,8 +13082,8 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
 
 /* >>text ==========================================================================================
    32. TEXT IN, TEXT OUT
-   A text is checked to be UTF-8 once, so steps along it cannot fail. Relies on the kinds of text, and
-   on the public functions of sessions and decoding.
+   A text is checked to be UTF-8 once, so steps along it cannot fail. Relies on the kinds of text,
+   and on the public functions of sessions and decoding.
    ============================================================================================== */
 
 /* ---- the texts of a model file and of a session ---- */
@@ -13660,8 +13683,9 @@ static tfm_status tfm__sentence_join(tfm_session *s, int32_t i, tfm_text between
     return TFM_OK;
 }
 
-/* Translates the sentences of a text, batch after batch, into encoder.memory: the decoder reads keys
-   and values, so nothing needs the encoder's output. offset: bytes of a label before the text. */
+/* Translates the sentences of a text, batch after batch, into encoder.memory: the decoder reads
+   keys and values, so nothing needs the encoder's output. offset: bytes of a label before the
+   text. */
 static tfm_status tfm__translate_sentences(tfm_session *s, tfm_text text, size_t offset,
                                            size_t *used, tfm_error *err) {
     enum { MOST = 32 }; /* sentences of a batch, to bound the stack */
@@ -13858,7 +13882,8 @@ static int tfm__cpu_ask(int feature) {
     if (feature == TFM__CPU_AVX_VNNI) return (low & 0xe6) == 0xe6 && (c >> 11 & b >> 31 & 1);
 #endif
 #ifdef TFM__AMX
-    /* A process must request AMX, because Linux then reserves room for the tiles in signal frames. */
+    /* A process must request AMX, because Linux then reserves room for the tiles in signal
+       frames. */
     if (feature == TFM__CPU_AMX)
         return (low >> 17 & 3) == 3 && (d >> 22 & d >> 24 & d >> 25 & 1) && /* bf16, tiles, int8 */
                syscall(arch_prctl, request_permission, tile_data) == 0;
@@ -15642,6 +15667,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - transcribe hears only where Silero's voice detector finds speech (--vad); several sounds,
        --output, word times in text, RF64, A-law, mu-law, 8 to 64 bits.
      - transformer-model get whisper-base; list --table.
+     - SQLite: translate_model(path, 'split' or 'whole'). make bench-gate.
      - Server: detection, documents and ways on the page, multipart, splitting_tags.
      - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
      - convert.py --check FILE compares with logits of your own.

@@ -39,7 +39,7 @@ for reader in $readers; do
     expect last "the file is cut short: $((size - 1)) bytes, the header promises $size: copy or download it again"
     expect page "not a safetensors file, but an HTML page: the address or login was wrong, download it again"
     expect lfs "not a safetensors file, but a git-LFS pointer: run git lfs pull"
-    expect gguf "not a safetensors file, but a GGUF file: run tools/convert.py on the checkpoint it was made of"
+    expect gguf "not a safetensors file, but a GGUF file: run tools/convert.py on it"
     expect zip "not a safetensors file, but a zip archive, such as a checkpoint: run tools/convert.py on it"
     status=$(read_by $reader $dir/empty)
     check "$reader: empty" "yes 1" "$([ "$status" != 0 ] && echo yes) $(grep -c "^$name: $dir/empty: empty, or cannot be" $dir/err)"

@@ -2,7 +2,7 @@
 """Fail if a row of the benchmark is slower than in the last release: make bench-gate
 
 Compiles build/bench and build/translate of the last release and of this tree with the same compiler
-and flags, and runs them in turns:
+and flags. Each round measures a row with each of three programs, one after the other:
 
   A  the last release: --last COMMIT, else the newest tag, else the commit before the version changed
   B  this tree
@@ -10,11 +10,12 @@ and flags, and runs them in turns:
 
 Rows: the workloads of build/bench with each type of weights (--weights), with one and two threads
 (--threads), the demo's model on the demo's sentences, and `translate` as a whole process with one
-short sentence. The time of a row is the least of a process's runs; the ratio of a round is B / A, and
-the table has the median over the rounds and the quartiles. A row above the limit gets three times the
-rounds. It fails if then its median is above the limit, and C / A is too: one of two equal programs
-may be slow by chance. A row whose C / B differs from 1 by more than the limit is "unsure": the machine
-was too busy to tell. Exit status 1 if a row fails, 2 if none fails but one is unsure.
+short sentence. The time of a program in a round is the shortest run of its process. The table has the
+median of B / A over the rounds, and the quartiles. A row fails if the medians of B / A and of C / A
+are both above the limit: B and C are the same program, and one of them may be slow by chance. A row
+is "unsure" if the median of C / B differs from 1 by more than the limit, because then the machine was
+too busy to tell. A row that does not pass is measured in twice as many rounds more, and judged once
+more. Exit status 1 if a row fails, 2 if none fails but one is unsure.
 
 --cpu measures CPU time: with one thread, other work on the machine then disturbs less.
 """
@@ -46,7 +47,7 @@ WORKLOADS = [
     "beam4-16",
     "forward-32x10-32x20",
 ]
-MORE = 3  # times the rounds for a row above the limit
+MORE = 3  # times the rounds for a row that does not pass at first
 
 
 def output(*command):
