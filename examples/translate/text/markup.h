@@ -385,12 +385,6 @@ static size_t markup_gap(const markup_document *m, const markup_translation *t,
     return best;
 }
 
-/* Returns whether bytes from begin to end - 1 of the plain text have no words. */
-static int markup_is_blank(const markup_document *m, size_t begin, size_t end) {
-    while (begin < end && markup_is_space(m->plain.data[begin])) begin++;
-    return begin >= end;
-}
-
 /* Returns the gap for the end of a line, chosen by the line's share of bytes. If there are enough
    words, leaves one for this line and one for each of the `lines` with words that follow. */
 static size_t markup_share(const markup_document *m, const markup_translation *t,
@@ -506,8 +500,8 @@ static int markup_has_all(const markup_document *m, const markup_sentence *s, si
         if (parent > 1) from = m->items[m->nodes[parent - 1].item].at;
         if (parent + 1 < m->n_parts) to = m->items[m->nodes[parent + 1].item].at;
     }
-    return !markup_is_blank(m, begin, end) && markup_is_blank(m, from, begin) &&
-           markup_is_blank(m, end, to);
+    return !markup_is_blank(m->plain.data, begin, end) &&
+           markup_is_blank(m->plain.data, from, begin) && markup_is_blank(m->plain.data, end, to);
 }
 
 /* Places all items of a sentence in its translation and returns the number of nodes. A node comes
@@ -523,16 +517,16 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
     for (i = s->first; i < s->last; i++) /* counts the lines with words */
         if (markup_divides(m, s, i)) {
             if (markup_divides_by_share(m, s, i))
-                lines += !markup_is_blank(m, last, m->items[i].at);
+                lines += !markup_is_blank(m->plain.data, last, m->items[i].at);
             last = m->items[i].at;
         }
-    lines += !markup_is_blank(m, last, s->begin + s->size), last = s->begin;
+    lines += !markup_is_blank(m->plain.data, last, s->begin + s->size), last = s->begin;
     m->word_at = m->stop_at = s->begin;
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     (void)markup_add_node(m, &n, none, 0, 0, n_words);
     for (i = s->first, parent = 1; i < s->last; i++) { /* first the parts, which keep their order */
         const markup_item *item = &m->items[i];
-        int has_words = !markup_is_blank(m, last, item->at);
+        int has_words = !markup_is_blank(m->plain.data, last, item->at);
         if (!markup_divides(m, s, i)) continue;
         last = item->at, k = m->nodes[parent].low;
         if (markup_divides_by_share(m, s, i)) { /* a tag beside the end of a line stays beside it */

@@ -257,6 +257,12 @@ static size_t markup_entity_at(const char *text, size_t size, uint32_t *c) {
 
 static int markup_is_space(char c) { return c && strchr(" \t\n\r\f", c) != NULL; }
 
+/* Returns whether bytes begin to end - 1 of a text are whitespace, or none. */
+static int markup_is_blank(const char *text, size_t begin, size_t end) {
+    while (begin < end && markup_is_space(text[begin])) begin++;
+    return begin >= end;
+}
+
 /* Returns the end of the whitespace at byte `at` of the document. */
 static size_t markup_blank_end(const markup_document *m, size_t at) {
     while (at < m->size && markup_is_space(m->text[at])) at++;
@@ -924,7 +930,7 @@ static int markup_is_number(const markup_document *m, size_t at, size_t end, siz
     if (i < end || !digits || (digits < end - at && !is_behind_blank)) return 0;
     for (at = next; at < m->size; at = next) {
         end = markup_line_end(m, at, &next);
-        if (markup_blank_end(m, at) < end) return markup_times(m, at, end, &text);
+        if (!markup_is_blank(m->text, at, end)) return markup_times(m, at, end, &text);
     }
     return 0;
 }
@@ -940,7 +946,7 @@ static void markup_scan_srt(markup_document *m) {
     m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
     for (; at < m->size && !m->broken; at = next) {
         end = markup_line_end(m, at, &next);
-        blank = was_blank, was_blank = markup_blank_end(m, at) >= end;
+        blank = was_blank, was_blank = markup_is_blank(m->text, at, end);
         if (markup_times(m, at, end, &text)) {
             in_cue = 1, m->n_cues++;
             at = text;
