@@ -706,14 +706,15 @@ class Manners(DownloadTest):
         self.assertEqual(read_safetensors(Path("opus-de-en.safetensors"))[0].keys(), read_safetensors(Path("de-en.safetensors"))[0].keys())
 
     def test_the_extra_of_the_package(self):
-        """pip install transformer-h[download] installs what the converter needs, apart from the hub's package."""
+        """pip install transformer-h[download] installs what the converter needs, apart from the packages of the hub and of GGUF, which
+        transformer-h[convert] installs."""
         lines = (ROOT / "tools/requirements-convert.txt").read_text().splitlines()
-        wanted = {line.replace('"', "'") for line in lines if line and line[0] != "#" and not line.startswith("huggingface_hub")}
+        wanted = {line.replace('"', "'") for line in lines if line and line[0] != "#" and not line.startswith(("huggingface_hub", "gguf"))}
         project = (ROOT / "tools/python/pyproject.toml").read_text()
         extra = re.search(r"^download = \[(.*?)\]$", project, re.MULTILINE | re.DOTALL)[1]
         self.assertEqual(set(re.findall(r'"(.*?)"', extra)), wanted)
-        hub = next(line for line in lines if line.startswith("huggingface_hub"))
-        self.assertIn(f'\nconvert = ["transformer-h[download]", "{hub}"]\n', project)
+        hub, gguf = (next(line for line in lines if line.startswith(name)) for name in ("huggingface_hub", "gguf"))
+        self.assertIn(f'\nconvert = ["transformer-h[download]", "{hub}", "{gguf}"]\n', project)
 
     def test_without_zstandard(self):
         self.student()

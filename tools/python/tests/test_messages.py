@@ -120,6 +120,9 @@ w.translate_document("Ja.") | Error | a speech model: use transcribe
 w.stream("Ja.") | Error | a speech model: use transcribe
 w.score("Ja.", "Yes.") | Error | a speech model: use transcribe
 w.tokenize("Ja.") | Error | a speech model: use transcribe
+w.listen([], task="sing") | ValueError | task is 'sing'
+w.listen(WAV) | TypeError | pieces is
+g.listen([]) | Error | this is not a Whisper model
 w.transcribe(tmp / "none.wav") | FileNotFoundError | none.wav: cannot be opened
 w.transcribe(tmp) | Error | it is a folder
 w.transcribe(WAV, rate=16000) | ValueError | rate is for arrays
