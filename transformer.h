@@ -13865,48 +13865,55 @@ TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
 
 /* ---- x86-64: what the CPU has ---- */
 
-/* Asks the CPU and the system for a feature. __builtin_cpu_supports needs a runtime library, and
-   that of zig answers 0 to everything. AVX2 is with FMA and F16C; AVX512 is F, DQ, BW and VL. */
-static int tfm__cpu_ask(int feature) {
+/* Asks the CPU and the system, and returns the bits of all features that both have. Asks each leaf
+   of CPUID once: in a virtual machine an answer takes 10 microseconds or more. AVX2 is with FMA and
+   F16C; AVX512 is F, DQ, BW and VL. __builtin_cpu_supports needs a runtime library, and that of zig
+   answers 0 to everything. */
+static int tfm__cpu_ask(void) {
     const long arch_prctl = 158, request_permission = 0x1023, tile_data = 18;
-    unsigned a, b, c, d, first, low, high;
-    if (!__get_cpuid(0, &a, &b, &c, &d)) return 0;
-    if (feature == TFM__CPU_INTEL) return b == 0x756e6547; /* "Genu" of GenuineIntel */
-    if (feature == TFM__CPU_AMD) return b == 0x68747541;   /* "Auth" of AuthenticAMD */
-    if (!__get_cpuid(1, &a, &b, &first, &d) || !(first >> 27 & 1)) return 0; /* XGETBV */
+    unsigned a, b, c, d, leaves, first, low, high;
+    int has, avx512;
+    __cpuid(0, leaves, b, c, d);
+    has = b == 0x756e6547 ? TFM__CPU_INTEL : b == 0x68747541 ? TFM__CPU_AMD : 0; /* Genu, Auth */
+    if (leaves < 7) return has;
+    __cpuid(1, a, b, first, d);
+    if (!(first >> 27 & 1)) return has;                          /* XGETBV */
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0)); /* registers that are kept */
-    if ((low & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
-    if (feature == TFM__CPU_AVX2) return (first >> 12 & first >> 29 & b >> 5 & 1) != 0;
-    if (feature == TFM__CPU_AVX512)
-        return (low & 0xe6) == 0xe6 && (b >> 16 & b >> 17 & b >> 30 & b >> 31 & 1);
-    if (feature == TFM__CPU_VNNI) return c >> 11 & 1;
-#ifdef TFM__EVEX
-    if (feature == TFM__CPU_AVX_VNNI) return (low & 0xe6) == 0xe6 && (c >> 11 & b >> 31 & 1);
-#endif
+    if ((low & 6) != 6) return has;
+    __cpuid_count(7, 0, a, b, c, d);
+    avx512 = (low & 0xe6) == 0xe6 && (b >> 16 & b >> 17 & b >> 30 & b >> 31 & 1);
+    if (first >> 12 & first >> 29 & b >> 5 & 1) has |= TFM__CPU_AVX2;
+    if (avx512) has |= TFM__CPU_AVX512;
+    if (c >> 11 & 1) has |= TFM__CPU_VNNI;
 #ifdef TFM__AMX
     /* A process must request AMX, because Linux then reserves room for the tiles in signal
        frames. */
-    if (feature == TFM__CPU_AMX)
-        return (low >> 17 & 3) == 3 && (d >> 22 & d >> 24 & d >> 25 & 1) && /* bf16, tiles, int8 */
-               syscall(arch_prctl, request_permission, tile_data) == 0;
+    if ((low >> 17 & 3) == 3 && (d >> 22 & d >> 24 & d >> 25 & 1) && /* bf16, tiles, int8 */
+        syscall(arch_prctl, request_permission, tile_data) == 0)
+        has |= TFM__CPU_AMX;
 #else
     (void)arch_prctl, (void)request_permission, (void)tile_data;
 #endif
-    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return 0;
+#ifdef TFM__EVEX
+    if (avx512 && (c >> 11 & 1)) has |= TFM__CPU_AVX_VNNI;
+#endif
     (void)high;
-    return feature == TFM__CPU_AVX_VNNI ? a >> 4 & 1 : feature == TFM__CPU_BF16 && (a >> 5 & 1);
+    if (a < 1) return has; /* the last leaf 7 */
+    __cpuid_count(7, 1, a, b, c, d);
+#ifndef TFM__EVEX
+    if (a >> 4 & 1) has |= TFM__CPU_AVX_VNNI;
+#endif
+    return a >> 5 & 1 ? has | TFM__CPU_BF16 : has;
 }
 
-/* Returns whether the CPU has a feature and the system grants it. Answers are kept, because in a
-   virtual machine CPUID takes longer than many kernels. All threads find the same answers. */
+/* Returns whether the CPU has a feature and the system grants it. All threads find the same answers,
+   so it does not matter which of them writes last. */
 static int tfm__cpu_has(int feature) {
-    static int answers; /* a bit for each feature that was asked, 8 bits above it: it is there */
+    enum { ASKED = 1 << 8 };
+    static int answers;
     int all = __atomic_load_n(&answers, __ATOMIC_RELAXED);
-    if (!(all & feature)) {
-        all = feature | (tfm__cpu_ask(feature) ? feature << 8 : 0);
-        __atomic_fetch_or(&answers, all, __ATOMIC_RELAXED);
-    }
-    return (all & feature << 8) != 0;
+    if (!all) __atomic_store_n(&answers, all = tfm__cpu_ask() | ASKED, __ATOMIC_RELAXED);
+    return (all & feature) != 0;
 }
 
 #ifdef TFM__BF16
