@@ -15712,6 +15712,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        norms of heads and of what sub-layers give, soft caps, one attention over target and source.
        tfm_rotary; tfm_attention_weights has rotary, query_norm, key_norm, left, right, cap.
      - TRANSFORMER_NO_MODULES leaves out the functions of section 4.
+     - quantize int8 --bits 7: faster products with AVX2 alone.
      - convert.py reads GGUF files of T5 and its relatives, and whisper.cpp's ggml-*.bin.
      - transcribe --live and Python's Model.listen write text while somebody speaks.
      - transcribe hears only where Silero's voice detector finds speech (--vad); several sounds,
