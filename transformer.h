@@ -14057,9 +14057,9 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
    else TWOS. Few rows wait for w, so they read it in order, with |x| as the u8.
 
    If all w of a block fit 7 bits (-64 to 63), w + 64 is the u8 and x the s8, and no step is sorted:
-   two products are at most 2 * 127 * 127, and four fit 16 bits if the positive x add up to 258 at
-   most, and negative ones to -258 at least (FOURS; else TWOS). The copy of w finds this out, so it
-   needs no statement of a file. Few rows gain nothing: w + 64 costs as much as the signs. */
+   two products are at most 2 * 127 * 127, and four fit 16 bits if four |x| add up to 255 at most
+   (FOURS; else TWOS). The copy of w finds this out, so it needs no statement of a file. Few rows
+   gain nothing: w + 64 costs as much as the signs. */
 
 enum { TFM__FOURS, TFM__TWOS, TFM__SIGNED, TFM__WAYS };
 enum {
@@ -14075,11 +14075,10 @@ typedef struct tfm__avx2_block {
 } tfm__avx2_block;
 /* What split writes about a row of x. */
 typedef struct tfm__avx2_order {
-    int32_t signs;                /* the sum of |x| over negative x */
-    int32_t begin[TFM__BLOCKS];   /* less the products by 128, and |x| for each w ^ -1 */
-    int32_t begin7[TFM__BLOCKS];  /* less the products by 64 */
-    uint64_t large[TFM__BLOCKS];  /* a bit for each step: four |x| add up to more than 255 */
-    uint64_t large7[TFM__BLOCKS]; /* a bit for each step: not FOURS with w + 64 */
+    int32_t signs;               /* the sum of |x| over negative x */
+    int32_t begin[TFM__BLOCKS];  /* less the products by 128, and |x| for each w ^ -1 */
+    int32_t begin7[TFM__BLOCKS]; /* less the products by 64 */
+    uint64_t large[TFM__BLOCKS]; /* a bit for each step: four |x| add up to more than 255 */
     tfm__avx2_block blocks[TFM__BLOCKS];
 } tfm__avx2_order;
 
@@ -14100,43 +14099,47 @@ TFM__AVX2 static TFM__INLINE int32_t tfm__avx2_total(__m256i v) {
 TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to, int64_t n) {
     const __m256i zero = _mm256_setzero_si256(), ones = _mm256_set1_epi8(1);
     const __m256i high = _mm256_set1_epi8(-128);
-    uint64_t some[TFM__BLOCKS] = {0}, fours[TFM__BLOCKS] = {0}, is_signed[TFM__BLOCKS] = {0};
+    uint64_t fours[TFM__BLOCKS], some[TFM__BLOCKS], is_signed[TFM__BLOCKS];
     tfm__avx2_order *order = (tfm__avx2_order *)(void *)to;
-    __m256i begin[TFM__BLOCKS], begin7[TFM__BLOCKS], signs = zero;
-    int64_t i;
+    __m256i signs = zero;
     int way, b;
-    for (b = 0; b < TFM__BLOCKS; b++)
-        begin[b] = begin7[b] = zero, order->large[b] = order->large7[b] = 0;
-    for (i = 0; i < n; i += 32) { /* four steps */
-        const int at = (int)(i % TFM__BLOCK / 8);
-        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
-        __m256i negative = _mm256_max_epi8(_mm256_sub_epi8(zero, v), zero), sum, pairs;
-        __m256i p = _mm256_maddubs_epi16(_mm256_max_epi8(v, zero), ones);
-        __m256i q = _mm256_maddubs_epi16(negative, ones);
-        b = (int)(i / TFM__BLOCK);
-        pairs = _mm256_cmpgt_epi16(_mm256_max_epi16(p, q), _mm256_set1_epi16(128));
-        pairs = _mm256_cmpeq_epi64(pairs, zero); /* -1: all pairs fit */
-        is_signed[b] |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(pairs))) << at;
-        sum = _mm256_slli_epi64(_mm256_sad_epu8(_mm256_xor_si256(v, high), zero), 7);
-        sum = _mm256_sub_epi64(_mm256_set1_epi64x(8 * 128 * 128), sum); /* -128 times that of x */
-        negative = _mm256_sad_epu8(negative, zero);
-        begin[b] = _mm256_add_epi64(begin[b], _mm256_blendv_epi8(negative, sum, pairs));
-        begin7[b] = _mm256_add_epi64(begin7[b], sum);
-        signs = _mm256_add_epi64(signs, negative);
-        p = _mm256_add_epi16(p, _mm256_srli_epi64(p, 32));
-        q = _mm256_add_epi16(q, _mm256_srli_epi64(q, 32));
-        fours[b] |= tfm__avx2_fit(_mm256_max_epi16(p, q), 128) << at;
-        order->large[b] |= (15 ^ tfm__avx2_fit(_mm256_add_epi16(p, q), 255)) << at;
-        order->large7[b] |= (15 ^ tfm__avx2_fit(_mm256_max_epi16(p, q), 258)) << at;
-        v = _mm256_cmpeq_epi64(v, zero);
-        some[b] |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(v))) << at;
+    for (b = 0; b < TFM__BLOCKS; b++) {
+        const int64_t end = tfm__min(n - (int64_t)b * TFM__BLOCK, TFM__BLOCK);
+        uint64_t is_some = 0, is_fours = 0, has_signs = 0, is_large = 0;
+        __m256i begin = zero, begin7 = zero;
+        int64_t i;
+        for (i = 0; i < end; i += 32) { /* four steps */
+            const int at = (int)(i / 8);
+            __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
+            __m256i negative = _mm256_max_epi8(_mm256_sub_epi8(zero, v), zero), sum, pairs;
+            __m256i p = _mm256_maddubs_epi16(_mm256_max_epi8(v, zero), ones);
+            __m256i q = _mm256_maddubs_epi16(negative, ones);
+            pairs = _mm256_cmpgt_epi16(_mm256_max_epi16(p, q), _mm256_set1_epi16(128));
+            pairs = _mm256_cmpeq_epi64(pairs, zero); /* -1: all pairs fit */
+            has_signs |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(pairs))) << at;
+            sum = _mm256_slli_epi64(_mm256_sad_epu8(_mm256_xor_si256(v, high), zero), 7);
+            sum = _mm256_sub_epi64(_mm256_set1_epi64x(8 * 128 * 128), sum); /* -128 times x */
+            negative = _mm256_sad_epu8(negative, zero);
+            begin = _mm256_add_epi64(begin, _mm256_blendv_epi8(negative, sum, pairs));
+            begin7 = _mm256_add_epi64(begin7, sum);
+            signs = _mm256_add_epi64(signs, negative);
+            p = _mm256_add_epi16(p, _mm256_srli_epi64(p, 32));
+            q = _mm256_add_epi16(q, _mm256_srli_epi64(q, 32));
+            is_fours |= tfm__avx2_fit(_mm256_max_epi16(p, q), 128) << at;
+            is_large |= (15 ^ tfm__avx2_fit(_mm256_add_epi16(p, q), 255)) << at;
+            v = _mm256_cmpeq_epi64(v, zero);
+            is_some |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(v))) << at;
+        }
+        order->begin[b] = tfm__avx2_total(begin);
+        order->begin7[b] = tfm__avx2_total(begin7) / 2;
+        order->large[b] = is_large;
+        fours[b] = is_fours, some[b] = is_some, is_signed[b] = has_signs;
+        x += TFM__BLOCK;
     }
     order->signs = tfm__avx2_total(signs);
     for (b = 0; b < TFM__BLOCKS; b++) {
         uint64_t ways[TFM__WAYS];
         uint16_t *list = order->blocks[b].list;
-        order->begin[b] = tfm__avx2_total(begin[b]);
-        order->begin7[b] = tfm__avx2_total(begin7[b]) / 2;
         if (!order->signs) fours[b] = ~order->large[b], is_signed[b] = 0;
         ways[TFM__FOURS] = some[b] & fours[b] & ~is_signed[b];
         ways[TFM__TWOS] = some[b] & ~fours[b] & ~is_signed[b];
@@ -14275,7 +14278,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_by_lists(const tfm__tile *t, int u8)
             }
             x += b * TFM__BLOCK;
             __asm__("" : "+r"(x)); /* otherwise clang computes x in each step */
-            if (is_7) tfm__avx2_run7(sums[0], x, w, n, order->large7[b]);
+            if (is_7) tfm__avx2_run7(sums[0], x, w, n, order->large[b]);
             else {
                 list = tfm__avx2_run(sums[0], x, w, list, block->steps[0], TFM__FOURS, u8);
                 list = tfm__avx2_run(sums[0], x, w, list, block->steps[1], TFM__TWOS, u8);

@@ -744,7 +744,7 @@ static void tiles(const tfm__kernels *kernels) {
 }
 
 /* Fills n bytes with int8 of one kind: 0 and 1 all the same, 2 extremes with random signs, 3 any, 4
-   small, so that four of them add up to about 258 in places. */
+   small, so that four of them add up to about 255 in places. */
 static void fill_bytes(signed char *q, int64_t n, int kind, int most, unsigned *seed) {
     int64_t i;
     for (i = 0; i < n; i++) {
