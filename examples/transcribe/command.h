@@ -70,8 +70,10 @@ static option_entry table[] = {
      "or "
      "raw samples; as JSON\nalso words that may still change (greedy search)"},
     {"--silence", "DB", OPTION_NUMBER, &asked.silence, -120, 0, 0,
-     "of a model without voice detector: stretches of 3 s below\nthis level are not heard (default "
-     "-60; 0: all is heard)"},
+     "without voice detector: stretches of 3 s below this level\nare not heard, and texts that the "
+     "model would write for\nsilence, too, are left out (default -60; 0: neither; --no-speech "
+     "1:\nall "
+     "texts are kept)"},
     {"--weights", "TYPE", OPTION_PATH, &weights, 0, 0, 0,
      "stored (default), f32, f16, bf16 or int8"},
     {"--fast", NULL, OPTION_FLAG, &fast, 0, 0, 0,

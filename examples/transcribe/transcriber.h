@@ -26,6 +26,7 @@
 #include "track.h"
 #include "whisper.h"
 #include "words.h"
+#include "guard.h"
 
 enum { TRANSCRIBER_SILENCE = 300 }; /* frames of 10 ms */
 enum { TRANSCRIBER_LIVE = 0, TRANSCRIBER_DRAFT = 8 };
@@ -37,7 +38,7 @@ typedef struct transcriber_options {
     const char *language; /* a code, or "auto" */
     const char *prompt;   /* text as if heard before the sound */
     voice_options voice;  /* for models that have a voice detector */
-    double silence;       /* dB, for the others; 0: everything is heard */
+    double silence;       /* dB, for the others; 0: everything is heard, without guard.h */
     int with_words, no_previous;
 } transcriber_options;
 
@@ -61,10 +62,12 @@ typedef struct transcriber {
     whisper_segment *segments; /* [n]; none is empty */
     int32_t n;
     words *found;
+    int32_t made_up; /* segments that are left out because nobody said them */
     /* From window to window */
     int32_t history[2 * WHISPER_TOKENS], n_history;
     double last_end;
     float *mel, *embeddings; /* scratch */
+    guard g;
 } transcriber;
 
 /* Fills in the defaults of transcribe. */
@@ -87,7 +90,7 @@ static tfm_status transcriber_fail(tfm_error *err, tfm_status status, const char
 
 static void transcriber_free(transcriber *h) {
     track_close(&h->t);
-    speech_free(&h->s), vad_free(&h->net);
+    speech_free(&h->s), vad_free(&h->net), guard_free(&h->g);
     tfm_session_free(h->w.session);
     free(h->w.text), free(h->w.chains), free(h->spoken), free(h->mel), free(h->embeddings),
         free(h->segments), free(h->found);
@@ -235,34 +238,11 @@ static tfm_status transcriber_encode(transcriber *h, int64_t size, tfm_error *er
     return status == TFM_OK ? tfm_session_encode(h->w.session, &request, 1, err) : status;
 }
 
-/* Returns when a moment of the parts with speech is in the sound, at most where the sound ends. A word's
-   middle tells which part it is in: of decides. */
-static double transcriber_time(const transcriber *h, double at, double of, int is_end) {
-    const voice *v = &h->t.parts;
-    double last = h->t.total < 0 ? INFINITY
-                                 : (double)(v->net ? v->seen : h->t.total) / (int)SOUND_RATE;
-    if (v->net && v->n_parts) at = voice_time_in(v, voice_part_of(v, of, is_end), at);
-    return fmin(at, last);
-}
+#include "place.h"
 
-/* Gives the segments and words of the window their times in the sound. */
-static void transcriber_place(transcriber *h) {
-    int32_t k, i;
-    for (k = 0; k < h->n; k++) {
-        whisper_segment *s = &h->segments[k];
-        word *at = h->found->at + s->first_word, *first = NULL, *end = NULL;
-        s->begin = transcriber_time(h, s->begin, s->begin, 0);
-        s->end = transcriber_time(h, s->end, s->end, 1);
-        for (i = 0; h->o.with_words && i < s->n_words; i++, at++) {
-            double middle = (at->begin + at->end) / 2;
-            at->begin = transcriber_time(h, at->begin, middle, 0);
-            at->end = transcriber_time(h, at->end, middle, 0);
-            if (!at->text[0]) continue;
-            if (!first) first = at;
-            end = at;
-        }
-        if (first && h->t.parts.net) s->begin = first->begin, s->end = end->end;
-    }
+/* Returns whether made-up texts are left out: without voice detector, if the options allow it. */
+static int transcriber_is_guarded(const transcriber *h) {
+    return !h->t.parts.net && h->o.silence < 0 && h->w.options.no_speech < INFINITY;
 }
 
 /* Cuts what was heard in a window of size frames into segments, finds their words, and keeps the
@@ -274,7 +254,7 @@ static tfm_status transcriber_cut(transcriber *h, int64_t size, tfm_error *err) 
     double usual;
     int64_t moved = whisper_cut(w, &h->heard, h->seek, size, h->segments, &n, &ends);
     tfm_status status = TFM_OK;
-    h->found->n = 0;
+    h->found->n = h->made_up = 0;
     if (h->o.with_words) {
         for (k = m = 0; k < h->segments[n - 1].first + h->segments[n - 1].n; k++)
             if (h->heard.ids[k] < w->end) plain[m++] = h->heard.ids[k];
@@ -285,10 +265,15 @@ static tfm_status transcriber_cut(transcriber *h, int64_t size, tfm_error *err) 
         if (!ends && h->found->n && h->last_end > (double)h->seek * 0.01)
             moved = (int64_t)(h->last_end * 100 + 0.5) - h->seek;
     }
+    if (transcriber_is_guarded(h)) status = guard_compare(&h->g, w, h->heard.ids, h->heard.n, err);
     for (k = 0; k < n && status == TFM_OK; k++) {
         whisper_segment s = h->segments[k];
         status = transcriber_spell(h, k, err);
         if (status != TFM_OK || s.begin == s.end || !*words_trim(w->text)) continue;
+        if (transcriber_is_guarded(h) && guard_is_made_up(&h->g, w, h->heard.ids, s.first, s.n)) {
+            h->made_up++;
+            continue;
+        }
         h->segments[h->n++] = s;
         memcpy(h->history + h->n_history, h->heard.ids + s.first, (size_t)s.n * sizeof *h->history);
         h->n_history += s.n;
@@ -322,8 +307,10 @@ static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
             h->seek += i < size ? i - 20 : size;
             continue;
         }
-        h->began = h->seek;
-        status = transcriber_encode(h, size, err);
+        h->began = h->seek, status = TFM_OK;
+        if (!h->g.silence && transcriber_is_guarded(h))
+            status = guard_learn(&h->g, &h->w, &h->s, h->mel, h->embeddings, err);
+        if (status == TFM_OK) status = transcriber_encode(h, size, err);
         if (status == TFM_OK)
             status = whisper_hear(&h->w, NULL, h->history, h->n_history, &h->heard, err);
         if (status != TFM_OK || whisper_is_stopped(&h->w)) {

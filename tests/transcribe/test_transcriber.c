@@ -108,6 +108,83 @@ static void test_long_text(void) {
     transcriber_free(&h), tfm_safetensors_free(file), tfm_model_free(model), free(bytes);
 }
 
+/* Hears a second of noise with a model that writes the same text for every sound. Returns the number
+   of segments, with those that were left out in *made_up. */
+static int32_t hear_puppet(const transcriber_options *o, int32_t *made_up) {
+    static const uint8_t input[] = {0, 0, 5, FUZZ_TEXTS + 1, 0, 4, FUZZ_TEXTS + 40, FUZZ_TEXTS, 0};
+    static uint8_t wave[32044];
+    static transcriber h;
+    const uint8_t *data = input;
+    track_source source = {NULL, NULL, NULL, 0};
+    tfm_model *model = NULL;
+    tfm_safetensors *file = NULL;
+    void *bytes = NULL;
+    size_t n = 0, i;
+    int32_t found = 0;
+    source.data = wave, source.size = test_wave(wave, sizeof wave);
+    for (i = 44; i < sizeof wave; i++) wave[i] = (uint8_t)(i * i >> 5);
+    if (!fuzz_whisper(&data, input + sizeof input, &bytes, &n) ||
+        tfm_model_load(&model, bytes, n, NULL, &err) != TFM_OK ||
+        tfm_safetensors_open(&file, bytes, n, NULL, &err) != TFM_OK ||
+        transcriber_load(&h, model, file, 1, 1, 0, &err) != TFM_OK ||
+        transcriber_begin(&h, o, &source, &err) != TFM_OK)
+        printf("%s\n", err.text), exit(2);
+    *made_up = 0;
+    while (!h.ended) {
+        must(transcriber_next(&h, &err));
+        if (!h.ended) found += h.n, *made_up += h.made_up;
+    }
+    transcriber_free(&h), tfm_safetensors_free(file), tfm_model_free(model), free(bytes);
+    return found;
+}
+
+/* A text that does not depend on the sound is left out, unless everything is to be heard. */
+static void test_guard(void) {
+    transcriber_options o;
+    int32_t made_up, n;
+    transcriber_defaults(&o);
+    o.decoding.beam = o.decoding.best_of = 1;
+    n = hear_puppet(&o, &made_up);
+    CHECK(n == 0 && made_up > 0, "got %d segments, %d left out", (int)n, (int)made_up);
+    o.silence = 0;
+    n = hear_puppet(&o, &made_up);
+    CHECK(n > 0 && made_up == 0, "silence 0: got %d segments, %d left out", (int)n, (int)made_up);
+    o.silence = -60, o.decoding.no_speech = 1;
+    n = hear_puppet(&o, &made_up);
+    CHECK(n > 0 && made_up == 0, "no_speech 1: got %d segments, %d left out", (int)n, (int)made_up);
+}
+
+/* What gains and log-probabilities say of the second half of a window of 20 tokens. */
+static void test_guard_rules(void) {
+    static const struct {
+        const char *what;
+        double first, gain, log_prob; /* first: gain of the first half */
+        int is_made_up;
+    } cases[] = {{"spoken", 5, 4, -0.2, 0},
+                 {"spoken in noise", 2, 1.7, -1.5, 0},
+                 {"repeated by the speaker", 5, 0.3, -0.1, 0},
+                 {"made up behind speech", 5, -0.6, -3, 1},
+                 {"a loop that fills the window", 0.1, 0.02, -0.05, 1},
+                 {"made up for music", 1, 0.9, -2, 1},
+                 {"letters for a tone", 3.8, 2.6, -4.7, 1},
+                 {"spoken after what was made up", 0.1, 5, -0.3, 0}};
+    static guard g;
+    whisper w;
+    int32_t ids[20], i, k;
+    memset(&w, 0, sizeof w), w.end = 100;
+    for (k = 0; k < FUZZ_COUNT(cases); k++) {
+        for (i = 0; i < 20; i++) {
+            ids[i] = i;
+            g.gain[i] = i < 10 ? cases[k].first : cases[k].gain;
+            g.log_prob[i] = cases[k].log_prob;
+        }
+        ids[0] = ids[10] = 101; /* a time counts for nothing */
+        g.gain[0] = g.gain[10] = g.log_prob[10] = -1000;
+        g.is_made_up = guard_is_small(&g, &w, ids, 0, 20);
+        CHECK(guard_is_made_up(&g, &w, ids, 10, 10) == cases[k].is_made_up, "%s", cases[k].what);
+    }
+}
+
 int main(void) {
     static const char folder[] = "tests/fuzz/corpus/whisper";
     static unsigned char bytes[4096];
@@ -128,5 +205,7 @@ int main(void) {
     if (all) closedir(all);
     test_read_error();
     test_long_text();
+    test_guard();
+    test_guard_rules();
     return test_done("test_transcriber");
 }

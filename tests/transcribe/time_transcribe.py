@@ -126,7 +126,7 @@ def write_ggml(name, path):
             text = bytes(letters[c] for c in token)
             file.write(struct.pack("<i", len(text)) + text)
         for old, tensor in tensors.items():
-            if tensor.dtype.kind != "f":
+            if tensor.dtype.kind != "f" or old.startswith("extra.vad."):
                 continue
             stem, _, kind = old.replace("in_proj_", "in_proj.").rpartition(".")
             if m := re.match(r"(encoder|decoder)\.layers\.(\d+)\.(.*)", stem):
