@@ -3,8 +3,8 @@
 #define COMMAND_H
 
 static transcriber_options asked;
-static const char *model_path, *output_path, *task = "transcribe", *form = "text",
-                                             *weights = "stored";
+static const char *model_path, *output_path, *words_path, *task = "transcribe", *form = "text",
+                                                          *weights = "stored";
 static const char *temperatures;
 static option_rest sounds;
 static int with_times, progress, fast, only_parts, is_live;
@@ -56,6 +56,8 @@ static option_entry table[] = {
      "windows do not see the text of the window before"},
     {"--prompt", "TEXT", OPTION_PATH, &asked.prompt, 0, 0, 0,
      "text as if heard before the sound: names, style"},
+    {"--words-file", "FILE", OPTION_PATH, &words_path, 0, 0, 0,
+     "words and names, one a line, that the model is to prefer to\nothers that sound like them"},
     {"--vad", "P", OPTION_NUMBER, &asked.voice.threshold, 0, 1, 0,
      "parts that the model's voice detector finds are heard: its\nprobability that somebody speaks "
      "is larger (default 0.5; 0:\neverything is heard)"},
@@ -138,6 +140,23 @@ static void check_live(void) {
     if (sounds.n > 1) fail("--live hears one sound, not %d", sounds.n);
 }
 
+/* Reads the list of --words-file. It stays in memory until the program ends. */
+static void read_words(void) {
+    size_t size = 0, room = 1 << 16, got;
+    char *text = NULL, *larger;
+    FILE *f = utf8_open(words_path, "rb");
+    if (!f) fail("%s: %s", words_path, strerror(errno));
+    do {
+        larger = (char *)realloc(text, room *= 2);
+        if (!larger) fail("%s: no memory", words_path);
+        text = larger;
+        size += got = fread(text + size, 1, room - size, f);
+    } while (got > 0);
+    if (ferror(f)) fail("%s: %s", words_path, strerror(errno));
+    fclose(f);
+    asked.own_words = tfm_text_make(text, size);
+}
+
 /* Reads the command line. Returns 0 if there is nothing more to do. */
 static int read_options(int argc, char **argv, tfm_weight_type *type) {
     static const char *const tasks[] = {"transcribe", "translate", NULL};
@@ -156,6 +175,7 @@ static int read_options(int argc, char **argv, tfm_weight_type *type) {
     *type = (tfm_weight_type)choose("--weights", weights, types);
     read_temperatures(&asked.decoding);
     if (is_live) check_live();
+    if (words_path) read_words();
     asked.decoding.is_stopped = is_stopped;
     return 1;
 }

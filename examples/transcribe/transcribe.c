@@ -67,7 +67,9 @@ static tfm_safetensors *file;
 static track_source source;
 
 static void check(job *j, tfm_status status) {
-    if (status != TFM_OK) fail("%s", j->err.text[0] ? j->err.text : tfm_status_text(status));
+    const char *text = j->err.text[0] ? j->err.text : tfm_status_text(status);
+    int is_list = strncmp(text, "own words", 9) == 0;
+    if (status != TFM_OK) fail("%s%s%s", is_list ? words_path : "", is_list ? ": " : "", text);
 }
 
 typedef struct share {

@@ -37,6 +37,7 @@ typedef struct transcriber_options {
     whisper_options decoding;
     const char *language; /* a code, or "auto" */
     const char *prompt;   /* text as if heard before the sound */
+    tfm_text own_words;   /* lines (own_words.h); data NULL: none */
     voice_options voice;  /* for models that have a voice detector */
     double silence;       /* dB, for the others; 0: everything is heard, without guard.h */
     int with_words, no_previous;
@@ -92,6 +93,7 @@ static void transcriber_free(transcriber *h) {
     track_close(&h->t);
     speech_free(&h->s), vad_free(&h->net), guard_free(&h->g);
     tfm_session_free(h->w.session);
+    own_words_free(&h->w.own);
     free(h->w.text), free(h->w.chains), free(h->spoken), free(h->mel), free(h->embeddings),
         free(h->segments), free(h->found);
     memset(h, 0, sizeof *h);
@@ -195,6 +197,8 @@ static tfm_status transcriber_set(transcriber *h, const transcriber_options *opt
         status = tfm_language_find(h->w.model, options->language, &h->w.language, err);
     if (!c->n_languages && (w->is_translation || !(is_auto || !strcmp(options->language, "en"))))
         status = transcriber_fail(err, TFM_E_ARGUMENT, "the model hears English alone", "");
+    if (status == TFM_OK)
+        status = own_words_set(&h->w.own, h->w.model, h->w.end, options->own_words, err);
     if (status == TFM_OK && *options->prompt) status = transcriber_prompt(h, options->prompt, err);
     return status;
 }

@@ -16,6 +16,20 @@
 enum { WHISPER_TOKENS = 448, WHISPER_BEGIN = 8, WHISPER_TEMPERATURES = 12 };
 enum { WHISPER_TEXT = COMPRESSION_TEXT };
 
+/* Returns the largest of n numbers. Eight maxima at once need no wait for each other. */
+static float whisper_largest(const float *y, int32_t n) {
+    float top[8];
+    int32_t i, k;
+    for (k = 0; k < 8; k++) top[k] = -INFINITY;
+    for (i = 0; i + 8 <= n; i += 8)
+        for (k = 0; k < 8; k++) top[k] = y[i + k] > top[k] ? y[i + k] : top[k];
+    for (; i < n; i++) top[0] = y[i] > top[0] ? y[i] : top[0];
+    for (k = 1; k < 8; k++) top[0] = top[k] > top[0] ? top[k] : top[0];
+    return top[0];
+}
+
+#include "own_words.h"
+
 typedef struct whisper_options {
     int32_t beam, best_of; /* at temperature 0; samples at others */
     double temperatures[WHISPER_TEMPERATURES];
@@ -38,6 +52,7 @@ typedef struct whisper {
     const tfm_model *model;
     tfm_session *session;
     whisper_options options;
+    own_words own; /* words that are more probable; n_words 0: none */
     int32_t start, end, transcribe, translate, previous, no_speech, no_times, first_time, V;
     int32_t begin[WHISPER_BEGIN], n_begin; /* ids that no text begins with */
     int32_t n_given;                       /* tokens of the text that the prompt has (live.h) */
@@ -92,18 +107,6 @@ static tfm_status whisper_load(whisper *w, const tfm_safetensors *file, const tf
     return err->status = TFM_E_MEMORY;
 }
 
-/* Returns the largest of n numbers. Eight maxima at once need no wait for each other. */
-static float whisper_largest(const float *y, int32_t n) {
-    float top[8];
-    int32_t i, k;
-    for (k = 0; k < 8; k++) top[k] = -INFINITY;
-    for (i = 0; i + 8 <= n; i += 8)
-        for (k = 0; k < 8; k++) top[k] = y[i + k] > top[k] ? y[i + k] : top[k];
-    for (; i < n; i++) top[0] = y[i] > top[0] ? y[i] : top[0];
-    for (k = 1; k < 8; k++) top[0] = top[k] > top[0] ? top[k] : top[0];
-    return top[0];
-}
-
 static double whisper_softmax(const float *y, int32_t first, int32_t end, int32_t id) {
     float top = whisper_largest(y + first, end - first);
     double sum = 0;
@@ -145,6 +148,7 @@ static void whisper_edit(void *user, int32_t row, const int32_t *ids, int32_t n,
     for (i = 0; n + w->n_given == 0 && i < w->n_begin; i++) y[w->begin[i]] = -INFINITY;
     if (w->options.without_times) {
         whisper_forbid(y, T, w->V);
+        if (w->own.n_words) own_words_edit(&w->own, ids, n, w->start, y);
         return;
     }
     y[w->no_times] = -INFINITY;
@@ -165,6 +169,7 @@ static void whisper_edit(void *user, int32_t row, const int32_t *ids, int32_t n,
     if (top > -INFINITY && top <= text && top + log((double)(w->V - T)) > text)
         for (i = T; i < w->V; i++) sum += exp((double)y[i] - top);
     if (top > text || (sum > 0 && top + log(sum) > text)) whisper_forbid(y, 0, T);
+    else if (w->own.n_words) own_words_edit(&w->own, ids, n, w->start, y);
 }
 
 /* Writes the text of ids, without times and other special tokens, into w->text. A byte 0 becomes a
@@ -199,6 +204,7 @@ static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int
     memset(&o, 0, sizeof o), memset(&request, 0, sizeof request);
     request.memory = memory, request.prompt = tfm_ids_make(prompt, n);
     o.edit_logits = whisper_edit, o.edit_user = w, o.max_length = max_length;
+    if (w->own.n_words) o.suppressed = &w->start, o.n_suppressed = 1;
     if (temperature > 0) {
         o.samples = w->options.best_of, o.temperature = temperature;
         request.seed = (uint64_t)(temperature * 1000);

@@ -62,6 +62,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (flags & 16) o.prompt = "a world. b", o.language = "fr";
     source.data = wave, source.size = fuzz_wave(data, end, wave, sizeof wave);
     o.voice.silence = 32 * (flags & 7), o.voice.pad = 32 * (flags >> 3);
+    if (flags & 2)
+        o.own_words = tfm_text_make((const char *)wave, source.size < 300 ? source.size : 300);
     fuzz_asked = 0;
     if (tfm_model_load(&model, bytes, n, &how, &err) != TFM_OK) fuzz_refused(n, model);
     else if (tfm_safetensors_open(&file, bytes, n, NULL, &err) == TFM_OK &&

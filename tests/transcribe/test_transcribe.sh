@@ -83,6 +83,17 @@ refuse "not a WAV file" $model
 refuse "--vad-only needs a model with a voice detector" $data/noise.wav --vad-only
 refuse "--vad takes" $data/noise.wav --vad 1.5
 refuse "give a model and a sound"
+refuse "$dir/nowhere.txt: " $data/noise.wav --words-file $dir/nowhere.txt
+printf ' \n' > $dir/list.txt
+refuse "$dir/list.txt: own words: the list is empty" $data/noise.wav --words-file $dir/list.txt
+printf 'one\n\377\n' > $dir/list.txt
+refuse "$dir/list.txt: own words, line 2: not UTF-8" $data/noise.wav --words-file $dir/list.txt
+printf 'because\n' > $dir/list.txt
+check "words of a list begin in a random text" 1 \
+    "$(($(hear $data/noise.wav $loose --beam 1 --words-file $dir/list.txt | grep -ac '^b') > 0))"
+check "  and not without the list" 0 "$(hear $data/noise.wav $loose --beam 1 | grep -ac '^b')"
+hear - --live --words-file $dir/list.txt --format json < $dir/noise.raw > $dir/out
+check "  live text has them, too" 1 "$(($(grep -c 'because b' $dir/out) > 0))"
 check "no Whisper model" "transcribe: examples/models/de-en.safetensors" \
     "$(build/transcribe examples/models/de-en.safetensors $data/noise.wav 2>&1 | cut -d: -f1,2)"
 check "--help" 0 "$(build/transcribe --help > $dir/help; echo $?)"

@@ -15,7 +15,7 @@ TRANSLATE, TRANSCRIBE = ROOT / "examples" / "translate", ROOT / "examples" / "tr
 HEADERS = [path.relative_to(ROOT).as_posix()
            for path in (TRANSLATE / "aligned.h", TRANSLATE / "target_ends.h", *sorted(TRANSLATE.glob("text/*.h")),
                         *(TRANSCRIBE / f"{name}.h" for name in ("compression", "guard", "live", "live_window", "place", "sound", "speech", "survey", "track",
-                                                                "transcriber", "vad", "voice", "whisper", "words")),
+                                                                "own_words", "transcriber", "vad", "voice", "whisper", "words")),
                         ROOT / "tools" / "common" / "utf8_files.h")]
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"',
                     (ROOT / "transformer.h").read_text(encoding="utf-8"), re.MULTILINE)[1]

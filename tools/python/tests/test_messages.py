@@ -144,6 +144,12 @@ w.transcribe(WAV, vad=2) | ValueError | vad is 2, expected 0 to 1
 w.transcribe(WAV, vad_pad="x") | TypeError | vad_pad
 w.transcribe(WAV, language=5) | TypeError | language is int
 w.transcribe(WAV, prompt=["a"]) | TypeError | prompt is list
+w.transcribe(WAV, own_words="Zelenko") | TypeError | own_words is str
+w.transcribe(WAV, own_words=[5]) | TypeError | own_words[0] is int
+w.transcribe(WAV, own_words={"a"}) | TypeError | a set has no order
+w.transcribe(WAV, own_words=["a", "b\nc"]) | ValueError | own_words[1] has a line break
+w.transcribe(WAV, own_words=[]) | Error | own words: the list is empty
+w.transcribe(WAV, own_words=["a", 201 * "x"]) | Error | own words, line 2: over 200 bytes
 w.transcribe(WAV, progress=5) | TypeError | progress is int
 w.transcribe(WAV, previous=0) | TypeError | previous is int
 Terms([("a", "b")]) | TypeError | terms is list

@@ -33,6 +33,10 @@ def command_line(model, sound, **options):
     for name, value in options.items():
         if name in ("timestamps", "previous"):
             flags += [] if value else [{"timestamps": "--no-times", "previous": "--no-previous"}[name]]
+        elif name == "own_words":
+            file = ROOT / "build/test_own_words.txt"
+            file.write_text("\n".join(value), encoding="utf-8")
+            flags += ["--words-file", file]
         elif isinstance(value, bool):
             flags += [f"--{name}"] if value else []
         else:
@@ -68,6 +72,7 @@ OPTIONS = [
     {"beam": 1, "previous": False}, {"beam": 2, "prompt": "Mr. Dashwood"}, {"beam": 1, "fast": True},
     {"beam": 2, "silence": 0}, {"temperature": [0, 0.4, 1], "log_prob": -2.0, "best_of": 2, "beam": 1},
     {"beam": 1, "log_prob": -0.5, "no_speech": 0.9}, {"beam": 1, "vad": 0, "vad_silence": 100, "vad_pad": 30.5},
+    {"beam": 1, "own_words": ["ab", "Zoë", "cde"]}, {"own_words": ["e"]},
 ]
 
 

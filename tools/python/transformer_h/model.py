@@ -124,8 +124,8 @@ class Model:
 
     def transcribe(self, sound: str | os.PathLike[str] | bytes | np.ndarray, *, rate: int | None = None,
                    language: str | None = None, task: Literal["transcribe", "translate"] = "transcribe",
-                   timestamps: bool = True, words: bool = False, prompt: str | None = None, previous: bool | None = None,
-                   beam: int | None = None, best_of: int | None = None,
+                   timestamps: bool = True, words: bool = False, prompt: str | None = None,
+                   own_words: Iterable[str] | None = None, previous: bool | None = None, beam: int | None = None, best_of: int | None = None,
                    temperature: float | Iterable[float] | None = None, compression: float | None = None,
                    log_prob: float | None = None, no_speech: float | None = None, silence: float | None = None,
                    vad: float | None = None, vad_silence: float | None = None, vad_pad: float | None = None,
@@ -140,8 +140,8 @@ class Model:
 
         language is a code; with None the model detects it. task "translate" translates into English. words finds
         the time of each word. timestamps=False lets the model write no times: then each window is one segment.
-        prompt is text as if heard before the sound: names, style. previous=False hears each window without the
-        text of the window before. progress is called after each window with the seconds heard and all seconds.
+        prompt is text as if heard before the sound: names, style. own_words are words and names that the model is to
+        prefer to others that sound like them. previous=False hears each window without the text of the window before. progress is called after each window with the seconds heard and all seconds.
 
         If an option is None, the default of `transcribe` applies; transcribe --help explains them. beam (5) is used
         at temperature 0, best_of (5) samples at others. temperature (0, 0.2, ... 1) is one number or several: the
@@ -154,13 +154,13 @@ class Model:
         """
         file = self._path if self._data is None else self._data
         return transcribe(self._sessions, file, sound, rate, language, task, timestamps, words, threads, fast, progress, {
-            "prompt": prompt, "previous": previous, "beam": beam, "best_of": best_of, "temperature": temperature,
+            "prompt": prompt, "own_words": own_words, "previous": previous, "beam": beam, "best_of": best_of, "temperature": temperature,
             "compression": compression, "log_prob": log_prob, "no_speech": no_speech, "silence": silence,
             "vad": vad, "vad_silence": vad_silence, "vad_pad": vad_pad})
 
     def listen(self, pieces: Iterable[bytes | bytearray | memoryview | np.ndarray], *, language: str | None = None,
                task: Literal["transcribe", "translate"] = "transcribe", prompt: str | None = None,
-               compression: float | None = None, log_prob: float | None = None, silence: float | None = None,
+               own_words: Iterable[str] | None = None, compression: float | None = None, log_prob: float | None = None, silence: float | None = None,
                vad: float | None = None, fast: bool = False, threads: int = 1) -> Iterator[LiveText]:
         """Yields text while somebody speaks, as LiveText: words as soon as they are stable, and words that may still change.
         The texts are those of `transcribe --live`, however the sound is cut into pieces.
@@ -171,11 +171,12 @@ class Model:
         comes now, so what has come is heard at once. If pieces raises an exception, it reaches the loop, and the model works on.
 
         If the source makes the loop wait, as a microphone does, and the program is too slow for it, the pieces that wait are
-        heard in one run. language, task, prompt, compression, log_prob, silence, vad, fast and threads are those of transcribe.
+        heard in one run. language, task, prompt, own_words, compression, log_prob, silence, vad, fast and threads are those of transcribe.
         """
         file = self._path if self._data is None else self._data
         return listen(self._sessions, file, pieces, language, task, threads, fast, {
-            "prompt": prompt, "compression": compression, "log_prob": log_prob, "silence": silence, "vad": vad})
+            "prompt": prompt, "own_words": own_words, "compression": compression, "log_prob": log_prob, "silence": silence,
+            "vad": vad})
 
     # ---- translating
 

@@ -117,6 +117,14 @@ def options_of(language: str | None, task: str, given: dict[str, Any]) -> tuple[
         if text is not None:
             keep.append(ffi.new("char[]", check_no_nul(name, check_text(name, text))))
             setattr(options, name, keep[-1])
+    if "own_words" in given:
+        words = [check_text(f"own_words[{i}]", one) for i, one in enumerate(check_list("own_words", given["own_words"], "a list of texts"))]
+        for i, one in enumerate(words):
+            if b"\n" in one:
+                raise ValueError(f"own_words[{i}] has a line break")
+        data = b"\n".join(words)
+        keep.append(ffi.new("char[]", data))
+        options.own_words.data, options.own_words.size = keep[-1], len(data)
     caught: list[BaseException] = []
     keep.append(ffi.new_handle(caught))
     search.is_stopped, search.user = lib.th_stopped, keep[-1]
