@@ -90,7 +90,7 @@ $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz: $(PYTHON)
 	PYTHONPATH=$(WHISPER_DIR)/packages $(PYTHON) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER_DIR) pocketsphinx==5.1.1 pywhispercpp==1.5.1
 	touch $@
 ## make test-whisper   transcribe on real speech, compared with faster-whisper and transformers (gigabytes)
-test-whisper: all build/voices $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
+test-whisper: all build/voices build/live $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
 	$(PYTHON) -W ignore tests/transcribe/compare.py $(WHISPER_DIR)
 # llama.cpp's quantizer and whisper.cpp, from PyPI (30 MB), and what the converter needs
 for-gguf: $(CACHE)/gguf/bin/python

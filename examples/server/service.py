@@ -27,7 +27,7 @@ from transformer_h import Document, Error, Status, Terms
 
 PAGE = Path(__file__).resolve().parent.parent / "web"
 PAGE_TYPES = {"index.html": "text/html", "page.css": "text/css", "icon.svg": "image/svg+xml", "page.js": "text/javascript",
-              "server.js": "text/javascript", "transformer.js": "text/javascript"}
+              "server.js": "text/javascript", "microphone.js": "text/javascript", "transformer.js": "text/javascript"}
 
 
 class Server:

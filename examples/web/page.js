@@ -218,6 +218,7 @@ async function useServer() {
   const option = (code) => make("option", { value: code }, model.names.get(code));
   $("from").replaceChildren(...(sources.length > 1 ? [make("option", { value: "auto" }, "Detect language")] : []), ...sources.map(option));
   $("languages").hidden = $("served").hidden = false;
+  $("microphone").hidden = !model.hears;
   $("formats").textContent = model.formats.join(" ");
   $("upload").accept = model.formats.join(",");
   const [from, to] = remember()?.split(" ") ?? [];
@@ -291,9 +292,34 @@ async function translateDocument(file) {
   }
 }
 
+let microphone; // a promise of the Microphone that hears now
+
+/** Begins to write what is said behind the text, or ends it. Words that may still change stand below the text. */
+async function speak() {
+  if (microphone) return (await microphone.catch(() => undefined))?.stop();
+  complain("");
+  const button = $("microphone");
+  const show = (text, isStable) => {
+    $("heard").textContent = isStable ? "" : text;
+    if (isStable) setText(source.value + (/\S$/.test(source.value) ? text : text.trimStart()));
+  };
+  const ended = (error) => {
+    microphone = undefined;
+    button.setAttribute("aria-pressed", false);
+    $("heard").hidden = true;
+    if (error) complain(`Microphone: ${error}`);
+    say("The microphone is off");
+  };
+  button.setAttribute("aria-pressed", true);
+  $("heard").hidden = false;
+  $("heard").textContent = "Speak.";
+  microphone = import("./microphone.js").then(({ Microphone }) => Microphone.open(model.listening, show, ended));
+  await microphone.then(() => say("The microphone is on"), (error) => ended(error.message));
+}
+
 /** Says where texts go, and hides what the server does not do. */
 function showPlace() {
-  $("where").textContent = served ? `The server ${location.host} translates. The page sends it what you type.`
+  $("where").textContent = served ? `The server ${location.host} translates. The page sends it what you type or say.`
     : "Translates in this page. What you type stays on this device.";
   $("engine").textContent = served ? "The engine is one C header, which runs on the server." :
     "The engine is one C header compiled to WebAssembly. The two models are small demonstrations for short, everyday " +
@@ -713,6 +739,7 @@ for (const event of ["keyup", "click"]) source.addEventListener(event, () => {
   if ($("attention").open) draw();
 });
 $("sample").addEventListener("click", () => setText(SAMPLES[name.from]));
+$("microphone").addEventListener("click", speak);
 $("clear").addEventListener("click", () => (setText(""), source.focus()));
 $("copy").addEventListener("click", async () => {
   const text = [...target.children].map((paragraph) => paragraph.textContent).join("\n");

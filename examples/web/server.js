@@ -25,6 +25,7 @@ export class Server {
     this.targets = new Map(languages.filter(({ targets }) => targets.length).map(({ code, targets }) => [code, targets]));
     this.formats = settings.supportedFilesFormat ?? [];
     this.first = settings.language;
+    this.hears = settings.speech ?? false; // live speech
     this.info = { hasText: true, kernels: "", heads: 0, encoderLayers: 0, decoderLayers: 0, needsSource: true, needsTarget: true,
       languages: [...this.names.keys()] };
     this.way = undefined; // codes of the languages that the last translation went through, if there was one between
@@ -64,6 +65,14 @@ export class Server {
     form.append("file", file);
     const { translatedFileUrl, notes = [] } = await ask("translate_file", form, signal);
     return { address: new URL(translatedFileUrl).pathname, notes };
+  }
+
+  /** Returns the address of the WebSocket that takes sound. */
+  get listening() {
+    const address = new URL("listen?format=s16le&rate=16000", document.baseURI);
+    address.protocol = address.protocol.replace("http", "ws");
+    if (key()) address.searchParams.set("api_key", key());
+    return address.href;
   }
 
   async memory() {

@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/compare")]
 from convert import main as convert  # noqa: E402
 from convert.untrusted import read_safetensors  # noqa: E402
+from time_live import measure  # noqa: E402
 from word_errors import align, words_of  # noqa: E402
 
 DETECTOR = FOLDER / "packages" / "faster_whisper" / "assets" / "silero_vad_v6.onnx"
@@ -85,6 +86,8 @@ def unpack():
         for type_ in ("int8", "f16"):
             subprocess.run([QUANTIZE, BUILD / f"{kind}.safetensors", BUILD / f"{kind}.{type_}.safetensors", type_],
                            check=True, stdout=subprocess.DEVNULL)
+    for path in BUILD.glob("*.words.json"):  # texts of whole files by the models of before
+        path.unlink()
     texts = {}
     with tarfile.open(next(FOLDER.glob("pocketsphinx-*.tar.gz"))) as file:
         found = {one.name.partition("/")[2]: file.extractfile(one).read() for one in file.getmembers()
@@ -320,6 +323,17 @@ class TestWhisper(unittest.TestCase):
                   + ", ".join(f"{kind} {rate:.2f} %" for kind, rate in rates.items()))
             self.assertEqual(errors["f16"], errors["f32"], "F16 has the numbers of these weights")
             self.assertLessEqual(abs(rates["int8"] - rates["f32"]), 0.5, name)
+
+    def test_live(self):
+        """Tests how late the stable texts of transcribe --live are, in CPU time, and their words beside the whole file's."""
+        with contextlib.redirect_stderr(io.StringIO()):
+            found = measure("tiny.en.int8")
+        print("tiny.en.int8, live: " + ", ".join(f"{name} {figure:.4g}" for name, figure in found.items()))
+        self.assertLess(found["median"], 400)
+        self.assertLess(found["cpu"], 100)
+        self.assertLess(found["steps"], 0.75 * found["tokens"], "drafts save steps")
+        self.assertEqual(found["said"], 92)
+        self.assertLessEqual(found["live"], found["whole"] + 2, "the goal is 1 %")
 
 
 def heard(segments):

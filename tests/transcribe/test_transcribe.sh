@@ -3,6 +3,12 @@
 . tests/check.sh
 data=tests/data/transcribe model=tests/data/transcribe/whisper.safetensors dir=build/test_transcribe
 mkdir -p $dir
+# a pipe that stalls for ten seconds, which are over at the end of this file
+default=; ! env --default-signal=INT true 2> /dev/null || default="env --default-signal=INT" # sh's background jobs ignore it
+rm -f $dir/waits && mkfifo $dir/waits
+$default build/transcribe $model $dir/waits --live --log-prob 0 --compression 0 --format json > $dir/waited 2> $dir/waited.err &
+waits=$!
+exec 5> $dir/waits
 hear() { build/transcribe $model "$@" 2> $dir/err; }
 # without limits, so that random text is written
 loose="--temperature 0 --log-prob 0 --compression 0 --no-speech 1"
@@ -18,6 +24,7 @@ check "beam 5, as faster-whisper" "$(recorded beam5)" "$(segments $data/noise.wa
 check "three threads" "$(recorded beam5)" "$(segments $data/noise.wav --threads 3)"
 # 44 bytes of header; raw samples follow
 tail -c +45 $data/noise.wav > $dir/noise.raw
+cat $dir/noise.raw >&5
 check "raw samples from standard input" "$(recorded beam1)" "$(segments - --beam 1 < $dir/noise.raw)"
 check "  in a slow pipe" "$(recorded beam1)" \
     "$({ head -c 1001 $dir/noise.raw; sleep 0.1; tail -c +1002 $dir/noise.raw; } | segments - --beam 1)"
@@ -144,7 +151,7 @@ if [ -c /dev/full ]; then
 fi
 # a pipe that stalls, and then Ctrl-C
 rm -f $dir/live && mkfifo $dir/stalls
-build/transcribe $model $dir/stalls --live $free --format json > $dir/live 2> /dev/null &
+build/transcribe $model $dir/stalls --live $free --format json > $dir/live 2> /dev/null 5>&- &
 pid=$!
 exec 4> $dir/stalls
 cat $dir/noise.raw >&4
@@ -206,4 +213,25 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do [ -s $dir/out ] 
 kill -TERM $pid
 wait $pid 2> /dev/null && status=0 || status=$?
 check "SIGTERM" "143 1" "$status $(( $(wc -l < $dir/out) > 0 ))"
+
+# After ten seconds without sound transcribe --live says so, hears what comes then, and writes the rest after Ctrl-C.
+i=0
+while ! grep -q 'still waiting' $dir/waited.err && [ $i -lt 100 ]; do sleep 0.2; i=$((i + 1)); done
+check "live: no sound for ten seconds" "transcribe: no sound has come for 10 s; still waiting" "$(grep waiting $dir/waited.err)"
+last_end() { tail -n 1 $dir/waited | sed 's/.*"end": \([0-9]*\).*/\1/'; }
+cat $dir/noise.raw $dir/noise.raw >&5
+i=0
+while [ "$(last_end)" -lt 4 ] && [ $i -lt 50 ]; do sleep 0.2; i=$((i + 1)); done
+if [ -n "$default" ]; then
+    kill -INT $waits
+    wait $waits 2> /dev/null && status=0 || status=$?
+    check "  Ctrl-C then: the rest becomes stable" "130 4 true" \
+        "$status $(last_end) $(grep -a '"stable": true' $dir/waited | tail -n 1 | sed 's/.*"stable": \([a-z]*\),.*/\1/')"
+    exec 5>&-
+else
+    skip 1 "Ctrl-C in live text: env has no --default-signal"
+    exec 5>&-
+    wait $waits
+fi
+rm -f $dir/waits
 counts test_transcribe

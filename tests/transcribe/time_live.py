@@ -1,5 +1,5 @@
 """Measures live text: how long after the end of a word its stable text is there, word errors beside the whole file, and
-CPU time. Needs what make test-whisper puts into build/whisper, and build/live (make build/live).
+CPU time. Needs what make test-whisper puts into build/whisper, and build/live (make build/live). compare.py checks a row.
 
     python tests/transcribe/time_live.py MODEL [OPTION=VALUE ...]
 
@@ -35,14 +35,14 @@ def whole(model, clip):
     return found
 
 
-def main():
-    model = sys.argv[1]
+def measure(model, *options):
+    """Hears the clips, and returns the figures by name."""
     delays: list[float] = []
     errors = total = said_live = said_whole = said = runs = steps = tokens = 0
     sound = cpu = 0.0
-    for clip in CLIPS:
+    for clip in (clip for clip in CLIPS if (BUILD / f"{clip}.wav").exists()):
         expected = whole(model, clip)
-        command = [ROOT / "build/live", BUILD / f"{model}.safetensors", BUILD / f"{clip}.wav", *sys.argv[2:]]
+        command = [ROOT / "build/live", BUILD / f"{model}.safetensors", BUILD / f"{clip}.wav", *options]
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
         moments: list[float] = []
         text = ""
@@ -64,10 +64,15 @@ def main():
             said_live += align(found, reference)[0]
             said_whole += align([word for word, _ in expected], reference)[0]
     delays.sort()
-    late = delays[len(delays) * 95 // 100]
-    print(f"{model} {' '.join(sys.argv[2:])}: median {1000 * statistics.median(delays):.0f} ms, 95 % {1000 * late:.0f} ms, "
-          f"{errors} of {total} words other than whole; errors live {said_live}, whole {said_whole} of {said}; "
-          f"CPU {100 * cpu / sound:.0f} %, {runs} runs, {tokens / runs:.1f} tokens and {steps / runs:.1f} steps a run")
+    return {"median": 1000 * statistics.median(delays), "late": 1000 * delays[len(delays) * 95 // 100], "other": errors,
+            "words": total, "live": said_live, "whole": said_whole, "said": said, "cpu": 100 * cpu / sound, "runs": runs,
+            "tokens": tokens / runs, "steps": steps / runs}
+
+
+def main():
+    print("{0} {1}: median {median:.0f} ms, 95 % {late:.0f} ms, {other} of {words} words other than whole; errors live {live}, "
+          "whole {whole} of {said}; CPU {cpu:.0f} %, {runs} runs, {tokens:.1f} tokens and {steps:.1f} steps a run".format(
+              sys.argv[1], " ".join(sys.argv[2:]), **measure(*sys.argv[1:])))
 
 
 if __name__ == "__main__":

@@ -16,13 +16,15 @@ import subprocess
 import sys
 import threading
 import time
+import wave
 from functools import partial
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+sys.path[:0] = (str(Path(__file__).resolve().parents[2] / folder) for folder in ("tools", "compare"))
+import word_errors  # noqa: E402
 from test_claims import sign_picture  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -88,13 +90,18 @@ def host():
 
 
 @pytest.fixture(scope="session")
-def browser():
+def chromium():
+    """A function that starts Chromium with more arguments."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"),
-            args=["--no-sandbox", "--enable-precise-memory-info", "--js-flags=--expose-gc"])
-        yield browser
-        browser.close()
+        yield lambda *arguments: playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox", *arguments])
+
+
+@pytest.fixture(scope="session")
+def browser(chromium):
+    browser = chromium("--enable-precise-memory-info", "--js-flags=--expose-gc")
+    yield browser
+    browser.close()
 
 
 @pytest.fixture
@@ -186,9 +193,9 @@ def sentences(language, count):
 # ---- the same page, where server.py serves it -----------------------------------------------------------------------
 
 @contextlib.contextmanager
-def serving(port, *models):
+def serving(port, *arguments):
     """Starts examples/server/server.py; SERVER is a Python that has what it needs."""
-    command = [os.environ.get("SERVER", "python3"), ROOT / "examples/server/server.py", "--port", str(port), *models]
+    command = [os.environ.get("SERVER", "python3"), ROOT / "examples/server/server.py", "--port", str(port), *arguments]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "build/python")})
     try:
         yield re.match("listening on (http://[^,]*)", run.stdout.readline())[1]
@@ -214,8 +221,8 @@ def test_the_server_translates_without_webassembly(browser, served):
     page.on("request", lambda r: r.url.startswith(served) or wrong.append(f"asked for {r.url}"))
     page.goto(served)
     expect(page.locator("#from option:checked")).to_have_text("German")
-    expect(page.locator("#where")).to_contain_text("The page sends it what you type.")
-    for hidden in ("#choices", "#attention", "#target-help"):
+    expect(page.locator("#where")).to_contain_text("The page sends it what you type or say.")
+    for hidden in ("#microphone", "#choices", "#attention", "#target-help"):
         expect(page.locator(hidden)).to_be_hidden()
     page.click("#sample")
     settle(page)
@@ -286,6 +293,154 @@ def test_a_document_is_translated(browser, served, tmp_path):
     expect(page.locator("#done")).to_be_hidden()
     page.screenshot(path=PICTURES / "12-document.png", full_page=True)
     context.close()
+
+
+# ---- the microphone, which Chromium's fake device plays from a file ---------------------------------------------------
+
+RANDOM = ROOT / "tests/data/transcribe/whisper.safetensors"  # random weights
+NOISE = ROOT / "tests/data/transcribe/noise.wav"
+REAL = ROOT / "build/whisper"  # make test-whisper puts models and clips there
+# A random model writes random text, which the limits of the defaults would leave out.
+LOOSE = """globalThis.WebSocket = class extends WebSocket {
+    constructor(address) { super(`${address}&log_prob=0&compression=0`); }
+};"""
+
+
+class Spoken:
+    """A page of server.py whose microphone plays a WAV file once, with what it sends and gets."""
+
+    def __init__(self, browser, at, script="", permissions=("microphone",)):
+        self.context = browser.new_context(viewport={"width": 960, "height": 640}, permissions=permissions)
+        self.context.set_default_timeout(60000)
+        self.context.add_init_script("addEventListener('securitypolicyviolation', (e) => console.error('CSP', e.violatedDirective, e.blockedURI));" + script)
+        self.page, self.wrong, self.sent, self.got, self.addresses = self.context.new_page(), [], [], [], []
+        self.page.on("console", lambda m: m.type in ("error", "warning") and self.wrong.append(m.text))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("websocket", self.opened)
+        self.page.goto(at)
+        self.button, self.heard = self.page.locator("#microphone"), self.page.locator("#heard")
+        expect(self.button).to_be_visible()
+
+    def opened(self, socket):
+        self.addresses.append(socket.url)
+        socket.on("framesent", lambda piece: self.sent.append(piece))
+        socket.on("framereceived", lambda line: self.got.append(json.loads(line)))
+
+    def press(self):
+        self.button.click()
+        expect(self.button).to_have_attribute("aria-pressed", "true")
+
+    def wait_until(self, condition):
+        until = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < until, "\n".join(map(str, self.got[-20:]))
+            self.page.wait_for_timeout(20)
+
+    def stop(self):
+        """Presses again, and waits until the server has sent the rest. Returns the stable text."""
+        self.button.click()
+        expect(self.button).to_have_attribute("aria-pressed", "false")
+        expect(self.heard).to_be_hidden()
+        expect(self.page.locator("#message")).to_be_hidden()
+        return "".join(one["text"] for one in self.got if one["stable"])
+
+    def refused(self, message):
+        """Presses, and waits for the message that says why nothing is heard."""
+        self.button.click()
+        expect(self.page.locator("#message")).to_have_text(message)
+        expect(self.button).to_have_attribute("aria-pressed", "false")
+        expect(self.heard).to_be_hidden()
+
+
+@pytest.fixture
+def speaking(chromium):
+    """Makes pages whose microphone plays a WAV file."""
+    browsers, pages = [], []
+
+    def made(sound, at, **options):
+        ui = ["--use-fake-ui-for-media-stream"] if options.get("permissions") != () else []
+        browsers.append(chromium("--use-fake-device-for-media-stream", f"--use-file-for-fake-audio-capture={sound}%noloop", *ui))
+        pages.append(Spoken(browsers[-1], at, **options))
+        return pages[-1]
+    yield made
+    for one in browsers:
+        one.close()
+    assert [page.wrong for page in pages if page.wrong] == []
+
+
+def loudness(samples):
+    return (sum(x * x for x in samples) / max(len(samples), 1)) ** 0.5
+
+
+def test_the_microphone(speaking):
+    """What it hears goes to the server, and the text that comes back stands in the page: with random weights, so of no sense."""
+    with serving(5083, f"de:en={MODELS['de']}", "--speech", RANDOM) as at:
+        one = speaking(NOISE, at, script=LOOSE)
+        put(one.page, "Guten Tag.")
+        one.press()
+        one.wait_until(lambda: sum(len(piece) for piece in one.sent) > 2 * 32000)  # 2 s: the file has 1.6 s
+        said = one.stop()
+        assert said.strip() and one.page.input_value("#source") == "Guten Tag." + said
+        assert any(not text["stable"] for text in one.got)
+        assert one.addresses == [f"ws{at[4:].rstrip('/')}/listen?format=s16le&rate=16000&log_prob=0&compression=0"]
+        assert {len(piece) for piece in one.sent[:-1]} == {3200} and len(one.sent[-1]) <= 3200  # the last message, which is empty, is not told
+        heard = struct.unpack(f"<{sum(map(len, one.sent)) // 2}h", b"".join(one.sent))
+        with wave.open(str(NOISE)) as file:
+            played = struct.unpack(f"<{file.getnframes()}h", file.readframes(file.getnframes()))
+        loud = max(loudness(heard[i : i + 16000]) for i in range(0, len(heard) - 16000, 1600))
+        assert 0.5 * loudness(played) < loud < 2 * loudness(played)
+        settle(one.page)
+        assert lines(one.page) == native(one.page.input_value("#source"))
+        before = one.page.input_value("#source")
+        one.got.clear()
+        one.press()  # once more: the text goes on
+        one.wait_until(lambda: one.got)
+        said = one.stop()
+        assert said.strip() and one.page.input_value("#source") == before + said
+        one.press()
+        one.page.reload()  # the client leaves while the server hears
+        expect(one.button).to_have_attribute("aria-pressed", "false")
+        one.press()
+        one.stop()
+
+
+def test_a_microphone_that_cannot_be_heard(speaking):
+    with serving(5084, f"de:en={MODELS['de']}", "--speech", RANDOM, "--listeners", "1", "--sound-limit", "1") as at:
+        denied = speaking(NOISE, at, permissions=())
+        denied.refused("Microphone: Permission denied")
+        one = speaking(NOISE, at)
+        one.refused("Microphone: the sound is longer than 1 seconds (--sound-limit)")
+        one.button.dblclick()  # ends as it begins
+        expect(one.button).to_have_attribute("aria-pressed", "false")
+
+
+def test_the_server_ends_while_the_microphone_is_on(speaking):
+    with serving(5085, f"de:en={MODELS['de']}", "--speech", RANDOM) as at:
+        one = speaking(NOISE, at)
+        one.press()
+        one.wait_until(lambda: one.sent)
+    expect(one.page.locator("#message")).to_contain_text("Microphone: ")
+    expect(one.button).to_have_attribute("aria-pressed", "false")
+    one.wrong = [text for text in one.wrong if "ERR_CONNECTION_REFUSED" not in text]
+
+
+def test_the_microphone_hears_real_speech(speaking):
+    model, clip = REAL / "tiny.en.int8.safetensors", REAL / "jfk.wav"
+    for file in (model, clip):
+        if not file.exists():
+            pytest.skip(f"{file.relative_to(ROOT)} is missing: make test-whisper makes it")
+    with serving(5086, f"de:en={MODELS['de']}", "--speech", model) as at:
+        one = speaking(clip, at)
+        one.press()
+        one.wait_until(lambda: any("country" in text["text"] for text in one.got))
+        one.page.screenshot(path=PICTURES / "13-microphone.png", full_page=True)
+        one.wait_until(lambda: one.page.input_value("#source").endswith("country."))
+        said = one.stop()
+    assert one.page.input_value("#source") == said.lstrip()
+    done = subprocess.run([ROOT / "build/transcribe", model, clip], capture_output=True, text=True, check=True)
+    words = [re.findall("[a-z]+", text.lower()) for text in (said, done.stdout)]
+    assert len(words[1]) == 22
+    assert word_errors.align(*words)[0] <= 3, said  # this model, live and in the whole file
 
 
 # ---- behaviour ------------------------------------------------------------------------------------------------------
