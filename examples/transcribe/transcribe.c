@@ -104,7 +104,8 @@ static const tfm_parallel helpers = {run_parts, NULL};
 static void warn_of_language(const job *j) {
     static int warned;
     const whisper_text *heard = &j->h.heard;
-    if (j->number || tfm_model_config(model)->n_languages || !j->h.n || warned) return;
+    if (j->number || tfm_model_config(model)->n_languages || !j->h.n || warned || j->h.m.kind)
+        return;
     if (heard->temperature == 0 && heard->log_prob > ENGLISH_LOG_PROB) return;
     warned = 1;
     fputs("transcribe: the model knows English only, and this does not sound like English: use a "

@@ -26,6 +26,7 @@
 #include "track.h"
 #include "whisper.h"
 #include "words.h"
+#include "moonshine.h"
 
 enum { TRANSCRIBER_SILENCE = 300 }; /* frames of 10 ms */
 enum { TRANSCRIBER_LIVE = 0, TRANSCRIBER_DRAFT = 8 };
@@ -44,6 +45,7 @@ typedef struct transcriber_options {
 typedef struct transcriber {
     whisper w; /* w.text has what transcriber_spell has spelled */
     speech s;
+    moonshine m; /* of Moonshine: then s has threads alone, and w the session and the text */
     vad net;
     track t;
     transcriber_options o;
@@ -87,7 +89,7 @@ static tfm_status transcriber_fail(tfm_error *err, tfm_status status, const char
 
 static void transcriber_free(transcriber *h) {
     track_close(&h->t);
-    speech_free(&h->s), vad_free(&h->net);
+    speech_free(&h->s), vad_free(&h->net), moonshine_free(&h->m);
     tfm_session_free(h->w.session);
     free(h->w.text), free(h->w.chains), free(h->spoken), free(h->mel), free(h->embeddings),
         free(h->segments), free(h->found);
@@ -118,18 +120,28 @@ static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
                                 "a model of texts: use translate (this is not a "
                                 "Whisper model from tools/convert.py)",
                                 "");
-    status = speech_load(&h->s, file, err);
-    if (status == TFM_OK) status = vad_load(&h->net, file, err);
-    if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
-    if (status == TFM_OK &&
+    err->text[0] = 0;
+    if (beam == TRANSCRIBER_LIVE && moonshine_find(file) != MOONSHINE_NONE)
+        return transcriber_fail(err, TFM_E_ARGUMENT,
+                                "the model is Moonshine, and live text needs a Whisper model", "");
+    status = vad_load(&h->net, file, err);
+    if (status == TFM_OK && moonshine_find(file) != MOONSHINE_NONE) {
+        status = moonshine_load(&h->m, file, model, &limits, err);
+        if (status == TFM_OK) status = whisper_load_text(&h->w, model, err);
+    } else if (status == TFM_OK) {
+        status = speech_load(&h->s, file, err);
+        if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
+    }
+    if (status == TFM_OK && !h->m.kind &&
         (h->s.width != c->d_input || c->max_source_positions < SPEECH_POSITIONS ||
          c->max_target_positions < WHISPER_TOKENS))
         status =
             transcriber_fail(err, TFM_E_TENSOR, "the convolutions do not fit to the encoder", "");
     if (status == TFM_OK) status = tfm_session_create(&h->w.session, model, &limits, err);
     if (status == TFM_OK) {
-        h->mel = (float *)malloc((size_t)(SPEECH_FRAMES * h->s.mels) * sizeof(float));
-        h->embeddings = (float *)malloc((size_t)(SPEECH_POSITIONS * h->s.width) * sizeof(float));
+        h->mel = (float *)malloc((size_t)(SPEECH_FRAMES * h->s.mels + 1) * sizeof(float));
+        h->embeddings =
+            (float *)malloc((size_t)(SPEECH_POSITIONS * h->s.width + 1) * sizeof(float));
         h->segments = (whisper_segment *)malloc(WHISPER_TOKENS * sizeof *h->segments);
         h->found = (words *)calloc(1, sizeof *h->found);
         if (!h->mel || !h->embeddings || !h->segments || !h->found)
@@ -170,6 +182,24 @@ static tfm_status transcriber_open(const transcriber *h, track *t, tfm_error *er
     return transcriber_fail(err, TFM_E_IO, name, why);
 }
 
+/* Refuses options that Moonshine has nothing for. */
+static tfm_status moonshine_set(const transcriber *h, const transcriber_options *o, int is_auto,
+                                tfm_error *err) {
+    const char *option = o->decoding.is_translation  ? "task translate"
+                         : !is_auto                  ? "language"
+                         : *o->prompt                ? "prompt"
+                         : o->with_words             ? "words"
+                         : o->decoding.without_times ? "no_times"
+                                                     : NULL;
+    (void)h;
+    if (!option) return TFM_OK;
+    snprintf(err->text, sizeof err->text,
+             "the model is Moonshine: it writes the text of its own language alone, without prompt "
+             "and times of words. Leave out '%s', or use a Whisper model",
+             option);
+    return err->status = TFM_E_ARGUMENT;
+}
+
 /* Takes the options of the next sound, and forgets the last one. What their pointers point to has to
    remain. */
 static tfm_status transcriber_set(transcriber *h, const transcriber_options *options,
@@ -188,6 +218,7 @@ static tfm_status transcriber_set(transcriber *h, const transcriber_options *opt
     h->from = h->seek = h->began = 0, h->to = INT64_MAX / SPEECH_HOP / 2;
     h->loudest = -INFINITY, h->last_end = h->duration = 0;
     h->n = h->n_history = h->w.language = 0, h->ended = 1;
+    if (h->m.kind) return moonshine_set(h, options, is_auto, err);
     if (c->n_languages && !is_auto)
         status = tfm_language_find(h->w.model, options->language, &h->w.language, err);
     if (!c->n_languages && (w->is_translation || !(is_auto || !strcmp(options->language, "en"))))
@@ -304,6 +335,31 @@ static tfm_status transcriber_cut(transcriber *h, int64_t size, tfm_error *err) 
     return status;
 }
 
+/* Hears the next utterance of at most size frames, which is one segment. */
+static tfm_status transcriber_utter(transcriber *h, int64_t size, tfm_error *err) {
+    int64_t n, all = h->t.total < 0 ? INT64_MAX : h->t.total - h->seek * SPEECH_HOP;
+    int is_more = all / SPEECH_HOP > size && h->seek + size < h->to;
+    float *x = h->t.x + h->seek * SPEECH_HOP + TRACK_LEAD - h->t.first;
+    tfm_status status;
+    size = moonshine_cut(&h->t, h->seek, size, is_more);
+    n = all - size * SPEECH_HOP < SPEECH_HOP ? all
+                                             : size * SPEECH_HOP; /* less than a frame remains */
+    status = moonshine_hear(&h->m, &h->s, &h->w, x, n, &h->heard, err);
+    if (status != TFM_OK || whisper_is_stopped(&h->w)) {
+        h->ended = 1;
+        return status;
+    }
+    memset(h->segments, 0, sizeof *h->segments);
+    h->segments->begin = (double)h->seek * 0.01;
+    h->segments->end = (double)(h->seek + size) * 0.01;
+    h->segments->n = h->heard.n;
+    status = transcriber_spell(h, 0, err);
+    h->n = *words_trim(h->w.text) != 0;
+    transcriber_place(h);
+    h->seek += size;
+    return status;
+}
+
 /* Hears the next window: h->n segments, which may be 0. At the end of the sound, or if is_stopped
    says so, there are none and h->ended becomes 1. */
 static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
@@ -323,6 +379,7 @@ static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
             continue;
         }
         h->began = h->seek;
+        if (h->m.kind) return transcriber_utter(h, size, err);
         status = transcriber_encode(h, size, err);
         if (status == TFM_OK)
             status = whisper_hear(&h->w, NULL, h->history, h->n_history, &h->heard, err);
