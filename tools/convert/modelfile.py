@@ -224,7 +224,7 @@ SENTENCES = {
                      "t5gemma", "t5gemma2", "whisper", "speech_to_text", "moonshine", "moonshine_streaming"), "whole"),
 }
 # Free text beside the config, in the file's metadata.
-ABOUT_KEYS = ("license", "source", "revision")
+ABOUT_KEYS = ("license", "source", "revision", "extra.tokens_per_second")
 
 # What no weight shows. The file always says these, so that it can be read without the spec.
 ASSUMED_IN_STACK: Config = {"norm": "post", "layer_norm": "layer_norm", "activation": "relu"}
