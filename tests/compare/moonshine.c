@@ -3,7 +3,7 @@
        build/moonshine MODEL SAMPLES.f32 BEAM PIECE
 
    The first line has the shape of what the stem gives (Moonshine) or of the memory (streaming, which is
-   fed in pieces of PIECE samples), the second line its numbers, the third the ids of the text, and what follows is the text. */
+   fed in pieces of PIECE samples; 0: none of this, the text alone), the second line its numbers, the third the ids of the text, and what follows is the text. */
 #include "transformer.h"
 #include <stdio.h>
 #if defined(__GNUC__)
@@ -35,7 +35,9 @@ int main(int argc, char **argv) {
         fail(err.text);
     h.w.options.beam = atoi(argv[3]);
     piece = atoi(argv[4]);
-    if (h.m.kind == MOONSHINE_WHOLE) {
+    memset(&rows, 0, sizeof rows);
+    if (!piece) {
+    } else if (h.m.kind == MOONSHINE_WHOLE) {
         if (moonshine_stem(&h.m, &h.s, samples, n, &rows, &err) != TFM_OK) fail(err.text);
     } else {
         static listen l;

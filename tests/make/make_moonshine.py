@@ -33,7 +33,7 @@ MERGES = [["\u2581", "t"], ["h", "e"], ["\u2581t", "he"], ["i", "n"], ["\u2581",
 BYTES = range(3, 259)
 
 
-def write_tokenizer(folder):
+def write_tokenizer(folder, size=VOCABULARY):
     """A tokenizer.json of the form that Moonshine's has: byte-pair merges of pieces as SentencePiece has them,
     bytes for all else, and tokens that give no text. tokenizer_config.json names the same class."""
     plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
@@ -52,7 +52,7 @@ def write_tokenizer(folder):
             {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
         "model": {"type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None,
                   "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": True, "ignore_merges": False,
-                  "vocab": {one: at for at, one in enumerate(PIECES)}, "merges": MERGES}}))
+                  "vocab": {one: at for at, one in enumerate([*PIECES, *(f"x{i}" for i in range(len(PIECES), size))])}, "merges": MERGES}}))
     (folder / "tokenizer_config.json").write_text(json.dumps({
         "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "clean_up_tokenization_spaces": False,
         "tokenizer_class": "PreTrainedTokenizerFast"}))
@@ -112,6 +112,10 @@ def sound(rng, n):
     tone = sum(np.sin(2 * np.pi * f * time + 3 * np.sin(9 * time)) for f in (220, 700, 1900))
     noise = np.random.default_rng(rng.randrange(1 << 30)).normal(size=n)
     return ((tone / 6 + noise * 0.2) * np.abs(np.sin(4 * time)) * 0.4).astype(np.float32)
+
+
+def noise(seconds):
+    return sound(random.Random(1), int(seconds * RATE))
 
 
 def read_wav(path):

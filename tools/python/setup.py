@@ -14,8 +14,8 @@ ROOT = HERE if (HERE / "transformer.h").exists() else HERE.parent.parent
 TRANSLATE, TRANSCRIBE = ROOT / "examples" / "translate", ROOT / "examples" / "transcribe"
 HEADERS = [path.relative_to(ROOT).as_posix()
            for path in (TRANSLATE / "aligned.h", TRANSLATE / "target_ends.h", *sorted(TRANSLATE.glob("text/*.h")),
-                        *(TRANSCRIBE / f"{name}.h" for name in ("compression", "live", "live_window", "sound", "speech", "survey", "track",
-                                                                "transcriber", "vad", "voice", "whisper", "words")),
+                        *(TRANSCRIBE / f"{name}.h" for name in ("compression", "listen", "listen_load", "live", "live_window", "moonshine", "sound",
+                                                                "speech", "survey", "track", "transcriber", "vad", "voice", "whisper", "words")),
                         ROOT / "tools" / "common" / "utf8_files.h")]
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"',
                     (ROOT / "transformer.h").read_text(encoding="utf-8"), re.MULTILINE)[1]
