@@ -65,7 +65,7 @@ def draw_rope(rng):
     return {**rope, "rope_theta": rng.choice([100.0, 10000.0]), "partial_rotary_factor": rng.choice([0.5, 0.62, 0.8, 0.9])}
 
 
-def draw(seed, streaming):
+def draw(seed, streaming, positions=300):
     rng = random.Random(seed)
     heads, acts = rng.choice([1, 2, 4]), ["gelu", "silu", "relu", "gelu_pytorch_tanh"]
     common = {"vocab_size": VOCABULARY, "hidden_size": heads * rng.choice([5, 8, 10]), "attention_bias": rng.random() < 0.3,
@@ -79,12 +79,12 @@ def draw(seed, streaming):
         layers = rng.randint(1, 3)
         encoder = {"hidden_size": rng.choice([common["hidden_size"], heads * 6, heads * 9]), "num_hidden_layers": layers,
                    "num_attention_heads": heads, "num_key_value_heads": groups, "intermediate_size": rng.choice([17, 30]),
-                   "hidden_act": rng.choice(acts), "attention_bias": rng.random() < 0.3, "max_position_embeddings": 300,
+                   "hidden_act": rng.choice(acts), "attention_bias": rng.random() < 0.3, "max_position_embeddings": positions,
                    "frame_ms": rng.choice([5.0, 2.5, 10.0]),
                    "sliding_windows": [[rng.randint(1, 9), rng.randint(0, 5)] for _ in range(layers + rng.randint(0, 1))]}
         config = transformers.MoonshineStreamingConfig(
             **common, encoder_config=encoder, num_hidden_layers=rng.randint(1, 2), num_attention_heads=heads,
-            num_key_value_heads=heads, hidden_act=rng.choice(acts), max_position_embeddings=300, decoder_start_token_id=1)
+            num_key_value_heads=heads, hidden_act=rng.choice(acts), max_position_embeddings=positions, decoder_start_token_id=1)
         model = transformers.MoonshineStreamingForConditionalGeneration(config).eval()
     else:
         config = transformers.MoonshineConfig(

@@ -64,7 +64,7 @@ class Moonshine(unittest.TestCase):
                 [int(one) for one in ids.split()], rows)
 
     def compare(self, seed, streaming, samples=None):
-        model, rng = draw(seed, streaming), random.Random(seed)
+        model, rng = draw(seed, streaming, 300 if samples is None else 3200), random.Random(seed)
         title = f"Moonshine{' streaming' if streaming else ''}, SEED={seed}"
         model.save_pretrained(self.folder / "hf")
         write_tokenizer(self.folder / "hf")
