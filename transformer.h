@@ -1035,7 +1035,7 @@ typedef struct tfm_config {
     tfm_norm_order norm;
     tfm_norm_kind layer_norm;
     double layer_norm_eps;
-    tfm_activation activation;
+    tfm_activation activation, decoder_activation; /* of the encoder's layers, of the decoder's */
     tfm_position_kind positions;
     int32_t position_offset;
     double position_base;
@@ -6698,7 +6698,8 @@ TFM_DEF tfm_status tfm_safetensors_read(const tfm_safetensors *file, int64_t i, 
 typedef struct tfm__config_stated {
     tfm_config config;
     tfm_decode_options decoding;
-    int32_t packed; /* the layout of a packed file; -1: none */
+    int32_t packed;             /* the layout of a packed file; -1: none */
+    int32_t decoder_activation; /* -1: activation */
 } tfm__config_stated;
 
 /* Reports what is wrong with the config. The first argument after err is a literal. */
@@ -6791,6 +6792,8 @@ static const tfm__config_field tfm__config_fields[] = {
     TFM__CHOICE(cross_attention, cross_attention, cross),
     TFM__SAME(attention_cap, NUMBER, POSITIVE, 0), TFM__SAME(logit_cap, NUMBER, POSITIVE, 0),
     TFM__FIELD("packed", tfm__config_stated, packed, INT, NONE, -1, 0, 0, NULL),
+    TFM__FIELD("decoder_activation", tfm__config_stated, decoder_activation, CHOICE, NONE, -1, 0, 0,
+               &tfm__activation_words),
     TFM__FIELD("decoding", tfm__config_stated, decoding, DECODING, NONE, 0, 0, 0, NULL)};
 
 #define TFM__DECODE(member, kind, least, most, words)                                              \
@@ -7081,6 +7084,8 @@ static tfm_status tfm__config_read(const char *text, tfm__pool *pool, tfm__confi
     TFM__TRY(tfm__config_object(&r, tfm__config_fields, TFM__N_CONFIG_FIELDS, "", stated));
     if (!c->n_heads) return TFM__FAIL_CONFIG(err, "'n_heads' is missing");
     if (c->layer_norm_eps == 0) c->layer_norm_eps = tfm__norm_default_eps(c->layer_norm);
+    k = stated->decoder_activation;
+    c->decoder_activation = k < 0 ? c->activation : (tfm_activation)k;
     if (!c->n_languages && (c->src_language || c->tgt_language_forced))
         return TFM__FAIL_CONFIG(err, "'languages' is missing");
     if (c->d_rotary > 0 && c->d_rotary % 2)
@@ -7555,7 +7560,7 @@ static tfm_status tfm__load_layer(tfm__loader *l, const char *prefix, int has_cr
         for (i = 0; i < 2 && !layer->self.rotary.frequencies; i++)
             TFM__TRY(tfm__load_rotary(l, i ? stack_name : self, c->d_key, &layer->self.rotary));
     }
-    ffn->activation = c->activation;
+    ffn->activation = has_cross ? c->decoder_activation : c->activation;
     TFM__TRY(tfm__load_linear(l, prefix, ".linear1", NEED, d_ff, D, &ffn->linear1));
     TFM__TRY(tfm__load_linear(l, prefix, ".linear1_gate", 0, d_ff, D, &ffn->gate));
     TFM__TRY(tfm__load_linear(l, prefix, ".linear2", NEED, D, d_ff, &ffn->linear2));

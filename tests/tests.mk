@@ -54,7 +54,7 @@ test-python: all build/decode $(ORACLES)
 test-oldest: all build/decode
 	sh tests/oldest.sh $(CACHE)
 ## make test-torch     all tests in Python, also those that compare with PyTorch and transformers (gigabytes)
-test-torch: all build/decode build/test_modules build/test_sources python-package $(PYTHON)
+test-torch: all build/decode build/moonshine build/test_modules build/test_sources python-package $(PYTHON)
 	cd tests/tools && $(abspath $(PYTHON)) -W ignore -m unittest discover
 	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py
 	$(PYTHON) tests/compare/compare_sentencepiece.py --passes 0

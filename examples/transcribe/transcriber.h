@@ -27,6 +27,7 @@
 #include "whisper.h"
 #include "words.h"
 #include "guard.h"
+#include "moonshine.h"
 
 enum { TRANSCRIBER_SILENCE = 300 }; /* frames of 10 ms */
 enum { TRANSCRIBER_LIVE = 0, TRANSCRIBER_DRAFT = 8 };
@@ -46,6 +47,7 @@ typedef struct transcriber_options {
 typedef struct transcriber {
     whisper w; /* w.text has what transcriber_spell has spelled */
     speech s;
+    moonshine m; /* of Moonshine: then s has threads alone, and w the session and the text */
     vad net;
     track t;
     transcriber_options o;
@@ -91,7 +93,7 @@ static tfm_status transcriber_fail(tfm_error *err, tfm_status status, const char
 
 static void transcriber_free(transcriber *h) {
     track_close(&h->t);
-    speech_free(&h->s), vad_free(&h->net), guard_free(&h->g);
+    speech_free(&h->s), vad_free(&h->net), guard_free(&h->g), moonshine_free(&h->m);
     tfm_session_free(h->w.session);
     own_words_free(&h->w.own);
     free(h->w.text), free(h->w.chains), free(h->spoken), free(h->mel), free(h->embeddings),
@@ -123,18 +125,28 @@ static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
                                 "a model of texts: use translate (this is not a "
                                 "Whisper model from tools/convert.py)",
                                 "");
-    status = speech_load(&h->s, file, err);
-    if (status == TFM_OK) status = vad_load(&h->net, file, err);
-    if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
-    if (status == TFM_OK &&
+    err->text[0] = 0;
+    if (beam == TRANSCRIBER_LIVE && moonshine_find(file) != MOONSHINE_NONE)
+        return transcriber_fail(err, TFM_E_ARGUMENT,
+                                "the model is Moonshine, and live text needs a Whisper model", "");
+    status = vad_load(&h->net, file, err);
+    if (status == TFM_OK && moonshine_find(file) != MOONSHINE_NONE) {
+        status = moonshine_load(&h->m, file, model, &limits, err);
+        if (status == TFM_OK) status = whisper_load_text(&h->w, model, err);
+    } else if (status == TFM_OK) {
+        status = speech_load(&h->s, file, err);
+        if (status == TFM_OK) status = whisper_load(&h->w, file, model, err);
+    }
+    if (status == TFM_OK && !h->m.kind &&
         (h->s.width != c->d_input || c->max_source_positions < SPEECH_POSITIONS ||
          c->max_target_positions < WHISPER_TOKENS))
         status =
             transcriber_fail(err, TFM_E_TENSOR, "the convolutions do not fit to the encoder", "");
     if (status == TFM_OK) status = tfm_session_create(&h->w.session, model, &limits, err);
     if (status == TFM_OK) {
-        h->mel = (float *)malloc((size_t)(SPEECH_FRAMES * h->s.mels) * sizeof(float));
-        h->embeddings = (float *)malloc((size_t)(SPEECH_POSITIONS * h->s.width) * sizeof(float));
+        h->mel = (float *)malloc((size_t)(SPEECH_FRAMES * h->s.mels + 1) * sizeof(float));
+        h->embeddings =
+            (float *)malloc((size_t)(SPEECH_POSITIONS * h->s.width + 1) * sizeof(float));
         h->segments = (whisper_segment *)malloc(WHISPER_TOKENS * sizeof *h->segments);
         h->found = (words *)calloc(1, sizeof *h->found);
         if (!h->mel || !h->embeddings || !h->segments || !h->found)
@@ -175,6 +187,23 @@ static tfm_status transcriber_open(const transcriber *h, track *t, tfm_error *er
     return transcriber_fail(err, TFM_E_IO, name, why);
 }
 
+/* Refuses options that Moonshine has nothing for. */
+static tfm_status moonshine_set(const transcriber_options *o, int is_auto, tfm_error *err) {
+    const char *option = o->decoding.is_translation  ? "task translate"
+                         : !is_auto                  ? "language"
+                         : *o->prompt                ? "prompt"
+                         : o->own_words.data         ? "own words"
+                         : o->with_words             ? "words"
+                         : o->decoding.without_times ? "no_times"
+                                                     : NULL;
+    if (!option) return TFM_OK;
+    snprintf(err->text, sizeof err->text,
+             "the model is Moonshine: it writes the text of its own language alone, without prompt "
+             "and times of words. Leave out '%s', or use a Whisper model",
+             option);
+    return err->status = TFM_E_ARGUMENT;
+}
+
 /* Takes the options of the next sound, and forgets the last one. What their pointers point to has to
    remain. */
 static tfm_status transcriber_set(transcriber *h, const transcriber_options *options,
@@ -193,6 +222,7 @@ static tfm_status transcriber_set(transcriber *h, const transcriber_options *opt
     h->from = h->seek = h->began = 0, h->to = INT64_MAX / SPEECH_HOP / 2;
     h->loudest = -INFINITY, h->last_end = h->duration = 0;
     h->n = h->n_history = h->w.language = 0, h->ended = 1;
+    if (h->m.kind) return moonshine_set(options, is_auto, err);
     if (c->n_languages && !is_auto)
         status = tfm_language_find(h->w.model, options->language, &h->w.language, err);
     if (!c->n_languages && (w->is_translation || !(is_auto || !strcmp(options->language, "en"))))
@@ -244,54 +274,7 @@ static tfm_status transcriber_encode(transcriber *h, int64_t size, tfm_error *er
 
 #include "place.h"
 
-/* Returns whether made-up texts are left out: without voice detector, if the options allow it. */
-static int transcriber_is_guarded(const transcriber *h) {
-    return !h->t.parts.net && h->o.silence < 0 && h->w.options.no_speech < INFINITY;
-}
-
-/* Cuts what was heard in a window of size frames into segments, finds their words, and keeps the
-   tokens as the history of the next window. Moves h->seek on. */
-static tfm_status transcriber_cut(transcriber *h, int64_t size, tfm_error *err) {
-    whisper *w = &h->w;
-    int32_t n, k, m, plain[WHISPER_TOKENS];
-    int ends;
-    double usual;
-    int64_t moved = whisper_cut(w, &h->heard, h->seek, size, h->segments, &n, &ends);
-    tfm_status status = TFM_OK;
-    h->found->n = h->made_up = 0;
-    if (h->o.with_words) {
-        for (k = m = 0; k < h->segments[n - 1].first + h->segments[n - 1].n; k++)
-            if (h->heard.ids[k] < w->end) plain[m++] = h->heard.ids[k];
-        status = words_find(w, NULL, plain, m, (int32_t)(size / 2), h->found, &usual, err);
-        if (status != TFM_OK) return status;
-        h->last_end =
-            words_place(h->found, h->segments, n, w, &h->heard, h->seek, usual, h->last_end);
-        if (!ends && h->found->n && h->last_end > (double)h->seek * 0.01)
-            moved = (int64_t)(h->last_end * 100 + 0.5) - h->seek;
-    }
-    if (transcriber_is_guarded(h)) status = guard_compare(&h->g, w, h->heard.ids, h->heard.n, err);
-    for (k = 0; k < n && status == TFM_OK; k++) {
-        whisper_segment s = h->segments[k];
-        status = transcriber_spell(h, k, err);
-        if (status != TFM_OK || s.begin == s.end || !*words_trim(w->text)) continue;
-        if (transcriber_is_guarded(h) && guard_is_made_up(&h->g, w, h->heard.ids, s.first, s.n)) {
-            h->made_up++;
-            continue;
-        }
-        h->segments[h->n++] = s;
-        memcpy(h->history + h->n_history, h->heard.ids + s.first, (size_t)s.n * sizeof *h->history);
-        h->n_history += s.n;
-        if (h->n_history >= WHISPER_TOKENS) {
-            memmove(h->history, h->history + h->n_history - WHISPER_TOKENS / 2,
-                    WHISPER_TOKENS / 2 * sizeof *h->history);
-            h->n_history = WHISPER_TOKENS / 2;
-        }
-    }
-    transcriber_place(h);
-    if (h->o.no_previous || h->heard.temperature > 0.5) h->n_history = 0;
-    h->seek += moved > 0 ? moved : size;
-    return status;
-}
+#include "window.h"
 
 /* Hears the next window: h->n segments, which may be 0. At the end of the sound, or if is_stopped
    says so, there are none and h->ended becomes 1. */
@@ -312,6 +295,7 @@ static tfm_status transcriber_next(transcriber *h, tfm_error *err) {
             continue;
         }
         h->began = h->seek, status = TFM_OK;
+        if (h->m.kind) return transcriber_utter(h, size, err);
         if (!h->g.silence && transcriber_is_guarded(h))
             status = guard_learn(&h->g, &h->w, &h->s, h->mel, h->embeddings, err);
         if (status == TFM_OK) status = transcriber_encode(h, size, err);

@@ -68,6 +68,16 @@ static int whisper_is_stopped(const whisper *w) {
     return w->options.is_stopped && w->options.is_stopped(w->options.user);
 }
 
+/* Prepares to spell what a model without Whisper's tokens has decoded. */
+static tfm_status whisper_load_text(whisper *w, const tfm_model *model, tfm_error *err) {
+    w->model = model, w->end = w->V = tfm_model_config(model)->tgt_vocab_size;
+    w->text = (char *)malloc(WHISPER_TEXT);
+    w->chains = (uint16_t *)malloc(COMPRESSION_CHAINS * sizeof *w->chains);
+    if (w->text && w->chains) return TFM_OK;
+    snprintf(err->text, sizeof err->text, "no memory for the text");
+    return err->status = TFM_E_MEMORY;
+}
+
 /* Reads the ids that the model file names. */
 static tfm_status whisper_load(whisper *w, const tfm_safetensors *file, const tfm_model *model,
                                tfm_error *err) {
@@ -79,8 +89,9 @@ static tfm_status whisper_load(whisper *w, const tfm_safetensors *file, const tf
                 {"extra.no_timestamps", &w->no_times}, {"extra.first_time", &w->first_time}};
     const tfm_config *c = tfm_model_config(model);
     const char *begin = tfm_safetensors_metadata(file, "extra.begin_suppressed");
+    tfm_status status;
     size_t k;
-    w->model = model, w->start = c->start, w->end = c->end, w->V = c->tgt_vocab_size;
+    w->start = c->start, w->end = c->end, w->V = c->tgt_vocab_size;
     for (k = 0; k < sizeof keys / sizeof *keys; k++) {
         const char *text = tfm_safetensors_metadata(file, keys[k].key);
         long id = text ? strtol(text, NULL, 10) : -1;
@@ -100,11 +111,9 @@ static tfm_status whisper_load(whisper *w, const tfm_safetensors *file, const tf
         if (id >= 0 && id < w->V) w->begin[w->n_begin++] = (int32_t)id;
         begin = next + (*next == ',');
     }
-    w->text = (char *)malloc(WHISPER_TEXT);
-    w->chains = (uint16_t *)malloc(COMPRESSION_CHAINS * sizeof *w->chains);
-    if (w->text && w->chains) return TFM_OK;
-    snprintf(err->text, sizeof err->text, "no memory for the text");
-    return err->status = TFM_E_MEMORY;
+    status = whisper_load_text(w, model, err);
+    w->end = c->end;
+    return status;
 }
 
 static double whisper_softmax(const float *y, int32_t first, int32_t end, int32_t id) {

@@ -30,7 +30,8 @@ static const char *const configs[] = {
     "\"position_offset\": 2, \"pad_position\": \"zero\", \"tgt_pad\": 5, \"suppressed\": [5]",
     "\"start_embedding\": \"zero\"",
     "\"norm\": \"pre\", \"layer_norm\": \"rms\", \"positions\": \"none\", \"attention_cap\": 2, "
-    "\"logit_cap\": 5, \"encoder_windows\": [[0, 3, 2]], \"decoder_windows\": [[1, 3, 1]]",
+    "\"decoder_activation\": \"swish\", \"logit_cap\": 5, \"encoder_windows\": [[0, 3, 2]], "
+    "\"decoder_windows\": [[1, 3, 1]]",
     "\"norm\": \"pre\", \"layer_norm\": \"rms\", \"positions\": \"none\", "
     "\"cross_attention\": \"merged\", \"rotary_layout\": \"interleaved\", "
     "\"decoder_windows\": [[0, 2, 1]]",

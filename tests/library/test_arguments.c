@@ -1025,6 +1025,8 @@ static void weights(void) {
          "turns 8 columns, but heads have 6"},
         {", \"rotary_layout\": \"quarters\"", "", TFM_DTYPE_F32, 0, 0,
          "'rotary_layout' is 'quarters', expected halves|interleaved"},
+        {", \"decoder_activation\": \"tanh\"", "", TFM_DTYPE_F32, 0, 0,
+         "'decoder_activation' is 'tanh', expected relu|gelu|"},
         {", \"attention_cap\": 0", "", TFM_DTYPE_F32, 0, 0, "'attention_cap' must be more than 0"},
         {", \"n_kv_heads\": 1", "", TFM_DTYPE_F32, 0, 0, "'n_kv_heads' is 1, the tensors say 2"},
         {", \"cross_attention\": \"merged\"", "", TFM_DTYPE_F32, 0, 0,

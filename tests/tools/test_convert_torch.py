@@ -1272,7 +1272,7 @@ class HuggingFace(ConvertTest):
     def test_what_is_not_computed_is_named(self):
         for changes, reason in (({"model_type": "switch_transformers"}, "a mixture of experts"),
                                 ({"model_type": "speecht5"}, "its decoder gives audio"),
-                                ({"model_type": "moonshine"}, "rotary positions"),
+                                ({"model_type": "dia"}, "rotary positions"),
                                 ({"model_type": "unheard-of"}, "model_type unheard-of; what"),
                                 ({"decoder_attention_heads": 2}, "[2, 3] heads"),
                                 ({"activation_function": "gelu_10"}, "gelu_10"),

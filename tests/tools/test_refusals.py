@@ -97,8 +97,6 @@ FOLDERS = [
     ("Kosmos", config(model_type="kosmos-2.5"), (), "model_type kosmos-2.5: ", "a decoder alone", "images"),
     ("Canary", config(model_type="canary"), (), "model_type canary: ", "FastConformer"),
     ("Cohere", config(model_type="cohere_asr"), (), "model_type cohere_asr: ", "FastConformer"),
-    ("Moonshine streaming", config(model_type="moonshine_streaming"), (), "model_type moonshine_streaming: ", "windowed attention",
-     "rotary"),
     ("PEGASUS-X", config(model_type="pegasus_x"), (), "model_type pegasus_x: ", "local attention in blocks"),
     ("a reason without weights", config(model_type="canary"), (NONE,), "FastConformer"),
     ("a classifier", config(architectures=["BartForSequenceClassification"]), (), "a classifier"),

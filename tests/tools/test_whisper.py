@@ -22,6 +22,7 @@ from unittest import mock
 import import_path
 
 try:
+    import make_moonshine
     import make_whisper
     import numpy as np
     import torch
@@ -208,6 +209,39 @@ class TestWhisper(unittest.TestCase):
             status, _, said = self.command("get", "whisper-tiny", "-o", out)
             self.assertEqual(status, 0, said)
             self.assertIn("the model gets no voice detector", said)
+
+    def test_get_moonshine(self):
+        """Tests transformer-model get moonshine-tiny-ja: the folder of transformers, the licence, and the tokens of a second."""
+        make_moonshine.draw(6, False).save_pretrained(self.path / "hf")
+        make_moonshine.write_tokenizer(self.path / "hf")
+        repository = whispers.MODELS["moonshine-tiny-ja"].repository
+        contents = {one.name: one.read_bytes() for one in (self.path / "hf").iterdir()}
+        listed = [{"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(
+            b"blob %d\0" % len(data) + data).hexdigest()} for name, data in contents.items()]
+        files = {f"/{repository}/resolve/main/{name}": data for name, data in contents.items()}
+        files[f"/api/models/{repository}/tree/main"] = json.dumps(listed).encode()
+        url, asked = self.serve(files)
+        detected = self.path / "detector.onnx"
+        detected.write_bytes(detector()[0])
+        out = self.path / "out.safetensors"
+        with mock.patch.dict(os.environ, {"HF_ENDPOINT": url, "XDG_CACHE_HOME": str(self.path / "cache")}), \
+                mock.patch.object(whispers.silero, "installed", lambda: detected):
+            status, printed, said = self.command("get", "moonshine-tiny-ja", "-o", out)
+            self.assertEqual((status, printed), (0, f"{out}\n"), said)
+            tensors, about = read_safetensors(out)
+            self.assertIn("extra.vad.out.bias", tensors)
+            self.assertEqual((about["extra.tokens_per_second"], about["license"]), ("13", "Moonshine Community"))
+            run = subprocess.run([PROGRAM, out, PROGRAM.parents[1] / "tests/data/transcribe/noise.wav", "--vad", "0", "--format",
+                                  "json"], capture_output=True, text=True)
+            ids = json.loads(run.stdout)["tokens"]
+            self.assertEqual((run.returncode, run.stderr), (0, ""))
+            self.assertTrue(10 < len(ids) < 20, ids)  # 1.6 s
+            self.assertEqual(self.command("get", "moonshine-tiny-ja", "--offline", "-o", out)[0], 0)
+            self.assertIn("moonshine-tiny-ja          Moonshine Community   110 MB  Japanese       cached",
+                          self.command("list", "moonshine")[1])
+            self.assertNotIn("moonshine", self.command("list", "whisper")[1])
+            self.assertIn("moonshine-base", self.command("get", "moonshine-huge")[2])
+            self.assertIn("removed", self.command("remove", "moonshine-tiny-ja")[1])
 
     def test_folder(self):
         model, ids = make_whisper.make(self.path / "hf", 3, multilingual=True)

@@ -20,6 +20,7 @@ differ in what no tensor shows:
               before positions are added, and goes into the target's table
     t5, mt5, umt5      (v1.1, FLAN-T5, ByT5, MADLAD-400) in checkpoints_t5.py
     t5gemma, t5gemma2  in checkpoints_gemma.py
+    moonshine, moonshine_streaming   in checkpoints_moonshine.py
     whisper   norms before and at the end; learned positions from row 0 on, of each side its own.
               Its sources are embeddings, which the convolutions give (whisper.py)
     speech_to_text     as m2m_100; its sources are embeddings, which its convolutions give; they are
@@ -41,6 +42,7 @@ from typing import Any
 import numpy as np
 
 from . import checkpoints_gemma
+from . import checkpoints_moonshine
 from . import checkpoints_t5
 from . import config_fields
 from . import decoding
@@ -81,12 +83,13 @@ FAMILIES = {
     "led": Family("post", LEARNED_FROM_0, embedding_norms=BOTH),
     "blenderbot": Family("pre", LEARNED_FROM_0, final_norms=True),
     "blenderbot-small": Family("post", LEARNED_FROM_0, embedding_norms=BOTH),
-    **dict.fromkeys(checkpoints_t5.FAMILIES + checkpoints_gemma.FAMILIES, Family("pre", {})),
+    **dict.fromkeys(checkpoints_t5.FAMILIES + checkpoints_gemma.FAMILIES + checkpoints_moonshine.FAMILIES,
+                    Family("pre", {})),
     "whisper": Family("pre", LEARNED_FROM_0, final_norms=True),
     "trocr": Family("post", LEARNED, embedding_norms=("tgt",)),
     "speech_to_text": Family("pre", SINES_BEHIND_PAD, final_norms=True),
 }
-CONVOLVED = ("whisper", "speech_to_text")
+CONVOLVED = ("whisper", "speech_to_text", *checkpoints_moonshine.FAMILIES)
 CONVOLUTIONS = r"encoder\.conv[12]\.(weight|bias)"
 # Models of which a part is run: the key of that part's config, and what it may be.
 PARTS = {"vision-encoder-decoder": ("decoder", ("trocr", "mbart")),
@@ -426,6 +429,8 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
         checkpoints_t5.check_sizes(hf, path)
     if kind in checkpoints_gemma.FAMILIES:
         checkpoints_gemma.read_sides(hf, str(path), ignored, notes)
+    if kind in checkpoints_moonshine.FAMILIES:
+        checkpoints_moonshine.read_sides(hf, str(path), ignored, notes)
     return hf, notes
 
 
@@ -444,6 +449,8 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
         return checkpoints_t5.facts(hf, ACTIVATIONS)
     if hf["model_type"] in checkpoints_gemma.FAMILIES:
         return checkpoints_gemma.facts(hf, ACTIVATIONS)
+    if hf["model_type"] in checkpoints_moonshine.FAMILIES:
+        return checkpoints_moonshine.facts(hf, ACTIVATIONS)
     family = FAMILIES[hf["model_type"]]
     heads = {hf.get(key) or 0
              for key in ("encoder_attention_heads", "decoder_attention_heads")[takes_memory(hf):]}
@@ -539,6 +546,8 @@ def read_checkpoint(folder: Path, ignored: set[str] = frozenset(), weights: Tens
             rest = checkpoints_t5.place(chosen, hf, model)
         elif hf["model_type"] in checkpoints_gemma.FAMILIES:
             rest = checkpoints_gemma.place(chosen, hf, model)
+        elif hf["model_type"] in checkpoints_moonshine.FAMILIES:
+            rest = checkpoints_moonshine.place(chosen, hf, model)
         else:
             rest = place(chosen, hf, stated, model)
             check_norms(hf, model)

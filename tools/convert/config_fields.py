@@ -217,6 +217,33 @@ FAMILIES["t5gemma"] = T5GEMMA
 FAMILIES["t5gemma2"] = T5GEMMA + Fields(
     used={"eoi_token_index": None},
     unused=why("images, which are left out", "image_token_index", "image_token_id", "eoi_token_id"))
+# Moonshine. Fields of rotary positions that transformers 4 wrote stand beside those of 5.
+TURNS = dict.fromkeys(("rope_parameters", "rope_theta", "rope_scaling", "partial_rotary_factor", "head_dim"))
+PADDED = {"pad_head_dim_to_multiple_of": "zeros beside each head, which change nothing"}
+FAMILIES["moonshine"] = BASE + Fields(
+    used={**TURNS, "hidden_size": 288, "encoder_num_hidden_layers": 6, "decoder_num_hidden_layers": 6,
+          "encoder_num_attention_heads": 8, "decoder_num_attention_heads": 8, "encoder_num_key_value_heads": None,
+          "decoder_num_key_value_heads": None, "encoder_hidden_act": "gelu", "decoder_hidden_act": "silu",
+          "max_position_embeddings": 512, "decoder_start_token_id": 1, "bos_token_id": 1, "eos_token_id": 2},
+    unused={**PADDED, **why(TRAINING, "attention_dropout", "initializer_range"),
+            **why(SHAPES, "vocab_size", "intermediate_size", "attention_bias")},
+    aliases={"num_key_value_heads": "decoder_num_key_value_heads", "num_attention_heads": "decoder_num_attention_heads",
+             "num_hidden_layers": "decoder_num_hidden_layers", "hidden_act": "decoder_hidden_act"})
+FAMILIES["moonshine_streaming"] = BASE + Fields(
+    used={**TURNS, "encoder_config": None, "hidden_size": 320, "num_hidden_layers": 6, "num_attention_heads": 8,
+          "num_key_value_heads": None, "hidden_act": "silu", "max_position_embeddings": 4096, "pad_token_id": 0,
+          "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": False},
+    unused={**PADDED, **why(TRAINING, "attention_dropout", "initializer_range"),
+            **why(SHAPES, "vocab_size", "intermediate_size", "attention_bias")})
+MOONSHINE_ENCODER = BASE + Fields(
+    used={"hidden_size": 320, "hidden_act": "gelu", "num_hidden_layers": 6, "num_attention_heads": 8,
+          "num_key_value_heads": 8, "sample_rate": 16000, "frame_ms": 5.0, "head_dim": None,
+          "sliding_windows": [[16, 4], [16, 4], [16, 0], [16, 0], [16, 4], [16, 4]]},
+    only={"is_encoder_decoder": (False,)},
+    unused={**why(TRAINING, "attention_dropout", "initializer_range"),
+            **why("it has no positions", "max_position_embeddings"),
+            **why(SHAPES, "intermediate_size", "attention_bias", "vocab_size"),
+            **why("the whole config decides it", "tie_word_embeddings", "is_decoder", "add_cross_attention")})
 # The classes around one of those; the key of PARTS in checkpoints_huggingface.py is used.
 PARTS: dict[str, Fields] = {
     "vision-encoder-decoder": BASE + Fields(

@@ -370,10 +370,10 @@ def write(checkpoint: Checkpoint, options: argparse.Namespace) -> None:
     settle_bytes(model, wanted)
     exact = model.tensors
     model.tensors = {name: to_type(tensor, name, wanted) for name, tensor in exact.items()}
-    if "extra.conv1.weight" in exact and not core:
+    if {"extra.conv1.weight", "extra.stem1.weight", "extra.listen.frames.weight"} & set(exact) and not core:
         silero.put(model, options.vad)  # in F32, whatever --dtype says
     elif options.vad not in (None, "none"):
-        raise ConvertError(f"--vad: {options.input} is not a Whisper model, and only these get a voice detector")
+        raise ConvertError(f"--vad: {options.input} is no model that hears (Whisper, Moonshine), and only these get a voice detector")
     add_texts(model, sizes, str(options.src_vocab or options.input))
     if checkpoint.shortlist and not core:
         config.update(add_shortlist(model, sizes, *checkpoint.shortlist))
@@ -561,7 +561,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     option("--dtype", choices=tuple(TYPE_OPTIONS), help="type of the matrices (default: as stored)")
     option("--packed", choices=("f32", "f16", "bf16", "int8"),
            help="run build/quantize --packed on the result, with this type")
-    option("--vad", metavar="FILE", help="of a Whisper model: Silero's voice detector, silero_vad_v6.onnx of the package "
+    option("--vad", metavar="FILE", help="of a Whisper or Moonshine model: Silero's voice detector, silero_vad_v6.onnx of the package "
            "faster-whisper, or none (default: that of an installed package)")
     option("--revision", metavar="R", help="revision on the hub (default: the newest)")
     option("--architecture", metavar="A", help="of firefox:NAME: tiny, base-memory or base (default: the best)")

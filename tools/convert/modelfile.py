@@ -175,7 +175,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "norm": one_of("post", "pre"),
     "layer_norm": one_of("layer_norm", "layer_norm_unbiased", "rms_norm", old=("variance", "deviation", "rms")),
     "layer_norm_eps": number,
-    "activation": one_of(*ACTIVATIONS),
+    "activation": one_of(*ACTIVATIONS), "decoder_activation": one_of(*ACTIVATIONS),
     "positions": one_of("sinusoidal", "sinusoidal_halves", "sinusoidal_per_index", "learned",
                         "none"),
     "position_offset": integer(0),
@@ -221,10 +221,10 @@ DECODING_KEYS: dict[str, Callable[[str], Any]] = {
 SENTENCES = {
     **dict.fromkeys(("marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad"), "split"),
     **dict.fromkeys(("bart", "pegasus", "mvp", "plbart", "led", "blenderbot", "blenderbot-small", "t5", "mt5", "umt5",
-                     "t5gemma", "t5gemma2", "whisper", "speech_to_text"), "whole"),
+                     "t5gemma", "t5gemma2", "whisper", "speech_to_text", "moonshine", "moonshine_streaming"), "whole"),
 }
 # Free text beside the config, in the file's metadata.
-ABOUT_KEYS = ("license", "source", "revision")
+ABOUT_KEYS = ("license", "source", "revision", "extra.tokens_per_second")
 
 # What no weight shows. The file always says these, so that it can be read without the spec.
 ASSUMED_IN_STACK: Config = {"norm": "post", "layer_norm": "layer_norm", "activation": "relu"}
@@ -312,6 +312,13 @@ SHAPES = {
     # of Whisper: examples/transcribe computes them
     r"extra\.conv1\.weight": "D 3 M", r"extra\.conv2\.weight": "D 3 D",
     r"extra\.conv[12]\.bias": "D",
+    # of Moonshine and Moonshine streaming, likewise
+    r"extra\.stem1\.weight": "D * *", r"extra\.stem2\.weight": "* * D", r"extra\.stem2\.bias": "*",
+    r"extra\.stem3\.weight": "D * *", r"extra\.stem3\.bias": "D", r"extra\.stem_norm\.(weight|bias)": "D",
+    r"extra\.listen\.(frames|positions|layers\.\d{1,4}\.(self_attn\.(q|k|v|out)_proj|linear[12]))\.weight": "* *",
+    r"extra\.listen\.layers\.\d{1,4}\.(self_attn\.(q|k|v|out)_proj|linear[12])\.bias": "*",
+    r"extra\.listen\.(norm|layers\.\d{1,4}\.norm[12])\.weight": "*",
+    r"extra\.listen\.conv[12]\.weight": "* * *", r"extra\.listen\.(conv[12]\.bias|log_k)": "*",
 }
 
 

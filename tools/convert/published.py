@@ -1,4 +1,4 @@
-"""Gets a published translation model by its languages, or a Whisper model, as a model file for transformer.h.
+"""Gets a published translation model by its languages, or a model that hears, as a model file for transformer.h.
 
     transformer-model get de-en              writes de-en.safetensors
     transformer-model list --table           which model there is for which pair: size, licence, quality
@@ -13,6 +13,7 @@ NAME is one of
                            MPL-2.0. --architecture chooses among several; the default is the best of the newest.
     argos:de-en            packages of Argos Translate and LibreTranslate. Their README states the licence.
     whisper-base           Whisper models, with a voice detector; "list whisper" prints names, licences and sizes
+    moonshine-tiny         Moonshine models, likewise; "list moonshine"
     OWNER/NAME             a model of Hugging Face's hub, as in convert.py
 
 Files are kept in $XDG_CACHE_HOME/transformer.h/models (default: ~/.cache); remove frees that space. A broken
@@ -116,7 +117,7 @@ def run_get(options: argparse.Namespace) -> None:
         folder, detector = whispers.get_folder(options.name, offline, progress)
         outs = [out / f"{options.name}.safetensors" if out and out.is_dir() else out or Path(f"{options.name}.safetensors")]
         progress.say(f"{options.name}: converting")
-        convert(folder, outs[0], {}, f"--vad={detector}", "--no-check")
+        convert(folder, outs[0], whispers.about(options.name), f"--vad={detector}", "--no-check")
         print(outs[0])
         return progress.say(f"to transcribe: transcribe {outs[0]} speech.wav")
     if hub.is_name(options.name):
@@ -163,8 +164,8 @@ def print_table(there: Sequence[Release], pairs: Sequence[tuple[str, str]]) -> N
 
 
 def run_list(options: argparse.Namespace) -> None:
-    if options.language == whispers.SOURCE:
-        return whispers.print_list(cache_folder() / whispers.SOURCE)
+    if options.language in whispers.SOURCES:
+        return whispers.print_list(cache_folder() / whispers.SOURCE, options.language)
     offline = is_offline(options.offline)
     kept = cached_releases(options.source)
     there = kept if offline else SOURCES[options.source](options.records_url).releases()
@@ -252,7 +253,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     get.add_argument("name", metavar="NAME", help="de-en, firefox:de-en, argos:de-en, whisper-base, or OWNER/NAME on the hub")
     get.add_argument("-o", "--output", metavar="FILE", type=Path, help="the model file, or a folder (default: de-en.safetensors)")
     listing = command("list", run_list, "list the language pairs that have a model")
-    listing.add_argument("language", metavar="LANGUAGE", nargs="?", help="only pairs with this language; whisper: the Whisper models")
+    listing.add_argument("language", metavar="LANGUAGE", nargs="?", help="only pairs with this language; whisper, moonshine: those models")
     listing.add_argument("--table", action="store_true", help="print Markdown: pair, model, size, licence, and quality where it was measured or cited")
     info = command("info", run_info, "print version, files, sizes and licence of a model")
     info.add_argument("name", metavar="NAME")

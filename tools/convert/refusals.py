@@ -80,8 +80,6 @@ REASONS = {
     "bigbird_pegasus": "sparse attention in its encoder: each block of tokens sees its neighbours, global and random blocks; "
                        "with attention_type original_full it sees all, but the names of its tensors are not read either",
     **dict.fromkeys(("switch_transformers", "nllb-moe"), EXPERTS),
-    "moonshine": f"{HEARS}, with convolutions over raw sound, and {ROTARY}",
-    "moonshine_streaming": f"{HEARS}, with convolutions over raw sound and windowed attention, and its decoder has {ROTARY}",
     "canary": f"{HEARS}: a FastConformer, which transformer.h has not",
     "canary_decoder": f"{ALONE}: the part of Canary behind its FastConformer",
     "cohere_asr": f"{HEARS}: a FastConformer, which transformer.h has not",

@@ -1,8 +1,9 @@
-"""whispers.py: the usual Whisper models by short names, from Hugging Face's hub.
+"""whispers.py: the usual Whisper and Moonshine models by short names, from Hugging Face's hub.
 
     transformer-model get whisper-base       writes whisper-base.safetensors, for transcribe
+    transformer-model get moonshine-tiny
 
-The files are those of faster-whisper. Their sizes and SHA-256 come from the hub's list of files, by https, and are
+The files of Whisper are those of faster-whisper. Their sizes and SHA-256 come from the hub's list of files, by https, and are
 compared before and after the cache. HF_ENDPOINT names another server of the same protocol. The voice detector is a
 file of the package faster-whisper on PyPI, whose SHA-256 is here."""
 
@@ -22,8 +23,10 @@ from .download import (DownloadError, Progress, RemoteFile, cache_folder, compar
 from .untrusted import ConvertError, brief, check_zip, parse_json
 
 SOURCE = "whisper"  # the folder of the cache
+SOURCES = (SOURCE, "moonshine")  # what names begin with
 NOTE = "files.json"  # the hub's list; it is written when all files are there
-WANTED = ("config.json", "tokenizer.json", "vocabulary.txt", "vocabulary.json", "preprocessor_config.json", "model.bin")
+WANTED = ("config.json", "tokenizer.json", "vocabulary.txt", "vocabulary.json", "preprocessor_config.json",
+          "tokenizer_config.json", "special_tokens_map.json", "generation_config.json")
 DETECTOR = RemoteFile(
     "faster_whisper-1.2.1-py3-none-any.whl",
     "https://files.pythonhosted.org/packages/05/99/49ee85903dee060d9f08297b4a342e5e0bcfca2f027a07b4ee0a38ab13f9/"
@@ -38,8 +41,12 @@ class Whisper:
     licence: str
     size: int  # about, in MB; of F16 weights
     note: str
+    weights: str = "model.bin"
+    tokens: float = 0  # of a second, at most, that transcribe writes; 0: as it has it
 
 
+COMMUNITY = "Moonshine Community"  # for companies with little revenue
+SAFE = "model.safetensors"
 MODELS = {
     "whisper-tiny": Whisper("Systran/faster-whisper-tiny", "MIT", 75, "99 languages"),
     "whisper-tiny.en": Whisper("Systran/faster-whisper-tiny.en", "MIT", 75, "English"),
@@ -55,17 +62,35 @@ MODELS = {
     "whisper-distil-small.en": Whisper("Systran/faster-distil-whisper-small.en", "MIT", 332, "English"),
     "whisper-distil-medium.en": Whisper("Systran/faster-distil-whisper-medium.en", "MIT", 789, "English"),
     "whisper-distil-large-v3": Whisper("Systran/faster-distil-whisper-large-v3", "MIT", 1513, "English"),
+    # Moonshine: a language each. The rates are those that its documentation gives.
+    "moonshine-tiny": Whisper("UsefulSensors/moonshine-tiny", "MIT", 110, "English", SAFE),
+    "moonshine-base": Whisper("UsefulSensors/moonshine-base", "MIT", 250, "English", SAFE),
+    "moonshine-streaming-tiny": Whisper("UsefulSensors/moonshine-streaming-tiny", "MIT", 170, "English", SAFE),
+    "moonshine-streaming-small": Whisper("UsefulSensors/moonshine-streaming-small", "MIT", 500, "English", SAFE),
+    "moonshine-streaming-medium": Whisper("UsefulSensors/moonshine-streaming-medium", "MIT", 1000, "English", SAFE),
+    "moonshine-base-es": Whisper("UsefulSensors/moonshine-base-es", COMMUNITY, 250, "Spanish", SAFE),
+    **{f"moonshine-{size}-{code}": Whisper(f"UsefulSensors/moonshine-{size}-{code}", COMMUNITY, mb, note, SAFE, 13)
+       for size, mb in (("tiny", 110), ("base", 250)) for code, note in (
+           ("ar", "Arabic"), ("ja", "Japanese"), ("ko", "Korean"), ("uk", "Ukrainian"), ("vi", "Vietnamese"), ("zh", "Chinese"))},
 }
 
 
 def is_name(text: str) -> bool:
     """Returns whether a name is meant for this list: a wrong one gets a message that names the others."""
-    return text.startswith(f"{SOURCE}-") or text == SOURCE
+    return text.startswith(tuple(f"{one}-" for one in SOURCES)) or text in SOURCES
+
+
+def about(name: str) -> dict[str, str]:
+    """What the model file of a name says beside the weights."""
+    one = find(name)
+    said = {"license": one.licence} if one.weights == SAFE else {}
+    return {**said, "extra.tokens_per_second": f"{one.tokens:g}"} if one.tokens else said
 
 
 def find(name: str) -> Whisper:
     if name not in MODELS:
-        raise DownloadError(f"{name}: no such model; there is {', '.join(MODELS)}")
+        near = [one for one in MODELS if one.startswith(name.partition("-")[0])]
+        raise DownloadError(f"{name}: no such model; there is {', '.join(near)}")
     return MODELS[name]
 
 
@@ -86,15 +111,15 @@ def check_blob(size: int, digest: str) -> Any:
     return check
 
 
-def read_list(data: bytes, url: str, repository: str) -> list[RemoteFile]:
+def read_list(data: bytes, url: str, model: Whisper) -> list[RemoteFile]:
     """The files of a model, by the hub's list: [{"path", "size", "oid", "lfs": {"oid", "size"}}, ...]."""
     files = []
     try:
         for one in parse_json(data, url):
             name, large = one["path"], one.get("lfs")
-            if name not in WANTED:
+            if name not in WANTED and name != model.weights:
                 continue
-            where = f"{endpoint()}/{repository}/resolve/main/{name}"
+            where = f"{endpoint()}/{model.repository}/resolve/main/{name}"
             size, digest = (large or one)["size"], (large or one)["oid"]
             if not isinstance(size, int) or not isinstance(digest, str):
                 raise TypeError
@@ -102,8 +127,8 @@ def read_list(data: bytes, url: str, repository: str) -> list[RemoteFile]:
                          RemoteFile(name, where, size, check=check_blob(size, digest)))
     except (KeyError, TypeError, AttributeError):
         raise DownloadError(f"{url}: not a list of files of the hub: {brief(data[:80])}") from None
-    if "model.bin" not in {one.name for one in files}:
-        raise DownloadError(f"{url}: the model has no model.bin")
+    if model.weights not in {one.name for one in files}:
+        raise DownloadError(f"{url}: the model has no {model.weights}")
     return files
 
 
@@ -146,13 +171,13 @@ def get_folder(name: str, offline: bool, progress: Progress) -> tuple[Path, str]
     url = f"{endpoint()}/api/models/{model.repository}/tree/main"
     with locked(folder.with_name(f"{name}.lock"), progress, name):
         if (folder / NOTE).is_file():
-            files = read_list((folder / NOTE).read_bytes(), str(folder / NOTE), model.repository)
+            files = read_list((folder / NOTE).read_bytes(), str(folder / NOTE), model)
             if all(is_whole(one, folder) for one in files):
                 return folder, get_detector(offline, progress)
         if offline:
             raise DownloadError(f"{name} is not in the cache, and --offline opens no connection")
         data = get_bytes(url)
-        files = read_list(data, url, model.repository)
+        files = read_list(data, url, model)
         folder.mkdir(parents=True, exist_ok=True)
         for one in files:
             if not is_whole(one, folder):
@@ -161,10 +186,12 @@ def get_folder(name: str, offline: bool, progress: Progress) -> tuple[Path, str]
         return folder, get_detector(offline, progress)
 
 
-def print_list(kept: Path) -> None:
+def print_list(kept: Path, source: str) -> None:
     for name, one in MODELS.items():
+        if not name.startswith(source):
+            continue
         here = "cached" if (kept / name / NOTE).is_file() else ""
-        print(f"{name:<25} {one.licence:<4} {one.size:>5} MB  {one.note:<13}  {here}".rstrip())
+        print(f"{name:<{26 if source == SOURCES[1] else 25}} {one.licence:<{19 if source == SOURCES[1] else 4}} {one.size:>5} MB  {one.note:<13}  {here}".rstrip())
 
 
 def print_info(name: str) -> None:

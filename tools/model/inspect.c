@@ -138,6 +138,8 @@ static void print_config(const tfm_config *c, int has_target_text) {
     print_word("layer_norm", tfm_norm_kind_name(c->layer_norm));
     print_number("layer_norm_eps", c->layer_norm_eps);
     print_word("activation", tfm_activation_name(c->activation));
+    if (c->decoder_activation != c->activation)
+        print_word("decoder_activation", tfm_activation_name(c->decoder_activation));
     if (c->has_gate) print_word("feed-forward", "gated");
     print_word("positions", tfm_position_kind_name(c->positions));
     print_size("position_offset", c->position_offset);

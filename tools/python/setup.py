@@ -14,8 +14,9 @@ ROOT = HERE if (HERE / "transformer.h").exists() else HERE.parent.parent
 TRANSLATE, TRANSCRIBE = ROOT / "examples" / "translate", ROOT / "examples" / "transcribe"
 HEADERS = [path.relative_to(ROOT).as_posix()
            for path in (TRANSLATE / "aligned.h", TRANSLATE / "target_ends.h", *sorted(TRANSLATE.glob("text/*.h")),
-                        *(TRANSCRIBE / f"{name}.h" for name in ("compression", "guard", "live", "live_window", "place", "sound", "speech", "survey", "track",
-                                                                "own_words", "transcriber", "vad", "voice", "whisper", "words")),
+                        *(TRANSCRIBE / f"{name}.h" for name in (
+                            "compression", "guard", "listen", "listen_load", "live", "live_window", "moonshine", "own_words", "place", "sound",
+                            "speech", "survey", "track", "transcriber", "vad", "voice", "whisper", "window", "words")),
                         ROOT / "tools" / "common" / "utf8_files.h")]
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"',
                     (ROOT / "transformer.h").read_text(encoding="utf-8"), re.MULTILINE)[1]

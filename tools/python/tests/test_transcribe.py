@@ -76,6 +76,19 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.parametrize("name", ["moonshine", "moonshine-streaming"])
+def test_moonshine(name):
+    path = RANDOM.with_name(f"{name}.safetensors")
+    with Model(path) as model:
+        for options in ({"beam": 1}, {"beam": 3, "threads": 2}):
+            assert list(as_lines(model.transcribe(NOISE, **options))) == command_line(path, NOISE, **options)
+        for options in ({"language": "de"}, {"task": "translate"}, {"prompt": "x"}, {"words": True}, {"timestamps": False}):
+            with pytest.raises(Error, match="the model is Moonshine"):
+                list(model.transcribe(NOISE, **options))
+        with pytest.raises(Error, match="live text needs a Whisper model"):
+            list(model.listen([]))
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_segments_are_the_command_lines(model, options):
     options = {**LOOSE, **options}

@@ -30,6 +30,8 @@ def config_of(c: Any) -> dict[str, Any]:
             value = {ffi.string(value[i].code).decode(): value[i].id for i in range(c.n_languages)}
         elif name == "alignment_heads":
             value = tuple((value[2 * i], value[2 * i + 1]) for i in range(c.n_alignment_heads))
+        elif name in ("encoder_windows", "decoder_windows"):  # layer, left, right
+            value = tuple((value[3 * i], value[3 * i + 1], value[3 * i + 2]) for i in range(getattr(c, f"n_{name}")))
         elif field.type.kind == "pointer":
             value = tuple(value[i] for i in range(getattr(c, f"n_{name}")))
         elif name.startswith("n_") and name[2:] in fields:

@@ -131,9 +131,9 @@ class Model:
                    vad: float | None = None, vad_silence: float | None = None, vad_pad: float | None = None,
                    fast: bool = False, threads: int = 1, progress: Callable[[float, float], Any] | None = None
                    ) -> Iterator[Segment]:
-        """Yields what is spoken in a sound as Segments, by a Whisper model of tools/convert.py. Texts, times and
-        words are those of `transcribe`. Each window of up to 30 seconds is heard when its first segment is asked
-        for, so Ctrl-C keeps all segments before.
+        """Yields what is spoken in a sound as Segments, by a Whisper or Moonshine model of tools/convert.py. Texts,
+        times and words are those of `transcribe`. Moonshine has no language, task, prompt and words. Each window of up
+        to 30 seconds is heard when its first segment is asked for, so Ctrl-C keeps all segments before.
 
         sound is the path of a WAV file, its bytes, or samples from -1 to 1: a float32 array [samples] of rate
         (16000) a second. Samples that are not numbers count as silence.

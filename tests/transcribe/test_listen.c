@@ -1,0 +1,166 @@
+/* Tests examples/transcribe/listen.h with the random model of tests/data/transcribe: the memory has the same bits
+   for pieces of 1 to 16,000 samples as for the whole sound, is as long as listen_positions says, comes as soon as
+   the windows allow, and the state does not grow. Files that lack something are refused by name, and files with
+   changed bytes, also of Moonshine, give a text or a message. */
+#ifndef TFM__IMPLEMENTED
+#define TRANSFORMER_IMPLEMENTATION
+#endif
+#include "transformer.h"
+#include "test.h"
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wunused-function" /* of the headers */
+#endif
+#define SPEECH_SECONDS 1
+#include "../../examples/transcribe/transcriber.h"
+
+#define MODEL "tests/data/transcribe/moonshine-streaming.safetensors"
+enum { SAMPLES = 40123, ROOM = 40000 };
+
+static float samples[SAMPLES], whole[ROOM], parts[ROOM];
+static listen_weights w;
+
+/* Computes the memory of n samples in pieces. Returns the rows. piece 0: of random sizes. */
+static int64_t compute(float *memory, int64_t n, int64_t piece, int64_t *late) {
+    listen l;
+    listen_sink to = {NULL, 0, 0, 0};
+    tfm_error err;
+    int64_t i, k, soonest = 0, longest = 0;
+    unsigned seed = 5;
+    to.at = memory, to.width = w.width, to.room = ROOM / w.width;
+    CHECK(listen_begin(&l, &w, &err) == TFM_OK, "");
+    for (i = 0; i < n; i += k) {
+        seed = seed * 1103515245u + 12345u;
+        k = piece ? piece : 1 + (int64_t)(seed >> 16) % 1000;
+        if (k > n - i) k = n - i;
+        CHECK(listen_feed(&l, samples + i, k, listen_keep, &to, &err) == TFM_OK, "");
+        soonest = (i + k) / w.frame / 4 -
+                  to.n; /* rows that the sound has begun, less those that are there */
+        if (soonest > longest) longest = soonest;
+        CHECK(l.x[0].n <= w.layers[0].left + w.layers[0].right + LISTEN_ROWS, "");
+    }
+    CHECK(listen_finish(&l, listen_keep, &to, &err) == TFM_OK, "");
+    listen_end(&l);
+    if (late) *late = longest;
+    return to.n;
+}
+
+static void test_pieces(void) {
+    static const int64_t pieces[] = {1, 2, 79, 80, 81, 160, 999, 4096, 16000, 0};
+    int64_t rows = compute(whole, SAMPLES, SAMPLES, NULL), n, late, ahead = 0;
+    size_t k;
+    int32_t i;
+    SECTION("pieces");
+    for (i = 0; i < w.n_layers; i++) ahead += w.layers[i].right - 1;
+    CHECK(rows == listen_positions(&w, SAMPLES), "as many rows as listen_positions says");
+    for (k = 0; k < sizeof pieces / sizeof *pieces; k++) {
+        memset(parts, 0, sizeof parts);
+        n = compute(parts, SAMPLES, pieces[k], &late);
+        CHECK(n == rows && !memcmp(parts, whole, (size_t)(rows * w.width) * sizeof *parts),
+              "pieces of %d samples: the same bits", (int)pieces[k]);
+        if (pieces[k] == 1)
+            CHECK(late <= ahead + 1, "a row comes when its windows are complete: %d late, %d ahead",
+                  (int)late, (int)ahead);
+    }
+    for (n = 0; n < 2000; n += 37) {
+        rows = compute(parts, n, 1, NULL);
+        if (rows != listen_positions(&w, n)) break;
+    }
+    CHECK(n >= 2000, "%d samples give %d rows, not %d", (int)n, (int)rows,
+          (int)listen_positions(&w, n));
+}
+
+/* A file whose name of a tensor or key is spoilt is refused by that name. */
+static void test_spoilt(void) {
+    static const char *const names[] = {"extra.listen.frames.weight",
+                                        "extra.listen.log_k",
+                                        "extra.listen.conv2.bias",
+                                        "extra.listen.layers.0.self_attn.q_proj.weight",
+                                        "extra.listen.layers.0.norm2.weight",
+                                        "extra.listen.norm.weight",
+                                        "extra.listen.positions.weight",
+                                        "extra.listen.windows",
+                                        "extra.listen.heads",
+                                        "extra.listen.activation"};
+    FILE *f = fopen(MODEL, "rb");
+    static char bytes[1 << 18], changed[1 << 18];
+    size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0, k, i;
+    if (f) fclose(f);
+    SECTION("files that lack something");
+    for (k = 0; k < sizeof names / sizeof *names; k++) {
+        tfm_safetensors *file = NULL;
+        tfm_error err;
+        size_t length = strlen(names[k]);
+        listen_weights other;
+        memcpy(changed, bytes, n), err.text[0] = 0;
+        for (i = 0; i + length + 2 < n; i++)
+            if (changed[i] == '"' && !memcmp(changed + i + 1, names[k], length) &&
+                changed[i + 1 + length] == '"')
+                changed[i + length] = '_';
+        CHECK(tfm_safetensors_open(&file, changed, n, NULL, &err) == TFM_OK, "");
+        CHECK(listen_load(&other, file, &err) != TFM_OK && strstr(err.text, names[k]),
+              "%s is missing: %s", names[k], err.text);
+        tfm_safetensors_free(file);
+    }
+}
+
+/* Hears a second with a file of which some bytes of the header are changed. */
+static void hear_changed(const char *path, int mutants) {
+    static char bytes[1 << 18], changed[1 << 18];
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0,
+           header = 8 + (unsigned char)bytes[0] + 256u * (unsigned char)bytes[1];
+    unsigned dice = 11;
+    int i, k, heard = 0, refused = 0;
+    if (f) fclose(f);
+    for (i = 0; i < mutants; i++) {
+        static transcriber h;
+        static whisper_text text;
+        tfm_safetensors *file = NULL;
+        tfm_model *m = NULL;
+        tfm_error err;
+        memcpy(changed, bytes, n), err.text[0] = 0;
+        for (k = 0; k < 1 + i % 3; k++) {
+            size_t at;
+            do { /* a digit, so that most files remain JSON */
+                dice = dice * 1103515245u + 12345u, at = 8 + (dice >> 8) % (header - 8);
+            } while (i % 4 && (changed[at] < '0' || changed[at] > '9'));
+            dice = dice * 1103515245u + 12345u;
+            changed[at] = i % 4 ? (char)('0' + (dice >> 8) % 10) : (char)(dice >> 8);
+        }
+        if (tfm_safetensors_open(&file, changed, n, NULL, &err) == TFM_OK &&
+            tfm_model_load(&m, changed, n, NULL, &err) == TFM_OK &&
+            transcriber_load(&h, m, file, 1, 2, 0, &err) == TFM_OK) {
+            h.w.options.beam = 2;
+            if (h.m.kind && moonshine_hear(&h.m, &h.s, &h.w, samples, 16000, &text, &err) == TFM_OK)
+                heard++;
+            transcriber_free(&h);
+        } else if (err.text[0]) refused++;
+        tfm_model_free(m), tfm_safetensors_free(file);
+    }
+    CHECK(heard > 0 && refused > mutants / 2, "%s: %d heard, %d refused of %d", path, heard,
+          refused, mutants);
+}
+
+int main(void) {
+    tfm_safetensors *file = NULL;
+    tfm_error err;
+    unsigned seed = 3;
+    int i;
+    for (i = 0; i < SAMPLES; i++) {
+        seed = seed * 1103515245u + 12345u;
+        samples[i] = (float)((double)(seed >> 8) / 8388608.0 - 1) * (float)fabs(sin(i / 3000.0));
+    }
+    if (tfm_safetensors_open_file(&file, MODEL, NULL, &err) != TFM_OK ||
+        listen_load(&w, file, &err) != TFM_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        return 1;
+    }
+    tfm_safetensors_free(file);
+    test_pieces();
+    test_spoilt();
+    SECTION("changed files");
+    hear_changed(MODEL, 400);
+    hear_changed("tests/data/transcribe/moonshine.safetensors", 400);
+    listen_free(&w);
+    return test_done("test_listen");
+}
