@@ -48,9 +48,9 @@ MAJOR = int(transformers.__version__.split(".")[0])
 T5 = tuple(families.T5_KINDS)
 MEMORIES = ("trocr", "donut", "nougat")
 VECTORS = ("whisper", "speech_to_text", "florence2", *MEMORIES)
-FAMILIES = (*families.STEMS, *T5, *VECTORS)
+FAMILIES = (*families.STEMS, *families.SEAMLESS, *T5, *VECTORS)
 # A pad in the output changes the positions after it.
-PAD_SHIFTS = ("m2m_100", "fsmt", "speech_to_text", "trocr")
+PAD_SHIFTS = ("m2m_100", *families.SEAMLESS, "fsmt", "speech_to_text", "trocr")
 LIMIT = 1e-3  # test_peers.py measures how close results are; a misread field gives a larger difference.
 ROWS, CASES = 3, 3
 
@@ -61,7 +61,7 @@ VALUES = {
     **dict.fromkeys(("activation_function", "dense_act_fn"), ACTIVATIONS),
     "feed_forward_proj": ("relu", "gelu", "gated-gelu", "gated-relu", "gated-silu", "silu",
                           "gated-gelu_new", "gated-tanh"),
-    "d_model": (12, 24, 36), "d_kv": (3, 4, 7), "d_ff": (9, 20), "vocab_size": (41, 47),
+    **dict.fromkeys(("d_model", "hidden_size"), (12, 24, 36)), "d_kv": (3, 4, 7), "d_ff": (9, 20), "vocab_size": (41, 47),
     **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads", "num_heads",
                      "encoder_layers", "decoder_layers", "num_layers", "num_decoder_layers"),
                     (1, 2, 3)),
@@ -141,7 +141,7 @@ def vary(key, default, rng):
 
 
 def make(family, seed, options):
-    if family in families.STEMS:
+    if family in families.STEMS or family in families.SEAMLESS:
         return families.make(family, seed, **options)
     if family in T5:
         return families.make_t5(family, seed, **options)

@@ -230,7 +230,8 @@ class Sentences(unittest.TestCase):
         from convert.checkpoints_huggingface import FAMILIES
         from convert.modelfile import SENTENCES
         self.assertEqual(set(FAMILIES) - set(SENTENCES), {"trocr"})  # whose sources are pictures
-        split = {"marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad"}
+        split = {"marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad", "seamless_m4t",
+                 "seamless_m4t_v2"}
         self.assertEqual({family for family, word in SENTENCES.items() if word == "split"}, split)
         self.assertLessEqual({"pegasus", "bart", "led", "mvp", "plbart", "blenderbot", "t5", "mt5", "umt5", "whisper"},
                              {family for family, word in SENTENCES.items() if word == "whole"})

@@ -20,6 +20,7 @@ differ in what no tensor shows:
               before positions are added, and goes into the target's table
     t5, mt5, umt5      (v1.1, FLAN-T5, ByT5, MADLAD-400) in checkpoints_t5.py
     t5gemma, t5gemma2  in checkpoints_gemma.py
+    seamless_m4t, seamless_m4t_v2   their text model, as m2m_100 (checkpoints_speech.py)
     whisper   norms before and at the end; learned positions from row 0 on, of each side its own.
               Its sources are embeddings, which the convolutions give (whisper.py)
     speech_to_text     as m2m_100; its sources are embeddings, which its convolutions give; they are
@@ -41,6 +42,7 @@ from typing import Any
 import numpy as np
 
 from . import checkpoints_gemma
+from . import checkpoints_speech
 from . import checkpoints_t5
 from . import config_fields
 from . import decoding
@@ -74,6 +76,7 @@ FAMILIES = {
     "bart": Family("post", LEARNED, embedding_norms=BOTH),
     "mbart": Family("pre", LEARNED, final_norms=True, embedding_norms=BOTH),
     "m2m_100": Family("pre", SINES_BEHIND_PAD, final_norms=True),
+    **dict.fromkeys(checkpoints_speech.SEAMLESS, Family("pre", SINES_BEHIND_PAD, final_norms=True)),
     "pegasus": Family("pre", SINES, final_norms=True),
     "fsmt": Family("post", SINES_BEHIND_PAD),
     "mvp": Family("post", LEARNED, embedding_norms=BOTH),
@@ -223,6 +226,8 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
         tensors = leave_decoder(tensors, model)
     elif "part_of" in hf:
         tensors = leave_language_model(tensors, model)
+    elif hf["model_type"] in checkpoints_speech.SEAMLESS:
+        tensors = checkpoints_speech.leave_text_model(tensors, model)
     tables: Tensors = {}
     heads: Tensors = {}
     shared = None

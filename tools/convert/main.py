@@ -24,8 +24,9 @@ IN is one of
                        pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
                        BART, mBART, M2M100 and NLLB, PEGASUS, FSMT (wmt19), PLBart, MVP, LED
                        (sources up to half its window), Blenderbot, Blenderbot-small, T5 (v1.1,
-                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5; Whisper (also distil-whisper and
-                       large-v3) with its convolutions, which examples/transcribe computes;
+                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5, T5Gemma, the text side of T5Gemma 2
+                       and of SeamlessM4T; Whisper (also distil-whisper and large-v3) with
+                       its convolutions, which examples/transcribe computes;
                        Speech2Text behind its convolutions, the decoders of TrOCR, Donut and
                        Nougat, and Florence-2's language model. Their sources are vectors, which
                        your program computes.

@@ -201,7 +201,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "relative_buckets": integer(2),
     "relative_max_distance": integer(1),
     "prefix_space": one_of("none", "add", "first"),
-    "trailing_space": one_of("none", "keep"),
+    "trailing_space": one_of("none", "keep", "strip"),
     "clean_up": one_of("none", "spaces"),
     "sentences": one_of("split", "whole"),
     "byte_offset": integer(0),
@@ -219,7 +219,8 @@ DECODING_KEYS: dict[str, Callable[[str], Any]] = {
 # What the models of a family were trained to read at a time ("sentences" of the config): a sentence, or a whole
 # text that is summarized, answered, spoken, or transformed by a task that it names. madlad is a T5 with languages.
 SENTENCES = {
-    **dict.fromkeys(("marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad"), "split"),
+    **dict.fromkeys(("marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad", "seamless_m4t",
+                     "seamless_m4t_v2"), "split"),
     **dict.fromkeys(("bart", "pegasus", "mvp", "plbart", "led", "blenderbot", "blenderbot-small", "t5", "mt5", "umt5",
                      "t5gemma", "t5gemma2", "whisper", "speech_to_text"), "whole"),
 }

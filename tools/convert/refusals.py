@@ -71,8 +71,6 @@ SOUND = "its decoder gives sound, not text"
 TRANSDUCER = "its encoder reads audio, and it has a transducer in the place of a decoder that attends to the source"
 EXPERTS = "a mixture of experts: a router chooses the feed-forward of each token, and transformer.h has one a layer"
 ROTARY = "rotary positions"
-SEAMLESS = ("its names of tensors and settings are not read, neither of the whole (several models: text and speech encoders, a "
-            "text decoder, units, a vocoder) nor of its text model alone. For text between these languages, convert an NLLB model")
 REASONS = {
     "longt5": "an encoder whose attention is local (encoder_attention_type local), or local and to summaries of blocks "
               "(transient-global)",
@@ -85,7 +83,6 @@ REASONS = {
     "canary": f"{HEARS}: a FastConformer, which transformer.h has not",
     "canary_decoder": f"{ALONE}: the part of Canary behind its FastConformer",
     "cohere_asr": f"{HEARS}: a FastConformer, which transformer.h has not",
-    **dict.fromkeys(("seamless_m4t", "seamless_m4t_v2"), SEAMLESS),
     **dict.fromkeys(("speech-encoder-decoder", "pop2piano"), HEARS),
     "speecht5": "its encoder reads audio, or its decoder gives audio",
     **dict.fromkeys(("parakeet_rnnt", "parakeet_tdt", "nemotron3_5_asr", "nemotron_asr_streaming"), TRANSDUCER),
