@@ -319,6 +319,34 @@ class Seamless(Case):
         self.assertEqual([a == b for a, b in zip(got, expected)], [True, False, True])
 
 
+class Hearing(Case):
+    """Compares decoded texts of Canary and Cohere, whose folders have a tokenizer.json of pieces with special tokens such as <|en|>."""
+    TOKENS = ["<|startofcontext|>", "<|startoftranscript|>", "<|emo:undefined|>", "<|en|>", "<|de|>", "<|pnc|>", "<|noitn|>"]
+
+    def test_random(self):
+        from tokenizers import Tokenizer, decoders, pre_tokenizers
+        for kind, other in (("bpe", "nllb"), ("unigram", "t5")):  # a model of pieces, which another family's files have
+            for family in ("canary_decoder", "cohere_asr"):
+                with self.subTest(kind=kind, family=family, seed=self.seed):
+                    model = json.loads((saved(other, self.at / f"{family}-{other}") / "tokenizer.json").read_text())["model"]
+                    own = Tokenizer.from_str(json.dumps({
+                        "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "post_processor": None,
+                        "decoder": None, "truncation": None, "padding": None, "model": model}))
+                    own.pre_tokenizer, own.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+                    first = own.get_vocab_size()
+                    own.add_special_tokens(["<|nospeech|>", "<|endoftext|>", *self.TOKENS])
+                    folder = self.at / f"{family}-{kind}"
+                    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=own, unk_token="<unk>", pad_token="<pad>",
+                                                                     bos_token="<|startoftranscript|>", eos_token="<|endoftext|>")
+                    tokenizer.save_pretrained(folder)
+                    (folder / "config.json").write_text(json.dumps({"model_type": family}))
+                    converted(folder, folder / "model.safetensors")
+                    self.assertEqual(tokenizer.convert_tokens_to_ids(self.TOKENS), list(range(first + 2, first + 2 + len(self.TOKENS))))
+                    rows = [[self.random.randrange(4, len(tokenizer)) for _ in range(self.random.randint(1, 20))] for _ in range(500)]
+                    expected = [tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in rows]
+                    self.assertEqual(self.decoded(folder / "model.safetensors", rows), expected)
+
+
 class ByT5(Case):
     """Compares ids and decoded texts of ByT5Tokenizer, which has no vocabulary: special tokens, extra ids and added tokens that its files
     list in each way, with random flags."""

@@ -210,6 +210,17 @@ FAMILIES: dict[str, Fields] = {
         aliases={"num_attention_heads": "decoder_attention_heads", "hidden_size": "d_model",
                  "num_hidden_layers": "decoder_layers"}),
 }
+# The decoders of Canary and Cohere.
+HEARING = BASE + Fields(
+    used={"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": None,
+          "head_dim": None, "hidden_act": "relu", "max_position_embeddings": 1024, "pad_token_id": 2, "bos_token_id": 4,
+          "eos_token_id": 3},
+    unused={**why(TRAINING, "initializer_range", "attention_dropout"),
+            **why(SHAPES, "vocab_size", "intermediate_size", "attention_bias")})
+FAMILIES["canary_decoder"] = HEARING + Fields(used={"num_key_value_heads": 8, "head_dim": 128})
+FAMILIES["cohere_asr"] = HEARING + Fields(
+    used={"tie_word_embeddings": False},
+    unused={"encoder_config": "what gives the memory", "processor_class": "what gives the memory"})
 # Encoder and decoder of T5Gemma, whose configs are Gemma's.
 GEMMA = BASE + Fields(
     used={"hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
@@ -253,6 +264,10 @@ PARTS: dict[str, Fields] = {
         used={"text_config": None},
         unused={**why("what comes before the source's vectors", "vision_config", "image_token_id",
                       "image_token_index", "projection_dim"), **why(SHAPES, "vocab_size")}),
+    "canary": BASE + Fields(
+        used={"decoder_config": None},
+        unused={**why("what gives the memory", "encoder_config", "processor_class"),
+                **why(TRAINING, "initializer_range"), **why(SHAPES, "vocab_size")}),
 }
 
 # --------------------------------------------------------------- GenerationConfig, of any model

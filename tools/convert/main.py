@@ -27,8 +27,8 @@ IN is one of
                        FLAN-T5, ByT5, MADLAD-400), mT5, UMT5, T5Gemma, the text side of T5Gemma 2
                        and of SeamlessM4T; Whisper (also distil-whisper and large-v3) with
                        its convolutions, which examples/transcribe computes;
-                       Speech2Text behind its convolutions, the decoders of TrOCR, Donut and
-                       Nougat, and Florence-2's language model. Their sources are vectors, which
+                       Speech2Text behind its convolutions, the decoders of TrOCR, Donut, Nougat,
+                       Canary and Cohere, and Florence-2's language model. Their sources are vectors, which
                        your program computes.
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and

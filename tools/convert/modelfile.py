@@ -652,8 +652,8 @@ def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
 
 def measure(model: Model, config: Config) -> Config:
     """Every size of the config from the shapes; disagreements become problems. A config that states
-    n_kv_heads says that keys and values may have fewer heads than queries."""
-    heads = config["n_heads"]
+    n_kv_heads, or n_kv_heads_decoder, says that keys and values may have fewer heads than queries."""
+    heads, has_groups = config["n_heads"], "n_kv_heads" in config or "n_kv_heads_decoder" in config
     sizes: dict[str, int] = {}
     source: dict[str, str] = {}
     if any(name.endswith(".in_proj_weight") for name in model.tensors):
@@ -662,7 +662,7 @@ def measure(model: Model, config: Config) -> Config:
     for name in sorted(model.tensors, key=lambda name: (not name.startswith("encoder."), name)):
         shape = list(model.tensors[name].shape)
         symbols = (shape_of(name) or "").split()
-        if "n_kv_heads" in config and re.search(r"_attn\.[kv]_proj\.", name):
+        if has_groups and re.search(r"_attn\.[kv]_proj\.", name):
             own = "d" if name.startswith("decoder.") else ""
             symbols = [{"HK": f"GK{own}", "HV": f"GV{own}"}.get(one, one) for one in symbols]
         if len(shape) != len(symbols):

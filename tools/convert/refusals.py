@@ -30,6 +30,8 @@ EXPORTS = (
     (r"flax_model.*\.msgpack|.*\.msgpack", "Flax: with transformers 4 and Flax, "
      + OLD_TRANSFORMERS.format("from_flax")),
     (r"rust_model\.ot", f"rust-bert: {EXPORTED}"),
+    (r".*\.nemo", "an archive of NeMo (a tar of model_config.yaml and weights): take the model's folder for transformers, "
+     "which has config.json and model.safetensors"),
 )
 # In such a folder alone.
 IN_FOLDERS = (
@@ -80,9 +82,7 @@ REASONS = {
     **dict.fromkeys(("switch_transformers", "nllb-moe"), EXPERTS),
     "moonshine": f"{HEARS}, with convolutions over raw sound, and {ROTARY}",
     "moonshine_streaming": f"{HEARS}, with convolutions over raw sound and windowed attention, and its decoder has {ROTARY}",
-    "canary": f"{HEARS}: a FastConformer, which transformer.h has not",
-    "canary_decoder": f"{ALONE}: the part of Canary behind its FastConformer",
-    "cohere_asr": f"{HEARS}: a FastConformer, which transformer.h has not",
+    "canary_decoder": f"{ALONE}: the part of Canary behind its encoder; the whole folder's config.json has model_type canary",
     **dict.fromkeys(("speech-encoder-decoder", "pop2piano"), HEARS),
     "speecht5": "its encoder reads audio, or its decoder gives audio",
     **dict.fromkeys(("parakeet_rnnt", "parakeet_tdt", "nemotron3_5_asr", "nemotron_asr_streaming"), TRANSDUCER),
@@ -174,6 +174,9 @@ def check_config(path: Path, ignored: set[str]) -> None:
         method = quantized.get("quant_method") if isinstance(quantized, dict) else None
         raise ConvertError(f"{path}: quantization_config is {brief(method or quantized)}: {UNQUANTIZED}; "
                            f"--ignore-key quantization_config leaves the key out")
+    if config.get("pretrained_llm"):
+        raise ConvertError(f"{path}: pretrained_llm is {brief(config['pretrained_llm'])}: {HEARING_DECODER}, as "
+                           f"Canary-Qwen is; of Canary-1b-v2 transformer.h runs the decoder")
     architectures, kind = config.get("architectures"), config.get("model_type")
     name = architectures[0] if isinstance(architectures, list) and architectures else ""
     what = next((what for rule, what in BY_ARCHITECTURE if isinstance(name, str) and re.fullmatch(rule, name)), None)
