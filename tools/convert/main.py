@@ -437,7 +437,8 @@ def check_growth(model: Model, path: Path) -> None:
 
 def choose_texts(model: Model, options: argparse.Namespace) -> None:
     """--src-vocab and --tgt-vocab in the place of the checkpoint's vocabularies."""
-    if options.tgt_vocab and not options.src_vocab and "src_projection.weight" not in model.tensors:
+    has_source = not model.takes_vectors and "src_projection.weight" not in model.tensors
+    if options.tgt_vocab and not options.src_vocab and has_source:
         raise ConvertError("--tgt-vocab without --src-vocab: give --src-vocab for both sides, or both options")
     if options.src_vocab:
         model.texts.pop("tgt_vocabulary", None)

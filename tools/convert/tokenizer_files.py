@@ -656,7 +656,7 @@ def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> Co
             own = "tgt" + name[len("src"):]
             if name.startswith("tgt") or own not in found:
                 kept[own] = one
-    model.notes += both.notes
+    model.notes += [one.replace("--src-vocab", "--tgt-vocab") for one in both.notes]
     model.warnings += [one for one in both.warnings if "src_start" not in " ".join(one)]
     model.problems += both.problems
     return {key: value for key, value in facts.items() if not key.startswith("src_")
