@@ -9,7 +9,7 @@ Differences that are allowed:
 - soft hyphens leave, and marks of spelling and of the last layout (w:proofErr, w:lastRenderedPageBreak);
 - a white space has the format of its neighbours;
 - several spaces inside a sentence become one, because models read them as one; more than two divide sentences, as a tab;
-- runs and spans with the same format are joined or divided;
+- runs and spans with the same format, and links to the same address, are joined or divided;
 - names of attributes that say the language of a run do not count."""
 
 from __future__ import annotations
@@ -161,10 +161,19 @@ def is_paragraph(element):
 
 def tidy(found):
     """Without what may differ: several spaces are one, which has no format."""
-    out = []
+    out, links, closed = [], [], None  # links: the beginnings of those around the place
     for kind, what, style in found:
         if kind == "c" and what == "\u00ad":
             continue
+        if kind == "x" and LINK.match(what):
+            if what[0] == "<" and out and out[-1] == ("x", f">{what[1:].split()[0]}", closed):
+                out.pop()
+                links.append(what)
+                continue
+            if what[0] == "<":
+                links.append(what)
+            else:
+                style = closed = links.pop()
         if kind == "c" and what in " \t\n\r":
             if out and out[-1][:2] == ("c", " "):
                 continue
@@ -243,6 +252,7 @@ def xml(part, root):
 ATTRIBUTES = re.compile(r' (?:w:)?(?:val|descr|title|displayText|tooltip|string|alt)="[^"]*"')  # with text
 
 
+LINK = re.compile(r"<\{[^}]*\}(?:a|hyperlink) |>\{[^}]*\}(?:a|hyperlink)$")
 NO_WIDTH = re.compile(r"[<>]\{|<[\w-]+:(?:bookmark|commentRange|perm|moveToRange|moveFromRange|change|reference-mark)(?:Start|End|-start|-end)\b")
 
 
@@ -303,9 +313,26 @@ def settled(found, inside=None):
     return words, gone
 
 
-def is_same(a, b, change):
+# What programs and templates replace is copied, so it gets no capitals.
+KEPT = re.compile(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|[$#%@]\{.*?\}|<%.*?%>|\[%.*?%\]|%\(\w+\)[sd]|(?<![\w%])%[sdif](?!\w)|(?<!\{)\{\w+\}(?!\})")
+
+
+def in_capitals(found):
+    """What a paragraph is with all letters in capitals but those of placeholders."""
+    text = "".join(what if kind == "c" else "" for kind, what, _ in found)
+    kept = [False] * len(text)
+    for one in KEPT.finditer(text):
+        kept[one.start():one.end()] = [True] * len(one[0])
+    out, at = [], 0
+    for kind, what, style in found:
+        out.append((kind, what if kind != "c" or kept[at] else capital(what), style))
+        at += len(what) if kind == "c" else 0
+    return out
+
+
+def is_same(a, b):
     return a == b or (a[0] in "wctx" and a[0] == b[0] and (a[2] == b[2] or a[0] == "w" and len(a[2]) > 1 and b[2] <= a[2]) and (
-        change(a[1]) == b[1] or a[0] in "tx" and capital(html.unescape(a[1])) == capital(html.unescape(b[1]))))
+        a[1] == b[1] or a[0] in "tx" and capital(html.unescape(a[1])) == capital(html.unescape(b[1]))))
 
 
 def bag(found):
@@ -348,16 +375,16 @@ def differences(before, after, name, echo):
     if [one[0] for one in first] != [one[0] for one in second]:
         yield f"parts or paragraphs: {[one[0] for one in first if one[0] not in {each[0] for each in second}][:3]}"
         return
-    change = capital if echo == "capitals" else lambda text: text
     for (where, a, raw), (_, b, other) in zip(first, second):
         if a is None or b is None:
             if raw != other or a != b:
                 yield f"{where}: other bytes"
         elif echo in ("identity", "capitals"):
             if "rest" not in where and a[0][0] != "t":
+                a = in_capitals(a) if echo == "capitals" else a
                 a, inside = settled(a)
                 b, _ = settled(b, inside)
-            at = next((i for i, (x, y) in enumerate(zip(a, b)) if not is_same(x, y, change)), min(len(a), len(b)))
+            at = next((i for i, (x, y) in enumerate(zip(a, b)) if not is_same(x, y)), min(len(a), len(b)))
             if at < max(len(a), len(b)):
                 if 0 <= at < len(b) and at < len(a) and a[at][0] == b[at][0] == "t":
                     one, two = a[at][1], b[at][1]

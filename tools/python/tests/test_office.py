@@ -1,5 +1,6 @@
 """What office documents and books have in them: what is text for readers is translated, and what stays is counted."""
 
+import html
 import re
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 pytest.importorskip("lxml")
 from test_files import ODF, W, archive, part, word  # noqa: E402
 
+import echo  # noqa: E402
 from transformer_h.documents import File, FileError  # noqa: E402
 
 A = ('xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
@@ -158,3 +160,83 @@ def test_lines_of_a_description():
     data = archive({"docProps/core.xml": '<a xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:description>Das Haus.\n\n Der Hund</dc:description></a>'})
     file = File(data, "a.docx")
     assert file.texts == ['Das Haus.<br id="0"/>Der Hund'] and ">A\n\n B<" in part(file.join(['A<br id="0"/>B']), "docProps/core.xml")
+
+
+def echoed(data, name):
+    """The main part of a document in capitals."""
+    made, file = echo.through(data, name, echo.ECHOES["capitals"], rewrite=False)
+    xml = part(made, {".docx": "word/document.xml", ".pptx": "ppt/slides/slide1.xml"}.get(file.suffix, "content.xml"))
+    return xml.partition("?>")[2].strip() if xml.startswith("<?xml") else xml
+
+
+def shown(xml):
+    return html.unescape(re.sub("<[^>]*>", "", xml.replace('<text:s text:c="1"/>', " ")))
+
+
+@pytest.mark.parametrize("pieces", [
+    ("{{na", "me}}"), ("{%", "if x", "%}"), ("{{", " a|upper ", "}}"), ("${", "name}"), ("<%= ", "x %>"), ("%(na", "me)s"), ("{na", "me}"),
+    ("{{a}} und {{", "b}}"), ("{", "{", "name", "}", "}"), ("{# Note ", "hier #}"), ("{{a", "b}}{{c", "d}}")])
+def test_placeholders_that_formats_divide_are_copied(pieces):
+    """Word divides a template's names where somebody typed twice, and colors their signs."""
+    kept = [html.escape(one, quote=False) for one in pieces]
+    runs = "".join(run(one, "<w:b/>" if i % 2 else "") for i, one in enumerate(kept))
+    made = echoed(word(f"<w:p>{run('Der ')}{runs}{run(' schläft')}</w:p>"), "a.docx")
+    expected = "DER " + "".join(pieces).replace(" und ", " UND ") + " SCHLÄFT"
+    assert (shown(made), made.count("<w:b/>")) == (expected, len(pieces) // 2)
+    spans = "".join(f'<text:span text:style-name="B">{one}</text:span>' if i % 2 else one for i, one in enumerate(kept))
+    made = echoed(odt(f"<text:p>Der {spans} schläft</text:p>"), "a.odt")
+    assert shown(made) == expected and made.count('"B"') >= len(pieces) // 2
+    slides = "".join(f'<a:r><a:rPr b="{i % 2}"/><a:t>{one}</a:t></a:r>' for i, one in enumerate(["Der ", *kept, " schläft"], 1))
+    assert shown(echoed(pptx(f"<a:p>{slides}</a:p>"), "a.pptx")) == expected
+
+
+def test_what_is_beside_a_divided_placeholder_is_translated():
+    mark = '<w:bookmarkStart w:id="1" w:name="_GoBack"/><w:bookmarkEnd w:id="1"/>'
+    for before, after in (("Haus {{na", "me}} Hund"), ("Haus", " Hund"), ("{ ", "Haus und } Hund"), ("{{ Haus", "Hund")):
+        made = echoed(word(f'<w:p>{run(before)}{mark}{run(after, "<w:b/>")}</w:p>'), "a.docx")
+        assert shown(made) == (before + after).upper().replace("NAME", "name") and made.count("w:bookmark") == 2
+    made = echoed(odt('<text:p>Das {{na<text:span text:style-name="B">me}} Haus</text:span> da</text:p>'), "a.odt")
+    assert shown(made) == "DAS {{name}} HAUS DA" and '<text:span text:style-name="B">me}}</text:span>' in made
+    assert '<text:span text:style-name="B">HAUS</text:span>' in made.replace('<text:s text:c="1"/>HAUS', "HAUS")
+    link = '<w:p>{}<w:hyperlink w:anchor="a">{}</w:hyperlink>{}</w:p>'.format(run("Das {{"), run("name"), run("}} Haus"))
+    made = echoed(word(link), "a.docx")
+    assert shown(made) == "DAS {{name}} HAUS" and made.count("<w:hyperlink") == 1
+    note = f'<w:p>{run("Das {{")}<w:r><w:footnoteReference w:id="1"/></w:r>{run("name}} Haus")}</w:p>'
+    assert echoed(word(note), "a.docx").count("footnoteReference") == 1
+
+
+def test_bookmarks_that_end_in_another_paragraph_keep_their_place():
+    begin, end = '<w:bookmarkStart w:id="1" w:name="x"/>', '<w:bookmarkEnd w:id="1"/>'
+
+    def marks(paragraph):
+        return re.sub(r"</?w:[rtp]( [^<>]*)?>", "", re.search("<w:p>(.*?)</w:p>", echoed(word(paragraph), "a.docx"))[1])
+    for where in ("{}Der Hund", "Der Hund{}", "Der {}Hund", "Der{} Hund", "Der Hund {}", "Der Hund.{} Ja."):
+        for one in (begin, end):
+            assert marks("<w:p>" + one.join(map(run, where.split("{}"))) + "</w:p><w:p/>") == where.upper().format(one), (where, one)
+    # over each other: a first end is never behind its last end
+    first, last = '<w:bookmarkStart w:id="{0}" w:name="b{0}"/>', '<w:bookmarkEnd w:id="{0}"/>'
+    over = f'<w:p>{first.format(1)}{run("Der ")}{first.format(2)}{run("Hund")}{last.format(1)}{run(" schläft")}{last.format(2)}</w:p>'
+    found = marks(over)
+    assert re.sub(r"<w:bookmark(\w)\w+ w:id=\"(\d)\"[^>]*>", r"\1\2", found) == "S1DER S2HUNDE1 SCHLÄFTE2", found
+
+
+def test_a_first_end_stands_before_its_last_end():
+    first, last = '<w:commentRangeStart w:id="{0}"/>', '<w:commentRangeEnd w:id="{0}"/>'
+    over = (f'<w:p>{run("Der ")}{first.format(1)}{run("alte ")}{first.format(2)}{run("Hund ")}{last.format(1)}{run("schläft ")}{last.format(2)}'
+            f'{run("heute")}</w:p>')
+    made, _ = echo.through(word(over), "a.docx", echo.ECHOES["reversed"])
+    made = part(made, "word/document.xml")
+    for one in "12":
+        assert 0 < made.index(first.format(one)) < made.index(last.format(one))
+
+
+def test_elements_that_are_no_formats_are_not_joined():
+    field = '<text:placeholder text:placeholder-type="text">&lt;{}&gt;</text:placeholder>'
+    made = echoed(odt(f"<text:p>Lieber {field.format('Titel')}{field.format('Name')}!</text:p>"), "a.odt")
+    assert made.count("<text:placeholder") == 2 and shown(made) == "LIEBER <TITEL><NAME>!"
+    made = echoed(odt('<text:p>Das <text:text-input>Haus</text:text-input><text:text-input>Nord</text:text-input></text:p>'), "a.odt")
+    assert made.count("<text:text-input") == 2
+    made = echoed(word(f'<w:p><w:ins w:id="1">{run("Haus")}</w:ins><w:ins w:id="1">{run("Nord")}</w:ins></w:p>'), "a.docx")
+    assert made.count("<w:ins ") == 2
+    two = '<text:a xlink:href="u" xmlns:xlink="x">Ha</text:a><text:a xlink:href="u" xmlns:xlink="x">us</text:a>'
+    assert texts(odt(f"<text:p>{two} da</text:p>"), "a.odt") == ['<g id="0">Haus</g> da']

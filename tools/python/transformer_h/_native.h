@@ -174,6 +174,11 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
     return status;
 }
 
+/* Returns the bytes of the placeholder at a position of a text, or 0. */
+static size_t th_placeholder(const char *text, size_t size, size_t at) {
+    return protect_placeholder(text, size, at);
+}
+
 /* Reads a document, which must stay in memory. Returns NULL if there is no memory.
    th_document_free frees it. */
 static void *th_document_read(markup_form form, const char *text, size_t size, int whole) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any, Iterable, Iterator, Sequence
 
@@ -130,6 +131,21 @@ class Documents:
 
     def __iter__(self) -> Iterator[Document]:
         return iter(self._kept) if self._kept is not None else map(self._read, self._texts)
+
+
+def placeholders(text: str) -> list[tuple[int, int]]:
+    """Returns where the placeholders of programs and templates begin and end in a text: {name}, {% if x %}, %(name)s."""
+    data, found = text.encode("utf-8", "surrogatepass"), []
+    at = count = 0  # in bytes, and in characters
+    for one in re.finditer(rb"[{%$#@<\[]", data):
+        begin = one.start()
+        n = lib.th_placeholder(data, len(data), begin) if begin >= at else 0
+        if n:
+            first = count + len(data[at:begin].decode("utf-8", "surrogatepass"))
+            count = first + len(data[begin:begin + n].decode("utf-8", "surrogatepass"))
+            found.append((first, count))
+            at = begin + n
+    return found
 
 
 def check_lang(lang: Any) -> Any:

@@ -71,6 +71,7 @@ INLINE = names("w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:sdt w:dir w:
                  "text:bookmark-ref text:reference-ref text:title text:subject text:chapter text:keywords text:description "
                  "text:text-input text:placeholder text:hidden-text")
 LINK = names("w:hyperlink text:a")
+JOINED = LINK | names("text:span")  # two with the same attributes, beside each other, are one
 SIMPLE = names("w:fldSimple")
 # The results of these fields are text for readers. Others are numbers and dates, which programs make again.
 TEXT_FIELDS = frozenset("HYPERLINK TOC TOA INDEX BIBLIOGRAPHY REF STYLEREF TITLE SUBJECT KEYWORDS COMMENTS QUOTE IF FORMTEXT FILLIN "

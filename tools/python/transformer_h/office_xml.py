@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import html
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Sequence
 from xml.parsers import expat
 
@@ -17,7 +19,8 @@ except ImportError:  # only archives need it
     etree = None
 
 from .languages import set_language
-from .office_names import (ALT, BASE, BREAK, CONTENT, COUNT, DATA, FIRST, IGNORED, IGNORED_ATTRIBUTES, INLINE, KEPT, LAST,
+from .markup import placeholders
+from .office_names import (ALT, BASE, BREAK, CONTENT, COUNT, DATA, FIRST, IGNORED, IGNORED_ATTRIBUTES, INLINE, JOINED, KEPT, LAST,
                            LEFT, LETTER, LETTERS, LINK, MOST_RAISED, NO_XML, NUMBERING, NUMBERS, PAIRS, PAIR_ENDS, PAIR_IDS,
                            PARAGRAPH, RAISE, RUBY, RUN, RUN_STYLE, RUN_TEXT, SIMPLE, SPACES, STYLE_NAME, TAG, TEXT_FIELDS,
                            WRITTEN, names, raised_styles, tag_name, text_inside, val_of)
@@ -104,7 +107,9 @@ class _Paragraph:
         self.held: Any = None
         found: list[_Piece] = []
         self.read(element, found)
+        self.ends: dict[Any, list[int]] = {}  # the nodes that are ends of pairs, for each pair whose ends stand alone
         self.root = _Piece(inside=self.grouped(found))
+        self.edges(self.root.inside)
         out: list[str] = []
         self.spell(self.root, out, 0)
         self.text = "".join(out)
@@ -225,9 +230,9 @@ class _Paragraph:
 
     def grouped(self, pieces: list[_Piece]) -> list[_Piece]:
         """Puts what is between the two ends of a field, a bookmark or a comment inside one piece. Ends whose other end
-        is elsewhere do not move among the words: a first one stands at the beginning, a last one at the end. Those of a
-        field divide sentences, so their order stays."""
+        is elsewhere are marked. Those of a field divide sentences, so their order stays."""
         self.inside_words(pieces)
+        pieces = self.placeholders(pieces)
         found: list[_Piece] = []
         starts: list[tuple[int, Any]] = []  # index and key of each first end that waits for its other one
         for piece in pieces:
@@ -247,19 +252,77 @@ class _Paragraph:
                     piece.tag = "end"
             before = found[-1] if found else None
             if (before and piece.into is not None and before.into is not None and before.element.tag == piece.element.tag
-                    and self.is_bare(before) and self.is_bare(piece) and before.element.attrib == piece.element.attrib):
+                    and piece.element.tag in JOINED and self.is_bare(before) and self.is_bare(piece)
+                    and before.element.attrib == piece.element.attrib):
                 before.inside += piece.inside  # two spans with one style
             elif piece.text != "" or piece.text is None:
                 found.append(piece)
         for at, key in starts:
             if key != "field":
                 found[at].tag = "begin"
-        first = [piece for piece in found if piece.tag == "begin"]
-        last = [piece for piece in found if piece.tag == "end"]
-        rest = [piece for piece in found if piece.tag not in ("begin", "end")]
-        for piece in (*first, *last):
-            piece.tag = "br"
-        return first + rest + last
+        return found
+
+    @staticmethod
+    def edges(pieces: list[_Piece]) -> None:
+        """Keeps the ends of pairs at their place before the first word of a paragraph, and behind the last one."""
+        for some in (pieces, reversed(pieces)):
+            for piece in some:
+                if piece.tag in ("begin", "end"):
+                    piece.tag = "br"
+                elif piece.inside or (piece.text and not piece.text.isspace()):
+                    break
+
+    def placeholders(self, pieces: list[_Piece]) -> list[_Piece]:
+        """Puts each placeholder of a template that formats or elements divide, such as {{na and me}}, into a piece that is
+        copied. The library sees one that is in one text."""
+        texts = [self.text_of(piece) for piece in pieces]
+        ends = [*accumulate(map(len, texts))]
+        begins = [end - len(text) for end, text in zip(ends, texts)]
+        whole = "".join(texts)
+        found: list[_Piece] = []
+        rest = 0  # the first piece that is not in found
+        for begin, end in placeholders(whole) if len(pieces) > 1 else ():
+            first, last = bisect_right(ends, begin), bisect_left(ends, end)
+            if first == last or "\0" in whole[begin:end] or not all(
+                    pieces[i].text is not None or self.can_divide(pieces[i])
+                    for i, at in ((first, begin), (last, end)) if begins[i] < at < ends[i]):
+                continue
+            before, after = self.divided(pieces[first], begin - begins[first])
+            inside, behind = self.divided(pieces[last], end - begins[last])
+            found += [*pieces[rest:first], *before, _Piece(head=[*after, *pieces[first + 1:last], *inside], tag="ph")]
+            rest, begins[last] = last, end
+            pieces[last:last + 1] = behind or [_Piece("")]
+        return found + pieces[rest:]
+
+    def text_of(self, piece: _Piece) -> str:
+        """Returns the text of a piece, "" for the end of a pair, and a character that no text has for other elements."""
+        if piece.text is not None:
+            return piece.text
+        if piece.tag == "g" and piece.inside and all(one.text is not None for one in piece.inside):
+            return _shown(piece)
+        return "" if self.pair(piece)[0] and self.word_of(piece) != "fldChar" else "\0"
+
+    def can_divide(self, piece: _Piece) -> bool:
+        return piece.element is not None and piece.element.tag in JOINED and self.is_bare(piece)
+
+    def divided(self, piece: _Piece, at: int) -> tuple[list[_Piece], list[_Piece]]:
+        """Returns the parts of a piece before and behind a character of its text."""
+        if at <= 0:
+            return [], [piece]
+        if piece.text is None and at < len(_shown(piece)):
+            element = piece.element.makeelement(piece.element.tag, dict(piece.element.attrib), piece.element.nsmap)
+            before, after = _Piece(element=piece.element, into=piece.into, inside=[]), _Piece(element=element, into=element, inside=[])
+            for one in piece.inside:
+                one_before, one_after = self.divided(one, at)
+                before.inside += one_before
+                after.inside += one_after
+                at -= len(one.text or "")
+            return [before], [after]
+        if piece.text is None or at >= len(piece.text):
+            return [piece], []
+        if piece.style is not None:
+            piece.style.is_shared = True
+        return [_Piece(piece.text[:at], piece.style)], [_Piece(piece.text[at:], piece.style)]
 
     @staticmethod
     def is_bare(piece: _Piece) -> bool:
@@ -335,8 +398,9 @@ class _Paragraph:
         self.nodes.append(piece)
         if piece.tag == "ph":
             return f'<ph id="{len(self.nodes) - 1}"></ph>'
-        if piece.tag in ("begin", "end"):  # of a pair whose other end is not inside the same field or bookmark
-            piece.tag = "br"
+        if piece.tag in ("begin", "end"):
+            self.ends.setdefault(self.pair(piece)[1], []).append(len(self.nodes) - 1)
+            piece.tag = "x"
         return f'<{piece.tag} id="{len(self.nodes) - 1}"{"" if piece.tag == "g" else "/"}>'
 
     # ---- writing ----------------------------------------------------------------------------------
@@ -347,6 +411,7 @@ class _Paragraph:
             return
         if self.lead and text.startswith(self.lead):
             text = text[len(self.lead):]
+        text = self.with_first_ends_first(text)
         element = self.element
         last = [one for one in element if one.tag in LAST]
         self.held = held = element.makeelement("held")  # has what is used again, while the old runs are taken out
@@ -383,6 +448,15 @@ class _Paragraph:
         self.put(element, html.unescape(text[at:]), self.root.style)
         element.extend(last)
         self.drop(held)
+
+    def with_first_ends_first(self, text: str) -> str:
+        """Exchanges the ends of a pair whose last end a translation has before the first one."""
+        places = {int(one[1]): one.start() for one in re.finditer(r'<x id="(\d+)"/>', text)} if self.ends else {}
+        other = {}
+        for some in self.ends.values():
+            if len(some) == 2 and places.get(some[0], 0) > places.get(some[1], len(text)) and self.nodes[some[0]].element.tag in PAIRS:
+                other.update({some[0]: some[1], some[1]: some[0]})
+        return re.sub(r'<x id="(\d+)"/>', lambda one: f'<x id="{other.get(int(one[1]), one[1])}"/>', text) if other else text
 
     @staticmethod
     def drop(element: Any) -> None:
