@@ -1067,7 +1067,8 @@ typedef struct tfm_config {
     int32_t d_memory;     /* columns of a source's memory; d_model if there is an encoder */
     int32_t max_source_positions, max_target_positions; /* as max_positions, for one side */
     int32_t clean_up;       /* 1: the target's text has no space before punctuation */
-    int32_t trailing_space; /* sentencepiece: 1: whitespace at the end of a text is kept */
+    int32_t trailing_space; /* sentencepiece: whitespace at the end of a text is 1: kept; 2: left
+                               out, but kept beside added tokens */
     tfm_sentences sentences;
     int32_t n_kv_heads, n_kv_heads_decoder; /* heads of keys and values */
     int32_t d_rotary;        /* columns of a head that turn (tfm_rotary_positions); 0: none */
@@ -1944,7 +1945,7 @@ TFM__WORDS(tfm__cross_words, "", 2, "own", "merged")
 TFM__WORDS(tfm__start_words, "", 2, "token", "zero")
 TFM__WORDS(tfm__forced_words, "", 2, "none", "forced")
 TFM__WORDS(tfm__space_words, "", 3, "none", "add", "first")
-TFM__WORDS(tfm__trailing_words, "", 2, "none", "keep")
+TFM__WORDS(tfm__trailing_words, "", 3, "none", "keep", "strip")
 TFM__WORDS(tfm__clean_words, "", 2, "none", "spaces")
 TFM__WORDS(tfm__metadata_words, "", 5, "transformer.config", "format", "license", "source", "revision")
 /* clang-format on */
@@ -10556,6 +10557,7 @@ struct tfm__normal {
     int64_t n, capacity;
     tfm__cell *cells; /* [n_cells]: in .prev, what each byte was made of; NULL: not wanted */
     int64_t n_cells;
+    int before_added; /* an added token follows what is normalized now */
 };
 
 /* Appends n bytes that were made from the text at byte origin. */
@@ -11905,12 +11907,13 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
     int64_t space_size = p->escape ? TFM__SPACE_PIECE : 1, capacity = o->capacity, n, k, at,
             begin = i, from = o->n;
     int after_space = p->trim;
+    int keeps = side->keep_trailing == 1 || (side->keep_trailing && o->before_added);
     while (p->trim && i < size) {
         k = tfm__spm_prefix(p, text + i, size - i, &part, &n);
         if (n != 1 || *part != ' ') break;
         i += k;
     }
-    if (i == size && i > begin && side->keep_trailing) /* whitespace between added tokens */
+    if (i == size && i > begin && keeps) /* whitespace between added tokens */
         tfm__normal_put(o, space, space_size, begin);
     if (i == size) return;
     if (tfm__spm_wants_mark(side, text, begin, i, size)) tfm__normal_put(o, space, space_size, i);
@@ -11943,7 +11946,7 @@ static void tfm__spm_normalize(const tfm__side *side, const char *text, int64_t 
             else tfm__normal_put(o, part + k, 1, at);
         }
     }
-    if (p->trim && o->n <= capacity && !side->keep_trailing)
+    if (p->trim && o->n <= capacity && !keeps)
         while (o->n - from >= space_size &&
                memcmp(o->text + o->n - space_size, space, (size_t)space_size) == 0)
             o->n -= space_size;
@@ -12648,6 +12651,7 @@ static void tfm__normal_parts(const tfm__side *side, int pass, const char *text,
     if (side->added && pass < 2) {
         while (at < end) {
             tfm__added a = tfm__next_added(side, pass, text, begin, end, at);
+            o->before_added = a.id >= 0;
             if (a.first > at) tfm__normal_parts(side, pass + 1, text, at, a.first, o);
             for (k = 0; k < 4; k++) mark[k + 1] = (char)((uint32_t)a.id >> 8 * k);
             if (a.id >= 0) { /* the origins of its bytes tell where the token is */
@@ -12696,7 +12700,7 @@ static int tfm__has_cells(const tfm__side *side) {
 static void tfm__lattice_origins(tfm__token_cursor *c) {
     const tfm__sentencepiece *p = c->side->spm;
     int64_t n = (int64_t)c->text.size, body = n, i;
-    tfm__normal o = {NULL, 0, 0, c->cells, n + 1};
+    tfm__normal o = {NULL, 0, 0, c->cells, n + 1, 0};
     if (p && p->dummy_prefix && p->suffix) body -= p->escape ? TFM__SPACE_PIECE : 1;
     c->cells[body].prev = -1;
     if (tfm__normal_text(c->side, &c->source, &o) == n)
@@ -12725,7 +12729,7 @@ static tfm_status tfm__lattice_alloc(tfm__lattice *b, const tfm__side *side, int
 /* Normalizes a text and cuts it into pieces: from cell 0 by next to cell n. */
 static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, tfm_error *err) {
     tfm_arena all = tfm__scratch_begin(scratch);
-    tfm__normal o = {NULL, 0, 0, NULL, 0};
+    tfm__normal o = {NULL, 0, 0, NULL, 0, 0};
     tfm__lattice b;
     if (!scratch->measuring && scratch->size > scratch->used) {
         /* the text comes first in the scratch: it is in its place at once */

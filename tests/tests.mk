@@ -56,7 +56,7 @@ test-oldest: all build/decode
 ## make test-torch     all tests in Python, also those that compare with PyTorch and transformers (gigabytes)
 test-torch: all build/decode build/moonshine build/test_modules build/test_sources python-package $(PYTHON)
 	cd tests/tools && $(abspath $(PYTHON)) -W ignore -m unittest discover
-	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py
+	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py tools/python/tests/test_canary.py
 	$(PYTHON) tests/compare/compare_sentencepiece.py --passes 0
 	$(PYTHON) tests/compare/compare_byte_bpe.py --passes 0
 # T5 and its relatives need transformers 4, whose folder comes first in Python's path.

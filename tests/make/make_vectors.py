@@ -6,7 +6,8 @@
 The models are random, as in tests/make/make_families.py, but their sources are vectors, not ids. Whisper's
 vectors follow its convolutions. The decoders of VisionEncoderDecoder read a memory of another width: TrOCR's
 keys have that width, and the projection of mBART (Donut) is folded into its keys. tests/tools/test_vectors.py
-uses more models of this script: Nougat (Donut with another encoder), Speech2Text and Florence-2. The script
+uses more models of this script: Nougat (Donut with another encoder), Speech2Text, Florence-2, and the decoders
+of Canary and Cohere. The script
 writes the results of transformers and the model files that tools/convert.py makes, and
 tests/library/test_sources.c compares.
 """
@@ -15,7 +16,9 @@ import os
 import re
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Optional
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 import torch
@@ -33,11 +36,21 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/tools")]
 from convert import main as convert
 
 FAMILIES = ("whisper", "trocr", "donut")
+HEARING = ("canary", "cohere_asr")  # transformers 5 has both
 START, END, PAD = 3, 2, 1
 LAYER_MASKS = 1 if int(transformers.__version__.split(".")[0]) > 4 else 2
 IDS = dict(pad_token_id=PAD, bos_token_id=0, eos_token_id=END, decoder_start_token_id=START)
 SIZES = dict(vocab_size=32, d_model=12, decoder_layers=2, decoder_attention_heads=2,
              decoder_ffn_dim=20)
+# The same in configs of HEARING.
+OF_SIZES = {"vocab_size": "vocab_size", "hidden_size": "d_model", "num_hidden_layers": "decoder_layers",
+            "num_attention_heads": "decoder_attention_heads", "intermediate_size": "decoder_ffn_dim"}
+
+
+@dataclass
+class Memory(BaseModelOutput):
+    """The output of an encoder, of Canary and Cohere too."""
+    attention_mask: Optional[torch.Tensor] = None
 
 
 def make(family, seed, memory=10, sines=False, **options):
@@ -64,6 +77,22 @@ def make(family, seed, memory=10, sines=False, **options):
                       patch_prenorm=(False, True), projection_dim=width)
         model = Florence2ForConditionalGeneration(Florence2Config(
             text_config=text, vision_config=vision, image_token_id=SIZES["vocab_size"] - 1, **IDS))
+    elif family in HEARING:
+        encoder = dict(hidden_size=memory, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, num_mel_bins=8,
+                       conv_kernel_size=3, subsampling_conv_channels=4, model_type="parakeet_encoder")
+        text = {"max_position_embeddings": 60, **{new: SIZES[old] for new, old in OF_SIZES.items()}, **options}
+        text = {"num_key_value_heads": text["num_attention_heads"], "head_dim": text["hidden_size"] // text["num_attention_heads"],
+                **text}
+        if family == "canary":
+            encoder["hidden_size"] = memory = text["hidden_size"]  # there is no projection of the memory
+            whole = {key: text.pop(key) for key in ("tie_word_embeddings", "decoder_start_token_id") if key in text}
+            text = transformers.CONFIG_MAPPING["canary_decoder"](**text)
+            model = transformers.CanaryForConditionalGeneration(transformers.CanaryConfig(
+                **{**IDS, **whole}, encoder_config=encoder, vocab_size=text.vocab_size, decoder_config=text.to_dict()))
+        else:
+            model = transformers.CohereAsrForConditionalGeneration(transformers.CohereAsrConfig(
+                **{**IDS, **text}, encoder_config=encoder))
+        width = memory
     else:
         vision = ViTConfig(hidden_size=memory, num_hidden_layers=1, num_attention_heads=2,
                            intermediate_size=8, image_size=8, patch_size=4)
@@ -87,7 +116,7 @@ def make(family, seed, memory=10, sines=False, **options):
         for name, p in model.named_parameters():
             if re.match(r"encoder\.|model\.(vision|multi)", name) or ".conv" in name:
                 continue
-            if "embed_positions" in name:
+            if "embed_positions" in name or "pos_emb" in name:
                 p.copy_(0.5 * torch.randn_like(p))
             elif p.dim() > 1:  # makes logits of unit scale
                 p.copy_(torch.randn_like(p) * 1.5 / p.shape[1] ** 0.5)
@@ -102,7 +131,7 @@ def encode(model, vectors):
     """Returns a row's memory: the output of the encoder's layers for the vectors."""
     if isinstance(model, Florence2ForConditionalGeneration):
         return model.model.language_model.encoder(inputs_embeds=vectors).last_hidden_state
-    if isinstance(model, VisionEncoderDecoderModel):
+    if isinstance(model, VisionEncoderDecoderModel) or model.config.model_type in HEARING:
         return vectors
     encoder = model.model.encoder
     if isinstance(model, Speech2TextForConditionalGeneration):
@@ -117,7 +146,7 @@ def encode(model, vectors):
 
 @torch.no_grad()
 def logits_of(model, memory, tgt):
-    return model(encoder_outputs=BaseModelOutput(last_hidden_state=memory), decoder_input_ids=tgt,
+    return model(encoder_outputs=Memory(last_hidden_state=memory), decoder_input_ids=tgt,
                  use_cache=False).logits
 
 

@@ -12,6 +12,7 @@ SMALL_IDS = dict(pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_t
 STEMS = {"marian": "Marian", "bart": "Bart", "mbart": "MBart", "m2m_100": "M2M100",
          "pegasus": "Pegasus", "fsmt": "FSMT", "plbart": "PLBart", "mvp": "Mvp", "led": "LED",
          "blenderbot": "Blenderbot", "blenderbot-small": "BlenderbotSmall"}
+SEAMLESS = {"seamless_m4t": "SeamlessM4T", "seamless_m4t_v2": "SeamlessM4Tv2"}  # their text models
 LIKE_ROBERTA = ("bart", "mvp", "led")  # families whose sources begin with a token
 # FSMT's own function works for floats alone.
 fsmt.fill_with_neg_inf = lambda t: t.fill_(torch.finfo(t.dtype).min)
@@ -33,6 +34,8 @@ def make(family, seed=0, **options):
         "bart": dict(scale_embedding=False, activation_function="gelu", forced_bos_token_id=START),
         "mbart": dict(forced_bos_token_id=30, activation_function="gelu"),
         "m2m_100": dict(forced_bos_token_id=31),
+        **dict.fromkeys(SEAMLESS, dict(pad_token_id=0, bos_token_id=2, eos_token_id=3, decoder_start_token_id=3,
+                                       forced_bos_token_id=31, max_new_tokens=11)),
         "pegasus": dict(pad_token_id=0, eos_token_id=1, decoder_start_token_id=0,
                         bos_token_id=None, forced_bos_token_id=None),
         "fsmt": dict(vocab_size=None, src_vocab_size=40, tgt_vocab_size=35),
@@ -43,17 +46,20 @@ def make(family, seed=0, **options):
         "blenderbot": dict(SMALL_IDS, scale_embedding=False, activation_function="gelu"),
         "blenderbot-small": dict(SMALL_IDS, scale_embedding=False, activation_function="gelu"),
     }[family]
-    stem = STEMS[family]
+    stem = {**STEMS, **SEAMLESS}[family]
     names = (f"{stem}Config", f"{stem}MTModel" if family == "marian" else
-             f"{stem}ForConditionalGeneration")
+             f"{stem}ForTextToText" if family in SEAMLESS else f"{stem}ForConditionalGeneration")
     options = {**sizes, **own, **options}
+    if family in SEAMLESS:
+        options = {"hidden_size": options.pop("d_model"), **options}
     options = {key: value for key, value in options.items()
                if not (key == "vocab_size" and value is None)}
     forced = options.pop("forced_bos_token_id", None)
     config = getattr(transformers, names[0])(**options)
     torch.manual_seed(seed)
     model = getattr(transformers, names[1])(config).eval()
-    scale = math.sqrt(config.d_model) if getattr(config, "scale_embedding", False) else 1.0
+    width = config.hidden_size
+    scale = math.sqrt(width) if getattr(config, "scale_embedding", False) else 1.0
     with torch.no_grad():
         for name, p in model.named_parameters():
             if "embed_positions" in name and family in ("marian", "pegasus", "fsmt"):
@@ -67,7 +73,7 @@ def make(family, seed=0, **options):
             else:
                 p.copy_(0.3 * torch.randn_like(p))
         # Some targets must end, so the end token's logits get a multiple of the logits' deviation.
-        deviation = 0.7 / scale * math.sqrt(config.d_model)
+        deviation = 0.7 / scale * math.sqrt(width)
         if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.copy_(0.3 * deviation * torch.randn_like(
                 model.final_logits_bias))
@@ -76,7 +82,7 @@ def make(family, seed=0, **options):
             head = model.model.decoder.output_projection if family == "fsmt" else model.lm_head
             row = head.weight[config.eos_token_id]
             norm = (model.model.decoder.layers[-1].final_layer_norm if family == "fsmt" else
-                    model.model.decoder.layer_norm)
+                    model.text_decoder.layer_norm if family in SEAMLESS else model.model.decoder.layer_norm)
             norm.bias.add_(row * (1.2 * deviation / row.dot(row)))
     generation = model.generation_config
     generation.forced_bos_token_id = forced

@@ -88,17 +88,20 @@ FOLDERS = [
     ("BERT", config(architectures=["BertForMaskedLM"], model_type="bert"), (), "'BertForMaskedLM': an encoder alone"),
     ("SpeechT5 of text to speech", config(model_type="speecht5", architectures=["SpeechT5ForTextToSpeech"]), (),
      "model_type speecht5: ", "its decoder gives audio"),
-    ("SeamlessM4T", config(model_type="seamless_m4t_v2", architectures=["SeamlessM4Tv2ForTextToText"]), (),
-     "model_type seamless_m4t_v2: ", "nor of its text model alone", "NLLB"),
+    ("SeamlessM4T without its text encoder", config(model_type="seamless_m4t_v2"), (), "no tensors of a text_encoder",
+     "SeamlessM4TForTextToText"),
     ("IndicTrans2", config(model_type="IndicTrans", architectures=["IndicTransForConditionalGeneration"]), (),
      "model_type IndicTrans: ", "IndicTransToolkit"),
     ("UDOP", config(model_type="udop"), (), "model_type udop: ", "places of words on a page"),
     ("Dia", config(model_type="dia"), (), "model_type dia: ", "gives sound"),
     ("Kosmos", config(model_type="kosmos-2.5"), (), "model_type kosmos-2.5: ", "a decoder alone", "images"),
-    ("Canary", config(model_type="canary"), (), "model_type canary: ", "FastConformer"),
-    ("Cohere", config(model_type="cohere_asr"), (), "model_type cohere_asr: ", "FastConformer"),
+    ("Canary-Qwen", config(pretrained_llm="Qwen/Qwen3-1.7B", pretrained_asr="nvidia/canary-1b-flash"), (), "'Qwen/Qwen3-1.7B'",
+     "a decoder alone (a language model) that also hears audio"),
+    ("a quantized Canary", config(model_type="canary", quantization_config={"quant_method": "bitsandbytes"}), (), "'bitsandbytes'",
+     "made of"),
+    ("a decoder of Canary", config(model_type="canary_decoder"), (), "model_type canary_decoder: ", "has model_type canary"),
     ("PEGASUS-X", config(model_type="pegasus_x"), (), "model_type pegasus_x: ", "local attention in blocks"),
-    ("a reason without weights", config(model_type="canary"), (NONE,), "FastConformer"),
+    ("a reason without weights", config(model_type="canary_decoder"), (NONE,), "behind its encoder"),
     ("a classifier", config(architectures=["BartForSequenceClassification"]), (), "a classifier"),
 ]
 
@@ -133,6 +136,7 @@ def file(name, data):
 
 FILES = [
     ("ONNX", file("model.onnx", b"x"), "model.onnx: ONNX"),
+    ("NeMo", file("canary-1b-v2.nemo", b"x"), "canary-1b-v2.nemo: an archive of NeMo"),
     ("GGUF", file("model.gguf", b"GGUF"), "model.gguf: not a GGUF file: version takes 4 bytes"),
     ("GGUF of another name", file("model.bin", b"GGUF"), "model.bin: not a GGUF file"),
     ("no GGUF", file("model.gguf", b"x" * 100), "model.gguf: it begins with b'xxxx', not with GGUF"),

@@ -38,7 +38,7 @@ SENTENCES = ["Bonjour ! Ça va ?", "Il n'y a pas d'eau , dit-elle .", "l'été, 
 ALPHABET = "a b c d e f g h i j k l m n o p q r s t u v w x y z A B C ' \" « » ; : ( ) < > _ 1 2 3"
 MODEL_TYPES = {"mbart50": "mbart", "nllb": "m2m_100"}
 CLASSES = {"marian": "Marian", "m2m_100": "M2M100", "t5": "T5", "pegasus": "Pegasus", "mbart": "MBart", "mbart50": "MBart50",
-           "nllb": "Nllb", "bart": "Bart"}
+           "nllb": "Nllb", "seamless_m4t": "SeamlessM4T", "bart": "Bart"}
 ROWS = 500
 
 
@@ -68,7 +68,7 @@ def directory(family, folder, **options):
         trained.save_model(str(folder))
         return transformers.BartTokenizer(vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt"))
     ours = dict(pad_id=0, eos_id=1, unk_id=2, bos_id=-1) if family in ("t5", "pegasus") else {}
-    data = train("bpe" if family == "nllb" else "unigram", **ours, **options)
+    data = train("bpe" if family in ("nllb", "seamless_m4t") else "unigram", **ours, **options)
     pieces = pieces_of(data)
     if family == "marian":
         (folder / "source.spm").write_bytes(data)
@@ -201,6 +201,9 @@ class Added(EachFamily):
             if family in SLOW:  # The converter refuses the single_word rule of tokenizers in Python.
                 for one in flags.values():
                     one["single_word"] = False
+            if family == "seamless_m4t":  # The converter notes how tokens with such flags differ.
+                for one in flags.values():
+                    one["normalized"] &= not (one["lstrip"] or one["rstrip"])
             yield at / f"{family}-{round_}", [transformers.AddedToken(name, **one) for name, one in flags.items()]
 
     def family(self, family):
@@ -271,6 +274,77 @@ class Added(EachFamily):
                     converted(folder, at / "model.safetensors")
                     got = [ids for ids, _, _ in run(self.program, at / "model.safetensors", lines)[0]]
                     self.assertEqual(got, tokenizer(lines, add_special_tokens=False).input_ids)
+
+
+class Seamless(Case):
+    """Compares texts and languages with SeamlessM4TTokenizer, which normalizes by rules of its own, before its files are saved and after."""
+    PARTS = [" ", "  ", "\u3000", "\u00a0", "\t", "x", "foo", "Bonjour", " the", "ship", "lighthouse", ".", "'", "é", "e\u0301", "1", "½", "_", "-",
+             "ＦＯＯ", "ｆｏｏ", "ж", "ﬁ", "…", "\u2003"]
+
+    def test_random(self):
+        first = self.at / "first"
+        first.mkdir(parents=True)
+        (first / "sentencepiece.bpe.model").write_bytes(train("bpe"))
+        (first / "config.json").write_text(json.dumps({"model_type": "seamless_m4t"}))
+        (first / "tokenizer_config.json").write_text(json.dumps({
+            "tokenizer_class": "SeamlessM4TTokenizer", "src_lang": "eng", "tgt_lang": "fra", "keep_accents": None,
+            "additional_special_tokens": ["__eng__", "__fra__", "__cmn_Hant__"]}))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(first)
+        tokenizer.save_pretrained(self.at / "saved")
+        shutil.copy(first / "config.json", self.at / "saved")
+        lines = ["".join(self.random.choices(self.PARTS, k=self.random.randint(1, 12))) for _ in range(500)] + SENTENCES
+        lines = [line for line in lines if line.strip()]
+        expected = tokenizer(lines, add_special_tokens=False).input_ids
+        for folder in (first, self.at / "saved"):
+            converted(folder, folder / "model.safetensors")
+            results, _ = run(self.program, folder / "model.safetensors", lines)
+            for line, (got, _, _), wanted in zip(lines, results, expected):
+                self.assertEqual(got, wanted, (line, self.seed))
+            facts = tokenizer_files.read_texts(folder, {"model_type": "seamless_m4t"}, {"src": ROWS, "tgt": ROWS}, Model())
+            self.assertEqual(facts["languages"], {code: tokenizer.convert_tokens_to_ids(f"__{code}__") for code in ("eng", "fra", "cmn_Hant")})
+            self.assertEqual((facts["src_end"], facts["src_unk"], facts["tgt_language"]), (3, 1, "forced"))
+
+    def test_spaces_that_a_token_does_not_take(self):
+        """Several spaces are one piece before tokens that are normalized are looked for, so lstrip and rstrip do not take them."""
+        folder = saved("seamless_m4t", self.at, lambda tokenizer: tokenizer.add_tokens(
+            [transformers.AddedToken("<tok>", lstrip=True, normalized=True), transformers.AddedToken("<x>", lstrip=True, normalized=False)]))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        notes = converted(folder, self.at / "model.safetensors").notes
+        self.assertEqual([note for note in notes if "lstrip" in note],
+                         ["added tokens that are normalized, with lstrip or rstrip, '<tok>': all spaces beside them are left out. "
+                          "transformers leaves out one space, and makes a piece of several"])
+        lines = ["the <tok> ship", "the  <tok> ship", "the  <x> ship"]
+        got = [ids for ids, _, _ in run(self.program, self.at / "model.safetensors", lines)[0]]
+        expected = tokenizer(lines, add_special_tokens=False).input_ids
+        self.assertEqual([a == b for a, b in zip(got, expected)], [True, False, True])
+
+
+class Hearing(Case):
+    """Compares decoded texts of Canary and Cohere, whose folders have a tokenizer.json of pieces with special tokens such as <|en|>."""
+    TOKENS = ["<|startofcontext|>", "<|startoftranscript|>", "<|emo:undefined|>", "<|en|>", "<|de|>", "<|pnc|>", "<|noitn|>"]
+
+    def test_random(self):
+        from tokenizers import Tokenizer, decoders, pre_tokenizers
+        for kind, other in (("bpe", "nllb"), ("unigram", "t5")):  # a model of pieces, which another family's files have
+            for family in ("canary_decoder", "cohere_asr"):
+                with self.subTest(kind=kind, family=family, seed=self.seed):
+                    model = json.loads((saved(other, self.at / f"{family}-{other}") / "tokenizer.json").read_text())["model"]
+                    own = Tokenizer.from_str(json.dumps({
+                        "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "post_processor": None,
+                        "decoder": None, "truncation": None, "padding": None, "model": model}))
+                    own.pre_tokenizer, own.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+                    first = own.get_vocab_size()
+                    own.add_special_tokens(["<|nospeech|>", "<|endoftext|>", *self.TOKENS])
+                    folder = self.at / f"{family}-{kind}"
+                    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=own, unk_token="<unk>", pad_token="<pad>",
+                                                                     bos_token="<|startoftranscript|>", eos_token="<|endoftext|>")
+                    tokenizer.save_pretrained(folder)
+                    (folder / "config.json").write_text(json.dumps({"model_type": family}))
+                    converted(folder, folder / "model.safetensors")
+                    self.assertEqual(tokenizer.convert_tokens_to_ids(self.TOKENS), list(range(first + 2, first + 2 + len(self.TOKENS))))
+                    rows = [[self.random.randrange(4, len(tokenizer)) for _ in range(self.random.randint(1, 20))] for _ in range(500)]
+                    expected = [tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False) for ids in rows]
+                    self.assertEqual(self.decoded(folder / "model.safetensors", rows), expected)
 
 
 class ByT5(Case):

@@ -1,10 +1,11 @@
-"""Compares Whisper, Speech2Text, TrOCR, Donut, Nougat and Florence-2 of random sizes, whose sources are
-vectors, with transformers: logits and 40 greedy targets. tools/convert.py makes the model files, and
+"""Compares Whisper, Speech2Text, TrOCR, Donut, Nougat, Florence-2, Canary and Cohere of random sizes, whose sources
+are vectors, with transformers: logits and 40 greedy targets. tools/convert.py makes the model files, and
 build/test_sources compares."""
 
 import contextlib
 import io
 import json
+import random
 import re
 import subprocess
 import tempfile
@@ -22,6 +23,7 @@ except ImportError as error:
     raise unittest.SkipTest(f"{error}: make test-torch has it") from None
 
 PROGRAM = Path(__file__).resolve().parents[2] / "build" / "test_sources"
+DECODE = PROGRAM.with_name("decode")
 MODELS, ROWS = 10, 4
 
 
@@ -66,6 +68,54 @@ class TestVectors(unittest.TestCase):
 
     def test_florence2(self):
         self.compare("florence2")
+
+    def test_canary(self):
+        self.compare("canary")
+
+    def test_cohere(self):
+        self.compare("cohere_asr")
+
+    @unittest.skipUnless(DECODE.exists(), "build/decode is not built")
+    def test_prompts(self):
+        """Tests the decoders of Canary and Cohere after prompts of several tokens, greedily and with a beam."""
+        for number in range(2 * MODELS):
+            family = make_vectors.HEARING[number % 2]
+            rng = random.Random(number)
+            model, width = make_vectors.make(family, number, memory=14, num_attention_heads=2, num_key_value_heads=rng.choice([1, 2]),
+                                             head_dim=rng.choice([3, 6, 8]), attention_bias=rng.random() < 0.5)
+            with tempfile.TemporaryDirectory() as folder, self.subTest(family=family, number=number):
+                make_vectors.write(model, f"{folder}/model.safetensors")
+                torch.manual_seed(number)
+                requests, wanted = "", []
+                for beam in (1, 1, 4):
+                    memory = torch.randn(1, rng.randint(1, 9), width)
+                    prompt = [make_vectors.START, *(rng.randrange(4, 32) for _ in range(rng.randint(0, 9)))]
+                    ids = model.generate(encoder_outputs=make_vectors.Memory(last_hidden_state=memory), do_sample=False,
+                                         decoder_input_ids=torch.tensor([prompt]), num_beams=beam, max_new_tokens=16,
+                                         suppress_tokens=[make_vectors.PAD])[0].tolist()[len(prompt):]
+                    wanted.append(ids[:ids.index(make_vectors.END)] if make_vectors.END in ids else ids)
+                    requests += (f"beam={beam} length_penalty=1 stop=3 max_length=16 prompt={','.join(map(str, prompt))} vectors="
+                                 + ";".join(",".join(f"{x:.9g}" for x in row) for row in memory[0].tolist()) + "\n")
+                done = subprocess.run([DECODE, f"{folder}/model.safetensors"], input=requests, capture_output=True, text=True)
+                self.assertEqual(done.stderr, "")
+                self.assertEqual([[int(i) for i in line.split()[6:]] for line in done.stdout.splitlines() if line], wanted)
+
+    def test_sizes_that_no_decoder_has(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            for family, key, value, said in (("canary", "num_key_value_heads", 5, "num_key_value_heads 5 does not divide"),
+                                             ("canary", "hidden_size", 13, "hidden_size is 13; Canary's positions"),
+                                             ("canary", "head_dim", 0, "head_dim is 0"),
+                                             ("canary", "hidden_act", "swirl", "hidden_act swirl"),
+                                             ("cohere_asr", "num_attention_heads", -1, "num_attention_heads is -1"),
+                                             ("cohere_asr", "num_hidden_layers", 1, "n_decoder_layers is stated as 1")):
+                make_vectors.make(family, 1)[0].save_pretrained(folder)
+                self.edit(path, lambda config: config.get("decoder_config", config).update({key: value}))
+                self.assertIn(said, self.convert(path, 1))
+            make_vectors.make("canary", 1)[0].save_pretrained(folder)
+            self.edit(path, lambda config: config["decoder_config"].update(model_type="llama"))
+            self.assertIn("a decoder_config of model_type llama; what transformer.h runs of a canary is canary_decoder",
+                          self.convert(path, 1))
 
     def test_what_is_left_out_is_named(self):
         """Tests the converter with Microsoft's names of Florence-2's tensors, and with models that it

@@ -21,6 +21,7 @@ differ in what no tensor shows:
     t5, mt5, umt5      (v1.1, FLAN-T5, ByT5, MADLAD-400) in checkpoints_t5.py
     t5gemma, t5gemma2  in checkpoints_gemma.py
     moonshine, moonshine_streaming   in checkpoints_moonshine.py
+    seamless_m4t, seamless_m4t_v2   their text model, as m2m_100 (checkpoints_speech.py)
     whisper   norms before and at the end; learned positions from row 0 on, of each side its own.
               Its sources are embeddings, which the convolutions give (whisper.py)
     speech_to_text     as m2m_100; its sources are embeddings, which its convolutions give; they are
@@ -28,6 +29,7 @@ differ in what no tensor shows:
     vision-encoder-decoder   its decoder, mbart's (Donut, Nougat) or trocr's (as bart, or with
               positions as m2m_100's), whose sources are memories: what the encoder gives, which is
               left out
+    canary, cohere_asr their decoders, whose sources are memories (checkpoints_speech.py)
     florence2          its language model, a bart; what comes before it is left out, and gives the
               first embeddings of a source
 """
@@ -43,6 +45,7 @@ import numpy as np
 
 from . import checkpoints_gemma
 from . import checkpoints_moonshine
+from . import checkpoints_speech
 from . import checkpoints_t5
 from . import config_fields
 from . import decoding
@@ -76,6 +79,7 @@ FAMILIES = {
     "bart": Family("post", LEARNED, embedding_norms=BOTH),
     "mbart": Family("pre", LEARNED, final_norms=True, embedding_norms=BOTH),
     "m2m_100": Family("pre", SINES_BEHIND_PAD, final_norms=True),
+    **dict.fromkeys(checkpoints_speech.SEAMLESS, Family("pre", SINES_BEHIND_PAD, final_norms=True)),
     "pegasus": Family("pre", SINES, final_norms=True),
     "fsmt": Family("post", SINES_BEHIND_PAD),
     "mvp": Family("post", LEARNED, embedding_norms=BOTH),
@@ -88,12 +92,14 @@ FAMILIES = {
     "whisper": Family("pre", LEARNED_FROM_0, final_norms=True),
     "trocr": Family("post", LEARNED, embedding_norms=("tgt",)),
     "speech_to_text": Family("pre", SINES_BEHIND_PAD, final_norms=True),
+    **dict.fromkeys(checkpoints_speech.HEARING, Family("pre", LEARNED_FROM_0, final_norms=True, embedding_norms=("tgt",))),
 }
 CONVOLVED = ("whisper", "speech_to_text", *checkpoints_moonshine.FAMILIES)
 CONVOLUTIONS = r"encoder\.conv[12]\.(weight|bias)"
 # Models of which a part is run: the key of that part's config, and what it may be.
 PARTS = {"vision-encoder-decoder": ("decoder", ("trocr", "mbart")),
-         "florence2": ("text_config", ("bart", "florence2_language"))}
+         "florence2": ("text_config", ("bart", "florence2_language")),
+         "canary": ("decoder_config", ("canary_decoder",))}
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_python": "gelu", "gelu_new": "gelu_tanh",
                "gelu_fast": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "swish",
                "silu": "swish", "quick_gelu": "gelu_sigmoid"}
@@ -127,7 +133,7 @@ KINDS = {
     **dict.fromkeys(("scale_embedding", "tie_word_embeddings", "layernorm_embedding",
                      "share_encoder_decoder_embeddings", "force_bos_token_to_be_generated",
                      "use_learned_position_embeddings"), "truth value"),
-    **checkpoints_t5.KINDS,
+    **checkpoints_t5.KINDS, **checkpoints_speech.KINDS,
     "attention_window": "integer|list of integers",
     "suppress_tokens": "list of integers", "bad_words_ids": "list of lists of integers",
 }
@@ -183,7 +189,7 @@ def spell(name: str) -> str:
 
 def takes_memory(hf: dict[str, Any]) -> bool:
     """Whether there is no encoder: of a decoder that had one of another kind before it."""
-    return hf.get("part_of") == "vision-encoder-decoder"
+    return hf.get("part_of") == "vision-encoder-decoder" or hf["model_type"] in checkpoints_speech.HEARING
 
 
 def leave_language_model(tensors: Tensors, model: Model) -> Tensors:
@@ -197,18 +203,24 @@ def leave_language_model(tensors: Tensors, model: Model) -> Tensors:
 
 
 def leave_decoder(tensors: Tensors, model: Model) -> Tensors:
-    """The decoder of a VisionEncoderDecoder under names of its own. What leads from the encoder's
-    width to its own goes into the keys and values: K (P m + p) + k = (K P) m + (K p + k)."""
+    """The decoder of a VisionEncoderDecoder under names of its own."""
     kept = {name[len("decoder."):]: tensor for name, tensor in tensors.items()
             if name.startswith("decoder.")}
     kept.update({name: tensor for name, tensor in tensors.items()
                  if not name.startswith(("encoder.", "decoder.", "enc_to_dec_proj."))})
     left = sum(name.startswith("encoder.") for name in tensors)
     model.notes.append(f"{left} tensors of the encoder: left out; its output is the memory")
-    if "enc_to_dec_proj.weight" not in tensors:
+    kept.update({name: tensor for name, tensor in tensors.items() if name.startswith("enc_to_dec_proj.")})
+    return kept
+
+
+def fold_projection(kept: Tensors, model: Model) -> Tensors:
+    """What leads from the encoder's width to the decoder's goes into the keys and values:
+    K (P m + p) + k = (K P) m + (K p + k)."""
+    if "enc_to_dec_proj.weight" not in kept:
         return kept
-    P = to_f32(tensors["enc_to_dec_proj.weight"]).astype(np.float64)
-    p = to_f32(tensors.get("enc_to_dec_proj.bias", np.zeros(len(P), np.float32)))
+    P = to_f32(kept.pop("enc_to_dec_proj.weight")).astype(np.float64)
+    p = to_f32(kept.pop("enc_to_dec_proj.bias", np.zeros(len(P), np.float32)))
     for name in [name for name in kept if re.search(r"\.encoder_attn\.[kv]_proj\.weight$", name)]:
         K, bias = to_f32(kept[name]).astype(np.float64), name[:-len("weight")] + "bias"
         if K.ndim != 2 or P.ndim != 2 or p.shape != P.shape[:1] or K.shape[1:] != P.shape[:1]:
@@ -222,10 +234,14 @@ def leave_decoder(tensors: Tensors, model: Model) -> Tensors:
 
 def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) -> Tensors:
     rest: Tensors = {}
-    if takes_memory(hf):
-        tensors = leave_decoder(tensors, model)
+    if hf["model_type"] in checkpoints_speech.HEARING:
+        tensors = fold_projection(checkpoints_speech.leave_decoder(tensors, hf, model), model)
+    elif takes_memory(hf):
+        tensors = fold_projection(leave_decoder(tensors, model), model)
     elif "part_of" in hf:
         tensors = leave_language_model(tensors, model)
+    elif hf["model_type"] in checkpoints_speech.SEAMLESS:
+        tensors = checkpoints_speech.leave_text_model(tensors, model)
     tables: Tensors = {}
     heads: Tensors = {}
     shared = None
@@ -397,8 +413,8 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
         config_fields.read(config_fields.PARTS[kind], found, kind, str(path), ignored, notes)
         outer, found, kind = found, inner, inner["model_type"].replace("florence2_language", "bart")
         files.append(found)
-    elif kind == "trocr":
-        raise ConvertError(f"{folder}: model_type trocr: {refusals.REASONS['trocr']}")
+    elif kind in ("trocr", "canary_decoder"):
+        raise ConvertError(f"{folder}: model_type {kind}: {refusals.REASONS[kind]}")
     if kind not in FAMILIES:
         reason = refusals.reason(kind)
         raise ConvertError(f"{folder}: model_type {visible(kind)}"
@@ -412,6 +428,8 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
           "version": version[0] if version else 5, "has_version": version is not None}
     if outer:
         hf["part_of"] = outer["model_type"]
+        if hf["part_of"] == "canary":
+            hf["tie_word_embeddings"] = outer.get("tie_word_embeddings", True)
     hf["ignored"], hf["newest"] = ignored, version or config_fields.NEWEST
     for name in ("tokenizer_config.json", "special_tokens_map.json", "tokenizer.json"):
         one = read_object(folder / name) if ignored and has_file(folder, name) else {}
@@ -427,6 +445,8 @@ def read_configs(folder: Path, ignored: set[str] = frozenset()) -> tuple[dict[st
                            f"generation_config.json has that key, nor has a tokenizer's file")
     if kind in checkpoints_t5.FAMILIES:
         checkpoints_t5.check_sizes(hf, path)
+    if kind in checkpoints_speech.HEARING:
+        checkpoints_speech.check_sizes(hf, str(path))
     if kind in checkpoints_gemma.FAMILIES:
         checkpoints_gemma.read_sides(hf, str(path), ignored, notes)
     if kind in checkpoints_moonshine.FAMILIES:
@@ -451,6 +471,8 @@ def layer_facts(hf: dict[str, Any], tensors: Tensors) -> Config:
         return checkpoints_gemma.facts(hf, ACTIVATIONS)
     if hf["model_type"] in checkpoints_moonshine.FAMILIES:
         return checkpoints_moonshine.facts(hf, ACTIVATIONS)
+    if hf["model_type"] in checkpoints_speech.HEARING:
+        return checkpoints_speech.facts(hf, ACTIVATIONS)
     family = FAMILIES[hf["model_type"]]
     heads = {hf.get(key) or 0
              for key in ("encoder_attention_heads", "decoder_attention_heads")[takes_memory(hf):]}

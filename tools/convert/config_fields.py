@@ -121,6 +121,32 @@ MT5 = T5 + Fields(used={"num_layers": 8, "num_heads": 6, "feed_forward_proj": "g
 DECODER = Fields(only={"is_decoder": (True,), "add_cross_attention": (True,),
                        "is_encoder_decoder": (False,)})
 SMALL = {"pad_token_id": 0, "bos_token_id": 1, "decoder_start_token_id": 1}
+# The text model of SeamlessM4T, of both versions.
+SEAMLESS = STACKS + SCALED + Fields(
+    used={"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 3,
+          "max_new_tokens": 256},
+    unused={
+        "layer_norm_eps": "the norms of the text model have 1e-5 whatever it says",
+        **why(TRAINING, "initializer_range"),
+        **why("what hears speech, which is left out", "speech_encoder_layers", "speech_encoder_attention_heads",
+              "speech_encoder_intermediate_size", "speech_encoder_hidden_act", "speech_encoder_dropout",
+              "speech_encoder_layerdrop", "speech_encoder_chunk_size", "speech_encoder_left_chunk_num", "add_adapter",
+              "adaptor_kernel_size", "adaptor_stride", "adaptor_dropout", "num_adapter_layers",
+              "feature_projection_input_dim", "num_conv_pos_embeddings", "num_conv_pos_embedding_groups",
+              "position_embeddings_type", "rotary_embedding_base", "max_source_positions",
+              "left_max_position_embeddings", "right_max_position_embeddings", "conv_depthwise_kernel_size",
+              "sampling_rate"),
+        **why("what makes units and sound, which is left out", "t2u_vocab_size", "t2u_bos_token_id", "t2u_pad_token_id",
+              "t2u_eos_token_id", "t2u_decoder_start_token_id", "t2u_max_new_tokens", "t2u_encoder_layers",
+              "t2u_encoder_ffn_dim", "t2u_encoder_attention_heads", "t2u_decoder_layers", "t2u_decoder_ffn_dim",
+              "t2u_decoder_attention_heads", "t2u_max_position_embeddings", "t2u_variance_predictor_embed_dim",
+              "t2u_variance_predictor_hidden_dim", "t2u_variance_predictor_kernel_size", "t2u_variance_pred_dropout",
+              "char_vocab_size", "upsample_initial_channel", "upsample_rates", "upsample_kernel_sizes",
+              "resblock_kernel_sizes", "resblock_dilation_sizes", "leaky_relu_slope", "unit_hifi_gan_vocab_size",
+              "unit_embed_dim", "lang_embed_dim", "spkr_embed_dim", "vocoder_num_langs", "vocoder_num_spkrs",
+              "variance_predictor_kernel_size", "var_pred_dropout", "vocoder_offset")},
+    aliases={"num_attention_heads": "decoder_attention_heads", "hidden_size": "d_model",
+             "num_hidden_layers": "decoder_layers"})
 
 FAMILIES: dict[str, Fields] = {
     "marian": STACKS + Fields(
@@ -131,6 +157,7 @@ FAMILIES: dict[str, Fields] = {
         used={"grapheme_chars": None, "phoneme_chars": None}),
     "mbart": BART,
     "m2m_100": BART + START + SCALED,
+    **dict.fromkeys(("seamless_m4t", "seamless_m4t_v2"), SEAMLESS),
     "pegasus": STACKS + Fields(used={"pad_token_id": 0, "eos_token_id": 1,
                                      "decoder_start_token_id": 0, "forced_eos_token_id": 1}),
     "fsmt": BART + START + SCALED + Fields(
@@ -183,6 +210,17 @@ FAMILIES: dict[str, Fields] = {
         aliases={"num_attention_heads": "decoder_attention_heads", "hidden_size": "d_model",
                  "num_hidden_layers": "decoder_layers"}),
 }
+# The decoders of Canary and Cohere.
+HEARING = BASE + Fields(
+    used={"hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": None,
+          "head_dim": None, "hidden_act": "relu", "max_position_embeddings": 1024, "pad_token_id": 2, "bos_token_id": 4,
+          "eos_token_id": 3},
+    unused={**why(TRAINING, "initializer_range", "attention_dropout"),
+            **why(SHAPES, "vocab_size", "intermediate_size", "attention_bias")})
+FAMILIES["canary_decoder"] = HEARING + Fields(used={"num_key_value_heads": 8, "head_dim": 128})
+FAMILIES["cohere_asr"] = HEARING + Fields(
+    used={"tie_word_embeddings": False},
+    unused={"encoder_config": "what gives the memory", "processor_class": "what gives the memory"})
 # Encoder and decoder of T5Gemma, whose configs are Gemma's.
 GEMMA = BASE + Fields(
     used={"hidden_size": 2304, "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
@@ -253,6 +291,10 @@ PARTS: dict[str, Fields] = {
         used={"text_config": None},
         unused={**why("what comes before the source's vectors", "vision_config", "image_token_id",
                       "image_token_index", "projection_dim"), **why(SHAPES, "vocab_size")}),
+    "canary": BASE + Fields(
+        used={"decoder_config": None},
+        unused={**why("what gives the memory", "encoder_config", "processor_class"),
+                **why(TRAINING, "initializer_range"), **why(SHAPES, "vocab_size")}),
 }
 
 # --------------------------------------------------------------- GenerationConfig, of any model

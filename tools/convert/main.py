@@ -24,10 +24,11 @@ IN is one of
                        pytorch_model.bin, in one piece or in shards) and its tokenizer: Marian,
                        BART, mBART, M2M100 and NLLB, PEGASUS, FSMT (wmt19), PLBart, MVP, LED
                        (sources up to half its window), Blenderbot, Blenderbot-small, T5 (v1.1,
-                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5; Whisper (also distil-whisper and
-                       large-v3) with its convolutions, which examples/transcribe computes;
-                       Speech2Text behind its convolutions, the decoders of TrOCR, Donut and
-                       Nougat, and Florence-2's language model. Their sources are vectors, which
+                       FLAN-T5, ByT5, MADLAD-400), mT5, UMT5, T5Gemma, the text side of T5Gemma 2
+                       and of SeamlessM4T; Whisper (also distil-whisper and large-v3) with
+                       its convolutions, which examples/transcribe computes;
+                       Speech2Text behind its convolutions, the decoders of TrOCR, Donut, Nougat,
+                       Canary and Cohere, and Florence-2's language model. Their sources are vectors, which
                        your program computes.
     Argos Translate    an .argosmodel, or the folder that it unpacks to: LibreTranslate's packages.
     CTranslate2        a directory of model.bin, binary versions 2 to 6, its vocabularies and
@@ -436,7 +437,8 @@ def check_growth(model: Model, path: Path) -> None:
 
 def choose_texts(model: Model, options: argparse.Namespace) -> None:
     """--src-vocab and --tgt-vocab in the place of the checkpoint's vocabularies."""
-    if options.tgt_vocab and not options.src_vocab and "src_projection.weight" not in model.tensors:
+    has_source = not model.takes_vectors and "src_projection.weight" not in model.tensors
+    if options.tgt_vocab and not options.src_vocab and has_source:
         raise ConvertError("--tgt-vocab without --src-vocab: give --src-vocab for both sides, or both options")
     if options.src_vocab:
         model.texts.pop("tgt_vocabulary", None)

@@ -201,7 +201,7 @@ CONFIG_KEYS: dict[str, Callable[[str], Any]] = {
     "relative_buckets": integer(2),
     "relative_max_distance": integer(1),
     "prefix_space": one_of("none", "add", "first"),
-    "trailing_space": one_of("none", "keep"),
+    "trailing_space": one_of("none", "keep", "strip"),
     "clean_up": one_of("none", "spaces"),
     "sentences": one_of("split", "whole"),
     "byte_offset": integer(0),
@@ -219,7 +219,8 @@ DECODING_KEYS: dict[str, Callable[[str], Any]] = {
 # What the models of a family were trained to read at a time ("sentences" of the config): a sentence, or a whole
 # text that is summarized, answered, spoken, or transformed by a task that it names. madlad is a T5 with languages.
 SENTENCES = {
-    **dict.fromkeys(("marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad"), "split"),
+    **dict.fromkeys(("marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad", "seamless_m4t",
+                     "seamless_m4t_v2"), "split"),
     **dict.fromkeys(("bart", "pegasus", "mvp", "plbart", "led", "blenderbot", "blenderbot-small", "t5", "mt5", "umt5",
                      "t5gemma", "t5gemma2", "whisper", "speech_to_text", "moonshine", "moonshine_streaming"), "whole"),
 }
@@ -658,8 +659,8 @@ def missing_tensors(model: Model, config: Config, core: bool) -> list[str]:
 
 def measure(model: Model, config: Config) -> Config:
     """Every size of the config from the shapes; disagreements become problems. A config that states
-    n_kv_heads says that keys and values may have fewer heads than queries."""
-    heads = config["n_heads"]
+    n_kv_heads, or n_kv_heads_decoder, says that keys and values may have fewer heads than queries."""
+    heads, has_groups = config["n_heads"], "n_kv_heads" in config or "n_kv_heads_decoder" in config
     sizes: dict[str, int] = {}
     source: dict[str, str] = {}
     if any(name.endswith(".in_proj_weight") for name in model.tensors):
@@ -668,7 +669,7 @@ def measure(model: Model, config: Config) -> Config:
     for name in sorted(model.tensors, key=lambda name: (not name.startswith("encoder."), name)):
         shape = list(model.tensors[name].shape)
         symbols = (shape_of(name) or "").split()
-        if "n_kv_heads" in config and re.search(r"_attn\.[kv]_proj\.", name):
+        if has_groups and re.search(r"_attn\.[kv]_proj\.", name):
             own = "d" if name.startswith("decoder.") else ""
             symbols = [{"HK": f"GK{own}", "HV": f"GV{own}"}.get(one, one) for one in symbols]
         if len(shape) != len(symbols):

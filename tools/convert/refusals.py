@@ -30,6 +30,8 @@ EXPORTS = (
     (r"flax_model.*\.msgpack|.*\.msgpack", "Flax: with transformers 4 and Flax, "
      + OLD_TRANSFORMERS.format("from_flax")),
     (r"rust_model\.ot", f"rust-bert: {EXPORTED}"),
+    (r".*\.nemo", "an archive of NeMo (a tar of model_config.yaml and weights): take the model's folder for transformers, "
+     "which has config.json and model.safetensors"),
 )
 # In such a folder alone.
 IN_FOLDERS = (
@@ -71,8 +73,6 @@ SOUND = "its decoder gives sound, not text"
 TRANSDUCER = "its encoder reads audio, and it has a transducer in the place of a decoder that attends to the source"
 EXPERTS = "a mixture of experts: a router chooses the feed-forward of each token, and transformer.h has one a layer"
 ROTARY = "rotary positions"
-SEAMLESS = ("its names of tensors and settings are not read, neither of the whole (several models: text and speech encoders, a "
-            "text decoder, units, a vocoder) nor of its text model alone. For text between these languages, convert an NLLB model")
 REASONS = {
     "longt5": "an encoder whose attention is local (encoder_attention_type local), or local and to summaries of blocks "
               "(transient-global)",
@@ -80,10 +80,7 @@ REASONS = {
     "bigbird_pegasus": "sparse attention in its encoder: each block of tokens sees its neighbours, global and random blocks; "
                        "with attention_type original_full it sees all, but the names of its tensors are not read either",
     **dict.fromkeys(("switch_transformers", "nllb-moe"), EXPERTS),
-    "canary": f"{HEARS}: a FastConformer, which transformer.h has not",
-    "canary_decoder": f"{ALONE}: the part of Canary behind its FastConformer",
-    "cohere_asr": f"{HEARS}: a FastConformer, which transformer.h has not",
-    **dict.fromkeys(("seamless_m4t", "seamless_m4t_v2"), SEAMLESS),
+    "canary_decoder": f"{ALONE}: the part of Canary behind its encoder; the whole folder's config.json has model_type canary",
     **dict.fromkeys(("speech-encoder-decoder", "pop2piano"), HEARS),
     "speecht5": "its encoder reads audio, or its decoder gives audio",
     **dict.fromkeys(("parakeet_rnnt", "parakeet_tdt", "nemotron3_5_asr", "nemotron_asr_streaming"), TRANSDUCER),
@@ -175,6 +172,9 @@ def check_config(path: Path, ignored: set[str]) -> None:
         method = quantized.get("quant_method") if isinstance(quantized, dict) else None
         raise ConvertError(f"{path}: quantization_config is {brief(method or quantized)}: {UNQUANTIZED}; "
                            f"--ignore-key quantization_config leaves the key out")
+    if config.get("pretrained_llm"):
+        raise ConvertError(f"{path}: pretrained_llm is {brief(config['pretrained_llm'])}: {HEARING_DECODER}, as "
+                           f"Canary-Qwen is; of Canary-1b-v2 transformer.h runs the decoder")
     architectures, kind = config.get("architectures"), config.get("model_type")
     name = architectures[0] if isinstance(architectures, list) and architectures else ""
     what = next((what for rule, what in BY_ARCHITECTURE if isinstance(name, str) and re.fullmatch(rule, name)), None)

@@ -117,6 +117,8 @@ def read_normalizer(tokenizer: dict[str, Any]) -> Rules:
                 steps.append({"\n": " "})
         elif kind == "Replace" and pattern.get("String") == " " and step.get("content") == SPACE:
             has_marks = True
+        elif kind == "Replace" and pattern.get("Regex") == r"[\n\r\t]" and step.get("content") == " ":
+            steps.append(dict.fromkeys("\n\r\t", " "))
         elif kind == "Prepend" and step.get("prepend") == SPACE:
             found.prefix = "always"
         else:
@@ -163,12 +165,14 @@ def class_steps(kind: str, charsmap: bytes) -> dict[str, Any]:
     """normalizer and pre_tokenizer of a class of OWN_BACKEND (transformers 5.24). charsmap: of its
     files; empty: none."""
     steps: list[dict[str, Any]] = []
-    if charsmap and kind != "MBart":
+    if kind == "SeamlessM4T":
+        steps += [{"type": "Replace", "pattern": {"Regex": r"[\n\r\t]"}, "content": " "}, {"type": "NFKC"}]
+    elif charsmap and kind != "MBart":
         steps.append({"type": "Precompiled",
                       "precompiled_charsmap": base64.b64encode(charsmap).decode()})
     elif kind == "Pegasus":
         steps.append({"type": "Replace", "pattern": {"String": "\n"}, "content": " "})
-    if kind in ("Pegasus", "MBart50") or kind == "Nllb" and charsmap:
+    if kind in ("Pegasus", "MBart50", "SeamlessM4T") or kind == "Nllb" and charsmap:
         steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
     before = [{"type": "WhitespaceSplit"}] if kind in ("T5", "MBart") else []
     return {"normalizer": {"type": "Sequence", "normalizers": steps},

@@ -48,7 +48,7 @@ SETTINGS = Fields(
               "target_lang", "langs"),
         **why("rows of the embedding that no text reaches", "num_madeup_words"),
         **why("files show it", "separate_vocabs", "unk_id", "_spm_precompiled_charsmap"),
-        **why("transformers 5 has no other way", "legacy", "use_fast"),
+        **why("transformers 5 has no other way", "legacy", "use_fast", "keep_accents"),
         **why("conversations, which translators have not", "chat_template", "response_template",
               "chat_control_tokens"),
         **why("what a call prints", "verbose")})

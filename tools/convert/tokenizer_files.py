@@ -140,7 +140,7 @@ def piece_files(folder: Path) -> tuple[bytes, bytes]:
 
 
 # How families spell the token of a language.
-LANGUAGE = re.compile(r">>(?P<marian>[^<>]+)<<|__(?P<m2m>[a-z]{2,3})__|<2(?P<madlad>[\w-]+)>|"
+LANGUAGE = re.compile(r">>(?P<marian>[^<>]+)<<|__(?P<m2m>[a-z]{2,3}(?:_[A-Z][a-z]{3})?)__|<2(?P<madlad>[\w-]+)>|"
                       r"(?P<code>[a-z]{2}_[A-Z]{2}|[a-z]{3}_[A-Z][a-z]{3})")
 
 
@@ -203,7 +203,8 @@ PLBART_LANGUAGES = {"base": ["__java__", "__python__", "__en_XX__"],
 # The class of a family's tokenizer where no file names it, the special tokens that a class has by
 # itself, and classes that keep whitespace at the end of a text (transformers 5.24).
 CLASSES = {"marian": "Marian", "m2m_100": "M2M100", "mbart": "MBart", "pegasus": "Pegasus",
-           "t5": "T5", "mt5": "T5", "umt5": "T5", "plbart": "PLBart"}
+           "t5": "T5", "mt5": "T5", "umt5": "T5", "plbart": "PLBart",
+           "seamless_m4t": "SeamlessM4T", "seamless_m4t_v2": "SeamlessM4T"}
 OWN_SPECIAL = {"Marian": ("eos_token", "unk_token", "pad_token"),
                "T5": ("eos_token", "unk_token", "pad_token"),
                "Pegasus": ("eos_token", "unk_token", "pad_token", "mask_token"),
@@ -214,7 +215,10 @@ OWN_SPECIAL = {"Marian": ("eos_token", "unk_token", "pad_token"),
 PREFIX_SPACE = {"Bart": False, "Roberta": False, "LED": False, "Mvp": False, "Blenderbot": True}
 # Classes that take from tokenizer.json only the pieces, the added tokens and a Precompiled normalizer:
 # how pieces are joined, unknown characters, and that no bytes are spelled, they set themselves.
-OWN_BACKEND = ("T5", "Pegasus", "MBart", "MBart50", "Nllb")
+OWN_BACKEND = ("T5", "Pegasus", "MBart", "MBart50", "Nllb", "SeamlessM4T")
+SEAMLESS = ("seamless_m4t", "seamless_m4t_v2")
+# Families whose source begins with the token of its language, and whose target with that of its own.
+LANGUAGE_FIRST = ("mbart", "m2m_100", *SEAMLESS)
 # The languages that MBart has by itself, behind the pieces.
 MBART_LANGUAGES = """ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ
     ko_KR lt_LT lv_LV my_MM ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN""".split()
@@ -288,17 +292,24 @@ class Files:
         if self.tokenizer:
             self.tokenizer = {**self.tokenizer, **class_steps(self.short_kind, charsmap)}
             self.rules = read_normalizer(self.tokenizer)
+            self.as_sentencepiece()
         if self.source:
             model = parse_model(self.source, str(self.folder))
             found = found or bool(model.normalizer_spec.precompiled_charsmap)
             self.rules = read_normalizer(class_steps(
                 self.short_kind, model.normalizer_spec.precompiled_charsmap))
+            self.as_sentencepiece()
             self.source = self.cut_pieces(model, self.rules)
         if found and self.short_kind == "MBart":
             self.notes.append("texts are not normalized: MBartTokenizer of transformers 5 leaves the "
                               "normalizer of its files out, which transformers 4 used. Characters "
                               "such as \u00bd and \ufb01 may be unknown: normalize texts to NFKC "
                               "before if the model was trained so")
+
+    def as_sentencepiece(self) -> None:
+        """SeamlessM4TTokenizer strips spaces at the end, and adds one at the beginning of a text that has none there."""
+        if self.short_kind == "SeamlessM4T" and self.rules:
+            self.rules.trim, self.rules.prefix = True, "first"
 
     def cut_pieces(self, model: Any, rules: Rules) -> bytes:
         """A SentencePiece model by these rules; its own bytes where nothing changes."""
@@ -396,7 +407,7 @@ class Files:
             for key in ("additional_special_tokens", "extra_special_tokens"):
                 more_tokens = settings.get(key) or []
                 listed += more_tokens if isinstance(more_tokens, list) else more_tokens.values()
-        if self.short_kind in ("MBart", "MBart50", "Nllb", "M2M100", "PLBart"):
+        if self.short_kind in ("MBart", "MBart50", "Nllb", "M2M100", "PLBart", "SeamlessM4T"):
             listed += [token for token in vocab if LANGUAGE.fullmatch(token)]
         more = {} if decoder else {token: at for at, token in self.ids("added_tokens.json").items()}
         for one in [*listed, *more]:
@@ -550,6 +561,11 @@ class Files:
             return {**self.pegasus_ids(pieces), **added}
         if self.family in LIKE_T5:
             return {**(added or self.extra_ids(len(pieces))), **dict(enumerate(pieces))}
+        if self.family in SEAMLESS:
+            ids = {0: "<pad>", 1: "<unk>", 2: "<s>", 3: "</s>"}
+            ids.update({at + 1: piece for at, piece in enumerate(pieces) if at >= 3})
+            ids.update(enumerate(self.additional(), len(pieces) + 1))
+            return {**ids, **added}
         if self.family in ("mbart", "m2m_100", "plbart"):
             ids = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
             ids.update({at + 1: piece for at, piece in enumerate(pieces) if at >= 3})
@@ -597,7 +613,7 @@ class Files:
             if not language and self.plbart_languages() == PLBART_LANGUAGES["multi"]:
                 language = "__en_XX__"
             return [], [end, language] if language else [end]
-        if self.family in ("mbart", "m2m_100"):
+        if self.family in LANGUAGE_FIRST:
             if self.kind in ("MBartTokenizer", "MBartTokenizerFast") or self.settings.get(
                     "legacy_behaviour"):
                 return [], [end, language or "(the language)"]
@@ -640,7 +656,7 @@ def read_target(folder: Path, hf: dict[str, Any], size: int, model: Model) -> Co
             own = "tgt" + name[len("src"):]
             if name.startswith("tgt") or own not in found:
                 kept[own] = one
-    model.notes += both.notes
+    model.notes += [one.replace("--src-vocab", "--tgt-vocab") for one in both.notes]
     model.warnings += [one for one in both.warnings if "src_start" not in " ".join(one)]
     model.problems += both.problems
     return {key: value for key, value in facts.items() if not key.startswith("src_")
@@ -738,7 +754,7 @@ def put_added(files: Files, ids: dict[int, str], source: bytes, sizes: dict[str,
         return str(form.normalize(token))
 
     rules = files.rules or Rules()
-    keeps = rules.squeeze and not rules.trim
+    trailing = ("strip" if files.short_kind == "SeamlessM4T" else "keep" if rules.squeeze and not rules.trim else "")
     prefix = "first" if rules.prefix == "first" else "add" if rules.once and not (
         rules.squeeze and SPACE in maps.read(rules.charsmap)) else ""
     by_token = {token: at for at, token in sorted(ids.items(), reverse=True)}
@@ -748,7 +764,12 @@ def put_added(files: Files, ids: dict[int, str], source: bytes, sizes: dict[str,
     listed = files.listed_added(by_token)
     added = added_table(listed, sizes["src"], files.is_slow(), normalize, spaces)
     note_expansions(ids, added, source, model)
-    facts: Config = {"trailing_space": "keep"} if keeps else {}
+    names = [brief(ids[at]) for at, flags in added.tolist()
+             if flags & ADDED["normalized"] and flags & (ADDED["lstrip"] | ADDED["rstrip"])]
+    if names and files.short_kind == "SeamlessM4T":
+        model.notes.append(f"added tokens that are normalized, with lstrip or rstrip, {', '.join(names[:8])}: all spaces "
+                           "beside them are left out. transformers leaves out one space, and makes a piece of several")
+    facts: Config = {"trailing_space": trailing} if trailing else {}
     if prefix:
         facts["prefix_space"] = prefix
     if files.target_vocab:  # of its own, with its own ids
@@ -849,7 +870,7 @@ def special_ids(files: Files, ids: dict[int, str], sizes: dict[str, int], model:
         {at: token for at, token in ids.items() if at < min(sizes.values())}, model)
     if languages:
         facts.pop("src_start", None)  # the one that the files happen to name
-    elif files.family in ("mbart", "m2m_100"):
+    elif files.family in LANGUAGE_FIRST:
         if not before and not suffixed:
             model.warn("a source begins with its language's token: --set src_start=TOKEN",
                        "src_start")

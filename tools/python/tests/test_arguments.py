@@ -112,6 +112,10 @@ IDS = [[5, 6]]
     (lambda m: m.encode(["Ja.", [5]]), r"source\[1\] is list, expected str"),
     (lambda m: m.encode([[5, 6.0]]), r"source\[0\]\[1\] is float, expected int"),
     (lambda m: m.encode([[5, True]]), r"source\[0\]\[1\] is bool, expected int"),
+    (lambda m: m.decode(5), r"memory is int, expected an array \[S, d_memory\], or a list of them"),
+    (lambda m: m.decode([[1.0]]), r"memory\[0\] is list, expected an array of floats"),
+    (lambda m: m.decode(np.zeros((2, 5), np.float32), draft="x"), "draft is no option of decode"),
+    (lambda m: m.decode(np.zeros((2, m.config["d_memory"])), prompt=[1.5]), r"prompt\[0\] is float, expected int"),
     (lambda m: m.translate("Ja.", progress=5), "progress is int, expected a function"),
     (lambda m: m.translate_document([5]), r"text\[0\] is int, expected str"),
     (lambda m: m.translate_document("Ja.", n_best=2), "n_best is no option of translate_document"),
@@ -151,6 +155,10 @@ def test_wrong_types_are_named(german, call, message):
     (lambda m: m.encode(np.array([[5, 6], [2 ** 40, 7]])), r"source\[1\]\[0\] is 1099511627776"),
     (lambda m: m.encode(np.broadcast_to(np.int32(5), (10 ** 6, 10 ** 6))), "source has 1000000 rows of 1000000 ids"),
     (lambda m: m.encode(IDS, source_language="de"), "need texts"),
+    (lambda m: m.decode(np.zeros((2, 5))), r"memory is float64 \[2, 5\], expected floats \[S, "),
+    (lambda m: m.decode([np.zeros((2, m.config["d_memory"]), int)]), r"memory\[0\] is int64 .*expected floats"),
+    (lambda m: m.decode(np.zeros((0, m.config["d_memory"]))), r"memory is float64 \[0, "),
+    (lambda m: m.decode(np.zeros((1, 2, m.config["d_memory"])), prompt=[]), "0 prompts for 1 texts"),
     (lambda _: Model(GERMAN, weights="f8"), "weights is 'f8', expected f32 or f16 or bf16 or i8"),
     (lambda _: Model(GERMAN.read_bytes(), map=True), "map needs a path"),
     # a NUL would end the string for the library
@@ -284,7 +292,9 @@ def pool(folder):
               np.ma.masked_array(np.ones(99, np.float32), True), np.zeros(9, [("a", "f4")]), WAV, WAV[:50], WAV[:30], b"", *paths]
     pieces = [*([one] for one in sounds), [], [b"", b"x"], (b"a", b"bcd", np.ones(7, np.float32)), [WAV[44:]] * 3, {WAV: 1}, range(2), [None],
               [WAV[44:], memoryview(WAV)[45:], bytearray(9)], WAV, sounds[2]]
-    return [numbers, texts, rows, outs, paths, names, sounds, pieces, [object(), int, len, ..., lambda: 1, Exception()]]
+    memories = [np.ones((3, 64), np.float32), np.ones((2, 3, 64)), np.ones((0, 64), np.float32), np.ones((3, 5)), np.ones((3, 64), int), [],
+                [np.ones((2, 64), np.float16), np.full((5, 64), np.nan, np.float32)], np.float32(1), [np.ones(64)], "x", [None]]
+    return [numbers, texts, rows, outs, paths, names, sounds, pieces, memories, [object(), int, len, ..., lambda: 1, Exception()]]
 
 
 def fuzz(seed, calls, folder):
@@ -296,6 +306,7 @@ def fuzz(seed, calls, folder):
                "score": (["text", "text"], ["per_token", "batch", "source_language", "target_language", "tokens"]),
                "tokenize": (["text"], ["target", "source_language", "target_language", "tokens"]),
                "encode": (["rows"], ["source_language", "target_language"]),
+               "decode": (["memories"], list(inspect.signature(Model.decode).parameters)[2:]),
                "transcribe": (["sound"], list(inspect.signature(Model.transcribe).parameters)[2:]),
                "listen": (["pieces"], list(inspect.signature(Model.listen).parameters)[2:]),
                "forward": (["rows", "rows"], ["causal", "out"]), "config": ([], []), "arithmetic": ([], []), "close": ([], []),
@@ -304,7 +315,7 @@ def fuzz(seed, calls, folder):
     assert {name for name in vars(Model) if not name.startswith("_")} <= set(methods)
     fits = {"text": 1, "rows": 2, "number": 0, "path": 4, "out": 3, "weights": 5, "stop": 5, "on_error": 5, "repetition": 5,
             "source_language": 5, "target_language": 5, "prefix": 1,
-            "sound": 6, "pieces": 7, "language": 5, "task": 5, "prompt": 1}
+            "sound": 6, "pieces": 7, "memories": 8, "language": 5, "task": 5, "prompt": 1}
 
     def value(name):
         kind = kinds[fits.get(name, 0)] if drawn.random() < 0.8 else drawn.choice(kinds)
@@ -378,5 +389,5 @@ def test_arguments_at_random(tmp_path):
                           timeout=900, cwd=Path(__file__).parent)
     print(done.stdout[-3000:])
     assert done.returncode == 0, f"seed {SEED}: status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
-    for name in ("translate", "stream", "score", "tokenize", "encode", "forward", "transcribe"):
+    for name in ("translate", "stream", "score", "tokenize", "encode", "decode", "forward", "transcribe"):
         assert f"('{name}', 'TypeError')" in done.stdout and f"('{name}', 'Error')" in done.stdout

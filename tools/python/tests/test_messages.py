@@ -111,6 +111,10 @@ g.encode(b"ab") | TypeError | source is bytes
 g.encode({(1, 2)}) | TypeError | a set has no order
 g.encode([[True]]) | TypeError | source[0][0] is bool
 g.encode("Ja.", source_language="de") | LanguageError | source_language is 'de'
+g.decode("ab") | TypeError | memory is str, expected an array
+g.decode([[1.0]]) | TypeError | memory[0] is list
+g.decode(np.ones((2, 3))) | ValueError | memory is float64 [2, 3], expected floats [S,
+g.decode(np.ones((2, 3)), beems=2) | TypeError | beems is no option of decode; did you mean 'beam'?
 g.forward("ab", [[1]]) | TypeError | source is str, expected rows of ids
 g.forward([[1]], [[NAN]]) | TypeError | target[0][0] is float
 g.forward([[1]], [[1]], causal=None) | TypeError | causal is NoneType
@@ -294,6 +298,7 @@ def test_languages_get_suggestions(tmp_path):
 @pytest.mark.parametrize("package, extra, code", [
     ("numpy", "numpy", "model.encode([[1]])"),
     ("numpy", "numpy", "model.forward([[1]], [[1]])"),
+    ("numpy", "numpy", "model.decode([[1]])"),
     ("numpy", "numpy", "model.translate([], edit_logits=print)"),
     ("numpy", "numpy", "list(model.stream('Ja.', edit_logits=print))"),
     ("py3langid", "detect", "t.detect_language('Ja.')"),

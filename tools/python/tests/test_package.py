@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 GERMAN = ROOT / "examples/models/de-en.safetensors"
 CHINESE = ROOT / "examples/models/zh-en.safetensors"
 TOY = ROOT / "tests/data/models/toy.safetensors"
+VECTORS = ROOT / "tests/data/models/trocr.safetensors"
 # every demo line, blank ones, and some of very unlike length
 LINES = ((ROOT / "examples/translate/demo-de.txt").read_text(encoding="utf-8").split("\n")
          + ["Ja.", "Der Zug, der gestern nicht kam, kommt heute " + "und morgen " * 30] * 3)
@@ -283,6 +284,30 @@ def test_stream_is_the_translation_in_pieces(german):
             pieces = list(model.stream(text))
             assert "".join(pieces) == model.translate(text) and len(pieces) > 5
     assert list(german.stream(" ")) == []
+
+
+def test_decode(german):
+    """A memory that encode gives is decoded to what translate gives, alone and in any batch."""
+    rows = [german.tokenize(line) for line in LINES[:5]]
+    memory, lengths = german.encode(rows)
+    memories = [memory[i, :n] for i, n in enumerate(lengths)]
+    for options in ({"greedy": True}, {"beam": 4, "length_penalty": 1.0}):
+        wanted = german.translate(LINES[:5], sentences="whole", **options)
+        for batch in (1, 2, 64):
+            assert german.decode(memories, batch=batch, **options) == wanted
+        assert [german.decode(each.astype(np.float64), **options) for each in memories] == wanted
+    assert german.decode([]) == []
+    best = german.decode(memories[0], n_best=2)
+    assert [each.text for each in best] == [each.text for each in german.translate(LINES[0], n_best=2, sentences="whole")]
+    assert german.decode(memory[:1, :lengths[0]], greedy=True) == [german.decode(memories[0], greedy=True)]
+    prompt = german.tokenize("Good", target=True)
+    prompted = [german.config["start"], *prompt]
+    assert german.decode(memories[0], prompt=prompted) == german.translate(LINES[0], prompt=prompted, sentences="whole")
+    assert german.decode(memories[:2], prompt=[prompted, prompted])[0] == german.decode(memories[0], prompt=prompted)
+    assert len({german.decode(memories[0], sample=True, seed=seed) for seed in range(8)}) > 1
+    with Model(VECTORS) as trocr:  # a model file without an encoder, and without a vocabulary
+        with pytest.raises(Error, match="vocabulary|text"):
+            trocr.decode(np.ones((3, trocr.config["d_memory"]), np.float32))
 
 
 def test_encode_and_forward(german):

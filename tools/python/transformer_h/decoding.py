@@ -10,7 +10,7 @@ from ._transformer import ffi, lib
 from .errors import Error, error_of, raise_error
 from .extras import import_numpy
 from .options import DecodeJob
-from .results import hypotheses
+from .results import Hypothesis, hypotheses
 from .sessions import IdBatch, SessionPool, Worker, requests_of, rounded_up
 
 if TYPE_CHECKING:
@@ -205,6 +205,34 @@ def _editor(job: DecodeJob, options: Any, indices: list[int]) -> tuple[LogitsEdi
     handle = ffi.new_handle(editor)
     options.edit_logits, options.edit_user = lib.th_edit_logits, handle
     return editor, handle
+
+
+def decode_memories(sessions: SessionPool, memories: list[np.ndarray], job: DecodeJob) -> list[list[Hypothesis]]:
+    """Decodes over memories, float32 [S, d_memory] in C order, in batches."""
+    found: list[list[Hypothesis]] = []
+    worker, options = sessions.take(), job.options
+    for at in range(0, len(memories), job.batch):
+        rows = memories[at:at + job.batch]
+        requests, tensors = ffi.new("tfm_request[]", len(rows)), ffi.new("tfm_tensor[]", len(rows))
+        data = [ffi.from_buffer("float[]", one) for one in rows]
+        prompts = IdBatch("prompt", job.prompts[at:at + job.batch]) if job.prompts is not None else None
+        lists = prompts.lists if prompts else None
+        for i, one in enumerate(rows):
+            tensors[i] = lib.tfm_tensor_2d(data[i], lib.TFM_DTYPE_F32, *one.shape)
+            requests[i].memory = tensors + i
+            requests[i].seed = (job.seed + at + i + 1) % 2 ** 64
+            if lists:
+                requests[i].prompt = lists[i]
+        width = max(1, *(len(one) for one in rows))
+        length = max(options.max_length or 2 * width + 16, options.min_length + 1) + (prompts.width if prompts else 0)
+        session = worker.fit(len(rows), width, length, job.beam, job.pair, *job.session)
+        raise_error(lib.tfm_session_start(session, requests, len(rows), options, worker.err), worker.err)
+        running = ffi.new("int32_t *", 1)
+        while running[0]:
+            raise_error(lib.th_steps(session, STEPS, running, worker.err), worker.err)
+        found += hypotheses(session, len(rows), job.ranks, job.form, worker.err)
+    sessions.give(worker)
+    return found
 
 
 def stream_text(sessions: SessionPool, text: bytes, job: DecodeJob) -> Iterator[str]:

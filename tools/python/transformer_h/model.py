@@ -11,7 +11,7 @@ from ._transformer import ffi, lib
 from .arguments import (check_call, check_choice, check_count, check_flag, check_for_each_text, check_integer, check_languages,
                         check_list, check_path, check_rows, check_text, check_text_or_texts, did_you_mean, wrong_type)
 from .config import config_of, enum_names
-from .decoding import stream_text, translate_texts
+from .decoding import decode_memories, stream_text, translate_texts
 from .errors import Error, LanguageError, raise_error, raise_file_error
 from .extras import import_numpy
 from .listening import listen
@@ -536,6 +536,42 @@ class Model:
         raise_error(lib.tfm_session_encode(session, requests_of(src), src.rows, worker.err), worker.err)
         array = np.asarray(SharedTensor(lib.tfm_session_encoder_output(session), (session, worker, src)))
         return array, np.frombuffer(ffi.buffer(src.lengths), np.int32)
+
+    @with_options("source_language", "sentences", "max_source", "threads", "progress", "edit_logits", "terms", "second",
+                  "via_language", "prefix", "prefix_bias", "draft", "aligned", "on_error", "alternatives", "min_alternative_prob",
+                  "lexical_shortlist", "no_source_ngram")
+    def decode(self, memory: np.ndarray | Iterable[np.ndarray], *, n_best: int | None = None, **options: Any) -> Any:
+        """Returns the text that the decoder gives for a memory: an array of floats [S, d_memory], which an encoder has
+        made, for instance encode, or PyTorch for a model file without an encoder (TrOCR, Canary). A list of arrays, or one
+        array [B, S, d_memory], gives a list of texts. model.config["d_memory"] is the width.
+
+        prompt is the ids that the decoder reads first, instead of the model's start token; for several memories a list of
+        rows. n_best and the other options are those of translate. Results do not depend on batch (64), which is how many
+        memories are decoded together.
+        """
+        np = import_numpy("decode")
+        allowed = inspect.signature(Model.decode).parameters
+        for name in options:
+            if name not in allowed:
+                raise unknown_option("decode", name, [one for one in allowed if one not in ("self", "memory")])
+        one = isinstance(memory, np.ndarray) and memory.ndim == 2
+        rows: list[np.ndarray] = []
+        width = self._config["d_memory"]
+        for i, each in enumerate([memory] if one else check_list("memory", memory, "an array [S, d_memory], or a list of them")):
+            name = "memory" if one else f"memory[{i}]"
+            if not hasattr(each, "shape") or not hasattr(each, "dtype"):
+                wrong_type(name, each, f"an array of floats [S, {width}]")
+            array = np.asarray(each)
+            if array.ndim != 2 or array.dtype.kind != "f" or array.shape[1] != width or not len(array):
+                raise ValueError(f"{name} is {array.dtype} {list(array.shape)}, expected floats [S, {width}]")
+            rows.append(np.array(array, np.float32, order="C"))
+        prompt = options.pop("prompt", None)
+        prompts = None if prompt is None else check_count("prompt", check_rows("prompt", [prompt] if one else prompt, one), len(rows))
+        pair = self._languages(None, options.pop("target_language", None))
+        job = decode_job("decode", self._defaults, self._config["tgt_vocab_size"], pair, n_best, options, None, None, prompts)
+        found = decode_memories(self._sessions, rows, job)
+        results = found if job.many else [each[0].text if each else "" for each in found]
+        return results[0] if one else results
 
     def forward(self, source: Ids, target: Ids, *, causal: bool = True,
                 out: np.ndarray | None = None) -> np.ndarray:
