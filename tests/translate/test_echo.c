@@ -22,6 +22,7 @@ static const char *const echo_names[] = {"identity", "capitals", "doubled", "rev
 typedef struct echo {
     int how;
     size_t seen[256]; /* how often the sentences have each byte */
+    size_t n_looks, n_sentences;
     text_buffer text, tokens;
 } echo;
 
@@ -75,7 +76,64 @@ static void echo_document(echo *e, int how, markup_form form, const char *text, 
         if (!markup_put(&m, &t, out)) abort();
     }
     if (!markup_end(&m, out)) abort();
+    e->n_looks = m.n_looks, e->n_sentences = m.n_sentences;
     markup_free(&m);
+}
+
+/* Appends a piece and a suffix `times` times. */
+static void repeat(text_buffer *doc, const char *piece, size_t times) {
+    size_t n = strlen(piece);
+    while (times-- > 0) text_buffer_append(doc, piece, n);
+}
+
+/* A sentence of very many elements: the work to place each may not grow with their number. */
+static void long_sentences(void) {
+    static const char *const pieces[][2] = {
+        {"<b>w</b> ", ""},          {"w <img> ", ""},         {"w {x} ", ""},
+        {"w<sup>1</sup> ", ""},     {"<b>w ", "</b>"},        {"<b>", "w</b> "},
+        {"w <a href=x></a>w ", ""}, {"<b>w</b><i>, </i>", ""}};
+    enum { MANY = 6000 };
+    echo e;
+    text_buffer doc, out;
+    size_t i;
+    int how;
+    memset(&e, 0, sizeof e), memset(&doc, 0, sizeof doc), memset(&out, 0, sizeof out);
+    for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        doc.size = 0;
+        repeat(&doc, "<p>", 1), repeat(&doc, pieces[i][0], MANY);
+        repeat(&doc, pieces[i][1], MANY), repeat(&doc, "</p>", 1);
+        for (how = 0; how < REVERSED + 1; how++) {
+            echo_document(&e, how, MARKUP_HTML, doc.data, doc.size, &out);
+            CHECK(e.n_sentences == 1, "\"%s\": one sentence", pieces[i][0]);
+            CHECK(e.n_looks < 4 * MARKUP_NEAR * (size_t)MANY,
+                  "%s: %.0f words looked at, an element", echo_names[how],
+                  (double)e.n_looks / MANY);
+            CHECK(how || pieces[i][1][0] ||
+                      (out.size == doc.size && !memcmp(out.data, doc.data, doc.size)),
+                  "and an identity changes nothing");
+        }
+    }
+    text_buffer_free(&e.text), text_buffer_free(&e.tokens);
+    text_buffer_free(&doc), text_buffer_free(&out);
+}
+
+/* An item between two words stays between them if the words change places. */
+static void between(void) {
+    static const char *const rows[][2] = {
+        {"<p>one two <img> three four five</p>", "<p>five four three <img> two one</p>"},
+        {"<p>one {x} two three four five</p>", "<p>five four three two {x} one</p>"},
+        {"<p>one two three four <code>x()</code> five</p>",
+         "<p>five <code>x()</code> four three two one</p>"}};
+    echo e;
+    text_buffer out;
+    size_t i;
+    memset(&e, 0, sizeof e), memset(&out, 0, sizeof out);
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        echo_document(&e, REVERSED, MARKUP_HTML, rows[i][0], strlen(rows[i][0]), &out);
+        text_buffer_append(&out, "", 1);
+        CHECK(strcmp(out.data, rows[i][1]) == 0, "%s -> %s", rows[i][0], out.data);
+    }
+    text_buffer_free(&e.text), text_buffer_free(&e.tokens), text_buffer_free(&out);
 }
 
 /* Appends a document without what may differ: soft hyphens, and <rt> and <rp> with their content. */
@@ -249,7 +307,6 @@ static void own_documents(void) {
                                         "tests/data/documents"};
     size_t i;
     int form, how;
-    SECTION("the repository's documents");
     memset(rows, 0, sizeof rows);
     for (i = 0; i < sizeof paths / sizeof *paths; i++) walk(paths[i]);
     for (form = 0; form < 4; form++)
@@ -390,7 +447,6 @@ static void random_documents(void) {
     unsigned state = 11, i, k;
     int form, how;
     memset(&doc, 0, sizeof doc);
-    SECTION("random documents");
     memset(rows, 0, sizeof rows);
     for (i = 0; i < ROUNDS; i++) {
         int bad;
@@ -431,5 +487,7 @@ int main(int argc, char **argv) {
     if (argc > 1) return 0;
     own_documents();
     random_documents();
+    between();
+    long_sentences();
     return test_done("test_echo");
 }

@@ -47,6 +47,7 @@
 static void markup_free(markup_document *m) {
     text_buffer_free(&m->plain), text_buffer_free(&m->places), text_buffer_free(&m->woven);
     free(m->items), free(m->sentences), free(m->words), free(m->nodes);
+    free(m->sources), free(m->aligned);
     free(m->blocks), free(m->breaks), markdown_free(m->md);
     text_buffer_free(&m->values), free(m->made);
     text_buffer_free(&m->pieces), text_buffer_free(&m->cuts), text_buffer_free(&m->ends);
@@ -312,6 +313,61 @@ static int markup_is_aligned(const markup_translation *t, const markup_word *w, 
     return 0;
 }
 
+/* Compares two tokens for qsort: by source, then by word. */
+static int markup_by_source(const void *a, const void *b) {
+    const markup_source_token *x = (const markup_source_token *)a,
+                              *y = (const markup_source_token *)b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->word < y->word ? -1 : x->word > y->word;
+}
+
+/* Sets m->sources to the tokens of a translation's words, sorted by their sources. With this index
+   the words of an element are found without a look at all words of the sentence. */
+static void markup_index(markup_document *m, const markup_translation *t, size_t n_words) {
+    size_t i, k, n = 0, reach = 0;
+    void *sources = m->sources, *aligned = m->aligned;
+    (void)markup_reserve(m, &sources, &m->room_sources, t->n + 1, sizeof *m->sources);
+    m->sources = (markup_source_token *)sources, m->n_sources = 0;
+    (void)markup_reserve(m, &aligned, &m->room_aligned, t->n + 1, sizeof *m->aligned);
+    m->aligned = (size_t *)aligned;
+    if (m->broken) return;
+    for (i = 0; i < n_words; i++)
+        for (k = m->words[i].token; k < m->words[i].token + m->words[i].n; k++)
+            if (t->tokens[k].source_end) {
+                m->sources[n].begin = t->tokens[k].source_begin;
+                m->sources[n].reach = t->tokens[k].source_end, m->sources[n++].word = i;
+            }
+    if (n) qsort(m->sources, n, sizeof *m->sources, markup_by_source);
+    for (i = 0; i < n; i++) {
+        if (reach < m->sources[i].reach) reach = m->sources[i].reach;
+        m->sources[i].reach = reach;
+    }
+    m->n_sources = n;
+}
+
+/* Returns how many tokens of the index have a source that begins before a byte. */
+static size_t markup_sources_before(const markup_document *m, size_t at) {
+    size_t low = 0, high = m->n_sources, middle;
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (m->sources[middle].begin < at) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Sets m->aligned to the words, in order, that are aligned to any of bytes begin to end - 1 of the
+   sentence, and perhaps some others. Returns how many. */
+static size_t markup_find_aligned(markup_document *m, size_t begin, size_t end) {
+    size_t i = markup_sources_before(m, end), k, n = 0;
+    for (; i > 0 && m->sources[i - 1].reach > begin; i--) m->aligned[n++] = m->sources[i - 1].word;
+    m->n_looks += n;
+    if (n > 1) qsort(m->aligned, n, sizeof *m->aligned, markup_by_number);
+    for (i = k = 0; i < n; i++)
+        if (!k || m->aligned[k - 1] != m->aligned[i]) m->aligned[k++] = m->aligned[i];
+    return k;
+}
+
 /* Finds the word that an item without words is written beside in the document, without a space between
    them, as the number of a note is, or m² behind a number. Sets *begin and *end to the word's bytes in
    the sentence. Returns 1 if the item is behind the word, 2 if it is before the word, and 0 if it is
@@ -350,27 +406,67 @@ static int markup_beside_word(const markup_document *m, const markup_sentence *s
     return left ? 1 : 2;
 }
 
+/* Finds the words around an item that has a space on both sides: around [4] gets the begin and end of
+   the word before it and of the word behind it, in the sentence. Returns whether there are both. */
+static int markup_between_words(const markup_document *m, const markup_sentence *s, size_t i,
+                                size_t *around) {
+    const markup_item *item = &m->items[i];
+    const char *text = s->text;
+    size_t at = item->at > s->begin ? item->at - s->begin : 0, begin = at, end = at;
+    if ((item->kind != MARKUP_COPY && item->kind != MARKUP_POINT) || at > s->size) return 0;
+    while (begin > 0 && at - begin < MARKUP_DEEP && text[begin - 1] == ' ') begin--;
+    around[0] = around[1] = begin;
+    while (around[0] > 0 && begin - around[0] < MARKUP_DEEP && text[around[0] - 1] != ' ')
+        around[0]--;
+    while (end < s->size && end - at < MARKUP_DEEP && text[end] == ' ') end++;
+    around[2] = around[3] = end;
+    while (around[3] < s->size && around[3] - end < MARKUP_DEEP && text[around[3]] != ' ')
+        around[3]++;
+    return around[0] < around[1] && around[2] < around[3];
+}
+
+/* Returns 2 if the words beside a gap are aligned to the two words of markup_between_words, in either
+   order, 1 if one of them is aligned to one of the two, and 0 otherwise. */
+static int markup_between(const markup_translation *t, const markup_word *left,
+                          const markup_word *right, const size_t *around) {
+    int left_before = left && markup_is_aligned(t, left, around[0], around[1]);
+    int left_behind = left && markup_is_aligned(t, left, around[2], around[3]);
+    int right_before = right && markup_is_aligned(t, right, around[0], around[1]);
+    int right_behind = right && markup_is_aligned(t, right, around[2], around[3]);
+    if ((left_before && right_behind) || (left_behind && right_before)) return 2;
+    return left_before || left_behind || right_before || right_behind;
+}
+
 /* Returns the gap between words low and high for an item, among the gaps that no child of the parent
-   covers. An item beside a word stays beside what the word is aligned to. The best gap crosses the
-   fewest alignments; among equals the one wins that divides the translation most nearly in the
-   proportion in which the item divides the sentence. */
-static size_t markup_gap(const markup_document *m, const markup_translation *t,
-                         const markup_sentence *s, size_t item, size_t parent, size_t low,
-                         size_t high) {
+   covers. An item beside a word stays beside what the word is aligned to, and an item between two
+   spaces stays between what the words around it are aligned to, or beside one of these. The best gap
+   crosses the fewest alignments; among equals the one wins that divides the translation most nearly
+   in the proportion in which the item divides the sentence. In a long translation only the gaps near
+   the word that is aligned to the item's place are compared. */
+static size_t markup_gap(markup_document *m, const markup_translation *t, const markup_sentence *s,
+                         size_t item, size_t parent, size_t low, size_t high) {
     size_t i, k, at = m->items[item].at, best = low, crossed = 0, least = (size_t)-1;
     size_t last = s->size, begin = 0, end = 0;
     double share, off, nearest = 2;
+    size_t first = low, last_gap = high, around[4] = {0, 0, 0, 0};
     int side = markup_beside_word(m, s, item, &begin, &end), any = 0, is_beside;
+    int is_between = !side && markup_between_words(m, s, item, around);
     at = at > s->begin ? at - s->begin : 0;
     share = (double)at / (double)s->size;
     while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
-    for (i = low; i <= high; i++) {
-        for (k = i > low ? m->words[i - 1].token : 0;
-             i > low && k < m->words[i - 1].token + m->words[i - 1].n; k++)
+    if (high - low > 2 * MARKUP_NEAR && m->n_sources) {
+        i = markup_sources_before(m, side ? end : at), i = m->sources[i ? i - 1 : 0].word;
+        if (i > first + MARKUP_NEAR) first = i - MARKUP_NEAR;
+        if (i + MARKUP_NEAR < last_gap) last_gap = i + MARKUP_NEAR;
+    }
+    m->n_looks += last_gap >= first ? last_gap - first : 0;
+    for (i = first; i <= last_gap; i++) {
+        for (k = i > first ? m->words[i - 1].token : 0;
+             i > first && k < m->words[i - 1].token + m->words[i - 1].n; k++)
             if (t->tokens[k].source_end) /* a token's middle decides */
                 crossed +=
                     t->tokens[k].source_begin + t->tokens[k].source_end > 2 * at ? 1 : (size_t)-1;
-        if (i == low) crossed = t->n; /* counts down from here; only differences matter */
+        if (i == first) crossed = t->n; /* counts down from here; only differences matter */
         off = (t->size ? (double)m->words[i].begin / (double)t->size : 0) - share;
         if (off < 0) off = -off;
         if (i > low && i < high && m->words[i].inner != parent) continue;
@@ -378,6 +474,9 @@ static size_t markup_gap(const markup_document *m, const markup_translation *t,
             continue;
         is_beside = side && (side == 1 ? i > low : i < high) &&
                     markup_is_aligned(t, &m->words[i - (side == 1)], begin, end);
+        if (is_between)
+            is_beside = markup_between(t, i > low ? &m->words[i - 1] : NULL,
+                                       i < high ? &m->words[i] : NULL, around);
         if (is_beside < any) continue;
         if (is_beside == any && (crossed > least || (crossed == least && off >= nearest))) continue;
         least = crossed, nearest = off, best = i, any = is_beside;
@@ -419,7 +518,8 @@ static size_t markup_share(const markup_document *m, const markup_translation *t
    no run has a positive sum. */
 static int markup_cover(markup_document *m, const markup_translation *t, const markup_sentence *s,
                         markup_node *node, size_t begin, size_t end) {
-    size_t i, low = m->nodes[node->parent].low, high = m->nodes[node->parent].high, from = low;
+    size_t low = m->nodes[node->parent].low, high = m->nodes[node->parent].high;
+    size_t i = low, from = low, n, k;
     long sum = 0, best = 0;
     int has_words, has_stop;
     /* Elements begin in order, so each byte is looked at once, however many elements it is in. */
@@ -430,17 +530,24 @@ static int markup_cover(markup_document *m, const markup_translation *t, const m
         m->stop_at++;
     has_words = m->word_at < end, has_stop = m->stop_at < end;
     begin = begin > s->begin ? begin - s->begin : 0, end = end > s->begin ? end - s->begin : 0;
-    for (i = low; i < high; i++) {
-        const markup_word *w = &m->words[i];
-        int own;
-        if (w->owner != node->parent) {
-            sum = 0, from = i + 1;
-            continue;
+    n = markup_find_aligned(m, begin, end);
+    for (k = 0; k < n; k++) {
+        size_t next = m->aligned[k];
+        if (next < low || next >= high) continue;
+        if (next - i >= (size_t)sum) sum = 0, i = from = next; /* no run goes on so far */
+        for (; i <= next; i++) {
+            const markup_word *w = &m->words[i];
+            int own;
+            m->n_looks++;
+            if (w->owner != node->parent) {
+                sum = 0, from = i + 1;
+                continue;
+            }
+            own = markup_is_aligned(t, w, begin, end);
+            sum += own ? (w->is_punctuation && has_words ? has_stop : 2) : -1;
+            if (sum > best) best = sum, node->low = from, node->high = i + 1;
+            if (sum <= 0) sum = 0, from = i + 1;
         }
-        own = markup_is_aligned(t, w, begin, end);
-        sum += own ? (w->is_punctuation && has_words ? has_stop : 2) : -1;
-        if (sum > best) best = sum, node->low = from, node->high = i + 1;
-        if (sum <= 0) sum = 0, from = i + 1;
     }
     return best > 0;
 }
@@ -508,7 +615,8 @@ static int markup_has_all(const markup_document *m, const markup_sentence *s, si
    after its parent. Node 0 is the whole sentence; its children are the parts and the cuts. */
 static size_t markup_place_items(markup_document *m, const markup_translation *t,
                                  const markup_sentence *s, size_t n_words) {
-    size_t i, k, n = 0, parent, lines = 0, last = s->begin, room = 2 * (s->last - s->first) + 4;
+    size_t i, k, n = 0, parent, lines = 0, last = s->begin, depth = 0,
+                 room = 2 * (s->last - s->first) + 4;
     const size_t none = (size_t)MARKUP_NONE;
     void *grown = m->nodes;
     (void)markup_reserve(m, &grown, &m->room_nodes, room, sizeof *m->nodes);
@@ -551,9 +659,10 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
         const markup_item *item = &m->items[i];
         int is_pair = item->match >= s->first && item->match < s->last && item->match != i &&
                       item->kind != MARKUP_CUT;
+        int is_deep;
         markup_node *node;
         if (item->kind == MARKUP_CLOSE && is_pair) {
-            parent = m->nodes[parent].parent;
+            parent = m->nodes[parent].parent, depth--;
             continue;
         }
         if (item->kind == MARKUP_CUT || (item->kind <= MARKUP_CLOSE && !is_pair)) {
@@ -562,11 +671,13 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
         }
         node = markup_add_node(m, &n, i, parent, 0, 0);
         if (item->kind == MARKUP_OPEN) node->close = item->match;
-        if (item->kind == MARKUP_OPEN && m->nodes[parent].high > m->nodes[parent].low &&
+        k = m->nodes[parent].high - m->nodes[parent].low;
+        is_deep = depth > MARKUP_DEEP && (!k || k > MARKUP_NEAR); /* else quadratic work */
+        if (!is_deep && item->kind == MARKUP_OPEN && m->nodes[parent].high > m->nodes[parent].low &&
             m->words[m->nodes[parent].low].owner == parent &&
             markup_has_all(m, s, parent, item->at, m->items[item->match].at))
             node->low = m->nodes[parent].low, node->high = m->nodes[parent].high;
-        else if (item->kind != MARKUP_OPEN ||
+        else if (is_deep || item->kind != MARKUP_OPEN ||
                  !markup_cover(m, t, s, node, item->at, m->items[item->match].at))
             node->low = node->high =
                 markup_gap(m, t, s, i, parent, m->nodes[parent].low, m->nodes[parent].high);
@@ -580,7 +691,7 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
             m->words[k].owner = node->index;
             if (k > node->low) m->words[k].inner = node->index;
         }
-        if (item->kind == MARKUP_OPEN) parent = node->index;
+        if (item->kind == MARKUP_OPEN) parent = node->index, depth++;
     }
     return n;
 }
@@ -1190,6 +1301,7 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
          m->spells--) {
         fine = markup_refine(m, t, s);
         n = m->broken ? 0 : markup_words(m, &fine);
+        markup_index(m, &fine, n);
         if (n && !m->broken) nodes = markup_place_items(m, &fine, s, n);
         m->owes = m->opened = 0, m->spaced = 1;
         m->has_spaces = tfm_space_after(tfm_text_make(t->text, t->size)) ||

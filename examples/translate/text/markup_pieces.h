@@ -100,6 +100,12 @@ typedef struct markup_word {
     int is_punctuation;
 } markup_word;
 
+/* A token of a translation and the word that has it, in the order of the tokens' sources. */
+typedef struct markup_source_token {
+    size_t begin, reach; /* its source's first byte, and the furthest end of a source up to here */
+    size_t word;
+} markup_source_token;
+
 /* An item and its place in a translation. A part of the sentence between two cuts is also a node;
    it has no item. */
 typedef struct markup_node {
@@ -118,12 +124,16 @@ typedef struct markup_document {
     markup_item *items;
     markup_sentence *sentences;
     markup_word *words;
+    markup_source_token *sources; /* the current translation's tokens: markup_index */
+    size_t *aligned;              /* the words that markup_find_aligned found */
     markup_node *nodes;
     markup_block *blocks;
     markup_break *breaks;
     markup_value *made;
     struct markdown_parser *md;
     size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
+    size_t n_sources, room_sources, room_aligned;
+    size_t n_looks; /* for tests: how many words were looked at to place items */
     size_t n_parts; /* nodes of the parts of the current sentence, and of what divides them */
     size_t n_blocks, room_blocks, n_breaks, room_breaks, n_made, room_made;
     /* options, set before markup_read */
@@ -171,7 +181,7 @@ typedef struct markup_document {
     int broken;  /* memory was too small */
 } markup_document;
 
-enum { MARKUP_NONE = -1, MARKUP_NAME = 24, MARKUP_DEEP = 64 };
+enum { MARKUP_NONE = -1, MARKUP_NAME = 24, MARKUP_DEEP = 64, MARKUP_NEAR = 512 };
 
 /* Makes room at *at for n elements of `size` bytes. Returns 0, and sets m->broken, if there is no
    memory. */
