@@ -13,11 +13,10 @@ static int32_t threads = 1, n_workers = 1;
 static option_entry table[] = {
     {"Writes what is spoken in a sound file.\n\n"
      "  transcribe MODEL SOUND ... [options]\n\n"
-     "MODEL is a Whisper or Moonshine model of tools/convert.py. SOUND is a WAV file, or - for "
-     "raw\n"
-     "samples from standard input: 16 bits, mono, 16 kHz (arecord -f S16_LE -r 16000 |\n"
-     "transcribe MODEL -). Each window of up to 30 s is written as soon as it has been heard.\n"
-     "Ctrl-C keeps what was written.\n"
+     "MODEL is a Whisper or Moonshine model of tools/convert.py. SOUND is a WAV file, or - for\n"
+     "standard input: a WAV file, or raw samples of 16 bits, mono, 16 kHz (arecord -f S16_LE\n"
+     "-r 16000 | transcribe MODEL -). Each window of up to 30 s is written as soon as it has been\n"
+     "heard. Ctrl-C keeps what was written.\n"
      "Of other sound files, ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes WAV files. The texts of "
      "several\n"
      "sounds need --output FOLDER, where NAME.txt, NAME.srt, NAME.vtt or NAME.json is written.\n",

@@ -9,9 +9,10 @@
    sound_open_memory reads a file that is in memory. WAV, RF64 and BW64: integers of 8 to 64 bits,
    floats of 32 and 64 bits, mu-law and A-law, 1 to 64 channels, which are averaged, and any rate
    from 1 to 384 kHz. For other formats the message names the command of ffmpeg that converts them.
-   Raw: 16-bit little-endian samples, mono, 16 kHz. The file may be a pipe, and the header may
-   give a wrong size: reading ends where the file ends. A sample that is not finite counts as 0.
-   Memory does not grow with the length of the sound.
+   Raw: 16-bit little-endian samples, mono, 16 kHz. SOUND_ANY reads a WAV file as such, refuses
+   other files whose first bytes name their format, and reads all else as raw samples. The file may
+   be a pipe, and the header may give a wrong size: reading ends where the file ends. A sample that
+   is not finite counts as 0. Memory does not grow with the length of the sound.
 
    Another rate becomes 16 kHz by a windowed sinc: each output is a weighted mean of the input
    around its time. The weights are sin(x) / x, cut off after SOUND_ZEROS zeros on each side by a
@@ -29,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum sound_form { SOUND_WAV, SOUND_RAW } sound_form;
+typedef enum sound_form { SOUND_WAV, SOUND_RAW, SOUND_ANY } sound_form;
 enum { SOUND_PCM = 1, SOUND_FLOAT = 3, SOUND_A_LAW = 6, SOUND_MU_LAW = 7 }; /* WAV's codes */
 enum { SOUND_RATE = 16000, SOUND_ZEROS = 48, SOUND_CHUNK = 4096, SOUND_CHANNELS = 64 };
 /* The most weights with a row for each phase, and else the rows from one zero to the next. */
@@ -39,6 +40,7 @@ typedef struct sound {
     FILE *file;                /* NULL: the file is in memory */
     const unsigned char *data; /* what is not yet read of it; of a file, bytes before the others */
     size_t size;
+    unsigned char head[12];    /* the first bytes of a file, of SOUND_ANY */
     int channels, bytes, kind; /* bytes: of one sample of one channel; kind: SOUND_PCM ... */
     int32_t rate;
     uint64_t left;  /* bytes of the data chunk that are not yet read */
@@ -76,8 +78,8 @@ static int sound_skip(sound *s, uint64_t n) {
 
 #define SOUND_CONVERT " (ffmpeg -i IN -ar 16000 -ac 1 OUT.wav makes a WAV file of it)"
 
-/* Returns what a file is that is no WAV file, by its first 12 bytes. */
-static const char *sound_other_file(const unsigned char *b) {
+/* Returns the message about a file of another known format, by its first 12 bytes, or NULL. */
+static const char *sound_named_file(const unsigned char *b) {
     static const struct {
         const char *bytes, *message;
         int at, n;
@@ -93,6 +95,13 @@ static const char *sound_other_file(const unsigned char *b) {
     size_t i;
     for (i = 0; i < sizeof all / sizeof *all; i++)
         if (memcmp(b + all[i].at, all[i].bytes, (size_t)all[i].n) == 0) return all[i].message;
+    return NULL;
+}
+
+/* Returns what a file is that is no WAV file, by its first 12 bytes. */
+static const char *sound_other_file(const unsigned char *b) {
+    const char *why = sound_named_file(b);
+    if (why) return why;
     if (b[0] == 0xFF && (b[1] & 0xE0) == 0xE0)
         return "an MP3 or AAC file, not a WAV file" SOUND_CONVERT;
     return "not a WAV file" SOUND_CONVERT;
@@ -100,7 +109,8 @@ static const char *sound_other_file(const unsigned char *b) {
 
 /* Returns what is wrong with a kind of samples, or NULL. */
 static const char *sound_check_kind(int kind, int bits) {
-    if (kind == 2 || kind == 0x11) return "the WAV file holds ADPCM" SOUND_CONVERT;
+    if (kind == 2 || kind == 0x11 || kind == 0x20 || kind == 0x45)
+        return "the WAV file holds ADPCM" SOUND_CONVERT;
     if (kind == 0x50 || kind == 0x55) return "the WAV file holds MP3" SOUND_CONVERT;
     if (kind != SOUND_PCM && kind != SOUND_FLOAT && kind != SOUND_A_LAW && kind != SOUND_MU_LAW)
         return "the WAV file is compressed" SOUND_CONVERT;
@@ -113,6 +123,11 @@ static const char *sound_check_kind(int kind, int bits) {
     return NULL;
 }
 
+static int sound_is_wav(const unsigned char *b) {
+    return memcmp(b + 8, "WAVE", 4) == 0 &&
+           (memcmp(b, "RIFF", 4) == 0 || memcmp(b, "RF64", 4) == 0 || memcmp(b, "BW64", 4) == 0);
+}
+
 /* Reads the chunks of a WAV file up to its samples. Returns NULL, or what is wrong. */
 static const char *sound_read_header(sound *s) {
     unsigned char b[40];
@@ -121,9 +136,7 @@ static const char *sound_read_header(sound *s) {
     uint64_t large = 0; /* the size that RF64 states elsewhere */
     const char *why;
     memset(b, 0, sizeof b);
-    if (sound_bytes(s, b, 12) != 12 || memcmp(b + 8, "WAVE", 4) ||
-        (memcmp(b, "RIFF", 4) && memcmp(b, "RF64", 4) && memcmp(b, "BW64", 4)))
-        return sound_other_file(b);
+    if (sound_bytes(s, b, 12) != 12 || !sound_is_wav(b)) return sound_other_file(b);
     for (;;) {
         uint32_t size, n;
         if (sound_bytes(s, b, 8) != 8)
@@ -216,6 +229,10 @@ static const char *sound_begin(sound *s, FILE *file, const void *data, size_t si
     memset(s, 0, sizeof *s);
     s->file = file, s->data = (const unsigned char *)data, s->size = size;
     s->channels = 1, s->bytes = 2, s->kind = SOUND_PCM, s->rate = SOUND_RATE, s->left = UINT64_MAX;
+    if (form == SOUND_ANY && file && !size)
+        s->data = s->head, s->size = fread(s->head, 1, sizeof s->head, file);
+    if (form == SOUND_ANY && s->size >= sizeof s->head)
+        form = sound_is_wav(s->data) ? SOUND_WAV : form, why = sound_named_file(s->data);
     if (form == SOUND_WAV) why = sound_read_header(s);
     if (!why && s->rate != SOUND_RATE) why = sound_make_weights(s);
     if (why) sound_close(s);

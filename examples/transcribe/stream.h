@@ -33,14 +33,10 @@ typedef struct stream {
 
 static void *stream_read(void *context) {
     stream *s = (stream *)context;
-    unsigned char head[12];
-    size_t n = fread(head, 1, sizeof head, s->file);
-    int is_wav = n == sizeof head && memcmp(head + 8, "WAVE", 4) == 0 &&
-                 (!memcmp(head, "RIFF", 4) || !memcmp(head, "RF64", 4) || !memcmp(head, "BW64", 4));
     float piece[STREAM_PIECE];
     int32_t got, i;
     sound in;
-    const char *why = sound_begin(&in, s->file, head, n, is_wav ? SOUND_WAV : SOUND_RAW);
+    const char *why = sound_open(&in, s->file, SOUND_ANY);
     while (!why && (got = sound_read(&in, piece, STREAM_PIECE)) > 0) {
         pthread_mutex_lock(&s->lock);
         while (s->n_read + got - s->n_taken > STREAM_ROOM) pthread_cond_wait(&s->changed, &s->lock);

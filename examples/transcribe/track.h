@@ -19,8 +19,8 @@ enum { TRACK_LEAD = SPEECH_SPAN / 2 };
 
 /* Where a sound is: one of path, raw and data. */
 typedef struct track_source {
-    const char *path; /* a WAV file; beside data: its name, for messages */
-    FILE *raw;        /* an open file of raw samples, which stays open */
+    const char *path; /* a WAV file; beside data or raw: its name, for messages */
+    FILE *raw;        /* an open file, which stays open: raw samples, or WAV */
     const void *data; /* a WAV file in memory */
     size_t size;
 } track_source;
@@ -48,7 +48,7 @@ static const char *track_open(track *t, const track_source *from, int (*is_stopp
     t->n = TRACK_LEAD, t->capacity = 16 * SOUND_CHUNK;
     t->x = (float *)calloc((size_t)t->capacity, sizeof *t->x);
     if (!t->x) return "no memory for the sound";
-    if (from->raw) return sound_open(&t->in, from->raw, SOUND_RAW);
+    if (from->raw) return sound_open(&t->in, from->raw, SOUND_ANY);
     if (from->data || !from->path)
         return sound_open_memory(&t->in, from->data, from->size, SOUND_WAV);
     t->file = utf8_open(from->path, "rb");

@@ -186,9 +186,9 @@ static void warn_of_model(void) {
 static void open_sound(const char *path) {
     const char *why = NULL;
     memset(&source, 0, sizeof source);
+    source.path = path;
     if (strcmp(path, "-") == 0) source.raw = stdin;
-    else source.path = path;
-    if (source.path && (why = track_keep(&source)) != NULL) fail("%s: %s", path, why);
+    else if ((why = track_keep(&source)) != NULL) fail("%s: %s", path, why);
     if (n_workers > 1 && (!asked.no_previous || source.raw))
         fail("--workers needs --no-previous and a file: a window then does not wait for the one "
              "before");

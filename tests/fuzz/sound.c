@@ -1,5 +1,5 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/sound.c -lm
-   Reads any bytes as a WAV file, or as raw samples if the first byte is odd. Samples must be finite, and
+   Reads any bytes as a WAV file, as raw samples, or as what they begin with: the first byte tells. Samples must be finite, and
    there cannot be more of them than the file's bytes and the largest ratio of rates allow. The bytes in memory
    give the same sound. */
 #define _POSIX_C_SOURCE 200809L
@@ -11,11 +11,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static float out[1000], again[1000];
     sound s, m;
     FILE *file;
+    sound_form form;
     int32_t n, i;
     size_t total = 0;
     if (size < 2 || !(file = fmemopen((void *)(uintptr_t)(data + 1), size - 1, "rb"))) return 0;
-    if (!sound_open(&s, file, data[0] & 1 ? SOUND_RAW : SOUND_WAV)) {
-        need(!sound_open_memory(&m, data + 1, size - 1, data[0] & 1 ? SOUND_RAW : SOUND_WAV));
+    form = data[0] & 1 ? SOUND_RAW : data[0] & 2 ? SOUND_ANY : SOUND_WAV;
+    if (!sound_open(&s, file, form)) {
+        need(!sound_open_memory(&m, data + 1, size - 1, form));
         while ((n = sound_read(&s, out, 1 + data[0] * 3)) > 0 && total < 1000000) {
             need(sound_read(&m, again, 1 + data[0] * 3) == n &&
                  memcmp(out, again, (size_t)n * sizeof *out) == 0);

@@ -349,12 +349,50 @@ static void test_others(void) {
               "%s: %s", cases[k].said, why ? why : "");
         fclose(f);
     }
-    for (k = 0; k < 3; k++) {
-        static const int kinds[] = {2, 0x11, 0x55};
+    for (k = 0; k < 5; k++) {
+        static const int kinds[] = {2, 0x11, 0x20, 0x45, 0x55};
         f = with_header(kinds[k], 1, 16000, 8, 100, 100);
-        CHECK(count(f, &why) == -1 && strstr(why, k < 2 ? "ADPCM" : "MP3") &&
+        CHECK(count(f, &why) == -1 && strstr(why, k < 4 ? "ADPCM" : "MP3") &&
                   strstr(why, "ffmpeg -i IN"),
               "kind %d: %s", kinds[k], why ? why : "");
+        fclose(f);
+    }
+}
+
+/* SOUND_ANY: WAV files, files of other formats, and raw samples, of a file and from memory. */
+static void test_any(void) {
+    static const struct {
+        const char *name, *bytes;
+        size_t size;
+        long expected; /* -1: refused */
+    } cases[] = {
+        {"raw samples", "some raw samples", 16, 8},
+        {"raw samples that begin as frames of MP3", "\xFF\xFB\x90\0\0\0\0\0\0\0\0\0", 12, 6},
+        {"five samples", "RIFF123456", 10, 5},
+        {"no bytes", "", 0, 0},
+        {"FLAC", "fLaC\0\0\0\"\20\0\20\0", 12, -1},
+        {"MP4", "\0\0\0 ftypM4A ", 12, -1}};
+    static float out[N], again[N];
+    static unsigned char data[1024];
+    size_t k, size;
+    for (k = 0; k <= sizeof cases / sizeof *cases; k++) {
+        int is_wav = k == sizeof cases / sizeof *cases, refused;
+        long wanted = is_wav ? 50 : cases[k].expected;
+        FILE *f = is_wav ? with_header(6, 2, 16000, 8, 100, 100) : tmpfile();
+        sound s, m;
+        if (!is_wav) fwrite(cases[k].bytes, 1, cases[k].size, f);
+        rewind(f), size = fread(data, 1, sizeof data, f), rewind(f);
+        refused = sound_open(&s, f, SOUND_ANY) != NULL;
+        refused += sound_open_memory(&m, data, size, SOUND_ANY) != NULL;
+        if (refused) {
+            CHECK(refused == 2 && wanted == -1, "%s: refused", cases[k].name);
+        } else {
+            int32_t n = sound_read(&s, out, N), n_again = sound_read(&m, again, N);
+            CHECK(n == wanted && n_again == n && !memcmp(out, again, (size_t)n * sizeof *out),
+                  "%s: %d samples, %d from memory", is_wav ? "A-law" : cases[k].name, (int)n,
+                  (int)n_again);
+            sound_close(&s), sound_close(&m);
+        }
         fclose(f);
     }
 }
@@ -364,6 +402,7 @@ int main(void) {
     test_logarithmic();
     test_rf64();
     test_others();
+    test_any();
     test_rates();
     test_odd_rates();
     test_lies();

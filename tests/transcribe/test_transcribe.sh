@@ -28,6 +28,11 @@ cat $dir/noise.raw >&5
 check "raw samples from standard input" "$(recorded beam1)" "$(segments - --beam 1 < $dir/noise.raw)"
 check "  in a slow pipe" "$(recorded beam1)" \
     "$({ head -c 1001 $dir/noise.raw; sleep 0.1; tail -c +1002 $dir/noise.raw; } | segments - --beam 1)"
+check "a WAV file from standard input" "$(recorded beam1)" "$(segments - --beam 1 < $data/noise.wav)"
+for first in fLaC OggS ID3; do
+    check "  a file of another format: $first" "1 1" "$({ printf '%-16s' $first; cat $dir/noise.raw; } | hear - > $dir/out; echo "$?") $(grep -c -- '-: an* .* not a WAV file (ffmpeg -i IN' $dir/err)"
+    check "    live" "1 1" "$({ printf '%-16s' $first; cat $dir/noise.raw; } | hear - --live > $dir/out; echo "$?") $(grep -c -- '-: an* .* not a WAV file (ffmpeg -i IN' $dir/err)"
+done
 check "words do not change a greedy text" "$(sed 's/.*"tokens"/"tokens"/' $data/beam1.jsonl | head -n 1)" \
     "$(segments $data/noise.wav --beam 1 --words | sed 's/.*"tokens"/"tokens"/' | head -n 1)"
 
