@@ -17,6 +17,7 @@ for folder in one another/folder; do
         { check "make dist in $folder" 0 1; tail -n 20 "$dir/log"; }
     rm -rf "$dir/cache.${folder%/*}"
 done
+check "make dist ONLY takes several words" 1 "$(make -n dist ONLY="deb rpm" 2> /dev/null | grep -c -e '--only deb rpm')"
 dist=$dir/one/build/dist
 check "two runs, two folders: the same bytes" "$(cat "$dist/SHA256SUMS")" "$(cat "$dir/another/folder/build/dist/SHA256SUMS")"
 check "  all files are in SHA256SUMS, and have their sum" "$(cd "$dist" && find . -type f ! -name SHA256SUMS | sed 's,^\./,,' | LC_ALL=C sort)" \
@@ -38,6 +39,7 @@ check "vcpkg's checksum" "$(sha512sum < "$package" | cut -d' ' -f1)" "$(sed -n '
 check "conan's checksum" "$(sha256sum < "$package" | cut -d' ' -f1)" "$(sed -n 's/.*sha256: "\(.*\)"/\1/p' "$dist/conan/conandata.yml")"
 check "the notes have the history of this version alone" "1 0" "$(grep -c '^Breaking$' "$dist/notes-$version.md") $(grep -cE '^ *0\.[0-6]\.0 \(' "$dist/notes-$version.md")"
 check "  and say what was not run" 1 "$(grep -c '^## What could not be run' "$dist/notes-$version.md")"
+check "  tools/README.md names all that was never run, as the notes do" "" "$(sed -n '/^NEVER/,/\]$/s/^[^"]*"\(.*\)"[],]*$/\1/p' tests/install/run_dist.py | while read -r one; do grep -qF -e "- $one" tools/README.md || echo "$one"; done)"
 if [ -x "$tools/zizmor" ]; then
     check "sbom.cdx.json is CycloneDX 1.5" ok "$("$tools/python" - "$dist/sbom.cdx.json" << 'END'
 import sys

@@ -45,7 +45,7 @@ test-package: build/translate build/transcribe build/allowed python-package
 ADDRESS = $(or $(patsubst %.git,%,$(filter http%,$(shell git remote get-url origin 2>/dev/null))),https://address-of-this-repository)
 ## make dist           the files of a release, into build/dist (RUNS=no: without running them; ONLY=WORD: some files)
 dist: zig packagers build/translate build/transcribe
-	$(CACHE)/packagers/bin/python tools/packaging/dist.py --zig "$(ZIG)" --address "$(ADDRESS)" $(ONLY:%=--only %) $(RUNS:no=--no-runs)
+	$(CACHE)/packagers/bin/python tools/packaging/dist.py --zig "$(ZIG)" --address "$(ADDRESS)" $(if $(ONLY),--only $(ONLY)) $(RUNS:no=--no-runs)
 ## make test-dist      make dist twice gives the same bytes; what is in them; the workflows (ALL=1: all files)
 test-dist: zig packagers build/translate
 	ALL="$(ALL)" sh tests/install/dist.sh $(CACHE)/packagers/bin/python "$(ZIG)"

@@ -227,6 +227,34 @@ def test_the_list_for_bindings_is_whole():
     assert (values["TFM_OK"]["value"], values["TFM_OK"]["comment"], values["TFM_E_ARGUMENT"]["value"]) == (0, "success", 1)
 
 
+def test_no_comment_is_lost():
+    """make api.json has each comment of the public part, except those of directives and macros."""
+    listed = runpy.run_path(str(ROOT / "tools/python/transformer_h/_api.py"))["read_api"](HEADER)
+
+    def squeezed(text):
+        return re.sub(r"\W+", "", text)
+
+    def said(one):
+        if isinstance(one, dict):
+            yield "".join(str(one.get(name, "")) for name in ("number", "name", "comment"))  # a chapter
+            yield from (one.get("comment", ""), one.get("group", ""))
+            one = list(one.values())
+        if isinstance(one, list):
+            for inner in one:
+                yield from said(inner)
+    whole = "\n".join({squeezed(text) for text in said(listed)})
+    text = re.sub(r"^[ \t]*(#(.*\\\n)*.*|/\* clang-format .*)\n", "", PUBLIC, flags=re.MULTILINE)
+    # what stands above an #if or a table of no enum
+    text = text.replace("/* Every struct that a program and the library pass to each other. */", "")
+    comments = [re.sub(r"^ >>api-\w+", "", one) for one in re.findall(r"/\*(.*?)\*/", text, re.DOTALL)]
+    assert [one for one in comments if squeezed(one) not in whole] == [] and len(comments) > 300
+    members = {f"{one['name']}.{member['name']}": member for one in listed["structs"] for member in one["members"]}
+    assert members["tfm_decode_options.beam"]["group"] == "beam search"
+    assert members["tfm_decode_options.truncate"]["comment"].startswith("n: of a longer source")
+    assert members["tfm_request.prompt"]["comment"].startswith("What the decoder reads before the target")
+    assert {one["chapter"] for kind in ("functions", "structs", "enums") for one in listed[kind]} == {one["number"] for one in listed["chapters"]}
+
+
 def test_options_are_the_headers():
     """Each number of tfm_decode_options is an option, or is named as none."""
     numbers = {name for name, field in ffi.typeof("tfm_decode_options").fields

@@ -179,27 +179,61 @@ def comment_before(text: str, at: int) -> str:
     return "" if end < 0 or re.search(r"\n[ \t]*\n", between) or re.match(r"/\* (----|>>)", comment) else cleaned(comment + "*/")
 
 
-def comments_within(body: str, ending: str) -> Dict[str, str]:
-    """Returns the comments of members or enumerators by the text of their declaration: behind it, or above it."""
+def heading(comment: str) -> str:
+    """Returns what "---- NAME ---- TEXT" says, as "NAME: TEXT"."""
+    found = re.fullmatch(r"-+ (.*?) -+ ?(.*)", comment)
+    return (f"{found[1]}: {found[2]}" if found[2] else found[1]) if found else ""
+
+
+def headings(text: str, at: int) -> Dict[str, Any]:
+    """Returns the number of the chapter and the heading that a place in the header is under."""
+    chapter, group = 0, ""
+    for one in re.finditer(r"^/\* >>.*\n +(\d+)\.|^/\* (----(?:(?!\*/).)*)\*/", text[:at], re.MULTILINE | re.DOTALL):
+        chapter, group = (int(one[1]), "") if one[1] else (chapter, heading(cleaned(one[2])))
+    return {"chapter": chapter, "group": group}
+
+
+def comments_within(body: str, ending: str) -> Dict[str, Dict[str, str]]:
+    """Returns what is said of members or enumerators, by name: the comments above and behind the declaration, and the heading
+    that it is under."""
     body = re.sub(r"^#.*\n", "", body, flags=re.MULTILINE)
-    found = {}
-    for one in re.finditer(rf"(/\*(?:(?!\*/).)*\*/\s*)?((?:(?!/\*)[^{ending}])+){ending}?([ \t]*/\*(?:(?!\*/).)*\*/)?", body, re.DOTALL):
-        for name in re.findall(NAME, one[2]):
-            found[name] = cleaned(one[3] or one[1])
+    found: Dict[str, Dict[str, str]] = {}
+    names: List[str] = []  # of the declaration before
+    group, above, end = "", "", 0
+    for one in re.finditer(rf"/\*.*?\*/|(?:(?!/\*)[^{ending}])+{ending}?|{ending}", body, re.DOTALL):
+        said = cleaned(one[0])
+        if not one[0].startswith("/*"):
+            if said:
+                names = re.findall(rf"\(\s*\*\s*({NAME})", said) or re.findall(NAME, said)
+                found.update({name: {"comment": above, "group": group} for name in names})
+                above, end = "", one.start() + len(one[0].rstrip())
+        elif names and "\n" not in body[end:one.start()]:
+            for name in names:
+                found[name]["comment"] = f"{found[name]['comment']} {said}".strip()
+            end = one.end()
+        elif said.startswith("----"):
+            group, above = heading(said), ""
+        else:
+            above = f"{above} {said}".strip()
     return found
 
 
 def read_api(header: str) -> Dict[str, Any]:
-    """Returns what transformer.h declares: functions, structs, enums and other types, with their comments. "order" is
-    the place in the header."""
+    """Returns what transformer.h declares: functions, structs, enums and other types, with their comments. "chapter" and
+    "group" are the headings above a declaration, and "order" is its place in the header."""
     text = public_part(header)
     strings = dict(re.findall(r'X\((TFM_\w+), "(.*)"\)', text))  # the meanings in a table of enumerators
     version = re.search(r'#define TFM_VERSION "(.*)"', text)
     api: Dict[str, Any] = {"version": version[1] if version else "", "functions": [], "structs": [], "enums": [], "types": []}
+    api["chapters"] = [{"number": int(one[1]), "name": one[2], "comment": cleaned(one[3])} for one in
+                       re.finditer(r"^/\* >>.*\n +(\d+)\. (.*)\n((?:.*\n)*?) +=+ \*/", text, re.MULTILINE)]
     macros: Macros = {"TFM_DEF": (None, [])}
     declarations = split(TOKEN.findall(preprocessed(text, macros)), ";")
     named = {parts[2][0]: name for name, parts in ((name, (0, 0, value[1])) for name, value in macros.items())
              if value_is_name(parts[2])}
+
+    def about(place: Optional["re.Match[str]"]) -> Dict[str, Any]:
+        return {"comment": comment_before(text, place.start()), **headings(text, place.start())} if place else {"comment": "", **headings("", 0)}
     for order, tokens in enumerate(declarations):
         if tokens[0] != "typedef":
             at = tokens.index("(")
@@ -207,28 +241,31 @@ def read_api(header: str) -> Dict[str, Any]:
             parameters = [one for part in split(tokens[at + 1:-1], ",") if part != ["void"] for one in variables(part)]
             place = re.search(rf"^TFM_DEF\b[^;]*?\b{named.get(name, name)}\(", text, re.MULTILINE)
             api["functions"].append({"name": name, "returns": joined(tokens[:at - 1]), "parameters": parameters,
-                                     "comment": comment_before(text, place.start()) if place else "", "order": order})
+                                     **about(place), "order": order})
             continue
         kind, name = tokens[1], tokens[-1]
         if kind not in ("struct", "enum"):
             (one,) = variables(tokens[1:])
             place = re.search(rf"^typedef\b[^;]*\b{one['name']}\b", text, re.MULTILINE)
-            api["types"].append({**one, "comment": comment_before(text, place.start()) if place else "", "order": order})
+            api["types"].append({**one, **about(place), "order": order})
             continue
         found = re.search(rf"^typedef {kind} {name} \{{(.*?)^\}} {name};|^typedef {kind} {name}\b[^;]*;", text, re.MULTILINE | re.DOTALL)
-        comment = comment_before(text, found.start()) if found else ""
+        said = about(found)
+        table = re.search(r"\w+_TABLE(?=\()", found[0]) if found else None
+        if table and not said["comment"]:
+            said["comment"] = comment_before(text, text.index(f"#define {table[0]}("))
         body = split(tokens[tokens.index("{") + 1:-2], ";" if kind == "struct" else ",") if "{" in tokens else []
         inner = comments_within(found[1] or "", ";" if kind == "struct" else ",") if found else {}
         if kind == "enum":
-            values = [{"name": one[0], "value": int(one[2], 0) if len(one) > 2 else None, "comment": inner.get(one[0], "") or strings.get(one[0], "")}
+            values = [{"name": one[0], "value": int(one[2], 0) if len(one) > 2 else None, "comment": inner.get(one[0], {}).get("comment") or strings.get(one[0], "")}
                       for one in body]
             for k, one in enumerate(values):
                 if one["value"] is None:
                     one["value"] = values[k - 1]["value"] + 1 if k else 0
-            api["enums"].append({"name": name, "values": values, "comment": comment, "order": order})
+            api["enums"].append({"name": name, "values": values, **said, "order": order})
         else:
-            members = [{**one, "comment": inner.get(one["name"], "")} for part in body for one in variables(part)]
-            api["structs"].append({"name": name, "opaque": not body, "members": members, "comment": comment, "order": order})
+            members = [{**one, **inner.get(one["name"], {"comment": "", "group": ""})} for part in body for one in variables(part)]
+            api["structs"].append({"name": name, "opaque": not body, "members": members, **said, "order": order})
     return api
 
 
