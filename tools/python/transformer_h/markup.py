@@ -141,10 +141,10 @@ class Documents:
 
 
 def placeholders(text: str) -> list[tuple[int, int]]:
-    """Returns where the placeholders of programs and templates begin and end in a text: {name}, {% if x %}, %(name)s."""
+    """Returns where the placeholders of programs and templates begin and end in a text, and options: {name}, {% if x %}, %(name)s, --all."""
     data, found = text.encode("utf-8", "surrogatepass"), []
     at = count = 0  # in bytes, and in characters
-    for one in re.finditer(rb"[{%$#@<\[]", data):
+    for one in re.finditer(rb"[-{%$#@<\[]", data):
         begin = one.start()
         n = lib.th_placeholder(data, len(data), begin) if begin >= at else 0
         if n:
