@@ -346,7 +346,9 @@
    has (TRANSFORMER_KERNELS lists them). tfm_cpu_string returns its name.
 
    - Use int8 weights (tfm_model_options.weights, or build/quantize). Decoding one sentence
-     reads every weight of the decoder once per token, so fewer bytes mean less time.
+     reads every weight of the decoder once per token, so fewer bytes mean less time. On CPUs with
+     AVX2 and without VNNI, build/quantize int8 --bits 7 makes encoding about a tenth faster: the
+     kernels see by themselves that all weights are from -64 to 63. Sums stay exact.
    - Translate batches. A step reads the weights once for the whole batch. Sentences of similar
      length belong together.
    - For throughput use one worker per core, each with its own session and batches of 32 to 128.
@@ -13863,48 +13865,55 @@ TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
 
 /* ---- x86-64: what the CPU has ---- */
 
-/* Asks the CPU and the system for a feature. __builtin_cpu_supports needs a runtime library, and
-   that of zig answers 0 to everything. AVX2 is with FMA and F16C; AVX512 is F, DQ, BW and VL. */
-static int tfm__cpu_ask(int feature) {
+/* Asks the CPU and the system, and returns the bits of all features that both have. Asks each leaf
+   of CPUID once: in a virtual machine an answer takes 10 microseconds or more. AVX2 is with FMA and
+   F16C; AVX512 is F, DQ, BW and VL. __builtin_cpu_supports needs a runtime library, and that of zig
+   answers 0 to everything. */
+static int tfm__cpu_ask(void) {
     const long arch_prctl = 158, request_permission = 0x1023, tile_data = 18;
-    unsigned a, b, c, d, first, low, high;
-    if (!__get_cpuid(0, &a, &b, &c, &d)) return 0;
-    if (feature == TFM__CPU_INTEL) return b == 0x756e6547; /* "Genu" of GenuineIntel */
-    if (feature == TFM__CPU_AMD) return b == 0x68747541;   /* "Auth" of AuthenticAMD */
-    if (!__get_cpuid(1, &a, &b, &first, &d) || !(first >> 27 & 1)) return 0; /* XGETBV */
+    unsigned a, b, c, d, leaves, first, low, high;
+    int has, avx512;
+    __cpuid(0, leaves, b, c, d);
+    has = b == 0x756e6547 ? TFM__CPU_INTEL : b == 0x68747541 ? TFM__CPU_AMD : 0; /* Genu, Auth */
+    if (leaves < 7) return has;
+    __cpuid(1, a, b, first, d);
+    if (!(first >> 27 & 1)) return has;                          /* XGETBV */
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0)); /* registers that are kept */
-    if ((low & 6) != 6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
-    if (feature == TFM__CPU_AVX2) return (first >> 12 & first >> 29 & b >> 5 & 1) != 0;
-    if (feature == TFM__CPU_AVX512)
-        return (low & 0xe6) == 0xe6 && (b >> 16 & b >> 17 & b >> 30 & b >> 31 & 1);
-    if (feature == TFM__CPU_VNNI) return c >> 11 & 1;
-#ifdef TFM__EVEX
-    if (feature == TFM__CPU_AVX_VNNI) return (low & 0xe6) == 0xe6 && (c >> 11 & b >> 31 & 1);
-#endif
+    if ((low & 6) != 6) return has;
+    __cpuid_count(7, 0, a, b, c, d);
+    avx512 = (low & 0xe6) == 0xe6 && (b >> 16 & b >> 17 & b >> 30 & b >> 31 & 1);
+    if (first >> 12 & first >> 29 & b >> 5 & 1) has |= TFM__CPU_AVX2;
+    if (avx512) has |= TFM__CPU_AVX512;
+    if (c >> 11 & 1) has |= TFM__CPU_VNNI;
 #ifdef TFM__AMX
     /* A process must request AMX, because Linux then reserves room for the tiles in signal
        frames. */
-    if (feature == TFM__CPU_AMX)
-        return (low >> 17 & 3) == 3 && (d >> 22 & d >> 24 & d >> 25 & 1) && /* bf16, tiles, int8 */
-               syscall(arch_prctl, request_permission, tile_data) == 0;
+    if ((low >> 17 & 3) == 3 && (d >> 22 & d >> 24 & d >> 25 & 1) && /* bf16, tiles, int8 */
+        syscall(arch_prctl, request_permission, tile_data) == 0)
+        has |= TFM__CPU_AMX;
 #else
     (void)arch_prctl, (void)request_permission, (void)tile_data;
 #endif
-    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return 0;
+#ifdef TFM__EVEX
+    if (avx512 && (c >> 11 & 1)) has |= TFM__CPU_AVX_VNNI;
+#endif
     (void)high;
-    return feature == TFM__CPU_AVX_VNNI ? a >> 4 & 1 : feature == TFM__CPU_BF16 && (a >> 5 & 1);
+    if (a < 1) return has; /* the last leaf 7 */
+    __cpuid_count(7, 1, a, b, c, d);
+#ifndef TFM__EVEX
+    if (a >> 4 & 1) has |= TFM__CPU_AVX_VNNI;
+#endif
+    return a >> 5 & 1 ? has | TFM__CPU_BF16 : has;
 }
 
-/* Returns whether the CPU has a feature and the system grants it. Answers are kept, because in a
-   virtual machine CPUID takes longer than many kernels. All threads find the same answers. */
+/* Returns whether the CPU has a feature and the system grants it. All threads find the same answers,
+   so it does not matter which of them writes last. */
 static int tfm__cpu_has(int feature) {
-    static int answers; /* a bit for each feature that was asked, 8 bits above it: it is there */
+    enum { ASKED = 1 << 8 };
+    static int answers;
     int all = __atomic_load_n(&answers, __ATOMIC_RELAXED);
-    if (!(all & feature)) {
-        all = feature | (tfm__cpu_ask(feature) ? feature << 8 : 0);
-        __atomic_fetch_or(&answers, all, __ATOMIC_RELAXED);
-    }
-    return (all & feature << 8) != 0;
+    if (!all) __atomic_store_n(&answers, all = tfm__cpu_ask() | ASKED, __ATOMIC_RELAXED);
+    return (all & feature) != 0;
 }
 
 #ifdef TFM__BF16
@@ -14045,7 +14054,12 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
                            for -w if x < 0
 
    In a row without a negative x, x is the u8 and w the s8: FOURS if four x add up to 255 at most,
-   else TWOS. Few rows wait for w, so they read it in order, with |x| as the u8. */
+   else TWOS. Few rows wait for w, so they read it in order, with |x| as the u8.
+
+   If all w of a block fit 7 bits (-64 to 63), w + 64 is the u8 and x the s8, and no step is sorted:
+   two products are at most 2 * 127 * 127, and four fit 16 bits if four |x| add up to 255 at most
+   (FOURS; else TWOS). The copy of w finds this out, so it needs no statement of a file. Few rows
+   gain nothing: w + 64 costs as much as the signs. */
 
 enum { TFM__FOURS, TFM__TWOS, TFM__SIGNED, TFM__WAYS };
 enum {
@@ -14062,7 +14076,8 @@ typedef struct tfm__avx2_block {
 /* What split writes about a row of x. */
 typedef struct tfm__avx2_order {
     int32_t signs;               /* the sum of |x| over negative x */
-    int32_t begin;               /* less the products by 128, and |x| for each w ^ -1 */
+    int32_t begin[TFM__BLOCKS];  /* less the products by 128, and |x| for each w ^ -1 */
+    int32_t begin7[TFM__BLOCKS]; /* less the products by 64 */
     uint64_t large[TFM__BLOCKS]; /* a bit for each step: four |x| add up to more than 255 */
     tfm__avx2_block blocks[TFM__BLOCKS];
 } tfm__avx2_order;
@@ -14074,41 +14089,54 @@ TFM__AVX2 static TFM__INLINE uint64_t tfm__avx2_fit(__m256i sums, int most) {
     return (uint64_t)_mm256_movemask_pd(_mm256_castsi256_pd(over));
 }
 
+/* Returns the sum of four numbers of 64 bits. */
+TFM__AVX2 static TFM__INLINE int32_t tfm__avx2_total(__m256i v) {
+    int64_t sums[4];
+    _mm256_storeu_si256((__m256i *)(void *)sums, v);
+    return (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]);
+}
+
 TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to, int64_t n) {
     const __m256i zero = _mm256_setzero_si256(), ones = _mm256_set1_epi8(1);
     const __m256i high = _mm256_set1_epi8(-128);
-    uint64_t some[TFM__BLOCKS] = {0}, fours[TFM__BLOCKS] = {0}, is_signed[TFM__BLOCKS] = {0};
+    uint64_t fours[TFM__BLOCKS], some[TFM__BLOCKS], is_signed[TFM__BLOCKS];
     tfm__avx2_order *order = (tfm__avx2_order *)(void *)to;
-    __m256i begin = zero, signs = zero;
-    int64_t i, sums[4];
+    __m256i signs = zero;
     int way, b;
-    memset(order->large, 0, sizeof order->large);
-    for (i = 0; i < n; i += 32) { /* four steps */
-        const int at = (int)(i % TFM__BLOCK / 8);
-        __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
-        __m256i negative = _mm256_max_epi8(_mm256_sub_epi8(zero, v), zero), sum, pairs;
-        __m256i p = _mm256_maddubs_epi16(_mm256_max_epi8(v, zero), ones);
-        __m256i q = _mm256_maddubs_epi16(negative, ones);
-        b = (int)(i / TFM__BLOCK);
-        pairs = _mm256_cmpgt_epi16(_mm256_max_epi16(p, q), _mm256_set1_epi16(128));
-        pairs = _mm256_cmpeq_epi64(pairs, zero); /* -1: all pairs fit */
-        is_signed[b] |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(pairs))) << at;
-        sum = _mm256_slli_epi64(_mm256_sad_epu8(_mm256_xor_si256(v, high), zero), 7);
-        sum = _mm256_sub_epi64(_mm256_set1_epi64x(8 * 128 * 128), sum); /* -128 times that of x */
-        negative = _mm256_sad_epu8(negative, zero);
-        begin = _mm256_add_epi64(begin, _mm256_blendv_epi8(negative, sum, pairs));
-        signs = _mm256_add_epi64(signs, negative);
-        p = _mm256_add_epi16(p, _mm256_srli_epi64(p, 32));
-        q = _mm256_add_epi16(q, _mm256_srli_epi64(q, 32));
-        fours[b] |= tfm__avx2_fit(_mm256_max_epi16(p, q), 128) << at;
-        order->large[b] |= (15 ^ tfm__avx2_fit(_mm256_add_epi16(p, q), 255)) << at;
-        v = _mm256_cmpeq_epi64(v, zero);
-        some[b] |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(v))) << at;
+    for (b = 0; b < TFM__BLOCKS; b++) {
+        const int64_t end = tfm__min(n - (int64_t)b * TFM__BLOCK, TFM__BLOCK);
+        uint64_t is_some = 0, is_fours = 0, has_signs = 0, is_large = 0;
+        __m256i begin = zero, begin7 = zero;
+        int64_t i;
+        for (i = 0; i < end; i += 32) { /* four steps */
+            const int at = (int)(i / 8);
+            __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
+            __m256i negative = _mm256_max_epi8(_mm256_sub_epi8(zero, v), zero), sum, pairs;
+            __m256i p = _mm256_maddubs_epi16(_mm256_max_epi8(v, zero), ones);
+            __m256i q = _mm256_maddubs_epi16(negative, ones);
+            pairs = _mm256_cmpgt_epi16(_mm256_max_epi16(p, q), _mm256_set1_epi16(128));
+            pairs = _mm256_cmpeq_epi64(pairs, zero); /* -1: all pairs fit */
+            has_signs |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(pairs))) << at;
+            sum = _mm256_slli_epi64(_mm256_sad_epu8(_mm256_xor_si256(v, high), zero), 7);
+            sum = _mm256_sub_epi64(_mm256_set1_epi64x(8 * 128 * 128), sum); /* -128 times x */
+            negative = _mm256_sad_epu8(negative, zero);
+            begin = _mm256_add_epi64(begin, _mm256_blendv_epi8(negative, sum, pairs));
+            begin7 = _mm256_add_epi64(begin7, sum);
+            signs = _mm256_add_epi64(signs, negative);
+            p = _mm256_add_epi16(p, _mm256_srli_epi64(p, 32));
+            q = _mm256_add_epi16(q, _mm256_srli_epi64(q, 32));
+            is_fours |= tfm__avx2_fit(_mm256_max_epi16(p, q), 128) << at;
+            is_large |= (15 ^ tfm__avx2_fit(_mm256_add_epi16(p, q), 255)) << at;
+            v = _mm256_cmpeq_epi64(v, zero);
+            is_some |= (uint64_t)(15 ^ _mm256_movemask_pd(_mm256_castsi256_pd(v))) << at;
+        }
+        order->begin[b] = tfm__avx2_total(begin);
+        order->begin7[b] = tfm__avx2_total(begin7) / 2;
+        order->large[b] = is_large;
+        fours[b] = is_fours, some[b] = is_some, is_signed[b] = has_signs;
+        x += TFM__BLOCK;
     }
-    _mm256_storeu_si256((__m256i *)(void *)sums, signs);
-    order->signs = (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]);
-    _mm256_storeu_si256((__m256i *)(void *)sums, begin);
-    order->begin = order->signs ? (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]) : 0;
+    order->signs = tfm__avx2_total(signs);
     for (b = 0; b < TFM__BLOCKS; b++) {
         uint64_t ways[TFM__WAYS];
         uint16_t *list = order->blocks[b].list;
@@ -14146,40 +14174,55 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
                   "m"(*(const unsigned char(*)[32])(w0)), "m"(*(const unsigned char(*)[32])(w1))); \
     } while (0)
 
-/* Adds the steps of a block that go one way, and returns the rest of the list. w is the block's
-   copy: step by step for each vector of outputs. u8: x is the u8 without SIGNED. */
+/* Adds the step of a row from column k of a block on. w is the block's copy: step by step for each
+   vector of outputs. u8: x is the u8 without SIGNED. */
+TFM__AVX2 static TFM__INLINE void tfm__avx2_step(__m256i *sums, const unsigned char *x,
+                                                 const unsigned char *copy, int64_t k, int way,
+                                                 int u8) {
+    const __m256i zero = _mm256_setzero_si256(), high = _mm256_set1_epi8(-128);
+    const __m256i ones = _mm256_set1_epi16(1);
+    const unsigned char *w = copy + 8 * k;
+    __m256i x0 = _mm256_set1_epi32(tfm__avx2_four(x + k)), mask0 = x0;
+    __m256i x1 = _mm256_set1_epi32(tfm__avx2_four(x + k + 4)), mask1 = x1;
+    int i;
+    if (way == TFM__SIGNED) { /* the exclusive or takes 128 back, too */
+        mask0 = _mm256_xor_si256(_mm256_cmpgt_epi8(zero, x0), high), x0 = _mm256_abs_epi8(x0);
+        mask1 = _mm256_xor_si256(_mm256_cmpgt_epi8(zero, x1), high), x1 = _mm256_abs_epi8(x1);
+    }
+    TFM__UNROLL
+    for (i = 0; i < TFM__VECTORS; i++, w += 8 * TFM__BLOCK)
+        if (way == TFM__SIGNED) TFM__AVX2_STEP(sums[i], w, w + 32, XOR, TIMES_U8, TWOS);
+        else if (way == TFM__FOURS && u8) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, FOURS);
+        else if (way == TFM__FOURS) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, FOURS);
+        else if (u8) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, TWOS);
+        else TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, TWOS);
+}
+
+/* Adds the steps of a block that go one way, and returns the rest of the list. */
 TFM__AVX2 static TFM__INLINE const uint16_t *tfm__avx2_run(__m256i *sums, const unsigned char *x,
                                                            const unsigned char *copy,
                                                            const uint16_t *list, int steps, int way,
                                                            int u8) {
-    const __m256i zero = _mm256_setzero_si256(), high = _mm256_set1_epi8(-128);
-    const __m256i ones = _mm256_set1_epi16(1);
     const uint16_t *end = list + steps;
-    int i;
-    for (; list != end; list++) {
-        const unsigned char *w = copy + 8 * (size_t)*list;
-        __m256i x0 = _mm256_set1_epi32(tfm__avx2_four(x + *list)), mask0 = x0;
-        __m256i x1 = _mm256_set1_epi32(tfm__avx2_four(x + *list + 4)), mask1 = x1;
-        if (way == TFM__SIGNED) { /* the exclusive or takes 128 back, too */
-            mask0 = _mm256_xor_si256(_mm256_cmpgt_epi8(zero, x0), high), x0 = _mm256_abs_epi8(x0);
-            mask1 = _mm256_xor_si256(_mm256_cmpgt_epi8(zero, x1), high), x1 = _mm256_abs_epi8(x1);
-        }
-        TFM__UNROLL
-        for (i = 0; i < TFM__VECTORS; i++, w += 8 * TFM__BLOCK)
-            if (way == TFM__SIGNED) TFM__AVX2_STEP(sums[i], w, w + 32, XOR, TIMES_U8, TWOS);
-            else if (way == TFM__FOURS && u8)
-                TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, FOURS);
-            else if (way == TFM__FOURS) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, FOURS);
-            else if (u8) TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_U8, TWOS);
-            else TFM__AVX2_STEP(sums[i], w, w + 32, LOAD, TIMES_S8, TWOS);
-    }
+    for (; list != end; list++) tfm__avx2_step(sums, x, copy, *list, way, u8);
     return list;
 }
 
-/* Copies up to 512 columns of two panels, and adds 128 unless u8. */
-TFM__AVX2 static TFM__INLINE void tfm__avx2_copy(__m256i *to, const tfm__tile *t, int64_t k,
-                                                 int u8) {
-    const __m256i mask = _mm256_set1_epi8(u8 ? 0 : -128);
+/* Adds all n columns of a block whose copy is w + 64. */
+TFM__AVX2 static TFM__INLINE void tfm__avx2_run7(__m256i *sums, const unsigned char *x,
+                                                 const unsigned char *copy, int64_t n,
+                                                 uint64_t large) {
+    int64_t k;
+    for (k = 0; k < n; k += 8, large >>= 1)
+        if (large & 1) tfm__avx2_step(sums, x, copy, k, TFM__TWOS, 0);
+        else tfm__avx2_step(sums, x, copy, k, TFM__FOURS, 0);
+}
+
+/* Copies up to 512 columns of two panels, and adds zero_point. If that is 64 and some w needs more
+   than 7 bits, returns 0 halfway. */
+TFM__AVX2 static TFM__INLINE int tfm__avx2_copy(__m256i *to, const tfm__tile *t, int64_t k,
+                                                int zero_point) {
+    const __m256i add = _mm256_set1_epi8((char)zero_point);
     const int64_t groups = (tfm__min(t->K - k, TFM__BLOCK) + 3) / 4;
     int64_t g;
     int i;
@@ -14187,10 +14230,13 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_copy(__m256i *to, const tfm__tile *t
         const unsigned char *from = t->w[i / 2] + k * TFM__PANEL + i % 2 * 32;
         for (g = 0; g < groups; g++, from += 4 * TFM__PANEL) {
             __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)from);
-            _mm256_storeu_si256(to + g, _mm256_xor_si256(v, mask));
+            v = _mm256_add_epi8(v, add);
+            if (zero_point == 64 && _mm256_movemask_epi8(v)) return 0;
+            _mm256_storeu_si256(to + g, v);
         }
-        if (groups % 2) _mm256_storeu_si256(to + groups, mask);
+        if (groups % 2) _mm256_storeu_si256(to + groups, add);
     }
+    return 1;
 }
 
 /* Returns what split wrote about row r. */
@@ -14208,8 +14254,9 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_by_lists(const tfm__tile *t, int u8)
     do {
         const int b = (int)(k / TFM__BLOCK);
         const unsigned char *ahead = t->ahead;
-        int64_t stride = t->ahead_stride;
-        tfm__avx2_copy(copy, t, k, u8);
+        int64_t stride = t->ahead_stride, n = tfm__min(t->K - k, TFM__BLOCK);
+        const int is_7 = !u8 && tfm__avx2_copy(copy, t, k, 64);
+        if (!is_7) tfm__avx2_copy(copy, t, k, u8 ? 0 : 128);
         k += TFM__BLOCK, ends = k >= t->K;
         if (!ends) ahead = t->w[0] + k * TFM__PANEL, stride = t->w[1] - t->w[0];
         lines = (tfm__min(ends ? t->K : t->K - k, TFM__BLOCK) * TFM__PANEL / 64 + t->rows - 1) /
@@ -14220,17 +14267,23 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_by_lists(const tfm__tile *t, int u8)
             const tfm__avx2_block *block = &order->blocks[b];
             const unsigned char *w = (const unsigned char *)copy;
             const uint16_t *list = block->list;
+            const int32_t begin = u8 ? 0 : is_7 ? order->begin7[b] : order->begin[b];
             tfm__avx2_sums sums[1];
             for (line = 0; line < lines; line++, ahead += 64)
                 TFM__PREFETCH(ahead), TFM__PREFETCH(ahead + stride);
             TFM__UNROLL
-            for (i = 0; i < TFM__VECTORS; i++)
-                sums[0][i] = b ? kept[r][i] : _mm256_set1_epi32(order->begin);
+            for (i = 0; i < TFM__VECTORS; i++) {
+                sums[0][i] = _mm256_set1_epi32(begin);
+                if (b) sums[0][i] = _mm256_add_epi32(sums[0][i], kept[r][i]);
+            }
             x += b * TFM__BLOCK;
             __asm__("" : "+r"(x)); /* otherwise clang computes x in each step */
-            list = tfm__avx2_run(sums[0], x, w, list, block->steps[0], TFM__FOURS, u8);
-            list = tfm__avx2_run(sums[0], x, w, list, block->steps[1], TFM__TWOS, u8);
-            if (!u8) tfm__avx2_run(sums[0], x, w, list, block->steps[2], TFM__SIGNED, u8);
+            if (is_7) tfm__avx2_run7(sums[0], x, w, n, order->large[b]);
+            else {
+                list = tfm__avx2_run(sums[0], x, w, list, block->steps[0], TFM__FOURS, u8);
+                list = tfm__avx2_run(sums[0], x, w, list, block->steps[1], TFM__TWOS, u8);
+                if (!u8) tfm__avx2_run(sums[0], x, w, list, block->steps[2], TFM__SIGNED, u8);
+            }
             if (ends) tfm__avx2_write(t, TFM_WEIGHT_TYPE_I8, sums, r, 1, 0, TFM__VECTORS);
             TFM__UNROLL
             for (i = 0; i < TFM__VECTORS; i++) kept[r][i] = sums[0][i];
@@ -15662,6 +15715,7 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        norms of heads and of what sub-layers give, soft caps, one attention over target and source.
        tfm_rotary; tfm_attention_weights has rotary, query_norm, key_norm, left, right, cap.
      - TRANSFORMER_NO_MODULES leaves out the functions of section 4.
+     - quantize int8 --bits 7: faster products with AVX2 alone.
      - convert.py reads GGUF files of T5 and its relatives, and whisper.cpp's ggml-*.bin.
      - transcribe --live and Python's Model.listen write text while somebody speaks.
      - transcribe hears only where Silero's voice detector finds speech (--vad); several sounds,

@@ -20,7 +20,7 @@ class LibreTranslate:
         settings = {
             "apiKeys": keys, "keyRequired": keys,
             "charLimit": self.options.char_limit, "frontendTimeout": 500, "suggestions": False,
-            "supportedFilesFormat": FORMATS, "filesTranslation": True,
+            "supportedFilesFormat": FORMATS, "filesTranslation": True, "speech": self.server.speech is not None,
             "language": {side: {"code": code, "name": name(code)}
                          for side, code in (("source", source), ("target", next(iter(pairs))))}}
         facts = {"/languages": self.languages.list(), "/frontend/settings": settings, "/health": {"status": "ok"}}

@@ -25,6 +25,8 @@ class Metrics:
         self.characters = made(Counter, "characters", "Characters of texts translated.")
         self.batches = made(Counter, "batches", "Batches translated.")
         self.documents_stopped = made(Counter, "documents_stopped", "Documents whose process reached a limit.", "limit")
+        self.listening = made(Gauge, "listeners", "Sounds that are being heard.")
+        self.sound = made(Counter, "sound_seconds", "Seconds of sound that came.")
         self.busy = made(Counter, "busy_seconds", "Time of all workers in batches.")
 
     def request(self, path, status, seconds):

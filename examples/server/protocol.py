@@ -4,6 +4,11 @@ import re
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+try:
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+except ImportError:  # only --speech needs it
+    WebSocketsSansIOProtocol = object
+
 HEAD = 65536  # largest request line with headers, in bytes
 HEAD_END = re.compile(rb"\n\r?\n")
 SLICE = 4096  # the parser gets a body in pieces of this many bytes
@@ -17,6 +22,7 @@ class Protocol(HttpToolsProtocol):
     # piece: bytes that are being parsed; the next head may begin among them.
     # tail: the last bytes of a head that is not complete, because its end may be divided.
     in_head, received, piece, tail = True, 0, 0, b""
+    is_upgraded = False  # the connection is a WebSocket's now
 
     def connection_made(self, transport):
         super().connection_made(transport)
@@ -38,12 +44,21 @@ class Protocol(HttpToolsProtocol):
                 break
             super().data_received(data[at:end])
             at = end
+            if self.is_upgraded:
+                if at < len(data):
+                    self.transport.get_protocol().data_received(data[at:])
+                return
         if self.in_head and self.received:
             self.tail = data[-2:]
         if self.cycle is not None and not self.cycle.response_complete:  # a head is complete
             self.calm()
         elif self.alarm is None and not self.transport.is_closing():
             self.alarm = self.loop.call_later(self.patience, self.transport.close)
+
+    def handle_websocket_upgrade(self):
+        super().handle_websocket_upgrade()
+        self.is_upgraded = True
+        self.calm()
 
     def on_headers_complete(self):
         super().on_headers_complete()
@@ -73,3 +88,12 @@ class Protocol(HttpToolsProtocol):
         if self.alarm is not None:
             self.alarm.cancel()
         self.alarm = None
+
+
+class WebSocket(WebSocketsSansIOProtocol):
+    """Drops the connection to a client that does not read, when its request has ended. To close it would wait for the client."""
+
+    def on_task_complete(self, task):
+        super().on_task_complete(task)
+        if not self.writable.is_set():
+            self.transport.abort()

@@ -22,6 +22,7 @@ POST /detect        the languages that the text may be in, with their confidence
                     pip install './tools/python[detect]'. A single source language has confidence 0,
                     because the text is not examined.
 /v2/translate, /v2/languages, /v2/usage, /v2/glossaries, /v3/glossaries: DeepL's (see api_deepl.py)
+/listen            a WebSocket, if --speech names a Whisper model: takes sound, sends text while somebody speaks (see README.md)
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
 GET  /              a page to translate in a browser (examples/web, if this file is in its repository)
 
@@ -40,7 +41,8 @@ Internet, run it behind a proxy with TLS.
 
 The other files: models.py finds the model for a pair of languages; batches.py translates the sentences of
 all requests together; service.py reads, checks and answers requests; files.py has
-documents, and document_process.py reads and writes one of them in a process with limits; api_libretranslate.py has LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
+documents, and document_process.py reads and writes one of them in a process with limits; speech.py hears live
+speech; api_libretranslate.py has LibreTranslate's paths, api_deepl.py and glossaries.py DeepL's; metrics.py counts; protocol.py limits
 connections; log.py writes messages.
 """
 
@@ -56,8 +58,9 @@ try:
     from api_libretranslate import LibreTranslate
     from files import Files
     from log import Log
-    from protocol import Protocol
+    from protocol import Protocol, WebSocket
     from service import PAGE, Server
+    from speech import Speech
 except ImportError as e:
     raise SystemExit(f"server.py: Python has no {e.name}; in the repository's folder run: "
                      "pip install ./tools/python -r tools/requirements-server.txt") from None
@@ -117,6 +120,10 @@ def arguments():
            "(default: none needed)", str)
     option("--glossaries", None, "folder in which DeepL's glossaries are kept (default: in memory)", str)
     option("--glossary-limit", 10 << 20, "most bytes of all glossaries (default %(default)s)")
+    option("--speech", None, "a Whisper model file, which hears live speech at /listen", str)
+    option("--listeners", os.cpu_count() or 1, "most sounds that /listen hears at a time; more get status 503 (default %(default)s, "
+           "the cores)")
+    option("--sound-limit", 3600, "most seconds of a sound that /listen hears (default %(default)s)")
     parser.add_argument("--log", action="store_true",
                         help="write a line to standard error for each request: time, client, path, status, duration")
     parser.add_argument("--cors", action="append", metavar="ORIGIN",
@@ -143,6 +150,10 @@ def main():
     server = Server(options)
     try:
         files = Files(server)
+        if options.speech and WebSocket.__mro__[1] is object:
+            raise ValueError("--speech: Python has no websockets; in the repository's folder run: "
+                             "pip install -r tools/requirements-server.txt")
+        server.speech = Speech(server) if options.speech else None
         app = server.app((*LibreTranslate(server, files).handlers(), *DeepL(server, files).handlers()))
     except (ValueError, OSError) as e:
         raise SystemExit(f"server.py: {e}") from None
@@ -150,7 +161,8 @@ def main():
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end
         signal.signal(each, lambda *_: None)
     listening = Listening(uvicorn.Config(
-        app, host=options.host, port=options.port, http=Protocol, ws="none", log_config=None,
+        app, host=options.host, port=options.port, http=Protocol, ws=WebSocket if options.speech else "none",
+        ws_max_size=options.body_limit, ws_ping_interval=None, ws_per_message_deflate=False, log_config=None,
         log_level="warning", access_log=False, server_header=False, limit_concurrency=options.connections,
         timeout_graceful_shutdown=int(max(options.timeout, options.file_timeout) + options.read_timeout) + 1))
     with contextlib.suppress(KeyboardInterrupt):  # as uvicorn.run does

@@ -44,6 +44,7 @@ class Server:
         if options.api_keys:
             with open(options.api_keys, encoding="utf-8") as file:
                 self.keys = [line.strip().encode() for line in file if line.strip()]
+        self.speech = None  # a Speech, if the server has a model for it
         self.allowances = {}  # client: (requests left, time when this was computed)
 
     def read_terms(self, argument):
@@ -77,8 +78,8 @@ class Server:
             CORSMiddleware, allow_origins=self.options.cors, allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"], expose_headers=["Retry-After"], max_age=86400)
         return Starlette(
-            routes=[Route(path, self.answered(path, run), methods=[method])
-                    for path, method, run in handlers],
+            routes=[*(Route(path, self.answered(path, run), methods=[method]) for path, method, run in handlers),
+                    *([self.speech.route()] if self.speech else [])],
             middleware=[cors] if self.options.cors else [], lifespan=self.lifespan,
             exception_handlers={HTTPException: self.no_route})
 
@@ -115,7 +116,7 @@ class Server:
         """Writes a line about a request that was answered, without its text and query."""
         if self.options.log:
             client, path = request.client.host if request.client else "-", request.scope["path"][:200]
-            Log.say(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {client} {request.method} {Log.printable(path)} {status} "
+            Log.say(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {client} {request.scope.get('method', 'WEBSOCKET')} {Log.printable(path)} {status} "
                     f"{1000 * seconds:.0f} ms")
 
     async def report(self, _):

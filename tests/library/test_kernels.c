@@ -743,6 +743,86 @@ static void tiles(const tfm__kernels *kernels) {
     }
 }
 
+/* Fills n bytes with int8 of one kind: 0 and 1 all the same, 2 extremes with random signs, 3 any, 4
+   small, so that four of them add up to about 255 in places. */
+static void fill_bytes(signed char *q, int64_t n, int kind, int most, unsigned *seed) {
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        int any = (int)(tiny_random(seed) % (unsigned)(2 * most + 1)) - most;
+        int sign = tiny_random(seed) % 2 ? 1 : -1;
+        q[i] = (signed char)(kind == 0   ? most
+                             : kind == 1 ? -most
+                             : kind == 2 ? sign * most
+                             : kind == 3 ? any
+                                         : sign * (60 + any % 10));
+    }
+}
+
+/* Compares int8 tiles with the plain one where all weights fit 7 bits, and where one does not. AVX2
+   multiplies 7 bits another way, whose sums of 16 bits the largest numbers fill. */
+static void seven_bits(const tfm__kernels *kernels) {
+    enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = TFM__X_BYTES };
+    enum { STRIDE_8 = TFM__X_STRIDE, ALL = (int)TFM__MOST_ROWS * STRIDE_8 };
+    enum { WEIGHTS = 6, ACTIVATIONS = 5 };
+    static const int64_t ks[] = {4, 12, 512, 520, 1028, MOST_K};
+    static float w[ROWS * MOST_K], block[2 * ALL / 4]; /* orders are behind the rows */
+    static signed char s8[ALL];
+    static float y[(int)TFM__MOST_ROWS * ROWS], expected[(int)TFM__MOST_ROWS * ROWS];
+    float scales[TFM__MOST_ROWS];
+    unsigned char *const x = (unsigned char *)block;
+    unsigned seed = (unsigned)time(NULL), begun = seed;
+    int c, kind, some, n = 0, wrong = 0, i;
+    fill_rows(w, ROWS, MOST_K, MOST_K, &seed);
+    for (i = 0; i < TFM__MOST_ROWS; i++) scales[i] = 1;
+    for (c = 0; c < 6; c++)
+        for (kind = 0; kind < WEIGHTS; kind++) {
+            int64_t K = ks[c], bytes = K * TFM__PANEL, k;
+            const tfm__tiling *tiling = kernels->tiles[TFM_WEIGHT_TYPE_I8];
+            held h;
+            pack(&h, kernels, w, TFM_WEIGHT_TYPE_I8, ROWS, K);
+            for (i = 0; i < TFM__MOST_PANELS; i++) {
+                signed char *panel = (signed char *)tfm__packed_panel(&h.linear.w, i, 0);
+                fill_bytes(panel, bytes, kind % 4, 63, &seed);
+                if (kind >=
+                    4) /* one weight of 64 or -65, which the sums with w + 64 have no room for */
+                    panel[tiny_random(&seed) % (unsigned)bytes] =
+                        (signed char)(kind == 4 ? 64 : -65);
+                else if (kind == 1 && !kernels->zero_point) panel[0] = -64;
+                if (h.linear.w.block_sums) tfm__packed_set_block_sums(kernels, &h.linear.w, i);
+            }
+            for (i = 0; i < (int)tfm__packed_padded_rows(ROWS); i++) h.linear.w.scales[i] = 1;
+            for (some = 0; some < ACTIVATIONS; some++) {
+                fill_bytes(s8, ALL, some, 127, &seed);
+                for (i = 0; i < ALL; i++) x[i] = (unsigned char)(s8[i] + kernels->zero_point);
+                for (i = 0; i < TFM__MOST_ROWS && kernels->split; i++) {
+                    memset(x + i * STRIDE_8 + K, 0, 64);
+                    kernels->split(x + i * STRIDE_8, x + ALL + i * STRIDE_8, K);
+                }
+                for (tiling = kernels->tiles[TFM_WEIGHT_TYPE_I8]; tiling;
+                     tiling = tiling->least > 1 ? tiling + 1 : NULL) {
+                    tfm__tile t;
+                    memset(&t, 0, sizeof t);
+                    for (i = 0; i < TFM__MOST_PANELS; i++)
+                        t.w[i] = tfm__packed_panel(&h.linear.w, i, 0);
+                    t.x = s8, t.K = K, t.y = expected, t.y_stride = ROWS, t.begins = 1;
+                    t.x_scales = scales, t.w_scales = h.linear.w.scales;
+                    t.ahead = t.w[0], t.block_sums = h.linear.w.block_sums;
+                    k = tiling->rows - (int64_t)(tiny_random(&seed) % 27);
+                    t.rows = (int)tfm__max(tiling->least, k);
+                    memset(y, 0, sizeof y), memset(expected, 0, sizeof expected);
+                    tfm__plain_tile_int8(&t, t.rows, tiling->panels);
+                    t.x = x, t.y = y, t.order = ALL;
+                    if (tiling->configured) kernels->configure(1);
+                    tiling->run(&t);
+                    if (tiling->configured) kernels->configure(0);
+                    n++, wrong += memcmp(y, expected, sizeof y) != 0;
+                }
+            }
+            tfm__pool_free(h.pool);
+        }
+    CHECK(!wrong, "seed %u: %d of %d tiles of 7 bits differ from the plain one", begun, wrong, n);
+}
+
 /* Compares the emulated instructions with the CPU's own, if it has them. y must have the same bits,
    for numbers whose sums round, for denormals and for numbers that overflow. */
 static void as_the_hardware(const tfm__kernels *emulated, const tfm__kernels *kernels) {
@@ -1198,6 +1278,7 @@ int main(void) {
             products(k, 1);
 #endif
             tiles(k);
+            seven_bits(k);
             as_the_hardware(k, tfm__kernel_set(i == EMULATED_BF16 ? BF16_SET : AMX_SET));
             attentions(k);
             long_attention(k);
@@ -1215,6 +1296,7 @@ int main(void) {
         products(k, 0);
 #endif
         tiles(k);
+        seven_bits(k);
         attentions(k);
         long_attention(k);
         if (i && k->fused) same_rows(k, tfm__kernel_set(0));

@@ -62,37 +62,39 @@ static void sixteen_bits(void) {
           "infinite stays infinite");
 }
 
-static void eight_bits(void) {
+/* Tests integers from -most to most: 127 for 8 bits, 63 for 7. */
+static void integers(int most) {
     enum { N = 1000 };
     float row[N], scale, worst = 0;
     int8_t out[N];
     unsigned seed = 3;
     int i, extreme = 0;
-    SECTION("floats to int8: value = i8 * scale");
+    SECTION(most == 127 ? "floats to int8: value = i8 * scale" : "the same to 7 bits");
     for (i = 0; i < N; i++) row[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
     row[500] = -1.75f;
-    scale = st_i8_row(out, row, N);
+    scale = st_i8_row(out, row, N, (float)most);
     for (i = 0; i < N; i++) {
         float off = fabsf(row[i] - (float)out[i] * scale);
         if (off > worst) worst = off;
-        extreme += out[i] < -127;
+        extreme += out[i] < -most || out[i] > most;
     }
-    CHECK(scale == (float)(1.75f / 127) && out[500] == -127 && !extreme,
-          "the largest is -127 times scale");
+    CHECK(scale == 1.75f / (float)most && out[500] == -most && !extreme,
+          "the largest is %d times scale", -most);
     CHECK(worst <= 0.5001f * scale && worst > 0.4f * scale, "at most half a scale off: %g of it",
           (double)(worst / scale));
-    row[0] = 127, row[1] = 2.5f, row[2] = 3.5f, row[3] = -0.5f, row[4] = -1.5f;
-    scale = st_i8_row(out, row, 5);
+    row[0] = (float)most, row[1] = 2.5f, row[2] = 3.5f, row[3] = -0.5f, row[4] = -1.5f;
+    scale = st_i8_row(out, row, 5, (float)most);
     CHECK(scale == 1 && out[1] == 2 && out[2] == 4 && out[3] == 0 && out[4] == -2, "ties to even");
     row[0] = row[1] = 0;
-    CHECK(st_i8_row(out, row, 2) == 0 && out[0] == 0 && out[1] == 0, "zeros have scale 0");
+    CHECK(st_i8_row(out, row, 2, (float)most) == 0 && out[0] == 0 && out[1] == 0,
+          "zeros have scale 0");
     row[1] = 1e-44f;
-    scale = st_i8_row(out, row, 2);
-    CHECK(scale >= 0 && out[1] <= 127 && out[1] >= 0, "a tiny scale");
+    scale = st_i8_row(out, row, 2, (float)most);
+    CHECK(scale >= 0 && out[1] <= most && out[1] >= 0, "a tiny scale");
     row[1] = (float)NAN;
-    CHECK(st_i8_row(out, row, 2) < 0, "NaN is refused");
+    CHECK(st_i8_row(out, row, 2, (float)most) < 0, "NaN is refused");
     row[1] = -(float)INFINITY;
-    CHECK(st_i8_row(out, row, 2) < 0, "infinite is refused");
+    CHECK(st_i8_row(out, row, 2, (float)most) < 0, "infinite is refused");
 }
 
 /* A model file with weights in bytes must give the results of bytes times scales: packed projections
@@ -273,7 +275,8 @@ static void names(void) {
 
 int main(void) {
     sixteen_bits();
-    eight_bits();
+    integers(127);
+    integers(63);
     bytes_in_a_file();
     packed_files();
     order();

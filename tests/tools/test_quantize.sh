@@ -28,6 +28,18 @@ check "  bytes stay" "7 8 9" "$(data $dir/int8 c u1)"
 check "  metadata stay" '"__metadata__":{"k":"a \"b\" \\ \u0001"}' "$(header $dir/int8 | grep -o '"__metadata__":{[^}]*}')"
 check "  data begin at a multiple of 64" 0 "$((($(od -An -tu8 -N8 $dir/int8) + 8) % 64))"
 check "  it says how far off: half a scale" 1 "$(grep -c '^F32 to I8 *1 tensors *32 -> *8 bytes *largest error 0.0039 ' $dir/out)"
+check "--bits 7" "0 63 1 2 0 0 0 0 0 2.015873 0" "$(status $quantize $dir/in $dir/seven int8 --bits 7) $(data $dir/seven a.weight d1) $(data $dir/seven a.weight_scale f4)"
+check "  it says how far off: 3.5 is 4.03" 1 "$(grep -c '^F32 to I8 *1 tensors *32 -> *8 bytes *largest error 0.0042 ' $dir/out)"
+check "  of int8: the same q" "0 63 1 2 0 0 0 0 0 2.015873 0" "$(status $quantize $dir/int8 $dir/again int8 --bits 7) $(data $dir/again a.weight d1) $(data $dir/again a.weight_scale f4)"
+check "  of 7 bits: nothing changes" "0 63 1 2 0 0 0 0 0 2.015873 0" "$(status $quantize $dir/seven $dir/again int8 --bits 7) $(data $dir/again a.weight d1) $(data $dir/again a.weight_scale f4)"
+check "  8 is the default" "0 " "$(status $quantize $dir/in $dir/again int8 --bits 8) $(cmp $dir/int8 $dir/again 2>&1)"
+# a [1, 4] of I8: -128 64 -64 63 with scale 1; b [1, 4]: 63 -63 0 1 with scale 2
+file $dir/edge '{"a.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b.weight_scale":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"a.weight":{"dtype":"I8","shape":[1,4],"data_offsets":[8,12]},"b.weight":{"dtype":"I8","shape":[1,4],"data_offsets":[12,16]}}' \
+    '\0\0\200\77\0\0\0\100\200\100\300\77\77\301\0\1'
+check "  of -128, and of a matrix that fits" "0 -63 32 -32 31 2.0317461 63 -63 0 1 2" \
+    "$(status $quantize $dir/edge $dir/again int8 --bits 7) $(data $dir/again a.weight d1) $(data $dir/again a.weight_scale f4) $(data $dir/again b.weight d1) $(data $dir/again b.weight_scale f4)"
+for bits in 6 9 7.5 -7; do check "  and none of $bits" "2 quantize: --bits takes a number from 7 to 8, not '$bits'" "$(status $quantize $dir/in $dir/again int8 --bits $bits) $(cat $dir/err)"; done
+for type in f16 bf16 f32; do check "  nor of $type" "2 quantize: --bits is for int8, and the type is $type" "$(status $quantize $dir/in $dir/again $type --bits 7) $(cat $dir/err)"; done
 check "int8 to f32" 0 "$(status $quantize $dir/int8 $dir/f32 f32)"
 check "  the integers, and no scales" "127 2 4 0 0 0 0 0 " "$(data $dir/f32 a.weight f4) $(header $dir/f32 | grep -o _scale)"
 check "int8 to int8: the same file" "0 " "$(status $quantize $dir/int8 $dir/again int8) $(cmp $dir/int8 $dir/again 2>&1)"
@@ -100,6 +112,15 @@ for of in $zh $german tests/data/models/toy.safetensors; do
         "$(status $quantize $of $dir/plain int8) $(status $quantize $of $dir/packed int8 --packed) $(status $dir/decode $dir/packed < /dev/null)"
     check "  decodes as the plain file" "$(echo src=3,4,2 | $dir/decode $dir/plain)" "$(echo src=3,4,2 | $dir/decode $dir/packed)"
 done
+most() { # arguments: path, tensor. The largest |q| of an I8 tensor.
+    data "$1" "$2" d1 | tr ' -' '\n\n' | sort -n | tail -1
+}
+for of in $zh $german tests/data/models/toy.safetensors; do
+    check "7 bits of $(basename $of), plain and packed" "0 0" "$(status $quantize $of $dir/plain int8 --bits 7) $(status $quantize $of $dir/packed int8 --bits 7 --packed)"
+    check "  63 is the most" "63 63" "$(most $dir/plain decoder.layers.0.linear1.weight) $(most $dir/packed decoder.layers.0.linear1.weight)"
+    check "  both decode alike" "$(echo src=3,4,2 | $dir/decode $dir/plain)" "$(echo src=3,4,2 | $dir/decode $dir/packed)"
+done
+check "  an embedding that is only looked up keeps 8" "63 127" "$(most $dir/plain generator.weight) $(most $dir/plain src_embedding.weight)"
 check "packed twice" "1 quantize: $dir/packed: is packed; quantize the file that it was made from" "$(status $quantize $dir/packed $dir/again f32) $(cat $dir/err)"
 check "packed, and no model" "1 1" "$(status $quantize $dir/in $dir/again f32 --packed) $(grep -c "^quantize: $dir/in: metadata has no 'transformer.config'" $dir/err)"
 

@@ -440,8 +440,9 @@ static inline uint16_t st_f16(float x) {
     return (uint16_t)(sign | half);
 }
 
-/* Quantizes a row of n floats. Returns its scale, or -1 if a number is not finite. */
-static inline float st_i8_row(int8_t *out, const float *row, int64_t n) {
+/* Quantizes a row of n floats to -most .. most, 127 or 63. Returns its scale, or -1 if a number is
+   not finite. */
+static inline float st_i8_row(int8_t *out, const float *row, int64_t n, float most) {
     float absmax = 0, factor;
     int64_t i;
     for (i = 0; i < n; i++) {
@@ -449,14 +450,14 @@ static inline float st_i8_row(int8_t *out, const float *row, int64_t n) {
         if ((st_float_bits(size) & 0x7FFFFFFF) >= 0x7F800000) return -1;
         if (size > absmax) absmax = size;
     }
-    factor = absmax > 0 ? 127.0f / absmax
+    factor = absmax > 0 ? most / absmax
                         : 0.0f; /* the library computes this at load, and must get the same bits */
     for (i = 0; i < n; i++) {
         float q = rintf(row[i] * factor);
-        /* q is beyond 127 only if absmax is so small that factor is infinite */
-        out[i] = (int8_t)(q >= -127 && q <= 127 ? q : 0);
+        /* q is beyond most only if absmax is so small that factor is infinite */
+        out[i] = (int8_t)(q >= -most && q <= most ? q : 0);
     }
-    return absmax / 127.0f;
+    return absmax / most;
 }
 
 /* Converts a row of n floats to F32, F16, BF16 or I8. For F32, out may be row. Returns 0 if a
@@ -466,7 +467,7 @@ static inline int st_row(tfm_dtype type, void *out, const float *row, int64_t n,
     int fits = 1;
     *scale = 1;
     if (type == TFM_DTYPE_I8) {
-        *scale = st_i8_row((int8_t *)out, row, n);
+        *scale = st_i8_row((int8_t *)out, row, n, 127);
         return *scale >= 0;
     }
     for (k = 0; k < n; k++) {

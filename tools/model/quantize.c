@@ -1,7 +1,8 @@
 /* quantize.c: writes a model file with its matrices in another type, and packs them if asked.
 
        cc -O2 -I. tools/model/quantize.c -o quantize -lm
-       quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed] [--sentences WORD]
+       quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--bits 7] [--packed]
+                [--sentences WORD]
 
    tfm_model_options can convert matrices when a model is loaded. A converted file is smaller and
    loads faster, because that work is done already. The program maps the input if the system can,
@@ -28,7 +29,7 @@
 #endif
 
 static const char usage[] =
-    "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--packed]\n"
+    "usage: quantize IN.safetensors OUT.safetensors int8|bf16|f16|f32 [--bits 7] [--packed]\n"
     "                [--sentences split|whole]\n"
     "\n"
     "Writes the model IN to OUT with its matrices in another type. Biases, norms and learned\n"
@@ -40,6 +41,12 @@ static const char usage[] =
     "  f16   half precision; a number beyond 65504 is an error\n"
     "  f32   single precision, for programs that read no other type\n"
     "\n"
+    "  --bits 7  int8 with q from -63 to 63, and the largest absolute value / 63 as the scale. "
+    "CPUs\n"
+    "            with AVX2 and without VNNI multiply such matrices faster, but rounding errors "
+    "are\n"
+    "            twice as large. Rows of IN that are so already, and embeddings that are only\n"
+    "            looked up, do not change. Default: 8\n"
     "  --packed  stores matrices in the order in which the library reads them when it multiplies\n"
     "            (see tools/convert/README.md). translate --map uses such a file without a copy,\n"
     "            and processes share its pages. Default: rows, as in IN\n"
@@ -69,7 +76,7 @@ typedef struct job {
     size_t size;
     int file;
     tfm_dtype want;
-    int packed;
+    int packed, seven;     /* seven: --bits 7 */
     const char *sentences; /* --sentences; NULL: as in IN */
     tfm_model *model;      /* with --packed: the loaded model */
     int64_t query, value;  /* rows of in_proj for queries (and as many for keys), and for values */
@@ -262,6 +269,19 @@ static int is_multiplied(const job *j, const char *name) {
            (name[0] == 't' || tfm_safetensors_find(j->in, "tgt_embedding.weight") < 0);
 }
 
+/* Returns 1 if --bits 7 narrows the matrix. */
+static int is_narrowed(const job *j, const char *name) {
+    return j->seven && is_multiplied(j, name);
+}
+
+/* Returns 1 if all of n int8 are from -63 to 63. */
+static int fits_7_bits(const signed char *q, int64_t n) {
+    int64_t k;
+    for (k = 0; k < n; k++)
+        if (q[k] > 63 || q[k] < -63) return 0;
+    return 1;
+}
+
 /* Converts the rows of matrix t to the wanted type. scales: for I8, those of the input or
    output. */
 static int convert(job *j, const char *name, const tfm_tensor *t, void *data, float *scales) {
@@ -271,9 +291,18 @@ static int convert(job *j, const char *name, const tfm_tensor *t, void *data, fl
     account *sum = &j->matrices[t->dtype];
     if (!floats) return fail(name, "no memory");
     for (row = 0; row < t->dims[0]; row++) {
+        const signed char *from = (const signed char *)t->data + row * width;
+        char *to = (char *)data + (size_t)(row * width) * size;
         double error;
+        int fits = 1;
+        if (t->dtype == TFM_DTYPE_I8 && j->want == TFM_DTYPE_I8 && fits_7_bits(from, width)) {
+            memcpy(to, from, (size_t)width); /* only --bits 7 converts I8 to I8 */
+            continue;
+        }
         read_row(t, scales, row, floats);
-        if (!st_row(j->want, (char *)data + (size_t)(row * width) * size, floats, width, &scale))
+        if (j->want != TFM_DTYPE_I8) fits = st_row(j->want, to, floats, width, &scale);
+        else scale = st_i8_row((int8_t *)to, floats, width, is_narrowed(j, name) ? 63 : 127);
+        if (!fits || scale < 0)
             return fail(name, j->want == TFM_DTYPE_I8
                                   ? "has a number that is not finite"
                                   : "has a number beyond the range of the type");
@@ -289,8 +318,8 @@ static int add_matrix(job *j, int64_t i, const char *name, tfm_error *err) {
     tfm_tensor t = tfm_safetensors_tensor(j->in, i);
     int64_t rows = t.dims[0], width = t.dims[1];
     account *sum = &j->matrices[t.dtype];
-    int is_kept = t.dtype == TFM_DTYPE_I8 &&
-                  j->want == TFM_DTYPE_I8; /* I8 stays I8: copied, not converted */
+    int is_kept = t.dtype == TFM_DTYPE_I8 && j->want == TFM_DTYPE_I8 &&
+                  !is_narrowed(j, name); /* I8 stays I8: copied, not converted */
     int has_scales = j->want == TFM_DTYPE_I8 &&
                      (j->packed || !is_kept); /* else add_tensor copies them */
     void *data = NULL;
@@ -323,9 +352,10 @@ static int is_read_with_matrix(const job *j, const char *name) {
     size_t n = strlen(name);
     int64_t i;
     tfm_tensor t;
-    if ((j->want == TFM_DTYPE_I8 && !j->packed) || !st_is_scale(name) || n >= sizeof of) return 0;
+    if (!st_is_scale(name) || n >= sizeof of) return 0;
     memcpy(of, name, n - 6);
     of[n - 6] = 0;
+    if (j->want == TFM_DTYPE_I8 && !j->packed && !is_narrowed(j, of)) return 0;
     i = tfm_safetensors_find(j->in, of);
     if (i < 0) return 0;
     t = tfm_safetensors_tensor(j->in, i);
@@ -625,10 +655,12 @@ int main(int argc, char **argv) {
     static const tfm_dtype types[] = {TFM_DTYPE_I8, TFM_DTYPE_BF16, TFM_DTYPE_F16, TFM_DTYPE_F32};
     static const char *words[3]; /* IN, OUT, type */
     static int is_packed;
+    static int32_t bits;
     static const char *sentences;
     static option_entry table[] = {{"IN", NULL, OPTION_OPERAND, &words[0], 0, 0, 0, NULL},
                                    {"OUT", NULL, OPTION_OPERAND, &words[1], 0, 0, 0, NULL},
                                    {"type", NULL, OPTION_OPERAND, &words[2], 0, 0, 0, NULL},
+                                   {"--bits", "N", OPTION_INTEGER, &bits, 7, 8, 0, NULL},
                                    {"--packed", NULL, OPTION_FLAG, &is_packed, 0, 0, 0, NULL},
                                    {"--sentences", "WORD", OPTION_PATH, &sentences, 0, 0, 0, NULL},
                                    {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, NULL}};
@@ -636,7 +668,8 @@ int main(int argc, char **argv) {
     int i, ok, type = -1;
     memset(&j, 0, sizeof j);
     j.file = -1;
-    words[2] = NULL, is_packed = 0, sentences = NULL; /* the fuzzer calls main more than once */
+    words[2] = NULL, is_packed = 0, bits = 0,
+    sentences = NULL; /* the fuzzer calls main more than once */
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, sizeof table / sizeof *table, argc, argv, misuse))
         return fputs(usage, stdout) < 0 || !output_finish("quantize");
@@ -646,7 +679,9 @@ int main(int argc, char **argv) {
     if (type < 0) misuse("give IN, OUT and one of int8, bf16, f16, f32; see --help");
     if (sentences && strcmp(sentences, "split") && strcmp(sentences, "whole"))
         misuse("--sentences %s: give split or whole", sentences);
-    j.sentences = sentences;
+    if (bits && types[type] != TFM_DTYPE_I8)
+        misuse("--bits is for int8, and the type is %s", names[type]);
+    j.seven = bits == 7, j.sentences = sentences;
     if (output_is_same(words[0], words[1])) {
         fail(words[1], "is also the input file");
         return 2;

@@ -226,7 +226,7 @@ def test_a_consumer_that_stops(model):
             assert list(texts) == []
         del texts, source
         gc.collect()
-        assert gone() is None and listeners(model) == idle - (stop == "never started")
+        assert gone() is None and listeners(model) == idle
     assert list(model.listen([SOUND], **LOOSE)) == list(model.listen(cut(SOUND, 100), **LOOSE))
 
 

@@ -200,8 +200,11 @@ def test_windows_progress_and_early_ends(model, tmp_path):
     some = model.transcribe(sound, **options)
     next(some)
     some.close()
+    idle = len(model._sessions._listeners)
     open_one = model.transcribe(NOISE, **options)
-    del open_one
+    assert len(model._sessions._listeners) == idle - 1
+    del open_one  # nobody took a segment
+    assert len(model._sessions._listeners) == idle
 
     def fails(done, total):
         raise ZeroDivisionError

@@ -12,7 +12,7 @@ from .arguments import check_flag, check_integer, wrong_type
 from .errors import error_of, raise_error
 from .results import LiveText
 from .sessions import SessionPool
-from .transcribing import options_of, take_transcriber
+from .transcribing import begun, options_of, take_transcriber
 
 LIVE = 0  # TRANSCRIBER_LIVE, in the place of a number of hypotheses
 PIECES = "an iterable of bytes (16-bit samples) or float32 arrays, at 16,000 samples a second"
@@ -35,7 +35,7 @@ def listen(sessions: SessionPool, file: Any, pieces: Iterable[Any], language: st
     if not live:
         raise error_of(err)
     keep += [options, transcriber]
-    return _texts(sessions, key, transcriber, ffi.gc(live, lib.th_live_free), pieces, caught, keep)
+    return begun(_texts(sessions, key, transcriber, ffi.gc(live, lib.th_live_free), pieces, caught, keep))
 
 
 def _samples(piece: Any, i: int, rest: bytes) -> tuple[Any, int, bool, bytes]:
@@ -58,7 +58,7 @@ def _samples(piece: Any, i: int, rest: bytes) -> tuple[Any, int, bool, bytes]:
 
 
 def _texts(sessions: SessionPool, key: Any, transcriber: Any, live: Any, pieces: Iterator[Any], caught: list[BaseException],
-           keep: Any) -> Iterator[LiveText]:
+           keep: Any) -> Iterator[Any]:
     err, n, is_behind, found = ffi.new("tfm_error *"), ffi.new("int32_t *"), ffi.new("int32_t *"), ffi.new("th_live_text[2]")
 
     def checked(status: int) -> None:
@@ -75,6 +75,7 @@ def _texts(sessions: SessionPool, key: Any, transcriber: Any, live: Any, pieces:
                         for one in found[0:n[0]]]
 
     try:
+        yield None  # to begun
         rest, i = b"", 0
         while True:
             then = time.monotonic()

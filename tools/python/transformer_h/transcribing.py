@@ -75,7 +75,13 @@ def transcribe(sessions: SessionPool, file: Any, sound: Any, rate: int | None, l
         if path and err.status in (lib.TFM_E_IO, lib.TFM_E_FORMAT):
             raise_file_error(os.fspath(sound), err)
         raise error_of(err)
-    return _segments(sessions, key, transcriber, words, progress, caught, [path, data, sound, *keep])
+    return begun(_segments(sessions, key, transcriber, words, progress, caught, [path, data, sound, *keep]))
+
+
+def begun(results: Iterator[Any]) -> Iterator[Any]:
+    """Takes the None that a generator yields first. Its end then gives the session back, even if nobody takes a result."""
+    next(results)
+    return results
 
 
 def options_of(language: str | None, task: str, given: dict[str, Any]) -> tuple[Any, list[BaseException], list[Any]]:
@@ -140,7 +146,7 @@ def is_whisper(sessions: SessionPool, file: Any) -> bool:
 
 
 def _segments(sessions: SessionPool, key: Any, transcriber: Any, words: bool, progress: Any, caught: list[BaseException],
-              keep: Any) -> Iterator[Segment]:
+              keep: Any) -> Iterator[Any]:
     err, n, seconds = ffi.new("tfm_error *"), ffi.new("int32_t *"), ffi.new("double[2]")
     segment, word = ffi.new("th_segment *"), ffi.new("th_word *")
 
@@ -163,6 +169,7 @@ def _segments(sessions: SessionPool, key: Any, transcriber: Any, words: bool, pr
             segment.avg_logprob, segment.compression_ratio, segment.no_speech_prob if segment.no_speech_prob >= 0 else None)
 
     try:
+        yield None  # to begun
         checked(lib.th_transcriber_survey(transcriber, err))
         while True:
             checked(lib.th_transcriber_next(transcriber, n, seconds, err))
