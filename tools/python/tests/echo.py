@@ -387,6 +387,8 @@ def differences(before, after, name, echo):
         elif echo in ("identity", "capitals"):
             if "rest" not in where and a[0][0] != "t":
                 a = in_capitals(a) if echo == "capitals" else a
+                if a == b:
+                    continue
                 a, inside = settled(a)
                 b, _ = settled(b, inside)
             at = next((i for i, (x, y) in enumerate(zip(a, b)) if not is_same(x, y)), min(len(a), len(b)))

@@ -143,7 +143,7 @@ PARAGRAPH = {
     "bookmarks with names": many(lambda i: f'<w:bookmarkStart w:id="{i}" w:name="b{i}"/>{R}<w:bookmarkEnd w:id="{i}"/>'),
     "placeholders in two formats": many(R + '<w:r><w:t>{{na</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>me}}</w:t></w:r>'),
     "placeholders in two formats beside each other": many('<w:r><w:t>me}}{{na</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>me}}{{na</w:t></w:r>', R),
-    "beginnings of placeholders": many("<w:r><w:t>{{</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>{%</w:t></w:r>", R),
+    "beginnings of placeholders": lambda n: R + "<w:r><w:t>{{</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>{%</w:t></w:r>" * (n // 2),
     "signs of placeholders": many("{", "<w:r><w:t>", "</w:t></w:r>" + R), "options": many("-a ", "<w:r><w:t>", "</w:t></w:r>" + R),
     "bookmarks in placeholders": many(lambda i: f'<w:r><w:t>{{{{na</w:t></w:r><w:bookmarkStart w:id="{i}"/><w:bookmarkEnd w:id="{i}"/><w:r><w:t>me}}}}</w:t></w:r>', R),
     "links in placeholders": many("<w:r><w:t>{{</w:t></w:r><w:hyperlink><w:r><w:t>name</w:t></w:r></w:hyperlink><w:r><w:t>}}</w:t></w:r>", R),

@@ -74,7 +74,7 @@ LINK = names("w:hyperlink text:a")
 JOINED = LINK | names("text:span")  # two with the same attributes, beside each other, are one
 SIMPLE = names("w:fldSimple")
 # The results of these fields are text for readers. Others are numbers and dates, which programs make again.
-TEXT_FIELDS = frozenset("HYPERLINK TOC TOA INDEX BIBLIOGRAPHY REF STYLEREF TITLE SUBJECT KEYWORDS COMMENTS QUOTE IF FORMTEXT FILLIN "
+TEXT_FIELDS = frozenset("HYPERLINK TOC TOA INDEX BIBLIOGRAPHY REF STYLEREF TITLE SUBJECT KEYWORDS COMMENTS QUOTE IF FORMTEXT FORMDROPDOWN FILLIN "
                          "DOCPROPERTY MACROBUTTON".split())
 RUBY, BASE = names("w:ruby text:ruby"), names("w:rubyBase text:ruby-base")
 CONTENT = names("w:sdtContent")  # has the text of its parent
