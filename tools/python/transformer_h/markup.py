@@ -87,8 +87,8 @@ class Document:
         if len(made) != len(self.sentences):
             raise ValueError(f"{len(made)} translations for {len(self.sentences)} sentences")
         if self.format == "text":
-            found = iter(check_text("translations", sentence if one is None or isinstance(one, Error) else one)
-                         for one, sentence in zip(made, self.sentences))
+            found = iter(check_text(f"translations[{i}]", sentence if one is None or isinstance(one, Error) else one)
+                         for i, (one, sentence) in enumerate(zip(made, self.sentences)))
             return b"\n".join(line.joined([next(found) for _ in line.sentences])
                               for line in self._lines).decode("utf-8", "surrogatepass")
         size = ffi.new("size_t *")
