@@ -25,6 +25,7 @@ from pathlib import Path
 from lxml import etree
 from transformer_h import Aligned, Document
 from transformer_h.documents import ARCHIVES, File, FileError
+from transformer_h.markup import placeholders
 
 WORD = re.compile(r" *(?:[^\S ]|[\u3000-\u9fff\uff00-\uffef]|\w+|[^\w\s])")  # about as the tokens of a model
 
@@ -188,6 +189,13 @@ def tidy(found):
 def document(data, name):
     """Yields (where, what, paragraph) of all parts: a paragraph is a list of pieces, and everything else one text."""
     with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        RAISED.clear()
+        for part in sorted(opened.namelist(), key=lambda part: part != "styles.xml"):
+            if re.fullmatch(r"(styles|content)\.xml", part):
+                for one in etree.fromstring(opened.read(part)).iter(STYLE + "style"):
+                    if one.get(STYLE + "parent-style-name") in RAISED or any(
+                            re.match(r"super|[1-9]\d*%", each.get(STYLE + "text-position", "")) for each in one):
+                        RAISED.add(one.get(STYLE + "name"))
         for part in opened.namelist():
             content = opened.read(part)
             try:
@@ -218,9 +226,6 @@ def xml(part, root):
     """Everything in paragraphs, and what is around them. Paragraphs inside others are read for themselves, and stand in the
     others as one sign."""
     rest, n = [], 0
-    RAISED.clear()
-    RAISED.update(one.get(STYLE + "name") for one in root.iter(STYLE + "style") for part in one if re.match(
-        r"super|[1-9]\d*%", part.get(STYLE + "text-position", "")))
     PLAIN.clear()
     PLAIN.update(one.get(STYLE + "name") for one in root.iter(STYLE + "style") if one.get(STYLE + "family") == "text" and not one.get(
         STYLE + "parent-style-name") and all(key.endswith("rsid") for part in one for key in part.attrib))
@@ -313,16 +318,12 @@ def settled(found, inside=None):
     return words, gone
 
 
-# What programs and templates replace is copied, so it gets no capitals.
-KEPT = re.compile(r"\{\{.*?\}\}|\{[%#].*?[%#]\}|[$#%@]\{.*?\}|<%.*?%>|\[%.*?%\]|%\(\w+\)[sd]|(?<![\w%])%[sdif](?!\w)|(?<!\{)\{\w+\}(?!\})")
-
-
 def in_capitals(found):
-    """What a paragraph is with all letters in capitals but those of placeholders."""
+    """What a paragraph is with all letters in capitals but those of placeholders, which are copied."""
     text = "".join(what if kind == "c" else "" for kind, what, _ in found)
     kept = [False] * len(text)
-    for one in KEPT.finditer(text):
-        kept[one.start():one.end()] = [True] * len(one[0])
+    for begin, end in placeholders(text):
+        kept[begin:end] = [True] * (end - begin)
     out, at = [], 0
     for kind, what, style in found:
         out.append((kind, what if kind != "c" or kept[at] else capital(what), style))
@@ -336,25 +337,29 @@ def is_same(a, b):
 
 
 def bag(found):
-    """What stands between the letters of a paragraph, its words, and the words with one format."""
+    """What stands between the letters of a paragraph, its words, and the words whose format what is beside them has too, up to
+    the spaces."""
     others, all_words, styled = (collections.Counter() for _ in range(3))
-    word, styles = "", set()
+    word, styles, beside = "", set(), []
     for kind, what, style in [*found, ("c", " ", "")]:
         if kind == "x":
             others[ATTRIBUTES.sub("", what)] += 1
-        if kind == "x" and not is_break(what):
-            continue
-        if kind == "x":
+            if not is_break(what):
+                continue
             what = " "
+        if what != " ":
+            styles.add(style)
         if what.isalnum():
             word += what
-            styles.add(style)
-        elif word:
-            all_words[word] += 1
+            continue
+        beside += [word] if word else []
+        all_words[word] += bool(word)
+        word = ""
+        if what == " ":
             if len(styles) == 1:
-                styled[(word, *styles)] += 1
-            word, styles = "", set()
-    return others, all_words, styled
+                styled.update((one, *styles) for one in beside)
+            styles, beside = set(), []
+    return others, +all_words, styled
 
 
 def lost(before, after, n):
@@ -382,6 +387,8 @@ def differences(before, after, name, echo):
         elif echo in ("identity", "capitals"):
             if "rest" not in where and a[0][0] != "t":
                 a = in_capitals(a) if echo == "capitals" else a
+                if a == b:
+                    continue
                 a, inside = settled(a)
                 b, _ = settled(b, inside)
             at = next((i for i, (x, y) in enumerate(zip(a, b)) if not is_same(x, y)), min(len(a), len(b)))

@@ -1,7 +1,9 @@
 """What office documents and books have in them: what is text for readers is translated, and what stays is counted."""
 
 import html
+import io
 import re
+import zipfile
 
 import pytest
 
@@ -90,6 +92,7 @@ def test_results_of_fields():
     """Text is translated. Numbers and dates stay, and dates are counted, because they have words."""
     for command, shown, expected, left in (
             ("REF a", "Das Haus", 'Siehe <g id="0">Das Haus</g>.', []), (" STYLEREF 1 ", "Das Haus", 'Siehe <g id="0">Das Haus</g>.', []),
+            ("FORMDROPDOWN", "Das Haus", 'Siehe <g id="0">Das Haus</g>.', []),
             ("REF a", "7", 'Siehe <x id="0"/>.', []), ("PAGE", "7", 'Siehe <x id="0"/>.', []),
             ("DATE", "7. März", 'Siehe <x id="0"/>.', ["a result of a field that has text"])):
         for field in (fields(command, run(shown)), f'<w:fldSimple w:instr="{command}">{run(shown)}</w:fldSimple>'):
@@ -240,3 +243,63 @@ def test_elements_that_are_no_formats_are_not_joined():
     assert made.count("<w:ins ") == 2
     two = '<text:a xlink:href="u" xmlns:xlink="x">Ha</text:a><text:a xlink:href="u" xmlns:xlink="x">us</text:a>'
     assert texts(odt(f"<text:p>{two} da</text:p>"), "a.odt") == ['<g id="0">Haus</g> da']
+
+
+def test_kinds_of_text_in_one_document():
+    """Each text for readers is translated once, and what stands beside it is still there once."""
+    del_ = '<w:del w:id="9"><w:r><w:delText>WEG </w:delText></w:r></w:del>'
+    math = f'<m:oMath xmlns:m="{W[9:-1].replace("wordprocessingml", "officeDocument").replace("/main", "/math")}"><m:r><m:t>x+y</m:t></m:r></m:oMath>'
+    box = ('<w:r><mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"><mc:Choice><w:txbxContent><w:p>{0}</w:p></w:txbxContent>'
+           '</mc:Choice><mc:Fallback><w:pict><w:txbxContent><w:p>{0}</w:p></w:txbxContent></w:pict></mc:Fallback></mc:AlternateContent></w:r>')
+    for body, expected in (
+            (f'{run("der hund ")}{del_}<w:ins w:id="1">{run("heute ")}</w:ins>{run("da")}', "DER HUND WEG HEUTE DA"),
+            (f'{run("der hund")}<w:r><w:footnoteReference w:id="2"/></w:r>{run(" und")}{fields("PAGE", run("7"))}{run(" ja")}', "DER HUND UNDPAGE7 JA"),
+            (f'{run("wenn ")}{math}{run(" gilt")}', "WENN x+y GILT"),
+            (f'{run("vor ")}{box.format(run("im kasten"))}{run(" nach")}', "VOR IM KASTENIM KASTEN NACH"),
+            (f'<w:r><w:rPr><w:rtl/></w:rPr><w:t xml:space="preserve">שלום </w:t></w:r><w:bdo w:val="rtl">{run("עולם")}</w:bdo>{run(" gut", "<w:vanish/>")}', "שלום עולם GUT"),
+            (f'<w:smartTag w:element="p">{run("köln")}</w:smartTag>{run(" am rhein")}<w:r><w:sym w:font="Wingdings" w:char="F0E0"/></w:r>', "KÖLN AM RHEIN"),
+            (f'{fields("IF 1 = 1", run("der hund"))}{run(" da")}', "IF 1 = 1DER HUND DA"),
+            (f'{fields("REF a", run("siehe ") + fields("PAGEREF b", run("12")))}{run(" da")}', "REF aSIEHE PAGEREF b12 DA"),
+            (f'<w:sdt><w:sdtPr><w:showingPlcHdr/></w:sdtPr><w:sdtContent>{run("bitte wählen")}</w:sdtContent></w:sdt>', "BITTE WÄHLEN")):
+        made = echoed(word(f"<w:p>{body}</w:p>"), "a.docx")
+        assert shown(made) == expected
+        for element in ("footnoteReference", "fldChar", "w:sym", "w:vanish", "w:bdo", "smartTag", "delText", "txbxContent"):
+            assert made.count(element) == body.count(element), element
+
+
+def test_kinds_of_text_in_one_opendocument():
+    note = '<text:note text:id="n1"><text:note-citation>1</text:note-citation><text:note-body><text:p>die note</text:p></text:note-body></text:note>'
+    comment = '<office:annotation office:name="c"><text:p>ein kommentar</text:p></office:annotation>{}<office:annotation-end office:name="c"/>'
+    for body, expected in (
+            (f"der hund{note} da", "DER HUND1DIE NOTE DA"), (f"der {comment.format('hund')} da", "DER EIN KOMMENTARHUND DA"),
+            ("seite <text:page-number>7</text:page-number> von <text:page-count>9</text:page-count> da", "SEITE 7 VON 9 DA"),
+            ('<text:conditional-text text:string-value-if-true="x">wahr</text:conditional-text> da', "wahr DA"),
+            ("eins<text:tab/>zwei<text:line-break/>drei", "EINSZWEIDREI"), ("ein<text:soft-page-break/> wort", "EIN WORT"),
+            ('<text:meta xml:id="a">der <text:span text:style-name="B">rote</text:span></text:meta> hund', "DER ROTE HUND"),
+            ('<text:change-start text:change-id="1"/>neu<text:change-end text:change-id="1"/> und alt', "NEU UND ALT")):
+        data = odt(f"<text:p>{body}</text:p>")
+        made = echoed(data, "a.odt")
+        assert shown(made) == expected, made
+        for element in ("text:note ", "annotation", "text:tab", "line-break", "change-start", "text:meta", "page-number"):
+            assert made.count(element) == body.count(element), element
+
+
+def test_kinds_of_parts():
+    """Notes, masters, diagrams and charts of slides; a book's navigation and its pages, with encrypted fonts."""
+    para = "<a:p><a:r><a:t>{}</a:t></a:r></a:p>".format
+    names = ["ppt/slides/slide1.xml", "ppt/notesSlides/notesSlide1.xml", "ppt/slideMasters/slideMaster1.xml", "ppt/slideLayouts/slideLayout1.xml",
+             "ppt/diagrams/data1.xml", "ppt/diagrams/drawing1.xml", "ppt/notesMasters/notesMaster1.xml", "ppt/charts/chart1.xml"]
+    data = archive({name: f"<p:sld {A}>{para(f'text {i}')}</p:sld>" for i, name in enumerate(names)})
+    made, _ = echo.through(data, "a.pptx", echo.ECHOES["capitals"])
+    assert [shown(part(made, name)).strip()[-6:] for name in names] == [f"TEXT {i}" for i in range(len(names))]
+    item = '<item id="{0}" href="{0}" media-type="{1}"/>'.format
+    pages = {"c1.xhtml": 'der hund<a href="#n"><sup>1</sup></a> da', "nav.xhtml": "das kapitel", "alt.xhtml": "als ersatz"}
+    manifest = "".join(item(name, "application/xhtml+xml") for name in pages) + item("toc.ncx", "application/x-dtbncx+xml") + item("f.otf", "font/otf")
+    made = book(pages, manifest)
+    more = {"OPS/toc.ncx": '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navLabel><text>das kapitel</text></navLabel></ncx>', "OPS/f.otf": "otf",
+            "META-INF/encryption.xml": '<e:EncryptionMethod Algorithm="http://www.idpf.org/2008/embedding"/><e:CipherData/>'}
+    with zipfile.ZipFile(io.BytesIO(made)) as opened:
+        whole = archive([*((name, opened.read(name).decode()) for name in opened.namelist()), *more.items()])
+    made, _ = echo.through(whole, "a.epub", echo.ECHOES["capitals"])
+    assert [shown(part(made, f"OPS/{name}")).strip() for name in (*pages, "toc.ncx", "f.otf")] == [
+        "DER HUND1 DA", "DAS KAPITEL", "ALS ERSATZ", "DAS KAPITEL", "otf"]

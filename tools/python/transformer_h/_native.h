@@ -179,36 +179,43 @@ static size_t th_placeholder(const char *text, size_t size, size_t at) {
     return protect_placeholder(text, size, at);
 }
 
+/* A document, and what is written of it. */
+struct document_in_work {
+    markup_document markup;
+    text_buffer out;
+};
+
 /* Reads a document, which must stay in memory. Returns NULL if there is no memory.
    th_document_free frees it. */
-static void *th_document_read(markup_form form, const char *text, size_t size, int whole) {
-    markup_document *m = (markup_document *)calloc(1, sizeof *m);
-    if (m) m->whole = whole;
-    if (m && markup_read(m, form, text, size)) return m;
-    if (m) markup_free(m);
-    free(m);
-    return NULL;
-}
 static void th_document_free(void *document) {
-    markup_free((markup_document *)document);
-    free(document);
+    struct document_in_work *d = (struct document_in_work *)document;
+    if (!d) return;
+    markup_free(&d->markup), text_buffer_free(&d->out);
+    free(d);
+}
+static void *th_document_read(markup_form form, const char *text, size_t size, int whole) {
+    struct document_in_work *d = (struct document_in_work *)calloc(1, sizeof *d);
+    if (d) d->markup.whole = whole;
+    if (d && markup_read(&d->markup, form, text, size)) return d;
+    th_document_free(d);
+    return NULL;
 }
 
 /* Returns the number of sentences. */
 static size_t th_document_count(const void *document) {
-    return ((const markup_document *)document)->n_sentences;
+    return ((const struct document_in_work *)document)->markup.n_sentences;
 }
 
 /* Returns sentence i, which has *size bytes. */
 static const char *th_document_sentence(const void *document, size_t i, size_t *size) {
-    const markup_sentence *s = &((const markup_document *)document)->sentences[i];
+    const markup_sentence *s = &((const struct document_in_work *)document)->markup.sentences[i];
     *size = s->size;
     return s->text;
 }
 
 /* Returns what is wrong with a document that is not translated, or NULL. */
 static const char *th_document_refused(const void *document) {
-    return markup_no_times((const markup_document *)document);
+    return markup_no_times(&((const struct document_in_work *)document)->markup);
 }
 
 /* Returns a line for each kind of text that stayed in the last th_document_join, of *size bytes, which the caller
@@ -216,35 +223,46 @@ static const char *th_document_refused(const void *document) {
 static char *th_document_left(const void *document, size_t *size) {
     text_buffer out;
     memset(&out, 0, sizeof out);
-    markup_left((const markup_document *)document, &out);
+    markup_left(&((const struct document_in_work *)document)->markup, &out);
     *size = out.size;
     return out.data;
 }
 
-/* Returns the document with translations of its sentences, which the caller frees with th_free; NULL if
-   there is no memory. lang, which may be NULL, is for the html element. Translation i ends at byte ends[2 * i] of text, and its tokens end at byte
-   ends[2 * i + 1] of tokens. A sentence whose translation is empty is copied. */
-static char *th_document_join(void *document, const char *lang, const char *text,
-                              const char *tokens, const size_t *ends, size_t *size) {
-    markup_document *m = (markup_document *)document;
+/* Begins the document again, with translations of its sentences. lang, which may be NULL, is for the html element, and
+   must stay in memory until th_document_end. */
+static void th_document_begin(void *document, const char *lang) {
+    struct document_in_work *d = (struct document_in_work *)document;
+    text_buffer_free(&d->out);
+    d->markup.lang = lang, d->markup.broken = 0;
+    markup_begin(&d->markup);
+}
+
+/* Appends translations of the next n sentences. Translation i ends at byte ends[2 * i] of text, and its tokens end at byte
+   ends[2 * i + 1] of tokens. A sentence whose translation is empty is copied. Returns 0 if there is no memory. */
+static int th_document_put(void *document, const char *text, const char *tokens, const size_t *ends, size_t n) {
+    struct document_in_work *d = (struct document_in_work *)document;
     size_t i, begin = 0, token = 0;
     int ok = 1;
-    text_buffer out;
-    memset(&out, 0, sizeof out);
-    m->lang = lang;
-    markup_begin(m);
-    for (i = 0; ok && i < m->n_sentences; begin = ends[2 * i], token = ends[2 * i + 1], i++) {
+    for (i = 0; ok && i < n; begin = ends[2 * i], token = ends[2 * i + 1], i++) {
         markup_translation made;
         made.text = ends[2 * i] > begin ? text + begin : NULL, made.size = ends[2 * i] - begin;
         made.tokens = (const markup_token *)(const void *)(tokens + token);
         made.n = (ends[2 * i + 1] - token) / sizeof *made.tokens;
-        ok = markup_put(m, &made, &out);
+        ok = markup_put(&d->markup, &made, &d->out);
     }
-    ok = ok && markup_end(m, &out);
+    return ok;
+}
+
+/* Returns the document with the translations, of *size bytes, which the caller frees with th_free; NULL if there is no
+   memory. */
+static char *th_document_end(void *document, size_t *size) {
+    struct document_in_work *d = (struct document_in_work *)document;
+    text_buffer out;
+    if (!markup_end(&d->markup, &d->out)) return NULL;
+    out = d->out;
+    memset(&d->out, 0, sizeof d->out);
     *size = out.size;
-    if (ok) return out.data;
-    text_buffer_free(&out), m->broken = 0;
-    return NULL;
+    return out.data;
 }
 
 static void th_transcriber_defaults(transcriber_options *o) { transcriber_defaults(o); }

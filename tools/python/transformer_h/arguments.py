@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import itertools
 import os
+from collections.abc import Mapping
 from operator import index
-from typing import Any, Iterable, Mapping, NoReturn
+from typing import Any, Iterable, NoReturn
 
 
 def wrong_type(name: str, value: Any, expected: str) -> NoReturn:

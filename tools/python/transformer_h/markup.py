@@ -42,6 +42,7 @@ class Document:
     Raises ValueError for subtitles without a line with times."""
 
     FORMATS = ("text", "html", "markdown", "srt", "wrapped")
+    FEW = 64  # so many translations are given to the library at once, because it needs copies
 
     def __init__(self, text: str, format: str = "text", *, sentences: str = "split") -> None:
         check_choice("format", format, dict.fromkeys(self.FORMATS))
@@ -85,34 +86,40 @@ class Document:
         made = check_list("translations", translations, "a list of str")
         if len(made) != len(self.sentences):
             raise ValueError(f"{len(made)} translations for {len(self.sentences)} sentences")
-        given = [None if one is None or isinstance(one, Error) else check_text(f"translations[{i}]", one)
-                 for i, one in enumerate(made)]
         if self.format == "text":
-            found = iter(check_text("translations", sentence if one is None or isinstance(one, Error) else one)
-                         for one, sentence in zip(made, self.sentences))
+            found = iter(check_text(f"translations[{i}]", sentence if one is None or isinstance(one, Error) else one)
+                         for i, (one, sentence) in enumerate(zip(made, self.sentences)))
             return b"\n".join(line.joined([next(found) for _ in line.sentences])
                               for line in self._lines).decode("utf-8", "surrogatepass")
-        ends, texts, tokens = new_array("size_t[]", 2 * len(made)), [], []
-        text_end = tokens_end = 0
-        for i, (one, text) in enumerate(zip(made, given)):
-            if text is not None:
-                texts.append(text)
-                text_end += len(texts[-1])
-                if isinstance(one, Aligned):
-                    if not isinstance(one.tokens, bytes) or len(one.tokens) % (3 * ffi.sizeof("size_t")):
-                        raise ValueError(f"translations[{i}].tokens is no array of markup_token")
-                    tokens.append(one.tokens)
-                    tokens_end += len(one.tokens)
-            ends[2 * i], ends[2 * i + 1] = text_end, tokens_end
         size = ffi.new("size_t *")
         with self._lock:
-            out = lib.th_document_join(self._document, code, b"".join(texts), ffi.from_buffer(b"".join(tokens)), ends, size)
+            lib.th_document_begin(self._document, code)
+            for at in range(0, len(made), self.FEW):
+                self._put(made[at:at + self.FEW], at)
+            out = lib.th_document_end(self._document, size)
             if not out:
                 raise Error(lib.TFM_E_MEMORY, "no memory for the document")
             joined = decoded(ffi.gc(out, lib.th_free), size[0])
             left = ffi.gc(lib.th_document_left(self._document, size), lib.th_free)
             self.left = decoded(left, size[0]).splitlines() if left else []
         return joined
+
+    def _put(self, translations: list[str | Error | None], at: int) -> None:
+        """Appends the translations of some sentences, the first of which is sentence `at`."""
+        ends, texts, tokens = new_array("size_t[]", 2 * len(translations)), [], []
+        text_end = tokens_end = 0
+        for i, one in enumerate(translations):
+            if one is not None and not isinstance(one, Error):
+                texts.append(check_text(f"translations[{at + i}]", one))
+                text_end += len(texts[-1])
+                if isinstance(one, Aligned):
+                    if not isinstance(one.tokens, bytes) or len(one.tokens) % (3 * ffi.sizeof("size_t")):
+                        raise ValueError(f"translations[{at + i}].tokens is no array of markup_token")
+                    tokens.append(one.tokens)
+                    tokens_end += len(one.tokens)
+            ends[2 * i], ends[2 * i + 1] = text_end, tokens_end
+        if not lib.th_document_put(self._document, b"".join(texts), ffi.from_buffer(b"".join(tokens)), ends, len(translations)):
+            raise Error(lib.TFM_E_MEMORY, "no memory for the document")
 
 
 class Documents:
@@ -134,10 +141,10 @@ class Documents:
 
 
 def placeholders(text: str) -> list[tuple[int, int]]:
-    """Returns where the placeholders of programs and templates begin and end in a text: {name}, {% if x %}, %(name)s."""
+    """Returns where the placeholders of programs and templates begin and end in a text, and options: {name}, {% if x %}, %(name)s, --all."""
     data, found = text.encode("utf-8", "surrogatepass"), []
     at = count = 0  # in bytes, and in characters
-    for one in re.finditer(rb"[{%$#@<\[]", data):
+    for one in re.finditer(rb"[-{%$#@<\[]", data):
         begin = one.start()
         n = lib.th_placeholder(data, len(data), begin) if begin >= at else 0
         if n:

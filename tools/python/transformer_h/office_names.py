@@ -74,7 +74,7 @@ LINK = names("w:hyperlink text:a")
 JOINED = LINK | names("text:span")  # two with the same attributes, beside each other, are one
 SIMPLE = names("w:fldSimple")
 # The results of these fields are text for readers. Others are numbers and dates, which programs make again.
-TEXT_FIELDS = frozenset("HYPERLINK TOC TOA INDEX BIBLIOGRAPHY REF STYLEREF TITLE SUBJECT KEYWORDS COMMENTS QUOTE IF FORMTEXT FILLIN "
+TEXT_FIELDS = frozenset("HYPERLINK TOC TOA INDEX BIBLIOGRAPHY REF STYLEREF TITLE SUBJECT KEYWORDS COMMENTS QUOTE IF FORMTEXT FORMDROPDOWN FILLIN "
                          "DOCPROPERTY MACROBUTTON".split())
 RUBY, BASE = names("w:ruby text:ruby"), names("w:rubyBase text:ruby-base")
 CONTENT = names("w:sdtContent")  # has the text of its parent
@@ -101,7 +101,7 @@ RAISE, RUN_STYLE = names("w:vertAlign"), names("w:rStyle")
 IGNORED = names("w:lang w:noProof")  # properties of a run that nobody sees
 IGNORED_ATTRIBUTES = ("lang", "altLang", "dirty", "err", "noProof")
 # No character of XML, and the soft hyphen, which belongs to a word of the source
-NO_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xAD, *range(0xD800, 0xE000), 0xFFFE, 0xFFFF])
+NO_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\xad\ud800-\udfff\ufffe\uffff]")
 TAG = re.compile(r'<(/?)(g|x|br|ph)(?: id="(\d+)")?/?>(?:</ph>)?')
 LETTER = re.compile(r"[^\W\d_]")
 LETTERS = re.compile(r"[^\W\d_]{2,}")

@@ -46,13 +46,11 @@ class _Format:
         self.properties = properties  # elements; the first is the run's own, others are invalid
         self.is_held = False
         self.is_shared = is_shared  # the run has several pieces, so what is written may have several too
+        self.key = self.meaning() if properties else ""  # equal formats have equal keys
 
-    @cached_property
-    def key(self) -> str:
-        """What the properties mean. Equal formats have equal keys. The characters \\0 to \\3 divide names and values, because
+    def meaning(self) -> str:
+        """What the properties mean. The characters \\0 to \\3 divide names and values, because
         XML has none of them."""
-        if not self.properties:
-            return ""
         style = self.properties[0]
         found = ["\0".join(one) for one in sorted(style.items()) if one[0] not in IGNORED_ATTRIBUTES]
         for child in style:
@@ -385,7 +383,7 @@ class _Paragraph:
                     out.append(self.tag(_Piece(style=piece.style)))
                 current = key
             if piece.text is not None:
-                out.append(html.escape(piece.text.translate(NO_XML), quote=False))
+                out.append(html.escape(NO_XML.sub("", piece.text), quote=False))
             else:
                 out.append(self.tag(piece))
                 if piece.tag == "g":
@@ -513,10 +511,10 @@ class _Paragraph:
 
     def put(self, target: Any, text: str, style: _Format | None) -> None:
         """Appends text to an element: in a run with this style, or as it is."""
-        text = text.translate(NO_XML)
-        space = self.space
+        text = NO_XML.sub("", text)
         if not text:
             return
+        space = self.space
         if self.is_runs:
             made = etree.SubElement(self.run(target, style), f"{{{space}}}t")
             made.text = text
@@ -685,7 +683,7 @@ class XmlPart:
         for paragraph, text in zip(self.paragraphs, texts):
             paragraph.write(text)
         for (element, name), text in zip(self.attributes, texts[len(self.paragraphs):]):
-            element.set(name, html.unescape(text).translate(NO_XML))
+            element.set(name, NO_XML.sub("", html.unescape(text)))
         if not (lang and set_language(self.tree.getroot(), lang, names)) and is_same:
             return b""  # the part as it was
         return bytes(etree.tostring(self.tree, xml_declaration=True, encoding="UTF-8",
