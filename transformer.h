@@ -15723,12 +15723,17 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - T5Gemma and the text side of T5Gemma 2: rotary positions, grouped keys and values, windows,
        norms of heads and of what sub-layers give, soft caps, one attention over target and source.
        tfm_rotary; tfm_attention_weights has rotary, query_norm, key_norm, left, right, cap.
+     - Moonshine and Moonshine streaming in transcribe; config: decoder_activation. SeamlessM4T's
+       text model; decoders of Canary and Cohere Transcribe, and Python's Model.decode over a
+       memory; config: trailing_space "strip".
      - TRANSFORMER_NO_MODULES leaves out the functions of section 4.
      - quantize int8 --bits 7: faster products with AVX2 alone.
      - convert.py reads GGUF files of T5 and its relatives, and whisper.cpp's ggml-*.bin.
-     - transcribe --live and Python's Model.listen write text while somebody speaks.
-     - transcribe hears only where Silero's voice detector finds speech (--vad); several sounds,
-       --output, word times in text, RF64, A-law, mu-law, 8 to 64 bits.
+     - transcribe --live and Python's Model.listen write text while somebody speaks; the server's
+       /listen and its page do with a microphone.
+     - transcribe hears only where Silero's voice detector finds speech (--vad), and leaves out
+       made-up text without one; --words-file and own_words; several sounds, --output, word times
+       in text, RF64, A-law, mu-law, 8 to 64 bits; - reads WAV files, too.
      - transformer-model get whisper-base; list --table.
      - SQLite: translate_model(path, 'split' or 'whole'). make bench-gate.
      - Server: detection, documents and ways on the page, multipart, splitting_tags.
@@ -15746,7 +15751,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - Documents: spaces at tags, fields and notes, superscripts, soft hyphens, ruby, symbols and
        placeholders stay; SRT and WebVTT are read as ffmpeg reads them, Markdown's extensions are
        kept, its titles of admonitions translated. Notes, images and placeholders stay beside their
-       word. Text that stays untranslated is counted and named.
+       word, and placeholders of templates are copied. Text that stays untranslated is counted and
+       named. A sentence with very many elements takes time in proportion to their number.
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.

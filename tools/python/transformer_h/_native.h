@@ -239,7 +239,8 @@ static void th_document_begin(void *document, const char *lang) {
 
 /* Appends translations of the next n sentences. Translation i ends at byte ends[2 * i] of text, and its tokens end at byte
    ends[2 * i + 1] of tokens. A sentence whose translation is empty is copied. Returns 0 if there is no memory. */
-static int th_document_put(void *document, const char *text, const char *tokens, const size_t *ends, size_t n) {
+static int th_document_put(void *document, const char *text, const char *tokens, const size_t *ends,
+                           size_t n) {
     struct document_in_work *d = (struct document_in_work *)document;
     size_t i, begin = 0, token = 0;
     int ok = 1;
