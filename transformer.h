@@ -280,6 +280,9 @@
        w.out.weight = out_proj_weight;
        tfm_multi_head_attention(&out, &weights, &w, &inputs, &scratch, &err);
 
+   For newer models, w.rotary has rotary positions, w.key and w.value may have fewer heads than
+   w.query, and w.left and w.right bound a window. tfm_rotary turns a tensor of your own.
+
    Modules allocate nothing. They take scratch memory from a tfm_arena of yours. To learn how much
    memory a call needs, make the same call with an arena from tfm_arena_measuring. It checks the
    arguments, computes nothing, and leaves the size in arena.peak.

@@ -7,13 +7,15 @@ translate() { build/translate $model "$@"; }
 for example in hello beam streaming background embedded threads scoring modules vectors allowed; do
     build/$example > $dir/$example
     check "$example: exit status" 0 $?
-    check "  is short" 1 "$(( $(wc -l < examples/$example.c) <= $([ $example = background ] && echo 115 || echo 60) ))"
+    check "  is short" 1 "$(( $(wc -l < examples/$example.c) <= $(case $example in background | modules) echo 115 ;; *) echo 60 ;; esac) ))"
 done
 check "embedded: the toy model's translation" "$(wc -c < tests/data/models/toy.safetensors | tr -d ' ') bytes of model: I am a student" "$(cat $dir/embedded)"
 check "vectors: by its embeddings and by its memory, as by its ids" "I am a student I am a student" "$(tr '\n' ' ' < $dir/vectors | sed 's/ $//')"
 check "modules: the shape of the attention test that every tutorial has" "output  [4, 10, 128]" "$(head -n 1 $dir/modules)"
-check "  three weights that add up to 1, and zeros for pads" "yes 7" "$(sed -n 's/.*head 0: //p' $dir/modules |
+check "  three weights that add up to 1, and zeros for pads" "yes 7" "$(sed -n 's/.*first query, head 0: //p' $dir/modules |
     awk '{ d = $1 + $2 + $3 - 1; for (i = 4; i <= NF; i++) n += $i == "0.00"; print (d < .02 && d > -.02 && $1 != $2) ? "yes" : "no", n }')"
+check "  a window: query 6 sees keys 4 to 6, and its weights add up to 1" "yes 7" "$(sed -n 's/.*query 6, head 0: //p' $dir/modules |
+    awk '{ d = $5 + $6 + $7 - 1; for (i = 1; i <= NF; i++) n += $i == "0.00"; print (d < .02 && d > -.02) ? "yes" : "no", n }')"
 check "allowed: without the rule, as the command line" "$(echo 'Mein Vater kauft ein neues Auto.' | build/translate examples/models/de-en.safetensors --beam 4)" "$(head -n 1 $dir/allowed)"
 check "  with it, six words of the list and no other" "6 0" "$(sed -n 2p $dir/allowed | tr -d . | tr ' ' '\n' | awk -v list="$(sed -n 's/^static const char list.*" \(.*\) ".*/ \1 /p' examples/allowed.c)" '
     { n++; other += !index(list, " " $0 " ") } END { print n, other + 0 }')"
