@@ -154,7 +154,7 @@ static int64_t moonshine_cut(const track *t, int64_t seek, int64_t size, int is_
     int64_t i, k, best = size;
     double quietest = INFINITY;
     if (t->parts.net && t->parts.n_parts) {
-        double at = ((double)seek + 0.5) * SPEECH_HOP / (int)SOUND_RATE;
+        double at = ((double)seek + 0.5) * (int)SPEECH_HOP / (int)SOUND_RATE;
         const voice_part *p = &t->parts.parts[voice_part_of(&t->parts, at, 0)];
         int64_t end = p->end == VOICE_OPEN ? INT64_MAX : (p->at + p->end - p->begin) / SPEECH_HOP;
         if (end > seek && end - seek <= size) return end - seek;
