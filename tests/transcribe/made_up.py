@@ -15,7 +15,6 @@ prints the words that nobody said. Of the half sentences, words beyond the numbe
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import wave
@@ -24,11 +23,12 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/compare"))
+from word_errors import align, words_of  # noqa: E402
+
 BUILD = ROOT / "build" / "whisper"
 PROGRAM = ROOT / "build" / "transcribe"
 RATE, MINUTE = 16000, 60 * 16000
-NUMBERS = {"1": "one", "2": "two", "3": "three", "4": "four", "5": "five", "6": "six", "7": "seven", "8": "eight",
-           "9": "nine", "10": "ten", "mr": "mister"}
 JFK = "and so my fellow americans ask not what your country can do for you ask what you can do for your country"
 
 
@@ -101,19 +101,6 @@ def sounds(seed):
     return found
 
 
-def words_of(text):
-    return [NUMBERS.get(word, word) for word in re.sub(r"[^\w\s']", "", text.lower().replace("-", " ")).split()]
-
-
-def distance(a, b):
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        last, row[0] = row[0], i
-        for j, y in enumerate(b, 1):
-            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (x != y))
-    return row[-1]
-
-
 def run(command):
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, errors="replace")
     if done.returncode:
@@ -182,7 +169,7 @@ def main():
                         samples = samples + np.random.default_rng(level).normal(size=len(samples)) * power
                     write(path, samples)
                     total += len(words_of(said[clip]))
-                    errors += distance(words_of(hear(path)), words_of(said[clip]))
+                    errors += align(words_of(hear(path)), words_of(said[clip]))[0]
             print(f"{model}, {name}: {count} words made up, {errors} errors in {total} words of speech", flush=True)
     path.unlink()
 

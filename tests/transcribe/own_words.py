@@ -16,6 +16,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/compare"))
+from word_errors import align, words_of  # noqa: E402
+
 BUILD = ROOT / "build" / "whisper"
 NAMES = """
     Zelenko Marovic Tandrup Okonjo Belarski Quintana Hadfield Brenthurst Tolliver Wickremasinghe Lindqvist Abernethy Kestrova
@@ -37,29 +40,11 @@ SECOND = ["There is a phone call from {} for you.", "Last summer {} travelled to
           "They gave the prize to {} for a story about the sea."]
 
 
-def words_of(text):
-    return "".join(one for one in text.lower() if one.isalnum() or one in "' ").split()
-
-
 def wrong_words(said, heard, name):
-    """The words of a sentence that were heard wrongly, without the name and what is inserted beside it."""
-    row = [[0] * (len(heard) + 1) for _ in range(len(said) + 1)]
-    for i in range(len(said) + 1):
-        for j in range(len(heard) + 1):
-            row[i][j] = max(i, j) if i * j == 0 else min(
-                row[i - 1][j] + 1, row[i][j - 1] + 1, row[i - 1][j - 1] + (said[i - 1] != heard[j - 1]))
-    i, j, at, found = len(said), len(heard), said.index(name), set()
-    while i or j:
-        if i and j and row[i][j] == row[i - 1][j - 1] + (said[i - 1] != heard[j - 1]):
-            i, j = i - 1, j - 1
-            found |= {(i, heard[j])} if said[i] != heard[j] and i != at else set()
-        elif i and row[i][j] == row[i - 1][j] + 1:
-            i -= 1
-            found |= {(i, None)} if i != at else set()
-        else:
-            j -= 1
-            found |= {(i, heard[j])} if i not in (at, at + 1) else set()
-    return found
+    """The words of a sentence, but for the name, that were not heard, and their places."""
+    said = words_of(said)
+    right = {i for i, _ in align(said, words_of(heard))[1]}
+    return {(i, word) for i, word in enumerate(said) if i not in right and word != name}
 
 
 def engine(name, options, names):
@@ -103,7 +88,7 @@ def main():
         for one in options.engines.split(","):
             texts = engine(one, options, names)(sounds)
             right = sum(name.lower() in words_of(text) for name, text in zip(NAMES, texts))
-            wrong = [wrong_words(words_of(a), words_of(b), name.lower()) for a, b, name in zip(said, texts, NAMES)]
+            wrong = [wrong_words(a, b, name.lower()) for a, b, name in zip(said, texts, NAMES)]
             kind = "faster" if one in ("faster", "hotwords") else "none"
             new = [(a, sorted(w - b, key=str)) for a, w, b in zip(said, wrong, base.get(kind, wrong)) if w - b]
             base.setdefault(one, wrong)

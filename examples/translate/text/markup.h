@@ -347,13 +347,8 @@ static void markup_index(markup_document *m, const markup_translation *t, size_t
 
 /* Returns how many tokens of the index have a source that begins before a byte. */
 static size_t markup_sources_before(const markup_document *m, size_t at) {
-    size_t low = 0, high = m->n_sources, middle;
-    while (low < high) {
-        middle = low + (high - low) / 2;
-        if (m->sources[middle].begin < at) low = middle + 1;
-        else high = middle;
-    }
-    return low;
+    return m->n_sources ? markup_before(&m->sources->begin, sizeof *m->sources, m->n_sources, at)
+                        : 0;
 }
 
 /* Sets m->aligned to the words, in order, that are aligned to any of bytes begin to end - 1 of the

@@ -1013,15 +1013,22 @@ static void markup_add_break(markup_document *m, size_t begin, size_t end) {
     m->breaks[m->n_breaks].begin = begin, m->breaks[m->n_breaks++].end = end;
 }
 
-/* Returns the first break at or after a byte; n_breaks if there is none. */
-static size_t markup_break_at(const markup_document *m, size_t at) {
-    size_t low = 0, high = m->n_breaks, middle;
+/* Returns how many of n structs begin before a byte. They are in order, and their first member is a
+   size_t begin: first is that of the first one, and size is a struct's. */
+static size_t markup_before(const size_t *first, size_t size, size_t n, size_t at) {
+    size_t low = 0, high = n, middle;
     while (low < high) {
         middle = low + (high - low) / 2;
-        if (m->breaks[middle].begin < at) low = middle + 1;
+        if (*(const size_t *)(const void *)((const char *)first + middle * size) < at)
+            low = middle + 1;
         else high = middle;
     }
     return low;
+}
+
+/* Returns the first break at or after a byte; n_breaks if there is none. */
+static size_t markup_break_at(const markup_document *m, size_t at) {
+    return m->n_breaks ? markup_before(&m->breaks->begin, sizeof *m->breaks, m->n_breaks, at) : 0;
 }
 
 /* Returns the columns of a character on a terminal: 0 for combining marks, 2 for East Asian. */
