@@ -107,7 +107,7 @@ static void long_sentences(void) {
             CHECK(e.n_sentences == 1, "\"%s\": one sentence", pieces[i][0]);
             CHECK(e.n_looks < 4 * MARKUP_NEAR * (size_t)MANY,
                   "%s: %.0f words looked at, an element", echo_names[how],
-                  (double)e.n_looks / MANY);
+                  (double)e.n_looks / (int)MANY);
             CHECK(how || pieces[i][1][0] ||
                       (out.size == doc.size && !memcmp(out.data, doc.data, doc.size)),
                   "and an identity changes nothing");

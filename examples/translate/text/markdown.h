@@ -1031,13 +1031,24 @@ static uint64_t markdown_shape(markdown_parser *d) {
 }
 
 /* Returns whether m->woven from byte `from` on has the same marks as bytes begin to end of the
-   document. */
-static int markdown_is_same(markup_document *m, size_t begin, size_t end, size_t from) {
+   document, of which item `first` is the first one. markdown_shape does not tell * from _, because
+   an element may get the other one. So the items must also have as many * as are read: literal *
+   among the new words may not take their place. */
+static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end,
+                            size_t from) {
     uint64_t shape;
+    size_t i, written = 0, found = 0;
+    for (i = first; i < m->n_items && m->items[i].begin < end; i++)
+        if (m->items[i].kind != MARKUP_COPY && m->items[i].c == '*')
+            written += m->items[i].end - m->items[i].begin;
     markdown_flatten(m->md, m->text, begin, end, 1);
     shape = markdown_shape(m->md);
     markdown_flatten(m->md, m->woven.data, from, m->woven.size, 0);
-    return shape == markdown_shape(m->md);
+    if (shape != markdown_shape(m->md)) return 0;
+    for (i = 0; i < m->md->n_marks; i++)
+        if (m->md->marks[i].kind != MARKUP_COPY && m->md->marks[i].c == '*')
+            found += m->md->marks[i].end - m->md->marks[i].begin;
+    return found == written;
 }
 
 /* Chooses the delimiter of an element that is about to be written. It must differ from a delimiter

@@ -1223,7 +1223,8 @@ static void markup_finish(markup_document *m, text_buffer *out) {
     if (m->woven.broken) m->broken = 1;
     if (m->broken) return;
     if (!m->is_made) text_buffer_append(out, m->text + b->begin, b->end - b->begin);
-    else if (b->form == MARKUP_MARKDOWN && !markdown_is_same(m, b->begin, b->end, 0)) {
+    else if (b->form == MARKUP_MARKDOWN &&
+             !markdown_is_same(m, m->first_link, b->begin, b->end, 0)) {
         if (!m->n_left++) m->left = b->begin;
         text_buffer_append(out, m->text + b->begin, b->end - b->begin);
     } else if (b->form == MARKUP_HTML) text_buffer_append(out, m->woven.data, m->woven.size);
@@ -1318,7 +1319,7 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
             text_buffer_append(to, " ", 1);
         if (m->n_blocks && !m->woven.broken && !m->broken && !s->quote && !is_part &&
             m->blocks[m->block].form == MARKUP_MARKDOWN &&
-            !markdown_is_same(m, s->from, s->to, before))
+            !markdown_is_same(m, s->first, s->from, s->to, before))
             nodes = 0, m->woven.size = before; /* once more, with backslashes */
     }
     if (t->text && !is_same && !nodes) markup_note(m, s);
