@@ -38,8 +38,9 @@ typedef struct listen {
     listen_rows x[LISTEN_LAYERS], q[LISTEN_LAYERS], k[LISTEN_LAYERS], v[LISTEN_LAYERS];
     int32_t n_samples; /* of the frame behind frames.n, which is not complete */
     int64_t n_memory;  /* rows that were given away */
-    float *scratch[3], *scores;
-    int is_last; /* no more sound comes */
+    float *scratch[3]; /* [LISTEN_FRAMES, widest row] */
+    float *scores;     /* [keys of the largest window] */
+    int is_last;       /* no more sound comes */
 } listen;
 
 static int listen_make_rows(listen_rows *r, int64_t room, int32_t columns) {
@@ -60,7 +61,7 @@ static void listen_end(listen *l) {
 
 /* Begins a sound. w stays with the caller. On failure there is nothing to free. */
 static tfm_status listen_begin(listen *l, const listen_weights *w, tfm_error *err) {
-    int64_t widest = 2 * w->width, longest = LISTEN_FRAMES;
+    int64_t widest = 2 * w->width, longest = 0;
     int32_t i;
     int ok;
     memset(l, 0, sizeof *l);
@@ -82,7 +83,7 @@ static tfm_status listen_begin(listen *l, const listen_weights *w, tfm_error *er
         if (y->linear1.weight.dims[0] > widest) widest = y->linear1.weight.dims[0];
         if (room > longest) longest = room;
     }
-    for (i = 0; i < 3; i++) ok &= (l->scratch[i] = speech_zeros(longest * widest)) != NULL;
+    for (i = 0; i < 3; i++) ok &= (l->scratch[i] = speech_zeros(LISTEN_FRAMES * widest)) != NULL;
     ok &= (l->scores = speech_zeros(longest)) != NULL;
     if (ok) return TFM_OK;
     listen_end(l);

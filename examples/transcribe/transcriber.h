@@ -188,7 +188,8 @@ static tfm_status transcriber_open(const transcriber *h, track *t, tfm_error *er
 }
 
 /* Refuses options that Moonshine has nothing for. */
-static tfm_status moonshine_set(const transcriber_options *o, int is_auto, tfm_error *err) {
+static tfm_status transcriber_check_moonshine(const transcriber_options *o, int is_auto,
+                                              tfm_error *err) {
     const char *option = o->decoding.is_translation  ? "task translate"
                          : !is_auto                  ? "language"
                          : *o->prompt                ? "prompt"
@@ -222,7 +223,7 @@ static tfm_status transcriber_set(transcriber *h, const transcriber_options *opt
     h->from = h->seek = h->began = 0, h->to = INT64_MAX / SPEECH_HOP / 2;
     h->loudest = -INFINITY, h->last_end = h->duration = 0;
     h->n = h->n_history = h->w.language = 0, h->ended = 1;
-    if (h->m.kind) return moonshine_set(options, is_auto, err);
+    if (h->m.kind) return transcriber_check_moonshine(options, is_auto, err);
     if (c->n_languages && !is_auto)
         status = tfm_language_find(h->w.model, options->language, &h->w.language, err);
     if (!c->n_languages && (w->is_translation || !(is_auto || !strcmp(options->language, "en"))))

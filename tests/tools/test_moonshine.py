@@ -16,7 +16,6 @@ import os
 import random
 import shutil
 import subprocess
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -32,6 +31,7 @@ except ImportError as error_:
 
 ROOT = Path(__file__).resolve().parents[2]
 from convert import main as convert  # noqa: E402
+from folders import prepare  # noqa: E402
 
 HEARS, DECODE = (ROOT / "build" / name for name in ("moonshine", "decode"))
 CASES = int(os.environ.get("CASES", 4))
@@ -40,13 +40,7 @@ SOUNDS = sorted(Path(os.environ["SOUNDS"]).glob("*.wav")) if "SOUNDS" in os.envi
 
 class Moonshine(unittest.TestCase):
     def setUp(self):
-        for program in (HEARS, DECODE):
-            if not program.exists():
-                self.skipTest(f"no {program}: make it first")
-        torch.set_num_threads(1)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        prepare(self, HEARS, DECODE)
 
     def convert(self, folder):
         said = io.StringIO()

@@ -16,7 +16,6 @@ import math
 import os
 import random
 import subprocess
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from safetensors.torch import load_file, save_file
 ROOT = Path(__file__).resolve().parents[2]
 import import_path  # noqa: E402, F401
 from convert import main as convert  # noqa: E402
+from folders import prepare  # noqa: E402
 
 FORWARD, DECODE, QUANTIZE = (ROOT / "build" / name for name in ("forward", "decode", "quantize"))
 CASES = int(os.environ.get("CASES", 4))
@@ -91,13 +91,7 @@ def draw(seed, second):
 
 class T5Gemma(unittest.TestCase):
     def setUp(self):
-        for program in (FORWARD, DECODE, QUANTIZE):
-            if not program.exists():
-                self.skipTest(f"no {program}: make it first")
-        torch.set_num_threads(1)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        prepare(self, FORWARD, DECODE, QUANTIZE)
         (self.folder / "v.txt").write_text("".join(f"t{i}\n" for i in range(VOCABULARY)))
 
     def convert(self, folder):

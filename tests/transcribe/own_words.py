@@ -41,7 +41,7 @@ SECOND = ["There is a phone call from {} for you.", "Last summer {} travelled to
 
 
 def wrong_words(said, heard, name):
-    """The words of a sentence, but for the name, that were not heard, and their places."""
+    """Returns the words of a sentence that the transcript lacks, with their places. The name does not count."""
     said = words_of(said)
     right = {i for i, _ in align(said, words_of(heard))[1]}
     return {(i, word) for i, word in enumerate(said) if i not in right and word != name}

@@ -54,7 +54,7 @@ from . import tokenizer_files
 from . import whisper
 from .checkpoints_torch import read_pickle
 from .modelfile import (Checkpoint, Comparison, Config, ConvertError, Forward, Model, NoComparison, Part,
-                       SENTENCES, Tensors, describe, is_floating, name_positions, position_table, same, shape_of,
+                       SEAMLESS, SENTENCES, Tensors, describe, is_floating, name_positions, position_table, same, shape_of,
                        strip_wrappers, to_f32)
 from .untrusted import brief, check_kinds, file_in, has_file, read_object, read_safetensors, visible
 
@@ -79,7 +79,7 @@ FAMILIES = {
     "bart": Family("post", LEARNED, embedding_norms=BOTH),
     "mbart": Family("pre", LEARNED, final_norms=True, embedding_norms=BOTH),
     "m2m_100": Family("pre", SINES_BEHIND_PAD, final_norms=True),
-    **dict.fromkeys(checkpoints_speech.SEAMLESS, Family("pre", SINES_BEHIND_PAD, final_norms=True)),
+    **dict.fromkeys(SEAMLESS, Family("pre", SINES_BEHIND_PAD, final_norms=True)),
     "pegasus": Family("pre", SINES, final_norms=True),
     "fsmt": Family("post", SINES_BEHIND_PAD),
     "mvp": Family("post", LEARNED, embedding_norms=BOTH),
@@ -240,7 +240,7 @@ def place(tensors: Tensors, hf: dict[str, Any], stated: Config, model: Model) ->
         tensors = fold_projection(leave_decoder(tensors, model), model)
     elif "part_of" in hf:
         tensors = leave_language_model(tensors, model)
-    elif hf["model_type"] in checkpoints_speech.SEAMLESS:
+    elif hf["model_type"] in SEAMLESS:
         tensors = checkpoints_speech.leave_text_model(tensors, model)
     tables: Tensors = {}
     heads: Tensors = {}

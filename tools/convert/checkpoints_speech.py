@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from .modelfile import Config, ConvertError, Model, Tensors
+from .modelfile import Config, ConvertError, Model, SEAMLESS, Tensors
 from .untrusted import visible
 
-SEAMLESS = ("seamless_m4t", "seamless_m4t_v2")
 AS_M2M_100 = ((r"^text_(encoder|decoder)\.", r"\1."), (r"\.ffn\.fc", ".fc"), (r"\.ffn_layer_norm\.", ".final_layer_norm."),
               (r"\.cross_attention\.", ".encoder_attn."), (r"\.cross_attention_layer_norm\.", ".encoder_attn_layer_norm."))
 HEARING = ("canary_decoder", "cohere_asr")

@@ -216,11 +216,12 @@ DECODING_KEYS: dict[str, Callable[[str], Any]] = {
     "repetition": one_of("target", "hugging_face"), "force_end": switch, "no_unknown": switch,
     "suppressed": id_list, "suppressed_sequences": sequence_list,
 }
+SEAMLESS = ("seamless_m4t", "seamless_m4t_v2")  # SeamlessM4T's versions
 # What the models of a family were trained to read at a time ("sentences" of the config): a sentence, or a whole
 # text that is summarized, answered, spoken, or transformed by a task that it names. madlad is a T5 with languages.
 SENTENCES = {
-    **dict.fromkeys(("marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad", "seamless_m4t",
-                     "seamless_m4t_v2"), "split"),
+    **dict.fromkeys(("marian", "m2m_100", "mbart", "fsmt", "argos", "opennmt", "ctranslate2", "madlad", *SEAMLESS),
+                    "split"),
     **dict.fromkeys(("bart", "pegasus", "mvp", "plbart", "led", "blenderbot", "blenderbot-small", "t5", "mt5", "umt5",
                      "t5gemma", "t5gemma2", "whisper", "speech_to_text", "moonshine", "moonshine_streaming"), "whole"),
 }

@@ -24,7 +24,7 @@ import numpy as np
 from . import charsmap as maps
 from . import tokenizer_fields
 from .config_fields import NEWEST
-from .modelfile import Config, ConvertError, Model, vocabulary_text
+from .modelfile import Config, ConvertError, Model, SEAMLESS, vocabulary_text
 from .sentencepieces import (CONTROL, LONGEST_EXPANSION, NORMAL, NotPieces, Rules, SPACE, UNUSED,
                             USER_DEFINED, added_tokens, class_steps, crosses, expansions, hidden, joins_pieces,
                             parse_model, parts, pieces_of_tokenizer, read_normalizer,
@@ -204,7 +204,7 @@ PLBART_LANGUAGES = {"base": ["__java__", "__python__", "__en_XX__"],
 # itself, and classes that keep whitespace at the end of a text (transformers 5.24).
 CLASSES = {"marian": "Marian", "m2m_100": "M2M100", "mbart": "MBart", "pegasus": "Pegasus",
            "t5": "T5", "mt5": "T5", "umt5": "T5", "plbart": "PLBart",
-           "seamless_m4t": "SeamlessM4T", "seamless_m4t_v2": "SeamlessM4T"}
+           **dict.fromkeys(SEAMLESS, "SeamlessM4T")}
 OWN_SPECIAL = {"Marian": ("eos_token", "unk_token", "pad_token"),
                "T5": ("eos_token", "unk_token", "pad_token"),
                "Pegasus": ("eos_token", "unk_token", "pad_token", "mask_token"),
@@ -216,7 +216,6 @@ PREFIX_SPACE = {"Bart": False, "Roberta": False, "LED": False, "Mvp": False, "Bl
 # Classes that take from tokenizer.json only the pieces, the added tokens and a Precompiled normalizer:
 # how pieces are joined, unknown characters, and that no bytes are spelled, they set themselves.
 OWN_BACKEND = ("T5", "Pegasus", "MBart", "MBart50", "Nllb", "SeamlessM4T")
-SEAMLESS = ("seamless_m4t", "seamless_m4t_v2")
 # Families whose source begins with the token of its language, and whose target with that of its own.
 LANGUAGE_FIRST = ("mbart", "m2m_100", *SEAMLESS)
 # The languages that MBart has by itself, behind the pieces.
