@@ -13878,7 +13878,7 @@ TFM__AVX2 static TFM__INLINE __m256i tfm__avx2_mask(int64_t left) {
 /* ---- x86-64: what the CPU has ---- */
 
 /* Asks the CPU and the system, and returns the bits of all features that both have. Asks each leaf
-   of CPUID once: in a virtual machine an answer takes 10 microseconds or more. AVX2 is with FMA and
+   of CPUID once: in a virtual machine an answer takes 8 microseconds or more. AVX2 is with FMA and
    F16C; AVX512 is F, DQ, BW and VL. __builtin_cpu_supports needs a runtime library, and that of zig
    answers 0 to everything. */
 static int tfm__cpu_ask(void) {
@@ -15732,11 +15732,11 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - TRANSFORMER_NO_MODULES leaves out the functions of section 4.
      - quantize int8 --bits 7: faster products with AVX2 alone.
      - convert.py reads GGUF files of T5 and its relatives, and whisper.cpp's ggml-*.bin.
-     - transcribe --live and Python's Model.listen write text while somebody speaks; the server's
-       /listen and its page do with a microphone.
+     - transcribe --live and Python's Model.listen write text while somebody speaks, and so do the
+       server's /listen and the microphone button of its page.
      - transcribe hears only where Silero's voice detector finds speech (--vad), and leaves out
        made-up text without one; --words-file and own_words; several sounds, --output, word times
-       in text, RF64, A-law, mu-law, 8 to 64 bits; - reads WAV files, too.
+       in text, RF64, A-law, mu-law, 8 to 64 bits; a WAV file on standard input.
      - transformer-model get whisper-base; list --table.
      - SQLite: translate_model(path, 'split' or 'whole'). make bench-gate.
      - Server: detection, documents and ways on the page, multipart, splitting_tags.

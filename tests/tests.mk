@@ -115,7 +115,7 @@ $(FUZZ_LINKED): build/fuzz_transformer.o
 build/fuzz_transformer.o: tools/packaging/transformer.c transformer.h | build
 	$(FUZZ_CC) -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
 # Targets that are not for the library itself: speech would take too long in one that counts its branches.
-FUZZ_TRANSCRIBER = $(patsubst %,build/fuzz_%,cues options terms transcribe whisper)
+FUZZ_TRANSCRIBER = $(patsubst %,build/fuzz_%,cues moonshine options terms transcribe whisper)
 $(FUZZ_TRANSCRIBER): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_library.o
 $(FUZZ_TRANSCRIBER): build/fuzz_library.o
 build/fuzz_library.o: tools/packaging/transformer.c transformer.h | build

@@ -1,0 +1,73 @@
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/moonshine.c -lm
+   Hears a sound with a changed Moonshine file. The first byte chooses one of two kept files and says how many bytes
+   of its header change. Three bytes follow for each change: two say where, and the third is the new byte. Texts must
+   be UTF-8, and the sound must come to its end. */
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include "fuzz_whisper.h"
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wshadow" /* The headers have arguments that are named err. */
+#endif
+
+#include "examples/transcribe/transcriber.h"
+
+enum { FUZZ_SIZE = 1 << 18, FUZZ_CHANGES = 16 };
+
+/* Reads a kept file. Returns its size, and the end of its header in *header. */
+static size_t fuzz_kept(int which, char *bytes, size_t *header) {
+    static char kept[2][FUZZ_SIZE];
+    static size_t sizes[2];
+    static const char *const paths[2] = {"tests/data/transcribe/moonshine.safetensors",
+                                         "tests/data/transcribe/moonshine-streaming.safetensors"};
+    FILE *f = sizes[which] ? NULL : fopen(paths[which], "rb");
+    if (f) sizes[which] = fread(kept[which], 1, FUZZ_SIZE, f), fclose(f);
+    need(sizes[which] > 8); /* run it in the repository */
+    memcpy(bytes, kept[which], sizes[which]);
+    *header = 8 + (unsigned char)bytes[0] + 256u * (unsigned char)bytes[1];
+    return sizes[which];
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static char bytes[FUZZ_SIZE];
+    static uint8_t wave[1 << 17];
+    static transcriber h;
+    const uint8_t *end = data + size;
+    unsigned flags = fuzz_byte(&data, end);
+    size_t header, n = fuzz_kept(flags & 1, bytes, &header);
+    int changes = (int)(flags >> 1) % FUZZ_CHANGES;
+    tfm_model *model = NULL;
+    tfm_safetensors *file = NULL;
+    tfm_model_options how;
+    transcriber_options o;
+    track_source source = {NULL, NULL, NULL, 0};
+    transcriber *all = &h;
+    for (; changes > 0; changes--) {
+        size_t at = fuzz_byte(&data, end);
+        at = (at << 8 | fuzz_byte(&data, end)) % header;
+        bytes[at] = (char)fuzz_byte(&data, end);
+    }
+    memset(&how, 0, sizeof how), how.allocator = fuzz_counting();
+    transcriber_defaults(&o);
+    o.decoding.beam = flags & 64 ? 2 : 1, o.voice.pad = 0;
+    source.data = wave, source.size = fuzz_wave(data, end, wave, sizeof wave);
+    if (tfm_model_load(&model, bytes, n, &how, &err) != TFM_OK) fuzz_refused(n, model);
+    else if (tfm_safetensors_open(&file, bytes, n, NULL, &err) == TFM_OK &&
+             transcriber_load(&h, model, file, 1, 2, 0, &err) == TFM_OK) {
+        tfm_status status = transcriber_begin(&h, &o, &source, &err);
+        if (status == TFM_OK) status = transcriber_survey(&all, 1, &err);
+        while (status == TFM_OK && !h.ended) {
+            int64_t seek = h.seek;
+            int32_t k;
+            status = transcriber_next(&h, &err);
+            for (k = 0; status == TFM_OK && k < h.n; k++)
+                if (transcriber_spell(&h, k, &err) == TFM_OK)
+                    need(fuzz_is_utf8(h.w.text, strlen(h.w.text)));
+            need(status != TFM_OK || h.ended || h.seek > seek);
+        }
+        need(status == TFM_OK || err.text[0]);
+        transcriber_free(&h);
+    } else need(err.text[0]);
+    tfm_safetensors_free(file), tfm_model_free(model);
+    return 0;
+}
