@@ -230,40 +230,54 @@ static int markup_all_alike(const char *a, const char *b, size_t size) {
     return 1;
 }
 
+/* Returns the first item of a sentence behind a byte of the plain text; s->last if there is none. */
+static size_t markup_item_behind(const markup_document *m, const markup_sentence *s, size_t at) {
+    size_t low = s->first, high = s->last, middle;
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (m->items[middle].at <= at) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 /* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is divided
-   where the source has items: un<u>der</u>line. Returns the translation with these tokens. */
+   where the source has items: un<u>der</u>line. Two such tokens without a space between them, also in
+   the source, may be divided where the source has an item between them. Returns the translation with
+   these tokens. */
 static markup_translation markup_refine(markup_document *m, const markup_translation *t,
                                         const markup_sentence *s) {
     enum { MOST = 1024 };
     markup_translation fine = *t;
     markup_token piece;
-    size_t i, k, from = 0, begin, end, low, high, n;
+    size_t i, k, from = 0, begin, end, low, n, last_end = 0;
+    int is_alike, was_alike = 0;
     m->pieces.size = m->cuts.size = m->piece = 0, m->found = 0;
     text_buffer_append(&m->pieces, "", 0), text_buffer_append(&m->cuts, "", 0);
-    for (i = 0; i < t->n; from = t->tokens[i++].end) {
+    for (i = 0; i < t->n; from = t->tokens[i++].end, was_alike = is_alike, last_end = end) {
         piece = t->tokens[i], begin = piece.source_begin, end = piece.source_end;
         if (end > s->size) end = s->size;
         for (; begin < end && s->text[begin] == ' ';) begin++;
         for (; begin < end && s->text[end - 1] == ' ';) end--;
         for (k = from; k < piece.end && piece.end <= t->size && t->text[k] == ' ';) k++;
-        for (low = s->first, high = s->last; low < high;) { /* the first item behind `begin` */
-            size_t middle = low + (high - low) / 2;
-            if (m->items[middle].at <= s->begin + begin) low = middle + 1;
-            else high = middle;
+        low = markup_item_behind(m, s, s->begin + begin);
+        is_alike = begin < end && piece.end <= t->size && k <= piece.end &&
+                   piece.end - k == end - begin &&
+                   markup_all_alike(t->text + k, s->text + begin, end - begin);
+        if (was_alike && is_alike && k == from && last_end == begin && low > s->first &&
+            m->items[low - 1].at == s->begin + begin && m->cuts.size)
+            m->cuts.data[m->cuts.size - 1] = '1';
+        for (n = 0; is_alike && n < MOST && low < s->last && m->items[low].at < s->begin + end;
+             n++) {
+            markup_token part;
+            size_t at = m->items[low].at - s->begin;
+            part.end = k + (at - begin), part.source_begin = piece.source_begin,
+            part.source_end = at;
+            text_buffer_append(&m->pieces, (const char *)&part, sizeof part);
+            text_buffer_append(&m->cuts, "1", 1);
+            piece.source_begin = at;
+            while (low < s->last && m->items[low].at == s->begin + at) low++;
         }
-        if (begin < end && piece.end <= t->size && k <= piece.end && piece.end - k == end - begin &&
-            low < s->last && m->items[low].at < s->begin + end &&
-            markup_all_alike(t->text + k, s->text + begin, end - begin))
-            for (n = 0; n < MOST && low < s->last && m->items[low].at < s->begin + end; n++) {
-                markup_token part;
-                size_t at = m->items[low].at - s->begin;
-                part.end = k + (at - begin), part.source_begin = piece.source_begin,
-                part.source_end = at;
-                text_buffer_append(&m->pieces, (const char *)&part, sizeof part);
-                text_buffer_append(&m->cuts, "1", 1);
-                piece.source_begin = at;
-                while (low < s->last && m->items[low].at == s->begin + at) low++;
-            }
         text_buffer_append(&m->pieces, (const char *)&piece, sizeof piece);
         text_buffer_append(&m->cuts, "0", 1);
     }
