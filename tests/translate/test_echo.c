@@ -365,6 +365,7 @@ static const char *const words[] = {"der ",
                                     "GOsa²/LDAP ",
                                     "a{x+iy}=x ",
                                     "<{0}> ",
+                                    "\xE2\x80\x8B#{ab}# ",
                                     NULL};
 static const char *const html_pieces[] = {"<b>gut</b> ",
                                           "<i>so <u>ist</u></i> ",

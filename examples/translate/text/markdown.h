@@ -833,7 +833,10 @@ static void markdown_encode(const markup_document *m, const char *text, size_t a
         case '{': escaped = protect_placeholder(text, to, i) > 0; break;
         case '#': /* Markdown drops #s at the end of a heading */
             for (k = i; k < to && protect_in("# ", (unsigned char)text[k]);) k++;
-            escaped = !b->is_folded && k == to && (!before || before == ' ');
+            escaped = k == to && (!out->size || markup_is_space(out->data[out->size - 1]));
+            for (k = b->begin; k > b->line && protect_in(" \t", (unsigned char)m->text[k - 1]);)
+                k--;
+            escaped &= k > b->line && m->text[k - 1] == '#';
             break;
         default: break;
         }

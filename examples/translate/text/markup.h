@@ -927,6 +927,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         *from = begin;                      /* the end of the line replaces the space */
     if (is_copy && !is_spaced && out->size) /* no word is glued to a placeholder */
         is_spaced = !markup_is_word_byte(m, item->at - 1) &&
+                    out->data[out->size - 1] != m->text[item->begin - 1] &&
                     markup_is_word(out->data[out->size - 1]);
     if ((is_copy || item->kind == MARKUP_POINT || item->kind == MARKUP_CUT) && !item->is_line &&
         is_spaced && m->has_spaces && *from && !m->opened &&
