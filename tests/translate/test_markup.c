@@ -183,6 +183,10 @@ static void markdown_cases(void) {
     } cases[] = {
         {"# One *two* three #\n", "One two three|", NULL, "# three *two* One #\n"},
         {"One\ntwo\n===\n", "One two|", NULL, "two One\n===\n"},
+        {"See *our dog\n{name}\nat* home.\n\n{% if x %}\none two\n{% endif %}\n",
+         "See our dog at home.|one two|", NULL,
+         "home. *at\n{name} dog\nour* See\n\n{% if x %}\ntwo one\n{% endif %}\n"},
+        {"*** *** aaaa bbbb\ncc\n", "*** *** aaaa bbbb cc|", NULL, "cc bbbb aaaa *** ***\n"},
         {"See [the docs](http://a.b/_c_ \"t\") of `f(x)` now.", "See the docs of now.|", NULL,
          "now. `f(x)` of [docs the](http://a.b/_c_ \"t\") See"},
         {"> a **b c** and\n> more of it here\n", "a b c and more of it here|", NULL,

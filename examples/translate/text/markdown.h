@@ -861,7 +861,11 @@ static int markdown_is_kept(const char *text, size_t size) {
         n = markdown_label(text, size, 1);
         return n && n < size && text[n] == ':';
     }
-    if (c == '{') return protect_placeholder(text, size, 0) == size;
+    if (c == '{') { /* not a value, {name} or {{ name }}, which is text of a paragraph */
+        for (n = 1; n < size && protect_in("{ ", (unsigned char)text[n]);) n++;
+        return !protect_is_word((unsigned char)text[n]) && text[n] != '_' &&
+               protect_placeholder(text, size, 0) == size;
+    }
     if (c == '(') return text[size - 1] == '=' && text[size - 2] == ')' && !memchr(text, ' ', size);
     if (c == '[') {
         n = protect_starts(text, size, "[[") ? protect_until(text, size, "]]") : 0;
@@ -994,6 +998,10 @@ static size_t markdown_hazard(const char *text, size_t size) {
     size_t n = 0, i = 1;
     char c = size ? text[0] : 0, next = size > 1 ? text[1] : ' ';
     int ends = markup_is_space(next);
+    if (c == '*' || c == '_') { /* "** **" in a line of its own would be a thematic break */
+        while (n < size && text[n] == c) n++;
+        ends = n == size || markup_is_space(text[n]), n = 0;
+    }
     while (n < size && n < 10 && protect_is_digit((unsigned char)text[n])) n++;
     if (n && n < 10 && n < size && (text[n] == '.' || text[n] == ')') &&
         (n + 1 == size || markup_is_space(text[n + 1])))
