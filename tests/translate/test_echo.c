@@ -394,8 +394,9 @@ static const char *const html_pieces[] = {"<b>gut</b> ",
                                           "<u>*.log</u> ",
                                           "un<u>der</u>line ",
                                           NULL};
-static const char *const cue_pieces[] = {"<i>gut</i> ", "\n",   "{\\an8}", "\n- ",       "& ",
-                                         "♪ la ♪\n",    "42\n", "a -> b ", "<b>so</b> ", NULL};
+static const char *const cue_pieces[] = {"<i>gut</i> ", "\n",         "so\\Nda ", "{\\an8}",
+                                         "\n- ",        "& ",         "♪ la ♪\n", "42\n",
+                                         "a -> b ",     "<b>so</b> ", NULL};
 static const char *const vtt_pieces[] = {"<c.x>gut</c> ", "<v Anna>Ja. ", "&amp; ",
                                          "\n- ",          "<00:01.500>",  "&lrm;",
                                          "<i>so</i> ",    "\n",           NULL};

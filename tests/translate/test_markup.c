@@ -183,6 +183,13 @@ static void markdown_cases(void) {
     } cases[] = {
         {"# One *two* three #\n", "One two three|", NULL, "# three *two* One #\n"},
         {"One\ntwo\n===\n", "One two|", NULL, "two One\n===\n"},
+        {"Press ++ctrl+alt+x++ and \\(y\\) or @[video](a b) now.\n", "Press and or now.|", NULL,
+         NULL},
+        {"One {term}`dog` here.\n", "One here.|", NULL, NULL},
+        {"{{< highlight go >}}\nno\n{{< /highlight >}}\nyes\n\n{% raw %}\nno\n{% endraw %}\n",
+         "yes|", NULL, NULL},
+        {"\\begin{align}\nno\n\\end{align}\n\n@import \"no.md\"\n\n[toc]\n", "", NULL, NULL},
+        {"{0}: One two\n", "One two|", NULL, "{0}: two One\n"},
         {"See *our dog\n{name}\nat* home.\n\n{% if x %}\none two\n{% endif %}\n",
          "See our dog at home.|one two|", NULL,
          "home. *at\n{name} dog\nour* See\n\n{% if x %}\ntwo one\n{% endif %}\n"},

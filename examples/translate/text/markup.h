@@ -163,7 +163,9 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
         if (m->broken) break;
         s = &m->sentences[m->n_sentences++];
         s->text = sentence.data, s->size = sentence.size;
-        s->begin = (size_t)(sentence.data - m->plain.data);
+        while (s->size > 2 && protect_in(":;,.", (unsigned char)s->text[0]) && s->text[1] == ' ')
+            s->text += 2, s->size -= 2; /* {name}: Der Hund */
+        s->begin = (size_t)(s->text - m->plain.data);
     }
     for (i = 0; i < m->n_sentences && !m->broken; i++) {
         markup_sentence *s = &m->sentences[i];
@@ -954,6 +956,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
           at < m->size && m->text[at] == t->text[*from])))
         markup_put_space(m, out);
     else if (is_copy && !item->space_behind && markup_is_word(t->text[*from]) &&
+             !(node->item + 1 < s->last && item[1].at == item->at && item[1].begin == item->end) &&
              !markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
         markup_put_space(m, out); /* {name}s Hund */
 }
