@@ -185,6 +185,7 @@ static void markdown_cases(void) {
         {"One\ntwo\n===\n", "One two|", NULL, "two One\n===\n"},
         {"Press ++ctrl+alt+x++ and \\(y\\) or @[video](a b) now.\n", "Press and or now.|", NULL,
          NULL},
+        {"Press `Ctrl`+`C` and `a` or `b`.\n", "Press and or.|", NULL, NULL},
         {"One {term}`dog` here.\n", "One here.|", NULL, NULL},
         {"{{< highlight go >}}\nno\n{{< /highlight >}}\nyes\n\n{% raw %}\nno\n{% endraw %}\n",
          "yes|", NULL, NULL},

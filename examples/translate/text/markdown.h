@@ -792,6 +792,10 @@ static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
         markdown_mark *mark = &d->marks[i], *other;
         markup_item *item;
         size_t begin = markdown_map(d)[mark->begin], end = markdown_end(d, mark->end);
+        if (mark->kind == MARKUP_COPY && at < mark->begin && markup_extend_copy(m, begin, end)) {
+            at = mark->end;
+            continue;
+        }
         markdown_add_text(d, at, mark->begin);
         at = mark->end;
         if (mark->kind == MARKUP_CLOSE) {

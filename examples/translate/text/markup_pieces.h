@@ -336,6 +336,21 @@ static size_t markup_protected(const markup_document *m, size_t begin, size_t at
                                        : protect_symbol(m->text + begin, end - begin, at - begin);
 }
 
+/* Extends the last item up to byte `end` of the document, if both are copied and only a sign or two between
+   them, as in <kbd>Ctrl</kbd>+<kbd>C</kbd>, where a model would read "+" as a word. `begin` is where the
+   second begins. Returns whether it did. */
+static int markup_extend_copy(markup_document *m, size_t begin, size_t end) {
+    markup_item *item = m->n_items ? &m->items[m->n_items - 1] : NULL;
+    size_t i;
+    if (!item || item->kind != MARKUP_COPY || item->at != m->plain.size || item->n_blank ||
+        item->n_label || begin <= item->end || begin > item->end + 2)
+        return 0;
+    for (i = item->end; i < begin; i++)
+        if (!protect_in("+-/:=.", (unsigned char)m->text[i])) return 0;
+    item->end = end, item->space_behind = end >= m->size || markup_is_space(m->text[end]);
+    return 1;
+}
+
 /* Notes that the source has a part here that the plain text has not. */
 static void markup_clean(markup_document *m) {
     text_buffer_append(&m->cleaned, (const char *)&m->plain.size, sizeof m->plain.size);
@@ -774,6 +789,10 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             if (protect_unit(m->text + at, tag->begin - at, tag->begin - at - k) == k &&
                 (strcmp(tag->name, "sup") == 0 || strcmp(tag->name, "ph") == 0))
                 begin = tag->begin - k;
+        if (kind == MARKUP_COPY && markup_extend_copy(m, begin, tags[last].end)) {
+            at = tags[last].end;
+            continue;
+        }
         markup_add_text(m, at, begin);
         if (reading < n) {
             last = reading, at = tags[i].match == i ? tags[last + 1].begin : tags[last].end;
