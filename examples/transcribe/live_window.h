@@ -94,7 +94,7 @@ static tfm_status live_decode(live *l, int32_t *ids, int32_t *at, tfm_result *r,
 static tfm_status live_give(live *l, const int32_t *ids, const int32_t *at, int32_t n,
                             tfm_error *err) {
     whisper *w = &l->h->w;
-    tfm_status status = whisper_spell(w, ids, n, err);
+    tfm_status status = live_spell(l, ids, n, err);
     int32_t i;
     if (status != TFM_OK || !n) return status;
     memcpy(l->stable, w->text, strlen(w->text) + 1);
