@@ -12874,7 +12874,9 @@ static int32_t tfm__character_kinds(uint32_t c) {
     size_t i;
     for (i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i].first; i++)
         if (c <= ranges[i].last) kinds |= c & 1 ? ranges[i].odd : ranges[i].even;
-    if (kinds & TFM__CASED || (c >= 0x3400 && c < 0xA000) || (c >= '0' && c <= '9')) return kinds;
+    if (kinds & (TFM__CASED | TFM_CHARACTER_SPACE) || (c >= 0x3400 && c < 0xA000) ||
+        (c >= '0' && c <= '9'))
+        return kinds;
     for (i = 0; i < sizeof sets / sizeof *sets; i++) {
         const char *at = sets[i].characters;
         while (*at) {
@@ -12932,16 +12934,16 @@ TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between) {
 /* ---- words ---- */
 
 static int tfm__table_has(const char *table, tfm_text word) {
-    const char *at = table + 1, *end;
+    const char *at = table;
     size_t i;
-    for (; word.size && *at; at = end + 1) {
-        end = strchr(at, ' ');
-        if ((size_t)(end - at) != word.size || *at != *word.data) continue;
+    while (word.size && *word.data && (at = strchr(at + 1, *word.data)) != NULL) {
+        if (at[-1] != ' ') continue;
         for (i = 1; i < word.size; i++) {
             int is_capital = word.data[i] >= 'A' && word.data[i] <= 'Z';
-            if (at[i] != word.data[i] && (!is_capital || at[i] != (word.data[i] | 32))) break;
+            if (!at[i] || (at[i] != word.data[i] && (!is_capital || at[i] != (word.data[i] | 32))))
+                break;
         }
-        if (i == word.size) return 1;
+        if (i == word.size && at[i] == ' ') return 1;
     }
     return 0;
 }

@@ -28,11 +28,10 @@ static inline int character_case(uint32_t c) {
 
 /* Returns whether a list of words with a space before and after each has a word. */
 static inline int characters_list_has(const char *list, const char *word, size_t size) {
-    const char *at = list + 1, *end;
-    for (; size && *at; at = end + 1) {
-        end = strchr(at, ' ');
-        if ((size_t)(end - at) == size && memcmp(at, word, size) == 0) return 1;
-    }
+    const char *at = list;
+    if (!size || memchr(word, 0, size)) return 0;
+    while ((at = strchr(at + 1, *word)) != NULL)
+        if (at[-1] == ' ' && strncmp(at, word, size) == 0 && at[size] == ' ') return 1;
     return 0;
 }
 

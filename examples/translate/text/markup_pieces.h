@@ -265,7 +265,9 @@ static size_t markup_entity_at(const char *text, size_t size, uint32_t *c) {
     return n + 2;
 }
 
-static int markup_is_space(char c) { return c && strchr(" \t\n\r\f", c) != NULL; }
+static int markup_is_space(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
+}
 
 /* Returns whether bytes begin to end - 1 of a text are whitespace, or none. */
 static int markup_is_blank(const char *text, size_t begin, size_t end) {

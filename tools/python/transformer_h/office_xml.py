@@ -31,6 +31,7 @@ MOST_ATTRIBUTES = 300  # of one element: lxml's time for their values grows with
 MOST_INSIDE, MOST_NESTED = 300, 20  # elements of a paragraph, and paragraphs, inside each other
 MOST_LINES = 500  # of a description: the text of an element is copied for each
 MANY_SPACES = 4  # so many are a gap in a line, as a tab
+GAP = re.compile(f"( {{{MANY_SPACES},}})")
 MOST_COPIES = 4  # formats are repeated in at most as many times the bytes of their part of the archive
 
 
@@ -55,7 +56,8 @@ class _Format:
         found = ["\0".join(one) for one in sorted(style.items()) if one[0] not in IGNORED_ATTRIBUTES]
         for child in style:
             if child.tag not in IGNORED:
-                for event, one in etree.iterwalk(child, events=("start", "end")):
+                # most have nothing inside, and then iterwalk would be the longest part of this function
+                for event, one in etree.iterwalk(child, events=("start", "end")) if len(child) else (("start", child), ("end", child)):
                     found.append("\3" if event == "end" else "\2".join(
                         (one.tag, one.text or "", *("\0".join(each) for each in sorted(one.items())))))
         return "\1".join((style.tag, *found)) if found else ""
@@ -174,7 +176,7 @@ class _Paragraph:
     @staticmethod
     def words(text: str, style: _Format | None, found: list[_Piece]) -> None:
         """Appends text. Many spaces are what a tab is to others."""
-        for i, part in enumerate(re.split(f"( {{{MANY_SPACES},}})", text)):
+        for i, part in enumerate(GAP.split(text)):
             found.append(_Piece(head=[_Piece(part, style)], tag="br") if i % 2 else _Piece(part, style))
 
     def ruby(self, child: Any, found: list[_Piece]) -> None:
@@ -460,7 +462,7 @@ class _Paragraph:
     def drop(element: Any) -> None:
         """Removes an element from its parent. The time of lxml for this grows with the square of what is inside, so the
         innermost elements go first, one at a time."""
-        for one in reversed([*element.iter()]):
+        for one in reversed([*element.iter()] if len(element) else ()):
             if len(one):
                 one[:] = []
         element.getparent().remove(element)
