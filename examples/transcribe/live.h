@@ -117,7 +117,7 @@ static tfm_status live_begin(live *l, transcriber *h, const transcriber_options 
     status = transcriber_set(h, settings, err);
     if (status != TFM_OK) return status;
     h->w.options.beam = 1, h->w.options.without_times = 1;
-    if (live_listens(l)) live_listen_fit(l);
+    if (live_listens(l) && (status = live_listen_fit(l, err)) != TFM_OK) return status;
     l->is_unsure = !h->w.language && tfm_model_config(h->w.model)->n_languages;
     memcpy(l->history, h->history, sizeof l->history), l->n_history = h->n_history;
     if (!(rules.threshold > 0)) rules.threshold = 0.5;
