@@ -79,7 +79,8 @@ static tfm_status live_decode(live *l, int32_t *ids, int32_t *at, tfm_result *r,
     request.prompt = tfm_ids_make(prompt, n);
     if (!l->o.without_drafts) request.draft = tfm_ids_make(l->draft, l->n_draft);
     o.edit_logits = live_edit, o.edit_user = l;
-    if (w->own.n_words) o.suppressed = &w->start, o.n_suppressed = 1;
+    w->with_own = w->own.n_words > 0;
+    if (w->with_own) o.suppressed = &w->start, o.n_suppressed = 1;
     o.max_length = 16 + l->with_sound / 6 - l->n_given; /* more than 8 tokens a second are a loop */
     if (o.max_length < 16) o.max_length = 16;
     if (o.max_length > WHISPER_TOKENS - n) o.max_length = WHISPER_TOKENS - n;
