@@ -28,7 +28,8 @@
 
    Rules say which words of a run are stable:
    - LIVE_ALIGN (AlignAtt, Papi et al. 2023): words whose tokens attend to sound that is more than
-     o.guard before the end of the sound.
+     o.guard before the end of the sound. A token that the decoder is not sure of has to be more
+     before it: o.doubt times minus the logarithm of the token's probability.
    - LIVE_AGREE (LocalAgreement, Liu et al. 2020): words that two runs in succession have.
    LIVE_BOTH, the default, asks for both. */
 #ifndef LIVE_H
@@ -37,11 +38,13 @@
 typedef enum live_rule { LIVE_ALIGN, LIVE_AGREE, LIVE_BOTH } live_rule;
 enum { LIVE_SURE = 150 }; /* positions (3 s) from which the language is detected for good */
 #define LIVE_BEHIND 0.1  /* seconds; a program that is further behind its source hears less often */
+#define LIVE_DOUBT 3.0   /* an improbable token is not less sure than this */
 #define LIVE_WAITING 4.0 /* seconds of sound that wait at most until then */
 
 typedef struct live_options {
     live_rule rule;
     double step, guard, pause, lead; /* seconds; lead: heard before speech begins */
+    double doubt;                    /* seconds, for a token of probability 1/e */
     double shortest, gap; /* seconds: of the first run's window; a longer pause ends it */
     double room;          /* seconds of silence behind the sound that the encoder sees */
     double longest, kept; /* seconds of a window, and after its beginning was cut off */
@@ -74,6 +77,7 @@ typedef struct live {
     /* Tokens of the window: stable ones, and those that the last run heard after them. */
     int32_t given[WHISPER_TOKENS], n_given, draft[WHISPER_TOKENS], n_draft;
     int32_t given_end[WHISPER_TOKENS]; /* position where a word ends; -1 within it */
+    float doubts[WHISPER_TOKENS + 1];  /* minus logarithms of the last run's probabilities */
     int is_unsure;                     /* of the language */
     int is_stalled;                    /* set it if no sound comes: then what is there is heard */
     int is_late, is_paced;             /* behind the source; the source has made the program wait */
@@ -97,7 +101,8 @@ static int64_t live_samples(double seconds) { return (int64_t)(seconds * (int)SO
 
 static void live_defaults(live_options *o) {
     memset(o, 0, sizeof *o);
-    o->rule = LIVE_BOTH, o->step = 0.15, o->guard = 0.25, o->pause = 0.6, o->lead = 0.3;
+    o->rule = LIVE_BOTH, o->step = 0.15, o->guard = 0.15, o->doubt = 1.5, o->pause = 0.6,
+    o->lead = 0.3;
     o->shortest = 1, o->gap = 1.5, o->longest = 16, o->kept = 8, o->room = 8, o->history = 32;
 }
 
@@ -117,7 +122,7 @@ static tfm_status live_begin(live *l, transcriber *h, const transcriber_options 
     status = transcriber_set(h, settings, err);
     if (status != TFM_OK) return status;
     h->w.options.beam = 1, h->w.options.without_times = 1;
-    if (live_listens(l)) live_listen_fit(l);
+    if (live_listens(l) && (status = live_listen_fit(l, err)) != TFM_OK) return status;
     l->is_unsure = !h->w.language && tfm_model_config(h->w.model)->n_languages;
     memcpy(l->history, h->history, sizeof l->history), l->n_history = h->n_history;
     if (!(rules.threshold > 0)) rules.threshold = 0.5;
@@ -308,8 +313,8 @@ static tfm_status live_hear(live *l, tfm_error *err) {
     n = is_loop && l->is_over ? 0 : r.length;
     if (r.finish != TFM_FINISH_ENDED) is_loop = 1;
     for (; sure < n; sure++) {
-        if (l->o.rule != LIVE_AGREE && at[sure] >= l->with_sound - (int32_t)(l->o.guard * 50))
-            break;
+        double behind = l->o.guard + l->o.doubt * fmin(l->doubts[sure], LIVE_DOUBT);
+        if (l->o.rule != LIVE_AGREE && at[sure] >= l->with_sound - (int32_t)(behind * 50)) break;
         if (l->o.rule != LIVE_ALIGN && (sure >= l->n_draft || ids[sure] != l->draft[sure])) break;
     }
     l->found->n = 0;

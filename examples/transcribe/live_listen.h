@@ -22,12 +22,16 @@ static int64_t live_reaches(const live *l) {
 }
 
 /* Fits the options: no window is longer than the memory, or than the tokens that it may have. */
-static void live_listen_fit(live *l) {
+static tfm_status live_listen_fit(live *l, tfm_error *err) {
     const moonshine *m = &l->h->m;
     double most = (double)m->listen.n_positions * 4 * m->listen.frame / (int)SOUND_RATE;
     l->o.rule = LIVE_AGREE;
     l->o.longest = fmin(l->o.longest, fmin(most, (int)SPEECH_SECONDS));
     l->o.longest = fmin(l->o.longest, (int)WHISPER_TOKENS / 2 / m->tokens_a_second);
+    if (most >= 1) return TFM_OK;
+    return transcriber_fail(err, TFM_E_CONFIG,
+                            "the model hears less than a second at once, too little for live text",
+                            "");
 }
 
 /* Begins an utterance at l->start. */

@@ -40,6 +40,19 @@ static tfm_status live_encode(live *l, double room, tfm_error *err) {
     return status == TFM_OK ? tfm_session_encode(h->w.session, &request, 1, err) : status;
 }
 
+/* Forbids what may not follow, and keeps how far from sure the most probable token is. */
+static void live_edit(void *user, int32_t row, const int32_t *ids, int32_t n, float *y) {
+    live *l = (live *)user;
+    whisper *w = &l->h->w;
+    float top, sum = 0;
+    int32_t i;
+    whisper_edit(w, row, ids, n, y);
+    top = whisper_largest(y, w->V);
+    for (i = 0; i < w->V; i++)
+        if (y[i] > top - 12) sum += expf(y[i] - top);
+    if (n <= WHISPER_TOKENS) l->doubts[n] = logf(sum);
+}
+
 /* Decodes the window behind its stable tokens: ids [r->length], and the position that each token
    attends to most: at [r->length + 1], for the end the last one that has sound. */
 static tfm_status live_decode(live *l, int32_t *ids, int32_t *at, tfm_result *r, tfm_error *err) {
@@ -65,7 +78,7 @@ static tfm_status live_decode(live *l, int32_t *ids, int32_t *at, tfm_result *r,
     for (i = 0; i < l->n_given; i++) prompt[n++] = l->given[i];
     request.prompt = tfm_ids_make(prompt, n);
     if (!l->o.without_drafts) request.draft = tfm_ids_make(l->draft, l->n_draft);
-    o.edit_logits = whisper_edit, o.edit_user = w;
+    o.edit_logits = live_edit, o.edit_user = l;
     w->with_own = w->own.n_words > 0;
     if (w->with_own) o.suppressed = &w->start, o.n_suppressed = 1;
     o.max_length = 16 + l->with_sound / 6 - l->n_given; /* more than 8 tokens a second are a loop */

@@ -35,12 +35,12 @@ int main(int argc, char **argv) {
     int done = 0, k;
     double rule = LIVE_BOTH, history = 32, without = 0, trace = 0;
     static const char *const names[] = {
-        "rule=",  "history=", "without_drafts=", "trace=", "step=", "guard=",
-        "pause=", "lead=",    "shortest=",       "gap=",   "room=", "longest=",
-        "kept="};
+        "rule=",  "history=", "without_drafts=", "trace=",    "step=",
+        "guard=", "pause=",   "lead=",           "shortest=", "gap=",
+        "room=",  "longest=", "kept=",           "doubt="};
     double *const numbers[] = {&rule,    &history,   &without, &trace,      &o.step,
                                &o.guard, &o.pause,   &o.lead,  &o.shortest, &o.gap,
-                               &o.room,  &o.longest, &o.kept};
+                               &o.room,  &o.longest, &o.kept,  &o.doubt};
     size_t i;
     FILE *f = argc > 2 ? fopen(argv[2], "rb") : NULL;
     err.text[0] = 0;

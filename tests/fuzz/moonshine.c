@@ -1,7 +1,7 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/moonshine.c -lm
    Hears a sound with a changed Moonshine file. The first byte chooses one of two kept files and says how many bytes
-   of its header change. Three bytes follow for each change: two say where, and the third is the new byte. Texts must
-   be UTF-8, and the sound must come to its end. Bit 7 of the first byte: as live text. */
+   of its header change, and whether the sound is heard live. Three bytes follow for each change: two say where, and the third is the new byte. Texts must
+   be UTF-8, and the sound must come to its end. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -29,59 +29,27 @@ static size_t fuzz_kept(int which, char *bytes, size_t *header) {
     return sizes[which];
 }
 
-/* Takes the texts that are due. */
-static tfm_status fuzz_take(live *l) {
-    tfm_status status = TFM_OK;
-    while (status == TFM_OK && live_is_due(l)) {
-        status = live_hear(l, &err);
-        need(status != TFM_OK || (fuzz_is_utf8(l->stable, strlen(l->stable)) &&
-                                  fuzz_is_utf8(l->tentative, strlen(l->tentative))));
-    }
-    return status;
-}
-
-/* Hears a second of sound for each byte, as loud as the byte says. */
-static void fuzz_live(transcriber *h, const transcriber_options *settings, const uint8_t *data,
-                      const uint8_t *end) {
+/* Hears n samples live, in pieces. */
+static void fuzz_live(transcriber *h, const transcriber_options *settings, const float *x,
+                      int64_t n) {
     static live l;
-    static float x[1600];
     live_options o;
     tfm_status status;
+    int64_t i, piece = 700;
     live_defaults(&o);
+    o.pause = 0.1, o.lead = 0.05, o.shortest = 0.1, o.longest = 0.5;
     status = live_begin(&l, h, settings, &o, &err);
-    if (status != TFM_OK) {
-        need(err.text[0]);
-        return;
+    for (i = 0; i <= n && status == TFM_OK; i += piece) {
+        status = i < n ? live_feed(&l, x + i, n - i < piece ? n - i : piece, &err)
+                       : live_finish(&l, &err);
+        while (status == TFM_OK && live_is_due(&l))
+            if ((status = live_hear(&l, &err)) == TFM_OK)
+                need(fuzz_is_utf8(l.stable, strlen(l.stable)) &&
+                     fuzz_is_utf8(l.tentative, strlen(l.tentative)));
+        if (i < n && i + piece > n) i = n - piece;
     }
-    for (; status == TFM_OK && data < end; data++) {
-        int i, k;
-        for (i = 0; i < 1600; i++) x[i] = (float)(*data >> (i % 7)) / 300;
-        for (k = 0; status == TFM_OK && k < 10; k++) {
-            status = live_feed(&l, x, 1600, &err);
-            if (status == TFM_OK) status = fuzz_take(&l);
-        }
-    }
-    if (status == TFM_OK) status = live_finish(&l, &err);
-    if (status == TFM_OK) status = fuzz_take(&l);
-    need(status != TFM_OK || !live_is_due(&l));
     need(status == TFM_OK || err.text[0]);
     live_free(&l);
-}
-
-/* Hears a file. */
-static void fuzz_whole(transcriber *h, const transcriber_options *settings, track_source *source) {
-    tfm_status status = transcriber_begin(h, settings, source, &err);
-    if (status == TFM_OK) status = transcriber_survey(&h, 1, &err);
-    while (status == TFM_OK && !h->ended) {
-        int64_t seek = h->seek;
-        int32_t k;
-        status = transcriber_next(h, &err);
-        for (k = 0; status == TFM_OK && k < h->n; k++)
-            if (transcriber_spell(h, k, &err) == TFM_OK)
-                need(fuzz_is_utf8(h->w.text, strlen(h->w.text)));
-        need(status != TFM_OK || h->ended || h->seek > seek);
-    }
-    need(status == TFM_OK || err.text[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -97,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tfm_model_options how;
     transcriber_options o;
     track_source source = {NULL, NULL, NULL, 0};
-    int is_live = flags >> 7;
+    transcriber *all = &h;
     for (; changes > 0; changes--) {
         size_t at = fuzz_byte(&data, end);
         at = (at << 8 | fuzz_byte(&data, end)) % header;
@@ -108,11 +76,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     o.decoding.beam = flags & 64 ? 2 : 1, o.voice.pad = 0;
     source.data = wave, source.size = fuzz_wave(data, end, wave, sizeof wave);
     if (tfm_model_load(&model, bytes, n, &how, &err) != TFM_OK) fuzz_refused(n, model);
+    else if (flags & 128 && tfm_safetensors_open(&file, bytes, n, NULL, &err) == TFM_OK &&
+             transcriber_load(&h, model, file, 1, TRANSCRIBER_LIVE, 0, &err) == TFM_OK) {
+        static float x[1 << 16];
+        int64_t k, count = (int64_t)(source.size / 2);
+        for (k = 0; k < count && k < 1 << 16; k++)
+            x[k] = (float)(wave[2 * k] + 256 * (wave[2 * k + 1] ^ 128) - 32768) / 32768;
+        fuzz_live(&h, &o, x, k);
+        transcriber_free(&h);
+    } else if (file || flags & 128) need(err.text[0]);
     else if (tfm_safetensors_open(&file, bytes, n, NULL, &err) == TFM_OK &&
-             transcriber_load(&h, model, file, 1, is_live ? (int)TRANSCRIBER_LIVE : 2, 0, &err) ==
-                 TFM_OK) {
-        if (is_live) fuzz_live(&h, &o, data, data + (end - data > 12 ? 12 : end - data));
-        else fuzz_whole(&h, &o, &source);
+             transcriber_load(&h, model, file, 1, 2, 0, &err) == TFM_OK) {
+        tfm_status status = transcriber_begin(&h, &o, &source, &err);
+        if (status == TFM_OK) status = transcriber_survey(&all, 1, &err);
+        while (status == TFM_OK && !h.ended) {
+            int64_t seek = h.seek;
+            int32_t k;
+            status = transcriber_next(&h, &err);
+            for (k = 0; status == TFM_OK && k < h.n; k++)
+                if (transcriber_spell(&h, k, &err) == TFM_OK)
+                    need(fuzz_is_utf8(h.w.text, strlen(h.w.text)));
+            need(status != TFM_OK || h.ended || h.seek > seek);
+        }
+        need(status == TFM_OK || err.text[0]);
         transcriber_free(&h);
     } else need(err.text[0]);
     tfm_safetensors_free(file), tfm_model_free(model);

@@ -113,6 +113,13 @@ static void test_words(void) {
     hear(&h, &o, noise, SECOND * 7 / 10, 160);
     CHECK(!strcmp(whole, " a world a."), "without drafts: got \"%s\"", whole);
     CHECK(with < steps, "%d steps with drafts, %d without", (int)with, (int)steps);
+    o.rule = LIVE_ALIGN, o.without_drafts = 0, o.doubt = 0;
+    hear(&h, &o, noise, SECOND * 7 / 10, 160);
+    CHECK(!strstr(lines, " a world a. 0.000 0.700 |"), "no doubt: got %s", lines);
+    o.doubt = 1e6; /* the puppet is a little less than sure */
+    hear(&h, &o, noise, SECOND * 7 / 10, 160);
+    CHECK(strstr(lines, " a world a. 0.000 0.700 |"), "doubt: nothing before the end: got %s",
+          lines);
     hear(&h, &o, noise, 0, 1);
     CHECK(!whole[0] && runs == 0, "no sound: \"%s\" in %d runs", whole, (int)runs);
     hear(&h, &o, noise, 100, 1);
