@@ -28,6 +28,9 @@
    that are not in the table below. Other entities are read as letters; they are written as UTF-8,
    except & < >.
 
+   Three links and nothing else in an element, as in a menu, are three texts, and "|", a bullet or a
+   middle dot between spaces ends a text.
+
    Markdown is read and written by markdown.h. A paragraph of several lines is wrapped again, at the
    document's width, and a word that would begin a block is never put at the begin of a line.
 
