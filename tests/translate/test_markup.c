@@ -395,10 +395,15 @@ static void subtitles(void) {
          "We went back home|", NULL,
          "1\n00:01,000 --> 00:02,000\n<i>home back</i>\n<i>went We<b></b></i>"},
         {"WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>The</v>\n\n00:02.000 --> 00:03.000\n<v "
-         "Ben>dog</v>",
-         "The dog|", NULL,
+         "Anna>dog</v>\n\n00:03.000 --> 00:04.000\n<v Ben>so</v>\n",
+         "The dog|so|", NULL,
          "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>dog</v>\n\n00:02.000 --> 00:03.000\n<v "
-         "Ben>The</v>"},
+         "Anna>The</v>\n\n00:03.000 --> 00:04.000\n<v Ben>so</v>\n"},
+        {"1\n00:01,000 --> 00:02,000\nOne two\n\n2\n00:02,000 --> "
+         "00:03,000\n{\\an8}Berlin\n\n3\n00:03,000 "
+         "--> 00:04,000\n(three)\n\n4\n00:04,000 --> 00:05,000\nfour\n\n5\n00:05,000 --> "
+         "00:06,000\n\xE2\x99\xAA five \xE2\x99\xAA\n\n6\n00:06,000 --> 00:07,000\nsix\n",
+         "One two|Berlin|(three)|four|five|six|", NULL, NULL},
         {"WEBVTT\n\n00:00.160 --> 00:02.350\n \nhello<00:00:00.320><c> all</c><00:00:00.560><c> "
          "together</c>",
          "hello all together|", NULL,

@@ -38,8 +38,8 @@
 
    Subtitles: a sentence over several lines or cues is translated whole and divided between words,
    in the proportion that its lines have in the source. Numbers and times are copied. A sentence
-   begins at a line that begins with a dash, a bracket or a note, and after six lines without an
-   end. */
+   begins at a line that begins with a dash, a bracket, a note or a speaker (<v Anna>), behind a line in
+   brackets or notes, where cues change their place ({\an8}), and after six lines without an end. */
 #ifndef MARKUP_H
 #define MARKUP_H
 

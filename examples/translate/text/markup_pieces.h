@@ -1013,20 +1013,43 @@ static int markup_is_number(const markup_document *m, size_t at, size_t end, siz
     return 0;
 }
 
+/* Returns whether the cue whose text begins at byte `from` has another speaker than the one that begins at
+   `cue`, <v Anna>, or another place, {\an8}, and does not go on with a small letter. */
+static int markup_is_other(const markup_document *m, size_t cue, size_t from, size_t end) {
+    size_t begins[2], sizes[2], i, k;
+    int places[2];
+    begins[0] = cue, begins[1] = from;
+    for (i = 0; i < 2; i++) {
+        const char *text = m->text + begins[i];
+        size_t left = m->size - begins[i];
+        sizes[i] = m->is_vtt && protect_starts(text, left, "<v") && left > 2 &&
+                           protect_in(" .>", (unsigned char)text[2])
+                       ? protect_until(text, left, ">")
+                       : 0;
+        places[i] = !m->is_vtt && protect_starts(text, left, "{\\an");
+    }
+    if (sizes[0] != sizes[1] || (sizes[0] && memcmp(m->text + cue, m->text + from, sizes[0]) != 0))
+        return 1;
+    if (places[0] == places[1]) return 0;
+    for (i = from; i < end && protect_in("<{", (unsigned char)m->text[i]); i = k + 1)
+        for (k = i; k < end && !protect_in(">}", (unsigned char)m->text[k]);) k++;
+    return i < end && !(m->text[i] >= 'a' && m->text[i] <= 'z');
+}
+
 /* Reads a document of subtitles as ffmpeg and pysubs2 do. The text of a cue of SubRip is all up to the
    next cue's number or times, blank lines too. In WebVTT a cue ends at an empty line, and notes, styles
    and regions are outside. */
 static void markup_scan_srt(markup_document *m) {
     enum { MOST_LINES = 6 };
     size_t at = protect_starts(m->text, m->size, "\xEF\xBB\xBF") ? 3 : 0, end, next, from, text,
-           text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0;
-    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1;
+           text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0, cue = m->size;
+    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1, is_closed, is_first = 1;
     m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
     for (; at < m->size && !m->broken; at = next) {
         end = markup_line_end(m, at, &next);
         blank = was_blank, was_blank = markup_is_blank(m->text, at, end);
         if (markup_times(m, at, end, &text)) {
-            in_cue = 1, m->n_cues++;
+            in_cue = is_first = 1, m->n_cues++;
             at = text;
             if (at < end) any = 0; /* each line with times is a paragraph */
         } else if (m->is_vtt && at == end) in_cue = 0;
@@ -1034,6 +1057,11 @@ static void markup_scan_srt(markup_document *m) {
         for (from = at; from < end && markup_is_space(m->text[from]);) from++;
         if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next, blank)))
             continue;
+        if (is_first && markup_is_other(m, cue, from, end)) any = 0;
+        if (is_first) cue = from, is_first = 0;
+        is_closed = (protect_in("([", (unsigned char)m->text[from]) &&
+                     protect_in(")]", (unsigned char)m->text[end - 1])) ||
+                    (end > from + 3 && protect_starts(m->text + end - 3, 3, "\xE2\x99\xAA"));
         if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
             for (from++; from < end && m->text[from] == ' ';) from++;
             any = 0;
@@ -1051,7 +1079,7 @@ static void markup_scan_srt(markup_document *m) {
             item = markup_add(m, MARKUP_CUT, text_end, from);
             if (item) item->is_line = 1;
         }
-        any = 1;
+        any = !is_closed; /* a song or a sound is no part of a sentence */
         if (!m->broken) markup_scan_line(m, from, end, open, &n_open);
         last = from, last_end = text_end = end;
     }
