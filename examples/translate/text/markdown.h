@@ -1086,25 +1086,33 @@ static uint64_t markdown_shape(markdown_parser *d) {
     return sum;
 }
 
+/* Returns the bytes of * in the marks that were read last. */
+static size_t markdown_stars(const markdown_parser *d) {
+    size_t i, n = 0;
+    for (i = 0; i < d->n_marks; i++)
+        if (d->marks[i].kind != MARKUP_COPY && d->marks[i].c == '*')
+            n += d->marks[i].end - d->marks[i].begin;
+    return n;
+}
+
 /* Returns whether m->woven from byte `from` on has the same marks as bytes begin to end of the
    document, of which item `first` is the first one. markdown_shape does not tell * from _, because
-   an element may get the other one. So the items must also have as many * as are read: literal *
-   among the new words may not take their place. */
+   an element may get the other one. So as many * must be read as in the source, but for elements
+   that got the other one: literal * among the new words may not take their place. */
 static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end,
                             size_t from) {
     uint64_t shape;
-    size_t i, written = 0, found = 0;
-    for (i = first; i < m->n_items && m->items[i].begin < end; i++)
-        if (m->items[i].kind != MARKUP_COPY && m->items[i].c == '*')
-            written += m->items[i].end - m->items[i].begin;
+    size_t i, stars;
     markdown_flatten(m->md, m->text, begin, end, 1);
-    shape = markdown_shape(m->md);
+    shape = markdown_shape(m->md), stars = markdown_stars(m->md);
+    for (i = first; i < m->n_items && m->items[i].begin < end; i++) {
+        const markup_item *item = &m->items[i];
+        if (item->kind == MARKUP_COPY) continue;
+        if (item->c == '*') stars += item->end - item->begin;
+        if (m->text[item->begin] == '*') stars -= item->end - item->begin;
+    }
     markdown_flatten(m->md, m->woven.data, from, m->woven.size, 0);
-    if (shape != markdown_shape(m->md)) return 0;
-    for (i = 0; i < m->md->n_marks; i++)
-        if (m->md->marks[i].kind != MARKUP_COPY && m->md->marks[i].c == '*')
-            found += m->md->marks[i].end - m->md->marks[i].begin;
-    return found == written;
+    return shape == markdown_shape(m->md) && stars == markdown_stars(m->md);
 }
 
 /* Chooses the delimiter of an element that is about to be written. It must differ from a delimiter

@@ -794,6 +794,7 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
             else if (form == MARKUP_MARKDOWN)
                 is_raw = c != '#' && c != '|' &&
                          (c != ']' || i + 1 == t->size || text[i + 1] != ':' ||
+                          (i && memchr(text + 1, '[', i - 1)) || /* no label begins there */
                           markup_is_same(m, t)); /* "[x]: y z" is text, "[x]: z" a definition */
             else if (c == '>') is_raw = 1;
             else if (i + 1 == t->size)
