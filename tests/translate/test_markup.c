@@ -33,6 +33,17 @@ static void html(void) {
          "<p title=\"&quot;\">&eacute;A &amp; &lt;with&gt; a</p>"},
         {"<p>Space<br>please?</p>", "Space|please?|", NULL, "<p>Space<br>please?</p>"},
         {"un<u>der</u>line it", "underline it|", NULL, "it un<u>der</u>line"},
+        {"<nav><a>one two</a> <a>three</a>\n<a>four</a></nav>", "one two|three|four|", NULL,
+         "<nav><a>two one</a> <a>three</a>\n<a>four</a></nav>"},
+        {"<p><a>one</a> <a>two</a> and <a>three</a></p>", "one two and three|", NULL, NULL},
+        {"<p><a>one</a> <a>two</a> <a>three</a> <b>four</b></p>", "one two three four|", NULL,
+         NULL},
+        {"<p>one two | <b>three</b> four \xE2\x80\xA2 five</p>", "one two|three four|five|", NULL,
+         "<p>two one | four <b>three</b> \xE2\x80\xA2 five</p>"},
+        {"<p>one|two a\xC2\xB7x</p>", "one|two a\xC2\xB7x|", NULL, NULL},
+        {"<input type=submit value='one two'><input value='no'><option label='a b'>",
+         "one two|a b|", NULL,
+         "<input type=submit value='two one'><input value='no'><option label='b a'>"},
         {"hello <br>", "hello|", NULL, "hello <br>"},
         {"hello <u></u>", "hello|", NULL, "hello <u></u>"},
         {"<p id=\"1\">hello <img id=\"1.1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b "
@@ -384,10 +395,15 @@ static void subtitles(void) {
          "We went back home|", NULL,
          "1\n00:01,000 --> 00:02,000\n<i>home back</i>\n<i>went We<b></b></i>"},
         {"WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>The</v>\n\n00:02.000 --> 00:03.000\n<v "
-         "Ben>dog</v>",
-         "The dog|", NULL,
+         "Anna>dog</v>\n\n00:03.000 --> 00:04.000\n<v Ben>so</v>\n",
+         "The dog|so|", NULL,
          "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>dog</v>\n\n00:02.000 --> 00:03.000\n<v "
-         "Ben>The</v>"},
+         "Anna>The</v>\n\n00:03.000 --> 00:04.000\n<v Ben>so</v>\n"},
+        {"1\n00:01,000 --> 00:02,000\nOne two\n\n2\n00:02,000 --> "
+         "00:03,000\n{\\an8}Berlin\n\n3\n00:03,000 "
+         "--> 00:04,000\n(three)\n\n4\n00:04,000 --> 00:05,000\nfour\n\n5\n00:05,000 --> "
+         "00:06,000\n\xE2\x99\xAA five \xE2\x99\xAA\n\n6\n00:06,000 --> 00:07,000\nsix\n",
+         "One two|Berlin|(three)|four|five|six|", NULL, NULL},
         {"WEBVTT\n\n00:00.160 --> 00:02.350\n \nhello<00:00:00.320><c> all</c><00:00:00.560><c> "
          "together</c>",
          "hello all together|", NULL,

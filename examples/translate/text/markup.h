@@ -28,6 +28,9 @@
    that are not in the table below. Other entities are read as letters; they are written as UTF-8,
    except & < >.
 
+   Three links and nothing else in an element, as in a menu, are three texts, and "|", a bullet or a
+   middle dot between spaces ends a text.
+
    Markdown is read and written by markdown.h. A paragraph of several lines is wrapped again, at the
    document's width, and a word that would begin a block is never put at the begin of a line.
 
@@ -35,8 +38,8 @@
 
    Subtitles: a sentence over several lines or cues is translated whole and divided between words,
    in the proportion that its lines have in the source. Numbers and times are copied. A sentence
-   begins at a line that begins with a dash, a bracket or a note, and after six lines without an
-   end. */
+   begins at a line that begins with a dash, a bracket, a note or a speaker (<v Anna>), behind a line in
+   brackets or notes, where cues change their place ({\an8}), and after six lines without an end. */
 #ifndef MARKUP_H
 #define MARKUP_H
 

@@ -359,6 +359,19 @@ static void markup_clean(markup_document *m) {
     m->broken |= m->cleaned.broken;
 }
 
+/* Returns the bytes of the sign at byte `at` that divides two texts, or 0: "|", a bullet or a middle dot with
+   a space on both sides. */
+static size_t markup_separator(const markup_document *m, size_t at, size_t end) {
+    size_t n = m->text[at] == '|'                                       ? 1
+               : protect_starts(m->text + at, end - at, "\xC2\xB7")     ? 2
+               : protect_starts(m->text + at, end - at, "\xE2\x80\xA2") ? 3
+                                                                        : 0;
+    return n && at && markup_is_space(m->text[at - 1]) && at + n < m->size &&
+                   markup_is_space(m->text[at + n])
+               ? n
+               : 0;
+}
+
 /* Appends text of the document to the plain text. Entities become letters, runs of whitespace
    become one space. */
 static void markup_add_text(markup_document *m, size_t at, size_t end) {
@@ -387,6 +400,12 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
                 markup_plain_drop(m);
                 for (; k < m->n_items; k++) m->items[k].at = m->plain.size;
             }
+        }
+        k = m->form == MARKUP_HTML ? markup_separator(m, at, end) : 0;
+        if (k) {
+            (void)markup_add(m, MARKUP_BLOCK, at, at + k);
+            n = k;
+            continue;
         }
         k = markup_protected(m, begin, at, end);
         if (k) {
@@ -450,14 +469,17 @@ static const char markup_copied_blocks[] = " pre template ";
 typedef struct markup_tag {
     char name[MARKUP_NAME]; /* in small letters; a longer name is cut off */
     size_t n, begin, end, match;
-    size_t attributes;     /* where its attributes begin; 0: it has none */
-    int is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
-    int copied;            /* the element is copied: 1 by an attribute, 2 by its name, 3 by both */
-    int is_description;    /* it has name="description" */
-    int is_opaque;         /* not an element: 1 may be in a sentence (comment), 2 ends it */
-    int is_inline;         /* it may be in a sentence */
-    int has_text;          /* the element has text that is in no other element */
-    size_t parent;         /* the element around it; its own index if there is none */
+    size_t attributes;             /* where its attributes begin; 0: it has none */
+    size_t parent;                 /* the element around it; its own index if there is none */
+    signed char is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
+    signed char
+        copied; /* the element is copied: 1 by an attribute, 2 by its name, 3 by both; 4: its content */
+    signed char is_texts;  /* its value or content is text: a button, <meta name="description"> */
+    signed char is_opaque; /* not an element: 1 may be in a sentence (comment), 2 ends it */
+    signed char is_inline; /* it may be in a sentence */
+    signed char
+        has_text; /* the element has text that is in no other element: 1 only a space, 2 more */
+    signed char n_links; /* of <a> in it, at most 3; -1: it also has other elements */
 } markup_tag;
 
 typedef struct markup_attribute {
@@ -514,7 +536,7 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
     markup_attribute a;
     size_t at = begin + 1, i;
     tag->begin = begin, tag->n = 0;
-    tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = tag->is_description = 0;
+    tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = tag->is_texts = 0;
     for (at += (size_t)tag->is_close; at < m->size && !markup_is_space(text[at]); at++) {
         if (text[at] == '>' || (text[at] == '/' && at + 1 < m->size && text[at + 1] == '>')) break;
         if (tag->n + 1 >= MARKUP_NAME) continue;
@@ -526,10 +548,14 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
         if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no"))
             tag->copied |= 1;
         if (strcmp(a.name, "name") == 0)
-            tag->is_description |= markup_is(m, a.value, a.end, "description");
+            tag->is_texts = markup_is(m, a.value, a.end, "description") || tag->is_texts;
+        if (strcmp(a.name, "type") == 0)
+            tag->is_texts = markup_is(m, a.value, a.end, "submit") ||
+                            markup_is(m, a.value, a.end, "button") ||
+                            markup_is(m, a.value, a.end, "reset") || tag->is_texts;
         if (strcmp(a.name, "class") == 0)
             for (i = a.value; i + 11 <= a.end; i++)
-                tag->copied |= memcmp(text + i, "notranslate", 11) == 0;
+                if (memcmp(text + i, "notranslate", 11) == 0) tag->copied |= 1;
     }
     if (at >= m->size) return 0;
     tag->end = at + 1;
@@ -624,10 +650,15 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
         k = markup_blank_end(m, from); /* is there text before the tag? */
         if (k < tag->begin || (from < tag->begin && n && tags[n - 1].is_close && !tag->is_close &&
                                !memchr(m->text + from, '\n', tag->begin - from))) {
-            if (n_open) tags[open[n_open - 1]].has_text = 1;
+            if (n_open) tags[open[n_open - 1]].has_text |= k < tag->begin ? 2 : 1;
             else has_text = 1;
         }
-        tag->parent = n_open ? open[n_open - 1] : n, tag->has_text = 0;
+        tag->parent = n_open ? open[n_open - 1] : n, tag->has_text = tag->n_links = 0;
+        if (n_open && !tag->is_close) {
+            markup_tag *around = &tags[open[n_open - 1]];
+            if (strcmp(tag->name, "a") != 0) around->n_links = -1;
+            else if (around->n_links >= 0 && around->n_links < 3) around->n_links++;
+        }
         if (!any && !tag->is_opaque) { /* is the first element one of HTML? */
             any = 1;
             is_xml = !characters_list_has(markup_blocks, tag->name, tag->n) &&
@@ -668,8 +699,11 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
                               !characters_list_has(markup_beside, tag->name, tag->n))
             tag->is_inline = !tag->is_close || tag->match != k || !is_xml;
         else if (is_xml || !characters_list_has(markup_blocks, tag->name, tag->n))
-            tag->is_inline = tag->parent < k ? tags[tag->parent].has_text : has_text;
+            tag->is_inline = (tag->parent < k ? tags[tag->parent].has_text : has_text) != 0;
         else tag->is_inline = 0;
+        if (tag->is_open && tag->parent < k && tags[tag->parent].n_links == 3 &&
+            tags[tag->parent].has_text < 2 && !tags[tag->parent].is_inline)
+            tag->is_inline = 0; /* three links and nothing else: a list, and no sentence */
     }
     free(open);
     *n_tags = n;
@@ -710,6 +744,14 @@ static markup_kind markup_kind_of(const markup_tag *tags, size_t i, size_t *last
     return MARKUP_BLOCK;
 }
 
+/* Returns whether an attribute has text for readers in this element only. */
+static int markup_is_text(const markup_tag *tag, const char *name) {
+    if (strcmp(name, "label") == 0)
+        return characters_list_has(" optgroup option track ", tag->name, strlen(tag->name));
+    return tag->is_texts && ((strcmp(name, "content") == 0 && strcmp(tag->name, "meta") == 0) ||
+                             (strcmp(name, "value") == 0 && strcmp(tag->name, "input") == 0));
+}
+
 /* Adds the text in a tag's attributes to the plain text, each value as a block. A value without quotes
    must have no character that needs them. Returns whether there is any. */
 static int markup_add_values(markup_document *m, const markup_tag *tag) {
@@ -726,9 +768,8 @@ static int markup_add_values(markup_document *m, const markup_tag *tag) {
         if (strcmp(tag->name, "html") == 0 && m->n_langs < 2 &&
             (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
             m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
-        if (a.n >= MARKUP_NAME || !(characters_list_has(markup_texts, a.name, a.n) ||
-                                    (tag->is_description && strcmp(a.name, "content") == 0 &&
-                                     strcmp(tag->name, "meta") == 0)))
+        if (a.n >= MARKUP_NAME ||
+            !(characters_list_has(markup_texts, a.name, a.n) || markup_is_text(tag, a.name)))
             continue;
         for (i = a.value; i < a.end; i++) {
             unsigned char c = (unsigned char)m->text[i];
@@ -974,20 +1015,43 @@ static int markup_is_number(const markup_document *m, size_t at, size_t end, siz
     return 0;
 }
 
+/* Returns whether the cue whose text begins at byte `from` has another speaker than the one that begins at
+   `cue`, <v Anna>, or another place, {\an8}, and does not go on with a small letter. */
+static int markup_is_other(const markup_document *m, size_t cue, size_t from, size_t end) {
+    size_t begins[2], sizes[2], i, k;
+    int places[2];
+    begins[0] = cue, begins[1] = from;
+    for (i = 0; i < 2; i++) {
+        const char *text = m->text + begins[i];
+        size_t left = m->size - begins[i];
+        sizes[i] = m->is_vtt && protect_starts(text, left, "<v") && left > 2 &&
+                           protect_in(" .>", (unsigned char)text[2])
+                       ? protect_until(text, left, ">")
+                       : 0;
+        places[i] = !m->is_vtt && protect_starts(text, left, "{\\an");
+    }
+    if (sizes[0] != sizes[1] || (sizes[0] && memcmp(m->text + cue, m->text + from, sizes[0]) != 0))
+        return 1;
+    if (places[0] == places[1]) return 0;
+    for (i = from; i < end && protect_in("<{", (unsigned char)m->text[i]); i = k + 1)
+        for (k = i; k < end && !protect_in(">}", (unsigned char)m->text[k]);) k++;
+    return i < end && !(m->text[i] >= 'a' && m->text[i] <= 'z');
+}
+
 /* Reads a document of subtitles as ffmpeg and pysubs2 do. The text of a cue of SubRip is all up to the
    next cue's number or times, blank lines too. In WebVTT a cue ends at an empty line, and notes, styles
    and regions are outside. */
 static void markup_scan_srt(markup_document *m) {
     enum { MOST_LINES = 6 };
     size_t at = protect_starts(m->text, m->size, "\xEF\xBB\xBF") ? 3 : 0, end, next, from, text,
-           text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0;
-    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1;
+           text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0, cue = m->size;
+    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1, is_closed, is_first = 1;
     m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
     for (; at < m->size && !m->broken; at = next) {
         end = markup_line_end(m, at, &next);
         blank = was_blank, was_blank = markup_is_blank(m->text, at, end);
         if (markup_times(m, at, end, &text)) {
-            in_cue = 1, m->n_cues++;
+            in_cue = is_first = 1, m->n_cues++;
             at = text;
             if (at < end) any = 0; /* each line with times is a paragraph */
         } else if (m->is_vtt && at == end) in_cue = 0;
@@ -995,6 +1059,11 @@ static void markup_scan_srt(markup_document *m) {
         for (from = at; from < end && markup_is_space(m->text[from]);) from++;
         if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next, blank)))
             continue;
+        if (is_first && markup_is_other(m, cue, from, end)) any = 0;
+        if (is_first) cue = from, is_first = 0;
+        is_closed = (protect_in("([", (unsigned char)m->text[from]) &&
+                     protect_in(")]", (unsigned char)m->text[end - 1])) ||
+                    (end > from + 3 && protect_starts(m->text + end - 3, 3, "\xE2\x99\xAA"));
         if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
             for (from++; from < end && m->text[from] == ' ';) from++;
             any = 0;
@@ -1012,7 +1081,7 @@ static void markup_scan_srt(markup_document *m) {
             item = markup_add(m, MARKUP_CUT, text_end, from);
             if (item) item->is_line = 1;
         }
-        any = 1;
+        any = !is_closed; /* a song or a sound is no part of a sentence */
         if (!m->broken) markup_scan_line(m, from, end, open, &n_open);
         last = from, last_end = text_end = end;
     }
