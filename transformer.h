@@ -5985,15 +5985,17 @@ static TFM__INLINE int tfm__utf8_next(const char *text, size_t size, uint32_t *c
 
 /* Returns the offset of the first byte that is not UTF-8, or -1. */
 static int64_t tfm__utf8_fault(const char *text, size_t size) {
-    uint32_t character;
-    uint64_t eight;
+    uint32_t character, four, more;
     size_t i = 0, n;
     for (; i < size; i += n) {
         n = 1;
         if ((unsigned char)text[i] < 0x80) {
-            if (size - i < sizeof eight) continue;
-            memcpy(&eight, text + i, sizeof eight);
-            if (!(eight & 0x8080808080808080u)) n = sizeof eight; /* ASCII alone, mostly */
+            if (size - i < sizeof four) continue;
+            /* 4 to 8 bytes, of which the two parts share some: ASCII alone, mostly */
+            n = size - i < 8 ? size - i : 8;
+            memcpy(&four, text + i, sizeof four);
+            memcpy(&more, text + i + n - sizeof more, sizeof more);
+            if ((four | more) & 0x80808080u) n = 1;
             continue;
         }
         n = (size_t)tfm__utf8_next(text + i, size - i, &character);
@@ -11326,6 +11328,7 @@ typedef struct tfm__trie {
     char *labels;          /* [n_nodes]: the byte that leads to a node from its parent */
     int64_t n_nodes;
     int32_t *levels, longest; /* [longest + 2]: nodes of each depth */
+    int16_t *shared;   /* until it is built: how many bytes sorted pieces share with the last one */
     int32_t root[256]; /* the root's child by each byte, or -1: there are too many to search */
 } tfm__trie;
 
@@ -11391,7 +11394,8 @@ static int tfm__wire_next(tfm__wire *w, tfm__wire_field *f) {
     f->type = (int)(tag & 7);
     fixed = f->type == TFM__WIRE_8 ? 8 : f->type == TFM__WIRE_4 ? 4 : 0;
     if (!fixed && f->type != TFM__WIRE_VARINT && f->type != TFM__WIRE_BYTES) return -1;
-    if (!fixed && !tfm__wire_varint(w, &f->value)) return -1;
+    if (!fixed && w->at < w->end && *w->at < 0x80) f->value = *w->at++;
+    else if (!fixed && !tfm__wire_varint(w, &f->value)) return -1;
     size = f->type == TFM__WIRE_BYTES ? f->value : (uint64_t)fixed;
     if (size > (uint64_t)(w->end - w->at)) return -1;
     f->bytes = w->at;
@@ -11491,8 +11495,8 @@ static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_f
                                     tfm__charsmap *m) {
     static const char *const name = "precompiled_charsmap: ";
     uint64_t bytes = f->value < 4 ? 0 : tfm__little_endian(f->bytes, 4);
-    int64_t n_strings = (int64_t)(f->value - 4 - bytes), at, length;
-    uint32_t n_units = (uint32_t)bytes / 4, i;
+    int64_t n_strings = (int64_t)(f->value - 4 - bytes), at, end;
+    uint32_t n_units = (uint32_t)bytes / 4, outside, i;
     if (f->value == 0) return TFM_OK;
     if (bytes < 1024 || bytes % 1024 || bytes >= f->value - 4)
         return tfm__spm_fault(r, name, "its size does not fit its trie");
@@ -11502,20 +11506,21 @@ static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_f
         return tfm__spm_fault(r, name, "its last string has no end");
     if (tfm__utf8_fault(m->strings, (size_t)n_strings) >= 0)
         return tfm__spm_fault(r, name, "its strings are not UTF-8");
-    for (at = 0; at < n_strings; at += length + 1)
-        if ((length = (int64_t)strlen(m->strings + at)) > TFM__LONGEST_RULE)
-            return tfm__spm_fault(r, name, "a string has over 1024 bytes");
-    if (tfm__charsmap_unit(m, 0) >> 31) return tfm__spm_fault(r, name, "its trie points outside");
+    for (at = 0; at < n_strings; at = end + 1) { /* end: the last NUL that is close enough */
+        end = tfm__min(at + TFM__LONGEST_RULE, n_strings - 1);
+        while (end >= at && m->strings[end]) end--;
+        if (end < at) return tfm__spm_fault(r, name, "a string has over 1024 bytes");
+    }
+    outside = tfm__charsmap_unit(m, 0) >> 31;
     for (i = 0; i < n_units; i++) {
         uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
-        if ((int32_t)unit < 0) continue; /* a value, not a node */
-        if (child >= n_units) return tfm__spm_fault(r, name, "its trie points outside");
-        if (!(unit & 256)) continue;
+        outside |= (~unit >> 31) & (child >= n_units); /* the sign marks a value, not a node */
+        if ((unit & 0x80000100u) != 256 || outside) continue;
         leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
         if (leaf >= n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)
             return tfm__spm_fault(r, name, "its trie points outside its strings");
     }
-    return TFM_OK;
+    return outside ? tfm__spm_fault(r, name, "its trie points outside") : TFM_OK;
 }
 
 /* ---- the trie ---- */
@@ -11551,7 +11556,7 @@ static void tfm__trie_build(tfm__sentencepiece *p) {
     nodes[0].id = -1;
     for (i = 0; i < v->n; i++) {
         const tfm__spelling *s = tfm__sorted(v, i);
-        for (at = 0, depth = tfm__shared_bytes(v, i); depth < s->size; depth++) {
+        for (at = 0, depth = p->trie.shared[i]; depth < s->size; depth++) {
             at = next[depth + 1]++;
             labels[at] = s->text[depth];
             nodes[at].children = next[depth + 2];
@@ -11596,6 +11601,21 @@ static int tfm__byte_of_piece(const char *text, int64_t size) {
     return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
 }
 
+/* Reads a piece as the package writes it, faster than tfm__spm_message: a text of under 128 bytes,
+   a score and perhaps a type, in this order. Returns 0 for others. */
+static int tfm__spm_short_piece(tfm__wire w, tfm__wire_field *f) {
+    int64_t size = w.end - w.at < 7 ? 0 : w.at[1], typed = w.end - w.at == size + 9;
+    const unsigned char *score;
+    if (w.end - w.at != size + 7 + 2 * typed || w.at[0] != (1 << 3 | TFM__WIRE_BYTES)) return 0;
+    score = w.at + 2 + size;
+    if (size > 127 || score[0] != (2 << 3 | TFM__WIRE_4)) return 0;
+    f[TFM__SPM_TEXT].bytes = w.at + 2;
+    f[TFM__SPM_TEXT].value = (uint64_t)size;
+    f[TFM__SPM_SCORE].value = tfm__little_endian(score + 1, 4);
+    f[TFM__SPM_TYPE].value = typed ? score[6] : TFM__PIECE_NORMAL;
+    return !typed || (score[5] == (3 << 3 | TFM__WIRE_VARINT) && score[6] < 0x80);
+}
+
 /* Reads a piece. trainer_spec comes before, because it says whether pieces of bytes are allowed. */
 static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm__wire w) {
     tfm__wire_field f[TFM__SPM_FIELDS];
@@ -11603,7 +11623,8 @@ static tfm_status tfm__spm_piece(tfm__text_reader *r, tfm__sentencepiece *p, tfm
     int32_t id = (int32_t)r->piece;
     uint64_t type;
     int byte;
-    TFM__TRY(tfm__spm_message(r, TFM__SPM_PIECE, w, f));
+    r->part = TFM__SPM_PIECE;
+    if (!tfm__spm_short_piece(w, f)) TFM__TRY(tfm__spm_message(r, TFM__SPM_PIECE, w, f));
     s->text = (const char *)f[TFM__SPM_TEXT].bytes;
     if (f[TFM__SPM_TEXT].value >= 8000) return tfm__spm_fault(r, "it has over 7999 bytes", "");
     s->size = (int32_t)f[TFM__SPM_TEXT].value;
@@ -11739,9 +11760,11 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     p->trie.n_nodes = 1; /* a byte of the file makes one node at most, so an int32_t counts them */
     TFM__TRY(TFM__NEW(r->pool, p->trie.longest + 3, &p->trie.levels, r->err));
     memset(p->trie.levels, 0, (size_t)(p->trie.longest + 3) * sizeof *p->trie.levels);
+    TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.shared, r->err));
     p->trie.levels[0] = 1;
     for (i = 0; i < v->n; i++) {
         int32_t size = tfm__sorted(v, i)->size, depth = tfm__shared_bytes(v, i);
+        p->trie.shared[i] = (int16_t)depth; /* a piece has at most 7999 bytes */
         p->trie.n_nodes += size - depth;
         while (depth < size) p->trie.levels[++depth]++;
     }

@@ -983,7 +983,7 @@ static void warn_unknown(void) {
 int main(int argc, char **argv) {
     static const workers_task task = {run_job, finish_window, hold_while_busy};
     int more = 1, status;
-    memset(&t, 0, sizeof t), memset(&opt, 0, sizeof opt);
+    if (t.start) memset(&t, 0, sizeof t), memset(&opt, 0, sizeof opt); /* main was called before */
     t.start = time(NULL);
     argv = utf8_arguments(&argc, argv);
     read_options(argc, argv);

@@ -123,10 +123,11 @@ class T5Gemma(unittest.TestCase):
             out = model(input_ids=src, attention_mask=(src != 0).long(), decoder_input_ids=tgt, use_cache=False)
             for i, beam in ((0, 1), (1, 1), (3, 1), (0, 4), (4, 4)):
                 row = src[i, :LENGTHS[i]]
-                # transformers 5.24 gives the merged attention of T5Gemma 2 a mask that does not fit its cache
+                # transformers 5.24 gives the merged attention of T5Gemma 2 a mask that does not fit its cache, and its cache of a
+                # window of 1 keeps the positions before it
                 ids = model.generate(row[None], attention_mask=torch.ones_like(row)[None], do_sample=False,
                                      num_beams=beam, max_new_tokens=16, decoder_start_token_id=2,
-                                     use_cache=not second)[0].tolist()[1:]
+                                     use_cache=not second and model.config.decoder.sliding_window > 1)[0].tolist()[1:]
                 wanted.append(ids[:ids.index(1)] if 1 in ids else ids)
                 requests += f"beam={beam} length_penalty=1 stop=3 max_length=16 src={','.join(map(str, row.tolist()))}\n"
         far = [(found["memory"] - out.encoder_last_hidden_state)[inside].abs().max().item(),

@@ -44,12 +44,13 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-enum { OUTPUT_SIGNALS = 4, OUTPUT_NAMES = 100 };
+enum { OUTPUT_SIGNALS = 4, OUTPUT_NAMES = 100, OUTPUT_BUFFER = 1 << 20 };
 
 typedef struct output {
     FILE *stream;
     const char *path;
     char *part;
+    char *buffer; /* Linux maps the pages of a file with less work if they were written together */
     char fault[256];
     void (*handlers[OUTPUT_SIGNALS])(int); /* the handlers from before output_open */
 } output;
@@ -241,7 +242,11 @@ static inline const char *output_open(output *o, const char *path) {
     else output_note(o->part);
     if (!o->stream && file >= 0) output_remove(o->part);
     output_hold(0);
-    if (o->stream) return NULL;
+    if (o->stream) {
+        o->buffer = (char *)malloc(OUTPUT_BUFFER);
+        if (o->buffer) setvbuf(o->stream, o->buffer, _IOFBF, OUTPUT_BUFFER);
+        return NULL;
+    }
     free(o->part);
     output_unwatch(o);
     return o->fault;
@@ -252,6 +257,7 @@ static inline const char *output_open(output *o, const char *path) {
 static inline const char *output_close(output *o, const char *fault) {
     int is_faulty = ferror(o->stream) != 0;
     if (fclose(o->stream) != 0) is_faulty = 1;
+    free(o->buffer);
     if (output_stopped()) fault = "interrupted";
     if (!fault && is_faulty) fault = errno ? strerror(errno) : "write error";
 #ifdef _WIN32

@@ -347,7 +347,8 @@ static inline void st_put_at(st_sink *s, const st_writer *w, const char *name,
 #ifdef _WIN32
     s->failed = _fseeki64(s->file, w->entries[i].begin, SEEK_SET) != 0;
 #else
-    s->failed = fseeko(s->file, (off_t)w->entries[i].begin, SEEK_SET) != 0;
+    if (ftello(s->file) != (off_t)w->entries[i].begin) /* a seek would empty the buffer */
+        s->failed = fseeko(s->file, (off_t)w->entries[i].begin, SEEK_SET) != 0;
 #endif
     if (!s->failed) st_put_tensor(s, t);
 }
