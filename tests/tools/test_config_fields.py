@@ -445,7 +445,86 @@ def walk_random(names, cases, seed):
     return total
 
 
-VERBOSE = False
+# ------------------------------------------------------------------------- configs inside of configs
+# Where T5Gemma's configs are: the keys that lead to one, and its rows in config_fields.
+GEMMA = {"t5gemma": [((), "FAMILIES"), (("encoder",), "t5gemma"), (("decoder",), "t5gemma")],
+         "t5gemma2": [((), "FAMILIES"), (("encoder",), "t5gemma2_encoder"), (("encoder", "text_config"), "t5gemma2"),
+                      (("decoder",), "t5gemma2")]}
+ROPE = {"rope_type": "linear", "factor": 3.0, "rope_theta": 500.0}
+GEMMA_VALUES = {"layer_types": (["full_attention", "full_attention"],), "sliding_window": (2, 5),
+                "rope_parameters": (ROPE, {"full_attention": ROPE, "sliding_attention": ROPE}),
+                "query_pre_attn_scalar": (9,), "rms_norm_eps": (0.1,), "num_key_value_heads": (1, 4),
+                "attn_logit_softcapping": (0.7, None), "final_logit_softcapping": (2.0, None),
+                "hidden_activation": ("relu", "silu", "gelu"), "head_dim": (4, 8), "rope_theta": (500.0,),
+                "sliding_window_pattern": (3,), "_sliding_window_pattern": (3,), "rope_local_base_freq": (300.0,)}
+
+
+def gemma_outcome(folder, whole, tokens):
+    """Returns what becomes of a folder whose config.json is whole: equal, refused, wrong, or not read if
+    transformers does not read it or lacks weights; and why."""
+    (folder / "config.json").write_text(json.dumps(whole))
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        status = convert.main([str(folder), str(folder / "m.safetensors"), "--no-check"])
+        try:
+            family = transformers.AutoModelForSeq2SeqLM if whole["model_type"] == "t5gemma" else \
+                transformers.T5Gemma2ForConditionalGeneration
+            model, about = family.from_pretrained(folder, output_loading_info=True, dtype=torch.float32)
+            with torch.no_grad():
+                wanted = families.reference(model.eval(), tokens["src"].long(), tokens["tgt"].long())
+        except Exception as error:
+            return "not read", str(error)
+    if status:
+        return "refused", said.getvalue().strip().splitlines()[-1]
+    if about["missing_keys"] or about["mismatched_keys"]:
+        return "not read", str(about)
+    subprocess.run([FORWARD, folder / "m.safetensors", folder / "in", folder / "out"], check=True)
+    found = load_file(folder / "out")
+    inside = tokens["src"] != model.config.pad_token_id
+    far = max((found["memory"] - wanted[0])[inside].abs().max().item(), (found["logits"] - wanted[1]).abs().max().item())
+    return ("equal" if far < LIMIT else "wrong"), f"{far:.2g} off"
+
+
+def walk_gemma(seed):
+    """Changes each field of each config, in one place and in encoder and decoder alike. Returns the
+    counts of outcomes, and the fields without a row."""
+    counts, new, rng = collections.Counter(), [], random.Random(seed)
+    for family, places in GEMMA.items():
+        model = families.make_gemma(family, 3)
+        src, lengths, tgt = families.sentences(model, rows=ROWS)
+        tokens = {"src": src.int(), "tgt": tgt.int(), "src_lengths": lengths.int()}
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            model.save_pretrained(folder)
+            save_file(tokens, folder / "in")
+            plain = (folder / "config.json").read_text()
+            for path, rows in places:
+                one, table = model.config, config_fields.FAMILIES[family] if rows == "FAMILIES" else config_fields.GEMMA_OF[rows]
+                for key in path:
+                    one = getattr(one, key)
+                keys = sorted(config_fields.names_of(type(one)) - SKIPPED)
+                new += [f"{family} {'.'.join(path)}: {key}" for key in keys
+                        if key not in table.rows() | config_fields.GENERATION.rows()]
+                for key in keys:
+                    default = getattr(one, key, None)
+                    values = [value for value in GEMMA_VALUES.get(key, ()) if value != default]
+                    value = rng.choice(values) if values else vary(key, default, rng)
+                    for everywhere in (False, True) if key in table.used and path else (False,):
+                        whole = json.loads(plain)
+                        for other in [path] + everywhere * [more for more, kind in places if kind == rows]:
+                            into = whole
+                            for part in other:
+                                into = into[part]
+                            into[key] = value
+                        kind, why = gemma_outcome(folder, whole, tokens)
+                        counts[kind] += 1
+                        if kind == "wrong" or VERBOSE:
+                            print(f"{kind}: {family} {'.'.join(path)} {key} = {value}{' everywhere' * everywhere}: {why}")
+    print(f"fields of T5Gemma's configs, seed {seed}: {dict(counts)}")
+    return counts, new
+
+
+VERBOSE = bool(os.environ.get("VERBOSE"))
 
 
 @unittest.skipUnless(FORWARD.exists() and DECODE.exists(), "make all build/decode first")
@@ -458,6 +537,13 @@ class ConfigFields(unittest.TestCase):
         self.assertEqual(counts["wrong"], 0)
         self.assertEqual(new, [])
         self.assertGreater(counts["equal"], 3 * counts["not read"])
+
+    @unittest.skipIf(MAJOR < 5, "transformers 4 has no T5Gemma 2")
+    def test_each_field_of_t5gemma(self):
+        counts, new = walk_gemma(int(os.environ.get("SEED", random.SystemRandom().randrange(10 ** 5))))
+        self.assertEqual(counts["wrong"], 0)
+        self.assertEqual(new, [])
+        self.assertGreater(counts["equal"], 2 * counts["not read"])  # a size that the weights do not have is not read
 
     def test_random_configs(self):
         counts = walk_random(FAMILIES, CASES, random.SystemRandom().randrange(10 ** 5))

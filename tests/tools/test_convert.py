@@ -799,7 +799,7 @@ class CTranslate2(CTranslate2Case):
                             ("decoder/something/weight", np.zeros((5, 24), "f4"))):
             self.assertIn(name, self.refuse_directory({**ct2_random(), name: value}))
         for name, value, reason in (("decoder/num_heads", np.int16(2), "num_heads is 4"),
-                                    ("decoder/activation", np.int8(2), "activation is 0"),
+                                    ("decoder/activation", np.int8(6), "activation 6 (sigmoid)"),
                                     ("decoder/scale_embeddings", np.int8(0), "in the encoder")):
             self.assertIn(reason, self.refuse_directory({**ct2_random(), name: value}))
         both = {f"{side}/activation": np.int8(6) for side in ("encoder", "decoder")}

@@ -52,6 +52,7 @@ def draw_side(rng, shared, second):
     side = {**shared, "num_hidden_layers": layers, "sliding_window": rng.choice([1, 2, 3, 4, 7]),
             "num_key_value_heads": rng.choice([n for n in (1, 2, 3, 6) if heads % n == 0]),
             "query_pre_attn_scalar": rng.choice([4, 8, 16]),
+            "hidden_activation": rng.choice(["gelu_pytorch_tanh", "silu", "gelu", "relu"]),
             "final_logit_softcapping": rng.choice([None, 5.0, 30.0]),
             "rope_parameters": {"full_attention": rope(), "sliding_attention": rope()} if second else rope()}
     if rng.random() < 0.5:
@@ -65,7 +66,6 @@ def draw(seed, second):
     shared = {"vocab_size": VOCABULARY, "hidden_size": heads * rng.choice([4, 8]), "num_attention_heads": heads,
               "head_dim": rng.choice([4, 8, 16]), "intermediate_size": rng.choice([20, 32]),
               "rms_norm_eps": rng.choice([1e-6, 1e-3]), "attention_bias": rng.random() < 0.3,
-              "hidden_activation": rng.choice(["gelu_pytorch_tanh", "silu", "gelu", "relu"]),
               "attn_logit_softcapping": rng.choice([None, 2.0, 50.0]),
               "pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
     encoder, decoder = (draw_side(rng, shared, second) for _ in range(2))

@@ -300,12 +300,15 @@ def read_attributes(binary: Binary) -> Config:
     if binary.revision >= 3:
         config["n_heads"] = same_for_both(binary, "num_heads", 8)
     config["norm"] = "pre" if same_for_both(binary, "pre_norm", 1) else "post"
-    code = same_for_both(binary, "activation", 0)
-    if code not in range(len(ACTIVATIONS)):
-        what = {5: "tanh", 6: "sigmoid"}.get(code, "unknown")
-        raise ConvertError(f"activation {code} ({what}): transformer.h has "
-                           + ", ".join(ACTIVATIONS))
-    config["layer_norm"], config["activation"] = "layer_norm", ACTIVATIONS[code]
+    codes = side_values(binary, "activation", 0)
+    for code in codes:
+        if code not in range(len(ACTIVATIONS)):
+            what = {5: "tanh", 6: "sigmoid"}.get(code, "unknown")
+            raise ConvertError(f"activation {code} ({what}): transformer.h has "
+                               + ", ".join(ACTIVATIONS))
+    config["layer_norm"], config["activation"] = "layer_norm", ACTIVATIONS[codes[0]]
+    if codes[1] != codes[0]:
+        config["decoder_activation"] = ACTIVATIONS[codes[1]]
     scales = [embedding_scale(binary, side) for side in ("encoder", "decoder")]
     if scales[0] != scales[1]:
         raise ConvertError(f"embeddings are multiplied by {scales[0]} in the encoder and by "

@@ -37,8 +37,7 @@ KINDS = {**dict.fromkeys(("hidden_size", "num_hidden_layers", "num_attention_hea
 SIDES = ("encoder", "decoder")
 SLIDING, FULL = "sliding_attention", "full_attention"
 # What one model file has one of.
-SHARED = ("hidden_size", "num_attention_heads", "head_dim", "rms_norm_eps", "hidden_activation",
-          "attn_logit_softcapping")
+SHARED = ("hidden_size", "num_attention_heads", "head_dim", "rms_norm_eps", "attn_logit_softcapping")
 
 # Published models whose encoder and decoder have the same sizes.
 SAME_SIZES = {"t5gemma": "t5gemma-2b-2b or t5gemma-9b-9b", "t5gemma2": "t5gemma-2-270m-270m"}
@@ -143,9 +142,10 @@ def layer_types(one: dict[str, Any], where: str) -> list[str]:
 
 def facts(hf: dict[str, Any], activations: dict[str, str]) -> Config:
     one, decoder = hf["encoder"], hf["decoder"]
-    if one["hidden_activation"] not in activations:
-        raise ConvertError(f"{one['where']}: hidden_activation {visible(one['hidden_activation'])}; transformer.h "
-                           f"has " + ", ".join(sorted(set(activations.values()))))
+    for side in (one, decoder):
+        if side["hidden_activation"] not in activations:
+            raise ConvertError(f"{side['where']}: hidden_activation {visible(side['hidden_activation'])}; "
+                               f"transformer.h has " + ", ".join(sorted(set(activations.values()))))
     found: Config = {
         "n_heads": one["num_attention_heads"], "norm": "pre", "layer_norm": "rms_norm",
         "layer_norm_eps": one["rms_norm_eps"], "activation": activations[one["hidden_activation"]],
@@ -157,6 +157,8 @@ def facts(hf: dict[str, Any], activations: dict[str, str]) -> Config:
         found["attention_cap"] = one["attn_logit_softcapping"]
     if decoder.get("final_logit_softcapping"):
         found["logit_cap"] = decoder["final_logit_softcapping"]
+    if decoder["hidden_activation"] != one["hidden_activation"]:
+        found["decoder_activation"] = activations[decoder["hidden_activation"]]
     if is_merged(hf):
         found["cross_attention"] = "merged"
     for side in SIDES:
