@@ -37,6 +37,21 @@ typedef struct tiny {
         memory; /* columns of src_projection (0: no projection), and width of the memory (0: d) */
 } tiny;
 
+/* Members of transformer.config of models like T5Gemma and T5Gemma 2, whose tensors tiny_like_gemma
+   chooses. */
+#define TINY_GEMMA_1                                                                               \
+    "\"norm\": \"pre\", \"layer_norm\": \"rms\", \"positions\": \"none\", \"attention_cap\": 2, "  \
+    "\"decoder_activation\": \"swish\", \"logit_cap\": 5, \"encoder_windows\": [[0, 3, 2]], "      \
+    "\"decoder_windows\": [[1, 3, 1]]"
+#define TINY_GEMMA_2                                                                               \
+    "\"norm\": \"pre\", \"layer_norm\": \"rms\", \"positions\": \"none\", "                        \
+    "\"cross_attention\": \"merged\", \"rotary_layout\": \"interleaved\", "                        \
+    "\"decoder_windows\": [[0, 2, 1]]"
+/* The configs of models that are not like T5Gemma (0), like T5Gemma (1) and like T5Gemma 2 (2). */
+static const char *const TEST_UNUSED tiny_gemma_configs[] = {
+    ", \"start\": 1, \"end\": 2", ", \"start\": 1, \"end\": 2, " TINY_GEMMA_1,
+    ", \"start\": 1, \"end\": 2, " TINY_GEMMA_2};
+
 static tiny TEST_UNUSED tiny_default(void) {
     tiny t;
     memset(&t, 0, sizeof t);
@@ -45,6 +60,12 @@ static tiny TEST_UNUSED tiny_default(void) {
     t.config = ", \"start\": 1, \"end\": 2";
     t.seed = 1;
     return t;
+}
+
+/* Makes a model like T5Gemma (1) or T5Gemma 2 (2), with one head of keys and values; 0: changes
+   nothing. The config is the caller's. */
+static void TEST_UNUSED tiny_like_gemma(tiny *t, int kind) {
+    if (kind) t->gemma = kind, t->kv_heads = 1, t->t5 = 0, t->packed = 0;
 }
 
 static unsigned TEST_UNUSED tiny_random(unsigned *seed) {
@@ -222,15 +243,18 @@ static void TEST_UNUSED tiny_quantize(st_writer *w, int as_floats) {
    four columns, except embeddings that are only looked up. The projections must not be one tensor. */
 static void TEST_UNUSED tiny_pack(st_writer *w, const tiny *t, int64_t k_group) {
     st_writer packed;
-    char config[1024], name[160];
+    char config[1024], name[160], groups[64] = "";
     size_t i;
     st_init(&packed);
+    if (t->kv_heads)
+        snprintf(groups, sizeof groups, ", \"n_kv_heads\": %d, \"n_kv_heads_decoder\": %d",
+                 (int)t->kv_heads, (int)t->kv_heads);
     snprintf(
         config, sizeof config,
         "{\"n_heads\": %d, \"packed\": 2, \"d_model\": %d, \"d_ff\": %d, \"d_ff_decoder\": %d, "
-        "\"d_key\": %d, \"d_value\": %d, \"src_vocab_size\": %d, \"tgt_vocab_size\": %d%s}",
+        "\"d_key\": %d, \"d_value\": %d, \"src_vocab_size\": %d, \"tgt_vocab_size\": %d%s%s}",
         (int)t->heads, (int)t->d, (int)t->ff, (int)(t->ff_decoder ? t->ff_decoder : t->ff),
-        (int)t->key, (int)t->value, (int)t->vs, (int)t->vt, t->config);
+        (int)t->key, (int)t->value, (int)t->vs, (int)t->vt, groups, t->config);
     st_add_metadata(&packed, "transformer.config", config);
     for (i = 0; i < w->n_entries; i++) {
         const st_entry *e = &w->entries[i];

@@ -22,7 +22,7 @@ POST /detect        the languages that the text may be in, with their confidence
                     pip install './tools/python[detect]'. A single source language has confidence 0,
                     because the text is not examined.
 /v2/translate, /v2/languages, /v2/usage, /v2/glossaries, /v3/glossaries: DeepL's (see api_deepl.py)
-/listen            a WebSocket, if --speech names a Whisper model: takes sound, sends text while somebody speaks (see README.md)
+/listen            a WebSocket, if --speech names a Whisper or Moonshine streaming model: takes sound, sends text while somebody speaks (see README.md)
 GET  /languages, /frontend/settings, /health, /metrics (Prometheus)
 GET  /              a page to translate in a browser (examples/web, if this file is in its repository)
 
@@ -120,7 +120,7 @@ def arguments():
            "(default: none needed)", str)
     option("--glossaries", None, "folder in which DeepL's glossaries are kept (default: in memory)", str)
     option("--glossary-limit", 10 << 20, "most bytes of all glossaries (default %(default)s)")
-    option("--speech", None, "a Whisper model file, which hears live speech at /listen", str)
+    option("--speech", None, "a Whisper or Moonshine streaming model file, which hears live speech at /listen", str)
     option("--listeners", os.cpu_count() or 1, "most sounds that /listen hears at a time; more get status 503 (default %(default)s, "
            "the cores)")
     option("--sound-limit", 3600, "most seconds of a sound that /listen hears (default %(default)s)")

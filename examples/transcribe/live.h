@@ -66,6 +66,11 @@ typedef struct live {
     int64_t quiet;           /* where the pause that ends the text began */
     int64_t n_mel;
     int32_t positions, with_sound; /* of the encoder's output */
+    /* Of Moonshine streaming: its encoder, what it gave, and the samples that it has read. */
+    listen ear;
+    listen_sink memory;
+    int64_t heard;
+    int is_listening;
     /* Tokens of the window: stable ones, and those that the last run heard after them. */
     int32_t given[WHISPER_TOKENS], n_given, draft[WHISPER_TOKENS], n_draft;
     int32_t given_end[WHISPER_TOKENS]; /* position where a word ends; -1 within it */
@@ -87,6 +92,7 @@ typedef struct live {
 
 static int64_t live_samples(double seconds) { return (int64_t)(seconds * (int)SOUND_RATE); }
 
+#include "live_listen.h"
 #include "live_window.h"
 
 static void live_defaults(live_options *o) {
@@ -97,6 +103,7 @@ static void live_defaults(live_options *o) {
 
 static void live_free(live *l) {
     voice_end(&l->parts);
+    live_listen_end(l);
     free(l->x), free(l->found), free(l->attention), free(l->stable), free(l->tentative);
     memset(l, 0, sizeof *l);
 }
@@ -110,6 +117,7 @@ static tfm_status live_begin(live *l, transcriber *h, const transcriber_options 
     status = transcriber_set(h, settings, err);
     if (status != TFM_OK) return status;
     h->w.options.beam = 1, h->w.options.without_times = 1;
+    if (live_listens(l)) live_listen_fit(l);
     l->is_unsure = !h->w.language && tfm_model_config(h->w.model)->n_languages;
     memcpy(l->history, h->history, sizeof l->history), l->n_history = h->n_history;
     if (!(rules.threshold > 0)) rules.threshold = 0.5;
@@ -226,11 +234,12 @@ static int live_is_due(live *l) {
         if (!l->is_open && l->is_kept && l->scanned - l->end > live_samples(l->o.gap))
             live_close(l);
         if (!l->is_open) continue;
-        l->end = l->scanned;
+        l->end = live_reaches(l);
         if (l->parts.speaks >= 0) continue;
         l->is_over = 1, l->quiet = l->parts.stopped;
         l->end = l->parts.parts[l->parts.n_parts - 1].end;
         if (l->end > l->scanned) l->end = l->scanned;
+        if (live_listens(l) && l->end < l->heard) l->end = l->heard;
     }
     if (l->is_open && l->ended && !l->is_over && !live_has_frame(l))
         l->is_over = 1, l->end = l->fed < l->scanned ? l->fed : l->scanned,
@@ -263,7 +272,10 @@ static int32_t live_words(live *l, const tfm_result *r, int32_t sure, int *is_se
 static tfm_status live_run(live *l, double room, int32_t *ids, int32_t *at, tfm_result *r,
                            int *is_loop, tfm_error *err) {
     whisper *w = &l->h->w;
-    tfm_status status = live_encode(l, room, err);
+    tfm_status status;
+    *is_loop = 0;
+    if (live_listens(l)) return live_listen(l, l->is_over || live_is_full(l), ids, at, r, err);
+    status = live_encode(l, room, err);
     if (status == TFM_OK) status = live_decode(l, ids, at, r, err);
     if (status == TFM_OK) status = whisper_spell(w, ids, r->length, err);
     if (status != TFM_OK) return status;
@@ -283,7 +295,7 @@ static tfm_status live_hear(live *l, tfm_error *err) {
     l->stable[0] = 0, l->is_end = l->is_over;
     if (status != TFM_OK) *err = l->why;
     memset(&r, 0, sizeof r), r.finish = TFM_FINISH_ENDED;
-    if (status == TFM_OK && l->is_over && l->is_settled && l->ran > l->quiet) {
+    if (status == TFM_OK && l->is_over && l->is_settled && l->ran > l->quiet && !live_listens(l)) {
         r.length = l->n_draft; /* the last run has heard the pause */
         for (i = 0; i < r.length; i++) ids[i] = l->draft[i], at[i] = l->with_sound;
         at[r.length] = l->with_sound;
@@ -300,12 +312,16 @@ static tfm_status live_hear(live *l, tfm_error *err) {
             break;
         if (l->o.rule != LIVE_ALIGN && (sure >= l->n_draft || ids[sure] != l->draft[sure])) break;
     }
-    status = words_cut(w, ids, n, l->found, err);
+    l->found->n = 0;
+    if (!live_listens(l)) status = words_cut(w, ids, n, l->found, err);
     if (status != TFM_OK) return status;
-    if (l->is_over || (is_full && !is_loop && !l->n_given)) sure = n, l->is_settled = 1;
+    if (l->is_over || (is_full && (live_listens(l) || (!is_loop && !l->n_given))))
+        sure = n, l->is_settled = 1;
+    else if (live_listens(l))
+        sure = live_listen_words(l, ids, n, sure, !is_loop, err), l->is_settled = sure == n;
     else sure = live_words(l, &r, is_loop ? 0 : sure, &l->is_settled);
     status = live_give(l, ids, at, sure, err);
-    if (status == TFM_OK) status = whisper_spell(w, ids + sure, n - sure, err);
+    if (status == TFM_OK) status = live_spell(l, ids + sure, n - sure, err);
     if (status != TFM_OK) return status;
     l->is_changed = strcmp(l->tentative, w->text) != 0 || (l->stable[0] && w->text[0]);
     memcpy(l->tentative, w->text, strlen(w->text) + 1);
@@ -313,12 +329,9 @@ static tfm_status live_hear(live *l, tfm_error *err) {
     l->tentative_end = fmax(l->tentative_begin, live_seconds_of(l, l->end));
     for (i = sure; i < n; i++) l->draft[i - sure] = ids[i];
     l->n_draft = n - sure, l->ran = l->end;
-    if (l->is_over) {
-        l->is_open = l->is_over = l->parts.n_parts = 0, l->is_kept = 1;
-    }
-    if (is_full) {
-        live_shorten(l);
-    }
+    if (live_listens(l) && (l->is_over || is_full)) live_listen_next(l);
+    else if (is_full) live_shorten(l);
+    if (l->is_over) l->is_kept = !live_listens(l), l->is_open = l->is_over = l->parts.n_parts = 0;
     return TFM_OK;
 }
 

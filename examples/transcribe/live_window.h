@@ -66,7 +66,8 @@ static tfm_status live_decode(live *l, int32_t *ids, int32_t *at, tfm_result *r,
     request.prompt = tfm_ids_make(prompt, n);
     if (!l->o.without_drafts) request.draft = tfm_ids_make(l->draft, l->n_draft);
     o.edit_logits = whisper_edit, o.edit_user = w;
-    if (w->own.n_words) o.suppressed = &w->start, o.n_suppressed = 1;
+    w->with_own = w->own.n_words > 0;
+    if (w->with_own) o.suppressed = &w->start, o.n_suppressed = 1;
     o.max_length = 16 + l->with_sound / 6 - l->n_given; /* more than 8 tokens a second are a loop */
     if (o.max_length < 16) o.max_length = 16;
     if (o.max_length > WHISPER_TOKENS - n) o.max_length = WHISPER_TOKENS - n;
@@ -93,7 +94,7 @@ static tfm_status live_decode(live *l, int32_t *ids, int32_t *at, tfm_result *r,
 static tfm_status live_give(live *l, const int32_t *ids, const int32_t *at, int32_t n,
                             tfm_error *err) {
     whisper *w = &l->h->w;
-    tfm_status status = whisper_spell(w, ids, n, err);
+    tfm_status status = live_spell(l, ids, n, err);
     int32_t i;
     if (status != TFM_OK || !n) return status;
     memcpy(l->stable, w->text, strlen(w->text) + 1);

@@ -168,6 +168,12 @@ static int64_t moonshine_cut(const track *t, int64_t seek, int64_t size, int is_
     return best;
 }
 
+/* Returns how many tokens an utterance of n samples has at most. */
+static int32_t moonshine_most(const moonshine *m, int64_t n) {
+    int32_t most = (int32_t)((double)n * m->tokens_a_second / (int)SOUND_RATE) - 1;
+    return most < 1 ? 1 : most;
+}
+
 /* Hears an utterance of n samples. Sounds that are too short for one position have no text. */
 static tfm_status moonshine_hear(moonshine *m, speech *s, whisper *w, float *samples, int64_t n,
                                  whisper_text *heard, tfm_error *err) {
@@ -188,8 +194,7 @@ static tfm_status moonshine_hear(moonshine *m, speech *s, whisper *w, float *sam
         request.memory = &rows;
     }
     if (status != TFM_OK || rows.dims[0] < 1) return status;
-    o.max_length = (int32_t)((double)n * m->tokens_a_second / (int)SOUND_RATE) - 1;
-    if (o.max_length < 1) o.max_length = 1;
+    o.max_length = moonshine_most(m, n);
     if (w->options.beam > 1) o.beam = o.n_best = w->options.beam, o.length_penalty = 1;
     o.stop = TFM_STOP_EARLY_FALSE;
     status = tfm_session_start(w->session, &request, 1, &o, err);

@@ -116,7 +116,8 @@ static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
     memset(h, 0, sizeof *h), memset(&limits, 0, sizeof limits);
     limits.max_source = SPEECH_POSITIONS, limits.max_target = WHISPER_TOKENS;
     limits.max_beam = beam, limits.threads = threads;
-    if (beam == TRANSCRIBER_LIVE) limits.attention = 1, limits.max_draft = TRANSCRIBER_DRAFT;
+    if (beam == TRANSCRIBER_LIVE) limits.max_draft = TRANSCRIBER_DRAFT;
+    if (beam == TRANSCRIBER_LIVE) limits.attention = moonshine_find(file) == MOONSHINE_NONE;
     if (fast) limits.encoder_attention = TFM_DTYPE_BF16;
     if (fast || (i >= 0 && tfm_safetensors_tensor(file, i).dtype == TFM_DTYPE_I8))
         limits.cache = TFM_DTYPE_F16;
@@ -126,9 +127,12 @@ static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
                                 "Whisper model from tools/convert.py)",
                                 "");
     err->text[0] = 0;
-    if (beam == TRANSCRIBER_LIVE && moonshine_find(file) != MOONSHINE_NONE)
-        return transcriber_fail(err, TFM_E_ARGUMENT,
-                                "the model is Moonshine, and live text needs a Whisper model", "");
+    if (beam == TRANSCRIBER_LIVE && moonshine_find(file) == MOONSHINE_WHOLE)
+        return transcriber_fail(
+            err, TFM_E_ARGUMENT,
+            "the model is Moonshine, which hears whole utterances: live text needs "
+            "Moonshine streaming or Whisper",
+            "");
     status = vad_load(&h->net, file, err);
     if (status == TFM_OK && moonshine_find(file) != MOONSHINE_NONE) {
         status = moonshine_load(&h->m, file, model, &limits, err);

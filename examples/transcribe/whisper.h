@@ -53,6 +53,7 @@ typedef struct whisper {
     tfm_session *session;
     whisper_options options;
     own_words own; /* words that are more probable; n_words 0: none */
+    int with_own;  /* the search uses them */
     int32_t start, end, transcribe, translate, previous, no_speech, no_times, first_time, V;
     int32_t begin[WHISPER_BEGIN], n_begin; /* ids that no text begins with */
     int32_t n_given;                       /* tokens of the text that the prompt has (live.h) */
@@ -157,7 +158,7 @@ static void whisper_edit(void *user, int32_t row, const int32_t *ids, int32_t n,
     for (i = 0; n + w->n_given == 0 && i < w->n_begin; i++) y[w->begin[i]] = -INFINITY;
     if (w->options.without_times) {
         whisper_forbid(y, T, w->V);
-        if (w->own.n_words) own_words_edit(&w->own, ids, n, w->start, y);
+        if (w->with_own) own_words_edit(&w->own, ids, n, w->start, y);
         return;
     }
     y[w->no_times] = -INFINITY;
@@ -178,7 +179,7 @@ static void whisper_edit(void *user, int32_t row, const int32_t *ids, int32_t n,
     if (top > -INFINITY && top <= text && top + log((double)(w->V - T)) > text)
         for (i = T; i < w->V; i++) sum += exp((double)y[i] - top);
     if (top > text || (sum > 0 && top + log(sum) > text)) whisper_forbid(y, 0, T);
-    else if (w->own.n_words) own_words_edit(&w->own, ids, n, w->start, y);
+    else if (w->with_own) own_words_edit(&w->own, ids, n, w->start, y);
 }
 
 /* Writes the text of ids, without times and other special tokens, into w->text. A byte 0 becomes a
@@ -213,7 +214,8 @@ static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int
     memset(&o, 0, sizeof o), memset(&request, 0, sizeof request);
     request.memory = memory, request.prompt = tfm_ids_make(prompt, n);
     o.edit_logits = whisper_edit, o.edit_user = w, o.max_length = max_length;
-    if (w->own.n_words) o.suppressed = &w->start, o.n_suppressed = 1;
+    w->with_own = w->own.n_words && !(temperature > 0); /* own_words.h */
+    if (w->with_own) o.suppressed = &w->start, o.n_suppressed = 1;
     if (temperature > 0) {
         o.samples = w->options.best_of, o.temperature = temperature;
         request.seed = (uint64_t)(temperature * 1000);

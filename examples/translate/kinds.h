@@ -22,7 +22,8 @@ typedef struct kind_entry {
     kind_form form;
     const char *name;   /* for messages */
     const char *ends;   /* endings of file names, with a space before and after each */
-    const char *start;  /* the first bytes, or "" if they say nothing; "?" is any byte */
+    const char *start;  /* the first bytes, or "" if they say nothing; "?" is any byte, and in
+                           subtitles "0" any digit */
     const char *advice; /* NULL, or what to use instead */
 } kind_entry;
 
@@ -34,7 +35,10 @@ typedef struct kind_entry {
 /* In the order in which they are tried. */
 static const kind_entry kind_table[] = {
     {KIND_SRT, "WebVTT subtitles", " .vtt ", "WEBVTT", NULL},
-    {KIND_SRT, "subtitles", " .srt .sbv ", "", NULL},
+    {KIND_SRT, "subtitles", " .srt .sbv ", "0\n00:00:00,000 -->", NULL},
+    {KIND_SRT, "subtitles", " .lrc ", "0\r\n00:00:00,000 -->", NULL},
+    {KIND_SRT, "subtitles", " ", "[00:00.000 -->", NULL},
+    {KIND_SRT, "subtitles", " ", "[00:00:00.000 -->", NULL},
     {KIND_HTML, "HTML", " .html .htm .shtml ", "<!doctype html", NULL},
     {KIND_HTML, "HTML", " .xhtml .xht ", "<html", NULL},
     {KIND_MARKDOWN, "Markdown", " .md .markdown .mkd .mdown .mdx .qmd .rmd ", "", NULL},
@@ -90,7 +94,8 @@ static const kind_entry *kind_of_start(const char *bytes, size_t n) {
         for (k = 0; k < size && at + k < n; k++) {
             char c = bytes[at + k];
             if (start[k] != '?' && c != start[k] &&
-                !(kind_table[i].form == KIND_HTML && kind_small(c) == start[k]))
+                !(kind_table[i].form == KIND_HTML && kind_small(c) == start[k]) &&
+                !(kind_table[i].form == KIND_SRT && start[k] == '0' && c >= '0' && c <= '9'))
                 break;
         }
         if (!size || k < size) continue;

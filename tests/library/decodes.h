@@ -29,12 +29,8 @@ static const char *const configs[] = {
     "\"positions\": \"sinusoidal_per_index\", \"norm\": \"pre\"",
     "\"position_offset\": 2, \"pad_position\": \"zero\", \"tgt_pad\": 5, \"suppressed\": [5]",
     "\"start_embedding\": \"zero\"",
-    "\"norm\": \"pre\", \"layer_norm\": \"rms\", \"positions\": \"none\", \"attention_cap\": 2, "
-    "\"decoder_activation\": \"swish\", \"logit_cap\": 5, \"encoder_windows\": [[0, 3, 2]], "
-    "\"decoder_windows\": [[1, 3, 1]]",
-    "\"norm\": \"pre\", \"layer_norm\": \"rms\", \"positions\": \"none\", "
-    "\"cross_attention\": \"merged\", \"rotary_layout\": \"interleaved\", "
-    "\"decoder_windows\": [[0, 2, 1]]",
+    TINY_GEMMA_1,
+    TINY_GEMMA_2,
 };
 enum { KINDS = sizeof configs / sizeof *configs, TYPES = 3 };
 
@@ -55,7 +51,7 @@ static tfm_model *model_of(int kind, tfm_weight_type type) {
     t.t5 = kind == 2 ? 1 : kind == 3 ? 2 : 0;
     t.ssru = kind == 4 ? 3 : kind == 5 ? 1 : 0;
     if (kind == 6) t.decoder = 1;
-    if (kind >= 8) t.gemma = kind - 7, t.kv_heads = 1, t.t5 = 0;
+    if (kind >= 8) tiny_like_gemma(&t, kind - 7);
     tiny_write(&w, t);
     tiny_raise(&w, END, 0.5f);
     for (i = 0; i < V; i++) {

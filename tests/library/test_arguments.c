@@ -1065,6 +1065,22 @@ static void weights(void) {
                   strstr(err.text, r->says),
               "%s", err.text);
     }
+    for (i = 0; i < 5; i++) { /* heads of queries that those of keys do not divide */
+        static const int64_t heads[] = {4, 4, 4, 2, 6}, rows_of_keys[] = {18, 9, 30, 18, 24};
+        tiny t = tiny_default();
+        st_writer w;
+        char says[64];
+        t.heads = heads[i], t.without = "bias";
+        tiny_write(&w, t);
+        for (k = 0; strcmp(w.entries[k].name, "decoder.layers.0.self_attn.k_proj.weight") != 0;)
+            k++;
+        w.entries[k].tensor = tfm_tensor_2d(zeros, TFM_DTYPE_F32, rows_of_keys[i], 20);
+        w.entries[k].bytes = st_bytes(&w.entries[k].tensor);
+        snprintf(says, sizeof says, "and %d of keys, which do not divide into %d heads",
+                 (int)rows_of_keys[i], (int)heads[i]);
+        data = tiny_bytes(&w, &size);
+        CHECK_FAILS(tfm_model_load(&model, data, size, NULL, &err), TFM_E_TENSOR, says);
+    }
     {
         tiny t = tiny_default();
         st_writer w;

@@ -1,6 +1,6 @@
-/* The same bits on every machine: translates made-up lines with both shipped models by greedy search, beam
-   search and sampling, computes logits by forward, and compares checksums of ids, scores and logits with
-   tests/data/bits.txt. Compiler, options, kernels and machine do not matter where the arithmetic is "fused".
+/* The same bits on every machine: translates made-up lines with both shipped models, and made-up ids with
+   small models like T5Gemma 1 and 2, by greedy search, beam search and sampling, computes logits by forward,
+   and compares checksums of ids, scores and logits with tests/data/bits.txt. Compiler, options, kernels and machine do not matter where the arithmetic is "fused".
 
        build/test_bits [LINES]        5, 50 or 1000 lines
        build/test_bits LINES print    prints the lines of bits.txt instead */
@@ -47,6 +47,34 @@ static void make_line(char *line, size_t size, const char *const *words, int n, 
                                  words[(int)(seed >> 16) % n]);
     }
     snprintf(line + used, size - used, "%s", chinese ? "\xe3\x80\x82" : ".");
+}
+
+/* Sentence i for a model without text: 1 to 24 ids. */
+static int32_t make_ids(int32_t *ids, int32_t vocabulary, int i) {
+    unsigned seed = 77 + (unsigned)i;
+    int32_t n = 1 + (int32_t)(tiny_random(&seed) % 24), k;
+    for (k = 0; k < n; k++) ids[k] = (int32_t)(tiny_random(&seed) % (unsigned)vocabulary);
+    return n;
+}
+
+static tfm_model *model_of(int number, const char *name) {
+    char path[100];
+    tfm_model *model = NULL;
+    tfm_model_options options;
+    memset(&options, 0, sizeof options);
+    options.exact = 1;
+    if (number < 2) {
+        snprintf(path, sizeof path, "examples/models/%s.safetensors", name);
+        must(tfm_model_load_file(&model, path, &options, &err));
+    } else {
+        tiny t = tiny_default();
+        st_writer w;
+        tiny_like_gemma(&t, number - 1), t.config = tiny_gemma_configs[number - 1];
+        t.d = 48, t.heads = 4, t.key = 18, t.value = 17, t.ff = 70, t.vs = t.vt = 60;
+        tiny_write(&w, t);
+        model = tiny_load(&w, &options);
+    }
+    return model;
 }
 
 enum { GREEDY, BEAM, SAMPLES, FORWARD, KINDS };
@@ -154,10 +182,14 @@ static uint64_t checksum(tfm_model *model, int chinese, int kind, int lines) {
         int32_t ids[128], n = 0;
         tfm_status status;
         tfm_arena arena = tfm_arena_make(scratch, sizeof scratch);
-        make_line(line, sizeof line, chinese ? zh : german,
-                  chinese ? (int)(sizeof zh / sizeof *zh) : (int)(sizeof german / sizeof *german),
-                  chinese, i);
-        if (tfm_model_tokenize(model, tfm_text_make(line, strlen(line)), TFM_TEXT_FORM_TEXT, ids,
+        if (!config->has_text) n = make_ids(ids, config->src_vocab_size, i);
+        else
+            make_line(line, sizeof line, chinese ? zh : german,
+                      chinese ? (int)(sizeof zh / sizeof *zh)
+                              : (int)(sizeof german / sizeof *german),
+                      chinese, i);
+        if (config->has_text &&
+            tfm_model_tokenize(model, tfm_text_make(line, strlen(line)), TFM_TEXT_FORM_TEXT, ids,
                                128, &n, &arena, &err) != TFM_OK)
             break;
         status = kind == FORWARD ? forward(s, config->tgt_vocab_size, ids, n < 24 ? n : 24)
@@ -182,16 +214,11 @@ static const char *expected_of(const char *name) {
 }
 
 static void compare(int lines, int prints) {
-    static const char *const models[] = {"de-en", "zh-en"};
+    static const char *const models[] = {"de-en", "zh-en", "t5gemma", "t5gemma2"};
     int m, kind;
-    for (m = 0; m < 2; m++) {
-        char path[100], name[100], got[20];
-        tfm_model *model = NULL;
-        tfm_model_options options;
-        memset(&options, 0, sizeof options);
-        options.exact = 1;
-        snprintf(path, sizeof path, "examples/models/%s.safetensors", models[m]);
-        must(tfm_model_load_file(&model, path, &options, &err));
+    for (m = 0; m < 4; m++) {
+        char name[100], got[20];
+        tfm_model *model = model_of(m, models[m]);
         for (kind = 0; kind < KINDS; kind++) {
             uint64_t bits = checksum(model, m, kind, lines);
             snprintf(name, sizeof name, "%s %s %d ", models[m], kinds[kind], lines);

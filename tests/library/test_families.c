@@ -101,5 +101,7 @@ int main(void) {
     family("t5");
     family("mt5");
     family("umt5");
+    family("t5gemma");
+    family("t5gemma2");
     return test_done("test_families");
 }

@@ -82,6 +82,7 @@ typedef struct kind {
     int packed; /* the file has in_proj instead of query, key and value */
     tfm_weight_type weights;
     int in_place;
+    int gemma; /* 1: like T5Gemma, 2: like T5Gemma 2 */
 } kind;
 
 #define SPM ", \"src_text\": \"sentencepiece\", \"tgt_text\": \"sentencepiece\""
@@ -93,34 +94,39 @@ typedef struct kind {
     "\nz\n"
 static const kind kinds[] = {
     {"ids alone", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_DTYPE_F32, 0, 0,
-     TFM_WEIGHT_TYPE_AS_STORED, 0},
+     TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"words to words", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_DTYPE_F32, 0, 0,
-     TFM_WEIGHT_TYPE_AS_STORED, 0},
+     TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"characters to pieces", IDS ", \"src_text\": \"characters\", \"tgt_text\": \"pieces\"",
      LETTERS, PIECES, NULL, "\xe5\xad\xb8 ab", "hello world", 11, 13, TFM_DTYPE_F32, 0, 0,
-     TFM_WEIGHT_TYPE_AS_STORED, 0},
+     TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"F16 weights", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_DTYPE_F16, 0, 0,
-     TFM_WEIGHT_TYPE_AS_STORED, 0},
+     TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"an odd address", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_DTYPE_F32, 1, 0,
-     TFM_WEIGHT_TYPE_AS_STORED, 0},
+     TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"unigram", IDS SPM, NULL, NULL, "unigram.model", "the end", "a b", 260, 260, TFM_DTYPE_F32, 0,
-     0, TFM_WEIGHT_TYPE_AS_STORED, 0},
+     0, TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"BPE", IDS SPM, NULL, NULL, "bpe.model", "the end", "a b", 260, 260, TFM_DTYPE_F32, 0, 0,
-     TFM_WEIGHT_TYPE_AS_STORED, 0},
+     TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"unigram with bytes", IDS SPM, NULL, NULL, "unigram_bytes.model", "the \xf0\x9f\x91\x8d", "a",
-     420, 420, TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0},
+     420, 420, TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"BPE with symbols and languages",
      IDS SPM ", \"languages\": {\"fra\": 5, \"deu\": 6}, \"src_language\": \"target\"", NULL, NULL,
      "bpe_symbols.model", ">>deu<< the end", "a b", 260, 260, TFM_DTYPE_F32, 0, 0,
-     TFM_WEIGHT_TYPE_AS_STORED, 0},
+     TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"BPE with unused pieces", IDS SPM, NULL, NULL, "bpe_unused.model", "the end", "a b", 260, 260,
-     TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0},
+     TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0, 0},
     {"byte-level BPE", IDS ", \"src_text\": \"byte_bpe\", \"tgt_text\": \"byte_bpe\"", WORDS "ab\n",
-     NULL, NULL, "ab hello caba", "ab", 12, 12, TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0},
+     NULL, NULL, "ab hello caba", "ab", 12, 12, TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0,
+     0},
     {"packed, to bytes", IDS, NULL, NULL, NULL, NULL, NULL, 11, 13, TFM_DTYPE_F32, 0, 1,
-     TFM_WEIGHT_TYPE_I8, 0},
+     TFM_WEIGHT_TYPE_I8, 0, 0},
     {"F16 to F32 in rows", IDS, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11, TFM_DTYPE_F16,
-     0, 0, TFM_WEIGHT_TYPE_F32, 1},
+     0, 0, TFM_WEIGHT_TYPE_F32, 1, 0},
+    {"like T5Gemma", IDS ", " TINY_GEMMA_1, WORDS, WORDS, NULL, "hello a world", "b c", 11, 11,
+     TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_AS_STORED, 0, 1},
+    {"like T5Gemma 2, to bytes", IDS ", " TINY_GEMMA_2, WORDS, WORDS, NULL, "hello a world", "b c",
+     11, 11, TFM_DTYPE_F32, 0, 0, TFM_WEIGHT_TYPE_I8, 0, 2},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -133,6 +139,7 @@ static void *bytes_of(const kind *k, size_t *size) {
     t.config = k->config, t.src = k->src, t.tgt = k->tgt, t.vs = k->vs, t.vt = k->vt;
     t.dtype = k->dtype, t.packed = k->packed, t.ssru = panels == 2 ? 1 : k->odd ? 2 : 0;
     t.t5 = 2 * (panels == 1);
+    if (k->gemma) t.ssru = 0, tiny_like_gemma(&t, k->gemma);
     tiny_write(&w, t);
     if (panels == 2) tiny_quantize(&w, 0);
     if (panels) tiny_pack(&w, &t, 1);

@@ -195,11 +195,12 @@ static void packed(void) {
     static const int32_t ids[] = {4, 5, 6};
     id_matrix batch = tiny_batch(ids, NULL, 1, 3);
     const unsigned one = 1;
-    int little = *(const unsigned char *)&one, type, map;
-    SECTION("a packed file is used in its mapping");
-    for (type = TFM_WEIGHT_TYPE_F32; type <= TFM_WEIGHT_TYPE_I8; type++) {
+    int little = *(const unsigned char *)&one, type, map, n;
+    SECTION("a packed file is used in its mapping: each type, also of models like T5Gemma 1 and 2");
+    for (n = 3 * TFM_WEIGHT_TYPE_F32; n < 3 * TFM_WEIGHT_TYPE_I8 + 3; n++) {
         tfm_tensor logits[2];
-        int mapped_maps = 0, maps = 0, has_tiles = 1;
+        int mapped_maps = 0, maps = 0, has_tiles = 1, gemma = n % 3;
+        type = n / 3;
         for (map = 0; map < 2; map++) {
             tfm_model_options o = tiny_options();
             tfm_model *model = NULL;
@@ -210,6 +211,7 @@ static void packed(void) {
             size_t size;
             void *bytes;
             t.dtype = type == TFM_WEIGHT_TYPE_I8 ? TFM_DTYPE_F32 : tfm__types[type].dtype;
+            tiny_like_gemma(&t, gemma), t.config = tiny_gemma_configs[gemma];
             tiny_write(&w, t);
             if (type == TFM_WEIGHT_TYPE_I8) tiny_quantize(&w, 0);
             tiny_pack(&w, &t, tfm__types[type].k_group);

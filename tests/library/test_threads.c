@@ -23,12 +23,14 @@ enum { TIMES = 3, MORE = 1, HOST_RUNS = 6 };
 #endif
 
 /* The model is wide enough to make the library share products and attention. */
-static tfm_model *wide_model(unsigned ssru, int t5) {
+static tfm_model *wide_model(unsigned ssru, int t5, int gemma) {
     tiny t = tiny_default();
     t.d = 96, t.heads = 6, t.key = 16, t.value = 16, t.ff = 256, t.encoder = 2, t.decoder = 2;
     t.vs = 50, t.vt = VOCABULARY, t.packed = 1, t.ssru = ssru, t.t5 = t5;
     t.config = t5 ? ", \"start\": 1, \"end\": 2, \"src_pad\": 0, \"layer_norm\": \"rms\""
                   : ", \"start\": 1, \"end\": 2, \"src_pad\": 0";
+    tiny_like_gemma(&t, gemma);
+    if (gemma) t.config = tiny_gemma_configs[gemma], t.kv_heads = 2;
     return tiny_model(t);
 }
 
@@ -304,7 +306,8 @@ static void held_asleep(const tfm_model *model) {
 #endif
 
 int main(void) {
-    tfm_model *model = wide_model(0, 0), *recurrent = wide_model(3, 0), *t5 = wide_model(0, 1);
+    tfm_model *model = wide_model(0, 0, 0), *recurrent = wide_model(3, 0, 0),
+              *t5 = wide_model(0, 1, 0), *gemma;
     unsigned seed = 5;
     int i;
     for (i = 0; i < ROWS * WIDTH; i++) ids[i] = 1 + (int32_t)(tiny_random(&seed) % 49);
@@ -317,6 +320,13 @@ int main(void) {
     cache = TFM_DTYPE_F32;
     same_bits(recurrent);
     same_bits(t5);
+    for (i = 1; i <= 2; i++) {
+        gemma = wide_model(0, 0, i);
+        cache = i == 1 ? TFM_DTYPE_F32 : TFM_DTYPE_F16;
+        same_bits(gemma);
+        tfm_model_free(gemma);
+    }
+    cache = TFM_DTYPE_F32;
     lives(model);
 #ifdef HOST_THREADS
     ended_asleep(model);

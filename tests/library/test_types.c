@@ -106,7 +106,7 @@ static void bytes_in_a_file(void) {
     static const char path[] = "build/test_types.safetensors";
     int kind, i;
     SECTION("a model whose matrices are bytes");
-    for (kind = 0; kind < 3; kind++) {
+    for (kind = 0; kind < 5; kind++) { /* 3 and 4 are like T5Gemma 1 and 2 */
         tfm_tensor logits[5];
         for (i = 0; i < 5; i++) {
             tiny t = tiny_default();
@@ -116,6 +116,7 @@ static void bytes_in_a_file(void) {
             tfm_session *s;
             st_writer w;
             t.packed = kind > 0, t.without = kind == 2 ? "generator" : NULL;
+            if (kind > 2) tiny_like_gemma(&t, kind - 2), t.config = tiny_gemma_configs[kind - 2];
             if (kind == 1) t.d = 22, t.ff = 26; /* no multiple of four */
             tiny_write(&w, t);
             tiny_quantize(&w, i == 3);
@@ -156,15 +157,18 @@ static void packed_files(void) {
     static const struct {
         int64_t d, ff, heads, key, value, vs, vt;
         const char *without;
-    } sizes[] = {{20, 24, 2, 6, 5, 11, 13, NULL},
-                 {22, 26, 2, 7, 3, 11, 33, NULL},
-                 {17, 31, 1, 5, 17, 19, 19, "generator tgt_embedding"},
-                 {16, 2049, 2, 8, 8, 40, 48, "generator"}};
+        int gemma;
+    } sizes[] = {{20, 24, 2, 6, 5, 11, 13, NULL, 0},
+                 {22, 26, 2, 7, 3, 11, 33, NULL, 0},
+                 {17, 31, 1, 5, 17, 19, 19, "generator tgt_embedding", 0},
+                 {16, 2049, 2, 8, 8, 40, 48, "generator", 0},
+                 {20, 24, 2, 6, 5, 11, 13, NULL, 1},
+                 {22, 26, 4, 7, 3, 11, 33, "generator", 2}};
     size_t kind, size, bytes;
     int i;
     SECTION("a packed file gives the bits of a plain one");
     for (kind = 0; kind < 4; kind++)
-        for (size = 0; size < 4; size++) {
+        for (size = 0; size < sizeof sizes / sizeof *sizes; size++) {
             int equal = 0, n = 0, as, k_group, how;
             for (as = 0; as <= TFM_WEIGHT_TYPE_I8; as++) {
                 tfm_tensor logits[2];
@@ -182,6 +186,8 @@ static void packed_files(void) {
                         t.key = sizes[size].key, t.value = sizes[size].value;
                         t.vs = sizes[size].vs, t.vt = sizes[size].vt;
                         t.without = sizes[size].without;
+                        tiny_like_gemma(&t, sizes[size].gemma);
+                        t.config = tiny_gemma_configs[sizes[size].gemma];
                         if (size == 1) t.ff_decoder = 50, t.ssru = 1;
                         if (size == 2) t.ssru = 3;
                         if (size == 3) t.encoder = t.decoder = 1;

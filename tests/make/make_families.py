@@ -31,6 +31,8 @@ SEEDS = {"marian": 7, "bart": 29, "mbart": 47, "m2m_100": 50, "pegasus": 59, "fs
          "blenderbot": 13, "blenderbot-small": 12}
 T5_SEEDS = {"t5": 11, "mt5": 23, "umt5": 32}  # needs transformers 4: make test-t5 says how to get it
 
+GEMMA_SEEDS = {"t5gemma": 19, "t5gemma2": 22}
+
 
 def greedy(model, src, limits):
     """Returns ids without the start and the end token, padded with -1, and the sums of their
@@ -53,7 +55,7 @@ def greedy(model, src, limits):
 def main():
     torch.set_num_threads(1)
     (ROOT / "tests/data/families").mkdir(exist_ok=True)
-    for family, seed in {**SEEDS, **T5_SEEDS}.items():
+    for family, seed in {**SEEDS, **T5_SEEDS, **GEMMA_SEEDS}.items():
         if sys.argv[1:] and family not in sys.argv[1:]:
             continue
         is_t5 = family in T5_SEEDS
@@ -64,9 +66,10 @@ def main():
                "fsmt": dict(vocab_size=None, src_vocab_size=32, tgt_vocab_size=30,
                             activation_function="gelu", decoder_ffn_dim=20)}.get(family, {})
         model = families.make_t5(family, seed=seed, vocab_size=32, d_model=12, num_heads=2, d_kv=7,
-                                 num_layers=1, d_ff=16) if is_t5 else families.make(
+                                 num_layers=1, d_ff=16) if is_t5 else families.make_gemma(
+            family, seed) if family in GEMMA_SEEDS else families.make(
             family, seed=seed, **{**SMALL, **own})
-        src, lengths, tgt = families.sentences(model, rows=4, width=14 if is_t5 else 8)
+        src, lengths, tgt = families.sentences(model, rows=4, width=8 if family in SEEDS else 14)
         memory, logits = families.reference(model, src, tgt)
         limits = [12] * len(src)
         ids, scores = greedy(model, src, limits)

@@ -125,6 +125,36 @@ def make_t5(family, seed=0, own_head=False, **options):
     return model
 
 
+def make_gemma(family, seed=0):
+    """Makes small models of T5Gemma and T5Gemma 2: two heads of queries for each of keys, a layer that sees
+    a window and one that sees all, soft caps."""
+    side = dict(vocab_size=32, hidden_size=12, num_attention_heads=4, num_key_value_heads=2, head_dim=6,
+                intermediate_size=16, num_hidden_layers=2, sliding_window=3, query_pre_attn_scalar=6,
+                attn_logit_softcapping=3.0, final_logit_softcapping=8.0,
+                layer_types=["sliding_attention", "full_attention"], pad_token_id=0, eos_token_id=1, bos_token_id=2)
+    image = {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_size": 8,
+             "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 8, "patch_size": 4}
+    if family == "t5gemma2":
+        config = transformers.T5Gemma2Config(encoder={"text_config": dict(side), "vision_config": image,
+                                                      "mm_tokens_per_image": 4}, decoder=dict(side))
+        model = transformers.T5Gemma2ForConditionalGeneration(config).eval()
+    else:
+        config = transformers.T5GemmaConfig(encoder=dict(side), decoder=dict(side), vocab_size=32)
+        model = transformers.T5GemmaForConditionalGeneration(config).eval()
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if "norm" in name or "embed" in name or p.dim() == 2:
+                p.copy_(torch.randn_like(p) * (0.3 if "norm" in name else 0.5 if "embed" in name else
+                                               1.5 / math.sqrt(p.shape[1])))
+                if "post_" in name:  # without this each token would be followed by itself
+                    p.add_(2)
+    config.pad_token_id, config.eos_token_id, config.decoder_start_token_id, config.vocab_size = 0, 1, 2, 32
+    generation = model.generation_config
+    generation.pad_token_id, generation.eos_token_id, generation.decoder_start_token_id = 0, 1, 2
+    return model
+
+
 def sentences(model, rows=5, width=9, seed=3, target=7):
     """Returns source ids [rows, width] followed by the end token and pads, their lengths, and targets."""
     config = model.config
@@ -158,7 +188,8 @@ def generate(model, src, limits, **options):
     Rows of one length are computed together, which needs no pads."""
     lengths = (src != model.config.pad_token_id).sum(1).tolist()
     end = model.generation_config.eos_token_id
-    if model.config.model_type in T5_KINDS:  # transformers 4.57 sizes its cache by the encoder's layers.
+    # transformers 4.57 sizes T5's cache by the encoder's layers; 5.24 gives T5Gemma 2 a mask that does not fit.
+    if model.config.model_type in {*T5_KINDS, "t5gemma2"}:
         options = {"use_cache": False, **options}
     rows = [[]] * len(lengths)
     for key in set(zip(lengths, limits)):

@@ -34,6 +34,11 @@ done
 check "a file of int8" 0 "$(status build/bench --write $dir/int8 --weights int8 --vocabulary 50)"
 check "  as quantize writes it" "0 " "$(status build/quantize $dir/int8 $dir/again int8) $(cmp $dir/int8 $dir/again 2>&1)"
 rm -f $dir/int8 $dir/again
+check "a file's weights on random tokens" 0 "$(build/bench --write $dir/f32 --vocabulary 100; status build/bench $dir/f32 --ids --only greedy-1 --repeat 1 --source 7 --target 5 --json)"
+check "  same tokens and operations" "$(grep -o '"ids": .*\]\|"operations[_a-z]*": [0-9]*' $dir/one)" "$(grep -o '"ids": .*\]\|"operations[_a-z]*": [0-9]*' $dir/out)"
+check "  and no loading" 2 "$(status build/bench $dir/f32 --ids --only load)"
+rm -f $dir/f32
+check "random tokens without a file" "2 1" "$(status build/bench --ids) $(grep -c -e '--ids needs MODEL' $dir/err)"
 check "a model on a line, as JSON" 0 "$(echo 我是学生。 |
     status build/bench examples/models/zh-en.safetensors --only 'beam 1' --repeat 1 --json)"
 check "  of one sentence" 1 "$(grep -c '"sentences": 1,' $dir/out)"

@@ -29,6 +29,19 @@ check "  and nothing was written" "" "$(ls $dir/result* 2> /dev/null)"
 check "inspect" 0 "$(status build/inspect $model --tensors --src 7 --tgt 5)"
 check "  lists every tensor" "[30, 24]" "$(sed -n "s/^ *src_embedding.weight *F32 .*\(\[.*\]\)\$/\1/p" $dir/out)"
 check "  counts SSRUs" "0 2" "$(status build/inspect $ssru) $(sed -n 's/^ *of them SSRUs *//p' $dir/out)"
+for name in t5gemma t5gemma2; do
+    gemma=tests/data/models/$name.safetensors
+    check "$name with attention" 0 "$(status build/forward $gemma $dir/in $dir/one --attention)"
+    check "  inspect shows groups, rotary positions, windows and caps" "0 2 6 3,1 8 " \
+        "$(status build/inspect $gemma --src 7 --tgt 5) $(sed -n 's/^  n_kv_heads  *//p; s/^  d_rotary  *//p; s/^  decoder_windows .*0, \(3\), \(1\)]/\1,\2/p; s/^  logit_cap  *//p' $dir/out | tr '\n' ' ')"
+    check "  a packed file has the same bytes" "0 0 " "$(status build/quantize $gemma $dir/packed f32 --packed) $(status build/forward $dir/packed $dir/in $dir/two --attention) $(cmp $dir/one $dir/two 2>&1)"
+    check "  int8, and packed int8: the same bytes" "0 0 0 0 " "$(status build/quantize $gemma $dir/int8 int8) $(status build/forward $dir/int8 $dir/in $dir/one) $(status build/quantize $gemma $dir/packed int8 --packed) $(status build/forward $dir/packed $dir/in $dir/two) $(cmp $dir/one $dir/two 2>&1)"
+    for work in encode-1x32 forward greedy-1; do
+        check "  bench counts the operations of $work that the formula says, inside the windows" 0 "$(build/bench $gemma --ids --only $work --source 2 --target 3 --repeat 1 --json |
+            sed -n 's/.*"operations": \([0-9]*\), "operations_counted": \([0-9]*\),.*/\1 \2/p' | awk '{ n++; if ($1 != $2) bad++ } END { print n == 1 ? bad + 0 : "none" }')"
+    done
+done
+rm -f $dir/one $dir/two $dir/packed $dir/int8
 # The metadata contain characters that a terminal would obey: escape, bell, C1 and line breaks; and the tensor
 # belongs to no model.
 hostile() { # arguments: path, license. Writes the model with these metadata.

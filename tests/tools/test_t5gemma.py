@@ -123,10 +123,11 @@ class T5Gemma(unittest.TestCase):
             out = model(input_ids=src, attention_mask=(src != 0).long(), decoder_input_ids=tgt, use_cache=False)
             for i, beam in ((0, 1), (1, 1), (3, 1), (0, 4), (4, 4)):
                 row = src[i, :LENGTHS[i]]
-                # transformers 5.24 gives the merged attention of T5Gemma 2 a mask that does not fit its cache
+                # transformers 5.24 gives the merged attention of T5Gemma 2 a mask that does not fit its cache, and its cache of a
+                # window of 1 keeps the positions before it
                 ids = model.generate(row[None], attention_mask=torch.ones_like(row)[None], do_sample=False,
                                      num_beams=beam, max_new_tokens=16, decoder_start_token_id=2,
-                                     use_cache=not second)[0].tolist()[1:]
+                                     use_cache=not second and model.config.decoder.sliding_window > 1)[0].tolist()[1:]
                 wanted.append(ids[:ids.index(1)] if 1 in ids else ids)
                 requests += f"beam={beam} length_penalty=1 stop=3 max_length=16 src={','.join(map(str, row.tolist()))}\n"
         far = [(found["memory"] - out.encoder_last_hidden_state)[inside].abs().max().item(),
@@ -198,6 +199,27 @@ class T5Gemma(unittest.TestCase):
         status, found = self.convert(path.parent)
         self.assertTrue(status and "memory_kv" in found and "one for both" in found, found)
 
+    def test_refusals_of_second(self):
+        draw(1, True).save_pretrained(self.folder / "hf")
+        path = self.folder / "hf" / "config.json"
+        whole = path.read_text()
+        for side, key, value, said in (
+                ("decoder", "rope_parameters", {"full_attention": {
+                    "rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": 64}},
+                 ("yarn multiplies what turns by 1.13863", "attention_factor 1, or use transformers")),
+                ("encoder", "rms_norm_eps", 0.25, ("rms_norm_eps (0.25 and ", "t5gemma-2-270m-270m"))):
+            config = json.loads(whole)
+            one = config[side] if side == "decoder" else config[side]["text_config"]
+            one["layer_types"] = ["full_attention"] * one["num_hidden_layers"]
+            one[key] = value
+            path.write_text(json.dumps(config))
+            status, found = self.convert(self.folder / "hf")
+            self.assertTrue(status and all(part in found for part in said), f"{key} {value}: {found}")
+        path.write_text(whole)
+        status, found = self.convert(self.folder / "hf")
+        self.assertEqual(status, 0, found)
+        self.assertRegex(found, "a source that has this id gives other numbers than in transformers")
+
     def test_refusals(self):
         draw(1, False).save_pretrained(self.folder / "hf")
         path = self.folder / "hf" / "config.json"
@@ -207,9 +229,14 @@ class T5Gemma(unittest.TestCase):
                 ("num_key_value_heads", 5, "num_key_value_heads 5 does not divide"),
                 ("num_key_value_heads", 0, "num_key_value_heads is 0"), ("head_dim", 7, "head_dim 7 is odd"),
                 ("rope_parameters", {"rope_type": "spiral", "rope_theta": 1e4}, "rope_type spiral"),
+                ("rope_parameters", {"rope_type": "spiral", "rope_theta": 1e4}, "with which the model was trained"),
                 ("rope_parameters", {"rope_type": "dynamic", "factor": 2.0}, "rope_type dynamic"),
+                ("rope_parameters", {"rope_type": "dynamic", "factor": 2.0}, "write that as rope_type"),
+                ("rope_parameters", {"rope_type": "longrope", "factor": 2.0}, "use transformers for this model"),
+                ("num_attention_heads", 12, "num_attention_heads (12 and "), ("head_dim", 2, "head_dim (2 and "),
+                ("rms_norm_eps", 0.25, "t5gemma-2b-2b"),
                 ("rope_parameters", {"rope_type": "linear", "factor": 0}, "factor is 0"),
-                ("layer_types", ["sliding_attention"] * 9, "has 9 layers"), ("hidden_size", 10, "hidden_size is"),
+                ("layer_types", ["sliding_attention"] * 9, "has 9 layers"), ("hidden_size", 10, "hidden_size (10 and "),
                 ("attn_logit_softcapping", 0, "attn_logit_softcapping is 0"),
                 ("use_bidirectional_attention", True, "use_bidirectional_attention")):
             config = json.loads(whole)

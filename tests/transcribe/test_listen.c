@@ -1,7 +1,8 @@
 /* Tests examples/transcribe/listen.h with the random model of tests/data/transcribe: the memory has the same bits
    for pieces of 1 to 16,000 samples as for the whole sound, is as long as listen_positions says, comes as soon as
    the windows allow, and the state does not grow. Files that lack something are refused by name, and files with
-   changed bytes, also of Moonshine, give a text or a message. */
+   changed bytes, also of Moonshine, give a text or a message. With live.h each utterance gets the text that it
+   has as a file of its own, after the tokens that became stable while it was spoken. */
 #ifndef TFM__IMPLEMENTED
 #define TRANSFORMER_IMPLEMENTATION
 #endif
@@ -10,8 +11,9 @@
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-function" /* of the headers */
 #endif
-#define SPEECH_SECONDS 1
+#define SPEECH_SECONDS 8
 #include "../../examples/transcribe/transcriber.h"
+#include "../../examples/transcribe/live.h"
 
 #define MODEL "tests/data/transcribe/moonshine-streaming.safetensors"
 enum { SAMPLES = 40123, ROOM = 40000 };
@@ -141,6 +143,110 @@ static void hear_changed(const char *path, int mutants) {
           refused, mutants);
 }
 
+/* Writes what an utterance of n samples has as a file of its own, behind given tokens, as live text. */
+static void hear_alone(transcriber *h, float *x, int64_t n, const int32_t *given, int32_t n_given,
+                       char *text) {
+    int32_t prompt[WHISPER_TOKENS], ids[2 * WHISPER_TOKENS], running = 1;
+    tfm_decode_options o;
+    tfm_request request;
+    tfm_tensor rows;
+    tfm_result r;
+    tfm_error err;
+    memset(&o, 0, sizeof o), memset(&request, 0, sizeof request), memset(&r, 0, sizeof r);
+    CHECK(listen_whole(&h->m.listen, x, n, h->m.memory, &rows, &err) == TFM_OK, "");
+    prompt[0] = tfm_model_config(h->w.model)->start;
+    memcpy(prompt + 1, given, (size_t)n_given * sizeof *given);
+    memcpy(ids, given, (size_t)n_given * sizeof *given);
+    request.memory = &rows, request.prompt = tfm_ids_make(prompt, n_given + 1);
+    o.max_length = (int32_t)((double)n * h->m.tokens_a_second / (int)SOUND_RATE) - 1 - n_given;
+    if (o.max_length < 1) o.max_length = 1;
+    CHECK(tfm_session_start(h->w.session, &request, 1, &o, &err) == TFM_OK, "%s", err.text);
+    while (running && tfm_session_step(h->w.session, &running, &err) == TFM_OK) {
+    }
+    CHECK(tfm_result_get(h->w.session, 0, 0, &r, &err) == TFM_OK, "");
+    memcpy(ids + n_given, r.ids, (size_t)r.length * sizeof *ids);
+    CHECK(whisper_spell(&h->w, ids, n_given + r.length, &err) == TFM_OK, "");
+    sprintf(text, "%s%s", h->w.text[0] ? " " : "", h->w.text);
+}
+
+/* Hears the samples live in pieces: the texts of all runs, and how many utterances there were. */
+static int hear_live(transcriber *h, const live_options *how, int64_t n, int64_t piece, char *lines,
+                     int *early) {
+    static live l;
+    static char text[WHISPER_TEXT], alone[WHISPER_TEXT];
+    transcriber_options settings;
+    tfm_error err;
+    int64_t i, largest = 0;
+    int utterances = 0;
+    transcriber_defaults(&settings);
+    lines[0] = text[0] = 0, *early = 0;
+    CHECK(live_begin(&l, h, &settings, how, &err) == TFM_OK, "%s", err.text);
+    for (i = 0; i <= n; i += piece) {
+        if (i < n)
+            CHECK(live_feed(&l, samples + i, n - i < piece ? n - i : piece, &err) == TFM_OK, "");
+        if (i + piece > n) CHECK(live_finish(&l, &err) == TFM_OK, "");
+        while (live_is_due(&l)) {
+            int is_last = l.is_over || live_is_full(&l);
+            int64_t start = l.start, end = l.end;
+            int32_t given[WHISPER_TOKENS], n_given = l.n_given;
+            memcpy(given, l.given, sizeof given);
+            if (live_hear(&l, &err) != TFM_OK) printf("%s\n", err.text), exit(2);
+            sprintf(lines + strlen(lines), "%s %.3f %.3f|%s\n", l.stable, l.stable_begin,
+                    l.stable_end, l.tentative);
+            CHECK(l.stable_begin <= l.stable_end && l.stable_end <= (double)l.fed / (int)SOUND_RATE,
+                  "times");
+            *early += !is_last && l.stable[0];
+            strcat(text, l.stable);
+            if (l.n + l.ear.x[0].n > largest) largest = l.n + l.ear.x[0].n;
+            if (!is_last) continue;
+            hear_alone(h, samples + start, end - start, given, n_given, alone);
+            CHECK(!strcmp(text, alone),
+                  "utterance from %d to %d, %d tokens were stable: got '%s', "
+                  "wanted '%s'",
+                  (int)start, (int)end, (int)n_given, text, alone);
+            text[0] = 0, utterances++;
+        }
+    }
+    CHECK(largest < 3 * (int)SOUND_RATE, "%d samples and rows were kept", (int)largest);
+    live_free(&l);
+    return utterances;
+}
+
+static void test_live(void) {
+    static const int64_t pieces[] = {160, 1000, 16000};
+    static char lines[1 << 16], first[1 << 16];
+    static transcriber h;
+    tfm_safetensors *file = NULL;
+    tfm_model *m = NULL;
+    tfm_error err;
+    live_options how;
+    int64_t i;
+    int k, early = 0, utterances = 0;
+    SECTION("live");
+    CHECK(tfm_safetensors_open_file(&file, MODEL, NULL, &err) == TFM_OK &&
+              tfm_model_load_file(&m, MODEL, NULL, &err) == TFM_OK &&
+              transcriber_load(&h, m, file, 1, TRANSCRIBER_LIVE, 0, &err) == TFM_OK,
+          "%s", err.text);
+    h.m.tokens_a_second = 50;                       /* texts of more words */
+    for (i = 11000; i < 16500; i++) samples[i] = 0; /* two pauses */
+    for (i = 24000; i < 30000; i++) samples[i] = 0;
+    live_defaults(&how);
+    how.step = 0.05, how.pause = 0.2, how.lead = 0.05, how.shortest = 0.1, how.longest = 0.6;
+    for (k = 0; k < 3; k++) {
+        utterances = hear_live(&h, &how, SAMPLES, pieces[k], lines, &early);
+        if (!k) strcpy(first, lines);
+        CHECK(!strcmp(first, lines), "pieces of %d samples: the same texts", (int)pieces[k]);
+    }
+    CHECK(utterances >= 4 && early > 0, "%d utterances, %d texts were stable before their end",
+          utterances, early);
+    how.without_drafts = 1, hear_live(&h, &how, SAMPLES, 160, lines, &early);
+    CHECK(!strcmp(first, lines), "without drafts: the same texts");
+    how.step = 9;
+    CHECK(hear_live(&h, &how, SAMPLES, 160, lines, &early) == utterances && !early,
+          "one run an utterance: the text of a file");
+    transcriber_free(&h), tfm_model_free(m), tfm_safetensors_free(file);
+}
+
 int main(void) {
     tfm_safetensors *file = NULL;
     tfm_error err;
@@ -158,6 +264,7 @@ int main(void) {
     tfm_safetensors_free(file);
     test_pieces();
     test_spoilt();
+    test_live();
     SECTION("changed files");
     hear_changed(MODEL, 400);
     hear_changed("tests/data/transcribe/moonshine.safetensors", 400);

@@ -24,10 +24,22 @@ for name in moonshine moonshine-streaming; do
     hear - --beam 1 --format json < $dir/long.raw > $dir/long
     check "  a long sound is cut, without a gap" "67.20 0" "$(sed 's/{"start": \([0-9.]*\), "end": \([0-9.]*\).*/\1 \2/' $dir/long |
         awk '{ gaps += NR > 1 && $1 != last; gaps += $2 - $1 > 30; last = $2 } END { print last, gaps + 0 }')"
-    for options in "--language de" "--task translate" "--prompt x" "--words-file README.md" "--words" "--no-times" "--live"; do
+    for options in "--language de" "--task translate" "--prompt x" "--words-file README.md" "--words" "--no-times"; do
         hear $data/noise.wav $options > $dir/out && status=0 || status=$?
         check "  refused: $options" "1 0 1" "$status $(wc -c < $dir/out | tr -d ' ') $(grep -c 'the model is Moonshine' $dir/err)"
     done
+    tail -c +3201 $dir/long.raw | head -c 160000 > $dir/live.raw # 5 s
+    hear - --live --format json < $dir/live.raw > $dir/live.json && status=0 || status=$?
+    if [ $name = moonshine ]; then
+        check "  refused: --live" "1 0 1" "$status $(wc -c < $dir/live.json | tr -d ' ') $(grep -c 'live text needs Moonshine streaming or Whisper' $dir/err)"
+    else
+        check "  --live: stable text" "0 1" "$status $(grep '"stable": true' $dir/live.json | head -1 | wc -l | tr -d ' ')"
+        (head -c 3201 $dir/live.raw; sleep 0.1; tail -c +3202 $dir/live.raw) | hear - --live --format json > $dir/parts.json
+        check "  the same in pieces" "$(grep -a '"stable": true' $dir/live.json)" "$(grep -a '"stable": true' $dir/parts.json)"
+        hear - --live < $dir/live.raw > $dir/live.txt
+        check "  text is that of the JSON lines" "$(sed -n 's/{"text": "\(.*\)", "stable": true.*/\1/p' $dir/live.json | tr -d ' \n')" \
+            "$(tr -d ' \n' < $dir/live.txt)"
+    fi
     for type in f16 int8; do
         build/quantize $model $dir/$name.$type.safetensors $type > $dir/out 2>&1
         check "  $type weights: a text" 1 "$(build/transcribe $dir/$name.$type.safetensors $data/noise.wav --format json 2> $dir/err | grep -c tokens)"

@@ -104,6 +104,8 @@ printf 'because\n' > $dir/list.txt
 check "words of a list begin in a random text" 1 \
     "$(($(hear $data/noise.wav $loose --beam 1 --words-file $dir/list.txt | grep -ac '^b') > 0))"
 check "  and not without the list" 0 "$(hear $data/noise.wav $loose --beam 1 | grep -ac '^b')"
+check "  and not in samples" "$(hear $data/noise.wav $loose --temperature 0.5)" \
+    "$(hear $data/noise.wav $loose --temperature 0.5 --words-file $dir/list.txt)"
 hear - --live --words-file $dir/list.txt --format json < $dir/noise.raw > $dir/out
 check "  live text has them, too" 1 "$(($(grep -c 'because b' $dir/out) > 0))"
 check "no Whisper model" "transcribe: examples/models/de-en.safetensors" \

@@ -26,7 +26,15 @@ typedef struct echo {
     text_buffer text, tokens;
 } echo;
 
-/* Sets e->text and e->tokens to the echo of a sentence. A word is a token. */
+/* Returns the end of the token at byte `at` of a sentence: letters and digits, or one sign. */
+static size_t token_end(const markup_sentence *s, size_t at) {
+    size_t end = at;
+    while (end < s->size && markup_is_word(s->text[end])) end++;
+    return end > at ? end : at + 1;
+}
+
+/* Sets e->text and e->tokens to the echo of a sentence. A word between spaces is a token, except in
+   the first two echoes, whose tokens are as small as a model's. */
 static void echo_sentence(echo *e, const markup_sentence *s, markup_translation *t) {
     size_t at, end, from, n = 0, i, k;
     e->text.size = e->tokens.size = 0;
@@ -40,12 +48,14 @@ static void echo_sentence(echo *e, const markup_sentence *s, markup_translation 
             at = from;
         } else {
             for (from = at; from < s->size && s->text[from] == ' ';) from++;
-            for (end = from; end < s->size && s->text[end] != ' ';) end++;
+            for (end = from; e->how > CAPITALS && end < s->size && s->text[end] != ' ';) end++;
+            if (e->how <= CAPITALS && from < s->size) end = token_end(s, from);
             at = end;
         }
         if (from == end) continue;
         for (k = 0; k < (e->how == DOUBLED ? 2u : 1u); k++) {
-            if (n++) text_buffer_append(&e->text, " ", 1);
+            if (n++ && (e->how > CAPITALS || s->text[from - 1] == ' '))
+                text_buffer_append(&e->text, " ", 1);
             for (i = from; i < end; i++) {
                 char c = s->text[i];
                 if (e->how == CAPITALS && c >= 'a' && c <= 'z') c = (char)(c - 32);
@@ -335,6 +345,8 @@ static const char *const words[] = {"der ",
                                     "Hund ",
                                     "schläft ",
                                     "im Garten. ",
+                                    "zählt [0, 5]: ",
+                                    "**`code x`** ",
                                     "Wer ",
                                     "bellt? ",
                                     "Ja, ",
@@ -352,6 +364,10 @@ static const char *const words[] = {"der ",
                                     "(ja) ",
                                     "%(n)s ",
                                     "{{ a }}s ",
+                                    "GOsa²/LDAP ",
+                                    "a{x+iy}=x ",
+                                    "<{0}> ",
+                                    "\xE2\x80\x8B#{ab}# ",
                                     NULL};
 static const char *const html_pieces[] = {"<b>gut</b> ",
                                           "<i>so <u>ist</u></i> ",
@@ -373,9 +389,16 @@ static const char *const html_pieces[] = {"<b>gut</b> ",
                                           "<wbr>",
                                           "<span title='Ein Hund'>da </span>",
                                           "a<sup>2</sup>. ",
+                                          "&lt;<x-y>http://a.b</x-y>&gt; ",
+                                          "#<b>o.id</b> ",
+                                          "(<i>ja</i>), ",
+                                          "<code>x y</code>.Auch ",
+                                          "<u>*.log</u> ",
+                                          "un<u>der</u>line ",
                                           NULL};
-static const char *const cue_pieces[] = {"<i>gut</i> ", "\n",   "{\\an8}", "\n- ",       "& ",
-                                         "♪ la ♪\n",    "42\n", "a -> b ", "<b>so</b> ", NULL};
+static const char *const cue_pieces[] = {"<i>gut</i> ", "\n",         "so\\Nda ", "{\\an8}",
+                                         "\n- ",        "& ",         "♪ la ♪\n", "42\n",
+                                         "a -> b ",     "<b>so</b> ", NULL};
 static const char *const vtt_pieces[] = {"<c.x>gut</c> ", "<v Anna>Ja. ", "&amp; ",
                                          "\n- ",          "<00:01.500>",  "&lrm;",
                                          "<i>so</i> ",    "\n",           NULL};

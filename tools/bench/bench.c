@@ -3,6 +3,7 @@
        cc -O2 -I. -Itools tools/bench/bench.c -o bench -lm
        bench [--threads N] [--weights int8]  Transformer base with random weights
        bench MODEL < lines                   your model on your text
+       bench MODEL --ids                     your model on random tokens
 
    The usage text below defines what is measured. One run measures workloads and ceilings, because
    machines differ, and a shared machine differs from hour to hour. Compare percentages, not
@@ -82,7 +83,7 @@ enum { N_WEIGHT_TYPES = sizeof weight_types / sizeof *weight_types };
 static struct options {
     const char *model, *only, *write, *type;
     repeats how;
-    int weights, json, cpu, parts, steps, neighbour, f16_cache, bf16_attention;
+    int weights, json, cpu, parts, steps, neighbour, f16_cache, bf16_attention, ids;
     int32_t repeat, batch, vocabulary, layers, rows, beam, source, target, threads, workers;
     uint64_t seed;
 } opt;
@@ -90,6 +91,7 @@ static struct options {
 static option_entry table[] = {
     {"usage: bench [options]\n"
      "       bench MODEL [options] < lines\n"
+     "       bench MODEL --ids [options]\n"
      "       bench --write FILE [--weights TYPE] [--vocabulary N] [--layers N] [--seed N]\n"
      "\n"
      "Without MODEL, bench measures the base model of Vaswani et al. 2017 with random weights:\n"
@@ -105,7 +107,7 @@ static option_entry table[] = {
      "                       use of memory after loading and after greedy-1\n"
      "\n"
      "With MODEL, bench measures sentences per second over all lines, sorted by length, with\n"
-     "beam 1 and 4.\n",
+     "beam 1 and 4. With --ids it measures the workloads above with the weights of MODEL.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"model", NULL, OPTION_OPERAND, &opt.model, 0, 0, 0, NULL},
     {"--only", "NAME", OPTION_PATH, &opt.only, 0, 0, 0,
@@ -148,6 +150,9 @@ static option_entry table[] = {
      "measures CPU time instead of elapsed time, for a busy machine"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 4096, 0,
      "with MODEL: lines translated together (default 32)"},
+    {"--ids", NULL, OPTION_FLAG, &opt.ids, 0, 0, 0,
+     "with MODEL: measures encode, forward, greedy and beam workloads\n"
+     "on random tokens, and reads no lines"},
     {"--json", NULL, OPTION_FLAG, &opt.json, 0, 0, 0, "prints JSON instead of a table"},
     {"--vocabulary", "N", OPTION_INTEGER, &opt.vocabulary, 10, 1000000, 0,
      "tokens of the random model (default: the workload's)"},
@@ -431,11 +436,30 @@ static void drop_model(void) {
     memset(&random_model, 0, sizeof random_model);
 }
 
+/* Loads the model of --ids. */
+static int need_file(void) {
+    tfm_safetensors *file = NULL;
+    tfm_model_options how = model_options();
+    const tfm_config *c;
+    tfm_error err;
+    if (random_model.model) return 1;
+    if (tfm_model_load_file(&random_model.model, opt.model, &how, &err) != TFM_OK ||
+        tfm_safetensors_open_file(&file, opt.model, NULL, &err) != TFM_OK)
+        return fail(NULL, err.text);
+    c = tfm_model_config(random_model.model);
+    random_model.shape = shape_of_model(c, file);
+    tfm_safetensors_free(file);
+    random_model.vocabulary = c->src_vocab_size < c->tgt_vocab_size ? c->src_vocab_size
+                                                                    : c->tgt_vocab_size;
+    return random_model.vocabulary > FIRST_WORD || fail(opt.model, "has no words to draw from");
+}
+
 static int need_model(int32_t vocabulary) {
     tfm_safetensors *file = NULL;
     tfm_model_options how = model_options();
     tfm_error err;
     size_t size = 0;
+    if (opt.ids) return need_file();
     if (random_model.vocabulary == vocabulary) return 1;
     drop_model();
     if (!make_model(NULL, vocabulary, opt.seed, TFM_DTYPE_F32, &random_model.bytes, &size))
@@ -451,6 +475,7 @@ static int need_model(int32_t vocabulary) {
 
 typedef struct job {
     const workload *w;
+    const tfm_config *config;
     tfm_session *session;
     int32_t *src, *tgt;
     tfm_request *requests; /* [w->rows] */
@@ -488,14 +513,14 @@ static void cost_of(const workload *w, const model_shape *m, weight_unit u, doub
 /* Runs greedy or beam search step by step, and stores the times of start and steps. A step takes so
    long that reading the clock does not matter. */
 static tfm_status decode_once(job *j, tfm_error *err) {
-    static const int32_t end = TOKEN_END;
+    const int32_t end = j->config->end;
     tfm_decode_options decode;
     double *step = j->steps + (int64_t)j->n_runs * (j->w->target + 1), before = opt.how.now(),
            after;
     int32_t running = 1, n;
     memset(&decode, 0, sizeof decode);
     decode.max_length = j->w->target, decode.beam = j->w->beam;
-    decode.suppressed = &end, decode.n_suppressed = 1;
+    decode.suppressed = &end, decode.n_suppressed = end >= 0;
     if (tfm_session_start(j->session, j->requests, j->w->rows, &decode, err) != TFM_OK)
         return err->status;
     for (n = 0; n <= j->w->target; n++) {
@@ -509,7 +534,8 @@ static tfm_status decode_once(job *j, tfm_error *err) {
 static int run_job(void *what) {
     job *j = (job *)what;
     const workload *w = j->w;
-    tfm_tensor logits = tfm_tensor_3d(j->logits, TFM_DTYPE_F32, w->rows, w->target, w->vocabulary);
+    tfm_tensor logits =
+        tfm_tensor_3d(j->logits, TFM_DTYPE_F32, w->rows, w->target, j->config->tgt_vocab_size);
     tfm_error err;
     tfm_status status;
     if (w->of == ENCODE) status = tfm_session_encode(j->session, j->requests, w->rows, &err);
@@ -531,14 +557,15 @@ static int prepare(job *j, const tfm_model *model, const workload *w) {
     tfm_error err;
     size_t n_src = (size_t)w->rows * (size_t)w->source, n_tgt = (size_t)(w->rows * w->target), i;
     size_t n_steps = (size_t)(w->target + 1) * (MOST_REPEATS + 1), n_ids = (size_t)w->target;
-    size_t n_logits = w->of == FORWARD ? n_tgt * (size_t)w->vocabulary : 0;
+    const tfm_config *c = tfm_model_config(model);
+    size_t n_logits = w->of == FORWARD ? n_tgt * (size_t)c->tgt_vocab_size : 0;
     memset(j, 0, sizeof *j);
     memset(&limits, 0, sizeof limits);
     limits.max_batch = w->rows, limits.max_source = w->source, limits.max_beam = w->beam;
     limits.max_target = w->target ? w->target : 1, limits.threads = opt.threads;
     if (opt.f16_cache) limits.cache = TFM_DTYPE_F16;
     if (opt.bf16_attention) limits.encoder_attention = TFM_DTYPE_BF16;
-    j->w = w;
+    j->w = w, j->config = c;
     j->steps = (double *)malloc((n_steps + n_ids) * sizeof *j->steps +
                                 (n_logits + n_src + n_tgt) * sizeof *j->logits);
     j->requests = (tfm_request *)malloc((size_t)w->rows * sizeof *j->requests);
@@ -605,7 +632,7 @@ static void add_rates(record *r, double operations) {
                                                         : (double)NAN;
 }
 
-static int run_workload(const workload *w) {
+static int run_workload(workload *w) {
     record r;
     job jobs[MOST_THREADS], *j = &jobs[0];
     crew c;
@@ -616,6 +643,7 @@ static int run_workload(const workload *w) {
     list *l;
     memset(jobs, 0, sizeof jobs);
     record_begin(&r, w->name);
+    if (opt.ids) w->vocabulary = random_model.vocabulary;
     for (i = 0; ok && i < n; i++) ok = prepare(&jobs[i], random_model.model, w);
     ok = ok && crew_begin(&c, run_job, jobs, sizeof *jobs) && run_crew(&c);
     for (i = 0; i < n; i++) jobs[i].n_runs = 0;
@@ -846,14 +874,19 @@ static int begin(void) {
     return 1;
 }
 
+/* Returns whether --ids, which reads a model file, has this workload. */
+static int is_possible(const workload *w) {
+    return !opt.ids || (w->of != PRODUCT && w->of != LOAD);
+}
+
 static int run_random(void) {
     char name[128];
     int i, ok;
-    if (!opt.weights) opt.weights = TFM_WEIGHT_TYPE_F32;
+    if (!opt.weights && !opt.ids) opt.weights = TFM_WEIGHT_TYPE_F32;
     ok = begin();
     for (i = 0; ok && i < N_WORKLOADS; i++) {
         workload w = workloads[i];
-        if (!is_wanted(w.name)) continue;
+        if (!is_wanted(w.name) || !is_possible(&w)) continue;
         change_workload(&w, name, sizeof name);
         ok = w.of == PRODUCT ? run_product(&w)
              : w.of == LOAD  ? run_load_apart(NULL, &w)
@@ -1018,9 +1051,10 @@ static void misuse(const char *format, ...) {
 
 /* Rejects a name that no workload has. Otherwise a misspelt name would print an empty table. */
 static void check_only(void) {
-    int i, n = opt.model && (is_wanted("beam 1") || is_wanted("beam 4"));
+    int i, n = opt.model && !opt.ids && (is_wanted("beam 1") || is_wanted("beam 4"));
     for (i = 0; i < N_WORKLOADS; i++)
-        n += is_wanted(workloads[i].name) && (!opt.model || workloads[i].of == LOAD);
+        n += is_wanted(workloads[i].name) && is_possible(&workloads[i]) &&
+             (!opt.model || opt.ids || workloads[i].of == LOAD);
     if (!n) misuse("no workload begins with '%s' (--help lists them)", opt.only);
 }
 
@@ -1039,11 +1073,12 @@ int main(int argc, char **argv) {
         misuse("--cpu excludes --threads, --workers and --neighbour, whose times it would add up");
     if (opt.threads * opt.workers > MOST_THREADS)
         misuse("--threads times --workers must be at most %d", (int)MOST_THREADS);
+    if (opt.ids && !opt.model) misuse("--ids needs MODEL, whose weights it measures");
     check_only();
     if (opt.layers) random_layers = (int)opt.layers;
     opt.how.now = opt.cpu ? cpu_clock : wall_clock, opt.how.repeat = (int)opt.repeat;
     if (opt.write)
         return !make_model(opt.write, opt.vocabulary ? opt.vocabulary : DEFAULT_VOCABULARY,
                            opt.seed, weight_types[opt.weights].dtype, NULL, NULL);
-    return !((opt.model ? run_lines() : run_random()) && output_finish("bench"));
+    return !((opt.model && !opt.ids ? run_lines() : run_random()) && output_finish("bench"));
 }

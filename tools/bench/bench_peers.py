@@ -30,6 +30,10 @@ that wait by spinning would slow the others down.
            (GROWING), with 2 + 2 layers and CTranslate2 as the peer. The last table has the
            milliseconds per token of both.
 
+  gemma    --gemma: T5Gemma and T5Gemma 2 in the sizes of their smallest published models (GEMMA), with
+           random weights, which transformers and PyTorch draw, and CTranslate2 as the peer. We
+           compute the soft caps and the windows of the encoder, which CTranslate2 leaves out.
+
 int8: CTranslate2 uses "int8". ONNX Runtime uses quantize_dynamic (u8 x s8, one scale per column).
 PyTorch uses torch.ao.quantization.quantize_dynamic for its linear layers; attention and norms are f32.
 bf16: PyTorch computes everything in bfloat16. Its encoder is the faster of the fast path and single
@@ -89,6 +93,20 @@ GROWING = {name: ("decode", rows, 16, target, beam, vocabulary)
                ("8x4-256k", 8, 8, 4, 256000), ("64x1-256k", 64, 4, 1, 256000),
                ("64x4-256k", 64, 4, 4, 256000), ("1x16-256k", 1, 8, 16, 256000))}
 GROWING_LAYERS = 2
+# Models of --gemma: what the encoder and the decoder have. The first is t5gemma-s-s, the second
+# t5gemma-2-270m-270m, each with its whole vocabulary.
+GEMMA = {"t5gemma": {"vocab_size": 256000, "hidden_size": 512, "intermediate_size": 1024,
+                     "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 8,
+                     "head_dim": 64, "query_pre_attn_scalar": 64, "sliding_window": 4096},
+         "t5gemma2": {"vocab_size": 262144, "hidden_size": 640, "intermediate_size": 2048,
+                      "num_hidden_layers": 18, "num_attention_heads": 4, "num_key_value_heads": 1,
+                      "head_dim": 256, "query_pre_attn_scalar": 256, "sliding_window": 512}}
+# Workloads of --gemma by name: the workload of bench.c, rows, source, target, beam.
+GEMMA_WORKLOADS = {
+    "encode-1x128": ("encode-1x128", 1, 128, 0, 1), "encode-8x128": ("encode-8x128", 8, 128, 0, 1),
+    "encode-1x256": ("encode-1x128", 1, 256, 0, 1), "encode-1x1024": ("encode-1x128", 1, 1024, 0, 1),
+    "encode-1x4096": ("encode-1x128", 1, 4096, 0, 1), "greedy-1": ("greedy-1", 1, 32, 32, 1),
+    "greedy-32": ("greedy-32", 32, 32, 32, 1), "beam4-1": ("beam4-1", 1, 32, 32, 4)}
 # Environment variables that make engines faster: threads spin while they wait, and glibc keeps freed
 # memory. Otherwise each step returns memory to the system and maps it again.
 TUNED = {"OMP_WAIT_POLICY": "active", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
@@ -254,6 +272,47 @@ def ctranslate2_save(work, folder, weights):
     model.save(str(folder))
 
 
+def gemma_save(family, folder):
+    """Writes a model of --gemma with random weights: a file of ours, and CTranslate2's directories of the
+    encoder and of the whole model."""
+    import torch
+    import transformers
+    from ctranslate2.converters import transformers as converters
+    from ctranslate2.specs import transformer_spec as specs
+
+    side, second = GEMMA[family], family == "t5gemma2"
+    image = {"model_type": "siglip_vision_model", "hidden_size": 8, "intermediate_size": 8,
+             "num_hidden_layers": 1, "num_attention_heads": 1, "image_size": 8, "patch_size": 4}
+    encoder = {"text_config": dict(side), "vision_config": image, "mm_tokens_per_image": 4}
+    config = (transformers.T5Gemma2Config(encoder=encoder, decoder=dict(side)) if second else
+              transformers.T5GemmaConfig(encoder=dict(side), decoder=dict(side),
+                                         vocab_size=side["vocab_size"]))
+    kind = transformers.T5Gemma2ForConditionalGeneration if second else \
+        transformers.T5GemmaForConditionalGeneration
+    torch.manual_seed(1)
+    with torch.no_grad():
+        model = kind(config).eval()
+        for name, p in model.named_parameters():
+            scale = 0.02 if "embed" in name else p.shape[1] ** -0.5 if p.dim() == 2 else 0.05
+            if "norm" in name or p.dim() <= 2:
+                p.copy_(scale * torch.randn_like(p))
+        model.save_pretrained(folder / "transformers")
+        whole = converters._MODEL_LOADERS[type(config).__name__].get_model_spec(model)
+    encoder = specs.TransformerEncoderModelSpec(whole.encoder)
+    subprocess.run([sys.executable, ROOT / "tools" / "convert.py", folder / "transformers",
+                    folder / "model.safetensors", "--no-check"], check=True, stdout=sys.stderr)
+    names = names_of(side["vocab_size"], {"start": 2, "end": 1})
+    encoder.register_vocabulary(names)
+    whole.register_source_vocabulary(names)
+    whole.register_target_vocabulary(names)
+    for spec, part in ((encoder, "encoder"), (whole, "translator")):
+        spec.config.layer_norm_epsilon = 1e-6
+        spec.validate()
+        spec.optimize()
+        (folder / part).mkdir()
+        spec.save(str(folder / part))
+
+
 def names_of(size, config):
     """Returns a name for each id. Special tokens have the names that CTranslate2 expects."""
     names = [f"t{i}" for i in range(size)]
@@ -278,6 +337,8 @@ def ctranslate2_engine(work, threads, weights):
         return None
     kind = "encoder" if work.kind == "encode" else "translator"
     folder = work.folder / f"ctranslate2-{kind}-{weights}-{Path(work.file).stem}"
+    if hasattr(work, "gemma"):  # CTranslate2 quantizes the floats while it loads them
+        folder = work.folder / work.gemma / kind
     if not folder.exists():
         if work.kind == "load":  # another process writes the file, so its memory does not count here
             subprocess.run([sys.executable, __file__, "--store", json.dumps(work.description),
@@ -295,7 +356,7 @@ def ctranslate2_engine(work, threads, weights):
     work.load_ms = 1e3 * (time.perf_counter() - begin)
     if work.kind in ("translate", "throughput"):
         return ctranslate2_lines(work, translator)
-    names = names_of(work.vocabulary, {"start": START, "end": END})
+    names = names_of(work.vocabulary, work.config)
     rows = [[names[i] for i in row] for row in work.src]
     index = {name: i for i, name in enumerate(names)}
 
@@ -747,6 +808,10 @@ def ours(work, group, repeat, arguments, text=None):
         command += [work["file"], "--only", f"beam {work['beam']}"]
     else:
         command += ["--only", work["name"], "--seed", str(arguments.seed)]
+    if "gemma" in work:
+        command[command.index("--only") + 1] = work["workload"]
+        command += [work["file"], "--ids", "--source", str(work["source"])]
+        command += ["--target", str(work["target"])] if work["target"] else []
     if "layers" in work:
         command[command.index("--only") + 1] = "greedy-1"
         for key in ("rows", "beam", "source", "target", "vocabulary", "layers"):
@@ -902,7 +967,7 @@ def works_of(arguments, folder):
     parts = arguments.only.split(",") if arguments.only else [""]
     exact = set(parts) & set(GROWING if arguments.grow else WORKLOADS)
     found = []
-    all_works = GROWING if arguments.grow else WORKLOADS
+    all_works = {} if arguments.gemma else GROWING if arguments.grow else WORKLOADS
     layers = ["--layers", str(GROWING_LAYERS)] if arguments.grow else []
     for name, (kind, rows, source, target, beam, vocabulary) in all_works.items():
         if name in parts or name.startswith(tuple(set(parts) - exact)):
@@ -915,6 +980,18 @@ def works_of(arguments, folder):
             if not file.exists():
                 subprocess.run([BENCH, "--write", file, "--vocabulary", str(vocabulary), "--seed",
                                 str(arguments.seed), *layers], check=True)
+    for family in GEMMA if arguments.gemma else ():
+        rows = {f"{family} {name}": row for name, row in GEMMA_WORKLOADS.items()
+                if f"{family} {name}".startswith(tuple(parts)) or name.startswith(tuple(parts))}
+        own = Path(arguments.gemma) / family
+        if rows and not (own / "translator" / "model.bin").exists():
+            own.mkdir(parents=True, exist_ok=True)
+            gemma_save(family, own)
+        for name, (workload, n, source, target, beam) in rows.items():
+            found.append({"name": name, "kind": "decode" if target else "encode", "rows": n,
+                          "source": source, "target": target, "beam": beam, "gemma": family,
+                          "vocabulary": GEMMA[family]["vocab_size"], "workload": workload,
+                          "file": str(own / "model.safetensors"), "folder": str(own.parent)})
     pairs = [(pair, arguments.sentences, "translate", beam, f"beam {beam}")
              for pair in arguments.model for beam in (1, 4)]
     pairs += [(pair, arguments.lines, "throughput", 1, f"{arguments.lines} lines")
@@ -1020,10 +1097,11 @@ def print_tables(results, only_last=False):
 def print_mean(table):
     """Prints geometric means of the last column, over all workloads and over some kinds."""
     kinds = {"all": lambda name: name in WORKLOADS and name != "load",
-             "encode": lambda name: name.startswith("encode"),
-             "greedy and beam": lambda name: name.startswith(("greedy", "beam")),
+             "encode": lambda name: name.split()[-1].startswith("encode"),
+             "greedy and beam": lambda name: name.split()[-1].startswith(("greedy", "beam4-")),
              "grow": lambda name: name in GROWING,
-             "models": lambda name: name not in WORKLOADS and name not in GROWING}
+             "models": lambda name: not {name, name.split()[-1]} & {*WORKLOADS, *GROWING,
+                                                                   *GEMMA_WORKLOADS}}
     means = []
     for kind, belongs in kinds.items():
         ratios = [fastest(row)[1] for row in table if fastest(row) and belongs(row["name"])]
@@ -1138,6 +1216,9 @@ def main():
     parser.add_argument("--grow", action="store_true",
                         help="measure growing batches, beams and vocabularies (64x4-256k: 64 "
                         "sentences, beam 4, 256,000 tokens) beside CTranslate2")
+    parser.add_argument("--gemma", metavar="FOLDER",
+                        help="measure T5Gemma and T5Gemma 2 beside CTranslate2 instead, with models that are "
+                        "written to FOLDER (7 GB) if it has none; needs PyTorch and transformers")
     parser.add_argument("--model", action="append", default=[], metavar="FILE=TEXT",
                         help="also measure this model file on the sentences of TEXT")
     parser.add_argument("--sentences", type=int, default=1000, metavar="N",
@@ -1180,7 +1261,7 @@ def main():
         if arguments.cpu and arguments.threads != [1]:
             parser.error("--cpu needs --threads 1, because it adds up the time of all threads")
         wanted = arguments.engines.split(",") if arguments.engines else list(SETTINGS)
-        if arguments.grow:  # the others have no beams, and always 6 layers
+        if arguments.grow or arguments.gemma:  # the others always have the same layers, and no beams
             wanted = [name for name in wanted if SETTINGS.get(name, [name])[0] == "ctranslate2"]
         for name in wanted:
             if name not in SETTINGS:

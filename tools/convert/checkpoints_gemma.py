@@ -40,6 +40,9 @@ SLIDING, FULL = "sliding_attention", "full_attention"
 SHARED = ("hidden_size", "num_attention_heads", "head_dim", "rms_norm_eps", "hidden_activation",
           "attn_logit_softcapping")
 
+# Published models whose encoder and decoder have the same sizes.
+SAME_SIZES = {"t5gemma": "t5gemma-2b-2b or t5gemma-9b-9b", "t5gemma2": "t5gemma-2-270m-270m"}
+
 SPELLING = (
     (r"^model\.", ""),
     (r"^encoder\.text_model\.", "encoder."),
@@ -91,11 +94,13 @@ def read_sides(hf: dict[str, Any], path: str, ignored: set[str], notes: list[str
         hf[side] = {**config_fields.with_defaults(fields, found, said), "where": where,
                     "is_null": {key for key, value in found.items() if value is None}}
         check_side(hf[side], where)
-    for key in SHARED:
-        values = [hf[side].get(key) for side in SIDES]
-        if values[0] != values[1] and not (key == "attn_logit_softcapping" and is_merged(hf)):
-            raise ConvertError(f"{path}: {key} is {brief(values[0])} in the encoder and {brief(values[1])} in "
-                               f"the decoder; transformer.h has one number for both")
+    other = [f"{key} ({brief(hf['encoder'].get(key))} and {brief(hf['decoder'].get(key))})" for key in SHARED
+             if hf["encoder"].get(key) != hf["decoder"].get(key)
+             and not (key == "attn_logit_softcapping" and is_merged(hf))]
+    if other:
+        raise ConvertError(f"{path}: encoder and decoder differ in {', '.join(other)}, of which transformer.h has "
+                           f"one value for both: convert a model of the family whose encoder and decoder have "
+                           f"the same sizes, such as {SAME_SIZES[kind]}")
     for key in ("pad_token_id", "bos_token_id", "eos_token_id"):
         if hf.get(key) is None:
             hf[key] = hf["decoder"].get(key)
@@ -197,7 +202,11 @@ def frequencies(rope: dict[str, Any], width: int, where: str) -> tuple[np.ndarra
     known = ("default", "linear", "llama3", "proportional", "yarn")
     if kind not in known:
         raise ConvertError(f"{where}: rope_type {visible(str(kind))}: transformer.h has " + ", ".join(known)
-                           + ", whose frequencies do not depend on the length of a sequence")
+                           + ", whose frequencies do not depend on the length of a sequence"
+                           + {"dynamic": ". It computes what \"default\" does up to max_position_embeddings tokens: where no text is "
+                                         "longer, write that as rope_type",
+                              "longrope": ": use transformers for this model"}.get(
+                                  kind, ": write that of these with which the model was trained"))
 
     def number(key: str, otherwise: float | None = None) -> float:
         value = rope.get(key, otherwise)
@@ -264,7 +273,8 @@ def put_frequencies(hf: dict[str, Any], side: str, model: Model) -> None:
     turned = max((factor for _, factor in found.values()), key=lambda factor: abs(factor - 1))
     if turned != 1 and side == "decoder" and is_merged(hf):  # keys of the source do not turn
         raise ConvertError(f"{one['where']}: rope_type yarn multiplies what turns by {turned:.6g}; where target and "
-                           f"source share their projections, transformer.h computes 1 alone (attention_factor)")
+                           f"source share their projections, transformer.h computes 1 alone: convert a model "
+                           f"whose rope_parameters have attention_factor 1, or use transformers for this one")
     tables = [table for table, _ in found.values()]
     if all(same(tables[0], table) for table in tables):
         model.put(f"{side}.rotary.frequencies", origin, tables[0])
@@ -326,8 +336,9 @@ def place(tensors: Tensors, hf: dict[str, Any], model: Model) -> Tensors:
 
 def place_end_of_image(hf: dict[str, Any], name: str, tensor: np.ndarray, model: Model) -> None:
     """The embedding of the token that ends an image, which a text has not."""
-    model.notes.append(f"{name} {describe(tensor)}: left out; the token {hf.get('eoi_token_index')} ends an image, "
-                       f"which no text has")
+    model.notes.append(f"{name} {describe(tensor)}: left out; the token {hf.get('eoi_token_index')} ends an image. "
+                       f"Its row of the embedding table takes its place, so a source that has this id gives other "
+                       f"numbers than in transformers; texts do not have it")
 
 
 def check(hf: dict[str, Any], model: Model) -> None:

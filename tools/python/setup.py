@@ -15,7 +15,7 @@ TRANSLATE, TRANSCRIBE = ROOT / "examples" / "translate", ROOT / "examples" / "tr
 HEADERS = [path.relative_to(ROOT).as_posix()
            for path in (TRANSLATE / "aligned.h", TRANSLATE / "target_ends.h", *sorted(TRANSLATE.glob("text/*.h")),
                         *(TRANSCRIBE / f"{name}.h" for name in (
-                            "compression", "guard", "listen", "listen_load", "live", "live_window", "moonshine", "own_words", "place", "sound",
+                            "compression", "guard", "listen", "listen_load", "live", "live_listen", "live_window", "moonshine", "own_words", "place", "sound",
                             "speech", "survey", "track", "transcriber", "vad", "voice", "whisper", "window", "words")),
                         ROOT / "tools" / "common" / "utf8_files.h")]
 VERSION = re.search(r'^#define TFM_VERSION "(.*)"',

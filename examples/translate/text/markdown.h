@@ -473,14 +473,19 @@ static size_t markdown_formula(const markdown_parser *d, size_t at) {
     const char *text = d->flat.data + at;
     size_t size = d->flat.size - at, i, n = 1;
     char close;
-    int any = 0;
+    int any = 0, letters = 0, most = 0; /* of a word that is no command */
     if (size > MOST) size = MOST;
     if (size < 3) return 0;
     if (*text == '\\') {
         if (text[1] != '(' && text[1] != '[') return 0;
         close = text[1] == '(' ? ')' : ']';
         for (i = 2; i + 1 < size; i++) {
-            if (text[i] == '\\' && text[i + 1] == close) return any ? i + 2 : 0;
+            if (text[i] == '\\' && text[i + 1] == close)
+                return any || (close == ')' && i > 2 && most < 3) ? i + 2 : 0;
+            letters = protect_is_letter((unsigned char)text[i]) || (unsigned char)text[i] >= 0x80
+                          ? letters + 1
+                          : 0;
+            if (letters > most) most = letters;
             any |= protect_in("^_=+", (unsigned char)text[i]) ||
                    (text[i] == '\\' && protect_is_letter((unsigned char)text[i + 1]));
         }
@@ -540,10 +545,25 @@ static size_t markdown_extra(const markdown_parser *d, size_t at) {
         while (n < size && n < 12 && protect_is_digit((unsigned char)text[n])) n++;
         return n > 1 && !(n < size && protect_is_word((unsigned char)text[n])) ? n : 0;
     }
+    if (*text == '+') { /* ++ctrl+alt+del++ */
+        for (n = 2; n < size && n < 60 &&
+                    (text[n] == '+' ? text[n + 1] != '+'
+                                    : protect_is_word((unsigned char)text[n]) || text[n] == '-');)
+            n++;
+        return n > 3 && n + 1 < size && text[1] == '+' && text[n] == '+' && text[n + 1] == '+' &&
+                       memchr(text + 2, '+', n - 2)
+                   ? n + 2
+                   : 0;
+    }
+    if (*text == '@' && size > 1 && text[1] == '[') { /* @[youtube](id) */
+        n = protect_until(text, size < 200 ? size : 200, "](");
+        n = n && !memchr(text, '\n', n) ? n + protect_until(text + n, size - n, ")") : 0;
+        return n && text[n - 1] == ')' && !memchr(text, '\n', n) ? n : 0;
+    }
     if (*text == '@' && size > 1 && protect_is_letter((unsigned char)text[1])) {
         while (n < size && n < 60 &&
                (protect_is_word((unsigned char)text[n]) ||
-                (protect_in("-_/", (unsigned char)text[n]) && n + 1 < size &&
+                (protect_in("-_/.", (unsigned char)text[n]) && n + 1 < size &&
                  protect_is_word((unsigned char)text[n + 1]))))
             n++;
         return n;
@@ -556,7 +576,7 @@ static size_t markdown_bare(const markdown_parser *d, size_t at) {
     const char *text = d->flat.data + at;
     size_t size = d->flat.size - at, n, i, deep = 0;
     int is_address;
-    if (!protect_in("hfwm{%$#@", (unsigned char)*text)) return 0;
+    if (!protect_in("hfwm{%$#@:", (unsigned char)*text)) return 0;
     n = protect_placeholder(d->flat.data, d->flat.size, at);
     if (n || !protect_in("hfwm", (unsigned char)*text) ||
         protect_is_word(protect_before(d->flat.data, at)))
@@ -595,7 +615,7 @@ static void markdown_inlines(markdown_parser *d) {
     d->n_runs = 1, d->last_run = 0;
     for (; at < size && !d->m->broken; at = end) {
         end = at + 1;
-        i = protect_in("$\\[^~:#@", (unsigned char)text[at]) ? markdown_extra(d, at) : 0;
+        i = protect_in("$\\[^~:#@+", (unsigned char)text[at]) ? markdown_extra(d, at) : 0;
         if (i) {
             (void)markdown_add(d, MARKUP_COPY, '`', at, end = at + i);
             continue;
@@ -772,6 +792,10 @@ static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
         markdown_mark *mark = &d->marks[i], *other;
         markup_item *item;
         size_t begin = markdown_map(d)[mark->begin], end = markdown_end(d, mark->end);
+        if (mark->kind == MARKUP_COPY && at < mark->begin && markup_extend_copy(m, begin, end)) {
+            at = mark->end;
+            continue;
+        }
         markdown_add_text(d, at, mark->begin);
         at = mark->end;
         if (mark->kind == MARKUP_CLOSE) {
@@ -833,7 +857,10 @@ static void markdown_encode(const markup_document *m, const char *text, size_t a
         case '{': escaped = protect_placeholder(text, to, i) > 0; break;
         case '#': /* Markdown drops #s at the end of a heading */
             for (k = i; k < to && protect_in("# ", (unsigned char)text[k]);) k++;
-            escaped = !b->is_folded && k == to && (!before || before == ' ');
+            escaped = k == to && (!out->size || markup_is_space(out->data[out->size - 1]));
+            for (k = b->begin; k > b->line && protect_in(" \t", (unsigned char)m->text[k - 1]);)
+                k--;
+            escaped &= k > b->line && m->text[k - 1] == '#';
             break;
         default: break;
         }
@@ -852,17 +879,23 @@ static int markdown_is_kept(const char *text, size_t size) {
     if (size < 2) return 0;
     if (protect_starts(text, size, ":::") || protect_starts(text, size, "///") ||
         protect_starts(text, size, "--8<--") || protect_starts(text, size, "<<< ") ||
+        protect_starts(text, size, "@import ") || protect_starts(text, size, "@include ") ||
         protect_starts(text, size, "%% "))
         return 1;
     if (protect_starts(text, size, "*[")) {
         n = markdown_label(text, size, 1);
         return n && n < size && text[n] == ':';
     }
-    if (c == '{') return protect_placeholder(text, size, 0) == size;
+    if (c == '{') { /* not a value, {name} or {{ name }}, which is text of a paragraph */
+        for (n = 1; n < size && protect_in("{ ", (unsigned char)text[n]);) n++;
+        return !protect_is_word((unsigned char)text[n]) && text[n] != '_' &&
+               protect_placeholder(text, size, 0) == size;
+    }
     if (c == '(') return text[size - 1] == '=' && text[size - 2] == ')' && !memchr(text, ' ', size);
     if (c == '[') {
         n = protect_starts(text, size, "[[") ? protect_until(text, size, "]]") : 0;
-        return n == size || (size == 5 && memcmp(text, "[TOC]", 5) == 0);
+        return n == size ||
+               (size == 5 && (memcmp(text, "[TOC]", 5) == 0 || memcmp(text, "[toc]", 5) == 0));
     }
     if (c == '\\') {
         n = 1 + protect_name(text + 1, size - 1);
@@ -943,13 +976,30 @@ static int markdown_is_marker(const char *text, size_t size) {
     return size && (protect_is_letter((unsigned char)*text) || *text == '"');
 }
 
+/* What ends the code between two tags of Hugo ({{< highlight >}}) or Liquid ({% raw %}). */
+static const char *const markdown_code_tags[] = {
+    "/highlight", "/mermaid", "/math", "/katex", "/code", "endhighlight", "endraw", "endmermaid"};
+
+/* Returns whether the lines of markdown_kept_lines end in a line. */
+static int markdown_kept_ends(char kind, const char *text, size_t size) {
+    const char *what = kind == '$'   ? "$$"
+                       : kind == ']' ? "\\]"
+                       : kind < ' '  ? markdown_code_tags[kind - 1]
+                                     : "\\end{";
+    size_t i, n = strlen(what);
+    if (kind == ' ') return markdown_skip_space(text, size, 0) == size;
+    for (i = 0; i + n <= size; i++)
+        if (memcmp(text + i, what, n) == 0) return 1;
+    return 0;
+}
+
 /* Returns what ends the lines that a line begins and that stay as they are: '$' for a formula, ']' and 'e' for
    those of LaTeX, ' ' for the imports of MDX, which a blank line ends; 0 if there are none. *is_done says
    whether they end in the line. */
 static char markdown_kept_lines(const char *text, size_t size, int in_text, int *is_done) {
     static const char *const exports[] = {"export const ", "export default ", "export function ",
                                           "export let ",   "export {",        "export * "};
-    size_t i;
+    size_t i, n;
     *is_done = 0;
     if (protect_starts(text, size, "$$")) {
         for (i = 2; i + 1 < size; i++) *is_done |= text[i] == '$' && text[i + 1] == '$';
@@ -958,6 +1008,18 @@ static char markdown_kept_lines(const char *text, size_t size, int in_text, int 
         return '$';
     }
     if (size == 2 && memcmp(text, "\\[", 2) == 0) return ']';
+    if (protect_starts(text, size, "{{") || protect_starts(text, size, "{%")) {
+        for (i = 2; i < size && protect_in("<%- ", (unsigned char)text[i]);) i++;
+        for (n = 0; n < sizeof markdown_code_tags / sizeof *markdown_code_tags; n++) {
+            const char *close = markdown_code_tags[n], *name = close + (*close == '/' ? 1 : 3);
+            size_t k = strlen(name);
+            if ((*close == '/') != (text[1] == '{') || !protect_starts(text + i, size - i, name) ||
+                (i + k < size && protect_is_word((unsigned char)text[i + k])))
+                continue;
+            *is_done = markdown_kept_ends((char)(1 + n), text, size);
+            return (char)(1 + n);
+        }
+    }
     if (protect_starts(text, size, "\\begin{")) {
         for (i = 6; i + 5 < size; i++) *is_done |= memcmp(text + i, "\\end{", 5) == 0;
         return 'e';
@@ -975,22 +1037,16 @@ static char markdown_kept_lines(const char *text, size_t size, int in_text, int 
     return 0;
 }
 
-/* Returns whether the lines of markdown_kept_lines end in a line. */
-static int markdown_kept_ends(char kind, const char *text, size_t size) {
-    const char *what = kind == '$' ? "$$" : kind == ']' ? "\\]" : "\\end{";
-    size_t i, n = strlen(what);
-    if (kind == ' ') return markdown_skip_space(text, size, 0) == size;
-    for (i = 0; i + n <= size; i++)
-        if (memcmp(text + i, what, n) == 0) return 1;
-    return 0;
-}
-
 /* Returns 0 if a line that begins with this text is plain text. If it would begin a block, returns
    1 plus the position where a backslash prevents that. */
 static size_t markdown_hazard(const char *text, size_t size) {
     size_t n = 0, i = 1;
     char c = size ? text[0] : 0, next = size > 1 ? text[1] : ' ';
     int ends = markup_is_space(next);
+    if (c == '*' || c == '_') { /* "** **" in a line of its own would be a thematic break */
+        while (n < size && text[n] == c) n++;
+        ends = n == size || markup_is_space(text[n]), n = 0;
+    }
     while (n < size && n < 10 && protect_is_digit((unsigned char)text[n])) n++;
     if (n && n < 10 && n < size && (text[n] == '.' || text[n] == ')') &&
         (n + 1 == size || markup_is_space(text[n + 1])))
@@ -1030,25 +1086,33 @@ static uint64_t markdown_shape(markdown_parser *d) {
     return sum;
 }
 
+/* Returns the bytes of * in the marks that were read last. */
+static size_t markdown_stars(const markdown_parser *d) {
+    size_t i, n = 0;
+    for (i = 0; i < d->n_marks; i++)
+        if (d->marks[i].kind != MARKUP_COPY && d->marks[i].c == '*')
+            n += d->marks[i].end - d->marks[i].begin;
+    return n;
+}
+
 /* Returns whether m->woven from byte `from` on has the same marks as bytes begin to end of the
    document, of which item `first` is the first one. markdown_shape does not tell * from _, because
-   an element may get the other one. So the items must also have as many * as are read: literal *
-   among the new words may not take their place. */
+   an element may get the other one. So as many * must be read as in the source, but for elements
+   that got the other one: literal * among the new words may not take their place. */
 static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end,
                             size_t from) {
     uint64_t shape;
-    size_t i, written = 0, found = 0;
-    for (i = first; i < m->n_items && m->items[i].begin < end; i++)
-        if (m->items[i].kind != MARKUP_COPY && m->items[i].c == '*')
-            written += m->items[i].end - m->items[i].begin;
+    size_t i, stars;
     markdown_flatten(m->md, m->text, begin, end, 1);
-    shape = markdown_shape(m->md);
+    shape = markdown_shape(m->md), stars = markdown_stars(m->md);
+    for (i = first; i < m->n_items && m->items[i].begin < end; i++) {
+        const markup_item *item = &m->items[i];
+        if (item->kind == MARKUP_COPY) continue;
+        if (item->c == '*') stars += item->end - item->begin;
+        if (m->text[item->begin] == '*') stars -= item->end - item->begin;
+    }
     markdown_flatten(m->md, m->woven.data, from, m->woven.size, 0);
-    if (shape != markdown_shape(m->md)) return 0;
-    for (i = 0; i < m->md->n_marks; i++)
-        if (m->md->marks[i].kind != MARKUP_COPY && m->md->marks[i].c == '*')
-            found += m->md->marks[i].end - m->md->marks[i].begin;
-    return found == written;
+    return shape == markdown_shape(m->md) && stars == markdown_stars(m->md);
 }
 
 /* Chooses the delimiter of an element that is about to be written. It must differ from a delimiter
@@ -1329,18 +1393,18 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             markdown_add_block(b->d, MARKUP_MARKDOWN, l->begin, at + i, end, 0, 0);
             return 0;
         }
-        if (markdown_is_kept(text + at, size)) {
-            markdown_flush(b, 0);
-            b->n = matched, b->head = protect_starts(text + at, size, ":::{");
-            if (protect_in(":/", (unsigned char)text[at]))
-                markdown_add_title(b, l->begin, at, l->end);
-            return 0;
-        }
         fence = markdown_kept_lines(text + at, size, in_text, &is_done);
         if (fence) {
             markdown_flush(b, 0);
             b->n = matched;
             if (!is_done) b->leaf = MARKDOWN_FENCE, b->fence = fence;
+            return 0;
+        }
+        if (markdown_is_kept(text + at, size)) {
+            markdown_flush(b, 0);
+            b->n = matched, b->head = protect_starts(text + at, size, ":::{");
+            if (protect_in(":/", (unsigned char)text[at]))
+                markdown_add_title(b, l->begin, at, l->end);
             return 0;
         }
         if (matched < MARKUP_DEEP && markdown_is_marker(text + at, size)) {

@@ -163,7 +163,9 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
         if (m->broken) break;
         s = &m->sentences[m->n_sentences++];
         s->text = sentence.data, s->size = sentence.size;
-        s->begin = (size_t)(sentence.data - m->plain.data);
+        while (s->size > 2 && protect_in(":;,.", (unsigned char)s->text[0]) && s->text[1] == ' ')
+            s->text += 2, s->size -= 2; /* {name}: Der Hund */
+        s->begin = (size_t)(s->text - m->plain.data);
     }
     for (i = 0; i < m->n_sentences && !m->broken; i++) {
         markup_sentence *s = &m->sentences[i];
@@ -230,40 +232,54 @@ static int markup_all_alike(const char *a, const char *b, size_t size) {
     return 1;
 }
 
+/* Returns the first item of a sentence behind a byte of the plain text; s->last if there is none. */
+static size_t markup_item_behind(const markup_document *m, const markup_sentence *s, size_t at) {
+    size_t low = s->first, high = s->last, middle;
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (m->items[middle].at <= at) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 /* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is divided
-   where the source has items: un<u>der</u>line. Returns the translation with these tokens. */
+   where the source has items: un<u>der</u>line. Two such tokens without a space between them, also in
+   the source, may be divided where the source has an item between them. Returns the translation with
+   these tokens. */
 static markup_translation markup_refine(markup_document *m, const markup_translation *t,
                                         const markup_sentence *s) {
     enum { MOST = 1024 };
     markup_translation fine = *t;
     markup_token piece;
-    size_t i, k, from = 0, begin, end, low, high, n;
+    size_t i, k, from = 0, begin, end, low, n, last_end = 0;
+    int is_alike, was_alike = 0;
     m->pieces.size = m->cuts.size = m->piece = 0, m->found = 0;
     text_buffer_append(&m->pieces, "", 0), text_buffer_append(&m->cuts, "", 0);
-    for (i = 0; i < t->n; from = t->tokens[i++].end) {
+    for (i = 0; i < t->n; from = t->tokens[i++].end, was_alike = is_alike, last_end = end) {
         piece = t->tokens[i], begin = piece.source_begin, end = piece.source_end;
         if (end > s->size) end = s->size;
         for (; begin < end && s->text[begin] == ' ';) begin++;
         for (; begin < end && s->text[end - 1] == ' ';) end--;
         for (k = from; k < piece.end && piece.end <= t->size && t->text[k] == ' ';) k++;
-        for (low = s->first, high = s->last; low < high;) { /* the first item behind `begin` */
-            size_t middle = low + (high - low) / 2;
-            if (m->items[middle].at <= s->begin + begin) low = middle + 1;
-            else high = middle;
+        low = markup_item_behind(m, s, s->begin + begin);
+        is_alike = begin < end && piece.end <= t->size && k <= piece.end &&
+                   piece.end - k == end - begin &&
+                   markup_all_alike(t->text + k, s->text + begin, end - begin);
+        if (was_alike && is_alike && k == from && last_end == begin && low > s->first &&
+            m->items[low - 1].at == s->begin + begin && m->cuts.size)
+            m->cuts.data[m->cuts.size - 1] = '1';
+        for (n = 0; is_alike && n < MOST && low < s->last && m->items[low].at < s->begin + end;
+             n++) {
+            markup_token part;
+            size_t at = m->items[low].at - s->begin;
+            part.end = k + (at - begin), part.source_begin = piece.source_begin,
+            part.source_end = at;
+            text_buffer_append(&m->pieces, (const char *)&part, sizeof part);
+            text_buffer_append(&m->cuts, "1", 1);
+            piece.source_begin = at;
+            while (low < s->last && m->items[low].at == s->begin + at) low++;
         }
-        if (begin < end && piece.end <= t->size && k <= piece.end && piece.end - k == end - begin &&
-            low < s->last && m->items[low].at < s->begin + end &&
-            markup_all_alike(t->text + k, s->text + begin, end - begin))
-            for (n = 0; n < MOST && low < s->last && m->items[low].at < s->begin + end; n++) {
-                markup_token part;
-                size_t at = m->items[low].at - s->begin;
-                part.end = k + (at - begin), part.source_begin = piece.source_begin,
-                part.source_end = at;
-                text_buffer_append(&m->pieces, (const char *)&part, sizeof part);
-                text_buffer_append(&m->cuts, "1", 1);
-                piece.source_begin = at;
-                while (low < s->last && m->items[low].at == s->begin + at) low++;
-            }
         text_buffer_append(&m->pieces, (const char *)&piece, sizeof piece);
         text_buffer_append(&m->cuts, "0", 1);
     }
@@ -775,6 +791,7 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
             else if (form == MARKUP_MARKDOWN)
                 is_raw = c != '#' && c != '|' &&
                          (c != ']' || i + 1 == t->size || text[i + 1] != ':' ||
+                          (i && memchr(text + 1, '[', i - 1)) || /* no label begins there */
                           markup_is_same(m, t)); /* "[x]: y z" is text, "[x]: z" a definition */
             else if (c == '>') is_raw = 1;
             else if (i + 1 == t->size)
@@ -913,6 +930,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         *from = begin;                      /* the end of the line replaces the space */
     if (is_copy && !is_spaced && out->size) /* no word is glued to a placeholder */
         is_spaced = !markup_is_word_byte(m, item->at - 1) &&
+                    out->data[out->size - 1] != m->text[item->begin - 1] &&
                     markup_is_word(out->data[out->size - 1]);
     if ((is_copy || item->kind == MARKUP_POINT || item->kind == MARKUP_CUT) && !item->is_line &&
         is_spaced && m->has_spaces && *from && !m->opened &&
@@ -939,6 +957,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
           at < m->size && m->text[at] == t->text[*from])))
         markup_put_space(m, out);
     else if (is_copy && !item->space_behind && markup_is_word(t->text[*from]) &&
+             !(node->item + 1 < s->last && item[1].at == item->at && item[1].begin == item->end) &&
              !markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
         markup_put_space(m, out); /* {name}s Hund */
 }

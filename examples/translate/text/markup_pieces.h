@@ -328,11 +328,27 @@ static size_t markup_protected(const markup_document *m, size_t begin, size_t at
     size_t n = 0;
     int is_unit = protect_in("cdfkmnsy&", c) &&
                   protect_unit(m->text + begin, end - begin, at - begin);
-    if (c < 0x80 && !m->protects && !is_unit && !protect_in("{%$#@<[-", c)) return 0;
+    if (c < 0x80 && !m->protects && !is_unit && !protect_in("{%$#@<[-:_", c) && c != '&') return 0;
+    if (c == '_' && m->form == MARKUP_MARKDOWN) return 0; /* __Hund__ is an emphasis */
     if (c < 0x80) n = protect_placeholder(m->text + begin, end - begin, at - begin);
     if (!n && m->protects) n = protect_span_at(m->text + begin, end - begin, at - begin);
     return n || (c < 0x80 && !is_unit) ? n
                                        : protect_symbol(m->text + begin, end - begin, at - begin);
+}
+
+/* Extends the last item up to byte `end` of the document, if both are copied and only a sign or two between
+   them, as in <kbd>Ctrl</kbd>+<kbd>C</kbd>, where a model would read "+" as a word. `begin` is where the
+   second begins. Returns whether it did. */
+static int markup_extend_copy(markup_document *m, size_t begin, size_t end) {
+    markup_item *item = m->n_items ? &m->items[m->n_items - 1] : NULL;
+    size_t i;
+    if (!item || item->kind != MARKUP_COPY || item->at != m->plain.size || item->n_blank ||
+        item->n_label || begin <= item->end || begin > item->end + 2)
+        return 0;
+    for (i = item->end; i < begin; i++)
+        if (!protect_in("+-/:=.", (unsigned char)m->text[i])) return 0;
+    item->end = end, item->space_behind = end >= m->size || markup_is_space(m->text[end]);
+    return 1;
 }
 
 /* Notes that the source has a part here that the plain text has not. */
@@ -773,6 +789,10 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             if (protect_unit(m->text + at, tag->begin - at, tag->begin - at - k) == k &&
                 (strcmp(tag->name, "sup") == 0 || strcmp(tag->name, "ph") == 0))
                 begin = tag->begin - k;
+        if (kind == MARKUP_COPY && markup_extend_copy(m, begin, tags[last].end)) {
+            at = tags[last].end;
+            continue;
+        }
         markup_add_text(m, at, begin);
         if (reading < n) {
             last = reading, at = tags[i].match == i ? tags[last + 1].begin : tags[last].end;
@@ -860,6 +880,9 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
             close = (const char *)memchr(m->text + at, '}', end - at);
             if (!close) break; /* the tag has no end: the rest of the line is text */
             n = (size_t)(close - m->text) + 1;
+        } else if (m->text[at] == '\\' && n < end && protect_in("Nnh", (unsigned char)m->text[n]) &&
+                   !m->is_vtt) {
+            n++; /* the end of a line, or a space, as in ASS */
         } else if (m->text[at] != '<') continue;
         else if (n < end && protect_is_digit((unsigned char)m->text[n])) {
             n += markup_time(m->text + n, end - n);
@@ -886,8 +909,12 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
             else from = n;
             if (n == from && from > tag.end) continue;
         }
-        item = markup_add(m, tag.is_close || tag.is_open ? MARKUP_CUT : MARKUP_POINT, at, n);
+        if (m->text[at] == '\\' && !markup_after_space(m)) markup_plain(m, " ", 1, at, n);
+        item = markup_add(
+            m, tag.is_close || tag.is_open || m->text[at] == '\\' ? MARKUP_CUT : MARKUP_POINT, at,
+            n);
         if (!item) return;
+        item->is_line = m->text[at] == '\\';
         if (tag.is_open == 1 && *n_open < MARKUP_DEEP) open[(*n_open)++] = m->n_items - 1;
         else if (tag.is_open) first = m->n_items;
         if (!tag.is_close) continue;
@@ -1077,8 +1104,9 @@ static int markup_by_number(const void *a, const void *b) {
 }
 
 /* Sets m->width to the width that 49 of 50 lines in paragraphs of several lines do not exceed. A
-   paragraph of one line that is wider is not wrapped. */
+   paragraph of one line is not wrapped if it is wider, or if these lines are short, as in verses. */
 static void markup_measure(markup_document *m) {
+    enum { NARROW = 40 };
     size_t i, k = 0, n = 0, *widths;
     widths = (size_t *)malloc((2 * m->n_breaks + 1) * sizeof *widths);
     if (!widths) m->broken = 1;
@@ -1100,7 +1128,8 @@ static void markup_measure(markup_document *m) {
         markup_block *b = &m->blocks[i];
         k = markup_break_at(m, b->begin);
         if (!b->is_folded || (k < m->n_breaks && m->breaks[k].begin < b->end)) continue;
-        if (markup_column(m->text + b->line, b->end - b->line, 0) > m->width) b->is_folded = 0;
+        if (m->width < NARROW || markup_column(m->text + b->line, b->end - b->line, 0) > m->width)
+            b->is_folded = 0;
     }
 }
 

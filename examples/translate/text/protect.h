@@ -310,42 +310,101 @@ static size_t protect_option(const char *all, size_t n_all, size_t at) {
     return i == n_all || byte[i] <= ' ' || protect_in(",;:.|)]/=", byte[i]) ? i - at : 0;
 }
 
+/* Returns the bytes of the number or name that begins a text and ends with `close`, or 0. */
+static size_t protect_named(const char *text, size_t size, size_t at, const char *close) {
+    size_t n = at + (size < at ? 0 : protect_name(text + at, size - at));
+    return n > at && protect_starts(text + n, size - n, close) ? n + strlen(close) : 0;
+}
+
+/* Returns the bytes of the placeholder of Qt that begins a text, or 0: %1, %L1, %n, also %1% of Boost. */
+static size_t protect_qt(const char *text, size_t size) {
+    const unsigned char *byte = (const unsigned char *)text;
+    size_t i = size > 1 && byte[1] == 'L' ? 2 : 1, first = i;
+    if (size > 1 && byte[1] == 'n') i++;
+    else
+        while (i < size && i < first + 2 && protect_is_digit(byte[i])) i++;
+    if (i == first || (i < size && protect_is_word(byte[i]))) return 0;
+    return i < size && byte[i] == '%' ? i + 1 : i;
+}
+
 /* Returns the bytes of the placeholder at position `at`, or 0. A program or a template replaces placeholders
-   by values: {name}, {{ name }}, ${name}, $name, {0:N2}, %s, %1$d, %(name)s, %{name}, #{name}, <%= x %>,
-   {% x %}, [% x %]. */
+   by values: {name}, {{ name }}, ${name}, $name, $t(name), {0:N2}, %s, %1$d, %1, %(name)s, %<name>s,
+   %{name}, %%name%%, #{name}, <%= x %>, {% x %}, [% x %], [[name]], @Model.Name, :name, __name__. */
 static inline size_t protect_placeholder(const char *all, size_t n_all, size_t at) {
     const char *text = all + at;
     const unsigned char *byte = (const unsigned char *)text;
     size_t size = n_all - at, n, i;
     char next = size > 1 ? text[1] : ' ';
     uint32_t before;
-    if (!size || !protect_in("{%$#@<[-", byte[0])) return 0;
+    if (!size || !protect_in("{%$#@<[-:_&", byte[0])) return 0;
     if (*text == '-') return protect_option(all, n_all, at);
     if (*text == '{') return protect_braces(text, size);
+    if (*text == '&')
+        return protect_starts(text, size, "&lt;%") ? protect_until(text, size, "%&gt;") : 0;
+    if (*text == '[' && next == '[') {
+        n = protect_until(text, size < 100 ? size : 100, "]]");
+        for (i = 0; i < n; i++)
+            if (byte[i] <= ' ') return 0;
+        return n > 4 ? n : 0;
+    }
     if (*text == '<' || *text == '[')
         return next == '%' ? protect_until(text, size, *text == '<' ? "%>" : "%]") : 0;
     if (next == '{') { /* ${...}, %{name}, #{...}, @{...} */
         n = protect_brackets(text + 1, size - 1);
-        return n > 2 && !memchr(text, '\n', n) ? n + 1 : 0;
+        return n > 2 && *text != ':' && *text != '_' && !memchr(text, '\n', n) ? n + 1 : 0;
     }
     before = protect_before(all, at);
-    if (protect_is_word(before) || before == '$' || before == '%' || !protect_in("%$", byte[0]))
-        return 0;
+    if (protect_is_word(before) || before == (uint32_t)byte[0] || *text == '#') return 0;
+    if (*text == '_') { /* __name__ */
+        for (n = 2; next == '_' && n < size && n < 40 &&
+                    (protect_is_word(byte[n]) || (byte[n] == '_' && byte[n - 1] != '_'));)
+            n++;
+        if (n > 3 && n < size && byte[n] == '_' && byte[n - 1] == '_') n++;
+        return n > 5 && byte[n - 1] == '_' && byte[n - 2] == '_' && protect_is_letter(byte[2]) &&
+                       !(n < size && protect_is_word(byte[n]))
+                   ? n
+                   : 0;
+    }
+    if (*text == '@') {
+        for (n = 1; (i = protect_name(text + n, size - n)) > 0;) {
+            n += i;
+            if (!(n + 1 < size && text[n] == '.' && protect_is_letter(byte[n + 1]))) break;
+            n++;
+        }
+        return n > 2 && before < 0x80 && before != '.' ? n : 0;
+    }
+    if (*text == ':') { /* :name of Laravel and Rails, in small letters; :smile: */
+        for (n = 1; n < size && (protect_is_digit(byte[n]) || byte[n] == '_' ||
+                                 (protect_is_letter(byte[n]) && byte[n] >= 'a'));)
+            n++;
+        if (n < 3 || !protect_in(" \t\n\"'([>", before) || !protect_is_letter(byte[1])) return 0;
+        if (n < size && (protect_is_word(byte[n]) || byte[n] >= 0x80)) return 0;
+        return n < size && text[n] == ':' ? n + 1 : n;
+    }
     if (next == '(') { /* %(name)s, $(name) */
-        n = 2 + protect_name(text + 2, size - 2);
-        if (n == 2 || n + 1 > size || text[n] != ')') return 0;
-        if (*text == '$') return n + 1;
-        return n + 1 < size && protect_in("sdifuxr", byte[n + 1]) ? n + 2 : 0;
+        n = protect_named(text, size, 2, ")");
+        if (!n || *text == '$') return n;
+        return n < size && protect_in("sdifuxr", byte[n]) ? n + 1 : 0;
+    }
+    if (*text == '%' && next == '%') return protect_named(text, size, 2, "%%");
+    if (*text == '%' && (next == '<' || protect_starts(text, size, "%&lt;"))) {
+        n = protect_named(text, size, next == '<' ? 2 : 5, next == '<' ? ">" : "&gt;");
+        return n && n < size && protect_in("sdifuxr", byte[n]) ? n + 1 : 0;
     }
     n = protect_name(text + 1, size - 1) + 1;
     if (*text == '$') {
+        if (protect_starts(text, size, "$t(")) { /* of i18next */
+            n = protect_until(text, size, ")");
+            return n && !memchr(text, '\n', n) ? n : 0;
+        }
         while (n > 1 && n + 1 < size && text[n] == '.' &&
                (i = protect_name(text + n + 1, size - n - 1)) > 0)
             n += i + 1;
         return n > 2 && !(n < size && text[n] == '$') ? n : 0;
     }
     if (n > 2 && n < size && text[n] == '%') return n + 1; /* %name% */
-    return protect_printf(text, size);
+    n = protect_printf(text, size);
+    return n ? n : protect_qt(text, size);
 }
 
 /* Returns the bytes of the unit of length or time at position `at`, behind a number and a space: the m of

@@ -36,3 +36,54 @@ def test_recipe(tmp_path, family):
             rows = [row[:row.index(make_vectors.END)] if make_vectors.END in row else row for row in rows]
             assert found == [" ".join(f"t{i}" for i in row if i != make_vectors.PAD) for row in rows]
             assert len(set(found)) > 1, found
+
+
+# Of our own: what the chat template of a Canary folder does, with a prompt of ids that the tiny models know.
+TEMPLATE = "{% for message in messages %}{% for part in message.content %}{% if part.type == 'text' %}" \
+           "t5 {{ {'en': 't9', 'English': 't9'}[part.source_language] }} t30{% endif %}{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize("family", ["canary", "cohere_asr"])
+def test_program(tmp_path, family, capsys):
+    """main() reads a folder with a processor and a sound."""
+    import canary
+    import make_vectors
+    import numpy
+    soundfile = pytest.importorskip("soundfile")
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    network, _ = make_vectors.make(family, 8, memory=14, max_position_embeddings=600)
+    network.save_pretrained(tmp_path)
+    size = network.config.get_text_config().vocab_size
+    prompt_of_cohere = dict(zip([make_vectors.START, *range(5, 13)],
+                                ["▁", "<|startofcontext|>", "<|startoftranscript|>", "<|emo:undefined|>", "<|en|>", "<|pnc|>",
+                                 "<|noitn|>", "<|notimestamp|>", "<|nodiarize|>"] if family == "cohere_asr" else []))
+    words = {prompt_of_cohere.get(i, f"t{i}"): i for i in range(size)}
+    rows = Tokenizer(models.WordLevel(words, unk_token="t4"))
+    rows.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=rows, pad_token="t1", eos_token="t2", unk_token="t4")
+    if family == "canary":
+        hear = transformers.ParakeetFeatureExtractor(feature_size=8)
+        processor = transformers.CanaryProcessor(hear, tokenizer, chat_template=TEMPLATE)
+    else:
+        processor = transformers.CohereAsrProcessor(transformers.CohereAsrFeatureExtractor(feature_size=8, dither=0), tokenizer)
+    processor.save_pretrained(tmp_path)
+    text = tmp_path / "words.txt"
+    text.write_text("".join(f"t{i}\n" for i in range(size)))
+    path = tmp_path / "converted.safetensors"
+    assert make_vectors.convert.main([str(tmp_path), str(path), "--no-check", f"--tgt-vocab={text}"]) == 0
+    sound = numpy.random.default_rng(8).normal(0, 0.1, 12000).astype(numpy.float32)
+    soundfile.write(tmp_path / "speech.wav", sound, 16000, subtype="FLOAT")
+    capsys.readouterr()
+    canary.main(str(tmp_path), str(path), str(tmp_path / "speech.wav"), "en")
+    found = capsys.readouterr().out.split()
+    if family == "canary":
+        inputs = processor.apply_transcription_request(sound, source_language="en")
+        prompt = [make_vectors.START, *inputs["decoder_input_ids"][0].tolist()]
+    else:
+        inputs = processor(sound, language="en", sampling_rate=16000)
+        prompt = inputs["decoder_input_ids"][0].tolist()
+    ids = network.generate(input_features=inputs["input_features"], attention_mask=inputs["attention_mask"],
+                           decoder_input_ids=torch.tensor([prompt]), do_sample=False, num_beams=1, max_length=40,
+                           suppress_tokens=[make_vectors.PAD])[0].tolist()[len(prompt):]
+    wanted = [f"t{i}" for i in ids if i != make_vectors.END]
+    assert len(wanted) > 5 and found[:len(wanted)] == wanted

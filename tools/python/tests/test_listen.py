@@ -66,6 +66,15 @@ def test_the_command_lines_bytes(model, options):
     assert lines(model.listen(iter(kinds), **LOOSE, **options)) == expected
 
 
+def test_moonshine_streaming():
+    path = RANDOM.with_name("moonshine-streaming.safetensors")
+    expected = command_line(path, 3 * SOUND)
+    assert '"stable": true' in expected[-1] + expected[-2]
+    with Model(path) as moonshine:
+        for size in (320, 6401, 3 * len(SOUND)):
+            assert lines(moonshine.listen(cut(3 * SOUND, size))) == expected
+
+
 def test_defaults(model):
     assert lines(model.listen([SOUND])) == command_line(RANDOM, SOUND)
 
