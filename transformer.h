@@ -361,8 +361,9 @@
 
    Huge pages. On Linux on x86-64 and aarch64, the header asks the system for huge pages (madvise)
    for a model's memory, if the memory comes from malloc and is 4 MB or more. This makes loading and
-   single sentences faster. Define TFM_MALLOC(bytes) malloc(bytes) and TFM_FREE(pointer)
-   free(pointer) to turn it off.
+   single sentences faster. While a file is read, a huge page may take over 2 ms, because the host
+   of a virtual machine has taken memory back. The rest of the file then gets small pages. To turn
+   this off, define TFM_MALLOC(bytes) malloc(bytes) and TFM_FREE(pointer) free(pointer).
 
    AMX. On Linux, the first call that chooses kernels (loading a model, tfm_cpu_string) asks for
    permission to use AMX (arch_prctl). The permission holds for the whole process: the stack frame
@@ -1789,7 +1790,11 @@ extern long syscall(long number, ...); /* unistd.h has it for those who ask for 
 #endif
 #endif
 /* Hooks of the tests and of tools/bench: multiplications and additions of products, in any thread;
-   bytes, comparisons and moves of work on texts; the work that the session's thread begins. */
+   bytes, comparisons and moves of work on texts; the work that the session's thread begins; the
+   nanoseconds from which on a page fault is slow. */
+#ifndef TFM__SLOW_PAGE
+#define TFM__SLOW_PAGE 2000000
+#endif
 #ifndef TFM__COUNT
 #define TFM__COUNT(operations) ((void)0)
 #endif
@@ -2124,22 +2129,24 @@ static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, v
     return TFM_OK;
 }
 
-/* Asks for huge pages: a page fault and an entry of the TLB then cover 2 MB, not 4 KB. This is for
-   memory of malloc that will be used from end to end. If the system refuses, nothing changes. */
-static void tfm__advise_huge_pages(const tfm_allocator *allocator, void *memory, int64_t bytes) {
+/* Gives the system advice about memory of malloc that will be used from end to end. With huge
+   pages, a page fault and an entry of the TLB cover 2 MB, not 4 KB. TFM__POPULATE makes the pages
+   at once, with less work than one fault each. If the system refuses, nothing changes. */
+enum { TFM__HUGE_PAGES = 14, TFM__SMALL_PAGES = 15, TFM__POPULATE = 23, TFM__HUGE_PAGE = 2 << 20 };
+static void tfm__advise(const tfm_allocator *allocator, void *memory, int64_t bytes, long advice) {
 #if defined(TFM__SYSTEM_CALLS) && defined(TFM__LIBC_MALLOC)
 #ifdef __x86_64__
-    const long advise = 28, huge_page = 14;
+    const long advise = 28;
 #else
-    const long advise = 233, huge_page = 14;
+    const long advise = 233;
 #endif
-    const int64_t page = 65536, least = 4 << 20; /* page: of any size there is, a multiple */
+    const int64_t page = 65536; /* of any size there is, a multiple */
     int64_t skip = (page - (int64_t)((uintptr_t)memory % (uintptr_t)page)) % page;
-    if (allocator->allocate != tfm__default_allocate || bytes < least) return;
+    if (allocator->allocate != tfm__default_allocate || bytes < TFM__HUGE_PAGE) return;
     bytes -= skip;
-    (void)syscall(advise, (char *)memory + skip, bytes - bytes % page, huge_page);
+    (void)syscall(advise, (char *)memory + skip, bytes - bytes % page, advice);
 #else
-    (void)allocator, (void)memory, (void)bytes;
+    (void)allocator, (void)memory, (void)bytes, (void)advice;
 #endif
 }
 
@@ -2168,7 +2175,7 @@ static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, vo
         return tfm__fail(err, TFM_E_OVERFLOW, "%i elements of %i bytes overflow", count,
                          (int64_t)size);
     TFM__TRY(tfm__allocate(&pool->allocator, bytes, &memory, err));
-    tfm__advise_huge_pages(&pool->allocator, memory, bytes);
+    if (bytes >= 2 * TFM__HUGE_PAGE) tfm__advise(&pool->allocator, memory, bytes, TFM__HUGE_PAGES);
     ((tfm__block *)memory)->next = pool->blocks;
     pool->blocks = (tfm__block *)memory;
     start = (char *)memory + sizeof(tfm__block);
@@ -6517,9 +6524,30 @@ TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data
 }
 
 #ifndef TRANSFORMER_NO_STDIO
+/* Writes to the huge page that begins in bytes of memory, and returns 1 if that was slow. The first
+   time it takes 0.1 ms, or 4.5 ms if the host of a virtual machine has taken the memory back. Small
+   pages mostly get other memory. */
+static int tfm__huge_page_is_slow(char *memory, int64_t bytes) {
+#if defined(TFM__SYSTEM_CALLS) && defined(TFM__LIBC_MALLOC) && defined(__x86_64__)
+    const long clock = 228, of_thread = 3;
+    int64_t begin[2] = {0, 0}, end[2] = {0, 0}; /* seconds and nanoseconds */
+    int64_t skip = -(int64_t)(uintptr_t)memory & (TFM__HUGE_PAGE - 1);
+    if (skip >= bytes) return 0;
+    (void)syscall(clock, of_thread, begin);
+    ((volatile char *)memory)[skip] = 0;
+    (void)syscall(clock, of_thread, end);
+    return (end[0] - begin[0]) * 1000000000 + end[1] - begin[1] > TFM__SLOW_PAGE;
+#else
+    (void)memory, (void)bytes;
+    return 0;
+#endif
+}
+
 static tfm_status tfm__file_read_stream(FILE *stream, tfm__pool *pool, void **data, int64_t *size,
                                         tfm_error *err) {
-    char first;
+    char first, *at;
+    int64_t left, n;
+    int is_slow = 0;
     /* some systems open a directory, and only reading it fails */
     if (fread(&first, 1, 1, stream) != 1)
         return tfm__fail(err, TFM_E_IO, "empty, or cannot be read");
@@ -6532,8 +6560,16 @@ static tfm_status tfm__file_read_stream(FILE *stream, tfm__pool *pool, void **da
     if (*size < 0 || fseek(stream, 0, SEEK_SET) != 0)
         return tfm__fail(err, TFM_E_IO, "cannot tell its size");
     TFM__TRY(tfm__pool_take(pool, *size, 1, data, err));
-    if (fread(*data, 1, (size_t)*size, stream) != (size_t)*size)
-        return tfm__fail(err, TFM_E_IO, "fewer than its %i bytes could be read", *size);
+    for (at = (char *)*data, left = *size; left; at += n, left -= n) {
+        n = tfm__min(left, TFM__HUGE_PAGE);
+        if (!is_slow && (is_slow = tfm__huge_page_is_slow(at, n)) != 0)
+            tfm__advise(&pool->allocator, at, left, TFM__SMALL_PAGES);
+        if (is_slow) tfm__advise(&pool->allocator, at, n, TFM__POPULATE);
+        if (fread(at, 1, (size_t)n, stream) != (size_t)n)
+            return tfm__fail(err, TFM_E_IO, "fewer than its %i bytes could be read", *size);
+    }
+    /* the system may join small pages to huge ones later */
+    if (is_slow) tfm__advise(&pool->allocator, *data, *size, TFM__HUGE_PAGES);
     return TFM_OK;
 }
 
@@ -11612,7 +11648,7 @@ static int tfm__spm_short_piece(tfm__wire w, tfm__wire_field *f) {
     f[TFM__SPM_TEXT].bytes = w.at + 2;
     f[TFM__SPM_TEXT].value = (uint64_t)size;
     f[TFM__SPM_SCORE].value = tfm__little_endian(score + 1, 4);
-    f[TFM__SPM_TYPE].value = typed ? score[6] : TFM__PIECE_NORMAL;
+    f[TFM__SPM_TYPE].value = (uint64_t)(typed ? score[6] : (int)TFM__PIECE_NORMAL);
     return !typed || (score[5] == (3 << 3 | TFM__WIRE_VARINT) && score[6] < 0x80);
 }
 

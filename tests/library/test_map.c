@@ -10,6 +10,8 @@ static int no_stat;
 static int map_fstat(int file, struct stat *about) { return no_stat ? -1 : fstat(file, about); }
 #define fstat map_fstat
 #endif
+int slow_page = 2000000; /* not every system uses it */
+#define TFM__SLOW_PAGE slow_page
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -161,6 +163,30 @@ static void huge_pages(void) {
                   read ? "from a file" : "from memory", huge ? "huge" : "not");
             tfm_model_free(model);
         }
+}
+
+/* If a huge page took long, the rest of the file is read into small pages. */
+static void slow_pages(void) {
+    static const char path[] = "examples/models/de-en.safetensors";
+    tfm_model *models[2];
+    const tfm__linear *a, *b;
+    int i, equal = 1;
+    SECTION("memory whose huge pages are slow");
+    for (i = 0; i < 2; i++) {
+        slow_page = i ? -1 : 2000000;
+        must(tfm_model_load_file(&models[i], path, NULL, &err));
+    }
+    slow_page = 2000000;
+    for (a = models[0]->linears, b = models[1]->linears; a && b; a = a->next, b = b->next) {
+        int64_t whole = a->w.rows - a->w.rows % TFM__PANEL;
+        int64_t bytes = a->w.floats ? 0 : tfm__packed_bytes(a->w.type, whole, a->w.columns);
+        equal &= memcmp(a->w.data, b->w.data, (size_t)bytes) == 0;
+    }
+    CHECK(equal && !a && !b, "the same matrices");
+    if (tells_huge())
+        CHECK(may_be_huge(models[1]->generator.w.data + (1 << 20)),
+              "the system may join the small pages later");
+    for (i = 0; i < 2; i++) tfm_model_free(models[i]);
 }
 #endif
 
@@ -335,6 +361,7 @@ int main(void) {
 #else
 #ifdef TFM__SYSTEM_CALLS
     huge_pages();
+    slow_pages();
 #endif
     same_numbers();
     packed();
