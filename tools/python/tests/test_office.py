@@ -267,6 +267,38 @@ def test_kinds_of_text_in_one_document():
             assert made.count(element) == body.count(element), element
 
 
+def drop_cap(letters, rest):
+    """Word keeps the large first letter of a paragraph in a paragraph of its own in front of it."""
+    return f'<w:p><w:pPr><w:framePr w:dropCap="drop" w:lines="3"/></w:pPr>{run(letters, "<w:b/>")}</w:p>{rest}'
+
+
+@pytest.mark.parametrize("letters, rest, text, translation, expected", [
+    ("D", run("as Kind schläft."), "Das Kind schläft.", "The child sleeps.", ["T", "he child sleeps."]),
+    ("E", run("in Kind"), "Ein Kind", "A child", ["A", " child"]), ("„D", run("as da“"), "„Das da“", "“That there”", ["“T", "hat there”"]),
+    ("Ein", run(" Kind"), "Ein Kind", "A child", ["A", " child"]), ("Das", run(" Kind"), "Das Kind", "The child", ["The", " child"]),
+    ("D", run("as", "<w:i/>") + run(" Kind da"), '<g id="0">Das</g> Kind da', '<g id="0">The</g> child there', ["T", "he child there"]),
+    ("D", f"<w:hyperlink>{run('as')}</w:hyperlink>{run(' Kind')}", '<g id="0">Das</g> Kind', 'I, <g id="0">child</g>', ["I", ", child"]),
+    ("D", f"<w:r><w:footnoteReference/></w:r>{run('as Kind')}", '<x id="0"/>Das Kind', '<x id="0"/>"<ph/>', ["", '"']),
+    ("D", run("as Kind"), "Das Kind", "ก่อน", ["ก่", "อน"]), ("D", run("as Kind"), "Das Kind", "Das Kind", ["D", "as Kind"])])
+def test_large_first_letters(letters, rest, text, translation, expected):
+    """A large first letter is a part of its word, and the translation gets one again."""
+    for marks in ("", '<w:bookmarkStart w:id="1" w:name="x"/><w:bookmarkEnd w:id="1"/>'):
+        file = File(word(drop_cap(letters, f"{marks}<w:p>{rest}</w:p>")), "a.docx")
+        assert file.texts == [text]
+        made = part(file.join([translation.replace("<ph/>", "")], "en"))
+        assert [shown(one) for one in re.findall(r"<w:p>.*?</w:p>", made)] == expected
+        assert made.count("<w:framePr") == made.count("<w:b/>") == 1
+
+
+def test_frames_that_are_no_large_first_letter():
+    """What has other text, or no paragraph to belong to, is translated as it is."""
+    for body, expected in ((drop_cap("D", ""), ["D"]), (drop_cap("D", "<w:p/>"), ["D"]), (drop_cap("D", f"<w:tbl><w:p>{run('as')}</w:p></w:tbl>"), ["D", "as"]),
+                           (drop_cap("Der Hund.", f"<w:p>{run('Ja.')}</w:p>"), ["Der Hund.", "Ja."]),
+                           (drop_cap("D", f"<w:p>{run('as')}</w:p>").replace("w:dropCap", "w:wrap"), ["D", "as"]),
+                           (drop_cap("D", f"<w:p><w:r><w:txbxContent><w:p>{run('im Kasten')}</w:p></w:txbxContent></w:r>{run('as')}</w:p>"), ['<x id="0"/>Das', "im Kasten"])):
+        assert texts(word(body), "a.docx") == expected
+
+
 def test_kinds_of_text_in_one_opendocument():
     note = '<text:note text:id="n1"><text:note-citation>1</text:note-citation><text:note-body><text:p>die note</text:p></text:note-body></text:note>'
     comment = '<office:annotation office:name="c"><text:p>ein kommentar</text:p></office:annotation>{}<office:annotation-end office:name="c"/>'

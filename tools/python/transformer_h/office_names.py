@@ -62,7 +62,7 @@ def attribute_name(word: str, tag: str) -> str:
 
 ALT = {tag: [attribute_name(word, tag) for word in words.split()] for tag, words in ALT_WORDS.items()}
 NUMBERING = names("w:lvlText text:list-level-style-number text:outline-level-style")  # "Chapter %1"; "o" is a sign of a list
-RUN, RUN_TEXT = names("w:r a:r"), names("w:t a:t")
+RUN, RUN_TEXT, FRAME = names("w:r a:r"), names("w:t a:t"), names("w:framePr")
 # properties, which stay in front; what stays at the end
 FIRST = names("w:pPr w:rPr w:sdtPr w:sdtEndPr w:smartTagPr w:customXmlPr a:pPr a:rPr")
 LAST = names("a:endParaRPr")
