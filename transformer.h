@@ -12910,7 +12910,7 @@ static int32_t tfm__character_kinds(uint32_t c) {
     size_t i;
     for (i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i].first; i++)
         if (c <= ranges[i].last) kinds |= c & 1 ? ranges[i].odd : ranges[i].even;
-    if (kinds & (TFM__CASED | TFM_CHARACTER_SPACE) || (c >= 0x3400 && c < 0xA000) ||
+    if (kinds & (TFM__CASED | (int)TFM_CHARACTER_SPACE) || (c >= 0x3400 && c < 0xA000) ||
         (c >= '0' && c <= '9'))
         return kinds;
     for (i = 0; i < sizeof sets / sizeof *sets; i++) {
