@@ -468,6 +468,10 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
     at = at > s->begin ? at - s->begin : 0;
     share = (double)at / (double)s->size;
     while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
+    if (side == 1 && m->items[item].kind == MARKUP_POINT && last <= at && at < s->size &&
+        high == m->nodes[0].high && high > low + 1 && m->words[high - 1].is_punctuation &&
+        m->words[high - 1].inner == parent)
+        return high - 1; /* a note at the end of a sentence */
     if (high - low > 2 * MARKUP_NEAR && m->n_sources) {
         i = markup_sources_before(m, side ? end : at), i = m->sources[i ? i - 1 : 0].word;
         if (i > first + MARKUP_NEAR) first = i - MARKUP_NEAR;

@@ -180,6 +180,13 @@ def test_a_paragraph_keeps_the_tags_of_its_parts(german):
         assert made[0].count("</g>") == len(parts)
 
 
+def test_a_note_at_the_end_of_a_sentence_stays_there(german):
+    """A German verb at the end of a sentence stands elsewhere in English."""
+    for text, expected in (("Haben Sie das Buch gesehen<x/>?", "Did you see the book<x/>?"),
+                           ("Es dauert 60 Minuten, weil es draußen regnet<x/>.", "outside<x/>."), ("Der Hund<x/> schläft im Garten.", "dog<x/> ")):
+        assert expected in german.translate_document(text, "html") == command_line(text, "--html")
+
+
 def test_document_and_model_in_two_steps(german):
     text = "<p>Ich habe <i>gestern ein rotes Buch</i> gekauft. Guten <b>Tag</b>."
     page = Document(text, "html")
