@@ -12910,7 +12910,7 @@ static int32_t tfm__character_kinds(uint32_t c) {
     size_t i;
     for (i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i].first; i++)
         if (c <= ranges[i].last) kinds |= c & 1 ? ranges[i].odd : ranges[i].even;
-    if (kinds & (TFM__CASED | TFM_CHARACTER_SPACE) || (c >= 0x3400 && c < 0xA000) ||
+    if (kinds & (TFM__CASED | (int)TFM_CHARACTER_SPACE) || (c >= 0x3400 && c < 0xA000) ||
         (c >= '0' && c <= '9'))
         return kinds;
     for (i = 0; i < sizeof sets / sizeof *sets; i++) {
@@ -15794,12 +15794,14 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - quantize int8 --bits 7: faster products with AVX2 alone.
      - convert.py reads GGUF files of T5 and its relatives, and whisper.cpp's ggml-*.bin.
      - transcribe --live and Python's Model.listen write text while somebody speaks, and so do the
-       server's /listen and the microphone button of its page.
+       server's /listen and the microphone button of its page; with Moonshine streaming, too.
      - transcribe hears only where Silero's voice detector finds speech (--vad), and leaves out
        made-up text without one; --words-file and own_words; several sounds, --output, word times
        in text, RF64, A-law, mu-law, 8 to 64 bits; a WAV file on standard input.
      - transformer-model get whisper-base; list --table.
-     - SQLite: translate_model(path, 'split' or 'whole'). make bench-gate.
+     - SQLite: translate_model(path, 'split' or 'whole'). make bench-gate; bench --ids.
+     - translate knows SRT and transcribe's lines by their first bytes; labels and buttons of HTML
+       are translated, menus and texts beside | or a bullet one by one.
      - Server: detection, documents and ways on the page, multipart, splitting_tags.
      - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
      - convert.py --check FILE compares with logits of your own.
@@ -15817,6 +15819,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        kept, its titles of admonitions translated. Notes, images and placeholders stay beside their
        word, and placeholders of templates are copied. Text that stays untranslated is counted and
        named. A sentence with very many elements takes time in proportion to their number.
+     - Loading a file: after one slow huge page (memory that a virtual machine's host took back), the
+       rest gets small pages. Checks of SentencePiece files take fewer steps.
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.

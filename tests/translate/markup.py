@@ -21,7 +21,9 @@ from lxml import etree, html
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = [str(ROOT / "build/translate"), str(ROOT / "examples/models/de-en.safetensors")]
-TEXTS = {"alt", "aria-label", "placeholder", "title"}  # attributes that are translated
+TEXTS = {"alt", "aria-label", "placeholder", "title"}  # attributes that are translated, and those of single elements:
+TEXTS_OF = {("meta", "content"), ("option", "label"), ("optgroup", "label"), ("track", "label")}
+BUTTONS = {"submit", "button", "reset"}
 INLINE = ["b", "i", "em", "strong", "span", "a", "u", "q", "small"]
 
 
@@ -77,10 +79,15 @@ def plain(text):
     return re.sub(r"\s+", "", text)
 
 
+def is_text(e, name):
+    return name in TEXTS or (e.tag, name) in TEXTS_OF or (
+        (e.tag, name) == ("input", "value") and e.get("type", "").lower() in BUTTONS)
+
+
 def tags(tree, text=lambda value: value):
     """Counts the elements with their attributes. text is applied to those that are translated."""
     return collections.Counter((str(e.tag), tuple(sorted(
-        (name, text(value) if name in TEXTS or (e.tag, name) == ("meta", "content") else value)
+        (name, text(value) if is_text(e, name) else value)
         for name, value in e.attrib.items()))) for e in tree.iter())
 
 
