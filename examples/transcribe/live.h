@@ -101,7 +101,7 @@ static int64_t live_samples(double seconds) { return (int64_t)(seconds * (int)SO
 
 static void live_defaults(live_options *o) {
     memset(o, 0, sizeof *o);
-    o->rule = LIVE_BOTH, o->step = 0.15, o->guard = 0.15, o->doubt = 1.5, o->pause = 0.6,
+    o->rule = LIVE_BOTH, o->step = 0.15, o->guard = 0.15, o->doubt = 0.8, o->pause = 0.6,
     o->lead = 0.3;
     o->shortest = 1, o->gap = 1.5, o->longest = 16, o->kept = 8, o->room = 8, o->history = 32;
 }

@@ -346,6 +346,8 @@ def to_transformers(name):
     config = json.loads(about["transformer.config"])
     state = {}
     for old, tensor in tensors.items():
+        if old.startswith("extra.vad."):  # the voice detector is no part of Whisper
+            continue
         tensor = torch.from_numpy(tensor.copy()) if tensor.dtype == np.float32 else None
         new = re.sub(r"^extra\.(conv\d)", r"encoder.\1", old)
         new = re.sub(r"^(src|tgt)_positions", lambda m: f"{'en' if m[1] == 'src' else 'de'}coder.embed_positions", new)

@@ -4,13 +4,15 @@ steps, for 10 s and 30 s of noise.
     python tests/transcribe/time_moonshine.py build/moonshine [tiny|base|streaming-tiny ...]
 
 Sizes are those of the real models' configs; their weights were not to be had. No token ends a text, so both take as
-many steps as 6.5 tokens a second allow. A process that only loads the model is subtracted."""
+many steps as 6.5 tokens a second allow. A process that only loads the model is subtracted. A streaming model also hears
+the sound with build/live (make build/live), and its encoder gets it in pieces of 0.15 s, as live text does."""
 
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+import wave
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,11 +41,25 @@ def build(name):
     return model.eval()
 
 
-def spent(program, model, sound):
+def spent(program, model, sound, piece=0):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([program, model, sound, "1", "0"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([program, model, sound, "1", str(piece)], check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def live(program, model, sound, samples):
+    """CPU seconds of live text, and what more the encoder takes for pieces of 0.15 s than for the whole sound."""
+    with wave.open(str(sound.with_suffix(".wav")), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes((32767 * np.clip(samples, -1, 1)).astype("<i2").tobytes())
+    command = [ROOT / "build/live", model, sound.with_suffix(".wav")]
+    counts = [subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1].split()
+              for _ in range(3)]
+    more = [spent(program, model, sound, 2400) - spent(program, model, sound, len(samples)) for _ in range(3)]
+    return min(float(one[3]) for one in counts), counts[0][5], sorted(more)[1]
 
 
 def main():
@@ -71,6 +87,9 @@ def main():
                     theirs.append(time.process_time() - begin)
                 print(f"{name}, {seconds} s, {made.shape[1] - 1} steps: {min(ours):.2f} s of CPU, transformers "
                       f"{min(theirs):.2f}, {min(theirs) / min(ours):.1f} times as much", flush=True)
+                if name not in SIZES:
+                    print("{}, {} s, live: {:.2f} s of CPU, {} runs; the encoder alone {:.2f} s more than at once".format(
+                        name, seconds, *live(program, path / "m.safetensors", path / "x.f32", samples)), flush=True)
 
 
 if __name__ == "__main__":
