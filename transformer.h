@@ -15818,7 +15818,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        placeholders stay; SRT and WebVTT are read as ffmpeg reads them, Markdown's extensions are
        kept, its titles of admonitions translated. Notes, images and placeholders stay beside their
        word, and placeholders of templates are copied. Text that stays untranslated is counted and
-       named. A sentence with very many elements takes time in proportion to their number.
+       named. A sentence with very many elements takes time in proportion to their number. Large
+       first letters of docx are translated with their word.
      - Loading a file: after one slow huge page (memory that a virtual machine's host took back), the
        rest gets small pages. Checks of SentencePiece files take fewer steps.
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
