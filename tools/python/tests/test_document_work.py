@@ -162,6 +162,8 @@ CUE = "1\n00:00:01,000 --> 00:00:02,000\n"  # what makes a file subtitles
 ROWS = {f"docx: {name}": ("a.docx", lambda n, make=make: docx(f"<w:p>{make(n)}</w:p>")) for name, make in PARAGRAPH.items()}
 ROWS.update({
     "docx: paragraphs": ("a.docx", lambda n: docx(f"<w:p>{R}</w:p>" * n)),
+    "docx: large first letters": ("a.docx", lambda n: docx(f'<w:p><w:pPr><w:framePr w:dropCap="drop"/></w:pPr>{R}</w:p><w:p>{R}</w:p>' * n)),
+    "docx: large first letters of one paragraph": ("a.docx", lambda n: docx('<w:p>' + '<w:pPr><w:framePr w:dropCap="drop"/></w:pPr>' * n + f"{R * n}</w:p><w:p>{R}</w:p>")),
     "docx: cells": ("a.docx", lambda n: docx("<w:tbl><w:tr>" + f"<w:tc><w:p>{R}</w:p></w:tc>" * n + "</w:tr></w:tbl>")),
     "docx: rows": ("a.docx", lambda n: docx("<w:tbl>" + f"<w:tr><w:tc><w:p>{R}</w:p></w:tc></w:tr>" * n + "</w:tbl>")),
     "docx: tables inside each other": ("a.docx", lambda n: docx(nested("<w:tbl><w:tr><w:tc>", f"<w:p>{R}</w:p>", "</w:tc></w:tr></w:tbl>", 60)(n))),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import html
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
@@ -19,9 +18,10 @@ try:
 except ImportError:  # only archives need it
     etree = None
 
+from .drop_caps import drop_caps
 from .languages import set_language
 from .markup import placeholders
-from .office_names import (ALT, BASE, BREAK, CONTENT, COUNT, DATA, FIRST, FRAME, IGNORED, IGNORED_ATTRIBUTES, INLINE, JOINED, KEPT,
+from .office_names import (ALT, BASE, BREAK, CONTENT, COUNT, DATA, FIRST, IGNORED, IGNORED_ATTRIBUTES, INLINE, JOINED, KEPT,
                            LAST, LEFT, LETTER, LETTERS, LINK, MOST_RAISED, NO_XML, NUMBERING, NUMBERS, PAIRS, PAIR_ENDS, PAIR_IDS,
                            PARAGRAPH, RAISE, RUBY, RUN, RUN_STYLE, RUN_TEXT, SIMPLE, SPACES, STYLE_NAME, TAG, TEXT_FIELDS,
                            WRITTEN, names, raised_styles, tag_name, text_inside, val_of)
@@ -571,51 +571,6 @@ class _Copies:
         return self.most >= 0
 
 
-class _DropCap:
-    """The large first letters of a paragraph of Word, which are a paragraph of their own in front of it. They go to the paragraph
-    while it is translated."""
-
-    def __init__(self, letters: Any, paragraph: Any, first: Any) -> None:
-        self.letters, self.paragraph = letters, paragraph
-        self.most = sum(map(str.isalnum, letters.text))
-        first.text, letters.text = letters.text + first.text, ""
-
-    @classmethod
-    def of(cls, frame: Any) -> _DropCap | None:
-        """Returns that of a frame, if it is one."""
-        kind = next((value for key, value in frame.items() if key.endswith("}dropCap")), "none")
-        alone = frame.getparent().getparent() if frame.getparent() is not None else None
-        if kind == "none" or alone is None or alone.tag not in PARAGRAPH:
-            return None
-        after = alone.getnext()
-        while after is not None and (after.tag in PAIRS or after.tag in PAIR_ENDS):
-            after = after.getnext()
-        texts, first = cls.texts(alone), [] if after is None or after.tag not in PARAGRAPH else cls.texts(after)
-        return cls(texts[0], after, first[0]) if len(texts) == 1 and first and re.fullmatch(r"\W*\w+", texts[0].text) else None
-
-    @staticmethod
-    def texts(paragraph: Any) -> list[Any]:
-        """Returns the elements with text of a paragraph, without those of paragraphs inside it."""
-        return [one for one in paragraph.iter(*RUN_TEXT)
-                if one.text and next(around for around in one.iterancestors() if around.tag in PARAGRAPH) is paragraph]
-
-    def put_back(self) -> None:
-        """Takes the first letters of the paragraph, as many as there were, but of one word, with the signs before them."""
-        texts = self.texts(self.paragraph)
-        whole = "".join(one.text for one in texts)
-        found = re.match(rf"\W*\w{{1,{self.most}}}", whole)
-        end = found.end() if found else 0
-        while end and unicodedata.category(whole[end:end + 1] or " ")[0] == "M":
-            end += 1
-        self.letters.text = whole[:end]
-        for one in texts:
-            if end <= 0:
-                break
-            end, one.text = end - len(one.text), one.text[end:]
-            if one.text[:1].isspace():
-                one.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
-
-
 class XmlPart:
     """A part of an archive in XML: its texts, and the part with translations."""
 
@@ -636,7 +591,7 @@ class XmlPart:
         try:
             self.check_names(root)
             self.raised = raised_styles(root, raised)
-            self.drop_caps = [cap for cap in map(_DropCap.of, list(root.iter(*FRAME))) if cap is not None]
+            self.drop_caps = drop_caps(root)
             self.read(root, _Styles(self.plain_styles(root), self.raised), _Copies(MOST_COPIES * len(data) + (1 << 14), left), left)
         except FileError as e:
             raise FileError(f"{where}: {e}") from None

@@ -1,0 +1,63 @@
+"""Large first letters of docx."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from .office_names import FRAME, PAIR_ENDS, PAIRS, PARAGRAPH, RUN_TEXT
+
+
+class DropCap:
+    """The large first letters of a paragraph of Word, which are a paragraph of their own in front of it. They go to the paragraph
+    while it is translated."""
+
+    def __init__(self, letters: Any, paragraph: Any, first: Any) -> None:
+        self.letters, self.paragraph = letters, paragraph
+        self.most = sum(map(str.isalnum, letters.text))
+        first.text, letters.text = letters.text + first.text, ""
+
+    @classmethod
+    def of(cls, frame: Any) -> DropCap | None:
+        """Returns that of a frame, if it is one."""
+        kind = next((value for key, value in frame.items() if key.endswith("}dropCap")), "none")
+        alone = frame.getparent().getparent() if frame.getparent() is not None else None
+        if kind == "none" or alone is None or alone.tag not in PARAGRAPH:
+            return None
+        after = alone.getnext()
+        while after is not None and (after.tag in PAIRS or after.tag in PAIR_ENDS):
+            after = after.getnext()
+        texts, first = cls.texts(alone), [] if after is None or after.tag not in PARAGRAPH else cls.texts(after)
+        return cls(texts[0], after, first[0]) if len(texts) == 1 and first and re.fullmatch(r"\W*\w+", texts[0].text) else None
+
+    @staticmethod
+    def texts(paragraph: Any) -> list[Any]:
+        """Returns the elements with text of a paragraph, without those of paragraphs inside it."""
+        return [one for one in paragraph.iter(*RUN_TEXT)
+                if one.text and next(around for around in one.iterancestors() if around.tag in PARAGRAPH) is paragraph]
+
+    def put_back(self) -> None:
+        """Takes the first letters of the paragraph, as many as there were, but of one word, with the signs before them."""
+        texts = self.texts(self.paragraph)
+        whole = "".join(one.text for one in texts)
+        found = re.match(rf"\W*\w{{1,{self.most}}}", whole)
+        end = found.end() if found else 0
+        while end and unicodedata.category(whole[end:end + 1] or " ")[0] == "M":
+            end += 1
+        self.letters.text = whole[:end]
+        for one in texts:
+            if end <= 0:
+                break
+            end, one.text = end - len(one.text), one.text[end:]
+            if one.text[:1].isspace():
+                one.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+
+
+def drop_caps(root: Any) -> list[DropCap]:
+    """Returns those of a document, and gives their letters to the paragraphs behind them."""
+    first: dict[Any, Any] = {}  # of each paragraph
+    for frame in root.iter(*FRAME):
+        if frame.getparent() is not None:
+            first.setdefault(frame.getparent().getparent(), frame)
+    return [cap for cap in map(DropCap.of, first.values()) if cap is not None]
