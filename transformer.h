@@ -5998,7 +5998,8 @@ static int64_t tfm__utf8_fault(const char *text, size_t size) {
         n = 1;
         if ((unsigned char)text[i] < 0x80) {
             if (size - i < sizeof four) continue;
-            /* 4 to 8 bytes, of which the two parts share some: ASCII alone, mostly */
+            /* Two reads of 4 bytes, which may overlap, cover the next n bytes. If all are ASCII,
+               the loop goes on behind them. */
             n = size - i < 8 ? size - i : 8;
             memcpy(&four, text + i, sizeof four);
             memcpy(&more, text + i + n - sizeof more, sizeof more);
@@ -6524,9 +6525,9 @@ TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data
 }
 
 #ifndef TRANSFORMER_NO_STDIO
-/* Writes to the huge page that begins in bytes of memory, and returns 1 if that was slow. The first
-   time it takes 0.1 ms, or 4.5 ms if the host of a virtual machine has taken the memory back. Small
-   pages mostly get other memory. */
+/* Writes to the first huge page that begins in memory [bytes], and returns 1 if that was slow. The
+   first write to a page takes 0.1 ms, or 4.5 ms if the host of a virtual machine has taken the
+   memory back. Small pages mostly get memory that the host has not taken. */
 static int tfm__huge_page_is_slow(char *memory, int64_t bytes) {
 #if defined(TFM__SYSTEM_CALLS) && defined(TFM__LIBC_MALLOC) && defined(__x86_64__)
     const long clock = 228, of_thread = 3;
@@ -11550,7 +11551,7 @@ static tfm_status tfm__spm_charsmap(const tfm__text_reader *r, const tfm__wire_f
     outside = tfm__charsmap_unit(m, 0) >> 31;
     for (i = 0; i < n_units; i++) {
         uint32_t unit = tfm__charsmap_unit(m, i), child = i ^ tfm__charsmap_offset(unit), leaf;
-        outside |= (~unit >> 31) & (child >= n_units); /* the sign marks a value, not a node */
+        outside |= (~unit >> 31) & (child >= n_units); /* bit 31: a value, which has no child */
         if ((unit & 0x80000100u) != 256 || outside) continue;
         leaf = tfm__charsmap_unit(m, child) & 0x7FFFFFFF;
         if (leaf >= n_strings || ((unsigned char)m->strings[leaf] & 0xC0) == 0x80)

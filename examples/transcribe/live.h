@@ -28,8 +28,8 @@
 
    Rules say which words of a run are stable:
    - LIVE_ALIGN (AlignAtt, Papi et al. 2023): words whose tokens attend to sound that is more than
-     o.guard before the end of the sound. A token that the decoder is not sure of has to be more
-     before it: o.doubt times minus the logarithm of the token's probability.
+     o.guard before the end of the sound. o.doubt times minus the logarithm of the token's probability
+     is added to o.guard, so tokens that the decoder is not sure of wait longer.
    - LIVE_AGREE (LocalAgreement, Liu et al. 2020): words that two runs in succession have.
    LIVE_BOTH, the default, asks for both. */
 #ifndef LIVE_H
@@ -38,7 +38,7 @@
 typedef enum live_rule { LIVE_ALIGN, LIVE_AGREE, LIVE_BOTH } live_rule;
 enum { LIVE_SURE = 150 }; /* positions (3 s) from which the language is detected for good */
 #define LIVE_BEHIND 0.1  /* seconds; a program that is further behind its source hears less often */
-#define LIVE_DOUBT 3.0   /* an improbable token is not less sure than this */
+#define LIVE_DOUBT 3.0   /* the largest -log(probability) that o.doubt counts */
 #define LIVE_WAITING 4.0 /* seconds of sound that wait at most until then */
 
 typedef struct live_options {

@@ -40,7 +40,7 @@ static tfm_status live_encode(live *l, double room, tfm_error *err) {
     return status == TFM_OK ? tfm_session_encode(h->w.session, &request, 1, err) : status;
 }
 
-/* Forbids what may not follow, and keeps how far from sure the most probable token is. */
+/* Does what whisper_edit does, and keeps -log(probability) of the most probable token, for o.doubt. */
 static void live_edit(void *user, int32_t row, const int32_t *ids, int32_t n, float *y) {
     live *l = (live *)user;
     whisper *w = &l->h->w;

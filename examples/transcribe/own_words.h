@@ -8,8 +8,8 @@
    The tokens of all words form a trie. A token gets a bonus on its logit if it begins a word, or goes on with
    the word that the last tokens began. The bonus is taken back from all tokens that leave a word before its
    end, or that go on with letters behind its end. So a hypothesis keeps the bonus of whole words alone.
-   A sample, at a temperature over 0, does not choose between hypotheses: it would begin a word and stay in it,
-   so samples are drawn without the words. */
+   At a temperature over 0 the decoder draws samples and compares no hypotheses. A sample that had begun a
+   word would repeat its tokens, so samples are drawn without the words. */
 #ifndef OWN_WORDS_H
 #define OWN_WORDS_H
 

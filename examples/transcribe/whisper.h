@@ -214,7 +214,7 @@ static tfm_status whisper_search(whisper *w, const tfm_tensor *memory, const int
     memset(&o, 0, sizeof o), memset(&request, 0, sizeof request);
     request.memory = memory, request.prompt = tfm_ids_make(prompt, n);
     o.edit_logits = whisper_edit, o.edit_user = w, o.max_length = max_length;
-    w->with_own = w->own.n_words && !(temperature > 0); /* own_words.h */
+    w->with_own = w->own.n_words && !(temperature > 0); /* not in samples: own_words.h */
     if (w->with_own) o.suppressed = &w->start, o.n_suppressed = 1;
     if (temperature > 0) {
         o.samples = w->options.best_of, o.temperature = temperature;

@@ -35,8 +35,8 @@ typedef struct kind_entry {
 /* In the order in which they are tried. */
 static const kind_entry kind_table[] = {
     {KIND_SRT, "WebVTT subtitles", " .vtt ", "WEBVTT", NULL},
-    {KIND_SRT, "subtitles", " .srt .sbv ", "0\n00:00:00,000 -->", NULL},
-    {KIND_SRT, "subtitles", " .lrc ", "0\r\n00:00:00,000 -->", NULL},
+    {KIND_SRT, "subtitles", " .srt .sbv .lrc ", "0\n00:00:00,000 -->", NULL},
+    {KIND_SRT, "subtitles", " ", "0\r\n00:00:00,000 -->", NULL},
     {KIND_SRT, "subtitles", " ", "[00:00.000 -->", NULL},
     {KIND_SRT, "subtitles", " ", "[00:00:00.000 -->", NULL},
     {KIND_HTML, "HTML", " .html .htm .shtml ", "<!doctype html", NULL},

@@ -9,6 +9,12 @@
 #ifndef FUZZ_WHISPER_H
 #define FUZZ_WHISPER_H
 
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wshadow" /* The headers have arguments that are named err. */
+#endif
 #define SPEECH_SECONDS 1
 #include "../vad_tensors.h"
 #include "fuzz_file.h"

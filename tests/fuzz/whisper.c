@@ -1,14 +1,7 @@
 /* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/whisper.c -lm
    Hears a sound with a changed Whisper file (fuzz_whisper.h). Segments and words must lie within what
    was heard, texts must be UTF-8, and the sound must come to its end. */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
-#endif
 #include "fuzz_whisper.h"
-#if defined(__GNUC__)
-#pragma GCC diagnostic ignored "-Wshadow" /* The headers have arguments that are named err. */
-#endif
-
 #include "examples/transcribe/transcriber.h"
 
 static int fuzz_asked;

@@ -1096,9 +1096,10 @@ static size_t markdown_stars(const markdown_parser *d) {
 }
 
 /* Returns whether m->woven from byte `from` on has the same marks as bytes begin to end of the
-   document, of which item `first` is the first one. markdown_shape does not tell * from _, because
-   an element may get the other one. So as many * must be read as in the source, but for elements
-   that got the other one: literal * among the new words may not take their place. */
+   document, of which item `first` is the first one. markdown_shape takes * and _ as the same, because
+   markdown_choose may write an element with either. So the * are also counted: the new text must be
+   read with as many as the source, plus those of elements that were written with * in place of _,
+   minus those that were written with _. Otherwise a literal * of a new word was read as a mark. */
 static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end,
                             size_t from) {
     uint64_t shape;

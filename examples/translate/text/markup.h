@@ -28,8 +28,8 @@
    that are not in the table below. Other entities are read as letters; they are written as UTF-8,
    except & < >.
 
-   Three links and nothing else in an element, as in a menu, are three texts, and "|", a bullet or a
-   middle dot between spaces ends a text.
+   If an element has three links or more and nothing else, as a menu has, each link is a text of its
+   own. A "|", a bullet or a middle dot between two spaces ends a text.
 
    Markdown is read and written by markdown.h. A paragraph of several lines is wrapped again, at the
    document's width, and a word that would begin a block is never put at the begin of a line.
@@ -38,8 +38,9 @@
 
    Subtitles: a sentence over several lines or cues is translated whole and divided between words,
    in the proportion that its lines have in the source. Numbers and times are copied. A sentence
-   begins at a line that begins with a dash, a bracket, a note or a speaker (<v Anna>), behind a line in
-   brackets or notes, where cues change their place ({\an8}), and after six lines without an end. */
+   begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It also
+   begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after six lines
+   without an end. */
 #ifndef MARKUP_H
 #define MARKUP_H
 
@@ -796,10 +797,11 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
             /* as raw as in the source, if the same character follows */
             if (m->spells < 2) is_raw = 0;
             else if (form == MARKUP_MARKDOWN)
-                is_raw = c != '#' && c != '|' &&
-                         (c != ']' || i + 1 == t->size || text[i + 1] != ':' ||
-                          (i && memchr(text + 1, '[', i - 1)) || /* no label begins there */
-                          markup_is_same(m, t)); /* "[x]: y z" is text, "[x]: z" a definition */
+                is_raw =
+                    c != '#' && c != '|' &&
+                    (c != ']' || i + 1 == t->size || text[i + 1] != ':' ||
+                     (i && memchr(text + 1, '[', i - 1)) || /* the label of a definition has no [ */
+                     markup_is_same(m, t)); /* "[x]: y z" is text, "[x]: z" a definition */
             else if (c == '>') is_raw = 1;
             else if (i + 1 == t->size)
                 is_raw = end == m->size || m->text[end] == '<' || markup_is_space(m->text[end]);

@@ -338,9 +338,9 @@ static size_t markup_protected(const markup_document *m, size_t begin, size_t at
                                        : protect_symbol(m->text + begin, end - begin, at - begin);
 }
 
-/* Extends the last item up to byte `end` of the document, if both are copied and only a sign or two between
-   them, as in <kbd>Ctrl</kbd>+<kbd>C</kbd>, where a model would read "+" as a word. `begin` is where the
-   second begins. Returns whether it did. */
+/* Joins a copied part, bytes begin to end - 1 of the document, to the last item, if that is copied too and at
+   most two signs are between them. In <kbd>Ctrl</kbd>+<kbd>C</kbd> a model would read "+" as a word. Returns
+   whether it joined them. */
 static int markup_extend_copy(markup_document *m, size_t begin, size_t end) {
     markup_item *item = m->n_items ? &m->items[m->n_items - 1] : NULL;
     size_t i;
@@ -472,14 +472,12 @@ typedef struct markup_tag {
     size_t attributes;             /* where its attributes begin; 0: it has none */
     size_t parent;                 /* the element around it; its own index if there is none */
     signed char is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
-    signed char
-        copied; /* the element is copied: 1 by an attribute, 2 by its name, 3 by both; 4: its content */
+    signed char copied;    /* 1: by an attribute, 2: by its name, 3: by both; 4: its content */
     signed char is_texts;  /* its value or content is text: a button, <meta name="description"> */
     signed char is_opaque; /* not an element: 1 may be in a sentence (comment), 2 ends it */
     signed char is_inline; /* it may be in a sentence */
-    signed char
-        has_text; /* the element has text that is in no other element: 1 only a space, 2 more */
-    signed char n_links; /* of <a> in it, at most 3; -1: it also has other elements */
+    signed char has_text;  /* outside the elements in it: 1: only a space, 2: more */
+    signed char n_links;   /* <a> in it, counted up to 3; -1: it has other elements, too */
 } markup_tag;
 
 typedef struct markup_attribute {

@@ -10,8 +10,8 @@ from .office_names import FRAME, PAIR_ENDS, PAIRS, PARAGRAPH, RUN_TEXT
 
 
 class DropCap:
-    """The large first letters of a paragraph of Word, which are a paragraph of their own in front of it. They go to the paragraph
-    while it is translated."""
+    """The large first letters of a paragraph. Word keeps them in a paragraph of their own in front of it. They are moved to the
+    paragraph before it is translated, and put_back() moves as many letters of the translation back."""
 
     def __init__(self, letters: Any, paragraph: Any, first: Any) -> None:
         self.letters, self.paragraph = letters, paragraph
@@ -20,7 +20,7 @@ class DropCap:
 
     @classmethod
     def of(cls, frame: Any) -> DropCap | None:
-        """Returns that of a frame, if it is one."""
+        """Returns the large letters of the paragraph that has this frame; None if it has none."""
         kind = next((value for key, value in frame.items() if key.endswith("}dropCap")), "none")
         alone = frame.getparent().getparent() if frame.getparent() is not None else None
         if kind == "none" or alone is None or alone.tag not in PARAGRAPH:
@@ -55,7 +55,7 @@ class DropCap:
 
 
 def drop_caps(root: Any) -> list[DropCap]:
-    """Returns those of a document, and gives their letters to the paragraphs behind them."""
+    """Returns the large first letters of a document, after it has moved them to the paragraphs behind them."""
     first: dict[Any, Any] = {}  # of each paragraph
     for frame in root.iter(*FRAME):
         if frame.getparent() is not None:
