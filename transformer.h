@@ -8697,20 +8697,57 @@ static void tfm__encoder_copy_row(const tfm_session *s, tfm__rows from, int64_t 
     else tfm__copy_rows(&to, &from);
 }
 
+/* The rows of a stream, which threads share. */
+typedef struct tfm__embed {
+    const tfm_session *s;
+    const tfm__side *side;
+    const tfm__id_rows *in;
+    const int32_t *firsts;
+    tfm__rows x;
+    int32_t parts;
+} tfm__embed;
+
+static void tfm__embed_part(void *context, int32_t part) {
+    const tfm__embed *e = (const tfm__embed *)context;
+    const tfm_session *s = e->s;
+    const tfm_config *c = &s->model->config;
+    const tfm__kernels *kernels = s->team.kernels;
+    const tfm_tensor *P = &e->side->positions;
+    const tfm__id_rows *in = e->in;
+    float scale = (float)c->embedding_scale;
+    int64_t D = e->x.D, at = tfm__part_begin(part, e->parts, in->B * in->L, 1);
+    int64_t end = tfm__part_begin(part + 1, e->parts, in->B * in->L, 1);
+    tfm__rows given;
+    for (; at < end; at++) {
+        int64_t b = at / in->L, position = tfm__first_of(e->firsts, b) + at % in->L;
+        const float *added = NULL;
+        float *row = tfm__row(&e->x, b, at % in->L);
+        given.data = NULL;
+        if (in->given) (void)tfm__source_vectors(s, in->given[b], &given);
+        if (e->side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
+        else if (!given.data) tfm__matrix_read_row(e->side->embedding, in->ids[at], row);
+        if (scale != 1 && !given.data) kernels->scale(row, scale, D);
+        if (c->positions == TFM_POSITION_KIND_LEARNED && P->data)
+            added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
+        else if (s->positions.rows) added = s->positions.rows + position * D;
+        if (added && !(in->pads && in->pads[at] && c->pad_position_zero))
+            kernels->add(row, added, D);
+        if (tfm__norm_exists(&e->side->norm)) kernels->norm(row, D, row, D, 1, D, &e->side->norm);
+    }
+}
+
 /* Begins a pass over ids at positions firsts[b] (NULL: 0) and following. Fills the stream with
    x[b, l] = scale * E[id] + P[first + l], normalized if the model has a norm there, or with the
    caller's memory. */
 static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tfm__id_rows *in,
                                  const int32_t *firsts) {
     const tfm_config *c = &s->model->config;
-    const tfm__kernels *kernels = s->team.kernels;
-    const tfm_tensor *P = &side->positions;
     const tfm__linear *projection = &s->model->projection;
-    float scale = (float)c->embedding_scale;
     tfm__rows given; /* all rows of a pass have memory, or none */
     int is_memory = in->given && tfm__source_vectors(s, in->given[0], &given);
-    int has_norm = tfm__norm_exists(&side->norm), is_target = side == &s->model->target;
-    int64_t b, l, D = is_memory ? c->d_memory : c->d_model;
+    int is_target = side == &s->model->target;
+    int64_t b, D = is_memory ? c->d_memory : c->d_model;
+    tfm__embed e;
     tfm__pass p;
     memset(&given, 0, sizeof given);
     memset(&p, 0, sizeof p);
@@ -8723,27 +8760,17 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     p.work = s->scratch.work;
     TFM__PART(EMBEDDING);
     if (!is_memory) tfm__session_extend_positions(s, p.end);
-    for (b = 0; b < in->B; b++) {
-        if (in->given) (void)tfm__source_vectors(s, in->given[b], &given);
+    for (b = 0; in->given && b < in->B; b++) {
+        (void)tfm__source_vectors(s, in->given[b], &given);
         if (given.data)
             tfm__encoder_copy_row(s, given, in->lengths[b],
                                   tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
                                   is_memory || !projection->w.rows ? NULL : projection);
-        for (l = 0; l < in->L && !is_memory; l++) {
-            int64_t at = b * in->L + l, position = tfm__first_of(firsts, b) + l;
-            const float *added = NULL;
-            float *row = tfm__row(&p.x, b, l);
-            if (side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
-            else if (!given.data) tfm__matrix_read_row(side->embedding, in->ids[at], row);
-            if (scale != 1 && !given.data) kernels->scale(row, scale, D);
-            if (c->positions == TFM_POSITION_KIND_LEARNED && P->data)
-                added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
-            else if (s->positions.rows) added = s->positions.rows + position * D;
-            if (added && !(in->pads && in->pads[at] && c->pad_position_zero))
-                kernels->add(row, added, D);
-            if (has_norm) kernels->norm(row, D, row, D, 1, D, &side->norm);
-        }
     }
+    if (is_memory) return p;
+    e.s = s, e.side = side, e.in = in, e.firsts = firsts, e.x = p.x, e.parts = 1;
+    if (tfm__team_shares(&s->team, TFM__NORM_COST * in->B * in->L * D)) e.parts = 2 * s->team.n;
+    tfm__team_run(&s->team, tfm__embed_part, &e, e.parts);
     return p;
 }
 
