@@ -12,7 +12,38 @@
 #define _POSIX_C_SOURCE 200809L /* opendir */
 #include "test.h"
 
+/* The memory that markup.h has: each block begins with its size. A block that grows counts once. */
+static size_t held, most_held;
+
+static void *hold(void *block, size_t size) {
+    size_t *at = block ? (size_t *)block - 2 : NULL, before = at ? *at : 0;
+    at = (size_t *)realloc(at, size + 2 * sizeof *at);
+    if (!at) return NULL;
+    held = held - before + size;
+    if (held > most_held) most_held = held;
+    return *at = size, at + 2;
+}
+
+static void *hold_zeros(size_t n, size_t size) {
+    void *block = hold(NULL, n * size);
+    return block ? memset(block, 0, n * size) : NULL;
+}
+
+static void let_go(void *block) {
+    if (!block) return;
+    held -= ((size_t *)block)[-2];
+    free((size_t *)block - 2);
+}
+
+#define malloc(size) hold(NULL, size)
+#define calloc hold_zeros
+#define realloc hold
+#define free let_go
 #include "examples/translate/text/markup.h"
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -122,6 +153,83 @@ static void long_sentences(void) {
                       (out.size == doc.size && !memcmp(out.data, doc.data, doc.size)),
                   "and an identity changes nothing");
         }
+    }
+    text_buffer_free(&e.text), text_buffer_free(&e.tokens);
+    text_buffer_free(&doc), text_buffer_free(&out);
+}
+
+/* The memory of a document is in proportion to its size, whatever it is made of. Texts of one to three bytes
+   each, which no document has only, may need more than 20 times their size. */
+static void memory(void) {
+    static const struct {
+        markup_form form;
+        const char *piece;
+        size_t times; /* memory divided by the document's size, at most */
+    } pieces[] = {{MARKUP_HTML, "<b>1</b>", 20},
+                  {MARKUP_HTML, "<p><a>ab</a></p>", 20},
+                  {MARKUP_HTML, "<b>", 20},
+                  {MARKUP_HTML, "<br>", 20},
+                  {MARKUP_HTML, "<li><a href=\"/a\">12</a></li>", 20},
+                  {MARKUP_HTML, "<b>a</b> ", 20},
+                  {MARKUP_HTML, "<td>1", 20},
+                  {MARKUP_HTML, "<td>a", 20},
+                  {MARKUP_HTML, "<p>a", 20},
+                  {MARKUP_HTML, "{x}", 20},
+                  {MARKUP_HTML, "&amp;", 20},
+                  {MARKUP_HTML, "<!---->", 20},
+                  {MARKUP_HTML, "<a title=b>", 20},
+                  {MARKUP_HTML, "<p>Der Hund bellt.</p>\n", 10},
+                  {MARKUP_MARKDOWN, "*1* ", 20},
+                  {MARKUP_MARKDOWN, "*a* ", 20},
+                  {MARKUP_MARKDOWN, "[1](x)", 20},
+                  {MARKUP_MARKDOWN, "[a](x) ", 20},
+                  {MARKUP_MARKDOWN, "**a** ", 20},
+                  {MARKUP_MARKDOWN, "~~a~~ ", 20},
+                  {MARKUP_MARKDOWN, "`1`", 20},
+                  {MARKUP_MARKDOWN, "[", 25},
+                  {MARKUP_MARKDOWN, "<b>1</b>", 20},
+                  {MARKUP_MARKDOWN, "\\*", 20},
+                  {MARKUP_MARKDOWN, "a\n", 20},
+                  {MARKUP_MARKDOWN, "> a\n", 20},
+                  {MARKUP_MARKDOWN, "- [ ] ab\n", 20},
+                  {MARKUP_MARKDOWN, "Der Hund bellt.\n\n", 10},
+                  {MARKUP_MARKDOWN, "*1*", 45},
+                  {MARKUP_MARKDOWN, "a\n\n", 45},
+                  {MARKUP_MARKDOWN, "* a\n", 45},
+                  {MARKUP_MARKDOWN, "[*1* ", 45},
+                  {MARKUP_SRT, "1\n00:00:00,000 --> 00:00:01,000\na\n\n", 10},
+                  {MARKUP_SRT, "0:01,0:02\nab\n", 20},
+                  {MARKUP_SRT, "<i>", 20},
+                  {MARKUP_SRT, "a\n", 45},
+                  {MARKUP_WRAPPED, "a b\n", 20},
+                  {MARKUP_WRAPPED, "Der Hund bellt.\n\n", 10},
+                  {MARKUP_WRAPPED, "- a\n", 45},
+                  {MARKUP_WRAPPED, "a\n\n", 45}};
+    enum { SIZE = 1 << 18, LONG = 4096 };
+    echo e;
+    text_buffer doc, out;
+    size_t i, k;
+    memset(&e, 0, sizeof e), memset(&doc, 0, sizeof doc), memset(&out, 0, sizeof out);
+    for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        markup_document m;
+        int ok;
+        doc.size = 0;
+        if (pieces[i].form == MARKUP_SRT) repeat(&doc, "1\n00:00:00,000 --> 00:00:01,000\n", 1);
+        repeat(&doc, pieces[i].piece, SIZE / strlen(pieces[i].piece));
+        memset(&m, 0, sizeof m), text_buffer_clear(&out, 0);
+        most_held = held = 0;
+        ok = markup_read(&m, pieces[i].form, doc.data, doc.size);
+        for (markup_begin(&m), k = 0; ok && k < m.n_sentences; k++) {
+            markup_translation t; /* no model reads a sentence that is very long */
+            memset(&t, 0, sizeof t);
+            if (m.sentences[k].size < LONG) echo_sentence(&e, &m.sentences[k], &t);
+            ok = markup_put(&m, &t, &out);
+            text_buffer_clear(&out, 0);
+        }
+        CHECK(ok && markup_end(&m, &out), "%.20s is read and written", pieces[i].piece);
+        CHECK(most_held <= pieces[i].times * doc.size, "  in %.1f times its size (%d)",
+              (double)most_held / (double)doc.size, (int)pieces[i].times);
+        markup_free(&m);
     }
     text_buffer_free(&e.text), text_buffer_free(&e.tokens);
     text_buffer_free(&doc), text_buffer_free(&out);
@@ -512,5 +620,6 @@ int main(int argc, char **argv) {
     random_documents();
     between();
     long_sentences();
+    memory();
     return test_done("test_echo");
 }
