@@ -4,6 +4,7 @@
    test_echo                    the documents in this file and the repository's own
    test_echo FOLDER or FILE ... every HTML, Markdown, subtitle and text file in them (make echo FOLDER=...);
                                 prints by format how many come back the same, and the others' names
+   test_echo --sentences N FILE a document's sentences, each in a line, for time_documents.py; N is the markup_form
 
    Four echoes: the identity must give the bytes of the source; CAPITALS changes ASCII letters into
    capitals and nothing else; DOUBLED has each word twice; REVERSED has the words backwards. With the
@@ -503,42 +504,29 @@ static const char *const html_pieces[] = {"<b>gut</b> ",
                                           "<code>x y</code>.Auch ",
                                           "<u>*.log</u> ",
                                           "un<u>der</u>line ",
+                                          "<ruby>A <rt>a</rt></ruby> ",
+                                          "`<x-y a='b' />`) ",
                                           NULL};
-static const char *const cue_pieces[] = {"<i>gut</i> ", "\n",         "so\\Nda ", "{\\an8}",
-                                         "\n- ",        "& ",         "♪ la ♪\n", "42\n",
-                                         "a -> b ",     "<b>so</b> ", NULL};
-static const char *const vtt_pieces[] = {"<c.x>gut</c> ", "<v Anna>Ja. ", "&amp; ",
-                                         "\n- ",          "<00:01.500>",  "&lrm;",
-                                         "<i>so</i> ",    "\n",           NULL};
-static const char *const markdown_pieces[] = {"*gut* ",
-                                              "**sehr** ",
-                                              "`code x` ",
-                                              "[Link](a_b) ",
-                                              "![a](b.png) ",
-                                              "\n",
-                                              "$a^2$ ",
-                                              "a\\*b ",
-                                              "snake_case ",
-                                              "<b>so</b> ",
-                                              "&copy; ",
-                                              "  \n",
-                                              "http://a.b ",
-                                              "[^1] ",
-                                              ":smile: ",
-                                              "==neu== ",
-                                              "H~2~O ",
-                                              "~~weg~~ ",
-                                              "{.note} ",
-                                              "x^2^ ",
-                                              "@anna ",
-                                              "[[Seite]] ",
-                                              " `y` ",
-                                              "[Ein Ziel][] ",
-                                              "{A/B c} ",
-                                              "a \\ b ",
-                                              "'==' ",
-                                              "\"\\[\" ",
-                                              NULL};
+static const char *const cue_pieces[] = {
+    "<i>gut</i> ", "\n",      "so\\Nda ",   "{\\an8}",     "\n- ",       "& ", "♪ la ♪\n",
+    "42\n",        "a -> b ", "<b>so</b> ", "\n\\h\\hda ", "<i>da </i>", NULL};
+static const char *const vtt_pieces[] = {"<c.x>gut</c> ",
+                                         "<v Anna>Ja. ",
+                                         "&amp; ",
+                                         "\n- ",
+                                         "<00:01.500>",
+                                         "&lrm;",
+                                         "<i>so</i> ",
+                                         "\n",
+                                         "<ruby>A <rt>a</rt></ruby> ",
+                                         NULL};
+static const char *const markdown_pieces[] = {
+    "*gut* ",      "**sehr** ", "`code x` ",   "[Link](a_b) ", "![a](b.png) ",    "\n",
+    "$a^2$ ",      "a\\*b ",    "snake_case ", "<b>so</b> ",   "&copy; ",         "  \n",
+    "http://a.b ", "[^1] ",     ":smile: ",    "==neu== ",     "H~2~O ",          "~~weg~~ ",
+    "{.note} ",    "x^2^ ",     "@anna ",      "[[Seite]] ",   " `y` ",           "[Ein Ziel][] ",
+    "{A/B c} ",    "a \\ b ",   "'==' ",       "\"\\[\" ",     "***sehr* gut** ", "c \\\\\n",
+    "a\tb ",       NULL};
 static const char *const wrapped_pieces[] = {"Daten-\nbank ",
                                              "Vor- und ",
                                              "\n> ",
@@ -611,8 +599,23 @@ static void random_documents(void) {
     text_buffer_free(&doc);
 }
 
+/* Prints the sentences of a file. */
+static int print_sentences(markup_form form, const char *path) {
+    static text_buffer text;
+    markup_document m;
+    size_t i;
+    memset(&m, 0, sizeof m);
+    if (!read_file(path, &text) || !markup_read(&m, form, text.data, text.size)) return 1;
+    for (i = 0; i < m.n_sentences; i++)
+        printf("%.*s\n", (int)m.sentences[i].size, m.sentences[i].text);
+    markup_free(&m);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     int i;
+    if (argc == 4 && strcmp(argv[1], "--sentences") == 0)
+        return print_sentences((markup_form)atoi(argv[2]), argv[3]);
     for (i = 1; i < argc; i++) walk(argv[i]);
     if (argc > 1) print_table();
     if (argc > 1) return 0;

@@ -1231,7 +1231,9 @@ static void markdown_choose(markup_document *m, const markup_translation *t,
     if (item->c == '_' && (letter[0] || letter[1])) item->c = '*';
     if (left == (uint32_t)item->c && !(out->size > 1 && out->data[out->size - 2] == '\\') &&
         !(item->c == '*' && n == 2 && item > m->items && item[-1].end == item->begin &&
-          item[-1].kind == MARKUP_OPEN && item[-1].end - item[-1].begin == 1))
+          item[-1].kind == MARKUP_OPEN && item[-1].end - item[-1].begin == 1) &&
+        !(m->spells == 2 && item->begin && m->text[item->begin - 1] == m->text[item->begin] &&
+          m->text[item->begin] == (char)item->c)) /* ***a* b** is written as the source has it */
         item->c = item->c == '_' ? '*' : letter[1] ? item->c : '_';
     close->c = item->c;
     if (letter[0] && markdown_is_punctuation(first)) text_buffer_append(out, "\n", 1);

@@ -482,8 +482,8 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
     share = (double)at / (double)s->size;
     while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
     if (side == 1 && m->items[item].kind == MARKUP_POINT && last <= at && at < s->size &&
-        high == m->nodes[0].high && high > low + 1 && m->words[high - 1].is_punctuation &&
-        m->words[high - 1].inner == parent)
+        at + 2 > s->size && high == m->nodes[0].high && high > low + 1 &&
+        m->words[high - 1].is_punctuation && m->words[high - 1].inner == parent)
         return high - 1; /* a note at the end of a sentence */
     if (high - low > 2 * MARKUP_NEAR && m->n_sources) {
         i = markup_sources_before(m, side ? end : at), i = m->sources[i ? i - 1 : 0].word;
@@ -773,6 +773,13 @@ static int markup_is_same(const markup_document *m, const markup_translation *t)
     return t->size == s->size && memcmp(t->text, s->text, s->size) == 0;
 }
 
+/* Returns whether a text ends with a backslash that is not escaped. */
+static int markup_ends_escape(const text_buffer *out) {
+    size_t n = 0;
+    while (n < out->size && out->data[out->size - 1 - n] == '\\') n++;
+    return (int)(n & 1);
+}
+
 /* Appends a part of a translation, escaped as the document's format needs. Characters of the source are
    written as there: &eacute; or é. In blocks of lines it writes "\n" for a space where a line may end. */
 static void markup_encode(markup_document *m, const markup_translation *t, size_t from, size_t to,
@@ -795,7 +802,7 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
             if (c == ' ') { /* a line may end in any space of the source that is no two */
                 int is_line = in_lines &&
                               (end == begin + 1 || memchr(m->text + begin, '\n', end - begin)) &&
-                              !(form == MARKUP_MARKDOWN && i && text[i - 1] == '\\');
+                              !(form == MARKUP_MARKDOWN && markup_ends_escape(out));
                 if (is_line ||
                     (m->form == MARKUP_SRT && memchr(m->text + begin, '\n', end - begin)))
                     text_buffer_append(out, is_line ? "\n" : " ", 1);
@@ -936,7 +943,7 @@ static int markup_is_empty_line(const markup_document *m, const markup_item *ite
                                 const text_buffer *out) {
     size_t from = m->sentences[m->next - 1].from, i;
     char last = out->size ? out->data[out->size - 1] : from ? m->text[from - 1] : '\n';
-    if (last != '\n' && last != '\r') return 0;
+    if ((last != '\n' && last != '\r') || m->text[item->begin] == '\\') return 0;
     for (i = item->begin; i + 3 <= item->end; i++)
         if (memcmp(m->text + i, "-->", 3) == 0) return 0; /* the next cue */
     return 1;
@@ -1004,7 +1011,8 @@ static void markup_leave(markup_document *m, const markup_translation *t, const 
     if (close->at > s->begin + s->size && *from == t->size) {
         m->spaced = 0;
         for (at = close->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
-        if (at < close->begin) markup_put_blank(m, at, close->begin, out);
+        if (at < close->begin || close->space_before)
+            markup_put_blank(m, at, close->begin, out);
     } else if (close->space_before && node->high > node->low)
         markup_text_to(m, t, from, m->words[node->high].begin, out);
     markup_copy(m, close, out);
@@ -1214,7 +1222,7 @@ static int markup_unfold(markup_document *m, const markup_block *b, text_buffer 
     end = (const size_t *)(const void *)m->ends.data;
     for (i = k = 0; same && i < m->woven.size && k < made.size; i += n, k += n) {
         const char *c = m->woven.data + i;
-        for (n = 0; c[n] == ' ';) n++;
+        for (n = 0; protect_in(" \t\f", (unsigned char)c[n]);) n++;
         if (n && (c[n] == '\n' || c[n] == '\r')) { /* spaces at the end of a line */
             text_buffer_append(out, c, n), c += n, i += n;
             while (k < made.size && made.data[k] == ' ') k++;
@@ -1244,10 +1252,10 @@ static int markup_unfold(markup_document *m, const markup_block *b, text_buffer 
         if (*c == '\n' || *c == '\r') {
             same = markup_is_space(made.data[k]);
             text_buffer_append(out, m->text + end[0], end[1] - end[0]), end += 2;
-        } else if (*c == ' ') {
+        } else if (protect_in(" \t\f", (unsigned char)*c)) {
             size_t spaces = 1; /* of two spaces beside a tag one was written */
             same = markup_is_space(made.data[k]);
-            while (c[n] == ' ') n++;
+            while (protect_in(" \t\f", (unsigned char)c[n])) n++;
             text_buffer_append(out, c, n), i += n - 1;
             while (same && k + spaces < made.size && made.data[k + spaces] == ' ') spaces++;
             k += spaces - 1, n = 1;

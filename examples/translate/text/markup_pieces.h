@@ -332,12 +332,29 @@ static void markup_plain_drop(markup_document *m) {
     while (m->n_places && m->places[m->n_places - 1].at == m->plain.size) m->n_places--;
 }
 
+/* Notes that the source has a part here that the plain text has not. */
+static void markup_clean(markup_document *m) {
+    const markup_at at = (markup_at)m->plain.size;
+    text_buffer_append(&m->cleaned, (const char *)&at, sizeof at);
+    m->broken |= m->cleaned.broken;
+}
+
+/* Returns whether a part of the source that the plain text has not is behind a space at the end of the plain
+   text. */
+static int markup_is_cleaned(const markup_document *m) {
+    const markup_at *cleaned = (const markup_at *)(const void *)m->cleaned.data;
+    size_t n = m->cleaned.size / sizeof *cleaned;
+    return n && cleaned[n - 1] == m->plain.size && m->plain.size &&
+           m->plain.data[m->plain.size - 1] == ' ' &&
+           !(m->n_items && m->items[m->n_items - 1].at == m->plain.size);
+}
+
 /* Adds an item at the end of the plain text. Blocks of HTML without text between them are one item.
    Returns NULL if there is no memory. */
 static markup_item *markup_add(markup_document *m, markup_kind kind, size_t begin, size_t end) {
     void *items = m->items;
     markup_item *item = m->n_items ? m->items + m->n_items - 1 : NULL;
-    int grown;
+    int grown, is_cleaned = markup_is_cleaned(m); /* <b>a <rt></b> */
     if (item && kind == MARKUP_BLOCK && m->form == MARKUP_HTML && item->kind == MARKUP_BLOCK &&
         !item->c && item->at == m->plain.size)
         return item;
@@ -349,7 +366,7 @@ static markup_item *markup_add(markup_document *m, markup_kind kind, size_t begi
     item->kind = (unsigned)kind & 15u;
     item->begin = (markup_at)begin, item->end = (markup_at)end;
     item->match = (markup_at)m->n_items++;
-    item->space_before = !begin || markup_is_space(m->text[begin - 1]);
+    item->space_before = !begin || markup_is_space(m->text[begin - 1]) || is_cleaned;
     item->space_behind = end >= m->size || markup_is_space(m->text[end]);
     if (kind == MARKUP_BLOCK) text_buffer_append(&m->plain, "\n\n", 2);
     item->at = (markup_at)m->plain.size;
@@ -398,13 +415,6 @@ static int markup_extend_copy(markup_document *m, size_t begin, size_t end) {
     item->end = (markup_at)end;
     item->space_behind = end >= m->size || markup_is_space(m->text[end]);
     return 1;
-}
-
-/* Notes that the source has a part here that the plain text has not. */
-static void markup_clean(markup_document *m) {
-    const markup_at at = (markup_at)m->plain.size;
-    text_buffer_append(&m->cleaned, (const char *)&at, sizeof at);
-    m->broken |= m->cleaned.broken;
 }
 
 /* Returns the bytes of the sign at byte `at` that divides two texts, or 0: "|", a bullet or a middle dot with
