@@ -4568,7 +4568,7 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 /* >>attention =====================================================================================
    17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
    Masks apply in tfm__attend_count_keys and tfm__attend_mask alone. There are two loops:
-   tfm__attend_head goes query by query, over rows or the ancestries of a cache. tfm__attend_tiles
+   tfm__attend_heads goes query by query, over rows or the ancestries of a cache. tfm__attend_tiles
    takes many queries at once and packs keys and values, for encoders. It adds blocks of keys with a
    running softmax, so that scores stay in the L1 cache. What both compute is defined in plain lines
    in tests/library/test_kernels.c. Relies on the products of >>packed.
@@ -4757,7 +4757,7 @@ typedef struct tfm__attention {
     const int32_t *kv_rows, *ancestry;
     int64_t ancestry_stride;
     tfm_weight_type tiles; /* type of packed keys and values, for tfm__attend_tiles, which needs the
-                              keys of a sentence side by side; AS_STORED: tfm__attend_head */
+                              keys of a sentence side by side; AS_STORED: tfm__attend_heads */
     float *scratch; /* [parts, scratch_size]: S floats or more, or tfm__attend_tile_scratch */
     int64_t scratch_size, parts;
 } tfm__attention;
@@ -4858,35 +4858,35 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
                 TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
 
-/* A few queries that read a block of keys or values together, which then stays in the L1 cache.
-   Keys and values have two sources: 0 is the target or the only one, 1 is the memory in the same
+/* A few queries that read a block of keys or values together, which then stays in the cache. Keys
+   and values have two sources: 0 is the target or the only one, 1 is the memory in the same
    softmax. */
 enum { TFM__TOGETHER = 8 };
 typedef struct tfm__queries {
-    int64_t n, rows[TFM__TOGETHER], positions[TFM__TOGETHER]; /* row and position in it */
+    int64_t n, rows[TFM__TOGETHER], heads[TFM__TOGETHER], positions[TFM__TOGETHER];
     int64_t begins[2][TFM__TOGETHER], ends[2][TFM__TOGETHER]; /* the keys that it sees */
     float *scores[2][TFM__TOGETHER];                          /* of these keys */
 } tfm__queries;
 
-/* Computes the scores of queries of head h, or adds the values that their weights choose to the
-   contexts. In a step, a block is computed while the next block is read from memory. */
-static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, int64_t h,
-                               int of_values) {
+/* Computes the scores of queries, or adds the values that their weights choose to the contexts. In
+   a step, a block is computed while the next block is read from memory. */
+static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, int of_values) {
     enum { BLOCK = 64 };
+    const int64_t g = tfm__attend_group(a, q->heads[0]), after = q->heads[q->n - 1] + of_values;
     int source;
     for (source = 0; a; a = a->memory, source++) {
         const int64_t *begins = q->begins[source], *ends = q->ends[source], b = q->rows[0];
         const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
         const tfm__heads *x = of_values ? &a->v : &a->k, *ahead = of_values ? &a->k : &a->v;
-        const int64_t g = tfm__attend_group(a, h), next = tfm__attend_group(a, h + of_values);
         int64_t s, end, i, row = a->kv_rows ? a->kv_rows[b] : b;
         for (s = begins[0]; s < ends[q->n - 1]; s = end) {
             end = tfm__attend_next_run(path, s, tfm__min(ends[q->n - 1], s + BLOCK), &row);
-            if (a->T == 1 && h + of_values < a->H)
-                TFM__PREFETCH_ROWS(ahead, row, next, s, end - s, of_values ? a->K : a->W);
+            if (a->T == 1 && after < a->H)
+                TFM__PREFETCH_ROWS(ahead, row, tfm__attend_group(a, after), s, end - s,
+                                   of_values ? a->K : a->W);
             for (i = 0; i < q->n; i++) {
                 int64_t from = tfm__max(s, begins[i]), n = tfm__min(ends[i], end) - from;
-                int64_t at = q->rows[i], t = q->positions[i];
+                int64_t at = q->rows[i], h = q->heads[i], t = q->positions[i];
                 float *scores = q->scores[source][i] + (from - begins[i]);
                 void *rows = tfm__head_at(x, row, g, from);
                 if (n < 1) continue;
@@ -4901,15 +4901,15 @@ static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, i
     }
 }
 
-/* Computes head h of batch row b: scores, masks, softmax, weighted sum of the values. In a step, B
-   is the number of batch rows from b on, hypotheses of one sentence, that read the same keys and
-   values; otherwise 1. scores has room for the scores of each of TFM__TOGETHER queries, or of
-   one. */
-static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int64_t h,
-                             float *scores) {
+/* Computes pairs of a head and a batch row, from number `first` on: scores, masks, softmax, weighted
+   sum of the values. Pair i is head i / B of row b + i % B. All read the same keys and values: more
+   than one in a step alone, of B hypotheses of a sentence and the heads of a group. scores has room
+   for the scores of each of TFM__TOGETHER queries, or of one. */
+static void tfm__attend_heads(const tfm__attention *a, int64_t b, int64_t B, int64_t first,
+                              int64_t pairs, float *scores) {
     const tfm__attention *m, *memory = a->memory;
     const tfm__kernels *kernels = a->kernels;
-    const int64_t queries = a->T * B, room = a->S + (memory ? memory->S : 0);
+    const int64_t queries = a->T * pairs, room = a->S + (memory ? memory->S : 0);
     int64_t t, i, n;
     tfm__queries q;
     int k;
@@ -4918,16 +4918,18 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int6
                        tfm__max(1, a->scratch_size / tfm__max(1, room)));
         for (i = 0; i < q.n; i++) {
             float *x = scores + i * room;
-            q.rows[i] = a->T > 1 ? b : b + t + i, q.positions[i] = a->T > 1 ? t + i : 0;
+            n = first + (t + i) / a->T;
+            q.rows[i] = b + n % B, q.heads[i] = n / B, q.positions[i] = (t + i) % a->T;
             for (m = a, k = 0; m; m = m->memory, k++) {
                 q.scores[k][i] = x;
                 q.begins[k][i] = tfm__attend_window(m, q.rows[i], q.positions[i], &q.ends[k][i]);
                 x += q.ends[k][i] - q.begins[k][i];
             }
         }
-        tfm__attend_blocks(a, &q, h, 0);
+        tfm__attend_blocks(a, &q, 0);
         for (i = 0; i < q.n; i++) {
             float *x = q.scores[0][i];
+            const int64_t h = q.heads[i];
             for (m = a, k = 0, n = 0; m; m = m->memory, k++) n += q.ends[k][i] - q.begins[k][i];
             TFM__COUNT(2 * n * (a->K + a->W));
             kernels->scale(x, a->scale, n);
@@ -4942,7 +4944,7 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int6
             memset(tfm__head_row(&a->context, q.rows[i], h, q.positions[i]), 0,
                    (size_t)a->W * sizeof *x);
         }
-        tfm__attend_blocks(a, &q, h, 1);
+        tfm__attend_blocks(a, &q, 1);
     }
 }
 
@@ -5001,10 +5003,11 @@ static void tfm__attend_block(const tfm__attention *a, int64_t b, int64_t h, int
     if (most > *max) *max = most;
 }
 
-/* Computes what tfm__attend_head computes, block by block with tiles, if all queries see the same
+/* Computes what tfm__attend_heads computes, block by block with tiles, if all queries see the same
    keys up to a length. Steps never use it, so a decoder's pass does not either: both have the same
-   bits. */
-static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, float *scratch) {
+   bits. packs 0: the scratch has the keys and values of the group from the head before. */
+static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, int packs,
+                              float *scratch) {
     const tfm__kernels *kernels = a->kernels;
     const int is_bf16 = a->tiles == TFM_WEIGHT_TYPE_BF16;
     int64_t n = tfm__attend_count_keys(a, b, 0), most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
@@ -5015,8 +5018,8 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
     tfm__linear key_map = tfm__attend_map(a->tiles, n, a->K, &room);
     tfm__linear value_map = tfm__attend_map(a->tiles, a->W, n, &room);
     const float *k = tfm__head_row(&a->k, b, g, 0), *v = tfm__head_row(&a->v, b, g, 0);
-    tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels, room);
-    tfm__packed_set_values(&value_map.w, v, a->v.t, kernels, room);
+    if (packs) tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels, room);
+    if (packs) tfm__packed_set_values(&value_map.w, v, a->v.t, kernels, room);
     for (t = 0; t < a->T; t += most) {
         tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, M = tfm__min(most, a->T - t), a->K);
         tfm__rows context = tfm__rows_of_head(&a->context, b, h, t, M, a->W);
@@ -5079,21 +5082,23 @@ static int tfm__attend_shares(const tfm__attention *a, int64_t b, int64_t other)
            a->kv_rows[b] == a->kv_rows[other];
 }
 
-/* Computes a share of all heads. Rows that share keys and values take turns within each head. */
+/* Computes a share of all heads. Rows and heads that share keys and values are side by side. */
 static void tfm__attend_part(void *context, int32_t part) {
     const tfm__attention *a = (const tfm__attention *)context;
     int64_t all = a->B * a->H, i = part * all / a->parts, end = (part + 1) * all / a->parts;
-    int64_t b, n, at, rows;
+    int64_t b, n, at, pairs, begin = i, group = tfm__max(1, a->group), together;
     float *scratch = a->scratch + part * a->scratch_size;
     int causal = a->masks && a->masks->causal;
-    for (; i < end; i += rows) {
+    for (; i < end; i += pairs) {
         for (b = i / a->H; tfm__attend_shares(a, b, b - 1);) b--;
         for (n = 1; tfm__attend_shares(a, b, b + n);) n++;
         at = i - b * a->H;
-        rows = tfm__min(n - at % n, end - i);
-        if (a->tiles && !causal && tfm__attend_count_keys(a, b, 0) > 0)
-            tfm__attend_tiles(a, b, at, scratch); /* here n is 1 */
-        else tfm__attend_head(a, b + at % n, rows, at / n, scratch);
+        together = a->T == 1 ? n * group : n;
+        pairs = tfm__min(together - at % together, end - i);
+        if (a->tiles && !causal && tfm__attend_count_keys(a, b, 0) > 0) {
+            pairs = 1; /* here n is 1 */
+            tfm__attend_tiles(a, b, at, i == begin || at % group == 0, scratch);
+        } else tfm__attend_heads(a, b, n, at, pairs, scratch);
     }
 }
 
