@@ -120,6 +120,8 @@ SETTINGS = {"ctranslate2": ("ctranslate2", {}),
             "ctranslate2 tuned": ("ctranslate2", TUNED),
             "torch": ("torch", TUNED),
             "onnxruntime": ("onnxruntime", {})}
+# Type of weights: ours are int8 of 7 bits (quantize int8 --bits 7), and those of peers int8.
+SEVEN_BITS = "int8-7"
 # Instruction sets of --isa: our TRANSFORMER_KERNELS, the variables that hold the peers to it, and what
 # a CPU that has no more lacks (flags of /proc/cpuinfo).
 ISAS = {"avx2": (2, {"CT2_FORCE_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2",
@@ -784,7 +786,7 @@ class Peer:
                            OPENBLAS_NUM_THREADS=str(threads), **more)
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--serve", engine, "--threads", str(threads),
-             "--weights", weights],
+             "--weights", peers_type(weights)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         self.process.send_signal(signal.SIGSTOP)
 
@@ -809,21 +811,38 @@ class Peer:
 
 # ---- measuring
 
+def peers_type(weights):
+    """Returns the type of weights that peers have beside ours."""
+    return "int8" if weights == SEVEN_BITS else weights
+
+
+def seven_bits(work):
+    """Returns the file that has the weights of a work in 7 bits. Writes the file if there is none."""
+    file = Path(work["folder"]) / f"{Path(work['file']).stem}-7.safetensors"
+    if not file.exists():
+        subprocess.run([BENCH.parent / "quantize", work["file"], file, "int8", "--bits", "7"],
+                       check=True, capture_output=True)
+    return file
+
+
 def ours(work, group, repeat, arguments, text=None):
     """Runs build/bench on a work. Returns its JSON, and the work's row in it, with the times."""
     threads, weights = group
     command = [BENCH, "--repeat", str(repeat), "--json", "--threads", str(threads),
-               "--weights", weights] + ["--cpu"] * arguments.cpu
+               "--weights", peers_type(weights)] + ["--cpu"] * arguments.cpu
     if weights == "bf16":
         command.append("--bf16-attention")
     if work["kind"] == "translate":
-        command += [work["file"], "--only", f"beam {work['beam']}"]
+        file = seven_bits(work) if weights == SEVEN_BITS else work["file"]
+        command += [file, "--only", f"beam {work['beam']}"]
     else:
         command += ["--only", work["name"], "--seed", str(arguments.seed)]
     if "gemma" in work:
         command[command.index("--only") + 1] = work["workload"]
         command += [work["file"], "--ids", "--source", str(work["source"])]
         command += ["--target", str(work["target"])] if work["target"] else []
+    elif weights == SEVEN_BITS and work["kind"] != "translate":
+        command += [seven_bits(work)] + ["--ids"] * (work["kind"] != "load")
     if "layers" in work:
         command[command.index("--only") + 1] = "greedy-1"
         for key in ("rows", "beam", "source", "target", "vocabulary", "layers"):
@@ -1025,7 +1044,9 @@ def expect(work, weights):
     """Stores our translations in the work, to compare those of peers with them."""
     translate = BENCH.parent / "translate"
     file = Path(work["file"])
-    if weights != "f32":
+    if weights == SEVEN_BITS:
+        file = seven_bits(work)
+    elif weights != "f32":
         file = Path(work["folder"]) / f"{file.stem}-{weights}.safetensors"
         subprocess.run([BENCH.parent / "quantize", work["file"], file, weights], check=True,
                        capture_output=True)
@@ -1229,7 +1250,8 @@ def main():
     parser.add_argument("--engines", metavar="NAMES",
                         help=f"peers, with commas between: {','.join(SETTINGS)} (default all)")
     parser.add_argument("--weights", default="f32,int8", metavar="TYPES",
-                        help="types of weights: f32, bf16, int8 (default f32,int8)")
+                        help="types of weights: f32, bf16, int8, and int8-7: ours with 7 bits "
+                        "(quantize --bits 7) beside int8 of the peers (default f32,int8)")
     parser.add_argument("--threads", default="1,2", metavar="NUMBERS",
                         help="numbers of threads (default 1,2)")
     parser.add_argument("--grow", action="store_true",
