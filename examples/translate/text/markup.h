@@ -748,7 +748,7 @@ static int markup_origin(markup_document *m, const markup_translation *t, size_t
         if (k == 0 && last < piece) return 0;
         if (next == t->tokens + t->n || last == next) return 0;
         at = last->source_end, end = next->source_begin;
-        if (at > s->size || !last->source_end) return 0;
+        if (at > s->size || end >= s->size || !last->source_end) return 0;
         while (at > last->source_begin && s->text[at - 1] == ' ') at--;
         while (end < s->size && s->text[end] == ' ') end++;
         if (end != at + 1) return 0;
