@@ -36,7 +36,8 @@
 
    Wrapped text is read by wrapped.h.
 
-   Subtitles: a sentence over several lines or cues is translated whole and divided between words,
+   Subtitles are SubRip, WebVTT, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the lines of
+   transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence over several lines or cues is translated whole and divided between words,
    in the proportion that its lines have in the source. Numbers and times are copied. A sentence
    begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It also
    begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after six lines
@@ -148,7 +149,7 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
-    m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
+    m->is_ttml = 0, m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
     m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
     else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
@@ -747,7 +748,7 @@ static int markup_origin(markup_document *m, const markup_translation *t, size_t
         if (k == 0 && last < piece) return 0;
         if (next == t->tokens + t->n || last == next) return 0;
         at = last->source_end, end = next->source_begin;
-        if (at > s->size || !last->source_end) return 0;
+        if (at > s->size || end >= s->size || !last->source_end) return 0;
         while (at > last->source_begin && s->text[at - 1] == ' ') at--;
         while (end < s->size && s->text[end] == ' ') end++;
         if (end != at + 1) return 0;
@@ -804,7 +805,8 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
                               (end == begin + 1 || memchr(m->text + begin, '\n', end - begin)) &&
                               !(form == MARKUP_MARKDOWN && markup_ends_escape(out));
                 if (is_line ||
-                    (m->form == MARKUP_SRT && memchr(m->text + begin, '\n', end - begin)))
+                    (m->form == MARKUP_SRT && memchr(m->text + begin, m->line_end, end - begin)) ||
+                    m->text[begin] == '<')
                     text_buffer_append(out, is_line ? "\n" : " ", 1);
                 else text_buffer_append(out, m->text + begin, end - begin);
                 continue;
@@ -1011,8 +1013,7 @@ static void markup_leave(markup_document *m, const markup_translation *t, const 
     if (close->at > s->begin + s->size && *from == t->size) {
         m->spaced = 0;
         for (at = close->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
-        if (at < close->begin || close->space_before)
-            markup_put_blank(m, at, close->begin, out);
+        if (at < close->begin || close->space_before) markup_put_blank(m, at, close->begin, out);
     } else if (close->space_before && node->high > node->low)
         markup_text_to(m, t, from, m->words[node->high].begin, out);
     markup_copy(m, close, out);
@@ -1168,6 +1169,7 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
                       ? markup_column(m->text + b->next_line, b->next_text - b->next_line, 0)
                       : first;
     int is_first = b->is_line; /* the next word begins a line, where Markdown might see a block */
+    size_t begun = out->size;  /* where the first line begins, until it ends */
     for (at = 0; at < size; at = end) {
         char before = text[at];
         uint32_t c, last = 0;
@@ -1186,21 +1188,28 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
             text_buffer_append(out, m->text + i, n - i);
             while (m->text[n - 1] != '\n') n--;
             column = markup_column(m->text + n, m->items[hard].end - n, 0);
-            hard++, is_first = 1;
+            hard++, is_first = 1, begun = (size_t)-1;
         } else if ((before == '\n' || (at && b->form == MARKUP_WRAPPED)) && b->is_folded &&
                    m->width && column > first && end > at &&
                    column + (before == '\n') + width > m->width &&
-                   !markdown_hazard(text + at, size - at)) {
+                   !markdown_hazard(text + at, size - at) &&
+                   !markdown_html_kind(text + at, size - at, 1) &&
+                   !(b->is_line && begun < out->size && /* a line that is only a tag */
+                     markdown_html_kind(out->data + begun, out->size - begun, 0))) {
             text_buffer_append(out, m->newline, strlen(m->newline));
             for (i = b->line; i < b->begin && !b->next_line; i++) markup_prefix(m, b, i, out);
             if (b->next_line)
                 text_buffer_append(out, m->text + b->next_line, b->next_text - b->next_line);
-            column = next;
+            column = next, begun = (size_t)-1;
         } else if (before == '\n') text_buffer_append(out, " ", 1), column++;
         escaped = is_first ? markdown_hazard(text + at, size - at) : 0;
         if (escaped) {
-            text_buffer_append(out, text + at, escaped - 1), text_buffer_append(out, "\\", 1);
-            text_buffer_append(out, text + at + escaped - 1, end - at - escaped + 1);
+            text_buffer_append(out, text + at, escaped - 1);
+            for (i = at + escaped - 1; i < end; i++) { /* "\** a" would close an emphasis */
+                text_buffer_append(out, "\\", 1), text_buffer_append(out, text + i, 1);
+                if (!protect_in("*_", (unsigned char)text[i]) || text[i + 1] != text[i]) break;
+            }
+            if (i < end) text_buffer_append(out, text + i + 1, end - i - 1);
         } else text_buffer_append(out, text + at, end - at);
         column += width + (escaped > 0), is_first = 0;
     }
