@@ -4901,7 +4901,7 @@ static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, i
     }
 }
 
-/* Computes pairs of a head and a batch row, from number `first` on: scores, masks, softmax, weighted
+/* Computes pairs of a head and a batch row from number `first` on: scores, masks, softmax, weighted
    sum of the values. Pair i is head i / B of row b + i % B. All read the same keys and values: more
    than one in a step alone, of B hypotheses of a sentence and the heads of a group. scores has room
    for the scores of each of TFM__TOGETHER queries, or of one. */
