@@ -35,18 +35,21 @@
    LIVE_BOTH, the default, asks for both.
    To save time the encoder sees o.room behind the sound. If a token whose -log(probability) is above
    o.look would become stable, the window is heard again, and from then on as Whisper was trained: 30 s in
-   all, until a text has become stable. */
+   all, until a text has become stable. With o.look 0 only a small model does so (LIVE_SMALL, int8): it
+   hears 30 s in less than o.step on one core. A larger one would fall behind the sound. */
 #ifndef LIVE_H
 #define LIVE_H
 
 typedef enum live_rule { LIVE_ALIGN, LIVE_AGREE, LIVE_BOTH } live_rule;
 enum {
     LIVE_SURE = 150, /* positions (3 s) from which the language is detected for good */
-    LIVE_BACK = 25   /* positions that a token may attend to before the last one's */
+    LIVE_BACK = 25,  /* positions that a token may attend to before the last one's */
+    LIVE_SMALL = 384 /* the width of tiny */
 };
 #define LIVE_BEHIND 0.1  /* seconds; a program that is further behind its source hears less often */
 #define LIVE_DOUBT 3.0   /* the largest -log(probability) that o.doubt counts */
 #define LIVE_FIRST 2     /* times o.doubt for the first token of a window */
+#define LIVE_LOOK 0.3    /* o.look of a small model */
 #define LIVE_WAITING 4.0 /* seconds of sound that wait at most until then */
 
 typedef struct live_options {
@@ -115,8 +118,8 @@ static int live_is_full(const live *l) {
 
 static void live_defaults(live_options *o) {
     memset(o, 0, sizeof *o);
-    o->rule = LIVE_BOTH, o->step = 0.15, o->guard = 0.15, o->doubt = 0.8, o->look = 0.3,
-    o->pause = 0.6, o->lead = 0.3;
+    o->rule = LIVE_BOTH, o->step = 0.15, o->guard = 0.15, o->doubt = 0.8, o->pause = 0.6,
+    o->lead = 0.3;
     o->shortest = 1, o->gap = 1.5, o->longest = 16, o->kept = 8, o->room = 8, o->history = 32;
 }
 
@@ -136,6 +139,8 @@ static tfm_status live_begin(live *l, transcriber *h, const transcriber_options 
     status = transcriber_set(h, settings, err);
     if (status != TFM_OK) return status;
     h->w.options.beam = 1, h->w.options.without_times = 1;
+    if (!(l->o.look > 0))
+        l->o.look = h->is_int8 && (int)h->s.width <= LIVE_SMALL ? LIVE_LOOK : HUGE_VAL;
     if (live_listens(l) && (status = live_listen_fit(l, err)) != TFM_OK) return status;
     l->is_unsure = !h->w.language && tfm_model_config(h->w.model)->n_languages;
     memcpy(l->history, h->history, sizeof l->history), l->n_history = h->n_history;
@@ -300,7 +305,7 @@ static tfm_status live_hear(live *l, tfm_error *err) {
         status = live_run(l, l->is_wide ? SPEECH_SECONDS : l->o.room, ids, at, &r, &is_loop, err);
         if (status == TFM_OK && !l->is_wide &&
             (is_loop ? l->is_over || is_full : live_is_doubtful(l, ids, at, r.length)))
-            l->is_wide = 1, status = live_run(l, SPEECH_SECONDS, ids, at, &r, &is_loop, err);
+            l->is_wide = !is_loop, status = live_run(l, SPEECH_SECONDS, ids, at, &r, &is_loop, err);
     }
     if (status != TFM_OK) return status;
     n = is_loop && l->is_over ? 0 : r.length;

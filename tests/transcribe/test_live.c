@@ -122,7 +122,7 @@ static void test_words(void) {
           lines);
     o.doubt = 0, o.look = 1e6;
     hear(&h, &o, noise, SECOND * 7 / 10, 160), with = runs;
-    o.look = 0;
+    o.look = 1e-9;
     hear(&h, &o, noise, SECOND * 7 / 10, 160);
     CHECK(runs > with && !strcmp(whole, " a world a."), "%d runs, %d with a second look: \"%s\"",
           (int)with, (int)runs, whole);
