@@ -69,12 +69,52 @@ static int markup_near(const markup_document *m, size_t from, size_t to) {
     return 1;
 }
 
-static int markup_is_word(char c) {
-    return (unsigned char)c >= 0x80 || protect_is_word((unsigned char)c);
+/* Returns whether a character is punctuation. */
+static int markup_is_mark(uint32_t c) {
+    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
+    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
+}
+
+/* Returns whether a character is of a word: no space and no punctuation. */
+static int markup_is_word(uint32_t c) { return c > ' ' && !markup_is_mark(c); }
+
+/* Returns the character that byte i of the plain text is in. */
+static uint32_t markup_character(const markup_document *m, size_t i) {
+    uint32_t c = (unsigned char)m->plain.data[i];
+    if (c < 0x80) return c;
+    while (i > 0 && ((unsigned char)m->plain.data[i] & 0xC0) == 0x80) i--;
+    (void)tfm_character_next(m->plain.data + i, m->plain.size - i, &c);
+    return c;
 }
 
 static int markup_is_word_byte(const markup_document *m, size_t i) {
-    return markup_is_word(m->plain.data[i]);
+    return markup_is_word(markup_character(m, i));
+}
+
+static int markup_is_quote(uint32_t c) {
+    return c == '"' || c == 0xAB || c == 0xBB || (c >= 0x2018 && c <= 0x201F) || c == 0x2039 ||
+           c == 0x203A;
+}
+
+/* Returns whether the character before a position of a text opens something: a bracket, or a quote at the
+   begin of a word. */
+static int markup_is_opened(const char *text, size_t at) {
+    uint32_t c = protect_before(text, at), before;
+    if (!markup_is_quote(c)) return protect_in("([{", c);
+    for (at--; at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80;) at--;
+    before = protect_before(text, at);
+    return !at || character_is_space(before) || protect_in("([{-/", before);
+}
+
+/* Returns whether the character at a position of a text closes something: a stop, a bracket, or a quote at the
+   end of a word. */
+static int markup_is_closed(const char *text, size_t size, size_t at) {
+    uint32_t c, next;
+    size_t n = at < size ? tfm_character_next(text + at, size - at, &c) : 0;
+    if (!n || !markup_is_quote(c)) return n && protect_in(",.;:!?)]}", c);
+    if (at + n == size) return 1;
+    (void)tfm_character_next(text + at + n, size - at - n, &next);
+    return character_is_space(next) || markup_is_mark(next);
 }
 
 /* Sets a sentence's items: those inside the sentence, those at its ends that have a partner inside
@@ -195,15 +235,9 @@ static inline const char *markup_no_times(const markup_document *m) {
 
 /* ---- words of a translation ------------------------------------------------------------------ */
 
-/* Returns whether a character is punctuation. */
-static int markup_is_mark(uint32_t c) {
-    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
-    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
-}
-
 /* Returns whether a tag may be placed at a position of a translation: where a protected span may
-   be, after an opening bracket, before a dot without a word after it, and between marks, except
-   inside a row of dots or dashes. In Markdown, where marks have a meaning, only the places of spans
+   be, after an opening bracket or quote, before a closing quote, before a dot without a word after it, and
+   between marks, except inside a row of dots or dashes. In Markdown, where marks have a meaning, only the places of spans
    count. */
 static int markup_is_gap(const markup_document *m, const char *text, size_t size, size_t at) {
     uint32_t before, after;
@@ -211,7 +245,8 @@ static int markup_is_gap(const markup_document *m, const char *text, size_t size
     if (m->form == MARKUP_MARKDOWN || ((unsigned char)text[at] & 0xC0) == 0x80) return 0;
     before = protect_before(text, at);
     (void)tfm_character_next(text + at, size - at, &after);
-    return protect_in("([{", before) ||
+    return markup_is_opened(text, at) ||
+           (markup_is_quote(after) && markup_is_closed(text, size, at)) ||
            (after == '.' && !protect_is_word((unsigned char)text[at + 1])) ||
            (markup_is_mark(before) && markup_is_mark(after) &&
             (before != after || !protect_in(".-", after)));
@@ -296,6 +331,7 @@ static markup_translation markup_refine(markup_document *m, const markup_transla
 /* Divides a translation into words, at the gaps where a tag may be placed. Returns how many. */
 static size_t markup_words(markup_document *m, const markup_translation *t) {
     size_t i, n = 0, token = 0, from = 0, to;
+    uint32_t c;
     void *grown = m->words;
     (void)markup_reserve(m, &grown, &m->room_words, t->n + 2, sizeof *m->words);
     m->words = (markup_word *)grown;
@@ -310,9 +346,10 @@ static size_t markup_words(markup_document *m, const markup_translation *t) {
         for (w->end = to; w->end > w->begin && t->text[w->end - 1] == ' ';) w->end--;
         if (w->begin == w->end && i + 1 < t->n) continue;
         w->token = token, w->n = i + 1 - token, w->owner = w->inner = 0, w->is_punctuation = 1;
-        for (to = w->begin; to < w->end; to++)
-            if ((unsigned char)t->text[to] >= 0x80 || protect_is_word((unsigned char)t->text[to]))
-                w->is_punctuation = 0;
+        for (to = w->begin; to < w->end && w->is_punctuation;) {
+            to += tfm_character_next(t->text + to, t->size - to, &c);
+            w->is_punctuation = !markup_is_word(c);
+        }
         from = w->end, token = i + 1;
         n += w->begin < w->end;
     }
@@ -401,13 +438,14 @@ static int markup_beside_word(const markup_document *m, const markup_sentence *s
     while (behind + 1 < m->n_items && behind - i < MARKUP_DEEP && m->items[behind + 1].at == at &&
            m->items[behind + 1].begin == m->items[behind].end)
         behind++;
-    left = at > s->begin && plain[at - 1] != ' ' && !m->items[first].space_before;
+    left = at > s->begin && plain[at - 1] != ' ' && !m->items[first].space_before &&
+           !markup_is_opened(plain, at);
     right = at < last && plain[at] != ' ' && !m->items[behind].space_behind &&
-            (item->kind == MARKUP_COPY || behind == i);
+            (item->kind == MARKUP_COPY || behind == i) && !markup_is_closed(plain, last, at);
     if (left && right && !markup_is_word_byte(m, at - 1) && markup_is_word_byte(m, at)) left = 0;
-    if (item->kind == MARKUP_COPY && at > s->begin + 1 && plain[at - 1] == ' ' &&
+    if (item->kind == MARKUP_COPY && at > s->begin + 1 && item->space_before &&
         protect_unit(m->text, m->size, item->begin) > 0)
-        left = 1, at--;
+        left = 1, at -= plain[at - 1] == ' ';
     if (!left && !right) return 0;
     *begin = at - (size_t)left, *end = *begin + 1;
     if (markup_is_word_byte(m, *begin)) {
@@ -452,6 +490,19 @@ static int markup_between(const markup_translation *t, const markup_word *left,
     return left_before || left_behind || right_before || right_behind;
 }
 
+/* Returns whether an item beside a word of n bytes is a note, which belongs to the sentence: an element
+   without text, a link, or superscript that is no unit's. */
+static int markup_is_note(const markup_document *m, const markup_item *item, size_t n) {
+    size_t i;
+    if (item->kind == MARKUP_POINT) return 1;
+    if (m->form != MARKUP_HTML || m->text[item->begin] != '<') return 0;
+    for (i = item->begin; i + 2 < item->end; i++)
+        if (m->text[i] == '<' && markup_small(m->text[i + 1]) == 'a' &&
+            (markup_is_space(m->text[i + 2]) || m->text[i + 2] == '>'))
+            return 1;
+    return n > 3;
+}
+
 /* Returns the gap between words low and high for an item, among the gaps that no child of the parent
    covers. An item beside a word stays beside what the word is aligned to, and an item between two
    spaces stays between what the words around it are aligned to, or beside one of these. The best gap
@@ -464,14 +515,14 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
     size_t last = s->size, begin = 0, end = 0;
     double share, off, nearest = 2;
     size_t first = low, last_gap = high, around[4] = {0, 0, 0, 0};
-    int side = markup_beside_word(m, s, item, &begin, &end), any = 0, is_beside;
+    int side = markup_beside_word(m, s, item, &begin, &end), any = 0, is_beside, is_final;
     int is_between = !side && markup_between_words(m, s, item, around);
     at = at > s->begin ? at - s->begin : 0;
     share = (double)at / (double)s->size;
     while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
-    if (side == 1 && m->items[item].kind == MARKUP_POINT && last <= at && at < s->size &&
-        high == m->nodes[0].high && high > low + 1 && m->words[high - 1].is_punctuation &&
-        m->words[high - 1].inner == parent)
+    is_final = last <= at && at < s->size && high == m->nodes[0].high && high > low + 1 &&
+               m->words[high - 1].is_punctuation && m->words[high - 1].inner == parent;
+    if (is_final && side == 1 && markup_is_note(m, &m->items[item], end - begin))
         return high - 1; /* a note at the end of a sentence */
     if (high - low > 2 * MARKUP_NEAR && m->n_sources) {
         i = markup_sources_before(m, side ? end : at), i = m->sources[i ? i - 1 : 0].word;
@@ -500,7 +551,7 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
         if (is_beside == any && (crossed > least || (crossed == least && off >= nearest))) continue;
         least = crossed, nearest = off, best = i, any = is_beside;
     }
-    return best;
+    return is_final && is_between && any < 2 ? high - 1 : best; /* a number before the final stop */
 }
 
 /* Returns the gap for the end of a line, chosen by the line's share of bytes. If there are enough
@@ -630,6 +681,29 @@ static int markup_has_all(const markup_document *m, const markup_sentence *s, si
            markup_is_blank(m->plain.data, from, begin) && markup_is_blank(m->plain.data, end, to);
 }
 
+/* Gives a word beside it to an element that has words in the source and none in the translation: people
+   do not see an empty element, and "****" is text in Markdown. */
+static void markup_fill(markup_document *m, size_t index) {
+    markup_node *node = &m->nodes[index];
+    const markup_item *item = &m->items[node->item];
+    const markup_node *parent = &m->nodes[node->parent];
+    size_t i, begin = item->at, end = m->items[node->close].at, at = node->low;
+    int is_next, is_before;
+    if (item->kind != MARKUP_OPEN || node->low < node->high) return;
+    if (end > begin + MARKUP_NEAR) end = begin + MARKUP_NEAR; /* else quadratic work */
+    while (begin < end && (protect_is_digit((unsigned char)m->plain.data[begin]) ||
+                           !markup_is_word_byte(m, begin)))
+        begin++;
+    if (begin == end && !item->c) return; /* no letters */
+    is_next = at < parent->high && m->words[at].owner == parent->index;
+    is_before = at > parent->low && m->words[at - 1].owner == parent->index;
+    if (is_next && is_before && m->words[at].is_punctuation) is_next = 0;
+    if (!is_next && !is_before) return;
+    i = is_next ? at : at - 1;
+    if (m->words[i].is_punctuation && !item->c) return;
+    node->low = i, node->high = i + 1, m->words[i].owner = index;
+}
+
 /* Places all items of a sentence in its translation and returns the number of nodes. A node comes
    after its parent. Node 0 is the whole sentence; its children are the parts and the cuts. */
 static size_t markup_place_items(markup_document *m, const markup_translation *t,
@@ -700,18 +774,13 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
                  !markup_cover(m, t, s, node, item->at, m->items[item->match].at))
             node->low = node->high =
                 markup_gap(m, t, s, i, parent, m->nodes[parent].low, m->nodes[parent].high);
-        if (item->kind == MARKUP_OPEN && item->c && node->low == node->high) { /* "****" is text */
-            if (node->low < m->nodes[parent].high && m->words[node->low].owner == parent)
-                node->high++;
-            else if (node->low > m->nodes[parent].low && m->words[node->low - 1].owner == parent)
-                node->low--;
-        }
         for (k = node->low; k < node->high; k++) {
             m->words[k].owner = node->index;
             if (k > node->low) m->words[k].inner = node->index;
         }
         if (item->kind == MARKUP_OPEN) parent = node->index, depth++;
     }
+    for (i = m->n_parts; i < n; i++) markup_fill(m, i);
     return n;
 }
 
@@ -926,6 +995,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     markup_item *item = m->items;
     int is_begin, is_spaced, is_copy;
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0, at;
+    uint32_t next;
     if (node->item == (size_t)MARKUP_NONE) return;
     item += node->item;
     is_copy = item->kind == MARKUP_COPY;
@@ -940,7 +1010,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     if (is_copy && !is_spaced && out->size) /* no word is glued to a placeholder */
         is_spaced = !markup_is_word_byte(m, item->at - 1) &&
                     out->data[out->size - 1] != m->text[item->begin - 1] &&
-                    markup_is_word(out->data[out->size - 1]);
+                    markup_is_word(protect_before(out->data, out->size));
     if ((is_copy || item->kind == MARKUP_POINT || item->kind == MARKUP_CUT) && !item->is_line &&
         is_spaced && m->has_spaces && *from && !m->opened &&
         !markup_is_space(out->data[out->size - 1])) {
@@ -960,12 +1030,13 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         markup_is_space(m->text[item->end])) /* One.<b> Two</b> has its space inside the tag */
         markup_put_blank(m, item->end, markup_blank_end(m, item->end), out);
     if (*from == t->size || !m->has_spaces || markup_is_space(out->data[out->size - 1])) return;
+    (void)tfm_character_next(t->text + *from, t->size - *from, &next);
     if ((is_copy || (item->kind == MARKUP_POINT && !item->is_blank)) && item->space_behind &&
         (!protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) ||
          (t->text[*from] != ' ' && (at = markup_blank_end(m, item->end)) > item->end &&
           at < m->size && m->text[at] == t->text[*from])))
         markup_put_space(m, out);
-    else if (is_copy && !item->space_behind && markup_is_word(t->text[*from]) &&
+    else if (is_copy && !item->space_behind && markup_is_word(next) &&
              !(node->item + 1 < s->last && item[1].at == item->at && item[1].begin == item->end) &&
              !markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
         markup_put_space(m, out); /* {name}s Hund */
