@@ -182,6 +182,16 @@ static void free_words(void) {
         {"Er ist <b>zu</b> <i>Hause</i>.", "He is home _.", "abde", "He <b>is</b> <i>home</i>."},
         {"Er <b><i>zu</i></b> Hause", "He home", "ac", "He <b><i>home</i></b>"},
         {"Er ist H<sub>2</sub> da", "He is", "ab", "He is<sub></sub>"},
+        /* large first letters: as many letters as in the source */
+        {"<span>D</span>er Hund", "The dog", "ab", "<span>T</span>he dog"},
+        {"<span>M</span><i>eine</i> Katze", "My cat", "ab", "<span>M</span><i>y</i> cat"},
+        {"„<span>D</span>er Hund“", "\" _The dog _\"", "abcd", "\"<span>T</span>he dog\""},
+        {"<span>„D</span>er Hund", "\"The dog", "ab", "<span>\"T</span>he dog"},
+        {"<b><span>Ein</span>mal da</b> war", "Once there was", "abc",
+         "<b><span>Onc</span>e there</b> was"},
+        {"<span>U</span>nd ich", "I did too", "ba-", "<span>I</span> did too"},
+        {"<span>D</span>er Hund der", "dog of The", "baa", "<span>d</span>og of The"},
+        {"<span>3</span>er Hund", "Three dog", "ab", "<span>Three</span> dog"},
         /* what is behind the last word stays before the final stop */
         {"alle zufrieden sind<a>[12]</a>.", "all are satisfied _.", "acbd",
          "all are satisfied<a>[12]</a>."},

@@ -328,6 +328,74 @@ static markup_translation markup_refine(markup_document *m, const markup_transla
     return fine;
 }
 
+/* Returns how many letters of a sentence's first word an element has that begins with it and ends inside it,
+   as a large first letter does: <span>D</span>er. Returns 0 if there is no such element. *begin and *end are its
+   bytes in the sentence. */
+static size_t markup_initial(const markup_document *m, const markup_sentence *s, size_t *begin,
+                             size_t *end) {
+    enum { MOST = 3 };
+    size_t i, at = 0, letters;
+    uint32_t c;
+    for (i = s->first; i < s->last && m->form == MARKUP_HTML; i++) {
+        const markup_item *item = &m->items[i];
+        if (item->at < s->begin || item->kind == MARKUP_CLOSE) continue;
+        for (; s->begin + at < item->at; at += tfm_character_next(s->text + at, s->size - at, &c))
+            if (markup_is_word_byte(m, s->begin + at)) return 0;
+        if (item->kind != MARKUP_OPEN || item->match >= s->last) continue;
+        *begin = at, *end = m->items[item->match].at - s->begin;
+        if (*end >= s->size || !markup_is_word_byte(m, s->begin + *end)) continue;
+        for (letters = 0; at < *end && letters <= MOST; letters += markup_is_word(c) != 0) {
+            at += tfm_character_next(s->text + at, s->size - at, &c);
+            if (protect_is_digit(c) || (letters && !markup_is_word(c))) letters = MOST;
+        }
+        return letters <= MOST && markup_is_word(c) ? letters : 0;
+    }
+    return 0;
+}
+
+/* Divides the pieces of a translation behind as many first letters as the large ones of the source, and
+   before them if signs are in front of the element in the source. No other piece is aligned to them. */
+static void markup_divide_initial(markup_document *m, const markup_sentence *s,
+                                  markup_translation *t) {
+    size_t begin, end, letters = markup_initial(m, s, &begin, &end), i, k, from = 0, at = 0,
+                       ends[2];
+    text_buffer pieces, cuts;
+    uint32_t c = 0;
+    if (!letters) return;
+    memset(&pieces, 0, sizeof pieces), memset(&cuts, 0, sizeof cuts);
+    for (ends[0] = 0; at < t->size; at = ends[0] += k) {
+        k = tfm_character_next(t->text + at, t->size - at, &c);
+        if (markup_is_word(c)) break;
+    }
+    if (!begin) ends[0] = 0; /* all signs are inside the element */
+    for (ends[1] = at; at < t->size; ends[1] = at) {
+        k = tfm_character_next(t->text + at, t->size - at, &c);
+        if (!(c >= 0x300 && c < 0x370) && (!markup_is_word(c) || !letters--)) break; /* accents */
+        at += k;
+    }
+    for (i = 0; i < t->n; i++) {
+        const markup_token *token = &t->tokens[i];
+        for (k = 0; k < 3; k++) {
+            markup_token part = *token;
+            char is_cut = m->cuts.data[i];
+            if (k < 2 && part.end > ends[k]) part.end = ends[k];
+            if (k < 2 && part.end == ends[k]) is_cut = '1';
+            if (part.end <= from) continue;
+            if (k < 2) part.source_begin = k ? begin : 0, part.source_end = k ? end : begin;
+            else if (part.source_begin < end) part.source_begin = end;
+            if (part.source_begin >= part.source_end) part.source_begin = part.source_end = 0;
+            text_buffer_append(&pieces, (const char *)&part, sizeof part);
+            text_buffer_append(&cuts, &is_cut, 1);
+            from = part.end;
+        }
+    }
+    m->broken |= pieces.broken || cuts.broken;
+    text_buffer_free(&m->pieces), text_buffer_free(&m->cuts);
+    m->pieces = pieces, m->cuts = cuts;
+    t->tokens = (const markup_token *)(const void *)m->pieces.data;
+    t->n = m->pieces.size / sizeof *t->tokens;
+}
+
 /* Divides a translation into words, at the gaps where a tag may be placed. Returns how many. */
 static size_t markup_words(markup_document *m, const markup_translation *t) {
     size_t i, n = 0, token = 0, from = 0, to;
@@ -1395,6 +1463,7 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
     for (m->spells = 2; t->text && !is_same && !m->broken && !nodes && m->spells >= 0;
          m->spells--) {
         fine = markup_refine(m, t, s);
+        if (!m->broken) markup_divide_initial(m, s, &fine);
         n = m->broken ? 0 : markup_words(m, &fine);
         markup_index(m, &fine, n);
         if (n && !m->broken) nodes = markup_place_items(m, &fine, s, n);
