@@ -188,7 +188,7 @@ static void free_words(void) {
         {"„<span>D</span>er Hund“", "\" _The dog _\"", "abcd", "\"<span>T</span>he dog\""},
         {"<span>„D</span>er Hund", "\"The dog", "ab", "<span>\"T</span>he dog"},
         {"<b><span>Ein</span>mal da</b> war", "Once there was", "abc",
-         "<b><span>Onc</span>e there</b> was"},
+         "<b><span>Once</span> there</b> was"},
         {"<span>U</span>nd ich", "I did too", "ba-", "<span>I</span> did too"},
         {"<span>D</span>er Hund der", "dog of The", "baa", "<span>d</span>og of The"},
         {"<span>3</span>er Hund", "Three dog", "ab", "<span>Three</span> dog"},

@@ -333,7 +333,7 @@ static markup_translation markup_refine(markup_document *m, const markup_transla
    bytes in the sentence. */
 static size_t markup_initial(const markup_document *m, const markup_sentence *s, size_t *begin,
                              size_t *end) {
-    enum { MOST = 3 };
+    enum { MOST = 2 };
     size_t i, at = 0, letters;
     uint32_t c;
     for (i = s->first; i < s->last && m->form == MARKUP_HTML; i++) {

@@ -409,3 +409,12 @@ def test_lost_formats_are_named():
     file = File(odt('<text:p>Der <text:span text:style-name="B">rote</text:span> Hund</text:p>'), "a.odt")
     file.join(['The <g id="0"></g>dog'])
     assert file.left == ["a format that has no words in the translation"]
+
+
+def test_a_space_of_its_own_divides_no_format():
+    """Word makes a run of each no-break space. Its neighbours with the same format stay one element."""
+    link = '<w:rStyle w:val="Xref"/>'
+    data = word(f'<w:p>{run("Siehe ")}{run("Kapitel", link)}{run(chr(160), link)}{run("3", link)}{run(" ", link)}{run("und dann mehr.")}</w:p>')
+    assert texts(data, "a.docx") == ['Siehe <g id="0">Kapitel\xa03</g> und dann mehr.']
+    data = word(f'<w:p>{run("Siehe ")}{run("Kapitel", link)}{run(chr(160))}{run("3", link)}{run(" und dann mehr.")}</w:p>')
+    assert texts(data, "a.docx") == ['Siehe <g id="0">Kapitel</g>\xa0<g id="1">3</g> und dann mehr.']

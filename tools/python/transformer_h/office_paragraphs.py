@@ -26,6 +26,7 @@ from .office_names import (BASE, BREAK, CONTENT, COUNT, DELETED, EMPTY, FIRST, I
 MOST_SPACES, MOST_PAIRS = 64, 50
 MOST_INSIDE = 300  # elements of a paragraph inside each other
 MOST_LINES = 500  # of a description: the text of an element is copied for each
+FEW_INSIDE = 8  # so many elements without others in them leave with what is around them
 MOST_LABEL = 40  # characters of a caption's label, such as "Figure"
 MANY_SPACES = 4  # so many are a gap in a line, as a tab
 STOP = re.compile(r"[.。](?=\s*<(?:ph|x)\b[^>]*>(?:</ph>)?\s*(?:</g>)*$)")
@@ -270,7 +271,7 @@ class Paragraph:
                 self.ends_in_space = self.is_first = False
         elif tag in RUN_TEXT and not len(child):
             text = child.text or ""
-            if style is not None and self.styles.raised is not None and style.is_raised and self.is_raised(text):
+            if style is not None and style.properties and self.styles.raised is not None and style.is_raised and self.is_raised(text):
                 found.append(Piece(head=[Piece(text, style)], tag="up"))
                 self.has_raised = True
             else:
@@ -450,8 +451,18 @@ class Paragraph:
         base = letters.most_common(1)[0][0] if letters else ""
         parent.style = styles.get(base)
         current = base
-        for piece, own in zip(parent.inside, keys):
-            key = own if piece.text and not piece.text.isspace() else current if piece.tag in ("x", "ph", "up") else base
+        following, key = [], base  # for each piece the format of the next text that is no space
+        for piece, own in zip(reversed(parent.inside), reversed(keys)):
+            following.append(key)
+            if piece.text and not piece.text.isspace():
+                key = own
+        for piece, own, after in zip(parent.inside, keys, reversed(following)):
+            if piece.text and not piece.text.isspace():
+                key = own
+            elif piece.tag in ("x", "ph", "up") or (piece.text and own == current == after):
+                key = current
+            else:
+                key = base
             if key != current:
                 if current != base:
                     out.append("</g>")
@@ -566,6 +577,8 @@ class Paragraph:
         for one in [*element]:
             if one.tag in FIRST or one is into:
                 one.tail = None
+            elif len(one) < FEW_INSIDE and not any(map(len, one)):
+                element.remove(one)
             else:
                 self.drop(one)
         if into is not None and into is not element and into.tag in CONTENT:
@@ -599,8 +612,8 @@ class Paragraph:
         if at is target and before is style and style is not None and style.is_shared and run.getnext() is None:
             return run
         run = etree.SubElement(target, f"{{{self.space}}}r")
-        if style is not None and self.copies.allow(style):
-            run.extend(copy.deepcopy(style.properties))
+        if style is not None and style.properties and self.copies.allow(style):
+            run.extend(copy.deepcopy(one) for one in style.properties)
         self.copies.last = target, run, style
         return run
 
@@ -659,7 +672,7 @@ class Copies:
 
     def allow(self, style: Format) -> bool:
         self.most -= style.size
-        if self.most < 0 and style.properties:
+        if self.most < 0:
             self.left[f"formats of words that are not repeated, because they have more than {MOST_COPIES} times the bytes of the "
                       "document"] += 1
         return self.most >= 0
