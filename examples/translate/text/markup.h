@@ -1019,7 +1019,9 @@ static void markup_copy(const markup_document *m, const markup_item *item, text_
 static void markup_text_to(markup_document *m, const markup_translation *t, size_t *from, size_t to,
                            text_buffer *out) {
     if (to <= *from) return;
-    if (m->owes && !markup_is_space(t->text[*from])) text_buffer_append(out, "\n", 1);
+    if (m->owes && !markup_is_space(t->text[*from]) &&
+        (m->owes == 1 || (out->size && !markup_is_space(out->data[out->size - 1]))))
+        text_buffer_append(out, m->owes == 1 ? "\n" : " ", 1);
     m->owes = m->opened = 0;
     markup_encode(m, t, *from, to, out);
     *from = to;
@@ -1105,9 +1107,14 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
           at < m->size && m->text[at] == t->text[*from])))
         markup_put_space(m, out);
     else if (is_copy && !item->space_behind && markup_is_word(next) &&
-             !(node->item + 1 < s->last && item[1].at == item->at && item[1].begin == item->end) &&
-             !markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
-        markup_put_space(m, out); /* {name}s Hund */
+             !markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from)) {
+        int is_near = node->item + 1 < s->last && item[1].at == item->at &&
+                      item[1].begin == item->end;
+        if (is_near && item[1].kind == MARKUP_CLOSE && m->words[node->low].inner != node->parent)
+            m->owes = 2; /* behind the closing tag */
+        else if (!is_near || item[1].kind == MARKUP_CLOSE)
+            markup_put_space(m, out); /* {name}s Hund */
+    }
 }
 static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,
                          size_t *from, text_buffer *out) {
@@ -1124,8 +1131,8 @@ static void markup_leave(markup_document *m, const markup_translation *t, const 
     } else if (close->space_before && node->high > node->low)
         markup_text_to(m, t, from, m->words[node->high].begin, out);
     markup_copy(m, close, out);
-    if (*from < t->size) markup_put_behind(m, close, out);
-    m->owes |= close->is_line;
+    if (*from < t->size && t->text[*from] != ' ') markup_put_behind(m, close, out);
+    if (close->is_line) m->owes = 1;
 }
 
 /* Appends a translation with its tags. Sorts the nodes by parent, so that siblings are
