@@ -67,6 +67,8 @@ static void html(void) {
          "er baut <g>build --release cargo</g> Mit"},
         {"Mit <g>a --release</g>, baut er", "Mit a , baut er|", NULL,
          "er baut , <g>a --release</g> Mit"},
+        {"Mit <g><b>b a --xyz</b></g> bald", "Mit b a bald|", NULL,
+         "bald <g><b>a --xyz b</b></g> Mit"},
         {"a <b>b </b> c", "a b c|", NULL, NULL},
         {"Siehe 'a/%s/b' heute", "Siehe 'a//b' heute|", NULL, "heute 'a/%s/b' Siehe"},
         {"<i>Der <b>Hund<sup>1</sup></b></i>", "Der Hund|", NULL,

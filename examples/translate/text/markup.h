@@ -1106,14 +1106,20 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
          (t->text[*from] != ' ' && (at = markup_blank_end(m, item->end)) > item->end &&
           at < m->size && m->text[at] == t->text[*from])))
         markup_put_space(m, out);
-    else if (is_copy && !item->space_behind && markup_is_word(next) &&
-             !markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from)) {
-        int is_near = node->item + 1 < s->last && item[1].at == item->at &&
-                      item[1].begin == item->end;
-        if (is_near && item[1].kind == MARKUP_CLOSE && m->words[node->low].inner != node->parent)
-            m->owes = 2; /* behind the closing tag */
-        else if (!is_near || item[1].kind == MARKUP_CLOSE)
+    else if (is_copy && !item->space_behind && markup_is_word(next)) {
+        size_t last = node->item, after = last + 1;
+        for (; after < s->last && m->items[after].kind == MARKUP_CLOSE &&
+               m->items[after].at == item->at && m->items[after].begin == m->items[last].end;)
+            last = after++;
+        if (after < s->last && m->items[after].at == item->at &&
+            m->items[after].begin == m->items[last].end)
+            return;
+        if (!m->items[last].space_behind &&
+            markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
+            return;
+        if (last == node->item || m->words[node->low].inner == node->parent)
             markup_put_space(m, out); /* {name}s Hund */
+        else m->owes = 2;             /* behind the closing tag */
     }
 }
 static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,

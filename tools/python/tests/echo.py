@@ -123,7 +123,7 @@ def pieces(parent, style, out):
         letters(parent.text)
     for child in parent:
         name = local(child)
-        if name in PROPERTIES or name == "#":
+        if name in PROPERTIES or name == "#" or (name in ("rubyPr", "rt") and local(parent) == "ruby"):
             pass
         elif in_runs and name == "r":
             run = format_of(child)
