@@ -4,6 +4,7 @@
    test_echo                    the documents in this file and the repository's own
    test_echo FOLDER or FILE ... every HTML, Markdown, subtitle and text file in them (make echo FOLDER=...);
                                 prints by format how many come back the same, and the others' names
+   test_echo --sentences N FILE a document's sentences, each in a line, for time_documents.py; N is the markup_form
 
    Four echoes: the identity must give the bytes of the source; CAPITALS changes ASCII letters into
    capitals and nothing else; DOUBLED has each word twice; REVERSED has the words backwards. With the
@@ -12,7 +13,38 @@
 #define _POSIX_C_SOURCE 200809L /* opendir */
 #include "test.h"
 
+/* The memory that markup.h has: each block begins with its size. A block that grows counts once. */
+static size_t held, most_held;
+
+static void *hold(void *block, size_t size) {
+    size_t *at = block ? (size_t *)block - 2 : NULL, before = at ? *at : 0;
+    at = (size_t *)realloc(at, size + 2 * sizeof *at);
+    if (!at) return NULL;
+    held = held - before + size;
+    if (held > most_held) most_held = held;
+    return *at = size, at + 2;
+}
+
+static void *hold_zeros(size_t n, size_t size) {
+    void *block = hold(NULL, n * size);
+    return block ? memset(block, 0, n * size) : NULL;
+}
+
+static void let_go(void *block) {
+    if (!block) return;
+    held -= ((size_t *)block)[-2];
+    free((size_t *)block - 2);
+}
+
+#define malloc(size) hold(NULL, size)
+#define calloc hold_zeros
+#define realloc hold
+#define free let_go
 #include "examples/translate/text/markup.h"
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -124,6 +156,83 @@ static void long_sentences(void) {
                       (out.size == doc.size && !memcmp(out.data, doc.data, doc.size)),
                   "and an identity changes nothing");
         }
+    }
+    text_buffer_free(&e.text), text_buffer_free(&e.tokens);
+    text_buffer_free(&doc), text_buffer_free(&out);
+}
+
+/* The memory of a document is in proportion to its size, whatever it is made of. Texts of one to three bytes
+   each, which no document has only, may need more than 20 times their size. */
+static void memory(void) {
+    static const struct {
+        markup_form form;
+        const char *piece;
+        size_t times; /* memory divided by the document's size, at most */
+    } pieces[] = {{MARKUP_HTML, "<b>1</b>", 20},
+                  {MARKUP_HTML, "<p><a>ab</a></p>", 20},
+                  {MARKUP_HTML, "<b>", 20},
+                  {MARKUP_HTML, "<br>", 20},
+                  {MARKUP_HTML, "<li><a href=\"/a\">12</a></li>", 20},
+                  {MARKUP_HTML, "<b>a</b> ", 20},
+                  {MARKUP_HTML, "<td>1", 20},
+                  {MARKUP_HTML, "<td>a", 20},
+                  {MARKUP_HTML, "<p>a", 20},
+                  {MARKUP_HTML, "{x}", 20},
+                  {MARKUP_HTML, "&amp;", 20},
+                  {MARKUP_HTML, "<!---->", 20},
+                  {MARKUP_HTML, "<a title=b>", 20},
+                  {MARKUP_HTML, "<p>Der Hund bellt.</p>\n", 10},
+                  {MARKUP_MARKDOWN, "*1* ", 20},
+                  {MARKUP_MARKDOWN, "*a* ", 20},
+                  {MARKUP_MARKDOWN, "[1](x)", 20},
+                  {MARKUP_MARKDOWN, "[a](x) ", 20},
+                  {MARKUP_MARKDOWN, "**a** ", 20},
+                  {MARKUP_MARKDOWN, "~~a~~ ", 20},
+                  {MARKUP_MARKDOWN, "`1`", 20},
+                  {MARKUP_MARKDOWN, "[", 25},
+                  {MARKUP_MARKDOWN, "<b>1</b>", 20},
+                  {MARKUP_MARKDOWN, "\\*", 20},
+                  {MARKUP_MARKDOWN, "a\n", 20},
+                  {MARKUP_MARKDOWN, "> a\n", 20},
+                  {MARKUP_MARKDOWN, "- [ ] ab\n", 20},
+                  {MARKUP_MARKDOWN, "Der Hund bellt.\n\n", 10},
+                  {MARKUP_MARKDOWN, "*1*", 45},
+                  {MARKUP_MARKDOWN, "a\n\n", 45},
+                  {MARKUP_MARKDOWN, "* a\n", 45},
+                  {MARKUP_MARKDOWN, "[*1* ", 45},
+                  {MARKUP_SRT, "1\n00:00:00,000 --> 00:00:01,000\na\n\n", 10},
+                  {MARKUP_SRT, "0:01,0:02\nab\n", 20},
+                  {MARKUP_SRT, "<i>", 20},
+                  {MARKUP_SRT, "a\n", 45},
+                  {MARKUP_WRAPPED, "a b\n", 20},
+                  {MARKUP_WRAPPED, "Der Hund bellt.\n\n", 10},
+                  {MARKUP_WRAPPED, "- a\n", 45},
+                  {MARKUP_WRAPPED, "a\n\n", 45}};
+    enum { SIZE = 1 << 18, LONG = 4096 };
+    echo e;
+    text_buffer doc, out;
+    size_t i, k;
+    memset(&e, 0, sizeof e), memset(&doc, 0, sizeof doc), memset(&out, 0, sizeof out);
+    for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        markup_document m;
+        int ok;
+        doc.size = 0;
+        if (pieces[i].form == MARKUP_SRT) repeat(&doc, "1\n00:00:00,000 --> 00:00:01,000\n", 1);
+        repeat(&doc, pieces[i].piece, SIZE / strlen(pieces[i].piece));
+        memset(&m, 0, sizeof m), text_buffer_clear(&out, 0);
+        most_held = held = 0;
+        ok = markup_read(&m, pieces[i].form, doc.data, doc.size);
+        for (markup_begin(&m), k = 0; ok && k < m.n_sentences; k++) {
+            markup_translation t; /* no model reads a sentence that is very long */
+            memset(&t, 0, sizeof t);
+            if (m.sentences[k].size < LONG) echo_sentence(&e, &m.sentences[k], &t);
+            ok = markup_put(&m, &t, &out);
+            text_buffer_clear(&out, 0);
+        }
+        CHECK(ok && markup_end(&m, &out), "%.20s is read and written", pieces[i].piece);
+        CHECK(most_held <= pieces[i].times * doc.size, "  in %.1f times its size (%d)",
+              (double)most_held / (double)doc.size, (int)pieces[i].times);
+        markup_free(&m);
     }
     text_buffer_free(&e.text), text_buffer_free(&e.tokens);
     text_buffer_free(&doc), text_buffer_free(&out);
@@ -397,42 +506,29 @@ static const char *const html_pieces[] = {"<b>gut</b> ",
                                           "<code>x y</code>.Auch ",
                                           "<u>*.log</u> ",
                                           "un<u>der</u>line ",
+                                          "<ruby>A <rt>a</rt></ruby> ",
+                                          "`<x-y a='b' />`) ",
                                           NULL};
-static const char *const cue_pieces[] = {"<i>gut</i> ", "\n",         "so\\Nda ", "{\\an8}",
-                                         "\n- ",        "& ",         "♪ la ♪\n", "42\n",
-                                         "a -> b ",     "<b>so</b> ", NULL};
-static const char *const vtt_pieces[] = {"<c.x>gut</c> ", "<v Anna>Ja. ", "&amp; ",
-                                         "\n- ",          "<00:01.500>",  "&lrm;",
-                                         "<i>so</i> ",    "\n",           NULL};
-static const char *const markdown_pieces[] = {"*gut* ",
-                                              "**sehr** ",
-                                              "`code x` ",
-                                              "[Link](a_b) ",
-                                              "![a](b.png) ",
-                                              "\n",
-                                              "$a^2$ ",
-                                              "a\\*b ",
-                                              "snake_case ",
-                                              "<b>so</b> ",
-                                              "&copy; ",
-                                              "  \n",
-                                              "http://a.b ",
-                                              "[^1] ",
-                                              ":smile: ",
-                                              "==neu== ",
-                                              "H~2~O ",
-                                              "~~weg~~ ",
-                                              "{.note} ",
-                                              "x^2^ ",
-                                              "@anna ",
-                                              "[[Seite]] ",
-                                              " `y` ",
-                                              "[Ein Ziel][] ",
-                                              "{A/B c} ",
-                                              "a \\ b ",
-                                              "'==' ",
-                                              "\"\\[\" ",
-                                              NULL};
+static const char *const cue_pieces[] = {
+    "<i>gut</i> ", "\n",      "so\\Nda ",   "{\\an8}",     "\n- ",       "& ", "♪ la ♪\n",
+    "42\n",        "a -> b ", "<b>so</b> ", "\n\\h\\hda ", "<i>da </i>", NULL};
+static const char *const vtt_pieces[] = {"<c.x>gut</c> ",
+                                         "<v Anna>Ja. ",
+                                         "&amp; ",
+                                         "\n- ",
+                                         "<00:01.500>",
+                                         "&lrm;",
+                                         "<i>so</i> ",
+                                         "\n",
+                                         "<ruby>A <rt>a</rt></ruby> ",
+                                         NULL};
+static const char *const markdown_pieces[] = {
+    "*gut* ",      "**sehr** ", "`code x` ",   "[Link](a_b) ", "![a](b.png) ",    "\n",
+    "$a^2$ ",      "a\\*b ",    "snake_case ", "<b>so</b> ",   "&copy; ",         "  \n",
+    "http://a.b ", "[^1] ",     ":smile: ",    "==neu== ",     "H~2~O ",          "~~weg~~ ",
+    "{.note} ",    "x^2^ ",     "@anna ",      "[[Seite]] ",   " `y` ",           "[Ein Ziel][] ",
+    "{A/B c} ",    "a \\ b ",   "'==' ",       "\"\\[\" ",     "***sehr* gut** ", "c \\\\\n",
+    "a\tb ",       NULL};
 static const char *const wrapped_pieces[] = {"Daten-\nbank ",
                                              "Vor- und ",
                                              "\n> ",
@@ -505,8 +601,23 @@ static void random_documents(void) {
     text_buffer_free(&doc);
 }
 
+/* Prints the sentences of a file. */
+static int print_sentences(markup_form form, const char *path) {
+    static text_buffer text;
+    markup_document m;
+    size_t i;
+    memset(&m, 0, sizeof m);
+    if (!read_file(path, &text) || !markup_read(&m, form, text.data, text.size)) return 1;
+    for (i = 0; i < m.n_sentences; i++)
+        printf("%.*s\n", (int)m.sentences[i].size, m.sentences[i].text);
+    markup_free(&m);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     int i;
+    if (argc == 4 && strcmp(argv[1], "--sentences") == 0)
+        return print_sentences((markup_form)atoi(argv[2]), argv[3]);
     for (i = 1; i < argc; i++) walk(argv[i]);
     if (argc > 1) print_table();
     if (argc > 1) return 0;
@@ -514,5 +625,6 @@ int main(int argc, char **argv) {
     random_documents();
     between();
     long_sentences();
+    memory();
     return test_done("test_echo");
 }

@@ -44,6 +44,11 @@ static void html(void) {
         {"<input type=submit value='one two'><input value='no'><option label='a b'>",
          "one two|a b|", NULL,
          "<input type=submit value='two one'><input value='no'><option label='b a'>"},
+        {"<tt xmlns=\"x\"><p begin=\"0s\">one <span>two</span><br/>three four</p></tt>",
+         "one two three four|", NULL, NULL},
+        {"<tt xmlns=\"x\"><p>one two<br/>three four</p></tt>", NULL, NULL,
+         "<tt xmlns=\"x\"><p>four three<br/>two one</p></tt>"},
+        {"<x><y>one<br/>two</y></x>", "one|two|", NULL, NULL},
         {"hello <br>", "hello|", NULL, "hello <br>"},
         {"hello <u></u>", "hello|", NULL, "hello <u></u>"},
         {"<p id=\"1\">hello <img id=\"1.1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b "
@@ -282,6 +287,10 @@ static void markdown_cases(void) {
     } cases[] = {
         {"# One *two* three #\n", "One two three|", NULL, "# three *two* One #\n"},
         {"One\ntwo\n===\n", "One two|", NULL, "two One\n===\n"},
+        {"One\n<b>\ntwo</b>\n", NULL, NULL, "<b> two</b>\nOne\n"},
+        {"un*one two  \nthree **\n", NULL, NULL, "two un*one  \n\\*\\* three\n"},
+        {"7) -\tOne two  \n       three it.\n       <!-- c --> dog\n", NULL, NULL,
+         "7) -\ttwo One  \n       it. three <!-- c --> dog\n"},
         {"Press ++ctrl+alt+x++ and \\(y\\) or @[video](a b) now.\n", "Press and or now.|", NULL,
          NULL},
         {"Press `Ctrl`+`C` and `a` or `b`.\n", "Press and or.|", NULL, NULL},
@@ -452,6 +461,12 @@ static void subtitles(void) {
          "We went to the old house & slept.|Who?|Me.|", NULL,
          "1\n00:00:01,000 --> 00:00:02,000\nslept. &\nhouse <i>old</i>\n\n2\n00:00:03,000 --> "
          "00:00:04,000\nthe to went We\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n"},
+        {"{1}{1}23.976\n{120}{180}{y:i}We went|to the garden.\r\n{200}{}- Who?|- Me.\n",
+         "We went to the garden.|Who?|Me.|", NULL,
+         "{1}{1}23.976\n{120}{180}{y:i}garden.|the to went We\r\n{200}{}- Who?|- Me.\n"},
+        {"[1][2]/We went|to\n[3][4]bed.\n", "We went to bed.|", NULL,
+         "[1][2]/bed. to|went\n[3][4]We\n"},
+        {"1\n00:01,000 --> 00:02,000\na|b\n", "a|b|", NULL, NULL},
         {"WEBVTT\r\n\r\n00:01.000 --> 00:02.000\r\n{\\an8}<i>all of\r\nit</i> was\r\n\r\n"
          "00:03.000 --> 00:04.000\r\nhere",
          "all of it was here|", NULL, NULL},

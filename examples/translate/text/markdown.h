@@ -16,36 +16,53 @@ enum { MARKDOWN_TICKS = 80, MARKDOWN_ADDRESS_DEEP = 32, MARKDOWN_LABEL = 999 };
 
 /* A row of equal delimiters (* _ ~), without those that are already in pairs. */
 typedef struct markdown_run {
-    size_t begin, n, length, prev, next;
+    markup_at begin, n, length, prev, next; /* n: 0 if it is no longer in the list */
     char c;
-    int opens, closes;
+    char opens, closes;
 } markdown_run;
 
 typedef struct markdown_bracket {
-    size_t at, run, mark; /* its position, and the numbers of runs and marks before it */
-    int is_image, is_off;
+    markup_at at, run, mark; /* its position, and the numbers of runs and marks before it */
+    char is_image, is_off;
 } markdown_bracket;
 
 typedef struct markdown_mark {
-    markup_kind kind;
-    char c;            /* its kind: ` * _ ~ [ <, or a newline */
-    size_t begin, end; /* its bytes in the flat text */
-    size_t pair;       /* number that an opening and its closing mark share */
-    size_t label, n_label;
-    size_t item;
+    unsigned kind : 4;    /* a markup_kind */
+    unsigned c : 8;       /* its kind: ` * _ ~ [ <, or a newline */
+    markup_at begin, end; /* its bytes in the flat text */
+    markup_at pair;       /* number that an opening and its closing mark share */
+    markup_at label, n_label;
+    markup_at item;
 } markdown_mark;
+
+/* A part of the flat text, from byte `at` to the next part, whose bytes follow each other in the document, too,
+   from byte `begin` on. */
+typedef struct markdown_part {
+    markup_at at, begin;
+} markdown_part;
+
+enum { MARKDOWN_BOTTOMS = 30, MARKDOWN_FEW = 256 };
 
 typedef struct markdown_parser {
     markup_document *m;
     text_buffer flat;   /* a block's text without the prefixes of its lines (quotes, indentation) */
-    text_buffer map;    /* a size_t for each byte of flat: its position in the document */
+    text_buffer map;    /* markdown_parts: where flat comes from */
     text_buffer labels; /* hashes (uint64_t), sorted, of the labels that are defined */
     markdown_run *runs;
     markdown_bracket *brackets;
     markdown_mark *marks;
     size_t *open;
-    size_t n_runs, room_runs, n_brackets, room_brackets, n_marks, room_marks, room_open, n_pairs;
-    size_t last_run;                  /* the last run in the list */
+    size_t n_runs, room_runs, n_brackets, room_brackets, n_marks, room_marks, room_open;
+    markup_at n_pairs;
+    size_t part;     /* the part of the map that was used last */
+    size_t at;       /* the marks of the flat text are read up to this byte */
+    size_t last_run; /* the last run in the list */
+    size_t paired;   /* the runs before this one have their partners, if they have one */
+    /* For each kind of run the first one that may be the partner of another. */
+    size_t bottom[MARKDOWN_BOTTOMS];
+    size_t tags[MARKUP_DEEP], n_tags; /* the HTML tags that are open */
+    int crosses;                      /* a tag has another name than the last open one */
+    int none[4];                      /* an HTML comment or the like has no end */
     size_t ticks[MARKDOWN_TICKS + 1]; /* ticks[n]: where the last row of n backticks begins */
     int ticks_known;
 } markdown_parser;
@@ -77,9 +94,30 @@ static int markdown_is_punctuation(uint32_t c) {
            (c >= 0x1F000 && c <= 0x1FAFF);
 }
 
-/* Returns d->map as an array: for each byte of the flat text its position in the document. */
-static const size_t *markdown_map(const markdown_parser *d) {
-    return (const size_t *)(const void *)d->map.data;
+/* Returns the position in the document of a byte of the flat text. */
+static size_t markdown_place(markdown_parser *d, size_t at) {
+    const markdown_part *parts = (const markdown_part *)(const void *)d->map.data;
+    size_t low = 0, high = d->map.size / sizeof *parts, middle;
+    if (d->part < high && parts[d->part].at <= at) low = d->part;
+    if (low + 1 < high && parts[low + 1].at > at) high = low + 1; /* mostly it is the same part */
+    while (low + 1 < high) {
+        middle = low + (high - low) / 2;
+        if (parts[middle].at <= at) low = middle;
+        else high = middle;
+    }
+    d->part = low;
+    return parts[low].begin + (at - parts[low].at);
+}
+
+/* Appends bytes to the flat text, which come from byte `begin` of the document on. */
+static void markdown_add_flat(markdown_parser *d, const char *bytes, size_t n, size_t begin) {
+    const markdown_part *last = (const markdown_part *)(const void *)d->map.data;
+    markdown_part part;
+    part.at = (markup_at)d->flat.size, part.begin = (markup_at)begin;
+    text_buffer_append(&d->flat, bytes, n);
+    if (d->map.size) last += d->map.size / sizeof part - 1;
+    if (!d->map.size || last->begin + (part.at - last->at) != begin)
+        text_buffer_append(&d->map, (const char *)&part, sizeof part);
 }
 
 /* Sets d->flat and d->map to a block's text from begin to end. A break becomes "\n", a hard break
@@ -87,39 +125,36 @@ static const size_t *markdown_map(const markdown_parser *d) {
    is punctuation. */
 static void markdown_flatten(markdown_parser *d, const char *text, size_t begin, size_t end,
                              int has_breaks) {
-    size_t next = has_breaks ? markup_break_at(d->m, begin) : 0, at = begin, i, stop;
+    size_t next = has_breaks ? markup_break_at(d->m, begin) : 0, at = begin, i, from, stop;
     size_t hard = d->m->first_hard;
-    d->flat.size = d->map.size = 0;
+    d->flat.size = d->map.size = d->part = 0;
     text_buffer_append(&d->flat, "", 0);
     while (at < end) {
         const markup_break *b = has_breaks && next < d->m->n_breaks ? &d->m->breaks[next] : NULL;
         int stands = b && b->begin < end;
         stop = stands ? b->begin : end;
-        for (i = at; i < stop; i++) {
-            while (text[i] == '\r' && !has_breaks && hard < d->m->n_items &&
-                   d->m->items[hard].c != '\n')
-                hard++;
-            if (text[i] == '\r' && !has_breaks && hard < d->m->n_items &&
+        for (i = from = at; i < stop; i++) {
+            if (text[i] != '\r') continue;
+            markdown_add_flat(d, text + from, i - from, from);
+            from = i + 1;
+            while (!has_breaks && hard < d->m->n_items && d->m->items[hard].c != '\n') hard++;
+            if (!has_breaks && hard < d->m->n_items &&
                 d->m->text[d->m->items[hard++].begin] == '\\') {
-                text_buffer_append(&d->flat, "\\\n", 2);
-                text_buffer_append(&d->map, (const char *)&i, sizeof i);
-                text_buffer_append(&d->map, (const char *)&i, sizeof i);
-                continue;
-            }
-            text_buffer_append(&d->flat, text[i] == '\r' && has_breaks ? " " : text + i, 1);
-            text_buffer_append(&d->map, (const char *)&i, sizeof i);
+                markdown_add_flat(d, "\\", 1, i);
+                markdown_add_flat(d, "\n", 1, i);
+            } else markdown_add_flat(d, has_breaks ? " " : "\r", 1, i);
         }
+        markdown_add_flat(d, text + from, stop - from, from);
         if (!stands) break;
-        text_buffer_append(&d->flat, text[stop] == ' ' && text[stop + 1] == ' ' ? "\r" : "\n", 1);
-        text_buffer_append(&d->map, (const char *)&stop, sizeof stop);
+        markdown_add_flat(d, text[stop] == ' ' && text[stop + 1] == ' ' ? "\r" : "\n", 1, stop);
         at = b->end, next++;
     }
     d->m->broken |= d->flat.broken || d->map.broken;
 }
 
 /* Returns the position in the document where the flat text up to `end` ends. */
-static size_t markdown_end(const markdown_parser *d, size_t end) {
-    size_t last = markdown_map(d)[end - 1];
+static size_t markdown_end(markdown_parser *d, size_t end) {
+    size_t last = markdown_place(d, end - 1);
     char c = d->flat.data[end - 1];
     return c == '\n' || c == '\r' ? d->m->breaks[markup_break_at(d->m, last)].end : last + 1;
 }
@@ -308,7 +343,8 @@ static markdown_mark *markdown_add(markdown_parser *d, markup_kind kind, char c,
         d->marks = (markdown_mark *)grown;
         mark = &d->marks[d->n_marks++];
         memset(mark, 0, sizeof *mark);
-        mark->kind = kind, mark->c = c, mark->begin = begin, mark->end = end;
+        mark->kind = (unsigned)kind & 15u, mark->c = (unsigned char)c;
+        mark->begin = (markup_at)begin, mark->end = (markup_at)end;
         return mark;
     }
     return NULL;
@@ -326,6 +362,7 @@ static void markdown_add_pair(markdown_parser *d, char c, size_t begin, size_t e
 /* Removes run i from the list of runs. */
 static void markdown_unlink(markdown_parser *d, size_t i) {
     markdown_run *r = &d->runs[i];
+    r->n = 0;
     d->runs[r->prev].next = r->next;
     if (r->next) d->runs[r->next].prev = r->prev;
     else d->last_run = r->prev;
@@ -351,57 +388,51 @@ static size_t markdown_add_run(markdown_parser *d, size_t at) {
     if (!markup_reserve(d->m, &grown, &d->room_runs, d->n_runs + 1, sizeof *d->runs)) return end;
     d->runs = (markdown_run *)grown;
     r = &d->runs[d->n_runs];
-    r->begin = at, r->n = r->length = end - at, r->c = text[at];
+    r->begin = (markup_at)at, r->n = r->length = (markup_at)(end - at), r->c = text[at];
     r->opens = left && (text[at] != '_' || !right || mark[0]);
     r->closes = right && (text[at] != '_' || !left || mark[1]);
-    r->prev = d->last_run, r->next = 0;
-    d->runs[d->last_run].next = d->n_runs;
+    r->prev = (markup_at)d->last_run, r->next = 0;
+    d->runs[d->last_run].next = (markup_at)d->n_runs;
     d->last_run = d->n_runs++;
     return end;
 }
 
-/* Pairs the runs from `first` on by CommonMark's rules, and removes them from the list. */
-static void markdown_pair(markdown_parser *d, size_t first) {
-    size_t bottom[5][2][3], i, k, n, next;
-    for (i = 0; i < 30; i++) bottom[i / 6][i / 3 % 2][i % 3] = first;
-    i = d->last_run >= first ? d->last_run : 0;
-    while (i && d->runs[i].prev >= first) i = d->runs[i].prev; /* run 0 is the list's head */
-    while (i) {
-        markdown_run *r = &d->runs[i], *o = NULL;
-        size_t *least = &bottom[r->c == '*'   ? 0
-                                : r->c == '_' ? 1
-                                : r->c == '~' ? 2
-                                : r->c == '=' ? 3
-                                              : 4][r->opens][r->length % 3];
-        next = r->next;
-        if (!r->closes) {
-            i = next;
-            continue;
-        }
-        for (k = r->prev; k >= *least && k; k = d->runs[k].prev) {
-            o = &d->runs[k];
-            if (o->c == r->c && o->opens &&
-                (!protect_in("*_", (unsigned char)r->c) || !(o->closes || r->opens) ||
-                 (o->length + r->length) % 3 || (o->length % 3 == 0 && r->length % 3 == 0)))
+/* Pairs the runs from `from` on with others of the list from `first` on, by CommonMark's rules. */
+static void markdown_pair(markdown_parser *d, size_t first, size_t from, size_t *bottom) {
+    size_t i, k;
+    for (i = from; i < d->n_runs; i++) {
+        markdown_run *r = &d->runs[i], *o;
+        markup_at n;
+        size_t c = r->c == '*' ? 0 : r->c == '_' ? 1 : r->c == '~' ? 2 : r->c == '=' ? 3 : 4;
+        size_t *least = &bottom[6 * c + (r->opens ? 3u : 0u) + r->length % 3];
+        while (r->n && r->closes) {
+            for (k = r->prev, o = NULL; k >= *least && k >= first && k; k = d->runs[k].prev) {
+                o = &d->runs[k];
+                if (o->c == r->c && o->opens &&
+                    (!protect_in("*_", (unsigned char)r->c) || !(o->closes || r->opens) ||
+                     (o->length + r->length) % 3 || (o->length % 3 == 0 && r->length % 3 == 0)))
+                    break;
+                o = NULL;
+            }
+            if (!o) {
+                *least = i;
+                if (!r->opens) markdown_unlink(d, i);
                 break;
-            o = NULL;
-        }
-        if (!o) {
-            *least = i;
-            if (!r->opens) markdown_unlink(d, i);
-            i = next;
-            continue;
-        }
-        n = o->n >= 2 && r->n >= 2 ? 2 : 1;
-        markdown_add_pair(d, o->c, o->begin + o->n - n, o->begin + o->n, r->begin, r->begin + n);
-        while (r->prev != k) markdown_unlink(d, r->prev);
-        o->n -= n, r->n -= n, r->begin += n;
-        if (!o->n) markdown_unlink(d, k);
-        if (!r->n) {
-            markdown_unlink(d, i);
-            i = next;
+            }
+            n = 2;
+            if (o->n < n || r->n < n) n = 1;
+            markdown_add_pair(d, o->c, o->begin + o->n - n, o->begin + o->n, r->begin,
+                              r->begin + n);
+            while (r->prev != k) markdown_unlink(d, r->prev);
+            o->n -= n, r->n -= n, r->begin += n;
+            if (!o->n) markdown_unlink(d, k);
+            if (!r->n) markdown_unlink(d, i);
         }
     }
+}
+
+/* Removes the runs from `first` on from the list. */
+static void markdown_drop_runs(markdown_parser *d, size_t first) {
     while (d->last_run >= first && d->last_run) markdown_unlink(d, d->last_run);
 }
 
@@ -409,7 +440,7 @@ static void markdown_pair(markdown_parser *d, size_t first) {
    end. */
 static size_t markdown_close(markdown_parser *d, size_t at) {
     const char *text = d->flat.data;
-    size_t size = d->flat.size, end = 0, label = 0, n_label = 0, i;
+    size_t size = d->flat.size, end = 0, label = 0, n_label = 0, i, bottom[MARKDOWN_BOTTOMS];
     int is_full = 0; /* a label follows: [text][label] */
     markdown_bracket *b = d->n_brackets ? &d->brackets[--d->n_brackets] : NULL;
     markdown_mark *mark;
@@ -428,15 +459,17 @@ static size_t markdown_close(markdown_parser *d, size_t at) {
         end = at + 1, label = i, n_label = at - i;
     if (!end) return at + 1;
     if (b->is_image) {
-        while (d->last_run >= b->run && d->last_run) markdown_unlink(d, d->last_run);
+        markdown_drop_runs(d, b->run);
         d->n_marks = b->mark;
         (void)markdown_add(d, MARKUP_COPY, '!', b->at, end);
         return end;
     }
-    markdown_pair(d, b->run);
-    markdown_add_pair(d, '[', b->at, i, at, end);
+    for (i = 0; i < MARKDOWN_BOTTOMS; i++) bottom[i] = b->run;
+    markdown_pair(d, b->run, b->run, bottom);
+    markdown_drop_runs(d, b->run);
+    markdown_add_pair(d, '[', b->at, b->at + 1, at, end);
     mark = d->n_marks ? &d->marks[d->n_marks - 1] : NULL;
-    if (mark && label) mark->label = label, mark->n_label = n_label;
+    if (mark && label) mark->label = (markup_at)label, mark->n_label = (markup_at)n_label;
     for (i = d->n_brackets; i > 0; i--) { /* a link cannot contain a link */
         if (d->brackets[i - 1].is_image) continue;
         if (d->brackets[i - 1].is_off) break;
@@ -600,20 +633,69 @@ static int markdown_by_place(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Finds all marks of the flat text and sorts them by position. */
-static void markdown_inlines(markdown_parser *d) {
-    static const char *const odd[][2] = {
-        {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}, {"<!", ">"}};
-    const char *text = d->flat.data;
-    size_t size = d->flat.size, at = 0, end, i;
-    int none[4] = {0, 0, 0, 0};
+/* Reads the tag at a mark, as markup.h does for HTML. */
+static void markdown_read_tag(markdown_parser *d, const markdown_mark *mark, markup_tag *tag) {
+    markup_document *m = d->m;
+    size_t size = m->size;
+    memset(tag, 0, sizeof *tag);
+    m->size = markdown_end(d, mark->end); /* the tag must end in the mark */
+    if (!markup_read_tag(m, markdown_place(d, mark->begin), tag)) tag->is_open = tag->is_close = 0;
+    m->size = size;
+}
+
+/* Notes an HTML tag, so that the marks of an element are read together. */
+static void markdown_note_tag(markdown_parser *d, const markdown_mark *mark) {
+    markup_tag tag, open;
+    markdown_mark other = *mark;
+    markdown_read_tag(d, mark, &tag);
+    if (tag.is_open && d->n_tags < MARKUP_DEEP) d->tags[d->n_tags++] = mark->begin;
+    else if (tag.is_open) d->crosses = 1;
+    if (!tag.is_close || !d->n_tags) return;
+    other.begin = (markup_at)d->tags[d->n_tags - 1];
+    markdown_read_tag(d, &other, &open);
+    if (strcmp(open.name, tag.name) == 0) d->n_tags--;
+    else d->crosses = 1;
+}
+
+/* Pairs the runs that have not been paired, outside brackets, whose text could be a link's. */
+static void markdown_settle(markdown_parser *d) {
+    size_t i;
+    if (d->n_brackets) return;
+    markdown_pair(d, 1, d->paired, d->bottom);
+    d->paired = d->n_runs;
+    if (d->last_run) return;
+    d->n_runs = d->paired = 1; /* all have their partners: the memory is used again */
+    for (i = 0; i < MARKDOWN_BOTTOMS; i++) d->bottom[i] = 1;
+}
+
+/* Prepares to read the marks of the flat text. */
+static void markdown_start(markdown_parser *d) {
     void *grown = d->runs;
-    d->n_marks = d->n_brackets = d->n_pairs = 0, d->ticks_known = 0;
+    d->n_marks = d->n_brackets = d->at = d->n_tags = 0, d->n_pairs = 0;
+    d->ticks_known = d->crosses = 0;
+    memset(d->none, 0, sizeof d->none);
     if (!markup_reserve(d->m, &grown, &d->room_runs, 1, sizeof *d->runs)) return;
     d->runs = (markdown_run *)grown;
     memset(d->runs, 0, sizeof *d->runs); /* the list's head */
-    d->n_runs = 1, d->last_run = 0;
+    d->n_runs = d->paired = 1, d->last_run = 0;
+    markdown_settle(d);
+}
+
+/* Finds the next marks of the flat text, and sorts them by position: some hundred, and more until no element,
+   bracket or HTML tag is open. All of them would take much memory. Returns 0 at the end. */
+static int markdown_inlines(markdown_parser *d, int has_tags) {
+    static const char *const odd[][2] = {
+        {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}, {"<!", ">"}};
+    const char *text = d->flat.data;
+    size_t size = d->flat.size, at = d->at, end, i;
+    int *none = d->none;
+    void *grown;
+    d->n_marks = 0;
+    if (at >= size || d->m->broken) return 0;
     for (; at < size && !d->m->broken; at = end) {
+        if (d->n_marks >= MARKDOWN_FEW && !d->last_run && !d->n_brackets && !d->n_tags &&
+            !d->crosses)
+            break;
         end = at + 1;
         i = protect_in("$\\[^~:#@+", (unsigned char)text[at]) ? markdown_extra(d, at) : 0;
         if (i) {
@@ -640,7 +722,8 @@ static void markdown_inlines(markdown_parser *d) {
             if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = i);
             if (i) break;
             i = markdown_tag(text, size, at);
-            if (i) (void)markdown_add(d, MARKUP_POINT, '<', at, end = i);
+            if (i && markdown_add(d, MARKUP_POINT, '<', at, end = i) && has_tags)
+                markdown_note_tag(d, &d->marks[d->n_marks - 1]);
             for (i = 0; i < 4 && end == at + 1; i++) {
                 if (!protect_starts(text + at, size - at, odd[i][0]) || none[i] ||
                     (i == 3 && (at + 2 >= size || !protect_is_letter((unsigned char)text[at + 2]))))
@@ -657,7 +740,10 @@ static void markdown_inlines(markdown_parser *d) {
         case '_':
         case '=':
         case '+':
-        case '~': end = markdown_add_run(d, at); break;
+        case '~':
+            end = markdown_add_run(d, at);
+            markdown_settle(d);
+            break;
         case '!':
             if (end >= size || text[end] != '[') break;
             end++;
@@ -676,34 +762,33 @@ static void markdown_inlines(markdown_parser *d) {
                                 sizeof *d->brackets))
                 break;
             d->brackets = (markdown_bracket *)grown;
-            d->brackets[d->n_brackets].at = at, d->brackets[d->n_brackets].run = d->n_runs;
-            d->brackets[d->n_brackets].mark = d->n_marks;
+            d->brackets[d->n_brackets].at = (markup_at)at;
+            d->brackets[d->n_brackets].run = (markup_at)d->n_runs;
+            d->brackets[d->n_brackets].mark = (markup_at)d->n_marks;
             d->brackets[d->n_brackets].is_image = text[at] == '!';
             d->brackets[d->n_brackets++].is_off = 0;
             break;
-        case ']': end = markdown_close(d, at); break;
+        case ']':
+            end = markdown_close(d, at);
+            markdown_settle(d);
+            break;
         default:
             i = markdown_bare(d, at);
             if (i) (void)markdown_add(d, MARKUP_COPY, '`', at, end = at + i);
         }
     }
-    markdown_pair(d, 1);
+    d->at = at;
+    if (at >= size && !d->m->broken) {
+        d->n_brackets = 0;
+        markdown_settle(d);
+        markdown_drop_runs(d, 1);
+    }
     if (!d->m->broken && d->n_marks)
         qsort(d->marks, d->n_marks, sizeof *d->marks, markdown_by_place);
+    return 1;
 }
 
 /* ---- items ----------------------------------------------------------------------------------- */
-
-/* Reads the tag at a mark, as markup.h does for HTML. */
-static void markdown_read_tag(const markdown_parser *d, const markdown_mark *mark,
-                              markup_tag *tag) {
-    markup_document *m = d->m;
-    size_t size = m->size;
-    memset(tag, 0, sizeof *tag);
-    m->size = markdown_end(d, mark->end); /* the tag must end in the mark */
-    if (!markup_read_tag(m, markdown_map(d)[mark->begin], tag)) tag->is_open = tag->is_close = 0;
-    m->size = size;
-}
 
 /* Returns whether a tag among words may be in a sentence. */
 static int markdown_is_inline(const markup_tag *tag) {
@@ -764,34 +849,35 @@ static void markdown_match(markdown_parser *d) {
 static void markdown_add_text(markdown_parser *d, size_t at, size_t end) {
     markup_document *m = d->m;
     const char *text = d->flat.data;
-    const size_t *map = markdown_map(d);
-    size_t from = at;
+    size_t from = at, place;
     for (; at <= end; at++) {
         int is_break = at < end && text[at] == '\n';
         int is_escape = at + 1 < end && text[at] == '\\' && markdown_is_mark(text[at + 1]);
         if (at < end && !is_break && !is_escape) continue;
-        if (at > from) markup_add_text(m, map[from], map[at - 1] + 1);
-        if (is_break && !markup_after_space(m)) markup_plain(m, " ", 1, map[at], map[at] + 1);
+        if (at > from)
+            place = markdown_place(d, from),
+            markup_add_text(m, place, markdown_place(d, at - 1) + 1);
+        if (is_break || is_escape) place = markdown_place(d, at);
+        else continue;
+        if (is_break && !markup_after_space(m)) markup_plain(m, " ", 1, place, place + 1);
         else if (is_break && m->n_items && m->items[m->n_items - 1].at == m->plain.size &&
-                 m->items[m->n_items - 1].end == map[at])
+                 m->items[m->n_items - 1].end == place)
             m->items[m->n_items - 1].n_blank = 1;
-        if (is_escape) markup_plain(m, text + at + 1, 1, map[at], map[at] + 2), at++;
+        if (is_escape) markup_plain(m, text + at + 1, 1, place, place + 2), at++;
         from = at + 1;
     }
 }
 
-/* Reads a block: adds its items and its plain text. */
-static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
+/* Adds the items of the marks that were read last, and the plain text from byte `at` on. Returns the byte up to
+   which the flat text is added. */
+static size_t markdown_add_items(markdown_parser *d, size_t at) {
     markup_document *m = d->m;
-    size_t i, at = 0, n = 0;
-    markdown_flatten(d, m->text, block->begin, block->end, 1);
-    if (m->broken) return;
-    markdown_inlines(d);
+    size_t i, n = 0;
     markdown_match(d);
     for (i = 0; i < d->n_marks && !m->broken; i++) {
-        markdown_mark *mark = &d->marks[i], *other;
+        markdown_mark *mark = &d->marks[i], *other = NULL;
         markup_item *item;
-        size_t begin = markdown_map(d)[mark->begin], end = markdown_end(d, mark->end);
+        size_t begin = markdown_place(d, mark->begin), end = markdown_end(d, mark->end);
         if (mark->kind == MARKUP_COPY && at < mark->begin && markup_extend_copy(m, begin, end)) {
             at = mark->end;
             continue;
@@ -803,18 +889,27 @@ static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
             if (!n) continue;
             other = &d->marks[d->open[--n]];
             if (markup_join(m, other->item, end)) continue;
-        } else other = NULL;
-        item = markup_add(m, mark->kind, begin, end);
-        if (!item) return;
-        item->c = mark->c;
-        if (mark->n_label) {
-            item->label = markdown_map(d)[mark->label];
-            item->n_label = markdown_end(d, mark->label + mark->n_label) - item->label;
         }
-        if (mark->kind == MARKUP_OPEN) mark->item = m->n_items - 1, d->open[n++] = i;
-        if (other) item->match = other->item, m->items[other->item].match = m->n_items - 1;
+        item = markup_add(m, (markup_kind)mark->kind, begin, end);
+        if (!item) break;
+        item->c = mark->c;
+        if (mark->n_label)
+            markup_add_label(m, markdown_place(d, mark->label),
+                             markdown_end(d, mark->label + mark->n_label));
+        if (mark->kind == MARKUP_OPEN) mark->item = (markup_at)(m->n_items - 1), d->open[n++] = i;
+        if (other)
+            item->match = other->item, m->items[other->item].match = (markup_at)(m->n_items - 1);
     }
-    if (!m->broken) markdown_add_text(d, at, d->flat.size);
+    return at;
+}
+
+/* Reads a block: adds its items and its plain text. */
+static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
+    size_t at = 0;
+    markdown_flatten(d, d->m->text, block->begin, block->end, 1);
+    if (d->m->broken) return;
+    for (markdown_start(d); markdown_inlines(d, 1);) at = markdown_add_items(d, at);
+    if (!d->m->broken) markdown_add_text(d, at, d->flat.size);
 }
 
 /* ---- text as Markdown ------------------------------------------------------------------------ */
@@ -1062,37 +1157,32 @@ static size_t markdown_hazard(const char *text, size_t size) {
 }
 
 /* Returns a hash of how the flat text is read. Texts have the same hash if they have the same marks
-   inside the same elements; the order does not matter. */
-static uint64_t markdown_shape(markdown_parser *d) {
+   inside the same elements; the order does not matter. *stars gets the bytes of * in its marks. */
+static uint64_t markdown_shape(markdown_parser *d, size_t *stars) {
     uint64_t hash, sum = 0;
     size_t i, n = 0;
-    void *grown = d->open;
-    markdown_inlines(d);
-    if (!markup_reserve(d->m, &grown, &d->room_open, 2 * d->n_marks + 2, sizeof *d->open)) return 0;
-    d->open = (size_t *)grown;
-    for (i = 0; i < d->n_marks; i++) {
-        const markdown_mark *mark = &d->marks[i];
-        const char *text = d->flat.data + mark->begin;
-        hash = mark->c == '\n' ? 1
-               : mark->n_label ? markdown_hash(d->flat.data + mark->label, mark->n_label)
-               : mark->c == '*' || mark->c == '_' ? mark->end - mark->begin
-                                                  : markdown_hash(text, mark->end - mark->begin);
-        hash = (hash ^ (uint64_t)mark->kind << 8) * 0x100000001B3u;
-        if (n) hash = (hash ^ d->open[n - 1]) * 0x9E3779B97F4A7C15u;
-        if (mark->kind == MARKUP_OPEN) d->open[n++] = (size_t)(hash >> 8);
-        n -= mark->kind == MARKUP_CLOSE && n > 0;
-        sum += hash ^ hash >> 29;
+    *stars = 0;
+    for (markdown_start(d); markdown_inlines(d, 0);) {
+        void *grown = d->open;
+        if (!markup_reserve(d->m, &grown, &d->room_open, n + d->n_marks, sizeof *d->open)) return 0;
+        d->open = (size_t *)grown;
+        for (i = 0; i < d->n_marks; i++) {
+            const markdown_mark *mark = &d->marks[i];
+            const char *text = d->flat.data + mark->begin;
+            const size_t size = mark->end - mark->begin;
+            if (mark->kind != MARKUP_COPY && mark->c == '*') *stars += size;
+            hash = mark->c == '\n' ? 1
+                   : mark->n_label ? markdown_hash(d->flat.data + mark->label, mark->n_label)
+                   : mark->c == '*' || mark->c == '_' ? size
+                                                      : markdown_hash(text, size);
+            hash = (hash ^ (uint64_t)mark->kind << 8) * 0x100000001B3u;
+            if (n) hash = (hash ^ d->open[n - 1]) * 0x9E3779B97F4A7C15u;
+            if (mark->kind == MARKUP_OPEN) d->open[n++] = (size_t)(hash >> 8);
+            n -= mark->kind == MARKUP_CLOSE && n > 0;
+            sum += hash ^ hash >> 29;
+        }
     }
     return sum;
-}
-
-/* Returns the bytes of * in the marks that were read last. */
-static size_t markdown_stars(const markdown_parser *d) {
-    size_t i, n = 0;
-    for (i = 0; i < d->n_marks; i++)
-        if (d->marks[i].kind != MARKUP_COPY && d->marks[i].c == '*')
-            n += d->marks[i].end - d->marks[i].begin;
-    return n;
 }
 
 /* Returns whether m->woven from byte `from` on has the same marks as bytes begin to end of the
@@ -1103,9 +1193,9 @@ static size_t markdown_stars(const markdown_parser *d) {
 static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end,
                             size_t from) {
     uint64_t shape;
-    size_t i, stars;
+    size_t i, stars, stars_now;
     markdown_flatten(m->md, m->text, begin, end, 1);
-    shape = markdown_shape(m->md), stars = markdown_stars(m->md);
+    shape = markdown_shape(m->md, &stars);
     for (i = first; i < m->n_items && m->items[i].begin < end; i++) {
         const markup_item *item = &m->items[i];
         if (item->kind == MARKUP_COPY) continue;
@@ -1113,7 +1203,7 @@ static int markdown_is_same(markup_document *m, size_t first, size_t begin, size
         if (m->text[item->begin] == '*') stars -= item->end - item->begin;
     }
     markdown_flatten(m->md, m->woven.data, from, m->woven.size, 0);
-    return shape == markdown_shape(m->md) && stars == markdown_stars(m->md);
+    return shape == markdown_shape(m->md, &stars_now) && stars == stars_now;
 }
 
 /* Chooses the delimiter of an element that is about to be written. It must differ from a delimiter
@@ -1142,7 +1232,9 @@ static void markdown_choose(markup_document *m, const markup_translation *t,
     if (item->c == '_' && (letter[0] || letter[1])) item->c = '*';
     if (left == (uint32_t)item->c && !(out->size > 1 && out->data[out->size - 2] == '\\') &&
         !(item->c == '*' && n == 2 && item > m->items && item[-1].end == item->begin &&
-          item[-1].kind == MARKUP_OPEN && item[-1].end - item[-1].begin == 1))
+          item[-1].kind == MARKUP_OPEN && item[-1].end - item[-1].begin == 1) &&
+        !(m->spells == 2 && item->begin && m->text[item->begin - 1] == m->text[item->begin] &&
+          m->text[item->begin] == (char)item->c)) /* ***a* b** is written as the source has it */
         item->c = item->c == '_' ? '*' : letter[1] ? item->c : '_';
     close->c = item->c;
     if (letter[0] && markdown_is_punctuation(first)) text_buffer_append(out, "\n", 1);
@@ -1183,7 +1275,7 @@ typedef struct markdown_blocks {
 static void markdown_add_block(markdown_parser *d, markup_form form, size_t row, size_t begin,
                                size_t end, int is_folded, int is_cell) {
     markup_block *b = begin < end ? markup_add_block(d->m, form, row, begin, end) : NULL;
-    if (b) b->is_folded = is_folded, b->is_cell = is_cell;
+    if (b) b->is_folded = is_folded != 0, b->is_cell = is_cell != 0;
 }
 
 /* Ends the open paragraph or HTML block and adds its blocks. With is_heading the paragraph is the
@@ -1213,7 +1305,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
             at = end;
             if (at >= d->flat.size) return;
         }
-        begin = markdown_map(d)[at];
+        begin = markdown_place(d, at);
         if (d->flat.data[at] == '[' && at + 1 < d->flat.size) {
             stop = markdown_label(d->flat.data, d->flat.size, at);
             if (d->flat.data[at + 1] == '^' && stop && stop < d->flat.size &&
@@ -1226,7 +1318,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
                      markup_is_space(d->flat.data[stop]))
                 at = stop + 1; /* an alert */
             if (at >= d->flat.size) return;
-            begin = markdown_map(d)[at];
+            begin = markdown_place(d, at);
         }
     }
     n_label = d->m->n_blocks;
@@ -1353,7 +1445,7 @@ static void markdown_add_title(markdown_blocks *b, size_t row, size_t at, size_t
     size_t n = m->n_blocks, from = markdown_title_at(m->text + at, end - at, &end, &quote);
     if (!from) return;
     markdown_add_block(b->d, MARKUP_MARKDOWN, row, at + from, at + end, 0, 0);
-    if (m->n_blocks > n) m->blocks[n].quote = quote;
+    if (m->n_blocks > n) m->blocks[n].quote = (unsigned char)quote;
 }
 
 /* Opens the containers and the block that a line begins. Returns 1 if the rest of the line is still

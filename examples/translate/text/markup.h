@@ -36,7 +36,8 @@
 
    Wrapped text is read by wrapped.h.
 
-   Subtitles: a sentence over several lines or cues is translated whole and divided between words,
+   Subtitles are SubRip, WebVTT, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the lines of
+   transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence over several lines or cues is translated whole and divided between words,
    in the proportion that its lines have in the source. Numbers and times are copied. A sentence
    begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It also
    begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after six lines
@@ -49,10 +50,10 @@
 
 /* Frees all memory; m can be used again. */
 static void markup_free(markup_document *m) {
-    text_buffer_free(&m->plain), text_buffer_free(&m->places), text_buffer_free(&m->woven);
+    text_buffer_free(&m->plain), text_buffer_free(&m->woven), free(m->places);
     free(m->items), free(m->sentences), free(m->words), free(m->nodes);
     free(m->sources), free(m->aligned);
-    free(m->blocks), free(m->breaks), markdown_free(m->md);
+    free(m->blocks), free(m->breaks), markdown_free(m->md), text_buffer_free(&m->labels);
     text_buffer_free(&m->values), free(m->made);
     text_buffer_free(&m->pieces), text_buffer_free(&m->cuts), text_buffer_free(&m->ends);
     text_buffer_free(&m->cleaned);
@@ -122,19 +123,23 @@ static int markup_is_closed(const char *text, size_t size, size_t at) {
    the first item after the previous sentence. */
 static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
     size_t end = s->begin + s->size, i, inner_first, inner_last, before = s->begin, behind = end;
+    size_t place, place_end;
     const size_t from = first;
     if (before && m->plain.data[before - 1] == ' ') before--;
     if (m->plain.data[behind] == ' ') behind++;
     for (; first < m->n_items && m->items[first].at <= s->begin; first++)
         if (m->items[first].kind == MARKUP_BLOCK && m->form == MARKUP_HTML)
-            s->quote = m->items[first].c;
-    for (s->first = s->last = first; s->last < m->n_items && m->items[s->last].at < end;) s->last++;
+            s->quote = (char)m->items[first].c;
+    s->first = s->last = (markup_at)first;
+    while (s->last < m->n_items && m->items[s->last].at < end) s->last++;
     while (s->first > from && m->items[s->first - 1].kind == MARKUP_COPY &&
            m->items[s->first - 1].at == s->begin && m->items[s->first - 1].begin >= m->at &&
            !m->items[s->first - 1].space_behind)
         s->first--; /* {name}s Hund */
     inner_first = s->first;
-    s->from = markup_place_of(m, s->begin, &s->to), (void)markup_place_of(m, end - 1, &s->to);
+    place = markup_place_of(m, s->begin, &place_end);
+    (void)markup_place_of(m, end - 1, &place_end);
+    s->from = (markup_at)place, s->to = (markup_at)place_end;
     if (s->first < s->last && m->items[s->first].begin < s->from)
         s->from = m->items[s->first].begin;
     for (; s->last > from && s->last < m->n_items && markup_is_word_byte(m, end - 1); s->last++) {
@@ -149,10 +154,10 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
         size_t match = m->items[i].match;
         if (m->items[i].kind == MARKUP_CLOSE && match < s->first && m->items[match].at >= before &&
             m->items[match].begin >= m->at && markup_near(m, match, s->first))
-            s->first = match, s->from = m->items[match].begin;
+            s->first = (markup_at)match, s->from = m->items[match].begin;
         if (m->items[i].kind == MARKUP_OPEN && match >= s->last && m->items[match].at <= behind &&
             markup_near(m, s->last, match))
-            s->last = match + 1, s->to = m->items[match].end;
+            s->last = (markup_at)match + 1, s->to = m->items[match].end;
     }
     if (!s->quote) m->at = s->to;
 }
@@ -178,20 +183,21 @@ static int markup_next_sentence(const markup_document *m, size_t *at, tfm_text *
    memory. */
 static int markup_read(markup_document *m, markup_form form, const char *text, size_t size) {
     size_t at = 0, n, first = 0, i, k, clean = 0;
-    const size_t *cleaned;
+    const markup_at *cleaned;
     tfm_text sentence;
     void *grown;
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
-    m->cleaned.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
-    m->plain.size = m->places.size = 0, m->n_blocks = m->n_breaks = m->width = 0;
-    if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
+    m->is_ttml = 0, m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
+    m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
+    if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
+    else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
     else if (form == MARKUP_SRT) markup_scan_srt(m);
     else if (form == MARKUP_MARKDOWN) markdown_scan(m);
     else wrapped_scan(m);
     if (!m->broken) markup_measure(m);
-    m->broken |= m->plain.broken || m->places.broken;
+    m->broken |= m->plain.broken;
     while (!m->broken && m->plain.size && markup_next_sentence(m, &at, &sentence)) {
         markup_sentence *s;
         int left = 0;
@@ -206,16 +212,16 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
         m->sentences = (markup_sentence *)grown;
         if (m->broken) break;
         s = &m->sentences[m->n_sentences++];
-        s->text = sentence.data, s->size = sentence.size;
+        s->text = sentence.data, s->size = (markup_at)sentence.size;
         while (s->size > 2 && protect_in(":;,.", (unsigned char)s->text[0]) && s->text[1] == ' ')
             s->text += 2, s->size -= 2; /* {name}: Der Hund */
-        s->begin = (size_t)(s->text - m->plain.data);
+        s->begin = (markup_at)(s->text - m->plain.data);
     }
     for (i = 0; i < m->n_sentences && !m->broken; i++) {
         markup_sentence *s = &m->sentences[i];
         s->quote = (char)(i ? s[-1].quote : 0); /* until an item says otherwise */
         s->is_cleaned = 0;
-        cleaned = (const size_t *)(const void *)m->cleaned.data;
+        cleaned = (const markup_at *)(const void *)m->cleaned.data;
         for (n = m->cleaned.size / sizeof *cleaned; clean < n && cleaned[clean] < s->begin;)
             clean++;
         for (; clean < n && cleaned[clean] <= s->begin + s->size; clean++) s->is_cleaned = 1;
@@ -446,10 +452,16 @@ static int markup_by_source(const void *a, const void *b) {
     return x->word < y->word ? -1 : x->word > y->word;
 }
 
+/* Returns a position of a token's source as a markup_at, which may be smaller. */
+static markup_at markup_most(size_t at) {
+    return at < (markup_at)-1 ? (markup_at)at : (markup_at)-1;
+}
+
 /* Sets m->sources to the tokens of a translation's words, sorted by their sources. With this index
    the words of an element are found without a look at all words of the sentence. */
 static void markup_index(markup_document *m, const markup_translation *t, size_t n_words) {
-    size_t i, k, n = 0, reach = 0;
+    size_t i, k, n = 0;
+    markup_at reach = 0;
     void *sources = m->sources, *aligned = m->aligned;
     (void)markup_reserve(m, &sources, &m->room_sources, t->n + 1, sizeof *m->sources);
     m->sources = (markup_source_token *)sources, m->n_sources = 0;
@@ -459,8 +471,9 @@ static void markup_index(markup_document *m, const markup_translation *t, size_t
     for (i = 0; i < n_words; i++)
         for (k = m->words[i].token; k < m->words[i].token + m->words[i].n; k++)
             if (t->tokens[k].source_end) {
-                m->sources[n].begin = t->tokens[k].source_begin;
-                m->sources[n].reach = t->tokens[k].source_end, m->sources[n++].word = i;
+                m->sources[n].begin = markup_most(t->tokens[k].source_begin);
+                m->sources[n].reach = markup_most(t->tokens[k].source_end);
+                m->sources[n++].word = (markup_at)i;
             }
     if (n) qsort(m->sources, n, sizeof *m->sources, markup_by_source);
     for (i = 0; i < n; i++) {
@@ -590,7 +603,8 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
     while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
     is_final = last <= at && at < s->size && high == m->nodes[0].high && high > low + 1 &&
                m->words[high - 1].is_punctuation && m->words[high - 1].inner == parent;
-    if (is_final && side == 1 && markup_is_note(m, &m->items[item], end - begin))
+    if (is_final && side == 1 && at + 2 > s->size &&
+        markup_is_note(m, &m->items[item], end - begin))
         return high - 1; /* a note at the end of a sentence */
     if (high - low > 2 * MARKUP_NEAR && m->n_sources) {
         i = markup_sources_before(m, side ? end : at), i = m->sources[i ? i - 1 : 0].word;
@@ -872,7 +886,7 @@ static int markup_origin(markup_document *m, const markup_translation *t, size_t
         if (k == 0 && last < piece) return 0;
         if (next == t->tokens + t->n || last == next) return 0;
         at = last->source_end, end = next->source_begin;
-        if (at > s->size || !last->source_end) return 0;
+        if (at > s->size || end >= s->size || !last->source_end) return 0;
         while (at > last->source_begin && s->text[at - 1] == ' ') at--;
         while (end < s->size && s->text[end] == ' ') end++;
         if (end != at + 1) return 0;
@@ -898,11 +912,18 @@ static int markup_is_same(const markup_document *m, const markup_translation *t)
     return t->size == s->size && memcmp(t->text, s->text, s->size) == 0;
 }
 
+/* Returns whether a text ends with a backslash that is not escaped. */
+static int markup_ends_escape(const text_buffer *out) {
+    size_t n = 0;
+    while (n < out->size && out->data[out->size - 1 - n] == '\\') n++;
+    return (int)(n & 1);
+}
+
 /* Appends a part of a translation, escaped as the document's format needs. Characters of the source are
    written as there: &eacute; or é. In blocks of lines it writes "\n" for a space where a line may end. */
 static void markup_encode(markup_document *m, const markup_translation *t, size_t from, size_t to,
                           text_buffer *out) {
-    markup_form form = m->n_blocks ? m->blocks[m->block].form : m->form;
+    markup_form form = m->n_blocks ? (markup_form)m->blocks[m->block].form : m->form;
     const char *text = t->text;
     int in_lines = form == MARKUP_WRAPPED || form == MARKUP_MARKDOWN;
     size_t i, n, begin, end;
@@ -920,9 +941,10 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
             if (c == ' ') { /* a line may end in any space of the source that is no two */
                 int is_line = in_lines &&
                               (end == begin + 1 || memchr(m->text + begin, '\n', end - begin)) &&
-                              !(form == MARKUP_MARKDOWN && i && text[i - 1] == '\\');
+                              !(form == MARKUP_MARKDOWN && markup_ends_escape(out));
                 if (is_line ||
-                    (m->form == MARKUP_SRT && memchr(m->text + begin, '\n', end - begin)))
+                    (m->form == MARKUP_SRT && memchr(m->text + begin, m->line_end, end - begin)) ||
+                    m->text[begin] == '<')
                     text_buffer_append(out, is_line ? "\n" : " ", 1);
                 else text_buffer_append(out, m->text + begin, end - begin);
                 continue;
@@ -993,15 +1015,25 @@ static void markup_no_breaks(const markup_document *m, size_t from, text_buffer 
         if (out->data[from] == '\r') out->data[from] = ' ';
 }
 
+/* Returns the label of an item, or NULL. */
+static const markup_label *markup_label_of(const markup_document *m, const markup_item *item) {
+    const markup_label *labels = (const markup_label *)(const void *)m->labels.data;
+    size_t n = m->labels.size / sizeof *labels, index = (size_t)(item - m->items);
+    if (!item->has_label) return NULL;
+    return labels + markup_before(&labels->item, sizeof *labels, n, index);
+}
+
 /* Appends an item as it is in the document; a link whose text was its label gets the label. */
 static void markup_copy(const markup_document *m, const markup_item *item, text_buffer *out) {
-    size_t i, k, n = item->n_label, from = out->size;
+    const markup_label *name = markup_label_of(m, item);
+    const char c = (char)item->c;
+    size_t i, k, n = name ? name->n : 0, from = out->size;
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
-        for (i = item->begin; i < item->end; i++) text_buffer_append(out, &item->c, 1);
+        for (i = item->begin; i < item->end; i++) text_buffer_append(out, &c, 1);
         return;
     }
     for (i = n, k = out->size; i > 0 && k > 0; i--, k--) { /* has the link's text changed? */
-        const char *label = m->text + item->label;
+        const char *label = m->text + name->begin;
         if (markup_is_space(out->data[k - 1]) && markup_is_space(label[i - 1])) {
             while (i > 1 && markup_is_space(label[i - 2])) i--;
             while (k > 1 && markup_is_space(out->data[k - 2])) k--;
@@ -1009,7 +1041,7 @@ static void markup_copy(const markup_document *m, const markup_item *item, text_
     }
     if (n && !(i == 0 && k > 0 && out->data[k - 1] == '[')) {
         text_buffer_append(out, "][", 2);
-        markup_copy_part(m, item->label, item->label + n, out);
+        markup_copy_part(m, name->begin, name->begin + n, out);
         text_buffer_append(out, "]", 1);
     } else markup_copy_part(m, item->begin, item->end, out);
     markup_no_breaks(m, from, out);
@@ -1042,9 +1074,10 @@ static void markup_put_blank(const markup_document *m, size_t begin, size_t end,
 
 /* Appends the spaces behind an item that the plain text does not have. */
 static void markup_put_behind(const markup_document *m, const markup_item *item, text_buffer *out) {
-    if (m->n_blocks && m->blocks[m->block].form != MARKUP_HTML && item->n_blank == 1)
-        markup_put_space(m, out);
-    else text_buffer_append(out, m->text + item->end, item->n_blank);
+    size_t n = item->n_blank < MARKUP_BLANKS ? item->n_blank
+                                             : markup_blank_end(m, item->end) - item->end;
+    if (m->n_blocks && m->blocks[m->block].form != MARKUP_HTML && n == 1) markup_put_space(m, out);
+    else text_buffer_append(out, m->text + item->end, n);
 }
 
 /* Returns whether the end of a line of a cue would make an empty line, where many readers end the cue. */
@@ -1052,7 +1085,7 @@ static int markup_is_empty_line(const markup_document *m, const markup_item *ite
                                 const text_buffer *out) {
     size_t from = m->sentences[m->next - 1].from, i;
     char last = out->size ? out->data[out->size - 1] : from ? m->text[from - 1] : '\n';
-    if (last != '\n' && last != '\r') return 0;
+    if ((last != '\n' && last != '\r') || m->text[item->begin] == '\\') return 0;
     for (i = item->begin; i + 3 <= item->end; i++)
         if (memcmp(m->text + i, "-->", 3) == 0) return 0; /* the next cue */
     return 1;
@@ -1133,7 +1166,7 @@ static void markup_leave(markup_document *m, const markup_translation *t, const 
     if (close->at > s->begin + s->size && *from == t->size) {
         m->spaced = 0;
         for (at = close->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
-        if (at < close->begin) markup_put_blank(m, at, close->begin, out);
+        if (at < close->begin || close->space_before) markup_put_blank(m, at, close->begin, out);
     } else if (close->space_before && node->high > node->low)
         markup_text_to(m, t, from, m->words[node->high].begin, out);
     markup_copy(m, close, out);
@@ -1226,7 +1259,7 @@ static void markup_keep_line(markup_document *m, size_t end) {
     size_t at = m->at;
     for (; m->link < m->n_items && m->items[m->link].begin < end; m->link++) {
         item = &m->items[m->link];
-        if (!item->n_label || item->begin < at || item->end > end) continue;
+        if (!item->has_label || item->begin < at || item->end > end) continue;
         text_buffer_append(&m->woven, m->text + at, item->begin - at);
         markup_copy(m, item, &m->woven);
         at = item->end;
@@ -1289,6 +1322,7 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
                       ? markup_column(m->text + b->next_line, b->next_text - b->next_line, 0)
                       : first;
     int is_first = b->is_line; /* the next word begins a line, where Markdown might see a block */
+    size_t begun = out->size;  /* where the first line begins, until it ends */
     for (at = 0; at < size; at = end) {
         char before = text[at];
         uint32_t c, last = 0;
@@ -1307,21 +1341,28 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
             text_buffer_append(out, m->text + i, n - i);
             while (m->text[n - 1] != '\n') n--;
             column = markup_column(m->text + n, m->items[hard].end - n, 0);
-            hard++, is_first = 1;
+            hard++, is_first = 1, begun = (size_t)-1;
         } else if ((before == '\n' || (at && b->form == MARKUP_WRAPPED)) && b->is_folded &&
                    m->width && column > first && end > at &&
                    column + (before == '\n') + width > m->width &&
-                   !markdown_hazard(text + at, size - at)) {
+                   !markdown_hazard(text + at, size - at) &&
+                   !markdown_html_kind(text + at, size - at, 1) &&
+                   !(b->is_line && begun < out->size && /* a line that is only a tag */
+                     markdown_html_kind(out->data + begun, out->size - begun, 0))) {
             text_buffer_append(out, m->newline, strlen(m->newline));
             for (i = b->line; i < b->begin && !b->next_line; i++) markup_prefix(m, b, i, out);
             if (b->next_line)
                 text_buffer_append(out, m->text + b->next_line, b->next_text - b->next_line);
-            column = next;
+            column = next, begun = (size_t)-1;
         } else if (before == '\n') text_buffer_append(out, " ", 1), column++;
         escaped = is_first ? markdown_hazard(text + at, size - at) : 0;
         if (escaped) {
-            text_buffer_append(out, text + at, escaped - 1), text_buffer_append(out, "\\", 1);
-            text_buffer_append(out, text + at + escaped - 1, end - at - escaped + 1);
+            text_buffer_append(out, text + at, escaped - 1);
+            for (i = at + escaped - 1; i < end; i++) { /* "\** a" would close an emphasis */
+                text_buffer_append(out, "\\", 1), text_buffer_append(out, text + i, 1);
+                if (!protect_in("*_", (unsigned char)text[i]) || text[i + 1] != text[i]) break;
+            }
+            if (i < end) text_buffer_append(out, text + i + 1, end - i - 1);
         } else text_buffer_append(out, text + at, end - at);
         column += width + (escaped > 0), is_first = 0;
     }
@@ -1343,7 +1384,7 @@ static int markup_unfold(markup_document *m, const markup_block *b, text_buffer 
     end = (const size_t *)(const void *)m->ends.data;
     for (i = k = 0; same && i < m->woven.size && k < made.size; i += n, k += n) {
         const char *c = m->woven.data + i;
-        for (n = 0; c[n] == ' ';) n++;
+        for (n = 0; protect_in(" \t\f", (unsigned char)c[n]);) n++;
         if (n && (c[n] == '\n' || c[n] == '\r')) { /* spaces at the end of a line */
             text_buffer_append(out, c, n), c += n, i += n;
             while (k < made.size && made.data[k] == ' ') k++;
@@ -1373,10 +1414,10 @@ static int markup_unfold(markup_document *m, const markup_block *b, text_buffer 
         if (*c == '\n' || *c == '\r') {
             same = markup_is_space(made.data[k]);
             text_buffer_append(out, m->text + end[0], end[1] - end[0]), end += 2;
-        } else if (*c == ' ') {
+        } else if (protect_in(" \t\f", (unsigned char)*c)) {
             size_t spaces = 1; /* of two spaces beside a tag one was written */
             same = markup_is_space(made.data[k]);
-            while (c[n] == ' ') n++;
+            while (protect_in(" \t\f", (unsigned char)c[n])) n++;
             text_buffer_append(out, c, n), i += n - 1;
             while (same && k + spaces < made.size && made.data[k + spaces] == ' ') spaces++;
             k += spaces - 1, n = 1;
@@ -1469,7 +1510,7 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
     m->has_brackets = m->md && m->md->labels.size;
     for (i = s->first; i < s->last; i++) {
         m->has_brackets |= m->items[i].c == '[';
-        is_part |= m->items[i].n_label && m->items[i].match < s->first; /* a link's end */
+        is_part |= m->items[i].has_label && m->items[i].match < s->first; /* a link's end */
     }
     is_same = !m->rewrites && !s->is_cleaned && t->text && t->size == s->size &&
               memcmp(t->text, s->text, s->size) == 0;

@@ -34,28 +34,42 @@ typedef enum markup_kind {
     MARKUP_BLOCK  /* ends a sentence and never moves */
 } markup_kind;
 
+/* A byte of a document or of its plain text, or an index of what is found there. A document has many of
+   them, so they have four bytes, and a document has less than 4 GB. */
+typedef uint32_t markup_at;
+
+enum { MARKUP_BLANKS = 0x7FFF };
 typedef struct markup_item {
-    markup_kind kind;
-    char
-        c; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
-    char space_before, space_behind; /* whether the document has a space there */
-    char is_line;                    /* for CUT: it is between two lines or cues */
-    char is_blank;         /* for POINT: an element with only a space, which it replaces */
-    size_t begin, end;     /* its bytes in the document */
-    size_t at;             /* its position in the plain text */
-    size_t match;          /* for OPEN and CLOSE: the partner's index */
-    size_t n_blank;        /* bytes of spaces behind it that the plain text does not have */
-    size_t label, n_label; /* for [text] links: the text, which is the label, in the document */
+    unsigned kind : 4;         /* a markup_kind */
+    unsigned space_before : 1; /* whether the document has a space before it, and behind it */
+    unsigned space_behind : 1;
+    unsigned is_line : 1;  /* for CUT: it is between two lines or cues */
+    unsigned is_blank : 1; /* for POINT: an element with only a space, which it replaces */
+    unsigned
+        c : 8; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
+    unsigned
+        has_label : 1; /* for [text] links: the text is the label, which markup_label_of finds */
+    unsigned
+        n_blank : 15; /* bytes of spaces behind it that the plain text does not have; if they are
+                               MARKUP_BLANKS, all spaces of the document there */
+    markup_at begin, end; /* its bytes in the document */
+    markup_at at;         /* its position in the plain text */
+    markup_at match;      /* for OPEN and CLOSE: the partner's index */
 } markup_item;
+
+/* The label of an item: its bytes in the document. */
+typedef struct markup_label {
+    markup_at item, begin, n;
+} markup_label;
 
 typedef struct markup_sentence {
     const char *text; /* the sentence in the plain text */
-    size_t size;
-    size_t begin;       /* its position in the plain text */
-    size_t first, last; /* its items are first to last - 1 */
-    size_t from, to;    /* its bytes in the document, with its items */
+    markup_at size;
+    markup_at begin;       /* its position in the plain text */
+    markup_at first, last; /* its items are first to last - 1 */
+    markup_at from, to;    /* its bytes in the document, with its items */
     char quote; /* 0, or it is in an attribute's value: the quote around the value, or a space */
-    int is_cleaned; /* its source has soft hyphens or readings, which the plain text has not */
+    char is_cleaned; /* its source has soft hyphens or readings, which the plain text has not */
 } markup_sentence;
 
 /* The translation of a sentence in an attribute's value, which replaces bytes from to to - 1 wherever
@@ -66,29 +80,29 @@ typedef struct markup_value {
 } markup_value;
 
 /* Where a run of the plain text, from byte `at` to the next run, comes from in the document: each byte
-   from a byte of its own, from `begin` on; if end is not 0, all of them from bytes begin to end - 1, as
-   the letter of an entity does. */
+   from a byte of its own, from `begin` on. Of two places with the same `at`, as the letter of an entity
+   has them, the first is where the run begins in the document, and the second where the run ends. */
 typedef struct markup_place {
-    size_t at, begin, end;
+    markup_at at, begin;
 } markup_place;
 
 /* A block of a document in lines (Markdown, wrapped text): a paragraph, a heading, a table's
    cell. */
 typedef struct markup_block {
-    size_t line;       /* begin of its first line in the document */
-    size_t begin, end; /* its text in the document */
-    markup_form form;
-    int is_folded; /* it may be wrapped again */
-    int is_line;   /* it begins a line's text, so its first characters could be syntax */
-    int is_cell;   /* it is a cell of a table */
-    char quote;    /* 0, or what ends it in its line: " or ] */
+    markup_at line;       /* begin of its first line in the document */
+    markup_at begin, end; /* its text in the document */
     /* The bytes before the text of its second line, if they are known; else 0. */
-    size_t next_line, next_text;
+    markup_at next_line, next_text;
+    unsigned form : 3;      /* a markup_form */
+    unsigned is_folded : 1; /* it may be wrapped again */
+    unsigned is_line : 1;   /* it begins a line's text, so its first characters could be syntax */
+    unsigned is_cell : 1;   /* it is a cell of a table */
+    unsigned quote : 8;     /* 0, or what ends it in its line: " or ] */
 } markup_block;
 
 /* The bytes between two lines of a block: from the end of one line to the text of the next. */
 typedef struct markup_break {
-    size_t begin, end;
+    markup_at begin, end;
 } markup_break;
 
 /* A word of a translation: a piece that no tag may divide. */
@@ -102,8 +116,9 @@ typedef struct markup_word {
 
 /* A token of a translation and the word that has it, in the order of the tokens' sources. */
 typedef struct markup_source_token {
-    size_t begin, reach; /* its source's first byte, and the furthest end of a source up to here */
-    size_t word;
+    markup_at begin,
+        reach; /* its source's first byte, and the furthest end of a source up to here */
+    markup_at word;
 } markup_source_token;
 
 /* An item and its place in a translation. A part of the sentence between two cuts is also a node;
@@ -120,7 +135,7 @@ typedef struct markup_document {
     size_t size;
     text_buffer plain;       /* its text without tags */
     size_t word_at, stop_at; /* the next byte of a word, and of another sign, for markup_cover */
-    text_buffer places;      /* markup_places: where plain comes from */
+    markup_place *places;    /* where plain comes from */
     markup_item *items;
     markup_sentence *sentences;
     markup_word *words;
@@ -130,8 +145,10 @@ typedef struct markup_document {
     markup_block *blocks;
     markup_break *breaks;
     markup_value *made;
+    text_buffer labels; /* a markup_label for each item that has one, in their order */
     struct markdown_parser *md;
-    size_t n_items, room_items, n_sentences, room_sentences, room_words, room_nodes;
+    size_t n_places, room_places, n_items, room_items, n_sentences, room_sentences, room_words,
+        room_nodes;
     size_t n_sources, room_sources, room_aligned;
     size_t n_looks; /* for tests: how many words were looked at to place items */
     size_t n_parts; /* nodes of the parts of the current sentence, and of what divides them */
@@ -175,9 +192,11 @@ typedef struct markup_document {
         left; /* sentences that stay in the source's language, and where the first begins */
     size_t n_skipped, skipped; /* parts that are not read, and where the first begins */
     int is_vtt;                /* the subtitles are WebVTT */
+    int is_ttml;               /* the document is TTML: subtitles in XML */
+    char line_end;             /* of subtitles: '|' in MicroDVD and MPL2, else '\n' */
     size_t n_cues;             /* of subtitles */
     text_buffer
-        cleaned; /* a size_t for each soft hyphen and reading: the byte of plain behind it */
+        cleaned; /* a markup_at for each soft hyphen and reading: the byte of plain behind it */
     int broken;  /* memory was too small */
 } markup_document;
 
@@ -188,23 +207,28 @@ enum { MARKUP_NONE = -1, MARKUP_NAME = 24, MARKUP_DEEP = 64, MARKUP_NEAR = 512 }
 static int markup_reserve(markup_document *m, void **at, size_t *room, size_t n, size_t size) {
     void *grown;
     if (n <= *room) return 1;
-    grown = realloc(*at, (2 * n + 16) * size);
-    if (grown) *at = grown, *room = 2 * n + 16;
+    n += n / 8 + 16;
+    grown = realloc(*at, n * size);
+    if (grown) *at = grown, *room = n;
     else m->broken = 1;
     return grown != NULL;
 }
 
 /* Returns the byte of the document where a byte of the plain text begins; *end is where it ends. */
 static size_t markup_place_of(const markup_document *m, size_t at, size_t *end) {
-    const markup_place *places = (const markup_place *)(const void *)m->places.data;
-    size_t low = 0, high = m->places.size / sizeof *places, middle;
+    const markup_place *places = m->places;
+    size_t low = 0, high = m->n_places, middle;
     while (low + 1 < high) {
         middle = low + (high - low) / 2;
         if (places[middle].at <= at) low = middle;
         else high = middle;
     }
-    *end = places[low].end ? places[low].end : places[low].begin + (at - places[low].at) + 1;
-    return places[low].end ? places[low].begin : *end - 1;
+    if (low && places[low - 1].at == places[low].at) {
+        *end = places[low].begin;
+        return places[low - 1].begin;
+    }
+    *end = places[low].begin + (at - places[low].at) + 1;
+    return *end - 1;
 }
 
 /* ---- plain text ------------------------------------------------------------------------------ */
@@ -289,39 +313,80 @@ static int markup_after_space(const markup_document *m) {
 /* Appends bytes to the plain text, which come from bytes begin to end - 1 of the document. */
 static void markup_plain(markup_document *m, const char *bytes, size_t n, size_t begin,
                          size_t end) {
-    markup_place place, *last = (markup_place *)(void *)m->places.data;
-    size_t count = m->places.size / sizeof place;
-    place.at = m->plain.size, place.begin = begin, place.end = end - begin == n ? 0 : end;
+    size_t at = m->plain.size, count = m->n_places;
+    void *places = m->places;
+    const markup_place *last;
+    int is_run = end - begin == n;
     text_buffer_append(&m->plain, bytes, n);
-    if (count) last += count - 1;
-    if (count && !last->end && !place.end && last->begin + (place.at - last->at) == begin) return;
-    text_buffer_append(&m->places, (const char *)&place, sizeof place);
+    if (!markup_reserve(m, &places, &m->room_places, count + 2, sizeof *m->places)) return;
+    m->places = (markup_place *)places, last = m->places + count - 1;
+    if (is_run && count && !(count > 1 && last[-1].at == last->at) &&
+        last->begin + (at - last->at) == begin)
+        return;
+    m->places[count].at = (markup_at)at, m->places[count++].begin = (markup_at)begin;
+    if (!is_run) m->places[count].at = (markup_at)at, m->places[count++].begin = (markup_at)end;
+    m->n_places = count;
 }
 
 /* Removes the last byte of the plain text. */
 static void markup_plain_drop(markup_document *m) {
-    const markup_place *places = (const markup_place *)(const void *)m->places.data;
     m->plain.data[--m->plain.size] = 0;
-    if (places[m->places.size / sizeof *places - 1].at == m->plain.size)
-        m->places.size -= sizeof *places;
+    while (m->n_places && m->places[m->n_places - 1].at == m->plain.size) m->n_places--;
 }
 
-/* Adds an item at the end of the plain text. Returns NULL if there is no memory. */
+/* Notes that the source has a part here that the plain text has not. */
+static void markup_clean(markup_document *m) {
+    const markup_at at = (markup_at)m->plain.size;
+    text_buffer_append(&m->cleaned, (const char *)&at, sizeof at);
+    m->broken |= m->cleaned.broken;
+}
+
+/* Returns whether a part of the source that the plain text has not is behind a space at the end of the plain
+   text. */
+static int markup_is_cleaned(const markup_document *m) {
+    const markup_at *cleaned = (const markup_at *)(const void *)m->cleaned.data;
+    size_t n = m->cleaned.size / sizeof *cleaned;
+    return n && cleaned[n - 1] == m->plain.size && m->plain.size &&
+           m->plain.data[m->plain.size - 1] == ' ' &&
+           !(m->n_items && m->items[m->n_items - 1].at == m->plain.size);
+}
+
+/* Adds an item at the end of the plain text. Blocks of HTML without text between them are one item.
+   Returns NULL if there is no memory. */
 static markup_item *markup_add(markup_document *m, markup_kind kind, size_t begin, size_t end) {
     void *items = m->items;
-    markup_item *item;
-    int grown = markup_reserve(m, &items, &m->room_items, m->n_items + 1, sizeof *m->items);
+    markup_item *item = m->n_items ? m->items + m->n_items - 1 : NULL;
+    int grown, is_cleaned = markup_is_cleaned(m); /* <b>a <rt></b> */
+    if (item && kind == MARKUP_BLOCK && m->form == MARKUP_HTML && item->kind == MARKUP_BLOCK &&
+        !item->c && item->at == m->plain.size)
+        return item;
+    grown = markup_reserve(m, &items, &m->room_items, m->n_items + 1, sizeof *m->items);
     m->items = (markup_item *)items;
     if (!grown) return NULL;
     item = &m->items[m->n_items];
-    item->kind = kind;
-    item->begin = begin, item->end = end, item->match = m->n_items++;
-    item->space_before = !begin || markup_is_space(m->text[begin - 1]),
-    item->is_line = item->is_blank = 0, item->c = 0, item->n_blank = 0, item->n_label = 0;
+    memset(item, 0, sizeof *item);
+    item->kind = (unsigned)kind & 15u;
+    item->begin = (markup_at)begin, item->end = (markup_at)end;
+    item->match = (markup_at)m->n_items++;
+    item->space_before = !begin || markup_is_space(m->text[begin - 1]) || is_cleaned;
     item->space_behind = end >= m->size || markup_is_space(m->text[end]);
-    if (kind == MARKUP_BLOCK) markup_plain(m, "\n\n", 2, begin, begin);
-    item->at = m->plain.size;
+    if (kind == MARKUP_BLOCK) text_buffer_append(&m->plain, "\n\n", 2);
+    item->at = (markup_at)m->plain.size;
     return item;
+}
+
+/* Notes the label of the last item. */
+static void markup_add_label(markup_document *m, size_t begin, size_t end) {
+    markup_label label, *last;
+    label.item = (markup_at)(m->n_items - 1);
+    label.begin = (markup_at)begin, label.n = (markup_at)(end - begin);
+    for (; m->labels.size; m->labels.size -= sizeof label) { /* those of items that were joined */
+        last = (markup_label *)(void *)m->labels.data + m->labels.size / sizeof label - 1;
+        if (last->item < label.item) break;
+    }
+    text_buffer_append(&m->labels, (const char *)&label, sizeof label);
+    m->items[m->n_items - 1].has_label = 1;
+    m->broken |= m->labels.broken;
 }
 
 /* Returns the bytes of the protected span at byte `at` of the text from begin to end, or 0. */
@@ -345,18 +410,13 @@ static int markup_extend_copy(markup_document *m, size_t begin, size_t end) {
     markup_item *item = m->n_items ? &m->items[m->n_items - 1] : NULL;
     size_t i;
     if (!item || item->kind != MARKUP_COPY || item->at != m->plain.size || item->n_blank ||
-        item->n_label || begin <= item->end || begin > item->end + 2)
+        item->has_label || begin <= item->end || begin > item->end + 2)
         return 0;
     for (i = item->end; i < begin; i++)
         if (!protect_in("+-/:=.", (unsigned char)m->text[i])) return 0;
-    item->end = end, item->space_behind = end >= m->size || markup_is_space(m->text[end]);
+    item->end = (markup_at)end;
+    item->space_behind = end >= m->size || markup_is_space(m->text[end]);
     return 1;
-}
-
-/* Notes that the source has a part here that the plain text has not. */
-static void markup_clean(markup_document *m) {
-    text_buffer_append(&m->cleaned, (const char *)&m->plain.size, sizeof m->plain.size);
-    m->broken |= m->cleaned.broken;
 }
 
 /* Returns the bytes of the sign at byte `at` that divides two texts, or 0: "|", a bullet or a middle dot with
@@ -386,8 +446,11 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
             if (!markup_after_space(m)) markup_plain(m, " ", 1, at, at + 1);
             else if (k && m->items[k - 1].at == m->plain.size &&
                      m->items[k - 1].kind != MARKUP_BLOCK &&
-                     m->items[k - 1].end + m->items[k - 1].n_blank == at)
-                m->items[k - 1].n_blank++; /* the space of "a <b> b" that the plain text has not */
+                     m->items[k - 1].end + m->items[k - 1].n_blank == at &&
+                     m->items[k - 1].n_blank < MARKUP_BLANKS)
+                m->items[k - 1].n_blank =
+                    (m->items[k - 1].n_blank + 1u) &
+                    MARKUP_BLANKS; /* the space of "a <b> b" that the plain text has not */
             continue;
         } /* no space between copied code and a comma */
         if (k && m->items[k - 1].kind == MARKUP_COPY && m->items[k - 1].at == m->plain.size &&
@@ -398,7 +461,7 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
             while (k && m->items[k - 1].at == m->plain.size) k--;
             if (m->items[k].kind == MARKUP_COPY) { /* the space of <b>a </b> {x}, is inside */
                 markup_plain_drop(m);
-                for (; k < m->n_items; k++) m->items[k].at = m->plain.size;
+                for (; k < m->n_items; k++) m->items[k].at = (markup_at)m->plain.size;
             }
         }
         k = m->form == MARKUP_HTML ? markup_separator(m, at, end) : 0;
@@ -468,17 +531,37 @@ static const char markup_copied_blocks[] = " pre template ";
 
 typedef struct markup_tag {
     char name[MARKUP_NAME]; /* in small letters; a longer name is cut off */
-    size_t n, begin, end, match;
+    size_t n, begin, end;
     size_t attributes;             /* where its attributes begin; 0: it has none */
-    size_t parent;                 /* the element around it; its own index if there is none */
     signed char is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
-    signed char copied;    /* 1: by an attribute, 2: by its name, 3: by both; 4: its content */
+    signed char copied;            /* 1: by an attribute, 2: by its name, 3: by both */
     signed char is_texts;  /* its value or content is text: a button, <meta name="description"> */
     signed char is_opaque; /* not an element: 1 may be in a sentence (comment), 2 ends it */
-    signed char is_inline; /* it may be in a sentence */
-    signed char has_text;  /* outside the elements in it: 1: only a space, 2: more */
-    signed char n_links;   /* <a> in it, counted up to 3; -1: it has other elements, too */
 } markup_tag;
+
+/* What is kept of each tag of a document until its items are made. Its name and its attributes are read
+   again where they are needed. */
+typedef struct markup_element {
+    markup_at begin, end;
+    markup_at match;      /* the partner's index, or its own */
+    markup_at item;       /* the element around it, or its own index; later its item */
+    unsigned is_open : 1; /* as in markup_tag */
+    unsigned is_close : 1;
+    unsigned copied : 3; /* as in markup_tag; 4: its content */
+    unsigned is_opaque : 2;
+    unsigned has_attributes : 1;
+    unsigned is_block : 1; /* its name is in markup_blocks, and so on */
+    unsigned is_known : 1;
+    unsigned is_beside : 1;
+    unsigned is_copy : 1;
+    unsigned is_reading : 1;
+    unsigned is_ruby : 1;
+    unsigned is_raised : 1; /* <sup> or <ph> */
+    unsigned is_break : 1;  /* <br> */
+    unsigned is_inline : 1; /* it may be in a sentence */
+    unsigned has_text : 2;  /* outside the elements in it: 1: only a space, 2: more */
+    unsigned n_links : 3;   /* <a> in it, counted up to 3; 4: it has other elements, too */
+} markup_element;
 
 typedef struct markup_attribute {
     char name[MARKUP_NAME]; /* in small letters; a longer name is cut off */
@@ -606,83 +689,125 @@ static size_t markup_tag_at(const markup_document *m, size_t at, markup_tag *tag
     return tag->end = m->size;
 }
 
-/* Marks a link that has only a sign, such as the number of a footnote, as copied. */
-static void markup_find_mark(const markup_document *m, markup_tag *tag, size_t end) {
+/* Returns whether a link has only a sign, such as the number of a footnote, between its tags. */
+static int markup_is_sign(const markup_document *m, size_t begin, size_t end) {
     size_t i;
     int any = 0;
-    if (strcmp(tag->name, "a") != 0 || end - tag->end > 8) return;
-    for (i = tag->end; i < end; i++) {
+    if (end - begin > 8) return 0;
+    for (i = begin; i < end; i++) {
         if ((unsigned char)m->text[i] >= 0x80 || protect_is_letter((unsigned char)m->text[i]))
-            return;
+            return 0;
         any |= !markup_is_space(m->text[i]) && !protect_in(",.;:!?", (unsigned char)m->text[i]);
     }
-    if (any) tag->copied |= 4;
+    return any;
 }
 
-/* Returns all tags from a byte on; match is the partner's index, or the tag's own. A partner is
-   searched only MARKUP_DEEP levels up: without this limit time would be quadratic. */
-static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
-    markup_tag *tags = NULL, *tag;
-    size_t room = 0, n = 0, *open = NULL, room_open = 0, n_open = 0, k, from = at;
+/* Returns whether the tag that begins at `begin` has a name. */
+static int markup_has_name(const markup_document *m, size_t begin, const char *name) {
+    size_t at = begin + 1, n = 0;
+    for (; at < m->size && !markup_is_space(m->text[at]); at++) {
+        if (m->text[at] == '>' ||
+            (m->text[at] == '/' && at + 1 < m->size && m->text[at + 1] == '>'))
+            break;
+        if (n + 1 < MARKUP_NAME && name[n++] != markup_small(m->text[at])) return 0;
+    }
+    return !name[n];
+}
+
+/* Sets what is kept of a tag. */
+static void markup_keep_tag(const markup_tag *tag, size_t index, markup_element *e) {
+    memset(e, 0, sizeof *e);
+    e->begin = (markup_at)tag->begin, e->end = (markup_at)tag->end;
+    e->match = e->item = (markup_at)index;
+    e->is_open = tag->is_open != 0, e->is_close = tag->is_close != 0;
+    e->copied = (unsigned)tag->copied & 7u, e->is_opaque = (unsigned)tag->is_opaque & 3u;
+    e->has_attributes = tag->attributes != 0;
+    e->is_block = characters_list_has(markup_blocks, tag->name, tag->n) != 0;
+    e->is_known = characters_list_has(markup_inline, tag->name, tag->n) != 0;
+    e->is_beside = characters_list_has(markup_beside, tag->name, tag->n) != 0;
+    e->is_copy = characters_list_has(markup_copied, tag->name, tag->n) != 0;
+    e->is_reading = characters_list_has(markup_readings, tag->name, tag->n) != 0;
+    e->is_ruby = characters_list_has(" rb rp rt rtc ruby ", tag->name, tag->n) != 0;
+    e->is_raised = strcmp(tag->name, "sup") == 0 || strcmp(tag->name, "ph") == 0;
+    e->is_break = strcmp(tag->name, "br") == 0 || strcmp(tag->name, "tt:br") == 0;
+}
+
+/* Returns whether a tag begins a document of TTML: <tt xmlns=...>. In HTML <tt> is code. */
+static int markup_is_ttml(const markup_document *m, const markup_tag *tag) {
+    size_t i = tag->begin;
+    if (strcmp(tag->name, "tt") != 0 && strcmp(tag->name, "tt:tt") != 0) return 0;
+    while (i < tag->end && !protect_starts(m->text + i, tag->end - i, "xmlns")) i++;
+    return i < tag->end;
+}
+
+/* Returns all tags from a byte on. A partner is searched only MARKUP_DEEP levels up: without this limit
+   time would be quadratic. */
+static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
+    markup_element *tags = NULL, *e;
+    markup_tag tag;
+    size_t room = 0, n = 0, room_open = 0, n_open = 0, k, from = at;
+    markup_at *open = NULL;
     void *grown;
     const char *next;
-    int ok = 1, has_text = 0, is_xml = 0, any = 0;
-    for (k = at; k + 1 < m->size;
-         k++) /* room for all: a growing array takes three times the memory */
+    int ok = 1, has_text = 0, is_xml = 0, any = 0, first_is_xml = 0;
+    for (k = at; k + 1 < m->size; k++) /* room for all: a growing array takes more memory */
         n += m->text[k] == '<' && (protect_is_letter((unsigned char)m->text[k + 1]) ||
                                    protect_in("/!?%#@", (unsigned char)m->text[k + 1]));
-    tags = (markup_tag *)malloc((n + 1) * sizeof *tags);
+    tags = (markup_element *)malloc((n + 1) * sizeof *tags);
     if (tags) room = n + 1;
     for (n = 0; ok && at < m->size &&
                 (next = (const char *)memchr(m->text + at, '<', m->size - at)) != NULL;) {
         at = (size_t)(next - m->text);
         grown = tags, ok = markup_reserve(m, &grown, &room, n + 1, sizeof *tags);
-        tags = (markup_tag *)grown;
+        tags = (markup_element *)grown;
         if (!ok) break;
-        tag = &tags[n];
-        if (!markup_tag_at(m, at, tag)) {
+        if (!markup_tag_at(m, at, &tag)) {
             at++;
             continue;
         }
-        tag->match = n, at = tag->end;
+        e = &tags[n];
+        markup_keep_tag(&tag, n, e);
+        if (!n) first_is_xml = protect_starts(m->text + at, m->size - at, "<?xml");
+        at = tag.end;
         k = markup_blank_end(m, from); /* is there text before the tag? */
-        if (k < tag->begin || (from < tag->begin && n && tags[n - 1].is_close && !tag->is_close &&
-                               !memchr(m->text + from, '\n', tag->begin - from))) {
-            if (n_open) tags[open[n_open - 1]].has_text |= k < tag->begin ? 2 : 1;
+        if (k < tag.begin || (from < tag.begin && n && tags[n - 1].is_close && !tag.is_close &&
+                              !memchr(m->text + from, '\n', tag.begin - from))) {
+            if (n_open) tags[open[n_open - 1]].has_text |= k < tag.begin ? 2u : 1u;
             else has_text = 1;
         }
-        tag->parent = n_open ? open[n_open - 1] : n, tag->has_text = tag->n_links = 0;
-        if (n_open && !tag->is_close) {
-            markup_tag *around = &tags[open[n_open - 1]];
-            if (strcmp(tag->name, "a") != 0) around->n_links = -1;
-            else if (around->n_links >= 0 && around->n_links < 3) around->n_links++;
+        if (n_open) e->item = open[n_open - 1];
+        if (n_open && !tag.is_close) {
+            markup_element *around = &tags[open[n_open - 1]];
+            if (strcmp(tag.name, "a") != 0) around->n_links = 4;
+            else if (around->n_links < 3) around->n_links = (around->n_links + 1u) & 7u;
         }
-        if (!any && !tag->is_opaque) { /* is the first element one of HTML? */
+        if (!any && !tag.is_opaque) { /* is the first element one of HTML? */
             any = 1;
-            is_xml = !characters_list_has(markup_blocks, tag->name, tag->n) &&
-                     !characters_list_has(markup_inline, tag->name, tag->n) &&
-                     !characters_list_has(markup_beside, tag->name, tag->n);
-            if (n && protect_starts(m->text + tags[0].begin, m->size - tags[0].begin, "<?xml"))
-                is_xml = strcmp(tag->name, "html") != 0;
+            is_xml = !e->is_block && !e->is_known && !e->is_beside;
+            m->is_ttml = markup_is_ttml(m, &tag);
+            if (m->is_ttml) is_xml = 1, e->copied = 0, e->is_known = e->is_copy = 0;
+            if (n && first_is_xml) is_xml = strcmp(tag.name, "html") != 0;
         }
-        if (tag->is_open && characters_list_has(markup_raw, tag->name, tag->n)) {
+        if (tag.is_open && characters_list_has(markup_raw, tag.name, tag.n)) {
             char close[MARKUP_NAME + 2] = "</";
             markup_tag last;
-            memcpy(close + 2, tag->name, tag->n + 1);
+            memcpy(close + 2, tag.name, tag.n + 1);
             k = markup_find(m, at, close);
-            tag->end = k < m->size && markup_read_tag(m, k, &last) ? last.end : m->size;
-            tag->is_opaque = 2, tag->is_open = 0, at = tag->end;
+            at = k < m->size && markup_read_tag(m, k, &last) ? last.end : m->size;
+            e->end = (markup_at)at, e->is_opaque = 2, e->is_open = 0;
         }
         from = at;
-        if (tag->is_open) {
+        if (e->is_open) {
             grown = open, ok = markup_reserve(m, &grown, &room_open, n_open + 1, sizeof *open);
-            open = (size_t *)grown;
-            if (ok) open[n_open++] = n;
-        } else if (tag->is_close) {
+            open = (markup_at *)grown;
+            if (ok) open[n_open++] = (markup_at)n;
+        } else if (e->is_close) {
             for (k = n_open; k > 0 && n_open - k < MARKUP_DEEP; k--)
-                if (strcmp(tags[open[k - 1]].name, tag->name) == 0) {
-                    tag->match = open[k - 1], tags[open[k - 1]].match = n, n_open = k - 1;
-                    if (tag->match + 1 == n) markup_find_mark(m, &tags[n - 1], tag->begin);
+                if (markup_has_name(m, tags[open[k - 1]].begin, tag.name)) {
+                    e->match = open[k - 1], tags[open[k - 1]].match = (markup_at)n, n_open = k - 1;
+                    if (e->match + 1 == n && strcmp(tag.name, "a") == 0 &&
+                        markup_is_sign(m, tags[n - 1].end, tag.begin))
+                        tags[n - 1].copied |= 4u;
                     break;
                 }
         }
@@ -690,18 +815,18 @@ static markup_tag *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
     }
     if (markup_blank_end(m, from) < m->size) has_text |= !n_open;
     for (k = 0; k < n; k++) {
-        tag = &tags[k];
-        if (tag->is_close && tag->match < k) tag->is_inline = tags[tag->match].is_inline;
-        else if (is_xml ? characters_list_has(markup_inline, tag->name, tag->n)
-                        : !characters_list_has(markup_blocks, tag->name, tag->n) &&
-                              !characters_list_has(markup_beside, tag->name, tag->n))
-            tag->is_inline = !tag->is_close || tag->match != k || !is_xml;
-        else if (is_xml || !characters_list_has(markup_blocks, tag->name, tag->n))
-            tag->is_inline = (tag->parent < k ? tags[tag->parent].has_text : has_text) != 0;
-        else tag->is_inline = 0;
-        if (tag->is_open && tag->parent < k && tags[tag->parent].n_links == 3 &&
-            tags[tag->parent].has_text < 2 && !tags[tag->parent].is_inline)
-            tag->is_inline = 0; /* three links and nothing else: a list, and no sentence */
+        const markup_element *around;
+        e = &tags[k], around = e->item < k ? &tags[e->item] : NULL;
+        if (e->is_close && e->match < k) e->is_inline = tags[e->match].is_inline;
+        else if (is_xml && e->is_break) e->is_inline = 0;
+        else if (is_xml ? e->is_known : !e->is_block && !e->is_beside)
+            e->is_inline = !e->is_close || e->match != k || !is_xml;
+        else if (is_xml || !e->is_block)
+            e->is_inline = around ? around->has_text != 0 : has_text != 0;
+        else e->is_inline = 0;
+        if (e->is_open && around && around->n_links == 3 && around->has_text < 2 &&
+            !around->is_inline)
+            e->is_inline = 0; /* three links and nothing else: a list, and no sentence */
     }
     free(open);
     *n_tags = n;
@@ -719,7 +844,7 @@ static int markup_join(markup_document *m, size_t first, size_t end) {
     item->kind = MARKUP_POINT;
     for (i = first + 1; i < m->n_items; i++)
         if (m->items[i].kind == MARKUP_COPY) item->kind = MARKUP_COPY;
-    item->match = first, item->end = end, item->n_blank = 0;
+    item->match = (markup_at)first, item->end = (markup_at)end, item->n_blank = 0;
     item->space_behind = end >= m->size || markup_is_space(m->text[end]);
     m->n_items = first + 1;
     return 1;
@@ -727,18 +852,15 @@ static int markup_join(markup_document *m, size_t first, size_t end) {
 
 /* Returns what tag i is in a document. *last is the last tag that belongs to it: if the element is copied,
    its closing tag. */
-static markup_kind markup_kind_of(const markup_tag *tags, size_t i, size_t *last) {
-    const markup_tag *tag = &tags[i];
-    int is_inline = tag->is_inline;
-    int is_matched = tag->match != i;
+static markup_kind markup_kind_of(const markup_element *tags, size_t i, size_t *last) {
+    const markup_element *e = &tags[i];
     *last = i;
-    if (tag->is_open && tag->copied && is_matched) {
-        *last = tag->match;
-        return is_inline || characters_list_has(markup_copied, tag->name, tag->n) ? MARKUP_COPY
-                                                                                  : MARKUP_BLOCK;
+    if (e->is_open && e->copied && e->match != i) {
+        *last = e->match;
+        return e->is_inline || e->is_copy ? MARKUP_COPY : MARKUP_BLOCK;
     }
-    if (tag->is_opaque == 1 || (is_inline && !tag->is_open && !tag->is_close)) return MARKUP_POINT;
-    if (is_inline && is_matched) return tag->is_open ? MARKUP_OPEN : MARKUP_CLOSE;
+    if (e->is_opaque == 1 || (e->is_inline && !e->is_open && !e->is_close)) return MARKUP_POINT;
+    if (e->is_inline && e->match != i) return e->is_open ? MARKUP_OPEN : MARKUP_CLOSE;
     return MARKUP_BLOCK;
 }
 
@@ -752,18 +874,22 @@ static int markup_is_text(const markup_tag *tag, const char *name) {
 
 /* Adds the text in a tag's attributes to the plain text, each value as a block. A value without quotes
    must have no character that needs them. Returns whether there is any. */
-static int markup_add_values(markup_document *m, const markup_tag *tag) {
-    size_t at = tag->attributes, i;
+static int markup_add_values(markup_document *m, const markup_element *e) {
+    markup_tag whole;
+    const markup_tag *tag = &whole;
+    size_t at, i;
     int any = 0;
     markup_attribute a;
-    int is_field = tag->copied == 2 && strcmp(tag->name, "textarea") == 0;
-    if (!at || tag->is_close || m->form != MARKUP_HTML ||
-        (tag->copied && tag->copied != 4 && !is_field))
+    if (!e->has_attributes || e->is_close || m->form != MARKUP_HTML ||
+        (e->copied && e->copied != 4 &&
+         !(e->copied == 2 && markup_has_name(m, e->begin, "textarea"))))
         return 0;
+    (void)markup_tag_at(m, e->begin, &whole);
+    at = tag->attributes;
     while (!m->broken && markup_next_attribute(m, &at, &a)) {
         markup_item *item;
         int has_text = 0, is_safe = 1;
-        if (strcmp(tag->name, "html") == 0 && m->n_langs < 2 &&
+        if ((strcmp(tag->name, "html") == 0 || markup_is_ttml(m, tag)) && m->n_langs < 2 &&
             (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
             m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
         if (a.n >= MARKUP_NAME ||
@@ -776,7 +902,7 @@ static int markup_add_values(markup_document *m, const markup_tag *tag) {
         }
         if (!has_text || !is_safe) continue;
         item = markup_add(m, MARKUP_BLOCK, a.value, a.value);
-        if (item) item->c = a.quote, any = 1, markup_add_text(m, a.value, a.end);
+        if (item) item->c = (unsigned char)a.quote, any = 1, markup_add_text(m, a.value, a.end);
     }
     return any;
 }
@@ -784,8 +910,8 @@ static int markup_add_values(markup_document *m, const markup_tag *tag) {
 /* Adds the attributes of the tags from `from` to the next one that is a block, and of the block that
    ends before tag `from`, if it is not NULL. Tags inside a sentence move with its words, so the
    translations of their attributes are needed before the sentence is written. */
-static void markup_add_ahead(markup_document *m, const markup_tag *block, const markup_tag *tags,
-                             size_t from, size_t n) {
+static void markup_add_ahead(markup_document *m, const markup_element *block,
+                             const markup_element *tags, size_t from, size_t n) {
     size_t i, last, at = block ? block->end : 0;
     markup_kind kind = MARKUP_POINT;
     int any = block ? markup_add_values(m, block) : 0;
@@ -799,28 +925,24 @@ static void markup_add_ahead(markup_document *m, const markup_tag *block, const 
 
 /* Returns the last tag of the reading that tag i begins, or n if it begins none. A reading without
    a closing tag ends before the next part of the <ruby>. */
-static size_t markup_reading(const markup_tag *tags, size_t i, size_t n) {
+static size_t markup_reading(const markup_element *tags, size_t i, size_t n) {
     size_t last;
-    if (!tags[i].is_open ||
-        !characters_list_has(markup_readings, tags[i].name, strlen(tags[i].name)))
-        return n;
+    if (!tags[i].is_open || !tags[i].is_reading) return n;
     if (tags[i].match != i) return tags[i].match;
     for (last = i; last + 1 < n && last < i + MARKUP_DEEP; last++)
-        if (characters_list_has(" rb rp rt rtc ruby ", tags[last + 1].name,
-                                strlen(tags[last + 1].name)))
-            return last;
+        if (tags[last + 1].is_ruby) return last;
     return n;
 }
 
 /* Reads bytes at to end of the document as HTML or XML: adds their items and plain text. */
 static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
-    markup_tag *tags;
+    markup_element *tags;
     m->size = end;
     tags = markup_tags(m, at, &n);
     markup_add_ahead(m, NULL, tags, 0, n);
     for (i = 0; i < n && !m->broken; i = last + 1) {
-        const markup_tag *tag = &tags[i];
+        const markup_element *tag = &tags[i];
         markup_kind kind = markup_kind_of(tags, i, &last);
         markup_item *item;
         size_t reading = markup_reading(tags, i, n);
@@ -828,7 +950,7 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
         for (k = 1; k < 10 && kind == MARKUP_COPY && at + k <= tag->begin;
              k++) /* 20 m<sup>2</sup> */
             if (protect_unit(m->text + at, tag->begin - at, tag->begin - at - k) == k &&
-                (strcmp(tag->name, "sup") == 0 || strcmp(tag->name, "ph") == 0))
+                tag->is_raised)
                 begin = tag->begin - k;
         if (kind == MARKUP_COPY && markup_extend_copy(m, begin, tags[last].end)) {
             at = tags[last].end;
@@ -841,12 +963,18 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             continue;
         }
         at = tags[last].end;
-        if (kind == MARKUP_CLOSE && markup_join(m, tags[tag->match].n, at)) continue;
+        if (m->is_ttml && tag->is_break) { /* between two lines, as in other subtitles */
+            if (!markup_after_space(m)) markup_plain(m, " ", 1, begin, at);
+            item = markup_add(m, MARKUP_CUT, begin, at);
+            if (item) item->is_line = 1;
+            continue;
+        }
+        if (kind == MARKUP_CLOSE && markup_join(m, tags[tag->match].item, at)) continue;
         item = markup_add(m, kind, begin, at);
         if (!item) break;
-        tags[i].n = m->n_items - 1; /* from here on n is the tag's item, which its partner needs */
+        tags[i].item = (markup_at)(m->n_items - 1); /* which its partner needs */
         if (kind == MARKUP_CLOSE)
-            item->match = tags[tag->match].n, m->items[item->match].match = m->n_items - 1;
+            item->match = tags[tag->match].item, m->items[item->match].match = tags[i].item;
         if (kind == MARKUP_BLOCK) markup_add_ahead(m, tag, tags, last + 1, n);
     }
     if (!m->broken) markup_add_text(m, at, m->size);
@@ -875,11 +1003,32 @@ static size_t markup_time(const char *text, size_t size) {
     return parts > 1 ? i : 0;
 }
 
+/* Returns the end of the two times or frames that begin a line of MicroDVD, {12}{34}, or of MPL2, [12][34], or 0.
+   The second one may be missing. */
+static size_t markup_frames(const markup_document *m, size_t at, size_t end) {
+    char open = at < end ? m->text[at] : 0, close = open == '{' ? '}' : ']';
+    int i;
+    if (open != '{' && open != '[') return 0;
+    for (i = 0; i < 2; i++) {
+        size_t begin = at + 1;
+        if (at == end || m->text[at] != open) return 0;
+        for (at++; at < end && at < begin + 12 && protect_is_digit((unsigned char)m->text[at]);)
+            at++;
+        if (at == end || m->text[at++] != close || (!i && at == begin + 1)) return 0;
+    }
+    return at;
+}
+
 /* Returns whether a line of subtitles has the times of a cue. *text is where the cue's text begins in
-   the line: at its end, except in the lines that transcribe --timestamps writes, [00:01 --> 00:02] text. */
+   the line: at its end, except in MicroDVD, and in the lines that transcribe --timestamps writes,
+   [00:01 --> 00:02] text. */
 static int markup_times(const markup_document *m, size_t at, size_t end, size_t *text) {
     size_t i = at, n, open;
     *text = end;
+    if (m->line_end == '|' && (n = markup_frames(m, at, end)) != 0) {
+        *text = n;
+        return 1;
+    }
     while (i < end && markup_is_space(m->text[i])) i++;
     if (m->is_vtt || (i < end && protect_is_digit((unsigned char)m->text[i])))
         for (n = i; n + 3 <= end; n++)
@@ -917,7 +1066,7 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
         const char *close;
         n = at + 1;
         tag.is_open = tag.is_close = tag.is_opaque = 0;
-        if (m->text[at] == '{' && n < end && m->text[n] == '\\') {
+        if (m->text[at] == '{' && n < end && (m->text[n] == '\\' || m->line_end == '|')) {
             close = (const char *)memchr(m->text + at, '}', end - at);
             if (!close) break; /* the tag has no end: the rest of the line is text */
             n = (size_t)(close - m->text) + 1;
@@ -966,8 +1115,8 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
             first = m->n_items; /* this cut does not move, so no element may contain it */
             continue;
         }
-        item->kind = MARKUP_CLOSE, item->match = i;
-        m->items[i].kind = MARKUP_OPEN, m->items[i].match = m->n_items - 1;
+        item->kind = MARKUP_CLOSE, item->match = (markup_at)i;
+        m->items[i].kind = MARKUP_OPEN, m->items[i].match = (markup_at)(m->n_items - 1);
     }
     markup_add_text(m, from, end);
 }
@@ -990,9 +1139,12 @@ static int markup_repeats(const markup_document *m, size_t at, size_t end, size_
     }
 }
 
-/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR. */
+/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR, and in
+   MicroDVD also with "|". */
 static size_t markup_line_end(const markup_document *m, size_t at, size_t *next) {
-    while (at < m->size && m->text[at] != '\n' && m->text[at] != '\r') at++;
+    while (at < m->size && m->text[at] != '\n' && m->text[at] != '\r' &&
+           !(m->line_end == '|' && m->text[at] == '|'))
+        at++;
     *next = at + (at < m->size);
     if (at + 1 < m->size && m->text[at] == '\r' && m->text[at + 1] == '\n') ++*next;
     return at;
@@ -1045,13 +1197,16 @@ static void markup_scan_srt(markup_document *m) {
            text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0, cue = m->size;
     int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1, is_closed, is_first = 1;
     m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
+    m->line_end = '\n';
+    from = markup_blank_end(m, at), text = markup_line_end(m, from, &next);
+    if (!m->is_vtt && markup_frames(m, from, text)) m->line_end = '|';
     for (; at < m->size && !m->broken; at = next) {
         end = markup_line_end(m, at, &next);
         blank = was_blank, was_blank = markup_is_blank(m->text, at, end);
         if (markup_times(m, at, end, &text)) {
             in_cue = is_first = 1, m->n_cues++;
             at = text;
-            if (at < end) any = 0; /* each line with times is a paragraph */
+            if (at < end && m->line_end != '|') any = 0; /* each line with times is a paragraph */
         } else if (m->is_vtt && at == end) in_cue = 0;
         while (end > at && markup_is_space(m->text[end - 1])) end--;
         for (from = at; from < end && markup_is_space(m->text[from]);) from++;
@@ -1061,7 +1216,10 @@ static void markup_scan_srt(markup_document *m) {
         if (is_first) cue = from, is_first = 0;
         is_closed = (protect_in("([", (unsigned char)m->text[from]) &&
                      protect_in(")]", (unsigned char)m->text[end - 1])) ||
-                    (end > from + 3 && protect_starts(m->text + end - 3, 3, "\xE2\x99\xAA"));
+                    (end > from + 3 && protect_starts(m->text + end - 3, 3, "\xE2\x99\xAA")) ||
+                    (m->line_end == '|' && m->n_cues == 1 && /* frames a second */
+                     protect_is_digit((unsigned char)m->text[from]));
+        if (m->line_end == '|' && m->text[from] == '/' && from + 1 < end) from++; /* italics */
         if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
             for (from++; from < end && m->text[from] == ' ';) from++;
             any = 0;
@@ -1096,7 +1254,8 @@ static markup_block *markup_add_block(markup_document *m, markup_form form, size
         m->blocks = (markup_block *)grown;
         b = &m->blocks[m->n_blocks++];
         memset(b, 0, sizeof *b);
-        b->form = form, b->line = row, b->begin = begin, b->end = end;
+        b->form = (unsigned)form & 7u, b->line = (markup_at)row;
+        b->begin = (markup_at)begin, b->end = (markup_at)end;
     }
     return b;
 }
@@ -1106,16 +1265,17 @@ static void markup_add_break(markup_document *m, size_t begin, size_t end) {
     void *grown = m->breaks;
     if (!markup_reserve(m, &grown, &m->room_breaks, m->n_breaks + 1, sizeof *m->breaks)) return;
     m->breaks = (markup_break *)grown;
-    m->breaks[m->n_breaks].begin = begin, m->breaks[m->n_breaks++].end = end;
+    m->breaks[m->n_breaks].begin = (markup_at)begin;
+    m->breaks[m->n_breaks++].end = (markup_at)end;
 }
 
 /* Returns how many of n structs begin before a byte. They are in order, and their first member is a
-   size_t begin: first is that of the first one, and size is a struct's. */
-static size_t markup_before(const size_t *first, size_t size, size_t n, size_t at) {
+   markup_at begin: first is that of the first one, and size is a struct's. */
+static size_t markup_before(const markup_at *first, size_t size, size_t n, size_t at) {
     size_t low = 0, high = n, middle;
     while (low < high) {
         middle = low + (high - low) / 2;
-        if (*(const size_t *)(const void *)((const char *)first + middle * size) < at)
+        if (*(const markup_at *)(const void *)((const char *)first + middle * size) < at)
             low = middle + 1;
         else high = middle;
     }

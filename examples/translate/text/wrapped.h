@@ -12,9 +12,9 @@
 #include "markup_pieces.h"
 
 typedef struct wrapped_line {
-    size_t begin, text, end, quotes, column, width;
-    size_t content, content_column; /* position and column after a list's marker */
-    int is_item, is_table, is_kept;
+    markup_at begin, text, end, quotes, column, width;
+    markup_at content, content_column; /* position and column after a list's marker */
+    char is_item, is_table, is_kept;
 } wrapped_line;
 
 /* Returns the bytes of the list marker that begins a text, with the spaces after it, or 0. */
@@ -42,14 +42,15 @@ static void wrapped_read(const markup_document *m, size_t at, size_t end, wrappe
     size_t i;
     memset(l, 0, sizeof *l);
     while (end > at && markup_is_space(m->text[end - 1])) end--;
-    l->begin = at, l->end = end;
+    l->begin = (markup_at)at, l->end = (markup_at)end;
     for (i = at; i < end && protect_in(" \t>", (unsigned char)m->text[i]); i++)
         l->quotes += m->text[i] == '>';
-    l->text = i;
-    l->column = markup_column(m->text + at, i - at, 0);
-    l->width = l->column + markup_column(m->text + i, end - i, l->column) - l->column;
+    l->text = (markup_at)i;
+    l->column = (markup_at)markup_column(m->text + at, i - at, 0);
+    l->width = (markup_at)markup_column(m->text + i, end - i, l->column);
     i = wrapped_marker(m->text + i, end - i);
-    l->is_item = i > 0, l->content = l->text + i, l->content_column = l->column + i;
+    l->is_item = i > 0;
+    l->content = l->text + (markup_at)i, l->content_column = l->column + (markup_at)i;
     for (i = l->content; i + 3 < end && l->is_table < 2;
          i++) /* three spaces may be justified text */
         if (memcmp(m->text + i, "   ", 3) == 0 || m->text[i] == '\t')
@@ -163,7 +164,7 @@ static void wrapped_scan(markup_document *m) {
         if (l->text == l->end && is_kept == 1) is_kept = 0;
         if (l->end - l->text == 2 && memcmp(m->text + l->text, "--", 2) == 0) is_kept = 2;
         if (is_kept == 2 && n && l->quotes != l[-1].quotes) is_kept = 0;
-        l->is_kept = is_kept;
+        l->is_kept = is_kept != 0;
         at = end + 1;
     }
     widths = (size_t *)malloc((n + 1) * sizeof *widths);
@@ -213,8 +214,9 @@ static void wrapped_scan(markup_document *m) {
                              : next->column > l->column + 8)
                 break;
             markup_add_break(m, l->end, next->text);
-            b->end = next->end;
-            if (joined == 1) b->next_line = next->begin, b->next_text = next->text;
+            b->end = (markup_at)next->end;
+            if (joined > 1) continue;
+            b->next_line = (markup_at)next->begin, b->next_text = (markup_at)next->text;
         }
     }
     free(lines), free(widths);

@@ -43,7 +43,8 @@ _ENCODINGS = re.compile(r"utf-(8|16)(-sig|-[bl]e)?|ascii|iso8859-\d+|cp(125\d|86
                         r"gb2312|gbk|gb18030|big5|euc_(jp|kr)|shift_jis|iso2022_jp")
 
 # Which format of Document a file's texts have, and which parts of an archive have texts.
-TEXTS = {".txt": "wrapped", ".html": "html", ".htm": "html", ".xhtml": "html", ".md": "markdown", ".srt": "srt", ".vtt": "srt"}
+TEXTS = {".txt": "wrapped", ".html": "html", ".htm": "html", ".xhtml": "html", ".md": "markdown", ".srt": "srt", ".vtt": "srt",
+         ".sub": "srt", ".sbv": "srt", ".ttml": "html", ".dfxp": "html"}
 ARCHIVES = {
     ".docx": r"(word|docProps)/.*\.xml",
     ".pptx": r"(ppt|docProps)/.*\.xml",
