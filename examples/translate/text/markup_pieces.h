@@ -184,9 +184,9 @@ typedef struct markup_document {
     text_buffer woven;   /* the current block's new text, not wrapped yet */
     size_t begun;        /* where the output of the current sentence begins */
     int has_spaces; /* spaces belong between words: the script of the translation has them, or the source's has none */
-    int opened;       /* an opening tag was written last */
-    int spaced;       /* the space before the sentence's last tag is not written yet */
-    int owes;         /* a space must be written before the next letter */
+    int opened; /* an opening tag was written last */
+    int spaced; /* the space before the sentence's last tag is not written yet */
+    int owes; /* a space must be written before the next letter: 1: the end of a line, 2: a space */
     int has_brackets; /* brackets mean something in the current sentence */
     size_t n_left,
         left; /* sentences that stay in the source's language, and where the first begins */
