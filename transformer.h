@@ -2911,6 +2911,9 @@ typedef struct tfm__kernels {
     /* y[i] = exp(x[i] - max), within 2 ULP; y may be x, or NULL. Returns their sum: in each run of
        TFM__SUM_RUN, element i is added in lane i mod 16, and the runs are added in double. */
     double (*exp_sum)(float *y, const float *x, float max, int64_t n);
+    /* the same for rows of x, which become y, stride elements apart; sums[r] += the sum of row r */
+    void (*exp_rows)(float *x, int64_t stride, int64_t rows, int64_t n, const float *max,
+                     double *sums);
     /* the largest of n numbers, or of their absolute values; NaN is ignored; -inf or 0 if n is 0 */
     float (*largest)(const float *x, int64_t n);
     float (*absmax)(const float *x, int64_t n);
@@ -3192,6 +3195,12 @@ static double tfm__plain_exp_sum(float *y, const float *x, float max, int64_t n)
         sum += (double)tfm__sum_lanes(acc);
     }
     return sum;
+}
+
+static void tfm__plain_exp_rows(float *x, int64_t stride, int64_t rows, int64_t n, const float *max,
+                                double *sums) {
+    int64_t i;
+    for (i = 0; i < rows; i++, x += stride) sums[i] += tfm__plain_exp_sum(x, x, max[i], n);
 }
 
 static float tfm__plain_largest(const float *x, int64_t n) {
@@ -4032,6 +4041,9 @@ static void tfm__product_chunk(const tfm__kernels *kernels, const tfm__product *
     for (first = 0; first < M; first = end) {
         while (tiling->least > M - first) tiling++;
         end = tfm__min(M, first + tiling->rows);
+        /* Attention has its rows of x so far apart already, so each panel serves all of them. */
+        if (p->converted && p->w->w.type == TFM_WEIGHT_TYPE_F32)
+            end = tfm__max(end, M - (M - first) % tiling->rows);
         if (tiling->configured && !configured) kernels->configure(configured = 1);
         for (r = 0; r < tiling->rows && !p->converted && M > 1; r++)
             memcpy(block + r * (TFM__X_STRIDE / 4),
@@ -4556,7 +4568,7 @@ TFM_DEF tfm_status tfm_ssru(tfm_tensor *out, tfm_tensor *state, const tfm_ssru_w
 /* >>attention =====================================================================================
    17. MASKS, SCALED DOT-PRODUCT AND MULTI-HEAD ATTENTION
    Masks apply in tfm__attend_count_keys and tfm__attend_mask alone. There are two loops:
-   tfm__attend_head goes query by query, over rows or the ancestries of a cache. tfm__attend_tiles
+   tfm__attend_heads goes query by query, over rows or the ancestries of a cache. tfm__attend_tiles
    takes many queries at once and packs keys and values, for encoders. It adds blocks of keys with a
    running softmax, so that scores stay in the L1 cache. What both compute is defined in plain lines
    in tests/library/test_kernels.c. Relies on the products of >>packed.
@@ -4745,7 +4757,7 @@ typedef struct tfm__attention {
     const int32_t *kv_rows, *ancestry;
     int64_t ancestry_stride;
     tfm_weight_type tiles; /* type of packed keys and values, for tfm__attend_tiles, which needs the
-                              keys of a sentence side by side; AS_STORED: tfm__attend_head */
+                              keys of a sentence side by side; AS_STORED: tfm__attend_heads */
     float *scratch; /* [parts, scratch_size]: S floats or more, or tfm__attend_tile_scratch */
     int64_t scratch_size, parts;
 } tfm__attention;
@@ -4846,35 +4858,35 @@ static void tfm__attend_store_weights(const tfm__attention *a, int64_t b, int64_
                 TFM__PREFETCH((char *)tfm__head_at(heads, b, h, (s) + tfm__s) + tfm__k);           \
     } while (0)
 
-/* A few queries that read a block of keys or values together, which then stays in the L1 cache.
-   Keys and values have two sources: 0 is the target or the only one, 1 is the memory in the same
+/* A few queries that read a block of keys or values together, which then stays in the cache. Keys
+   and values have two sources: 0 is the target or the only one, 1 is the memory in the same
    softmax. */
 enum { TFM__TOGETHER = 8 };
 typedef struct tfm__queries {
-    int64_t n, rows[TFM__TOGETHER], positions[TFM__TOGETHER]; /* row and position in it */
+    int64_t n, rows[TFM__TOGETHER], heads[TFM__TOGETHER], positions[TFM__TOGETHER];
     int64_t begins[2][TFM__TOGETHER], ends[2][TFM__TOGETHER]; /* the keys that it sees */
     float *scores[2][TFM__TOGETHER];                          /* of these keys */
 } tfm__queries;
 
-/* Computes the scores of queries of head h, or adds the values that their weights choose to the
-   contexts. In a step, a block is computed while the next block is read from memory. */
-static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, int64_t h,
-                               int of_values) {
+/* Computes the scores of queries, or adds the values that their weights choose to the contexts. In
+   a step, a block is computed while the next block is read from memory. */
+static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, int of_values) {
     enum { BLOCK = 64 };
+    const int64_t g = tfm__attend_group(a, q->heads[0]), after = q->heads[q->n - 1] + of_values;
     int source;
     for (source = 0; a; a = a->memory, source++) {
         const int64_t *begins = q->begins[source], *ends = q->ends[source], b = q->rows[0];
         const int32_t *path = a->ancestry ? a->ancestry + b * a->ancestry_stride : NULL;
         const tfm__heads *x = of_values ? &a->v : &a->k, *ahead = of_values ? &a->k : &a->v;
-        const int64_t g = tfm__attend_group(a, h), next = tfm__attend_group(a, h + of_values);
         int64_t s, end, i, row = a->kv_rows ? a->kv_rows[b] : b;
         for (s = begins[0]; s < ends[q->n - 1]; s = end) {
             end = tfm__attend_next_run(path, s, tfm__min(ends[q->n - 1], s + BLOCK), &row);
-            if (a->T == 1 && h + of_values < a->H)
-                TFM__PREFETCH_ROWS(ahead, row, next, s, end - s, of_values ? a->K : a->W);
+            if (a->T == 1 && after < a->H)
+                TFM__PREFETCH_ROWS(ahead, row, tfm__attend_group(a, after), s, end - s,
+                                   of_values ? a->K : a->W);
             for (i = 0; i < q->n; i++) {
                 int64_t from = tfm__max(s, begins[i]), n = tfm__min(ends[i], end) - from;
-                int64_t at = q->rows[i], t = q->positions[i];
+                int64_t at = q->rows[i], h = q->heads[i], t = q->positions[i];
                 float *scores = q->scores[source][i] + (from - begins[i]);
                 void *rows = tfm__head_at(x, row, g, from);
                 if (n < 1) continue;
@@ -4889,15 +4901,15 @@ static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, i
     }
 }
 
-/* Computes head h of batch row b: scores, masks, softmax, weighted sum of the values. In a step, B
-   is the number of batch rows from b on, hypotheses of one sentence, that read the same keys and
-   values; otherwise 1. scores has room for the scores of each of TFM__TOGETHER queries, or of
-   one. */
-static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int64_t h,
-                             float *scores) {
+/* Computes pairs of a head and a batch row, from number `first` on: scores, masks, softmax, weighted
+   sum of the values. Pair i is head i / B of row b + i % B. All read the same keys and values: more
+   than one in a step alone, of B hypotheses of a sentence and the heads of a group. scores has room
+   for the scores of each of TFM__TOGETHER queries, or of one. */
+static void tfm__attend_heads(const tfm__attention *a, int64_t b, int64_t B, int64_t first,
+                              int64_t pairs, float *scores) {
     const tfm__attention *m, *memory = a->memory;
     const tfm__kernels *kernels = a->kernels;
-    const int64_t queries = a->T * B, room = a->S + (memory ? memory->S : 0);
+    const int64_t queries = a->T * pairs, room = a->S + (memory ? memory->S : 0);
     int64_t t, i, n;
     tfm__queries q;
     int k;
@@ -4906,16 +4918,18 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int6
                        tfm__max(1, a->scratch_size / tfm__max(1, room)));
         for (i = 0; i < q.n; i++) {
             float *x = scores + i * room;
-            q.rows[i] = a->T > 1 ? b : b + t + i, q.positions[i] = a->T > 1 ? t + i : 0;
+            n = first + (t + i) / a->T;
+            q.rows[i] = b + n % B, q.heads[i] = n / B, q.positions[i] = (t + i) % a->T;
             for (m = a, k = 0; m; m = m->memory, k++) {
                 q.scores[k][i] = x;
                 q.begins[k][i] = tfm__attend_window(m, q.rows[i], q.positions[i], &q.ends[k][i]);
                 x += q.ends[k][i] - q.begins[k][i];
             }
         }
-        tfm__attend_blocks(a, &q, h, 0);
+        tfm__attend_blocks(a, &q, 0);
         for (i = 0; i < q.n; i++) {
             float *x = q.scores[0][i];
+            const int64_t h = q.heads[i];
             for (m = a, k = 0, n = 0; m; m = m->memory, k++) n += q.ends[k][i] - q.begins[k][i];
             TFM__COUNT(2 * n * (a->K + a->W));
             kernels->scale(x, a->scale, n);
@@ -4930,7 +4944,7 @@ static void tfm__attend_head(const tfm__attention *a, int64_t b, int64_t B, int6
             memset(tfm__head_row(&a->context, q.rows[i], h, q.positions[i]), 0,
                    (size_t)a->W * sizeof *x);
         }
-        tfm__attend_blocks(a, &q, h, 1);
+        tfm__attend_blocks(a, &q, 1);
     }
 }
 
@@ -4965,44 +4979,47 @@ static tfm__linear tfm__attend_map(tfm_weight_type type, int64_t rows, int64_t c
     return map;
 }
 
-/* Makes weights of a query's scores of n keys from key s on: exp(score - max), where max is the
+/* Prepares a query's scores of n keys from key s on for weights exp(score - max), where max is the
    largest score so far. If it grows, what was computed for earlier keys shrinks. */
 static void tfm__attend_block(const tfm__attention *a, int64_t b, int64_t h, int64_t t,
                               float *scores, int64_t s, int64_t n, float *max, double *sum) {
     const tfm__kernels *kernels = a->kernels;
-    float *weights = a->weights.data ? tfm__head_row(&a->weights, b, h, t) : NULL, most;
-    int64_t i, end, begin = tfm__attend_window(a, b, t, &end);
+    float most;
+    int64_t i, end, begin;
     tfm__attend_cap(a, scores, n);
     tfm__attend_mask(a, b, h, t, scores, s, n);
-    for (i = s; a->left && i < s + n; i++)
-        if (i < begin || i >= end) scores[i - s] = -INFINITY;
+    if (a->left) {
+        begin = tfm__attend_window(a, b, t, &end);
+        for (i = s; i < s + n; i++)
+            if (i < begin || i >= end) scores[i - s] = -INFINITY;
+    }
     most = kernels->largest(scores, n);
     if (most > *max && s) {
         float factor = (float)kernels->exp_sum(NULL, max, most, 1);
         kernels->scale(tfm__head_row(&a->context, b, h, t), factor, a->W);
-        if (weights) kernels->scale(weights, factor, s);
+        if (a->weights.data) kernels->scale(tfm__head_row(&a->weights, b, h, t), factor, s);
         *sum *= (double)factor;
     }
     if (most > *max) *max = most;
-    *sum += kernels->exp_sum(scores, scores, *max == -INFINITY ? 0.0f : *max, n);
-    if (weights) memcpy(weights + s, scores, (size_t)n * sizeof *scores);
 }
 
-/* Computes what tfm__attend_head computes, block by block with tiles, if all queries see the same
+/* Computes what tfm__attend_heads computes, block by block with tiles, if all queries see the same
    keys up to a length. Steps never use it, so a decoder's pass does not either: both have the same
-   bits. */
-static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, float *scratch) {
+   bits. packs 0: the scratch has the keys and values of the group from the head before. */
+static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, int packs,
+                              float *scratch) {
     const tfm__kernels *kernels = a->kernels;
     const int is_bf16 = a->tiles == TFM_WEIGHT_TYPE_BF16;
     int64_t n = tfm__attend_count_keys(a, b, 0), most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
     int64_t t, s, i, M, begin, end, g = tfm__attend_group(a, h);
-    float *room = scratch + (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS], factor;
+    float *room = scratch + (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS];
+    float shifts[TFM__MOST_ROWS], factor;
     double sums[TFM__MOST_ROWS];
     tfm__linear key_map = tfm__attend_map(a->tiles, n, a->K, &room);
     tfm__linear value_map = tfm__attend_map(a->tiles, a->W, n, &room);
     const float *k = tfm__head_row(&a->k, b, g, 0), *v = tfm__head_row(&a->v, b, g, 0);
-    tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels, room);
-    tfm__packed_set_values(&value_map.w, v, a->v.t, kernels, room);
+    if (packs) tfm__packed_set_keys(&key_map.w, k, a->k.t, a->scale, kernels, room);
+    if (packs) tfm__packed_set_values(&value_map.w, v, a->v.t, kernels, room);
     for (t = 0; t < a->T; t += most) {
         tfm__rows q = tfm__rows_of_head(&a->q, b, h, t, M = tfm__min(most, a->T - t), a->K);
         tfm__rows context = tfm__rows_of_head(&a->context, b, h, t, M, a->W);
@@ -5010,6 +5027,12 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
         tfm__product of_keys = tfm__product_make(&scores, &q, &key_map);
         tfm__product of_values = tfm__product_make(&context, &scores, &value_map);
         of_values.converted = (unsigned char *)scratch; /* tiles read rows so far apart */
+        if (!is_bf16 && a->K <= TFM__KEYS) {            /* the queries are behind their scores */
+            of_keys.converted = (unsigned char *)(scratch + (int)TFM__KEYS);
+            for (i = 0; i < M; i++)
+                memcpy(tfm__row(&scores, 0, i) + (int)TFM__KEYS, tfm__row(&q, 0, i),
+                       (size_t)a->K * sizeof factor);
+        }
         if (is_bf16) {
             of_values.converted = (unsigned char *)room;
             of_keys.converted = of_values.converted + (int)TFM__MOST_ROWS * TFM__X_STRIDE;
@@ -5028,10 +5051,16 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, flo
         for (s = begin - begin % TFM__KEYS; s < end; s += TFM__KEYS) {
             of_keys.first = s;
             of_keys.y.D = of_values.x.D = tfm__min(TFM__KEYS, n - s);
-            tfm__product_packed(kernels, &of_keys);
+            if (is_bf16 || a->K > TFM__KEYS) tfm__product_packed(kernels, &of_keys);
+            else tfm__product_chunk(kernels, &of_keys, 0, a->K);
             for (i = 0; i < M; i++)
                 tfm__attend_block(a, b, h, t + i, tfm__row(&scores, 0, i), s, of_keys.y.D,
                                   &maxima[i], &sums[i]);
+            for (i = 0; i < M; i++) shifts[i] = maxima[i] == -INFINITY ? 0.0f : maxima[i];
+            kernels->exp_rows(scratch, scores.sl, M, of_keys.y.D, shifts, sums);
+            for (i = 0; a->weights.data && i < M; i++)
+                memcpy(tfm__head_row(&a->weights, b, h, t + i) + s, tfm__row(&scores, 0, i),
+                       (size_t)of_keys.y.D * sizeof factor);
             if (is_bf16) tfm__product_convert(kernels, &of_values, 0, M);
             tfm__product_chunk(kernels, &of_values, s, TFM__KEYS);
         }
@@ -5053,21 +5082,23 @@ static int tfm__attend_shares(const tfm__attention *a, int64_t b, int64_t other)
            a->kv_rows[b] == a->kv_rows[other];
 }
 
-/* Computes a share of all heads. Rows that share keys and values take turns within each head. */
+/* Computes a share of all heads. Rows and heads that share keys and values are side by side. */
 static void tfm__attend_part(void *context, int32_t part) {
     const tfm__attention *a = (const tfm__attention *)context;
     int64_t all = a->B * a->H, i = part * all / a->parts, end = (part + 1) * all / a->parts;
-    int64_t b, n, at, rows;
+    int64_t b, n, at, pairs, begin = i, group = tfm__max(1, a->group), together;
     float *scratch = a->scratch + part * a->scratch_size;
     int causal = a->masks && a->masks->causal;
-    for (; i < end; i += rows) {
+    for (; i < end; i += pairs) {
         for (b = i / a->H; tfm__attend_shares(a, b, b - 1);) b--;
         for (n = 1; tfm__attend_shares(a, b, b + n);) n++;
         at = i - b * a->H;
-        rows = tfm__min(n - at % n, end - i);
-        if (a->tiles && !causal && tfm__attend_count_keys(a, b, 0) > 0)
-            tfm__attend_tiles(a, b, at, scratch); /* here n is 1 */
-        else tfm__attend_head(a, b + at % n, rows, at / n, scratch);
+        together = a->T == 1 ? n * group : n;
+        pairs = tfm__min(together - at % together, end - i);
+        if (a->tiles && !causal && tfm__attend_count_keys(a, b, 0) > 0) {
+            pairs = 1; /* here n is 1 */
+            tfm__attend_tiles(a, b, at, i == begin || at % group == 0, scratch);
+        } else tfm__attend_heads(a, b, n, at, pairs, scratch);
     }
 }
 
@@ -8671,20 +8702,57 @@ static void tfm__encoder_copy_row(const tfm_session *s, tfm__rows from, int64_t 
     else tfm__copy_rows(&to, &from);
 }
 
+/* The rows of a stream, which threads share. */
+typedef struct tfm__embed {
+    const tfm_session *s;
+    const tfm__side *side;
+    const tfm__id_rows *in;
+    const int32_t *firsts;
+    tfm__rows x;
+    int32_t parts;
+} tfm__embed;
+
+static void tfm__embed_part(void *context, int32_t part) {
+    const tfm__embed *e = (const tfm__embed *)context;
+    const tfm_session *s = e->s;
+    const tfm_config *c = &s->model->config;
+    const tfm__kernels *kernels = s->team.kernels;
+    const tfm_tensor *P = &e->side->positions;
+    const tfm__id_rows *in = e->in;
+    float scale = (float)c->embedding_scale;
+    int64_t D = e->x.D, at = tfm__part_begin(part, e->parts, in->B * in->L, 1);
+    int64_t end = tfm__part_begin(part + 1, e->parts, in->B * in->L, 1);
+    tfm__rows given;
+    for (; at < end; at++) {
+        int64_t b = at / in->L, position = tfm__first_of(e->firsts, b) + at % in->L;
+        const float *added = NULL;
+        float *row = tfm__row(&e->x, b, at % in->L);
+        given.data = NULL;
+        if (in->given) (void)tfm__source_vectors(s, in->given[b], &given);
+        if (e->side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
+        else if (!given.data) tfm__matrix_read_row(e->side->embedding, in->ids[at], row);
+        if (scale != 1 && !given.data) kernels->scale(row, scale, D);
+        if (c->positions == TFM_POSITION_KIND_LEARNED && P->data)
+            added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
+        else if (s->positions.rows) added = s->positions.rows + position * D;
+        if (added && !(in->pads && in->pads[at] && c->pad_position_zero))
+            kernels->add(row, added, D);
+        if (tfm__norm_exists(&e->side->norm)) kernels->norm(row, D, row, D, 1, D, &e->side->norm);
+    }
+}
+
 /* Begins a pass over ids at positions firsts[b] (NULL: 0) and following. Fills the stream with
    x[b, l] = scale * E[id] + P[first + l], normalized if the model has a norm there, or with the
    caller's memory. */
 static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tfm__id_rows *in,
                                  const int32_t *firsts) {
     const tfm_config *c = &s->model->config;
-    const tfm__kernels *kernels = s->team.kernels;
-    const tfm_tensor *P = &side->positions;
     const tfm__linear *projection = &s->model->projection;
-    float scale = (float)c->embedding_scale;
     tfm__rows given; /* all rows of a pass have memory, or none */
     int is_memory = in->given && tfm__source_vectors(s, in->given[0], &given);
-    int has_norm = tfm__norm_exists(&side->norm), is_target = side == &s->model->target;
-    int64_t b, l, D = is_memory ? c->d_memory : c->d_model;
+    int is_target = side == &s->model->target;
+    int64_t b, D = is_memory ? c->d_memory : c->d_model;
+    tfm__embed e;
     tfm__pass p;
     memset(&given, 0, sizeof given);
     memset(&p, 0, sizeof p);
@@ -8697,27 +8765,17 @@ static tfm__pass tfm__pass_begin(tfm_session *s, const tfm__side *side, const tf
     p.work = s->scratch.work;
     TFM__PART(EMBEDDING);
     if (!is_memory) tfm__session_extend_positions(s, p.end);
-    for (b = 0; b < in->B; b++) {
-        if (in->given) (void)tfm__source_vectors(s, in->given[b], &given);
+    for (b = 0; in->given && b < in->B; b++) {
+        (void)tfm__source_vectors(s, in->given[b], &given);
         if (given.data)
             tfm__encoder_copy_row(s, given, in->lengths[b],
                                   tfm__rows_make(tfm__row(&p.x, b, 0), 1, in->L, D),
                                   is_memory || !projection->w.rows ? NULL : projection);
-        for (l = 0; l < in->L && !is_memory; l++) {
-            int64_t at = b * in->L + l, position = tfm__first_of(firsts, b) + l;
-            const float *added = NULL;
-            float *row = tfm__row(&p.x, b, l);
-            if (side->zero_start && position == 0) memset(row, 0, (size_t)D * sizeof *row);
-            else if (!given.data) tfm__matrix_read_row(side->embedding, in->ids[at], row);
-            if (scale != 1 && !given.data) kernels->scale(row, scale, D);
-            if (c->positions == TFM_POSITION_KIND_LEARNED && P->data)
-                added = (const float *)P->data + (position + c->position_offset) * P->strides[0];
-            else if (s->positions.rows) added = s->positions.rows + position * D;
-            if (added && !(in->pads && in->pads[at] && c->pad_position_zero))
-                kernels->add(row, added, D);
-            if (has_norm) kernels->norm(row, D, row, D, 1, D, &side->norm);
-        }
     }
+    if (is_memory) return p;
+    e.s = s, e.side = side, e.in = in, e.firsts = firsts, e.x = p.x, e.parts = 1;
+    if (tfm__team_shares(&s->team, TFM__NORM_COST * in->B * in->L * D)) e.parts = 2 * s->team.n;
+    tfm__team_run(&s->team, tfm__embed_part, &e, e.parts);
     return p;
 }
 
@@ -14671,9 +14729,10 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         static const tfm__kernels set = {                                                          \
             name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, fused, zero, split, conf, narrow,     \
             tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum,                   \
-            tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale,   \
-            tfm__##isa##_add, tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate,    \
-            tfm__##isa##_norm, tfm__##to_f16##_narrow_f16};                                        \
+            tfm__##isa##_exp_sum, tfm__##isa##_exp_rows, tfm__##isa##_largest,                     \
+            tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_times,         \
+            tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm,                       \
+            tfm__##to_f16##_narrow_f16};                                                           \
         return &set;                                                                               \
     }
     /* Where sets other than plain C are allowed but not fused, exact is plain C with their tiles of
@@ -15262,17 +15321,32 @@ TFM__INLINED float TFM__(most)(TFM__V v) {
 }
 #endif
 
-/* tfm__exp_of; in this order of MIN and MAX, NaN stays NaN. */
-TFM__INLINED TFM__V TFM__(exp)(TFM__V x) {
-    TFM__V m, r, q = TFM__V_SET(tfm__exp_q[6]);
-    int i;
-    x = TFM__V_MAX(TFM__V_SET(-104.0f), TFM__V_MIN(TFM__V_SET(104.0f), x));
-    m = TFM__V_ROUND(x * TFM__V_SET(1.44269504f));
-    r = TFM__V_FMA(m, TFM__V_SET(-0.693359375f), x);
-    r = TFM__V_FMA(m, TFM__V_SET(2.12194440e-4f), r);
+/* tfm__exp_of of n vectors, step by step: each step has to wait for the one before it in its vector
+   only. In this order of MIN and MAX, NaN stays NaN. n is a constant where this is inlined. */
+TFM__INLINED void TFM__(exps)(TFM__V *x, int n) {
+    TFM__V m[4], r[4], q[4];
+    int i, l;
     TFM__UNROLL
-    for (i = 5; i >= 0; i--) q = TFM__V_FMA(q, r, TFM__V_SET(tfm__exp_q[i]));
-    return TFM__V_LDEXP(q, m);
+    for (l = 0; l < n; l++) x[l] = TFM__V_MIN(TFM__V_SET(104.0f), x[l]);
+    TFM__UNROLL
+    for (l = 0; l < n; l++) x[l] = TFM__V_MAX(TFM__V_SET(-104.0f), x[l]);
+    TFM__UNROLL
+    for (l = 0; l < n; l++) m[l] = TFM__V_ROUND(x[l] * TFM__V_SET(1.44269504f));
+    TFM__UNROLL
+    for (l = 0; l < n; l++) r[l] = TFM__V_FMA(m[l], TFM__V_SET(-0.693359375f), x[l]);
+    TFM__UNROLL
+    for (l = 0; l < n; l++) r[l] = TFM__V_FMA(m[l], TFM__V_SET(2.12194440e-4f), r[l]);
+    TFM__UNROLL
+    for (l = 0; l < n; l++) q[l] = TFM__V_SET(tfm__exp_q[6]);
+    TFM__UNROLL
+    for (i = 6 * n - 1; i >= 0; i--)
+        q[i % n] = TFM__V_FMA(q[i % n], r[i % n], TFM__V_SET(tfm__exp_q[i / n]));
+    TFM__UNROLL
+    for (l = 0; l < n; l++) x[l] = TFM__V_LDEXP(q[l], m[l]);
+}
+TFM__INLINED TFM__V TFM__(exp)(TFM__V x) {
+    TFM__(exps)(&x, 1);
+    return x;
 }
 
 /* tfm__erf_of */
@@ -15295,7 +15369,8 @@ static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
     return left < 0 ? 0 : left > TFM__VL ? TFM__VL : left;
 }
 
-TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
+/* exp_sum, inlined: where y is x or NULL, the compiler knows. */
+TFM__INLINED double TFM__(exp_row)(float *y, const float *x, float max, int64_t n) {
     const TFM__V shift = TFM__V_SET(max);
     double sum = 0;
     int64_t i = 0;
@@ -15306,6 +15381,17 @@ TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, in
         float lanes[TFM__LANES];
         TFM__UNROLL
         for (l = 0; l < TFM__PER_PANEL; l++) total[l] = TFM__V_SET(0.0f);
+        for (; i + 4 * TFM__VL <= end; i += 4 * TFM__VL) {
+            TFM__V e[4];
+            TFM__UNROLL
+            for (l = 0; l < 4; l++) e[l] = TFM__V_LOAD(x + i + l * TFM__VL) - shift;
+            TFM__(exps)(e, 4);
+            TFM__UNROLL
+            for (l = 0; l < 4; l++) {
+                if (y) TFM__V_STORE(y + i + l * TFM__VL, e[l]);
+                total[l % TFM__PER_PANEL] = total[l % TFM__PER_PANEL] + e[l];
+            }
+        }
         for (; i + TFM__LANES <= end; i += TFM__LANES) {
             TFM__UNROLL
             for (l = 0; l < TFM__PER_PANEL; l++) {
@@ -15328,6 +15414,15 @@ TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, in
         sum += (double)tfm__sum_lanes(lanes);
     }
     return sum;
+}
+
+TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
+    return TFM__(exp_row)(y, x, max, n);
+}
+TFM__TARGET static void TFM__(exp_rows)(float *x, int64_t stride, int64_t rows, int64_t n,
+                                        const float *max, double *sums) {
+    int64_t i;
+    for (i = 0; i < rows; i++, x += stride) sums[i] += TFM__(exp_row)(x, x, max[i], n);
 }
 
 /* Keeps four vectors of maxima, because each maximum has to wait for the last one of its vector. */

@@ -974,7 +974,7 @@ static void long_attention(const tfm__kernels *kernels) {
             a.weights = heads(kind & 4 ? seen : NULL, T, S);
             for (s = 0; s <= (int64_t)floats; s++) scratch[s] = 7;
             for (s = 0; s < T * W; s++) context[s] = NAN;
-            tfm__attend_tiles(&a, 0, 0, scratch);
+            tfm__attend_tiles(&a, 0, 0, 1, scratch);
             CHECK(scratch[floats] == 7, "nothing written behind");
             for (t = 0; t < T; t++) {
                 attention(&a, 0, 0, t, weights, values);
@@ -997,9 +997,9 @@ static void long_attention(const tfm__kernels *kernels) {
         memset(&a.weights, 0, sizeof a.weights), a.bias = NULL;
         m.key_padding.data = m.attention.data = NULL;
         m.causal = bf16, m.key_lengths = bf16 ? NULL : lengths;
-        a.scratch_size = S, tfm__attend_head(&a, 0, 1, 0, scratch);
+        a.scratch_size = S, tfm__attend_heads(&a, 0, 1, 0, 1, scratch);
         memcpy(alone, context, sizeof alone);
-        a.scratch_size = 9 * S, tfm__attend_head(&a, 0, 1, 0, scratch);
+        a.scratch_size = 9 * S, tfm__attend_heads(&a, 0, 1, 0, 1, scratch);
         CHECK(memcmp(alone, context, sizeof alone) == 0, "8 queries together have the bits of one");
         s = tfm__attend_tile_scratch(type, 8192, K, W) - tfm__attend_tile_scratch(type, 4096, K, W);
         CHECK(s <= 4096 * (K + W + 16), "a position more: scratch for a key and a value more");
@@ -1014,6 +1014,76 @@ static void long_attention(const tfm__kernels *kernels) {
         CHECK(memcmp(alone, context, sizeof alone) == 0,
               "so have hypotheses of a step that share keys, in three parts");
     }
+}
+
+/* Kernels that count the floats of keys that are packed, and blocks of keys that are read after others. */
+static const tfm__kernels *counted_kernels;
+static int64_t packed_floats, key_blocks;
+static const void *last_block;
+
+static void counted_scale(float *x, float factor, int64_t n) {
+    if (n >= 16 * 37) packed_floats += n;
+    counted_kernels->scale(x, factor, n);
+}
+
+static void counted_dots(float *sums, const float *x, const void *rows, int64_t stride, int64_t n,
+                         int64_t width, int is_f16) {
+    key_blocks += rows != last_block;
+    last_block = rows;
+    counted_kernels->dots(sums, x, rows, stride, n, width, is_f16);
+}
+
+/* Tests that the heads of a group read their keys and values once: tiles pack them once for each
+   part that has a head of the group, and a step reads each block once for its heads and hypotheses.
+   The bits are those of keys and values that are repeated for each head. */
+static void grouped_attention(const tfm__kernels *kernels) {
+    enum { B = 2, H = 6, G = 2, T = 26, S = 150, K = 37, W = 21, BLOCKS = (S + 63) / 64 };
+    static float q[B * H * T * K], k[B * H * S * K], v[B * H * S * W], kg[B * G * S * K];
+    static float vg[B * G * S * W], context[2][B * H * T * W];
+    static const int32_t same_row[B] = {1, 1};
+    const int64_t size = tfm__attend_tile_scratch(TFM_WEIGHT_TYPE_F32, S, K, W);
+    const int64_t packed = tfm__packed_bytes(TFM_WEIGHT_TYPE_F32, S, K) / 4;
+    float *scratch = (float *)test_memory((size_t)(4 * size) * sizeof *scratch);
+    tfm__kernels counting = *kernels;
+    unsigned seed = 37;
+    int i, form, parts, grouped;
+    fill_rows(q, 1, B * H * T * K, B * H * T * K, &seed);
+    fill_rows(kg, 1, B * G * S * K, B * G * S * K, &seed);
+    fill_rows(vg, 1, B * G * S * W, B * G * S * W, &seed);
+    for (i = 0; i < B * H; i++) {
+        memcpy(k + i * S * K, kg + i / (H / G) * S * K, S * K * sizeof *k);
+        memcpy(v + i * S * W, vg + i / (H / G) * S * W, S * W * sizeof *v);
+    }
+    counted_kernels = kernels;
+    counting.scale = counted_scale, counting.dots = counted_dots;
+    for (form = 0; form < 3; form++) /* tiles, a step of two sentences, of two hypotheses of one */
+        for (parts = 1; parts <= 4; parts += 3) {
+            int64_t expected = form == 0 ? B * G * packed : form == 1 ? B * G * BLOCKS : G * BLOCKS;
+            int64_t count = 0, length = form ? 1 : T;
+            for (grouped = 0; grouped < 2; grouped++) {
+                tfm__heads x = {q, H * length * K, length * K, K, 0};
+                tfm__heads keys = {grouped ? kg : k, (grouped ? G : H) * S * K, S * K, K, 0};
+                tfm__heads values = {grouped ? vg : v, (grouped ? G : H) * S * W, S * W, W, 0};
+                tfm__heads y = {context[grouped], H * length * W, length * W, W, 0};
+                tfm__attention a;
+                memset(&a, 0, sizeof a);
+                a.kernels = &counting;
+                a.q = x, a.k = keys, a.v = values, a.context = y, a.group = grouped ? H / G : 1;
+                a.B = B, a.H = H, a.T = length, a.S = S, a.K = K, a.W = W, a.scale = 0.5f;
+                a.tiles = form ? TFM_WEIGHT_TYPE_AS_STORED : TFM_WEIGHT_TYPE_F32;
+                a.kv_rows = form == 2 ? same_row : NULL;
+                a.scratch = scratch, a.scratch_size = size, a.parts = parts;
+                packed_floats = key_blocks = 0, last_block = NULL;
+                for (i = 0; i < parts; i++) tfm__attend_part(&a, i);
+                count = form ? key_blocks : packed_floats;
+            }
+            CHECK(memcmp(context[0], context[1], sizeof(float) * (size_t)(B * H * length * W)) == 0,
+                  "form %d, %d parts: a group has the bits of repeated keys", form, parts);
+            /* four parts of three heads each are whole groups; those of hypotheses share groups */
+            CHECK(count == (form == 2 && parts == 4 ? 2 : 1) * expected,
+                  "form %d, %d parts: the keys of a group are read once: %.0f, expected %.0f", form,
+                  parts, (double)count, (double)expected);
+        }
 }
 
 /* Compares both loops with the definition, with every kind of mask, alone and together, query by
@@ -1076,8 +1146,8 @@ static void attentions(const tfm__kernels *kernels) {
             for (b = 0; b < B; b++)
                 for (h = 0; h < H; h++) {
                     for (i = 0; i < (int)(sizeof scratch / sizeof *scratch); i++) scratch[i] = NAN;
-                    if (tiled % 2) tfm__attend_tiles(&a, b, h, scratch);
-                    else tfm__attend_head(&a, b, 1, h, scratch);
+                    if (tiled % 2) tfm__attend_tiles(&a, b, h, 1, scratch);
+                    else tfm__attend_heads(&a, b, 1, h, 1, scratch);
                     for (t = 0; t < T; t++) {
                         double sum = 0, off;
                         int64_t at = (b * H + h) * T + t;
@@ -1120,7 +1190,8 @@ static void TEST_UNUSED same_rows(const tfm__kernels *k, const tfm__kernels *oth
     static uint16_t halves[3 * LONG];
     const float odd[] = {NAN, INFINITY, -INFINITY, -0.0f, 1e-42f, 3e38f, -88.5f, 104.5f};
     const tfm__kernels *sets[2];
-    double sums[2][4];
+    double sums[2][4], total[ROWS], added[ROWS];
+    float most[ROWS];
     unsigned seed = 3;
     int64_t n, i;
     int strange, same = 1, set, a;
@@ -1157,6 +1228,16 @@ static void TEST_UNUSED same_rows(const tfm__kernels *k, const tfm__kernels *oth
                 }
                 same &= test_same(y[0], y[1], n * ROWS);
             }
+            /* rows of exponentials are those of exp_sum, whose sums are added */
+            for (i = 0; i < ROWS; i++) {
+                total[i] = 2 + other->exp_sum(y[0] + i * n, x + i * n, most[i] = (float)(1 + i), n);
+                added[i] = 2;
+            }
+            memcpy(y[1], x, sizeof x);
+            sets[0]->exp_rows(y[1], n, ROWS, n, most, added);
+            same &= test_same(y[0], y[1], n * ROWS);
+            for (i = 0; i < ROWS; i++)
+                same &= total[i] == added[i] || (isnan(total[i]) && isnan(added[i]));
             /* rows together, rows alone, and in place */
             for (i = 0; i < ROWS; i++) k->norm(y[0] + i * n, n, x + i * n, n, 1, n, &weights);
             memcpy(y[1], x, sizeof x);
@@ -1282,6 +1363,7 @@ int main(void) {
             as_the_hardware(k, tfm__kernel_set(i == EMULATED_BF16 ? BF16_SET : AMX_SET));
             attentions(k);
             long_attention(k);
+            grouped_attention(k);
             continue;
         }
         dots(k);
@@ -1299,6 +1381,7 @@ int main(void) {
         seven_bits(k);
         attentions(k);
         long_attention(k);
+        grouped_attention(k);
         if (i && k->fused) same_rows(k, tfm__kernel_set(0));
     }
     whole_model();

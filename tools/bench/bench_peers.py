@@ -106,7 +106,10 @@ GEMMA_WORKLOADS = {
     "encode-1x128": ("encode-1x128", 1, 128, 0, 1), "encode-8x128": ("encode-8x128", 8, 128, 0, 1),
     "encode-1x256": ("encode-1x128", 1, 256, 0, 1), "encode-1x1024": ("encode-1x128", 1, 1024, 0, 1),
     "encode-1x4096": ("encode-1x128", 1, 4096, 0, 1), "greedy-1": ("greedy-1", 1, 32, 32, 1),
-    "greedy-32": ("greedy-32", 32, 32, 32, 1), "beam4-1": ("beam4-1", 1, 32, 32, 4)}
+    "greedy-32": ("greedy-32", 32, 32, 32, 1), "beam4-1": ("beam4-1", 1, 32, 32, 4),
+    "source-1024-greedy-1": ("greedy-1", 1, 1024, 32, 1),
+    "source-4096-greedy-1": ("greedy-1", 1, 4096, 32, 1)}
+LONG_RUN = 4.0  # seconds; a first run that takes longer counts as the only one
 # Environment variables that make engines faster: threads spin while they wait, and glibc keeps freed
 # memory. Otherwise each step returns memory to the system and maps it again.
 TUNED = {"OMP_WAIT_POLICY": "active", "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
@@ -117,6 +120,8 @@ SETTINGS = {"ctranslate2": ("ctranslate2", {}),
             "ctranslate2 tuned": ("ctranslate2", TUNED),
             "torch": ("torch", TUNED),
             "onnxruntime": ("onnxruntime", {})}
+# Type of weights: ours are int8 of 7 bits (quantize int8 --bits 7), and those of peers int8.
+SEVEN_BITS = "int8-7"
 # Instruction sets of --isa: our TRANSFORMER_KERNELS, the variables that hold the peers to it, and what
 # a CPU that has no more lacks (flags of /proc/cpuinfo).
 ISAS = {"avx2": (2, {"CT2_FORCE_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2",
@@ -327,6 +332,9 @@ def supported_types():
     return ctranslate2.get_supported_compute_types("cpu")
 
 
+LOADED = {}  # the model of CTranslate2 that this process used last, by folder and type
+
+
 def ctranslate2_engine(work, threads, weights):
     types = {"f32": "float32", "bf16": "bfloat16", "int8": "int8"}
     options = {"device": "cpu", "inter_threads": 1, "intra_threads": threads,
@@ -347,13 +355,17 @@ def ctranslate2_engine(work, threads, weights):
             ctranslate2_save(work, folder, weights)
     import ctranslate2
 
+    begin, new = time.perf_counter(), (str(folder), weights) not in LOADED
+    if new:
+        LOADED.clear()  # one model a process, because the largest ones take gigabytes
+        engine = ctranslate2.Encoder if work.kind == "encode" else ctranslate2.Translator
+        LOADED[str(folder), weights] = engine(str(folder), **options)
+    encoder = translator = LOADED[str(folder), weights]
     if work.kind == "encode":
-        encoder = ctranslate2.Encoder(str(folder), **options)
         rows = work.src.tolist()
         return lambda: np.array(encoder.forward_batch(rows).last_hidden_state)
-    begin = time.perf_counter()
-    translator = ctranslate2.Translator(str(folder), **options)
-    work.load_ms = 1e3 * (time.perf_counter() - begin)
+    if new:
+        work.load_ms = 1e3 * (time.perf_counter() - begin)
     if work.kind in ("translate", "throughput"):
         return ctranslate2_lines(work, translator)
     names = names_of(work.vocabulary, work.config)
@@ -741,7 +753,9 @@ def serve(engine, threads, weights):
             run = ENGINES[engine](work, threads, weights)
             answer["has"] = run is not None
             if run:
+                begin = time.perf_counter()
                 result = run()
+                answer["first_ms"] = 1e3 * (time.perf_counter() - begin)
                 result = getattr(work, "finish", lambda same: same)(result)
                 if not isinstance(result, list):
                     path = work.folder / f"{os.getpid()}.npy"
@@ -772,7 +786,7 @@ class Peer:
                            OPENBLAS_NUM_THREADS=str(threads), **more)
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--serve", engine, "--threads", str(threads),
-             "--weights", weights],
+             "--weights", peers_type(weights)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         self.process.send_signal(signal.SIGSTOP)
 
@@ -797,21 +811,38 @@ class Peer:
 
 # ---- measuring
 
+def peers_type(weights):
+    """Returns the type of weights that peers have beside ours."""
+    return "int8" if weights == SEVEN_BITS else weights
+
+
+def seven_bits(work):
+    """Returns the file that has the weights of a work in 7 bits. Writes the file if there is none."""
+    file = Path(work["folder"]) / f"{Path(work['file']).stem}-7.safetensors"
+    if not file.exists():
+        subprocess.run([BENCH.parent / "quantize", work["file"], file, "int8", "--bits", "7"],
+                       check=True, capture_output=True)
+    return file
+
+
 def ours(work, group, repeat, arguments, text=None):
     """Runs build/bench on a work. Returns its JSON, and the work's row in it, with the times."""
     threads, weights = group
     command = [BENCH, "--repeat", str(repeat), "--json", "--threads", str(threads),
-               "--weights", weights] + ["--cpu"] * arguments.cpu
+               "--weights", peers_type(weights)] + ["--cpu"] * arguments.cpu
     if weights == "bf16":
         command.append("--bf16-attention")
     if work["kind"] == "translate":
-        command += [work["file"], "--only", f"beam {work['beam']}"]
+        file = seven_bits(work) if weights == SEVEN_BITS else work["file"]
+        command += [file, "--only", f"beam {work['beam']}"]
     else:
         command += ["--only", work["name"], "--seed", str(arguments.seed)]
     if "gemma" in work:
         command[command.index("--only") + 1] = work["workload"]
         command += [work["file"], "--ids", "--source", str(work["source"])]
         command += ["--target", str(work["target"])] if work["target"] else []
+    elif weights == SEVEN_BITS and work["kind"] != "translate":
+        command += [seven_bits(work)] + ["--ids"] * (work["kind"] != "load")
     if "layers" in work:
         command[command.index("--only") + 1] = "greedy-1"
         for key in ("rows", "beam", "source", "target", "vocabulary", "layers"):
@@ -863,11 +894,14 @@ def measure(work, peers, group, arguments, folder):
     for name, peer in peers.items():
         got = peer.ask(work=work)
         if got["has"]:
-            times[name], results[name] = [], got["result"]
-    for _ in range(arguments.rounds):
+            long = not arguments.cpu and got["first_ms"] > 1e3 * LONG_RUN
+            times[name], results[name] = [got["first_ms"]] * long, got["result"]
+    for i in range(arguments.rounds):
+        if i and sum(map(max, times.values())) > 1e3 * LONG_RUN:
+            break
         answer, row = ours(work, group, repeat, arguments, text)
         times["ours"] += row["ms"]
-        for name in results:
+        for name in [name for name in results if i or not times[name]]:
             times[name] += peers[name].ask(times=repeat, cpu=arguments.cpu)["ms"]
     results = {name: result for name, result in results.items() if not peers[name].has_ended}
     if text:  # the time of an engine that computes something else means nothing
@@ -981,8 +1015,8 @@ def works_of(arguments, folder):
                 subprocess.run([BENCH, "--write", file, "--vocabulary", str(vocabulary), "--seed",
                                 str(arguments.seed), *layers], check=True)
     for family in GEMMA if arguments.gemma else ():
-        rows = {f"{family} {name}": row for name, row in GEMMA_WORKLOADS.items()
-                if f"{family} {name}".startswith(tuple(parts)) or name.startswith(tuple(parts))}
+        rows = {f"{family} {name}": row for part in parts for name, row in GEMMA_WORKLOADS.items()
+                if f"{family} {name}".startswith(part) or name.startswith(part)}
         own = Path(arguments.gemma) / family
         if rows and not (own / "translator" / "model.bin").exists():
             own.mkdir(parents=True, exist_ok=True)
@@ -1010,7 +1044,9 @@ def expect(work, weights):
     """Stores our translations in the work, to compare those of peers with them."""
     translate = BENCH.parent / "translate"
     file = Path(work["file"])
-    if weights != "f32":
+    if weights == SEVEN_BITS:
+        file = seven_bits(work)
+    elif weights != "f32":
         file = Path(work["folder"]) / f"{file.stem}-{weights}.safetensors"
         subprocess.run([BENCH.parent / "quantize", work["file"], file, weights], check=True,
                        capture_output=True)
@@ -1036,6 +1072,9 @@ def measure_all(arguments, names, folder):
                 for name in names if any(work["kind"] != "load" for work in works) else []:
                     peers[name] = Peer(name, *group)
                 for work in works:
+                    if time.monotonic() > arguments.end:
+                        print(f"no time was left for {work['name']}", flush=True)
+                        continue
                     if work["kind"] == "load":
                         row = measure_load(work, names, group, arguments)
                     else:
@@ -1206,11 +1245,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="NAMES",
-                        help="workloads with these names or beginnings of names, with commas between")
+                        help="workloads with these names or beginnings of names, with commas between; "
+                        "--gemma measures them in this order")
     parser.add_argument("--engines", metavar="NAMES",
                         help=f"peers, with commas between: {','.join(SETTINGS)} (default all)")
     parser.add_argument("--weights", default="f32,int8", metavar="TYPES",
-                        help="types of weights: f32, bf16, int8 (default f32,int8)")
+                        help="types of weights: f32, bf16, int8, and int8-7: ours with 7 bits "
+                        "(quantize --bits 7) beside int8 of the peers (default f32,int8)")
     parser.add_argument("--threads", default="1,2", metavar="NUMBERS",
                         help="numbers of threads (default 1,2)")
     parser.add_argument("--grow", action="store_true",
@@ -1231,6 +1272,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="rounds (default 5)")
     parser.add_argument("--repeat", type=int, default=3, metavar="N",
                         help="runs of each engine in a round (default 3)")
+    parser.add_argument("--seconds", type=float, default=math.inf, metavar="S",
+                        help="begin no workload later than S seconds after the start (default: no limit)")
     parser.add_argument("--cpu", action="store_true", help="measure CPU time, for a busy machine")
     parser.add_argument("--isa", choices=list(ISAS),
                         help="hold all engines to this instruction set (default: the best of this CPU)")
@@ -1244,6 +1287,7 @@ def main():
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--store", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    arguments.end = time.monotonic() + arguments.seconds
     arguments.weights = arguments.weights.split(",")
     arguments.threads = [int(n) for n in arguments.threads.split(",")]
     if arguments.serve:
