@@ -464,6 +464,11 @@ static void subtitles(void) {
         {"{1}{1}23.976\n{120}{180}{y:i}We went|to the garden.\r\n{200}{}- Who?|- Me.\n",
          "We went to the garden.|Who?|Me.|", NULL,
          "{1}{1}23.976\n{120}{180}{y:i}garden.|the to went We\r\n{200}{}- Who?|- Me.\n"},
+        {"1\n00:01,000 --> 00:02,000\nin the\n2\n00:02,000 --> 00:03,000\n1984\n3\n00:03,000 --> "
+         "00:04,000\nWe went\n\n12\n13\n\n4\n00:04,000 --> 00:05,000\n25",
+         "in the|We went 12 13|", NULL,
+         "1\n00:01,000 --> 00:02,000\nthe in\n2\n00:02,000 --> 00:03,000\n1984\n3\n00:03,000 --> "
+         "00:04,000\n13 12\n\nwent\nWe\n\n4\n00:04,000 --> 00:05,000\n25"},
         {"[1][2]/We went|to\n[3][4]bed.\n", "We went to bed.|", NULL,
          "[1][2]/bed. to|went\n[3][4]We\n"},
         {"1\n00:01,000 --> 00:02,000\na|b\n", "a|b|", NULL, NULL},
