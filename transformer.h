@@ -2911,9 +2911,6 @@ typedef struct tfm__kernels {
     /* y[i] = exp(x[i] - max), within 2 ULP; y may be x, or NULL. Returns their sum: in each run of
        TFM__SUM_RUN, element i is added in lane i mod 16, and the runs are added in double. */
     double (*exp_sum)(float *y, const float *x, float max, int64_t n);
-    /* the same for rows of x, which become y, stride elements apart; sums[r] += the sum of row r */
-    void (*exp_rows)(float *x, int64_t stride, int64_t rows, int64_t n, const float *max,
-                     double *sums);
     /* the largest of n numbers, or of their absolute values; NaN is ignored; -inf or 0 if n is 0 */
     float (*largest)(const float *x, int64_t n);
     float (*absmax)(const float *x, int64_t n);
@@ -3195,12 +3192,6 @@ static double tfm__plain_exp_sum(float *y, const float *x, float max, int64_t n)
         sum += (double)tfm__sum_lanes(acc);
     }
     return sum;
-}
-
-static void tfm__plain_exp_rows(float *x, int64_t stride, int64_t rows, int64_t n, const float *max,
-                                double *sums) {
-    int64_t i;
-    for (i = 0; i < rows; i++, x += stride) sums[i] += tfm__plain_exp_sum(x, x, max[i], n);
 }
 
 static float tfm__plain_largest(const float *x, int64_t n) {
@@ -5014,7 +5005,7 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, int
     int64_t n = tfm__attend_count_keys(a, b, 0), most = is_bf16 ? TFM__QUERIES_BF16 : TFM__QUERIES;
     int64_t t, s, i, M, begin, end, g = tfm__attend_group(a, h);
     float *room = scratch + (int)TFM__MOST_ROWS * TFM__X_STRIDE / 4, maxima[TFM__MOST_ROWS];
-    float shifts[TFM__MOST_ROWS], factor;
+    float *x, factor;
     double sums[TFM__MOST_ROWS];
     tfm__linear key_map = tfm__attend_map(a->tiles, n, a->K, &room);
     tfm__linear value_map = tfm__attend_map(a->tiles, a->W, n, &room);
@@ -5057,8 +5048,10 @@ static void tfm__attend_tiles(const tfm__attention *a, int64_t b, int64_t h, int
             for (i = 0; i < M; i++)
                 tfm__attend_block(a, b, h, t + i, tfm__row(&scores, 0, i), s, of_keys.y.D,
                                   &maxima[i], &sums[i]);
-            for (i = 0; i < M; i++) shifts[i] = maxima[i] == -INFINITY ? 0.0f : maxima[i];
-            kernels->exp_rows(scratch, scores.sl, M, of_keys.y.D, shifts, sums);
+            for (i = 0; i < M; i++) {
+                x = tfm__row(&scores, 0, i), factor = maxima[i] == -INFINITY ? 0.0f : maxima[i];
+                sums[i] += kernels->exp_sum(x, x, factor, of_keys.y.D);
+            }
             for (i = 0; a->weights.data && i < M; i++)
                 memcpy(tfm__head_row(&a->weights, b, h, t + i) + s, tfm__row(&scores, 0, i),
                        (size_t)of_keys.y.D * sizeof factor);
@@ -14730,10 +14723,9 @@ static const tfm__kernels *tfm__kernel_set(int i) {
         static const tfm__kernels set = {                                                          \
             name, {NULL, tfm__##isa##_f32, f16, bf16, int8}, fused, zero, split, conf, narrow,     \
             tfm__##isa##_dots_4x4, tfm__##isa##_dots, tfm__##isa##_weighted_sum,                   \
-            tfm__##isa##_exp_sum, tfm__##isa##_exp_rows, tfm__##isa##_largest,                     \
-            tfm__##isa##_absmax, tfm__##isa##_scale, tfm__##isa##_add, tfm__##isa##_times,         \
-            tfm__##isa##_quantize, tfm__##isa##_activate, tfm__##isa##_norm,                       \
-            tfm__##to_f16##_narrow_f16};                                                           \
+            tfm__##isa##_exp_sum, tfm__##isa##_largest, tfm__##isa##_absmax, tfm__##isa##_scale,   \
+            tfm__##isa##_add, tfm__##isa##_times, tfm__##isa##_quantize, tfm__##isa##_activate,    \
+            tfm__##isa##_norm, tfm__##to_f16##_narrow_f16};                                        \
         return &set;                                                                               \
     }
     /* Where sets other than plain C are allowed but not fused, exact is plain C with their tiles of
@@ -15370,8 +15362,7 @@ static TFM__INLINE int64_t TFM__(some)(int64_t columns, int i) {
     return left < 0 ? 0 : left > TFM__VL ? TFM__VL : left;
 }
 
-/* exp_sum, inlined: where y is x or NULL, the compiler knows. */
-TFM__INLINED double TFM__(exp_row)(float *y, const float *x, float max, int64_t n) {
+TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
     const TFM__V shift = TFM__V_SET(max);
     double sum = 0;
     int64_t i = 0;
@@ -15415,15 +15406,6 @@ TFM__INLINED double TFM__(exp_row)(float *y, const float *x, float max, int64_t 
         sum += (double)tfm__sum_lanes(lanes);
     }
     return sum;
-}
-
-TFM__TARGET static double TFM__(exp_sum)(float *y, const float *x, float max, int64_t n) {
-    return TFM__(exp_row)(y, x, max, n);
-}
-TFM__TARGET static void TFM__(exp_rows)(float *x, int64_t stride, int64_t rows, int64_t n,
-                                        const float *max, double *sums) {
-    int64_t i;
-    for (i = 0; i < rows; i++, x += stride) sums[i] += TFM__(exp_row)(x, x, max[i], n);
 }
 
 /* Keeps four vectors of maxima, because each maximum has to wait for the last one of its vector. */
