@@ -4864,6 +4864,7 @@ typedef struct tfm__queries {
 static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, int of_values) {
     enum { BLOCK = 64 };
     const int64_t g = tfm__attend_group(a, q->heads[0]), after = q->heads[q->n - 1] + of_values;
+    const int64_t next = tfm__attend_group(a, after);
     int source;
     for (source = 0; a; a = a->memory, source++) {
         const int64_t *begins = q->begins[source], *ends = q->ends[source], b = q->rows[0];
@@ -4873,8 +4874,7 @@ static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, i
         for (s = begins[0]; s < ends[q->n - 1]; s = end) {
             end = tfm__attend_next_run(path, s, tfm__min(ends[q->n - 1], s + BLOCK), &row);
             if (a->T == 1 && after < a->H)
-                TFM__PREFETCH_ROWS(ahead, row, tfm__attend_group(a, after), s, end - s,
-                                   of_values ? a->K : a->W);
+                TFM__PREFETCH_ROWS(ahead, row, next, s, end - s, of_values ? a->K : a->W);
             for (i = 0; i < q->n; i++) {
                 int64_t from = tfm__max(s, begins[i]), n = tfm__min(ends[i], end) - from;
                 int64_t at = q->rows[i], h = q->heads[i], t = q->positions[i];
