@@ -184,9 +184,9 @@ typedef struct markup_document {
     text_buffer woven;   /* the current block's new text, not wrapped yet */
     size_t begun;        /* where the output of the current sentence begins */
     int has_spaces; /* spaces belong between words: the script of the translation has them, or the source's has none */
-    int opened;       /* an opening tag was written last */
-    int spaced;       /* the space before the sentence's last tag is not written yet */
-    int owes;         /* a space must be written before the next letter */
+    int opened; /* an opening tag was written last */
+    int spaced; /* the space before the sentence's last tag is not written yet */
+    int owes; /* a space must be written before the next letter: 1: the end of a line, 2: a space */
     int has_brackets; /* brackets mean something in the current sentence */
     size_t n_left,
         left; /* sentences that stay in the source's language, and where the first begins */
@@ -1165,6 +1165,21 @@ static int markup_is_number(const markup_document *m, size_t at, size_t end, siz
     return 0;
 }
 
+/* Returns whether a line of subtitles has no letters and is all text of its cue, as the number of a year is, or
+   the frames a second in MicroDVD. */
+static int markup_is_year(const markup_document *m, size_t from, size_t end, size_t next) {
+    size_t text, stop;
+    for (; from < end; from++)
+        if ((unsigned char)m->text[from] >= 0x80 ||
+            protect_is_letter((unsigned char)m->text[from]) ||
+            protect_in("<{\\", (unsigned char)m->text[from]))
+            return 0;
+    if (next >= m->size) return 1;
+    stop = markup_line_end(m, next, &from);
+    return markup_is_blank(m->text, next, stop) || markup_times(m, next, stop, &text) ||
+           (!m->is_vtt && markup_is_number(m, next, stop, from, 0));
+}
+
 /* Returns whether the cue whose text begins at byte `from` has another speaker than the one that begins at
    `cue`, <v Anna>, or another place, {\an8}, and does not go on with a small letter. */
 static int markup_is_other(const markup_document *m, size_t cue, size_t from, size_t end) {
@@ -1195,7 +1210,7 @@ static void markup_scan_srt(markup_document *m) {
     enum { MOST_LINES = 6 };
     size_t at = protect_starts(m->text, m->size, "\xEF\xBB\xBF") ? 3 : 0, end, next, from, text,
            text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0, cue = m->size;
-    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1, is_closed, is_first = 1;
+    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1, is_closed, is_first = 1, is_alone;
     m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
     m->line_end = '\n';
     from = markup_blank_end(m, at), text = markup_line_end(m, from, &next);
@@ -1212,13 +1227,13 @@ static void markup_scan_srt(markup_document *m) {
         for (from = at; from < end && markup_is_space(m->text[from]);) from++;
         if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next, blank)))
             continue;
-        if (is_first && markup_is_other(m, cue, from, end)) any = 0;
+        is_alone = is_first && markup_is_year(m, from, end, next);
+        if (is_alone || (is_first && markup_is_other(m, cue, from, end))) any = 0;
         if (is_first) cue = from, is_first = 0;
-        is_closed = (protect_in("([", (unsigned char)m->text[from]) &&
+        is_closed = is_alone ||
+                    (protect_in("([", (unsigned char)m->text[from]) &&
                      protect_in(")]", (unsigned char)m->text[end - 1])) ||
-                    (end > from + 3 && protect_starts(m->text + end - 3, 3, "\xE2\x99\xAA")) ||
-                    (m->line_end == '|' && m->n_cues == 1 && /* frames a second */
-                     protect_is_digit((unsigned char)m->text[from]));
+                    (end > from + 3 && protect_starts(m->text + end - 3, 3, "\xE2\x99\xAA"));
         if (m->line_end == '|' && m->text[from] == '/' && from + 1 < end) from++; /* italics */
         if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
             for (from++; from < end && m->text[from] == ' ';) from++;

@@ -4,7 +4,7 @@ A paragraph of such a document becomes a text with tags: <g> around text with an
 paragraph, <x/> for a picture, a footnote or a formula inside a sentence, <br/> for a tab or the end of a line. The reader of
 `translate --html` divides the paragraph into sentences and places the tags in the translation by alignment. Then the
 paragraph is written again from its own elements. All other parts of a document are copied.
-office_xml.py has the paragraphs, and this file the archives."""
+office_paragraphs.py has the paragraphs, office_xml.py the parts, and this file the archives."""
 
 from __future__ import annotations
 
