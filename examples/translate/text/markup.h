@@ -633,7 +633,9 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
         if (is_beside == any && (crossed > least || (crossed == least && off >= nearest))) continue;
         least = crossed, nearest = off, best = i, any = is_beside;
     }
-    return is_final && is_between && any < 2 ? high - 1 : best; /* a number before the final stop */
+    is_final = is_final && is_between && any < 2 && markup_is_closed(s->text, s->size, at) &&
+               !memchr(s->text + at, ' ', s->size - at);
+    return is_final ? high - 1 : best; /* a number before the final stop */
 }
 
 /* Returns the gap for the end of a line, chosen by the line's share of bytes. If there are enough
