@@ -4901,7 +4901,7 @@ static void tfm__attend_blocks(const tfm__attention *a, const tfm__queries *q, i
     }
 }
 
-/* Computes pairs of a head and a batch row, from number `first` on: scores, masks, softmax, weighted
+/* Computes pairs of a head and a batch row from number `first` on: scores, masks, softmax, weighted
    sum of the values. Pair i is head i / B of row b + i % B. All read the same keys and values: more
    than one in a step alone, of B hypotheses of a sentence and the heads of a group. scores has room
    for the scores of each of TFM__TOGETHER queries, or of one. */
@@ -4910,7 +4910,7 @@ static void tfm__attend_heads(const tfm__attention *a, int64_t b, int64_t B, int
     const tfm__attention *m, *memory = a->memory;
     const tfm__kernels *kernels = a->kernels;
     const int64_t queries = a->T * pairs, room = a->S + (memory ? memory->S : 0);
-    int64_t t, i, n;
+    int64_t t, i, n, row = first % B, head = first / B, position = 0;
     tfm__queries q;
     int k;
     for (t = 0; t < queries; t += q.n) {
@@ -4918,8 +4918,9 @@ static void tfm__attend_heads(const tfm__attention *a, int64_t b, int64_t B, int
                        tfm__max(1, a->scratch_size / tfm__max(1, room)));
         for (i = 0; i < q.n; i++) {
             float *x = scores + i * room;
-            n = first + (t + i) / a->T;
-            q.rows[i] = b + n % B, q.heads[i] = n / B, q.positions[i] = (t + i) % a->T;
+            q.rows[i] = b + row, q.heads[i] = head, q.positions[i] = position++;
+            if (position == a->T) position = 0, row++;
+            if (row == B) row = 0, head++;
             for (m = a, k = 0; m; m = m->memory, k++) {
                 q.scores[k][i] = x;
                 q.begins[k][i] = tfm__attend_window(m, q.rows[i], q.positions[i], &q.ends[k][i]);

@@ -109,7 +109,7 @@ FUZZ_CC = clang -std=c99 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitiz
 FUZZ_TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
 build/fuzz_model: FUZZ_TARGET_CFLAGS = -fno-sanitize=alignment,null,pointer-overflow
 # Targets that use no private functions share an implementation.
-FUZZ_LINKED = $(patsubst %,build/fuzz_%,byte_bpe container markup sound text)
+FUZZ_LINKED = $(patsubst %,build/fuzz_%,byte_bpe container kinds markup sound text)
 $(FUZZ_LINKED): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_transformer.o
 $(FUZZ_LINKED): build/fuzz_transformer.o
 build/fuzz_transformer.o: tools/packaging/transformer.c transformer.h | build

@@ -29,22 +29,34 @@
    Rules say which words of a run are stable:
    - LIVE_ALIGN (AlignAtt, Papi et al. 2023): words whose tokens attend to sound that is more than
      o.guard before the end of the sound. o.doubt times minus the logarithm of the token's probability
-     is added to o.guard, so tokens that the decoder is not sure of wait longer.
+     is added to o.guard, so tokens that the decoder is not sure of wait longer, and the first token of
+     a window twice as long.
    - LIVE_AGREE (LocalAgreement, Liu et al. 2020): words that two runs in succession have.
-   LIVE_BOTH, the default, asks for both. */
+   LIVE_BOTH, the default, asks for both.
+   To save time the encoder sees o.room behind the sound. If a token whose -log(probability) is above
+   o.look would become stable, the window is heard again, and from then on as Whisper was trained: 30 s in
+   all, until a text has become stable. With o.look 0 only a small model does so (LIVE_SMALL, int8): it
+   hears 30 s in less than o.step on one core. A larger one would fall behind the sound. */
 #ifndef LIVE_H
 #define LIVE_H
 
 typedef enum live_rule { LIVE_ALIGN, LIVE_AGREE, LIVE_BOTH } live_rule;
-enum { LIVE_SURE = 150 }; /* positions (3 s) from which the language is detected for good */
+enum {
+    LIVE_SURE = 150, /* positions (3 s) from which the language is detected for good */
+    LIVE_BACK = 25,  /* positions that a token may attend to before the last one's */
+    LIVE_SMALL = 384 /* the width of tiny */
+};
 #define LIVE_BEHIND 0.1  /* seconds; a program that is further behind its source hears less often */
 #define LIVE_DOUBT 3.0   /* the largest -log(probability) that o.doubt counts */
+#define LIVE_FIRST 2     /* times o.doubt for the first token of a window */
+#define LIVE_LOOK 0.3    /* o.look of a small model */
 #define LIVE_WAITING 4.0 /* seconds of sound that wait at most until then */
 
 typedef struct live_options {
     live_rule rule;
     double step, guard, pause, lead; /* seconds; lead: heard before speech begins */
     double doubt;                    /* seconds, for a token of probability 1/e */
+    double look; /* -log(probability) of tokens that are heard with 30 s before they are stable */
     double shortest, gap; /* seconds: of the first run's window; a longer pause ends it */
     double room;          /* seconds of silence behind the sound that the encoder sees */
     double longest, kept; /* seconds of a window, and after its beginning was cut off */
@@ -79,6 +91,7 @@ typedef struct live {
     int32_t given_end[WHISPER_TOKENS]; /* position where a word ends; -1 within it */
     float doubts[WHISPER_TOKENS + 1];  /* minus logarithms of the last run's probabilities */
     int is_unsure;                     /* of the language */
+    int is_wide;                       /* the encoder sees 30 s until a text becomes stable */
     int is_stalled;                    /* set it if no sound comes: then what is there is heard */
     int is_late, is_paced;             /* behind the source; the source has made the program wait */
     double source;                     /* the clock's time when sample 0 was there */
@@ -95,6 +108,10 @@ typedef struct live {
 } live;
 
 static int64_t live_samples(double seconds) { return (int64_t)(seconds * (int)SOUND_RATE); }
+
+static int live_is_full(const live *l) {
+    return l->is_open && l->end - l->start >= live_samples(l->o.longest);
+}
 
 #include "live_listen.h"
 #include "live_window.h"
@@ -122,6 +139,8 @@ static tfm_status live_begin(live *l, transcriber *h, const transcriber_options 
     status = transcriber_set(h, settings, err);
     if (status != TFM_OK) return status;
     h->w.options.beam = 1, h->w.options.without_times = 1;
+    if (!(l->o.look > 0))
+        l->o.look = h->is_int8 && (int)h->s.width <= LIVE_SMALL ? LIVE_LOOK : HUGE_VAL;
     if (live_listens(l) && (status = live_listen_fit(l, err)) != TFM_OK) return status;
     l->is_unsure = !h->w.language && tfm_model_config(h->w.model)->n_languages;
     memcpy(l->history, h->history, sizeof l->history), l->n_history = h->n_history;
@@ -217,10 +236,6 @@ static int live_has_frame(const live *l) {
     return l->scanned + (int)VAD_FRAME + (int)TRACK_LEAD <= l->first + l->n;
 }
 
-static int live_is_full(const live *l) {
-    return l->is_open && l->end - l->start >= live_samples(l->o.longest);
-}
-
 /* Returns whether the window, as far as the voice detector has heard it, is due for a run. */
 static int live_is_ready(const live *l) {
     if (!l->is_open || l->is_over || live_is_full(l)) return l->is_open;
@@ -252,24 +267,6 @@ static int live_is_due(live *l) {
     if (live_is_ready(l)) return 1;
     l->is_late = 0;
     return 0;
-}
-
-/* Returns how many of ids [n] are stable: whole words of the first sure tokens. */
-static int32_t live_words(live *l, const tfm_result *r, int32_t sure, int *is_settled) {
-    const words *found = l->found;
-    int32_t i, n = 0;
-    for (i = 0; i < found->n; i++) {
-        const word *one = &found->at[i];
-        const char *text = words_trim(one->text);
-        int is_last = i + 1 == found->n,
-            is_mark = strlen(text) == 1 && ispunct((unsigned char)*text);
-        if (is_last && (r->finish != TFM_FINISH_ENDED || is_mark)) break;
-        if (one->first + one->n > sure) break;
-        n = one->first + one->n;
-    }
-    *is_settled = i == found->n || (i + 1 == found->n && r->finish == TFM_FINISH_ENDED &&
-                                    found->at[i].first + found->at[i].n <= sure);
-    return n;
 }
 
 /* Encodes and decodes the window, which the encoder sees with seconds of silence behind it. *is_loop:
@@ -305,18 +302,15 @@ static tfm_status live_hear(live *l, tfm_error *err) {
         for (i = 0; i < r.length; i++) ids[i] = l->draft[i], at[i] = l->with_sound;
         at[r.length] = l->with_sound;
     } else if (status == TFM_OK) {
-        status = live_run(l, l->o.room, ids, at, &r, &is_loop, err);
-        if (status == TFM_OK && is_loop && (l->is_over || is_full))
-            status = live_run(l, SPEECH_SECONDS, ids, at, &r, &is_loop, err);
+        status = live_run(l, l->is_wide ? SPEECH_SECONDS : l->o.room, ids, at, &r, &is_loop, err);
+        if (status == TFM_OK && !l->is_wide &&
+            (is_loop ? l->is_over || is_full : live_is_doubtful(l, ids, at, r.length)))
+            l->is_wide = !is_loop, status = live_run(l, SPEECH_SECONDS, ids, at, &r, &is_loop, err);
     }
     if (status != TFM_OK) return status;
     n = is_loop && l->is_over ? 0 : r.length;
     if (r.finish != TFM_FINISH_ENDED) is_loop = 1;
-    for (; sure < n; sure++) {
-        double behind = l->o.guard + l->o.doubt * fmin(l->doubts[sure], LIVE_DOUBT);
-        if (l->o.rule != LIVE_AGREE && at[sure] >= l->with_sound - (int32_t)(behind * 50)) break;
-        if (l->o.rule != LIVE_ALIGN && (sure >= l->n_draft || ids[sure] != l->draft[sure])) break;
-    }
+    sure = live_sure(l, ids, at, n);
     l->found->n = 0;
     if (!live_listens(l)) status = words_cut(w, ids, n, l->found, err);
     if (status != TFM_OK) return status;
@@ -325,6 +319,7 @@ static tfm_status live_hear(live *l, tfm_error *err) {
     else if (live_listens(l))
         sure = live_listen_words(l, ids, n, sure, !is_loop, err), l->is_settled = sure == n;
     else sure = live_words(l, &r, is_loop ? 0 : sure, &l->is_settled);
+    if (sure || !n) l->is_wide = 0;
     status = live_give(l, ids, at, sure, err);
     if (status == TFM_OK) status = live_spell(l, ids + sure, n - sure, err);
     if (status != TFM_OK) return status;

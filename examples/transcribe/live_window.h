@@ -53,11 +53,24 @@ static void live_edit(void *user, int32_t row, const int32_t *ids, int32_t n, fl
     if (n <= WHISPER_TOKENS) l->doubts[n] = logf(sum);
 }
 
+/* Returns the position that a token attends to most: weights [S]. said: the position of the tokens before
+   it. A token is spoken after them, so what it attends to more than LIVE_BACK before does not count: a word
+   that the decoder guesses attends to the window's beginning. The rest of a word (is_rest) that does so
+   counts as spoken with the word's first token. */
+static int32_t live_attends(const float *weights, int32_t S, int32_t said, int is_rest) {
+    int32_t i, least = said > LIVE_BACK ? said - LIVE_BACK : 0, top = 0, at = least;
+    for (i = 1; i < S; i++)
+        if (weights[i] > weights[top]) top = i;
+    for (i = least + 1; i < S; i++)
+        if (weights[i] > weights[at]) at = i;
+    return is_rest && top < least ? said : at;
+}
+
 /* Decodes the window behind its stable tokens: ids [r->length], and the position that each token
    attends to most: at [r->length + 1], for the end the last one that has sound. */
 static tfm_status live_decode(live *l, int32_t *ids, int32_t *at, tfm_result *r, tfm_error *err) {
     whisper *w = &l->h->w;
-    int32_t prompt[WHISPER_TOKENS], n = 0, i, k, running = 1, S = l->positions;
+    int32_t prompt[WHISPER_TOKENS], n = 0, i, k, said = 0, running = 1, S = l->positions;
     int32_t count = l->n_history < l->o.history ? l->n_history : l->o.history;
     tfm_request request;
     tfm_decode_options o;
@@ -96,11 +109,55 @@ static tfm_status live_decode(live *l, int32_t *ids, int32_t *at, tfm_result *r,
     memcpy(ids, r->ids, (size_t)r->length * sizeof *ids);
     out = tfm_tensor_2d(l->attention, TFM_DTYPE_F32, r->length, S);
     if (r->length) status = tfm_result_attention(w->session, 0, 0, &out, err);
-    for (k = 0; k < r->length && status == TFM_OK; k++)
-        for (i = at[k] = 0; i < S; i++)
-            if (l->attention[(int64_t)k * S + i] > l->attention[(int64_t)k * S + at[k]]) at[k] = i;
+    if (l->n_given && l->given_end[l->n_given - 1] > 0) said = l->given_end[l->n_given - 1];
+    for (k = 0; k < r->length && status == TFM_OK; k++) {
+        status = whisper_spell(w, ids + k, 1, err);
+        at[k] = live_attends(l->attention + (int64_t)k * S, S, said, w->text[0] != ' ');
+        if (at[k] > said && at[k] < l->with_sound) said = at[k];
+    }
     at[r->length] = l->with_sound;
     return status;
+}
+
+/* Returns how many of ids [n] are sure: the rule holds for them and for all before them. */
+static int32_t live_sure(const live *l, const int32_t *ids, const int32_t *at, int32_t n) {
+    int32_t sure;
+    for (sure = 0; sure < n; sure++) {
+        double wait = l->o.doubt * (sure || l->n_given ? 1 : LIVE_FIRST);
+        double behind = l->o.guard + wait * fmin(l->doubts[sure], LIVE_DOUBT);
+        if (l->o.rule != LIVE_AGREE && at[sure] >= l->with_sound - (int32_t)(behind * 50)) break;
+        if (l->o.rule != LIVE_ALIGN && (sure >= l->n_draft || ids[sure] != l->draft[sure])) break;
+    }
+    return sure;
+}
+
+/* Returns whether one of ids [n] that would become stable has a small probability. */
+static int live_is_doubtful(const live *l, const int32_t *ids, const int32_t *at, int32_t n) {
+    int32_t i, sure;
+    if (live_listens(l)) return 0;
+    sure = l->is_over || live_is_full(l) ? n : live_sure(l, ids, at, n);
+    if (sure == n && !l->is_over) sure--; /* no other word follows */
+    for (i = 0; i < sure; i++)
+        if (l->doubts[i] > l->o.look) return 1;
+    return 0;
+}
+
+/* Returns how many of ids [n] are stable: whole words of the first sure tokens. */
+static int32_t live_words(live *l, const tfm_result *r, int32_t sure, int *is_settled) {
+    const words *found = l->found;
+    int32_t i, n = 0;
+    for (i = 0; i < found->n; i++) {
+        const word *one = &found->at[i];
+        const char *text = words_trim(one->text);
+        int is_last = i + 1 == found->n,
+            is_mark = strlen(text) == 1 && ispunct((unsigned char)*text);
+        if (is_last && (r->finish != TFM_FINISH_ENDED || is_mark)) break;
+        if (one->first + one->n > sure) break;
+        n = one->first + one->n;
+    }
+    *is_settled = i == found->n || (i + 1 == found->n && r->finish == TFM_FINISH_ENDED &&
+                                    found->at[i].first + found->at[i].n <= sure);
+    return n;
 }
 
 /* Makes the first n of ids stable. */

@@ -47,6 +47,7 @@ typedef struct transcriber_options {
 typedef struct transcriber {
     whisper w; /* w.text has what transcriber_spell has spelled */
     speech s;
+    int is_int8; /* the weights are int8 */
     moonshine m; /* of Moonshine: then s has threads alone, and w the session and the text */
     vad net;
     track t;
@@ -119,8 +120,8 @@ static tfm_status transcriber_load(transcriber *h, const tfm_model *model,
     if (beam == TRANSCRIBER_LIVE) limits.max_draft = TRANSCRIBER_DRAFT;
     if (beam == TRANSCRIBER_LIVE) limits.attention = moonshine_find(file) == MOONSHINE_NONE;
     if (fast) limits.encoder_attention = TFM_DTYPE_BF16;
-    if (fast || (i >= 0 && tfm_safetensors_tensor(file, i).dtype == TFM_DTYPE_I8))
-        limits.cache = TFM_DTYPE_F16;
+    h->is_int8 = i >= 0 && tfm_safetensors_tensor(file, i).dtype == TFM_DTYPE_I8;
+    if (fast || h->is_int8) limits.cache = TFM_DTYPE_F16;
     if (c->src_vocab_size)
         return transcriber_fail(err, TFM_E_CONFIG,
                                 "a model of texts: use translate (this is not a "

@@ -60,6 +60,8 @@ no_memory:
 /* Appends a markup_token for each token that aligned_text found. */
 static void aligned_tokens(const size_t *at, int32_t length, text_buffer *tokens) {
     int32_t i;
+    (void)text_buffer_reserve(tokens,
+                              (size_t)length * sizeof(markup_token)); /* no more than that */
     for (i = 0; i < length; i++) {
         markup_token token;
         token.end = at[i];

@@ -23,7 +23,7 @@ typedef struct kind_entry {
     const char *name;   /* for messages */
     const char *ends;   /* endings of file names, with a space before and after each */
     const char *start;  /* the first bytes, or "" if they say nothing; "?" is any byte, and in
-                           subtitles "0" any digit */
+                           subtitles "0" any digit, "1" any number */
     const char *advice; /* NULL, or what to use instead */
 } kind_entry;
 
@@ -39,8 +39,13 @@ static const kind_entry kind_table[] = {
     {KIND_SRT, "subtitles", " ", "0\r\n00:00:00,000 -->", NULL},
     {KIND_SRT, "subtitles", " ", "[00:00.000 -->", NULL},
     {KIND_SRT, "subtitles", " ", "[00:00:00.000 -->", NULL},
+    {KIND_SRT, "MicroDVD subtitles", " .sub ", "{1}{1}", NULL},
+    {KIND_SRT, "MPL2 subtitles", " .mpl .mpl2 ", "[1][1]", NULL},
     {KIND_HTML, "HTML", " .html .htm .shtml ", "<!doctype html", NULL},
+    {KIND_HTML, "TTML subtitles", " .ttml .dfxp ", "<tt", NULL},
+    {KIND_HTML, "SAMI subtitles", " .smi .sami ", "<sami", NULL},
     {KIND_HTML, "HTML", " .xhtml .xht ", "<html", NULL},
+    {KIND_HTML, "XML", " .xml .xlf .xliff ", "<?xml", NULL},
     {KIND_MARKDOWN, "Markdown", " .md .markdown .mkd .mdown .mdx .qmd .rmd ", "", NULL},
     {KIND_OTHER, "a PDF file", " .pdf ", "%PDF-",
      "take its text out first: pdftotext -layout FILE"},
@@ -71,7 +76,9 @@ static const kind_entry kind_table[] = {
     {KIND_OTHER, "a picture", " .gif ", "GIF8?a", KIND_OCR},
     {KIND_OTHER, "a picture", " .tif .tiff ", "II*", KIND_OCR},
     {KIND_OTHER, "a picture", " .webp ", "RIFF????WEBP", KIND_OCR},
-    {KIND_OTHER, "subtitles of another kind", " .ass .ssa .sub ", "[Script Info]",
+    {KIND_OTHER, "subtitles that are pictures", " .idx .sup ", "??\1\xBA", KIND_OCR},
+    {KIND_OTHER, "subtitles that are pictures", " ", "# VobSub", KIND_OCR},
+    {KIND_OTHER, "subtitles of another kind", " .ass .ssa ", "[Script Info]",
      "make SubRip first: ffmpeg -i FILE film.srt"}};
 enum { KIND_ENTRIES = sizeof kind_table / sizeof *kind_table, KIND_START = 64 };
 
@@ -93,13 +100,17 @@ static const kind_entry *kind_of_start(const char *bytes, size_t n) {
         }
         for (k = 0; k < size && at + k < n; k++) {
             char c = bytes[at + k];
+            if (kind_table[i].form == KIND_SRT && start[k] == '1' && c >= '0' && c <= '9') {
+                while (at + k + 1 < n && bytes[at + k + 1] >= '0' && bytes[at + k + 1] <= '9') at++;
+                continue;
+            }
             if (start[k] != '?' && c != start[k] &&
                 !(kind_table[i].form == KIND_HTML && kind_small(c) == start[k]) &&
                 !(kind_table[i].form == KIND_SRT && start[k] == '0' && c >= '0' && c <= '9'))
                 break;
         }
         if (!size || k < size) continue;
-        if (kind_table[i].form == KIND_OTHER || at + size == n ||
+        if (kind_table[i].form == KIND_OTHER || strchr("}]", start[size - 1]) || at + size == n ||
             strchr(" \t\r\n>", bytes[at + size]))
             return &kind_table[i];
     }

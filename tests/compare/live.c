@@ -1,6 +1,6 @@
 /* Hears a WAV file as if it were spoken now, on a clock of its own: sound comes at the speed of speech, and a run
-   takes the CPU time that it takes. Prints each stable text with the moment when it is there, and at the end
-   counts. For tests/transcribe/time_live.py:
+   takes the CPU time that it takes, or run seconds. Prints each stable text with the moment when it is there, and at
+   the end counts. With run, the texts are the same each time. For tests/transcribe/time_live.py:
 
        live MODEL SOUND.wav [OPTION=NUMBER ...] */
 #define _POSIX_C_SOURCE 200809L
@@ -29,18 +29,18 @@ int main(int argc, char **argv) {
     tfm_error err;
     sound in;
     float *all = NULL;
-    int64_t n = 0, fed = 0, more;
+    int64_t n = 0, fed = 0, more, runs;
     int32_t got;
     double now = 0, waited = 0, begin, used = 0;
     int done = 0, k;
-    double rule = LIVE_BOTH, history = 32, without = 0, trace = 0;
+    double rule = LIVE_BOTH, history = 32, without = 0, trace = 0, run = 0, spent;
     static const char *const names[] = {
-        "rule=",  "history=", "without_drafts=", "trace=",    "step=",
-        "guard=", "pause=",   "lead=",           "shortest=", "gap=",
-        "room=",  "longest=", "kept=",           "doubt="};
-    double *const numbers[] = {&rule,    &history,   &without, &trace,      &o.step,
-                               &o.guard, &o.pause,   &o.lead,  &o.shortest, &o.gap,
-                               &o.room,  &o.longest, &o.kept,  &o.doubt};
+        "rule=",    "history=", "without_drafts=", "trace=",    "run=", "step=",
+        "guard=",   "pause=",   "lead=",           "shortest=", "gap=", "room=",
+        "longest=", "kept=",    "doubt=",          "look="};
+    double *const numbers[] = {&rule,      &history, &without, &trace,      &run,   &o.step,
+                               &o.guard,   &o.pause, &o.lead,  &o.shortest, &o.gap, &o.room,
+                               &o.longest, &o.kept,  &o.doubt, &o.look};
     size_t i;
     FILE *f = argc > 2 ? fopen(argv[2], "rb") : NULL;
     err.text[0] = 0;
@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
     }
     while (!done) {
         int due;
-        begin = cpu();
+        begin = cpu(), runs = l.runs;
         more = (int64_t)(now * 16000) < n ? (int64_t)(now * 16000) - fed : n - fed;
         if (more > 0 && live_feed(&l, all + fed, more, &err) != TFM_OK) return 1;
         if (more > 0) fed += more;
@@ -75,7 +75,8 @@ int main(int argc, char **argv) {
         (void)live_is_behind(&l, now, waited, more > 0 ? more : 0);
         due = live_is_due(&l);
         if (due && live_hear(&l, &err) != TFM_OK) return printf("%s\n", err.text), 1;
-        used += cpu() - begin, now += cpu() - begin;
+        spent = cpu() - begin, used += spent;
+        now += run > 0 ? run * (double)(l.runs - runs) : spent;
         if (due && l.stable[0])
             printf("%.3f\t%.2f\t%.2f\t%s\n", now, l.stable_begin, l.stable_end, l.stable);
         if (due && trace > 0)

@@ -64,6 +64,12 @@ check "inspect, usage" 2 "$(status build/inspect)"
 check "inspect, workers on a machine" "0 6" "$(status build/inspect $model --cores 8 --bandwidth 20 --rate 100) $(grep -cE '^ +(1|4|16|32|64|128) ' $dir/out)"
 check "  where memory is what holds them, it feeds bandwidth / one core" "4.0 4.00" "$(build/inspect $model --cores 8 --bandwidth 20 --one-core 5 --rate 1000000 | awk '$1 == 1 && NF == 6 { print $6, $5 }')"
 check "  in the cache all grow" "8.00 all" "$(build/inspect $model --cores 8 --bandwidth 20 --cache 1000 | awk '$1 == 16 { print $5, $6 }')"
+# Threads inside a session: steps that are large enough take 1 / n of the time, and each wait is added.
+threads() { build/inspect $model --cores 16 --bandwidth 1000 --one-core 1000 "$@" | sed -n 's/^  \(encode\|greedy\), batch of \([0-9]*\) /\1\2 /p'; }
+check "inspect, threads of a session" "encode1 encode8 greedy1 greedy32" "$(threads | awk '{ printf "%s%s", s, $1; s = " " }')"
+check "  small steps are not divided" "0 100%" "$(threads | awk '$1 == "greedy1" { print $6, $7 }')"
+check "  long ones are divided" "2.00 4.00" "$(threads --src 4096 --wait 0 --products 1 --attention 1 | awk '$1 == "encode8" { printf "%.2f %.2f\n", $2 / $5, $2 / $8 }')"
+check "  each wait takes time" "yes" "$(threads --src 4096 --wait 1000 --products 1 | awk '$1 == "encode8" { w = 1.5 * $6; d = $5 - w; print (d > 0 && $2 / d > 1.95 && $2 / d < 2.05) ? "yes" : "no" }')"
 check "  cores without bandwidth" 2 "$(status build/inspect $model --cores 8)"
 check "inspect --picture" "0 8" "$(status build/inspect $ssru --picture $dir/a.svg) $(grep -c '<text.*bytes</text>\|<text.*kB</text>' $dir/a.svg)"
 check "  is well-formed, equal layers are one" "well-formed 1" "$(awk "$well_formed" $dir/a.svg) $(grep -c '× 2<' $dir/a.svg)"

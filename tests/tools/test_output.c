@@ -47,6 +47,31 @@ static const char *write_out(output *o, const char *text, const char *fault) {
     return output_close(o, fault);
 }
 
+/* A file that is written 4 KB at a time gets small pages of the system's cache, and mapping it then
+   takes ten times as many page faults. */
+static void blocks(void) {
+    const long block = OUTPUT_BUFFER;
+    char piece[1000];
+    long written = 0, size, before = 0, least = block;
+    output o;
+    SECTION("blocks of 1 MB");
+    memset(piece, 'a', sizeof piece);
+    if (output_open(&o, WHERE)) exit(2);
+    for (; written < 3 * block; written += (long)sizeof piece) {
+        FILE *part = fopen(o.part, "rb");
+        if (!part || fseek(part, 0, SEEK_END) != 0) exit(2);
+        size = ftell(part);
+        fclose(part);
+        if (size > before && size - before < least) least = size - before;
+        before = size;
+        if (fwrite(piece, 1, sizeof piece, o.stream) != sizeof piece) exit(2);
+    }
+    CHECK(before >= block && least > block - 2 * (long)sizeof piece,
+          "the file grows by %ld bytes or more", least);
+    CHECK(!output_close(&o, NULL), "  and is whole at the end");
+    remove(WHERE);
+}
+
 static void whole_or_not(void) {
     output o;
     const char *fault;
@@ -271,6 +296,7 @@ static void text(void) {
 
 int main(void) {
     whole_or_not();
+    blocks();
 #if !defined(_WIN32) && !defined(__wasi__)
     other_files();
     permissions();

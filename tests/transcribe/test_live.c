@@ -120,6 +120,12 @@ static void test_words(void) {
     hear(&h, &o, noise, SECOND * 7 / 10, 160);
     CHECK(strstr(lines, " a world a. 0.000 0.700 |"), "doubt: nothing before the end: got %s",
           lines);
+    o.doubt = 0, o.look = 1e6;
+    hear(&h, &o, noise, SECOND * 7 / 10, 160), with = runs;
+    o.look = 1e-9;
+    hear(&h, &o, noise, SECOND * 7 / 10, 160);
+    CHECK(runs > with && !strcmp(whole, " a world a."), "%d runs, %d with a second look: \"%s\"",
+          (int)with, (int)runs, whole);
     hear(&h, &o, noise, 0, 1);
     CHECK(!whole[0] && runs == 0, "no sound: \"%s\" in %d runs", whole, (int)runs);
     hear(&h, &o, noise, 100, 1);
@@ -218,12 +224,35 @@ static void test_loop(void) {
     live_free(&l), transcriber_free(&h), tfm_model_free(model);
 }
 
+/* Which sound a token attends to, and which tokens are sure. */
+static void test_attention(void) {
+    static float weights[100];
+    static live l;
+    static const int32_t ids[] = {7, 8}, at[] = {40, 40};
+    weights[2] = 5, weights[20] = 2, weights[90] = 3;
+    CHECK(live_attends(weights, 100, 0, 0) == 2, "the largest weight");
+    CHECK(live_attends(weights, 100, (int)LIVE_BACK + 2, 0) == 2, "the last one that may count");
+    CHECK(live_attends(weights, 100, (int)LIVE_BACK + 3, 0) == 90, "too far back");
+    CHECK(live_attends(weights, 100, 60, 1) == 60, "the rest of a word is spoken with it");
+    CHECK(live_attends(weights, 100, 99, 0) == 90, "at the end of the window");
+    l.o.rule = LIVE_ALIGN, l.o.guard = 0.2, l.o.doubt = 0.5, l.with_sound = 100;
+    l.doubts[0] = l.doubts[1] = 1; /* 0.7 s, and for the first token 1.2 s */
+    CHECK(live_sure(&l, ids, at, 2) == 0, "the first token waits longer");
+    l.n_given = 1;
+    CHECK(live_sure(&l, ids, at, 2) == 2, "behind stable tokens");
+    l.doubts[1] = 3;
+    CHECK(live_sure(&l, ids, at, 2) == 1, "a token that is not sure");
+    l.o.rule = LIVE_BOTH;
+    CHECK(live_sure(&l, ids, at, 2) == 0, "a token that the last run did not have");
+}
+
 int main(void) {
     unsigned seed = 5;
     int i;
     for (i = 0; i < 8 * SECOND; i++) /* with a pause in the middle */
         noise[i] = i >= 4 * SECOND && i < 7 * SECOND ? 0
                                                      : (float)tiny_random(&seed) / 8388608.0f - 1;
+    test_attention();
     test_words();
     test_long();
     test_behind();

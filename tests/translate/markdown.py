@@ -161,7 +161,7 @@ def branches(element):
             run.append((str(child.tag), sorted((k, v.split()) for k, v in child.attrib.items()), branches(child) if len(child) else ()))
         else:
             run.append(("br",))
-    return element.tag, sorted(element.attrib.items()), [*parts, sorted(run, key=repr)]
+    return element.tag, sorted((k, v.split()) for k, v in element.attrib.items()), [*parts, sorted(run, key=repr)]
 
 
 def cmarked(text):

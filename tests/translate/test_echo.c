@@ -61,7 +61,9 @@ typedef struct echo {
 /* Returns the end of the token at byte `at` of a sentence: letters and digits, or one sign. */
 static size_t token_end(const markup_sentence *s, size_t at) {
     size_t end = at;
-    while (end < s->size && markup_is_word(s->text[end])) end++;
+    while (end < s->size &&
+           ((unsigned char)s->text[end] >= 0x80 || protect_is_word((unsigned char)s->text[end])))
+        end++;
     return end > at ? end : at + 1;
 }
 

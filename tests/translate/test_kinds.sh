@@ -22,6 +22,16 @@ check "  in capitals" "0 <p>I am a student</p>" "$(cp $dir/page.html $dir/PAGE.H
 check "  Markdown" "0 # I am a student text.md is taken as Markdown (--format lines: one sentence a line)" "$(run $toy $dir/text.md) $(head -n 1 $dir/out) $(said)"
 check "  subtitles" "0 I am a student film.srt is taken as subtitles (--format lines: one sentence a line)" "$(run $toy $dir/film.srt) $(tail -n 1 $dir/out) $(said)"
 check "  WebVTT" "0 I am a student film.vtt is taken as WebVTT subtitles (--format lines: one sentence a line)" "$(run $toy $dir/film.vtt) $(tail -n 1 $dir/out) $(said)"
+printf '{1}{1}25\n{2}{3}我是学生\n' > $dir/film.sub
+check "  MicroDVD" "0 {2}{3}I am a student film.sub is taken as MicroDVD subtitles (--format lines: one sentence a line)" "$(run $toy $dir/film.sub) $(tail -n 1 $dir/out) $(said)"
+check "    by its bytes" "0 film2 is taken as MicroDVD subtitles, as its first bytes say, not as lines (--format changes that)" "$(cp $dir/film.sub $dir/film2; run $toy $dir/film2) $(said)"
+printf '[12][345]我是学生\n' > $dir/film3
+check "  MPL2, by its bytes" "0 [12][345]I am a student film3 is taken as MPL2 subtitles, as its first bytes say, not as lines (--format changes that)" "$(run $toy $dir/film3) $(cat $dir/out) $(said)"
+printf '<?xml version="1.0"?>\n<tt xmlns="http://www.w3.org/ns/ttml"><body><p begin="0s">我是学生</p></body></tt>\n' > $dir/film.ttml
+check "  TTML" "0 <tt xmlns=\"http://www.w3.org/ns/ttml\"><body><p begin=\"0s\">I am a student</p></body></tt> film.ttml is taken as TTML subtitles (--format lines: one sentence a line)" "$(run $toy $dir/film.ttml) $(tail -n 1 $dir/out) $(said)"
+check "    by its bytes" "0 film4 is taken as XML, as its first bytes say, not as lines (--format changes that)" "$(cp $dir/film.ttml $dir/film4; run $toy $dir/film4) $(said)"
+printf '<SAMI><BODY>\n<SYNC Start=1><P Class=ZH>我是学生\n</BODY></SAMI>\n' > $dir/film.smi
+check "  SAMI" "0 <SYNC Start=1><P Class=ZH>I am a student film.smi is taken as SAMI subtitles (--format lines: one sentence a line)" "$(run $toy $dir/film.smi) $(sed -n 2p $dir/out) $(said)"
 check "  .txt: lines, and nothing is said" "0  " "$(run $toy $dir/lines.txt) $(cmp $dir/expected $dir/out 2>&1) $(said)"
 check "standard input: lines, and nothing is said" "0  " "$(run $toy < $dir/lines.txt) $(cmp $dir/expected $dir/out 2>&1) $(said)"
 check "by the bytes, without an ending" "0 <p>I am a student</p> doctype is taken as HTML, as its first bytes say, not as lines (--format changes that)" "$(run $toy $dir/doctype) $(tail -n 1 $dir/out) $(said)"
@@ -57,6 +67,8 @@ printf '%%PDF-1.7\n' > $dir/a.pdf; refused a.pdf "a.pdf is a PDF file; take its 
 printf 'RIFF\000\000\000\000WAVE' > $dir/hello.wav; refused hello.wav "hello.wav is a WAV file; transcribe MODEL FILE writes what is said"
 printf '\037\213\010\000' > $dir/a.gz; refused a.gz "a.gz is a gzip archive; unpack it first"
 printf '\211PNG\r\n' > $dir/a.png; refused a.png "a.png is a picture; read its text first, with a program such as tesseract"
+printf '\000\000\001\272' > $dir/pictures.sub; refused pictures.sub "pictures.sub is subtitles that are pictures; read its text first, with a program such as tesseract"
+printf '[Script Info]\n' > $dir/a.ass; refused a.ass "a.ass is subtitles of another kind; make SubRip first: ffmpeg -i FILE film.srt"
 check "  from standard input" "2 0 the input is a PDF file; take its text out first: pdftotext -layout FILE" "$(run $toy < $dir/a.pdf) $(wc -c < $dir/out | tr -d ' ') $(said)"
 check "  with --format, too: it is no text" "2 a.pdf is a PDF file; take its text out first: pdftotext -layout FILE" "$(run $toy $dir/a.pdf --format html) $(said)"
 printf '我是学生\n' | iconv -f UTF-8 -t UTF-16 > $dir/wide.html

@@ -44,6 +44,11 @@ static void html(void) {
         {"<input type=submit value='one two'><input value='no'><option label='a b'>",
          "one two|a b|", NULL,
          "<input type=submit value='two one'><input value='no'><option label='b a'>"},
+        {"<tt xmlns=\"x\"><p begin=\"0s\">one <span>two</span><br/>three four</p></tt>",
+         "one two three four|", NULL, NULL},
+        {"<tt xmlns=\"x\"><p>one two<br/>three four</p></tt>", NULL, NULL,
+         "<tt xmlns=\"x\"><p>four three<br/>two one</p></tt>"},
+        {"<x><y>one<br/>two</y></x>", "one|two|", NULL, NULL},
         {"hello <br>", "hello|", NULL, "hello <br>"},
         {"hello <u></u>", "hello|", NULL, "hello <u></u>"},
         {"<p id=\"1\">hello <img id=\"1.1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b "
@@ -63,6 +68,13 @@ static void html(void) {
         {"{{name}}s Hund bellt", "s Hund bellt|", NULL, "bellt Hund {{name}}s"},
         {"Mein %s-Hund bellt (%d) laut", "Mein -Hund bellt () laut|", NULL,
          "laut (%d) bellt %s-Hund Mein"},
+        {"Mit <g>cargo build --release</g> baut er", "Mit cargo build baut er|", NULL,
+         "er baut <g>build --release cargo</g> Mit"},
+        {"Mit <g>a --release</g>, baut er", "Mit a , baut er|", NULL,
+         "er baut , <g>a --release</g> Mit"},
+        {"Mit <g><b>b a --xyz</b></g> bald", "Mit b a bald|", NULL,
+         "bald <g><b>a --xyz b</b></g> Mit"},
+        {"a <b>b </b> c", "a b c|", NULL, NULL},
         {"Siehe 'a/%s/b' heute", "Siehe 'a//b' heute|", NULL, "heute 'a/%s/b' Siehe"},
         {"<i>Der <b>Hund<sup>1</sup></b></i>", "Der Hund|", NULL,
          "<i><b>Hund<sup>1</sup></b> Der</i>"},
@@ -156,6 +168,87 @@ static void html(void) {
     fake_free(&f), text_buffer_free(&out);
 }
 
+/* Returns whether a word or a sign begins at byte k of a sentence. */
+static int is_begin(const char *text, size_t k) {
+    return text[k] != ' ' &&
+           (!k || strchr(" (\"", text[k - 1]) || strchr(",.:;!?)\"", text[k]) != NULL);
+}
+
+/* Translations with other words than the source. words is a translation with a space behind each token; sources
+   has for each token the word or sign of the source, a letter, or "-". "_" before a word glues it to the one before. */
+static void free_words(void) {
+    static const struct {
+        const char *in, *words, *sources, *expected;
+    } cases[] = {
+        /* no word is glued to a number, and a quote outside an element stays outside */
+        {"Tabelle <code>1</code>: Die Teile", "Do it _, the parts", "aabcd",
+         "Do it <code>1</code>, the parts"},
+        {"Tabelle <code>1</code>: Die Teile", "Do the parts", "acd", "Do <code>1</code> the parts"},
+        {"Das Kapitel „<code>x</code>“ da", "The chapter there", "abd",
+         "The chapter <code>x</code> there"},
+        {"Der „<i>Hund</i>“ bellt", "The \" _dog _\" barks", "abbbc", "The \"<i>dog</i>\" barks"},
+        {"Der \"<i>Hund</i>\" bellt", "The „ _dog _“ barks", "abcde", "The „<i>dog</i>“ barks"},
+        {"Der <i>„Hund“</i> bellt", "The \" _dog _\" barks", "abbbc", "The <i>\"dog\"</i> barks"},
+        /* an element with letters has a word */
+        {"Er ist <b>zu</b> Hause", "He is at home", "ab-d", "He is <b>at</b> home"},
+        {"Er ist <b>zu</b> <i>Hause</i>.", "He is home _.", "abde", "He <b>is</b> <i>home</i>."},
+        {"Er <b><i>zu</i></b> Hause", "He home", "ac", "He <b><i>home</i></b>"},
+        {"Er ist H<sub>2</sub> da", "He is", "ab", "He is<sub></sub>"},
+        /* large first letters: as many letters as in the source */
+        {"<span>D</span>er Hund", "The dog", "ab", "<span>T</span>he dog"},
+        {"<span>M</span><i>eine</i> Katze", "My cat", "ab", "<span>M</span><i>y</i> cat"},
+        {"„<span>D</span>er Hund“", "\" _The dog _\"", "abcd", "\"<span>T</span>he dog\""},
+        {"<span>„D</span>er Hund", "\"The dog", "ab", "<span>\"T</span>he dog"},
+        {"<b><span>Ein</span>mal da</b> war", "Once there was", "abc",
+         "<b><span>Once</span> there</b> was"},
+        {"<span>U</span>nd ich", "I did too", "ba-", "<span>I</span> did too"},
+        {"<span>D</span>er Hund der", "dog of The", "baa", "<span>d</span>og of The"},
+        {"<span>3</span>er Hund", "Three dog", "ab", "<span>Three</span> dog"},
+        /* what is behind the last word stays before the final stop */
+        {"alle zufrieden sind<a>[12]</a>.", "all are satisfied _.", "acbd",
+         "all are satisfied<a>[12]</a>."},
+        {"alle da sind<sup>1</sup>.", "all are there _.", "acbd", "all are there<sup>1</sup>."},
+        {"es hat 20 m<sup>2</sup>.", "20 has it _.", "cbad", "20 m<sup>2</sup> has it."},
+        {"er war da (siehe <code>7</code>).", "he was there _.", "abc-",
+         "he was there <code>7</code>."}};
+    size_t i, k;
+    SECTION("other words");
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+        markup_document m;
+        markup_translation t;
+        text_buffer text, tokens, out;
+        const char *word = cases[i].words, *source = cases[i].sources;
+        memset(&m, 0, sizeof m), memset(&text, 0, sizeof text), memset(&out, 0, sizeof out);
+        memset(&tokens, 0, sizeof tokens);
+        CHECK(markup_read(&m, MARKUP_HTML, cases[i].in, strlen(cases[i].in)) && m.n_sentences == 1,
+              "%s", cases[i].in);
+        for (; *word; source++) {
+            markup_token token = {0, 0, 0};
+            size_t n = strcspn(word, " "), is_glued = *word == '_';
+            if (text.size && !is_glued) text_buffer_append(&text, " ", 1);
+            text_buffer_append(&text, word + is_glued, n - is_glued);
+            word += n + (word[n] == ' ');
+            token.end = text.size;
+            for (k = n = 0; *source != '-' && k < m.sentences[0].size; k++) {
+                n += is_begin(m.sentences[0].text, k) != 0;
+                if (m.sentences[0].text[k] == ' ' || (size_t)(*source - 'a') + 1 != n) continue;
+                if (!token.source_end) token.source_begin = k;
+                token.source_end = k + 1;
+            }
+            text_buffer_append(&tokens, (const char *)&token, sizeof token);
+        }
+        t.text = text.data, t.size = text.size;
+        t.tokens = (const markup_token *)(const void *)tokens.data;
+        t.n = tokens.size / sizeof(markup_token);
+        markup_begin(&m);
+        text_buffer_append(&out, "", 0);
+        if (!markup_put(&m, &t, &out) || !markup_end(&m, &out)) abort();
+        CHECK(strcmp(out.data, cases[i].expected) == 0, "  is %s", out.data);
+        text_buffer_free(&text), text_buffer_free(&tokens), text_buffer_free(&out);
+        markup_free(&m);
+    }
+}
+
 static void languages(void) {
     static const char *const cases[][2] = {
         {"<!doctype html><HTML title='b a' xml:lang=\"de\" Lang=de-AT><p lang=de title='d c'>f "
@@ -194,6 +287,10 @@ static void markdown_cases(void) {
     } cases[] = {
         {"# One *two* three #\n", "One two three|", NULL, "# three *two* One #\n"},
         {"One\ntwo\n===\n", "One two|", NULL, "two One\n===\n"},
+        {"One\n<b>\ntwo</b>\n", NULL, NULL, "<b> two</b>\nOne\n"},
+        {"un*one two  \nthree **\n", NULL, NULL, "two un*one  \n\\*\\* three\n"},
+        {"7) -\tOne two  \n       three it.\n       <!-- c --> dog\n", NULL, NULL,
+         "7) -\ttwo One  \n       it. three <!-- c --> dog\n"},
         {"Press ++ctrl+alt+x++ and \\(y\\) or @[video](a b) now.\n", "Press and or now.|", NULL,
          NULL},
         {"Press `Ctrl`+`C` and `a` or `b`.\n", "Press and or.|", NULL, NULL},
@@ -364,6 +461,17 @@ static void subtitles(void) {
          "We went to the old house & slept.|Who?|Me.|", NULL,
          "1\n00:00:01,000 --> 00:00:02,000\nslept. &\nhouse <i>old</i>\n\n2\n00:00:03,000 --> "
          "00:00:04,000\nthe to went We\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n"},
+        {"{1}{1}23.976\n{120}{180}{y:i}We went|to the garden.\r\n{200}{}- Who?|- Me.\n",
+         "We went to the garden.|Who?|Me.|", NULL,
+         "{1}{1}23.976\n{120}{180}{y:i}garden.|the to went We\r\n{200}{}- Who?|- Me.\n"},
+        {"1\n00:01,000 --> 00:02,000\nin the\n2\n00:02,000 --> 00:03,000\n1984\n3\n00:03,000 --> "
+         "00:04,000\nWe went\n\n12\n13\n\n4\n00:04,000 --> 00:05,000\n25",
+         "in the|We went 12 13|", NULL,
+         "1\n00:01,000 --> 00:02,000\nthe in\n2\n00:02,000 --> 00:03,000\n1984\n3\n00:03,000 --> "
+         "00:04,000\n13 12\n\nwent\nWe\n\n4\n00:04,000 --> 00:05,000\n25"},
+        {"[1][2]/We went|to\n[3][4]bed.\n", "We went to bed.|", NULL,
+         "[1][2]/bed. to|went\n[3][4]We\n"},
+        {"1\n00:01,000 --> 00:02,000\na|b\n", "a|b|", NULL, NULL},
         {"WEBVTT\r\n\r\n00:01.000 --> 00:02.000\r\n{\\an8}<i>all of\r\nit</i> was\r\n\r\n"
          "00:03.000 --> 00:04.000\r\nhere",
          "all of it was here|", NULL, NULL},
@@ -393,7 +501,7 @@ static void subtitles(void) {
          "00:04,000\nin sleeps dog the Yes,"},
         {"1\n00:01,000 --> 00:02,000\n<i>We went</i>\n<i>back <b>home</b></i>",
          "We went back home|", NULL,
-         "1\n00:01,000 --> 00:02,000\n<i>home back</i>\n<i>went We<b></b></i>"},
+         "1\n00:01,000 --> 00:02,000\n<i>home back</i>\n<i>went <b>We</b></i>"},
         {"WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>The</v>\n\n00:02.000 --> 00:03.000\n<v "
          "Anna>dog</v>\n\n00:03.000 --> 00:04.000\n<v Ben>so</v>\n",
          "The dog|so|", NULL,
@@ -639,6 +747,7 @@ static int filter(int form, int how) {
 int main(int argc, char **argv) {
     if (argc == 3) return filter(atoi(argv[1]), atoi(argv[2]));
     html();
+    free_words();
     languages();
     markdown_cases();
     wrapped_cases();

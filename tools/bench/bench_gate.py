@@ -22,7 +22,7 @@ more. Exit status 1 if a row fails, 2 if none fails but one is unsure.
 
 import argparse
 import json
-import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -113,18 +113,19 @@ def process(options):
     """Return a function that times `translate` with one sentence, from start to end, in milliseconds."""
     arguments = [str(options.model)]
 
-    def once(side):
-        begin = os.times() if options.cpu else time.perf_counter()
-        run(side / "build/translate", arguments, SENTENCE)
+    def clock():
         if not options.cpu:
-            return 1e3 * (time.perf_counter() - begin)
-        end = os.times()
-        return 1e3 * (end.children_user + end.children_system - begin.children_user - begin.children_system)
+            return time.perf_counter()
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    def once(side):
+        begin = clock()
+        run(side / "build/translate", arguments, SENTENCE)
+        return 1e3 * (clock() - begin)
 
     def measure(side):
-        # CPU time comes in steps of 10 ms: the mean of many processes
-        times = [once(side) for _ in range(100)]
-        return statistics.fmean(times) if options.cpu else min(times)
+        return min(once(side) for _ in range(100))
 
     return measure
 

@@ -375,7 +375,8 @@ def ctranslate2_engine(work, threads, weights):
     def run():
         results = translator.translate_batch(
             rows, beam_size=work.beam, max_decoding_length=work.target,
-            min_decoding_length=work.target, length_penalty=0, max_batch_size=0)
+            min_decoding_length=work.target, length_penalty=0, max_batch_size=0,
+            max_input_length=0)  # else it reads 1,024 tokens at most
         return [index[token] for token in results[0].hypotheses[0]]
     return run
 

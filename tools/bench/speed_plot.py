@@ -20,9 +20,10 @@ from html import escape
 from pathlib import Path
 
 TABLES = ("f32", "int8")
-AVX2_ONLY = ("AVX2 only", "AMD Zen 3")  # the columns of machines, or settings, without VNNI
+AVX2_ONLY = ("AVX2 only", "AMD Zen 3", "Zen 5, AVX2 only", "Zen 5, AVX2, 7 bits")  # the columns of machines, or settings, without VNNI
 COLORS = [("#2a78d6", "#5598e7"), ("#d9541f", "#f08a5d"), ("#118a58", "#35bf86"),
-          ("#8250c8", "#b58df0"), ("#a8780a", "#e0b040"), ("#c2317f", "#ee7fb8")]
+          ("#8250c8", "#b58df0"), ("#a8780a", "#e0b040"), ("#c2317f", "#ee7fb8"),
+          ("#0b7c8c", "#35b5c6"), ("#6b6f76", "#a9aeb6")]
 GROUNDS = ("--paper: #fff; --ink: #1f2328; --soft: #59636e; --grid: #d8dce1; --stripe: #f5f6f8;",
            "--paper: #0d1117; --ink: #f0f3f6; --soft: #9aa4af; --grid: #30363d; --stripe: #161b22;")
 STYLE = """.paper { fill: var(--paper); } .stripe { fill: var(--stripe); }
@@ -147,8 +148,8 @@ def draw(panels: list[Panel], path: Path, title: str = "Speed-up over the fastes
     at = width - MARGIN - 176.0
     for threads in (1, 2):
         kind = "any" if threads == 1 else "any open"
-        out.append(f'<circle class="{kind}" cx="{at + 4:.1f}" cy="71" r="4"/>')
-        text(at + 14, 75, f"{threads} {unit}{'s' * (threads > 1)}", "note")
+        out.append(f'<circle class="{kind}" cx="{at + 4:.1f}" cy="28" r="4"/>')
+        text(at + 14, 32, f"{threads} {unit}{'s' * (threads > 1)}", "note")
         at += 92
     for i, workload in enumerate(workloads):
         y = HEAD + i * row

@@ -20,7 +20,7 @@ static struct {
     const char *path, *picture;
     int tensors, f16_cache;
     int32_t S, T, cores;
-    double bandwidth, one_core, rate, cache;
+    double bandwidth, one_core, rate, cache, cache_rate, products, attention, wait;
 } opt;
 
 static option_entry table[] = {
@@ -43,7 +43,8 @@ static option_entry table[] = {
     {"\nHow many workers (sessions with a thread each) can a machine keep busy? With --cores and\n"
      "--bandwidth, which need each other, a table shows the sentences per second of one worker "
      "and\n"
-     "of all cores, by batch size.\n",
+     "of all cores, by batch size. A second table shows the time of one session with several\n"
+     "threads, which wait for each other after each step.\n",
      NULL, OPTION_TEXT, NULL, 0, 0, 0, NULL},
     {"--cores", "N", OPTION_INTEGER, &opt.cores, 1, 4096, 0, "number of cores of the machine"},
     {"--bandwidth", "X", OPTION_NUMBER, &opt.bandwidth, 1e-3, 1e6, 0,
@@ -56,6 +57,17 @@ static option_entry table[] = {
      "prints for greedy-32 (default 250 for int8, else 80)"},
     {"--cache", "MB", OPTION_NUMBER, &opt.cache, 0, 1e6, 0,
      "megabytes of the last-level cache that all cores share (default 0)"},
+    {"--cache-rate", "X", OPTION_NUMBER, &opt.cache_rate, 1e-3, 1e6, 0,
+     "gigabytes per second that one core reads from this cache, for the table\n"
+     "of threads (default twice --one-core)"},
+    {"--products", "X", OPTION_NUMBER, &opt.products, 1e-3, 1e6, 0,
+     "billions of operations per second of one core in products of many rows,\n"
+     "as build/bench prints for product-2048 (default 900 for int8, else 200)"},
+    {"--attention", "X", OPTION_NUMBER, &opt.attention, 1e-3, 1e6, 0,
+     "the same in attention (default 100)"},
+    {"--wait", "US", OPTION_NUMBER, &opt.wait, 0, 1e6, 0,
+     "microseconds for which threads wait for each other after a step; with n\n"
+     "threads, 1 + n / 4 times as long (default 1)"},
     {"--f16-cache", NULL, OPTION_FLAG, &opt.f16_cache, 0, 0, 0,
      "computes for keys and values of 16 bits (default: 32 bits)"},
     {"--help", NULL, OPTION_STOP, NULL, 0, 0, 0, "prints this text"},
@@ -420,6 +432,148 @@ static void print_workers(const model_shape *m, tfm_dtype type) {
     }
 }
 
+/* ---- what threads inside one session give ----
+   A pass goes step by step, and all threads wait for each other after each step: a product, an
+   attention, a norm. Of n threads, a step of some operations takes
+
+       operations / (n x rate) + bytes / (bytes per second of n cores) + the wait
+
+   A step that is too small to be divided, as in transformer.h, runs on one thread. An attention has
+   a part for each head and sentence, so more threads do not help it. The wait grows with n. The time
+   for data that one core wrote and another reads is not in the model. */
+
+enum { WORTH_SHARING = 1 << 18, NORM_COST = 16, MANY_ROWS = 96 }; /* as in transformer.h */
+#define NORM_NS 0.5   /* of a number in a residual connection and norm */
+#define EMBED_NS 3.5  /* of a number that is read from an embedding */
+#define CHOOSE_NS 0.5 /* of a logit when tokens are chosen */
+
+typedef struct team_model {
+    double n, unit, seconds, one_thread; /* one_thread: seconds of what one thread does alone */
+    int is_int8;
+    int64_t waits;
+} team_model;
+
+/* Adds steps that take `seconds` on one thread and have `parts` parts if they are divided. */
+static void add_step(team_model *t, double seconds, double bytes, double one_core, double cost,
+                     double parts, int waits) {
+    double n = t->n < parts ? t->n : parts, rate;
+    if (t->n < 2 || cost < WORTH_SHARING) n = 1;
+    rate = n * one_core < opt.bandwidth || opt.cache > 0 ? n * one_core : opt.bandwidth;
+    seconds = seconds / n + bytes / rate * 1e-9;
+    t->seconds += seconds;
+    if (n == 1) t->one_thread += seconds;
+    else t->waits += waits, t->seconds += waits * 1e-6 * opt.wait * (1 + t->n / 4);
+}
+
+/* Adds a product of rows by a matrix [in, out], or a step that has several of them. */
+static void add_product(team_model *t, int64_t rows, int64_t in, int64_t out) {
+    double ops = (double)ops_linear(rows, in, out);
+    int converts = t->is_int8 && rows < MANY_ROWS * (int64_t)t->n && rows * in >= 1 << 15;
+    double weights = opt.cache > 0 ? opt.cache_rate : opt.one_core;
+    add_step(t, 1e-9 * ops / opt.products, (double)(in * out) * t->unit, weights, ops,
+             ops / (WORTH_SHARING / 2), 1 + converts);
+}
+static void add_norms(team_model *t, int64_t rows, int64_t width) {
+    double numbers = (double)(rows * width);
+    add_step(t, 1e-9 * NORM_NS * numbers, 0, 1, NORM_COST * numbers, numbers, 1);
+}
+static void add_embedding(team_model *t, int64_t rows, int64_t width) {
+    double numbers = (double)(rows * width);
+    add_step(t, 1e-9 * EMBED_NS * numbers, 0, 1, NORM_COST * numbers, numbers, 1);
+}
+static void add_attention(team_model *t, const model_shape *m, int64_t sentences, int64_t pairs,
+                          int64_t keys) {
+    double ops = 2.0 * (double)(pairs * m->H * (m->K + m->W));
+    double bytes = 4.0 * (double)(keys * m->G_decoder * (m->K + m->W)) / (1 + opt.f16_cache);
+    add_step(t, 1e-9 * ops / opt.attention, bytes, opt.one_core, ops, (double)(sentences * m->H),
+             1);
+}
+static void add_feed_forward(team_model *t, const model_shape *m, int64_t rows, int64_t F) {
+    add_product(t, rows, m->D, (1 + m->gate) * F);
+    add_product(t, rows, F, m->D);
+    add_norms(t, rows, m->D);
+}
+
+static void add_encoder(team_model *t, const model_shape *m, int64_t b) {
+    int64_t rows = b * opt.S, i;
+    add_embedding(t, rows, m->D);
+    for (i = 0; i < m->N_encoder; i++) {
+        add_product(t, rows, m->D, m->H * m->K + m->G_encoder * (m->K + m->W));
+        add_attention(t, m, b, b * pairs_self(opt.S, 0), 0);
+        add_product(t, rows, m->H * m->W, m->D);
+        add_norms(t, rows, m->D);
+        add_feed_forward(t, m, rows, m->F_encoder);
+    }
+}
+static void add_decoding(team_model *t, const model_shape *m, int64_t b) {
+    int64_t i, step;
+    add_encoder(t, m, b);
+    for (i = 0; i < m->N_decoder; i++)
+        add_product(t, b * opt.S, m->D_memory ? m->D_memory : m->D, m->G_decoder * (m->K + m->W));
+    for (step = 1; step <= opt.T; step++) {
+        add_embedding(t, b, m->D);
+        for (i = 0; i < m->N_decoder; i++) {
+            add_product(t, b, m->D, m->H * m->K + m->G_decoder * (m->K + m->W));
+            add_attention(t, m, b, b * step, b * step);
+            add_product(t, b, m->H * m->W, m->D);
+            add_norms(t, b, m->D);
+            if (!m->is_merged) {
+                add_product(t, b, m->D, m->H * m->K);
+                add_product(t, b, m->H * m->W, m->D);
+                add_norms(t, b, m->D);
+            }
+            add_attention(t, m, b, b * opt.S, b * opt.S);
+            add_feed_forward(t, m, b, m->F_decoder);
+        }
+        add_product(t, b, m->D, m->V_target);
+        add_step(t, 1e-9 * CHOOSE_NS * (double)(b * m->V_target), 0, 1,
+                 b > 1 ? (double)WORTH_SHARING : 0, (double)b, 1);
+    }
+}
+
+/* Returns the n-th number of threads of the table, the last of which is that of all cores; 0 after
+   it. */
+static int threads_of(int n) {
+    static const int counts[] = {1, 2, 4, 8, 16, 64};
+    int i;
+    for (i = 0; i < 6 && counts[i] < opt.cores && counts[i] < 64; i++)
+        if (i == n) return counts[i];
+    return i == n ? opt.cores < 64 ? opt.cores : 64 : 0;
+}
+
+static void print_threads(const model_shape *m, tfm_dtype type) {
+    static const int batches[] = {1, 8, 1, 32};
+    team_model t;
+    char name[40];
+    int work, i;
+    if (opt.products <= 0) opt.products = type == TFM_DTYPE_I8 ? 900 : 200;
+    if (opt.attention <= 0) opt.attention = 100;
+    if (opt.cache_rate <= 0) opt.cache_rate = 2 * opt.one_core;
+    printf("threads inside one session, S = %d, T = %d: products of %g GOP/s a core, attention of "
+           "%g,\n"
+           "  a wait of %g us with few threads; ms, waits and, in percent, what one thread does "
+           "alone\n"
+           "  %-22s",
+           (int)opt.S, (int)opt.T, opt.products, opt.attention, opt.wait, "threads");
+    for (i = 0; threads_of(i); i++) printf(" %20d", threads_of(i));
+    printf("\n");
+    for (work = 0; work < 4; work++) {
+        snprintf(name, sizeof name, "%s, batch of %d", work < 2 ? "encode" : "greedy",
+                 batches[work]);
+        printf("  %-22s", name);
+        for (i = 0; threads_of(i); i++) {
+            memset(&t, 0, sizeof t);
+            t.n = threads_of(i), t.is_int8 = type == TFM_DTYPE_I8;
+            t.unit = (double)unit_bytes(type).matrix;
+            if (work < 2) add_encoder(&t, m, batches[work]);
+            else add_decoding(&t, m, batches[work]);
+            printf(" %9.2f %5lld %3.0f%%", 1e3 * t.seconds, (long long)t.waits,
+                   100 * t.one_thread / t.seconds);
+        }
+        printf("\n");
+    }
+}
+
 /* ---- the command line ---- */
 
 /* Prints the error message of the program, and returns the exit status. */
@@ -492,7 +646,10 @@ static int inspect(const char *path) {
     print_parameters(file, &shape);
     print_self_attention(&shape, opt.S);
     print_costs(&shape, type_of_matrices(file), opt.S, opt.T);
-    if (opt.cores) print_workers(&shape, type_of_matrices(file));
+    if (opt.cores) {
+        print_workers(&shape, type_of_matrices(file));
+        print_threads(&shape, type_of_matrices(file));
+    }
     if (opt.picture && (fault = draw(file, &config, &shape)) != NULL)
         output_fail("inspect", opt.picture, fault);
     tfm_safetensors_free(file);
@@ -507,7 +664,7 @@ static void misuse(const char *format, ...) {
 }
 
 int main(int argc, char **argv) {
-    opt.S = opt.T = 32;
+    opt.S = opt.T = 32, opt.wait = 1;
     argv = utf8_arguments(&argc, argv);
     if (options_read(table, N_OPTIONS, argc, argv, misuse)) {
         options_print(table, N_OPTIONS, stdout);

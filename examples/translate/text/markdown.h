@@ -95,7 +95,7 @@ static int markdown_is_punctuation(uint32_t c) {
 }
 
 /* Returns the position in the document of a byte of the flat text. */
-static size_t markdown_from(markdown_parser *d, size_t at) {
+static size_t markdown_place(markdown_parser *d, size_t at) {
     const markdown_part *parts = (const markdown_part *)(const void *)d->map.data;
     size_t low = 0, high = d->map.size / sizeof *parts, middle;
     if (d->part < high && parts[d->part].at <= at) low = d->part;
@@ -154,7 +154,7 @@ static void markdown_flatten(markdown_parser *d, const char *text, size_t begin,
 
 /* Returns the position in the document where the flat text up to `end` ends. */
 static size_t markdown_end(markdown_parser *d, size_t end) {
-    size_t last = markdown_from(d, end - 1);
+    size_t last = markdown_place(d, end - 1);
     char c = d->flat.data[end - 1];
     return c == '\n' || c == '\r' ? d->m->breaks[markup_break_at(d->m, last)].end : last + 1;
 }
@@ -639,7 +639,7 @@ static void markdown_read_tag(markdown_parser *d, const markdown_mark *mark, mar
     size_t size = m->size;
     memset(tag, 0, sizeof *tag);
     m->size = markdown_end(d, mark->end); /* the tag must end in the mark */
-    if (!markup_read_tag(m, markdown_from(d, mark->begin), tag)) tag->is_open = tag->is_close = 0;
+    if (!markup_read_tag(m, markdown_place(d, mark->begin), tag)) tag->is_open = tag->is_close = 0;
     m->size = size;
 }
 
@@ -855,8 +855,9 @@ static void markdown_add_text(markdown_parser *d, size_t at, size_t end) {
         int is_escape = at + 1 < end && text[at] == '\\' && markdown_is_mark(text[at + 1]);
         if (at < end && !is_break && !is_escape) continue;
         if (at > from)
-            place = markdown_from(d, from), markup_add_text(m, place, markdown_from(d, at - 1) + 1);
-        if (is_break || is_escape) place = markdown_from(d, at);
+            place = markdown_place(d, from),
+            markup_add_text(m, place, markdown_place(d, at - 1) + 1);
+        if (is_break || is_escape) place = markdown_place(d, at);
         else continue;
         if (is_break && !markup_after_space(m)) markup_plain(m, " ", 1, place, place + 1);
         else if (is_break && m->n_items && m->items[m->n_items - 1].at == m->plain.size &&
@@ -876,7 +877,7 @@ static size_t markdown_add_items(markdown_parser *d, size_t at) {
     for (i = 0; i < d->n_marks && !m->broken; i++) {
         markdown_mark *mark = &d->marks[i], *other = NULL;
         markup_item *item;
-        size_t begin = markdown_from(d, mark->begin), end = markdown_end(d, mark->end);
+        size_t begin = markdown_place(d, mark->begin), end = markdown_end(d, mark->end);
         if (mark->kind == MARKUP_COPY && at < mark->begin && markup_extend_copy(m, begin, end)) {
             at = mark->end;
             continue;
@@ -893,7 +894,7 @@ static size_t markdown_add_items(markdown_parser *d, size_t at) {
         if (!item) break;
         item->c = mark->c;
         if (mark->n_label)
-            markup_add_label(m, markdown_from(d, mark->label),
+            markup_add_label(m, markdown_place(d, mark->label),
                              markdown_end(d, mark->label + mark->n_label));
         if (mark->kind == MARKUP_OPEN) mark->item = (markup_at)(m->n_items - 1), d->open[n++] = i;
         if (other)
@@ -1304,7 +1305,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
             at = end;
             if (at >= d->flat.size) return;
         }
-        begin = markdown_from(d, at);
+        begin = markdown_place(d, at);
         if (d->flat.data[at] == '[' && at + 1 < d->flat.size) {
             stop = markdown_label(d->flat.data, d->flat.size, at);
             if (d->flat.data[at + 1] == '^' && stop && stop < d->flat.size &&
@@ -1317,7 +1318,7 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
                      markup_is_space(d->flat.data[stop]))
                 at = stop + 1; /* an alert */
             if (at >= d->flat.size) return;
-            begin = markdown_from(d, at);
+            begin = markdown_place(d, at);
         }
     }
     n_label = d->m->n_blocks;

@@ -36,7 +36,8 @@
 
    Wrapped text is read by wrapped.h.
 
-   Subtitles: a sentence over several lines or cues is translated whole and divided between words,
+   Subtitles are SubRip, WebVTT, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the lines of
+   transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence over several lines or cues is translated whole and divided between words,
    in the proportion that its lines have in the source. Numbers and times are copied. A sentence
    begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It also
    begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after six lines
@@ -69,12 +70,52 @@ static int markup_near(const markup_document *m, size_t from, size_t to) {
     return 1;
 }
 
-static int markup_is_word(char c) {
-    return (unsigned char)c >= 0x80 || protect_is_word((unsigned char)c);
+/* Returns whether a character is punctuation. */
+static int markup_is_mark(uint32_t c) {
+    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
+    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
+}
+
+/* Returns whether a character is of a word: no space and no punctuation. */
+static int markup_is_word(uint32_t c) { return c > ' ' && !markup_is_mark(c); }
+
+/* Returns the character that byte i of the plain text is in. */
+static uint32_t markup_character(const markup_document *m, size_t i) {
+    uint32_t c = (unsigned char)m->plain.data[i];
+    if (c < 0x80) return c;
+    while (i > 0 && ((unsigned char)m->plain.data[i] & 0xC0) == 0x80) i--;
+    (void)tfm_character_next(m->plain.data + i, m->plain.size - i, &c);
+    return c;
 }
 
 static int markup_is_word_byte(const markup_document *m, size_t i) {
-    return markup_is_word(m->plain.data[i]);
+    return markup_is_word(markup_character(m, i));
+}
+
+static int markup_is_quote(uint32_t c) {
+    return c == '"' || c == 0xAB || c == 0xBB || (c >= 0x2018 && c <= 0x201F) || c == 0x2039 ||
+           c == 0x203A;
+}
+
+/* Returns whether the character before a position of a text opens something: a bracket, or a quote at the
+   begin of a word. */
+static int markup_is_opened(const char *text, size_t at) {
+    uint32_t c = protect_before(text, at), before;
+    if (!markup_is_quote(c)) return protect_in("([{", c);
+    for (at--; at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80;) at--;
+    before = protect_before(text, at);
+    return !at || character_is_space(before) || protect_in("([{-/", before);
+}
+
+/* Returns whether the character at a position of a text closes something: a stop, a bracket, or a quote at the
+   end of a word. */
+static int markup_is_closed(const char *text, size_t size, size_t at) {
+    uint32_t c, next;
+    size_t n = at < size ? tfm_character_next(text + at, size - at, &c) : 0;
+    if (!n || !markup_is_quote(c)) return n && protect_in(",.;:!?)]}", c);
+    if (at + n == size) return 1;
+    (void)tfm_character_next(text + at + n, size - at - n, &next);
+    return character_is_space(next) || markup_is_mark(next);
 }
 
 /* Sets a sentence's items: those inside the sentence, those at its ends that have a partner inside
@@ -148,7 +189,7 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
-    m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
+    m->is_ttml = 0, m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
     m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
     else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
@@ -200,15 +241,9 @@ static inline const char *markup_no_times(const markup_document *m) {
 
 /* ---- words of a translation ------------------------------------------------------------------ */
 
-/* Returns whether a character is punctuation. */
-static int markup_is_mark(uint32_t c) {
-    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
-    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
-}
-
 /* Returns whether a tag may be placed at a position of a translation: where a protected span may
-   be, after an opening bracket, before a dot without a word after it, and between marks, except
-   inside a row of dots or dashes. In Markdown, where marks have a meaning, only the places of spans
+   be, after an opening bracket or quote, before a closing quote, before a dot without a word after it, and
+   between marks, except inside a row of dots or dashes. In Markdown, where marks have a meaning, only the places of spans
    count. */
 static int markup_is_gap(const markup_document *m, const char *text, size_t size, size_t at) {
     uint32_t before, after;
@@ -216,7 +251,8 @@ static int markup_is_gap(const markup_document *m, const char *text, size_t size
     if (m->form == MARKUP_MARKDOWN || ((unsigned char)text[at] & 0xC0) == 0x80) return 0;
     before = protect_before(text, at);
     (void)tfm_character_next(text + at, size - at, &after);
-    return protect_in("([{", before) ||
+    return markup_is_opened(text, at) ||
+           (markup_is_quote(after) && markup_is_closed(text, size, at)) ||
            (after == '.' && !protect_is_word((unsigned char)text[at + 1])) ||
            (markup_is_mark(before) && markup_is_mark(after) &&
             (before != after || !protect_in(".-", after)));
@@ -298,9 +334,78 @@ static markup_translation markup_refine(markup_document *m, const markup_transla
     return fine;
 }
 
+/* Returns how many letters of a sentence's first word an element has that begins with it and ends inside it,
+   as a large first letter does: <span>D</span>er. Returns 0 if there is no such element. *begin and *end are its
+   bytes in the sentence. */
+static size_t markup_initial(const markup_document *m, const markup_sentence *s, size_t *begin,
+                             size_t *end) {
+    enum { MOST = 2 };
+    size_t i, at = 0, letters;
+    uint32_t c;
+    for (i = s->first; i < s->last && m->form == MARKUP_HTML; i++) {
+        const markup_item *item = &m->items[i];
+        if (item->at < s->begin || item->kind == MARKUP_CLOSE) continue;
+        for (; s->begin + at < item->at; at += tfm_character_next(s->text + at, s->size - at, &c))
+            if (markup_is_word_byte(m, s->begin + at)) return 0;
+        if (item->kind != MARKUP_OPEN || item->match >= s->last) continue;
+        *begin = at, *end = m->items[item->match].at - s->begin;
+        if (*end >= s->size || !markup_is_word_byte(m, s->begin + *end)) continue;
+        for (letters = 0; at < *end && letters <= MOST; letters += markup_is_word(c) != 0) {
+            at += tfm_character_next(s->text + at, s->size - at, &c);
+            if (protect_is_digit(c) || (letters && !markup_is_word(c))) letters = MOST;
+        }
+        return letters <= MOST && markup_is_word(c) ? letters : 0;
+    }
+    return 0;
+}
+
+/* Divides the pieces of a translation behind as many first letters as the large ones of the source, and
+   before them if signs are in front of the element in the source. No other piece is aligned to them. */
+static void markup_divide_initial(markup_document *m, const markup_sentence *s,
+                                  markup_translation *t) {
+    size_t begin, end, letters = markup_initial(m, s, &begin, &end), i, k, from = 0, at = 0,
+                       ends[2];
+    text_buffer pieces, cuts;
+    uint32_t c = 0;
+    if (!letters) return;
+    memset(&pieces, 0, sizeof pieces), memset(&cuts, 0, sizeof cuts);
+    for (ends[0] = 0; at < t->size; at = ends[0] += k) {
+        k = tfm_character_next(t->text + at, t->size - at, &c);
+        if (markup_is_word(c)) break;
+    }
+    if (!begin) ends[0] = 0; /* all signs are inside the element */
+    for (ends[1] = at; at < t->size; ends[1] = at) {
+        k = tfm_character_next(t->text + at, t->size - at, &c);
+        if (!(c >= 0x300 && c < 0x370) && (!markup_is_word(c) || !letters--)) break; /* accents */
+        at += k;
+    }
+    for (i = 0; i < t->n; i++) {
+        const markup_token *token = &t->tokens[i];
+        for (k = 0; k < 3; k++) {
+            markup_token part = *token;
+            char is_cut = m->cuts.data[i];
+            if (k < 2 && part.end > ends[k]) part.end = ends[k];
+            if (k < 2 && part.end == ends[k]) is_cut = '1';
+            if (part.end <= from) continue;
+            if (k < 2) part.source_begin = k ? begin : 0, part.source_end = k ? end : begin;
+            else if (part.source_begin < end) part.source_begin = end;
+            if (part.source_begin >= part.source_end) part.source_begin = part.source_end = 0;
+            text_buffer_append(&pieces, (const char *)&part, sizeof part);
+            text_buffer_append(&cuts, &is_cut, 1);
+            from = part.end;
+        }
+    }
+    m->broken |= pieces.broken || cuts.broken;
+    text_buffer_free(&m->pieces), text_buffer_free(&m->cuts);
+    m->pieces = pieces, m->cuts = cuts;
+    t->tokens = (const markup_token *)(const void *)m->pieces.data;
+    t->n = m->pieces.size / sizeof *t->tokens;
+}
+
 /* Divides a translation into words, at the gaps where a tag may be placed. Returns how many. */
 static size_t markup_words(markup_document *m, const markup_translation *t) {
     size_t i, n = 0, token = 0, from = 0, to;
+    uint32_t c;
     void *grown = m->words;
     (void)markup_reserve(m, &grown, &m->room_words, t->n + 2, sizeof *m->words);
     m->words = (markup_word *)grown;
@@ -315,9 +420,10 @@ static size_t markup_words(markup_document *m, const markup_translation *t) {
         for (w->end = to; w->end > w->begin && t->text[w->end - 1] == ' ';) w->end--;
         if (w->begin == w->end && i + 1 < t->n) continue;
         w->token = token, w->n = i + 1 - token, w->owner = w->inner = 0, w->is_punctuation = 1;
-        for (to = w->begin; to < w->end; to++)
-            if ((unsigned char)t->text[to] >= 0x80 || protect_is_word((unsigned char)t->text[to]))
-                w->is_punctuation = 0;
+        for (to = w->begin; to < w->end && w->is_punctuation;) {
+            to += tfm_character_next(t->text + to, t->size - to, &c);
+            w->is_punctuation = !markup_is_word(c);
+        }
         from = w->end, token = i + 1;
         n += w->begin < w->end;
     }
@@ -413,13 +519,14 @@ static int markup_beside_word(const markup_document *m, const markup_sentence *s
     while (behind + 1 < m->n_items && behind - i < MARKUP_DEEP && m->items[behind + 1].at == at &&
            m->items[behind + 1].begin == m->items[behind].end)
         behind++;
-    left = at > s->begin && plain[at - 1] != ' ' && !m->items[first].space_before;
+    left = at > s->begin && plain[at - 1] != ' ' && !m->items[first].space_before &&
+           !markup_is_opened(plain, at);
     right = at < last && plain[at] != ' ' && !m->items[behind].space_behind &&
-            (item->kind == MARKUP_COPY || behind == i);
+            (item->kind == MARKUP_COPY || behind == i) && !markup_is_closed(plain, last, at);
     if (left && right && !markup_is_word_byte(m, at - 1) && markup_is_word_byte(m, at)) left = 0;
-    if (item->kind == MARKUP_COPY && at > s->begin + 1 && plain[at - 1] == ' ' &&
+    if (item->kind == MARKUP_COPY && at > s->begin + 1 && item->space_before &&
         protect_unit(m->text, m->size, item->begin) > 0)
-        left = 1, at--;
+        left = 1, at -= plain[at - 1] == ' ';
     if (!left && !right) return 0;
     *begin = at - (size_t)left, *end = *begin + 1;
     if (markup_is_word_byte(m, *begin)) {
@@ -464,6 +571,19 @@ static int markup_between(const markup_translation *t, const markup_word *left,
     return left_before || left_behind || right_before || right_behind;
 }
 
+/* Returns whether an item beside a word of n bytes is a note, which belongs to the sentence: an element
+   without text, a link, or superscript that is no unit's. */
+static int markup_is_note(const markup_document *m, const markup_item *item, size_t n) {
+    size_t i;
+    if (item->kind == MARKUP_POINT) return 1;
+    if (m->form != MARKUP_HTML || m->text[item->begin] != '<') return 0;
+    for (i = item->begin; i + 2 < item->end; i++)
+        if (m->text[i] == '<' && markup_small(m->text[i + 1]) == 'a' &&
+            (markup_is_space(m->text[i + 2]) || m->text[i + 2] == '>'))
+            return 1;
+    return n > 3;
+}
+
 /* Returns the gap between words low and high for an item, among the gaps that no child of the parent
    covers. An item beside a word stays beside what the word is aligned to, and an item between two
    spaces stays between what the words around it are aligned to, or beside one of these. The best gap
@@ -476,14 +596,15 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
     size_t last = s->size, begin = 0, end = 0;
     double share, off, nearest = 2;
     size_t first = low, last_gap = high, around[4] = {0, 0, 0, 0};
-    int side = markup_beside_word(m, s, item, &begin, &end), any = 0, is_beside;
+    int side = markup_beside_word(m, s, item, &begin, &end), any = 0, is_beside, is_final;
     int is_between = !side && markup_between_words(m, s, item, around);
     at = at > s->begin ? at - s->begin : 0;
     share = (double)at / (double)s->size;
     while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
-    if (side == 1 && m->items[item].kind == MARKUP_POINT && last <= at && at < s->size &&
-        at + 2 > s->size && high == m->nodes[0].high && high > low + 1 &&
-        m->words[high - 1].is_punctuation && m->words[high - 1].inner == parent)
+    is_final = last <= at && at < s->size && high == m->nodes[0].high && high > low + 1 &&
+               m->words[high - 1].is_punctuation && m->words[high - 1].inner == parent;
+    if (is_final && side == 1 && at + 2 > s->size &&
+        markup_is_note(m, &m->items[item], end - begin))
         return high - 1; /* a note at the end of a sentence */
     if (high - low > 2 * MARKUP_NEAR && m->n_sources) {
         i = markup_sources_before(m, side ? end : at), i = m->sources[i ? i - 1 : 0].word;
@@ -512,7 +633,7 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
         if (is_beside == any && (crossed > least || (crossed == least && off >= nearest))) continue;
         least = crossed, nearest = off, best = i, any = is_beside;
     }
-    return best;
+    return is_final && is_between && any < 2 ? high - 1 : best; /* a number before the final stop */
 }
 
 /* Returns the gap for the end of a line, chosen by the line's share of bytes. If there are enough
@@ -642,6 +763,29 @@ static int markup_has_all(const markup_document *m, const markup_sentence *s, si
            markup_is_blank(m->plain.data, from, begin) && markup_is_blank(m->plain.data, end, to);
 }
 
+/* Gives a word beside it to an element that has words in the source and none in the translation: people
+   do not see an empty element, and "****" is text in Markdown. */
+static void markup_fill(markup_document *m, size_t index) {
+    markup_node *node = &m->nodes[index];
+    const markup_item *item = &m->items[node->item];
+    const markup_node *parent = &m->nodes[node->parent];
+    size_t i, begin = item->at, end = m->items[node->close].at, at = node->low;
+    int is_next, is_before;
+    if (item->kind != MARKUP_OPEN || node->low < node->high) return;
+    if (end > begin + MARKUP_NEAR) end = begin + MARKUP_NEAR; /* else quadratic work */
+    while (begin < end && (protect_is_digit((unsigned char)m->plain.data[begin]) ||
+                           !markup_is_word_byte(m, begin)))
+        begin++;
+    if (begin == end && !item->c) return; /* no letters */
+    is_next = at < parent->high && m->words[at].owner == parent->index;
+    is_before = at > parent->low && m->words[at - 1].owner == parent->index;
+    if (is_next && is_before && m->words[at].is_punctuation) is_next = 0;
+    if (!is_next && !is_before) return;
+    i = is_next ? at : at - 1;
+    if (m->words[i].is_punctuation && !item->c) return;
+    node->low = i, node->high = i + 1, m->words[i].owner = index;
+}
+
 /* Places all items of a sentence in its translation and returns the number of nodes. A node comes
    after its parent. Node 0 is the whole sentence; its children are the parts and the cuts. */
 static size_t markup_place_items(markup_document *m, const markup_translation *t,
@@ -712,18 +856,13 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
                  !markup_cover(m, t, s, node, item->at, m->items[item->match].at))
             node->low = node->high =
                 markup_gap(m, t, s, i, parent, m->nodes[parent].low, m->nodes[parent].high);
-        if (item->kind == MARKUP_OPEN && item->c && node->low == node->high) { /* "****" is text */
-            if (node->low < m->nodes[parent].high && m->words[node->low].owner == parent)
-                node->high++;
-            else if (node->low > m->nodes[parent].low && m->words[node->low - 1].owner == parent)
-                node->low--;
-        }
         for (k = node->low; k < node->high; k++) {
             m->words[k].owner = node->index;
             if (k > node->low) m->words[k].inner = node->index;
         }
         if (item->kind == MARKUP_OPEN) parent = node->index, depth++;
     }
+    for (i = m->n_parts; i < n; i++) markup_fill(m, i);
     return n;
 }
 
@@ -747,7 +886,7 @@ static int markup_origin(markup_document *m, const markup_translation *t, size_t
         if (k == 0 && last < piece) return 0;
         if (next == t->tokens + t->n || last == next) return 0;
         at = last->source_end, end = next->source_begin;
-        if (at > s->size || !last->source_end) return 0;
+        if (at > s->size || end >= s->size || !last->source_end) return 0;
         while (at > last->source_begin && s->text[at - 1] == ' ') at--;
         while (end < s->size && s->text[end] == ' ') end++;
         if (end != at + 1) return 0;
@@ -804,7 +943,8 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
                               (end == begin + 1 || memchr(m->text + begin, '\n', end - begin)) &&
                               !(form == MARKUP_MARKDOWN && markup_ends_escape(out));
                 if (is_line ||
-                    (m->form == MARKUP_SRT && memchr(m->text + begin, '\n', end - begin)))
+                    (m->form == MARKUP_SRT && memchr(m->text + begin, m->line_end, end - begin)) ||
+                    m->text[begin] == '<')
                     text_buffer_append(out, is_line ? "\n" : " ", 1);
                 else text_buffer_append(out, m->text + begin, end - begin);
                 continue;
@@ -911,7 +1051,9 @@ static void markup_copy(const markup_document *m, const markup_item *item, text_
 static void markup_text_to(markup_document *m, const markup_translation *t, size_t *from, size_t to,
                            text_buffer *out) {
     if (to <= *from) return;
-    if (m->owes && !markup_is_space(t->text[*from])) text_buffer_append(out, "\n", 1);
+    if (m->owes && !markup_is_space(t->text[*from]) &&
+        (m->owes == 1 || (out->size && !markup_is_space(out->data[out->size - 1]))))
+        text_buffer_append(out, m->owes == 1 ? "\n" : " ", 1);
     m->owes = m->opened = 0;
     markup_encode(m, t, *from, to, out);
     *from = to;
@@ -956,6 +1098,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     markup_item *item = m->items;
     int is_begin, is_spaced, is_copy;
     size_t begin = m->words[node->low].begin, end = node->low ? m->words[node->low - 1].end : 0, at;
+    uint32_t next;
     if (node->item == (size_t)MARKUP_NONE) return;
     item += node->item;
     is_copy = item->kind == MARKUP_COPY;
@@ -970,7 +1113,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     if (is_copy && !is_spaced && out->size) /* no word is glued to a placeholder */
         is_spaced = !markup_is_word_byte(m, item->at - 1) &&
                     out->data[out->size - 1] != m->text[item->begin - 1] &&
-                    markup_is_word(out->data[out->size - 1]);
+                    markup_is_word(protect_before(out->data, out->size));
     if ((is_copy || item->kind == MARKUP_POINT || item->kind == MARKUP_CUT) && !item->is_line &&
         is_spaced && m->has_spaces && *from && !m->opened &&
         !markup_is_space(out->data[out->size - 1])) {
@@ -990,15 +1133,27 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         markup_is_space(m->text[item->end])) /* One.<b> Two</b> has its space inside the tag */
         markup_put_blank(m, item->end, markup_blank_end(m, item->end), out);
     if (*from == t->size || !m->has_spaces || markup_is_space(out->data[out->size - 1])) return;
+    (void)tfm_character_next(t->text + *from, t->size - *from, &next);
     if ((is_copy || (item->kind == MARKUP_POINT && !item->is_blank)) && item->space_behind &&
         (!protect_in(" ,.;:!?)]}", (unsigned char)t->text[*from]) ||
          (t->text[*from] != ' ' && (at = markup_blank_end(m, item->end)) > item->end &&
           at < m->size && m->text[at] == t->text[*from])))
         markup_put_space(m, out);
-    else if (is_copy && !item->space_behind && markup_is_word(t->text[*from]) &&
-             !(node->item + 1 < s->last && item[1].at == item->at && item[1].begin == item->end) &&
-             !markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
-        markup_put_space(m, out); /* {name}s Hund */
+    else if (is_copy && !item->space_behind && markup_is_word(next)) {
+        size_t last = node->item, after = last + 1;
+        for (; after < s->last && m->items[after].kind == MARKUP_CLOSE &&
+               m->items[after].at == item->at && m->items[after].begin == m->items[last].end;)
+            last = after++;
+        if (after < s->last && m->items[after].at == item->at &&
+            m->items[after].begin == m->items[last].end)
+            return;
+        if (!m->items[last].space_behind &&
+            markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
+            return;
+        if (last == node->item || m->words[node->low].inner == node->parent)
+            markup_put_space(m, out); /* {name}s Hund */
+        else m->owes = 2;             /* behind the closing tag */
+    }
 }
 static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,
                          size_t *from, text_buffer *out) {
@@ -1011,13 +1166,12 @@ static void markup_leave(markup_document *m, const markup_translation *t, const 
     if (close->at > s->begin + s->size && *from == t->size) {
         m->spaced = 0;
         for (at = close->begin; at > 0 && markup_is_space(m->text[at - 1]);) at--;
-        if (at < close->begin || close->space_before)
-            markup_put_blank(m, at, close->begin, out);
+        if (at < close->begin || close->space_before) markup_put_blank(m, at, close->begin, out);
     } else if (close->space_before && node->high > node->low)
         markup_text_to(m, t, from, m->words[node->high].begin, out);
     markup_copy(m, close, out);
-    if (*from < t->size) markup_put_behind(m, close, out);
-    m->owes |= close->is_line != 0;
+    if (*from < t->size && t->text[*from] != ' ') markup_put_behind(m, close, out);
+    if (close->is_line) m->owes = 1;
 }
 
 /* Appends a translation with its tags. Sorts the nodes by parent, so that siblings are
@@ -1168,6 +1322,7 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
                       ? markup_column(m->text + b->next_line, b->next_text - b->next_line, 0)
                       : first;
     int is_first = b->is_line; /* the next word begins a line, where Markdown might see a block */
+    size_t begun = out->size;  /* where the first line begins, until it ends */
     for (at = 0; at < size; at = end) {
         char before = text[at];
         uint32_t c, last = 0;
@@ -1186,21 +1341,28 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
             text_buffer_append(out, m->text + i, n - i);
             while (m->text[n - 1] != '\n') n--;
             column = markup_column(m->text + n, m->items[hard].end - n, 0);
-            hard++, is_first = 1;
+            hard++, is_first = 1, begun = (size_t)-1;
         } else if ((before == '\n' || (at && b->form == MARKUP_WRAPPED)) && b->is_folded &&
                    m->width && column > first && end > at &&
                    column + (before == '\n') + width > m->width &&
-                   !markdown_hazard(text + at, size - at)) {
+                   !markdown_hazard(text + at, size - at) &&
+                   !markdown_html_kind(text + at, size - at, 1) &&
+                   !(b->is_line && begun < out->size && /* a line that is only a tag */
+                     markdown_html_kind(out->data + begun, out->size - begun, 0))) {
             text_buffer_append(out, m->newline, strlen(m->newline));
             for (i = b->line; i < b->begin && !b->next_line; i++) markup_prefix(m, b, i, out);
             if (b->next_line)
                 text_buffer_append(out, m->text + b->next_line, b->next_text - b->next_line);
-            column = next;
+            column = next, begun = (size_t)-1;
         } else if (before == '\n') text_buffer_append(out, " ", 1), column++;
         escaped = is_first ? markdown_hazard(text + at, size - at) : 0;
         if (escaped) {
-            text_buffer_append(out, text + at, escaped - 1), text_buffer_append(out, "\\", 1);
-            text_buffer_append(out, text + at + escaped - 1, end - at - escaped + 1);
+            text_buffer_append(out, text + at, escaped - 1);
+            for (i = at + escaped - 1; i < end; i++) { /* "\** a" would close an emphasis */
+                text_buffer_append(out, "\\", 1), text_buffer_append(out, text + i, 1);
+                if (!protect_in("*_", (unsigned char)text[i]) || text[i + 1] != text[i]) break;
+            }
+            if (i < end) text_buffer_append(out, text + i + 1, end - i - 1);
         } else text_buffer_append(out, text + at, end - at);
         column += width + (escaped > 0), is_first = 0;
     }
@@ -1355,6 +1517,7 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
     for (m->spells = 2; t->text && !is_same && !m->broken && !nodes && m->spells >= 0;
          m->spells--) {
         fine = markup_refine(m, t, s);
+        if (!m->broken) markup_divide_initial(m, s, &fine);
         n = m->broken ? 0 : markup_words(m, &fine);
         markup_index(m, &fine, n);
         if (n && !m->broken) nodes = markup_place_items(m, &fine, s, n);

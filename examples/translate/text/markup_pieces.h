@@ -184,14 +184,16 @@ typedef struct markup_document {
     text_buffer woven;   /* the current block's new text, not wrapped yet */
     size_t begun;        /* where the output of the current sentence begins */
     int has_spaces; /* spaces belong between words: the script of the translation has them, or the source's has none */
-    int opened;       /* an opening tag was written last */
-    int spaced;       /* the space before the sentence's last tag is not written yet */
-    int owes;         /* a space must be written before the next letter */
+    int opened; /* an opening tag was written last */
+    int spaced; /* the space before the sentence's last tag is not written yet */
+    int owes; /* a space must be written before the next letter: 1: the end of a line, 2: a space */
     int has_brackets; /* brackets mean something in the current sentence */
     size_t n_left,
         left; /* sentences that stay in the source's language, and where the first begins */
     size_t n_skipped, skipped; /* parts that are not read, and where the first begins */
     int is_vtt;                /* the subtitles are WebVTT */
+    int is_ttml;               /* the document is TTML: subtitles in XML */
+    char line_end;             /* of subtitles: '|' in MicroDVD and MPL2, else '\n' */
     size_t n_cues;             /* of subtitles */
     text_buffer
         cleaned; /* a markup_at for each soft hyphen and reading: the byte of plain behind it */
@@ -555,6 +557,7 @@ typedef struct markup_element {
     unsigned is_reading : 1;
     unsigned is_ruby : 1;
     unsigned is_raised : 1; /* <sup> or <ph> */
+    unsigned is_break : 1;  /* <br> */
     unsigned is_inline : 1; /* it may be in a sentence */
     unsigned has_text : 2;  /* outside the elements in it: 1: only a space, 2: more */
     unsigned n_links : 3;   /* <a> in it, counted up to 3; 4: it has other elements, too */
@@ -726,6 +729,15 @@ static void markup_keep_tag(const markup_tag *tag, size_t index, markup_element 
     e->is_reading = characters_list_has(markup_readings, tag->name, tag->n) != 0;
     e->is_ruby = characters_list_has(" rb rp rt rtc ruby ", tag->name, tag->n) != 0;
     e->is_raised = strcmp(tag->name, "sup") == 0 || strcmp(tag->name, "ph") == 0;
+    e->is_break = strcmp(tag->name, "br") == 0 || strcmp(tag->name, "tt:br") == 0;
+}
+
+/* Returns whether a tag begins a document of TTML: <tt xmlns=...>. In HTML <tt> is code. */
+static int markup_is_ttml(const markup_document *m, const markup_tag *tag) {
+    size_t i = tag->begin;
+    if (strcmp(tag->name, "tt") != 0 && strcmp(tag->name, "tt:tt") != 0) return 0;
+    while (i < tag->end && !protect_starts(m->text + i, tag->end - i, "xmlns")) i++;
+    return i < tag->end;
 }
 
 /* Returns all tags from a byte on. A partner is searched only MARKUP_DEEP levels up: without this limit
@@ -772,6 +784,8 @@ static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags
         if (!any && !tag.is_opaque) { /* is the first element one of HTML? */
             any = 1;
             is_xml = !e->is_block && !e->is_known && !e->is_beside;
+            m->is_ttml = markup_is_ttml(m, &tag);
+            if (m->is_ttml) is_xml = 1, e->copied = 0, e->is_known = e->is_copy = 0;
             if (n && first_is_xml) is_xml = strcmp(tag.name, "html") != 0;
         }
         if (tag.is_open && characters_list_has(markup_raw, tag.name, tag.n)) {
@@ -804,6 +818,7 @@ static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags
         const markup_element *around;
         e = &tags[k], around = e->item < k ? &tags[e->item] : NULL;
         if (e->is_close && e->match < k) e->is_inline = tags[e->match].is_inline;
+        else if (is_xml && e->is_break) e->is_inline = 0;
         else if (is_xml ? e->is_known : !e->is_block && !e->is_beside)
             e->is_inline = !e->is_close || e->match != k || !is_xml;
         else if (is_xml || !e->is_block)
@@ -874,7 +889,7 @@ static int markup_add_values(markup_document *m, const markup_element *e) {
     while (!m->broken && markup_next_attribute(m, &at, &a)) {
         markup_item *item;
         int has_text = 0, is_safe = 1;
-        if (strcmp(tag->name, "html") == 0 && m->n_langs < 2 &&
+        if ((strcmp(tag->name, "html") == 0 || markup_is_ttml(m, tag)) && m->n_langs < 2 &&
             (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
             m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
         if (a.n >= MARKUP_NAME ||
@@ -948,6 +963,12 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             continue;
         }
         at = tags[last].end;
+        if (m->is_ttml && tag->is_break) { /* between two lines, as in other subtitles */
+            if (!markup_after_space(m)) markup_plain(m, " ", 1, begin, at);
+            item = markup_add(m, MARKUP_CUT, begin, at);
+            if (item) item->is_line = 1;
+            continue;
+        }
         if (kind == MARKUP_CLOSE && markup_join(m, tags[tag->match].item, at)) continue;
         item = markup_add(m, kind, begin, at);
         if (!item) break;
@@ -982,11 +1003,32 @@ static size_t markup_time(const char *text, size_t size) {
     return parts > 1 ? i : 0;
 }
 
+/* Returns the end of the two times or frames that begin a line of MicroDVD, {12}{34}, or of MPL2, [12][34], or 0.
+   The second one may be missing. */
+static size_t markup_frames(const markup_document *m, size_t at, size_t end) {
+    char open = at < end ? m->text[at] : 0, close = open == '{' ? '}' : ']';
+    int i;
+    if (open != '{' && open != '[') return 0;
+    for (i = 0; i < 2; i++) {
+        size_t begin = at + 1;
+        if (at == end || m->text[at] != open) return 0;
+        for (at++; at < end && at < begin + 12 && protect_is_digit((unsigned char)m->text[at]);)
+            at++;
+        if (at == end || m->text[at++] != close || (!i && at == begin + 1)) return 0;
+    }
+    return at;
+}
+
 /* Returns whether a line of subtitles has the times of a cue. *text is where the cue's text begins in
-   the line: at its end, except in the lines that transcribe --timestamps writes, [00:01 --> 00:02] text. */
+   the line: at its end, except in MicroDVD, and in the lines that transcribe --timestamps writes,
+   [00:01 --> 00:02] text. */
 static int markup_times(const markup_document *m, size_t at, size_t end, size_t *text) {
     size_t i = at, n, open;
     *text = end;
+    if (m->line_end == '|' && (n = markup_frames(m, at, end)) != 0) {
+        *text = n;
+        return 1;
+    }
     while (i < end && markup_is_space(m->text[i])) i++;
     if (m->is_vtt || (i < end && protect_is_digit((unsigned char)m->text[i])))
         for (n = i; n + 3 <= end; n++)
@@ -1024,7 +1066,7 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
         const char *close;
         n = at + 1;
         tag.is_open = tag.is_close = tag.is_opaque = 0;
-        if (m->text[at] == '{' && n < end && m->text[n] == '\\') {
+        if (m->text[at] == '{' && n < end && (m->text[n] == '\\' || m->line_end == '|')) {
             close = (const char *)memchr(m->text + at, '}', end - at);
             if (!close) break; /* the tag has no end: the rest of the line is text */
             n = (size_t)(close - m->text) + 1;
@@ -1097,9 +1139,12 @@ static int markup_repeats(const markup_document *m, size_t at, size_t end, size_
     }
 }
 
-/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR. */
+/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR, and in
+   MicroDVD also with "|". */
 static size_t markup_line_end(const markup_document *m, size_t at, size_t *next) {
-    while (at < m->size && m->text[at] != '\n' && m->text[at] != '\r') at++;
+    while (at < m->size && m->text[at] != '\n' && m->text[at] != '\r' &&
+           !(m->line_end == '|' && m->text[at] == '|'))
+        at++;
     *next = at + (at < m->size);
     if (at + 1 < m->size && m->text[at] == '\r' && m->text[at + 1] == '\n') ++*next;
     return at;
@@ -1118,6 +1163,21 @@ static int markup_is_number(const markup_document *m, size_t at, size_t end, siz
         if (!markup_is_blank(m->text, at, end)) return markup_times(m, at, end, &text);
     }
     return 0;
+}
+
+/* Returns whether a line of subtitles has no letters and is all text of its cue, as the number of a year is, or
+   the frames a second in MicroDVD. */
+static int markup_is_year(const markup_document *m, size_t from, size_t end, size_t next) {
+    size_t text, stop;
+    for (; from < end; from++)
+        if ((unsigned char)m->text[from] >= 0x80 ||
+            protect_is_letter((unsigned char)m->text[from]) ||
+            protect_in("<{\\", (unsigned char)m->text[from]))
+            return 0;
+    if (next >= m->size) return 1;
+    stop = markup_line_end(m, next, &from);
+    return markup_is_blank(m->text, next, stop) || markup_times(m, next, stop, &text) ||
+           (!m->is_vtt && markup_is_number(m, next, stop, from, 0));
 }
 
 /* Returns whether the cue whose text begins at byte `from` has another speaker than the one that begins at
@@ -1150,25 +1210,31 @@ static void markup_scan_srt(markup_document *m) {
     enum { MOST_LINES = 6 };
     size_t at = protect_starts(m->text, m->size, "\xEF\xBB\xBF") ? 3 : 0, end, next, from, text,
            text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0, cue = m->size;
-    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1, is_closed, is_first = 1;
+    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1, is_closed, is_first = 1, is_alone;
     m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
+    m->line_end = '\n';
+    from = markup_blank_end(m, at), text = markup_line_end(m, from, &next);
+    if (!m->is_vtt && markup_frames(m, from, text)) m->line_end = '|';
     for (; at < m->size && !m->broken; at = next) {
         end = markup_line_end(m, at, &next);
         blank = was_blank, was_blank = markup_is_blank(m->text, at, end);
         if (markup_times(m, at, end, &text)) {
             in_cue = is_first = 1, m->n_cues++;
             at = text;
-            if (at < end) any = 0; /* each line with times is a paragraph */
+            if (at < end && m->line_end != '|') any = 0; /* each line with times is a paragraph */
         } else if (m->is_vtt && at == end) in_cue = 0;
         while (end > at && markup_is_space(m->text[end - 1])) end--;
         for (from = at; from < end && markup_is_space(m->text[from]);) from++;
         if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next, blank)))
             continue;
-        if (is_first && markup_is_other(m, cue, from, end)) any = 0;
+        is_alone = is_first && markup_is_year(m, from, end, next);
+        if (is_alone || (is_first && markup_is_other(m, cue, from, end))) any = 0;
         if (is_first) cue = from, is_first = 0;
-        is_closed = (protect_in("([", (unsigned char)m->text[from]) &&
+        is_closed = is_alone ||
+                    (protect_in("([", (unsigned char)m->text[from]) &&
                      protect_in(")]", (unsigned char)m->text[end - 1])) ||
                     (end > from + 3 && protect_starts(m->text + end - 3, 3, "\xE2\x99\xAA"));
+        if (m->line_end == '|' && m->text[from] == '/' && from + 1 < end) from++; /* italics */
         if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
             for (from++; from < end && m->text[from] == ' ';) from++;
             any = 0;

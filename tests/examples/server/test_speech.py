@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 
 sys.path.insert(0, str(ROOT / "examples/server"))
 RANDOM = ROOT / "tests/data/transcribe/whisper.safetensors"
+STREAMING = ROOT / "tests/data/transcribe/moonshine-streaming.safetensors"
 REAL = ROOT / "build/whisper"  # make test-whisper puts models and clips there
 QUERY = "format=s16le&rate=16000&log_prob=0&compression=0"  # without limits, so that random text is written
 with wave.open(str(ROOT / "tests/data/transcribe/noise.wav")) as file:
@@ -111,6 +112,18 @@ def test_an_odd_number_of_bytes(port, expected):
     lines, code = heard(port, [SOUND + b"x", b""])
     assert lines[:-1] == expected and code == 1000
     assert json.loads(lines[-1]) == {"note": "the sound ends within a sample, which is not heard"}
+
+
+def test_moonshine_streaming():
+    """Tests a model that is no Whisper: the same lines as the command line's, however the sound comes."""
+    sound, query = (SOUND * 4)[3200:163200], "format=s16le&rate=16000"
+    lines = command_line(sound, model=STREAMING)
+    assert sum('"stable": true' in line for line in lines)
+    with hearing(model=STREAMING) as at:
+        for size in (3201, len(sound)):
+            assert heard(at, [*(sound[i:i + size] for i in range(0, len(sound), size)), b""], query) == (lines, 1000)
+        error, code = refused(at, query=f"{query}&language=de")
+        assert "Moonshine" in error["error"] and code == 1008
 
 
 def test_no_sound(port):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 etree = pytest.importorskip("lxml.etree")
-from transformer_h import Document, documents, office_xml  # noqa: E402
+from transformer_h import Document, documents, office_paragraphs, office_xml  # noqa: E402
 from transformer_h.documents import File, FileError  # noqa: E402
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -261,7 +261,7 @@ class Counted:
 
     def __init__(self, monkeypatch):
         self.n = 0
-        copied, written = office_xml.copy.deepcopy, etree.tostring
+        copied, written = office_paragraphs.copy.deepcopy, etree.tostring
 
         def deepcopy(thing, *more):
             self.n += sum(len(written(one)) for one in (thing if isinstance(thing, list) else [thing]))
@@ -275,7 +275,7 @@ class Counted:
         class Lxml:
             def __getattr__(self, name):
                 return tostring if name == "tostring" else getattr(etree, name)
-        monkeypatch.setattr(office_xml.copy, "deepcopy", deepcopy)
+        monkeypatch.setattr(office_paragraphs.copy, "deepcopy", deepcopy)
         monkeypatch.setattr(office_xml, "etree", Lxml())
 
     def trace(self, frame, event, _):
@@ -396,7 +396,7 @@ def test_formats_stay_with_many_namespaces():
 def test_keys_of_formats():
     """Formats with the same meaning are equal, whatever their prefixes, the order of attributes and the language."""
     def key(xml):
-        return office_xml._Format([etree.fromstring(f'<w:rPr {W} xmlns:v="{W[9:-1]}"' + xml)], False).key
+        return office_paragraphs.Format([etree.fromstring(f'<w:rPr {W} xmlns:v="{W[9:-1]}"' + xml)], False).key
     assert key("/>") == key("><w:lang w:val='de'/></w:rPr>") == key(" lang='de' dirty='0'/>") == ""
     same = key("><w:b w:x='1' w:y='2'/><w:noProof/></w:rPr>")
     assert same and same == key("><v:b v:y='2' v:x='1'/></w:rPr>")

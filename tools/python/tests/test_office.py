@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 pytest.importorskip("lxml")
-from test_files import ODF, W, archive, part, word  # noqa: E402
+from test_files import ODF, W, archive, german, part, word  # noqa: E402,F401
 
 import echo  # noqa: E402
 from transformer_h.documents import File, FileError  # noqa: E402
@@ -89,17 +89,65 @@ def test_spaces_in_elements_of_their_own():
 
 
 def test_results_of_fields():
-    """Text is translated. Numbers and dates stay, and dates are counted, because they have words."""
+    """Text is translated. Numbers and dates stay, and dates are counted, because they have words. What a field repeats from another
+    place is a text of its own: in the sentence the model could give its words another place."""
+    alone, inside = 'Siehe <ph id="0"></ph>.', 'Siehe <g id="0">Das Haus</g>.'
     for command, shown, expected, left in (
-            ("REF a", "Das Haus", 'Siehe <g id="0">Das Haus</g>.', []), (" STYLEREF 1 ", "Das Haus", 'Siehe <g id="0">Das Haus</g>.', []),
-            ("FORMDROPDOWN", "Das Haus", 'Siehe <g id="0">Das Haus</g>.', []),
-            ("REF a", "7", 'Siehe <x id="0"/>.', []), ("PAGE", "7", 'Siehe <x id="0"/>.', []),
-            ("DATE", "7. März", 'Siehe <x id="0"/>.', ["a result of a field that has text"])):
+            ("REF a", "Das Haus", [alone, "Das Haus"], []), (" STYLEREF 1 ", "Das Haus", [alone, "Das Haus"], []),
+            ("FORMDROPDOWN", "Das Haus", [alone, "Das Haus"], []), ("HYPERLINK a", "Das Haus", [inside], []),
+            ("REF a", "Bild 7", [alone, 'Bild <ph id="1"></ph>'], []), ("PAGEREF a \\p", "oben", [alone, "oben"], []),
+            ("PAGEREF a", "xii", [alone], ["a result of a field that has text"]),
+            ("REF a", "7", [alone], []), ("PAGE", "7", [alone], []),
+            ("DATE", "7. März", [alone], ["a result of a field that has text"])):
         for field in (fields(command, run(shown)), f'<w:fldSimple w:instr="{command}">{run(shown)}</w:fldSimple>'):
             file = File(word(f"<w:p>{run('Siehe ')}{field}{run('.')}</w:p>"), "a.docx")
-            assert (file.texts, file.left) == ([expected], left), (command, field)
+            assert (file.texts, file.left) == (expected, left), (command, field)
+    file = File(word(f"<w:p>{run('Ja')}{fields('XE a', '')}{run('.')}</w:p>"), "a.docx")  # of an index: nothing is shown
+    assert file.texts == ['Ja<x id="0"/>.']
+    for field in ("bookmark-ref", "reference-ref", "sequence-ref", "chapter", "title"):
+        file = File(odt(f'<text:p>Siehe <text:{field}>Bild 7</text:{field}>.</text:p>'), "a.odt")
+        assert file.texts == [alone, 'Bild <ph id="1"></ph>']
+        made = part(file.join(['See <ph id="0"></ph>.', 'Figure <ph id="1"></ph>']), "content.xml")
+        assert f"<text:p>See <text:{field}>Figure 7</text:{field}>.</text:p>" in made
     file = File(word(f'<w:p>{run("Es ist ")}<m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:r><m:t>wenn</m:t></m:r></m:oMath></w:p>'), "a.docx")
     assert file.left == ["text in a formula"]
+
+
+def letters(data):
+    return re.sub("<w:instrText.*?</w:instrText>|<[^>]*>", "", part(data)).strip()
+
+
+def test_results_keep_their_place(german):
+    """A result is never empty, has no other words, and is the same as the place that it repeats."""
+    see = "".join(f"<w:p>{run(before)}{fields('REF a', run(shown))}{run(behind)}</w:p>" for before, shown, behind in (
+        ("Lesen Sie zuerst „", "Das Haus und der Garten", "“."), ("Der Hund schläft (siehe ", "Abbildung 3", ")."),
+        ("Siehe ", "Das Haus und der Garten", " und die Katze.")))
+    file = File(word(f"<w:p>{run('Das Haus und der Garten')}</w:p>{see}<w:p>{run('Abbildung ')}{fields('SEQ Abbildung', run('3'))}{run(': Die Katze schläft.')}</w:p>"), "a.docx")
+    made = part(file.join(german.translate_document(file.texts, "html")))
+    heading = german.translate("Das Haus und der Garten")
+    results = re.findall(r'"separate"/></w:r>(.*?)<w:r><w:fldChar w:fldCharType="end"', made)
+    results = [re.sub("<[^>]*>", "", one) for one in results]
+    caption = re.sub("<[^>]*>", "", re.sub("<w:instrText.*?</w:instrText>", "", made.split("<w:p>")[-1]))
+    assert results[0] == results[2] == heading and results[1].endswith(" 3") and results[3] == "3"
+    assert caption.startswith(results[1] + ": ") and caption.endswith(german.translate("Die Katze schläft."))
+
+
+def test_labels_of_captions():
+    """"Figure 3" in front of a colon or a full stop is a text of its own. A number at another place is a part of its sentence."""
+    number = fields("SEQ Bild", run("3"))
+    mark = '<w:bookmarkStart w:id="1" w:name="x"/>{}<w:bookmarkEnd w:id="1"/>'
+    for caption, expected in (
+            (run("Bild ") + number + run(": Der Hund"), ['<ph id="0"></ph>: Der Hund', 'Bild <ph id="1"></ph>']),
+            (mark.format(run("Bild ") + number) + run(". Der Hund"), ['<ph id="0"></ph>. Der Hund', '<g id="1">Bild <ph id="2"></ph></g>']),
+            (mark.format(run("Bild ") + number + run(": Der Hund")), ['<g id="0"><ph id="1"></ph>: Der Hund</g>', 'Bild <ph id="2"></ph>']),
+            (run("Siehe Bild: ") + number + run(": Der Hund"), ['Siehe Bild: <ph id="0"></ph>: Der Hund']),
+            (run("Bild ") + number + run(" zeigt ihn: Ja"), ['Bild <ph id="0"></ph> zeigt ihn: Ja']), (run("Bild ") + number, ['Bild <ph id="0"></ph>'])):
+        file = File(word(f"<w:p>{caption}</w:p>"), "a.docx")
+        assert file.texts == expected
+    file = File(word(f"<w:p>{run('Bild ')}{number}{run(': Der Hund')}</w:p>"), "a.docx")
+    assert letters(file.join(['<ph id="0"></ph>: The dog', 'Figure. <ph id="1"></ph>'])) == "Figure 3: The dog"  # a label is no sentence
+    file = File(odt("<text:p>Bild <text:sequence>3</text:sequence>: Der Hund</text:p>"), "a.odt")
+    assert file.texts == ['<ph id="0"></ph>: Der Hund', 'Bild <ph id="1"></ph>']
 
 
 @pytest.mark.parametrize("xml, expected", [
@@ -335,3 +383,38 @@ def test_kinds_of_parts():
     made, _ = echo.through(whole, "a.epub", echo.ECHOES["capitals"])
     assert [shown(part(made, f"OPS/{name}")).strip() for name in (*pages, "toc.ncx", "f.otf")] == [
         "DER HUND1 DA", "DAS KAPITEL", "ALS ERSATZ", "DAS KAPITEL", "otf"]
+
+
+def test_deleted_text_stays_beside_what_replaces_it():
+    """A reader who rejects the changes gets no words without spaces between them."""
+    deleted = '<w:del w:id="1"><w:r><w:delText>alte</w:delText></w:r></w:del>'
+    for change in (deleted + f'<w:ins w:id="2">{run("neue")}</w:ins>', f'<w:ins w:id="2">{run("neue")}</w:ins>' + deleted):
+        file = File(word(f'<w:p>{run("Das ")}{change}{run(" Haus")}</w:p>'), "a.docx")
+        assert file.texts == ['Das <g id="0"><g id="1">neue</g></g> Haus']
+        made = part(file.join(['<g id="0"><g id="1">New</g></g> the house']))
+        assert re.sub("<[^>]*>", "", made).strip() in ("alteNew the house", "Newalte the house") and made.count("<w:del ") == 1
+
+
+def test_lost_formats_are_named():
+    """A format, a link or an insertion that has words in the source has words in the translation, or it is named."""
+    link = f'<w:hyperlink w:anchor="a">{run("rote")}</w:hyperlink>'
+    for piece, made, left in (
+            (run("rote", "<w:b/>"), ["The dog"], ["a format that has no words in the translation"]),
+            (run("rote", "<w:b/>"), ['The <g id="0">red</g> dog'], []), (link, ['The <g id="0"></g> dog'], ["a link that has no words in the translation"]),
+            (link, ['The <g id="0">red</g> dog'], []), (run("rote", "<w:b/>"), ['<g id="0">The red dog</g>'], ["a format that has no words in the translation"]),
+            (f'<w:ins w:id="1">{run("rote")}</w:ins>', ['The dog<g id="0"></g>'], ["a tracked insertion that has no words in the translation"])):
+        file = File(word(f'<w:p>{run("Der ")}{piece}{run(" Hund")}</w:p>'), "a.docx")
+        file.join(made)
+        assert file.left == left, (piece, made)
+    file = File(odt('<text:p>Der <text:span text:style-name="B">rote</text:span> Hund</text:p>'), "a.odt")
+    file.join(['The <g id="0"></g>dog'])
+    assert file.left == ["a format that has no words in the translation"]
+
+
+def test_a_space_of_its_own_divides_no_format():
+    """Word makes a run of each no-break space. Its neighbours with the same format stay one element."""
+    link = '<w:rStyle w:val="Xref"/>'
+    data = word(f'<w:p>{run("Siehe ")}{run("Kapitel", link)}{run(chr(160), link)}{run("3", link)}{run(" ", link)}{run("und dann mehr.")}</w:p>')
+    assert texts(data, "a.docx") == ['Siehe <g id="0">Kapitel\xa03</g> und dann mehr.']
+    data = word(f'<w:p>{run("Siehe ")}{run("Kapitel", link)}{run(chr(160))}{run("3", link)}{run(" und dann mehr.")}</w:p>')
+    assert texts(data, "a.docx") == ['Siehe <g id="0">Kapitel</g>\xa0<g id="1">3</g> und dann mehr.']

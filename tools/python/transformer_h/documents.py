@@ -4,7 +4,7 @@ A paragraph of such a document becomes a text with tags: <g> around text with an
 paragraph, <x/> for a picture, a footnote or a formula inside a sentence, <br/> for a tab or the end of a line. The reader of
 `translate --html` divides the paragraph into sentences and places the tags in the translation by alignment. Then the
 paragraph is written again from its own elements. All other parts of a document are copied.
-office_xml.py has the paragraphs, and this file the archives."""
+office_paragraphs.py has the paragraphs, office_xml.py the parts, and this file the archives."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ _ENCODINGS = re.compile(r"utf-(8|16)(-sig|-[bl]e)?|ascii|iso8859-\d+|cp(125\d|86
                         r"gb2312|gbk|gb18030|big5|euc_(jp|kr)|shift_jis|iso2022_jp")
 
 # Which format of Document a file's texts have, and which parts of an archive have texts.
-TEXTS = {".txt": "wrapped", ".html": "html", ".htm": "html", ".xhtml": "html", ".md": "markdown", ".srt": "srt", ".vtt": "srt"}
+TEXTS = {".txt": "wrapped", ".html": "html", ".htm": "html", ".xhtml": "html", ".md": "markdown", ".srt": "srt", ".vtt": "srt",
+         ".sub": "srt", ".sbv": "srt", ".ttml": "html", ".dfxp": "html"}
 ARCHIVES = {
     ".docx": r"(word|docProps)/.*\.xml",
     ".pptx": r"(ppt|docProps)/.*\.xml",

@@ -24,6 +24,8 @@ _TABLE = "a table", "save its texts as html or txt"
 # A comment ends at its first "-->", and a time has digits in one way only: else a match could take years.
 _HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S)
 _TIME = rb"(?:\d*:)?\d+:\d+[.,:]\d+"
+_TTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:tt:)?tt\s[^>]*xmlns", re.I | re.S)
+_SUB = re.compile(rb"\s*\{\d+\}\{\d*\}")
 _SRT = re.compile(rb"\s*(?:\d+[ \t]*(?:\r\n|\r|\n))?" + _TIME + rb"[ \t]*-->[ \t]*" + _TIME)
 _NO_TEXT = "not text", "save it as one of these"
 FIRST = 4096  # bytes
@@ -76,6 +78,10 @@ def of_bytes(data: bytes) -> tuple[str, tuple[str, str] | None]:
         return ".html", None
     if re.match(rb"WEBVTT(?:[ \t\r\n]|$)", first):
         return ".vtt", None
+    if _TTML.match(first):
+        return ".ttml", None
+    if _SUB.match(first):
+        return ".sub", None
     return ".srt" if _SRT.match(first) else "", None
 
 

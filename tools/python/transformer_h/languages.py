@@ -83,7 +83,8 @@ def set_language(root: Any, code: str, names: Any) -> bool:
     titles = names("dc:title dc:subject dc:description ncx:docTitle")
     kept = names("w:del w:moveFrom")
     is_kept = 0  # elements around this one whose text keeps its language
-    for event, element in etree.iterwalk(root, events=("start", "end")):
+    walked = [*languages, *books, *drawn, *runs, *titles, *kept, style + "text-properties"]
+    for event, element in etree.iterwalk(root, events=("start", "end"), tag=walked):  # lxml passes over all others, which are most
         if element.tag in kept:
             is_kept += 1 if event == "start" else -1
         elif event == "end":

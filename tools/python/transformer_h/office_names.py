@@ -67,15 +67,21 @@ RUN, RUN_TEXT, FRAME = names("w:r a:r"), names("w:t a:t"), names("w:framePr")
 FIRST = names("w:pPr w:rPr w:sdtPr w:sdtEndPr w:smartTagPr w:customXmlPr a:pPr a:rPr")
 LAST = names("a:endParaRPr")
 # text inside these is the paragraph's own
-INLINE = names("w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:sdt w:dir w:bdo text:span text:a text:meta text:meta-field "
-                 "text:bookmark-ref text:reference-ref text:title text:subject text:chapter text:keywords text:description "
-                 "text:text-input text:placeholder text:hidden-text")
+INLINE = names("w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:sdt w:dir w:bdo text:span text:a text:meta text:meta-field text:placeholder")
+SIMPLE = names("w:fldSimple")
+# results that come from another place: they are a text of their own, if they have words
+RESULTS = names("text:bookmark-ref text:reference-ref text:sequence-ref text:note-ref text:title text:subject text:chapter text:keywords "
+                "text:description text:text-input text:hidden-text")
+SEQUENCE = names("text:sequence")
+# elements that a reader sees as signs of the line
+SHOWN = SIMPLE | RESULTS | SEQUENCE | names("w:sym w:pgNum a:fld m:oMath text:page-number text:page-count text:date text:time")
 LINK = names("w:hyperlink text:a")
 JOINED = LINK | names("text:span")  # two with the same attributes, beside each other, are one
-SIMPLE = names("w:fldSimple")
 # The results of these fields are text for readers. Others are numbers and dates, which programs make again.
 TEXT_FIELDS = frozenset("HYPERLINK TOC TOA INDEX BIBLIOGRAPHY REF STYLEREF TITLE SUBJECT KEYWORDS COMMENTS QUOTE IF FORMTEXT FORMDROPDOWN FILLIN "
                          "DOCPROPERTY MACROBUTTON".split())
+INNER_FIELDS = frozenset("HYPERLINK TOC TOA INDEX BIBLIOGRAPHY QUOTE MACROBUTTON".split())  # their results are words of the sentence
+PLACE_FIELDS = frozenset("PAGEREF NOTEREF".split())  # with \\p the result may be "above"
 RUBY, BASE = names("w:ruby text:ruby"), names("w:rubyBase text:ruby-base")
 CONTENT = names("w:sdtContent")  # has the text of its parent
 BREAK = names("w:tab w:ptab w:br w:cr a:br text:tab text:line-break w:fldChar w:instrText")
@@ -89,6 +95,8 @@ PAIR_ENDS = frozenset(PAIRS.values())
 # The attribute that both ends have: the first of these that an end has. The first end of a bookmark of Word also has a name.
 PAIR_IDS = [*names("w:id text:change-id text:name office:name text:id"), "id", "name"]
 # What is left as it is, and how a message calls it: elements with all that is in them, and what is inside a paragraph.
+DELETED, INSERTED = names("w:del w:moveFrom"), names("w:ins w:moveTo")
+EMPTY = table({"w:hyperlink text:a": "a link", "w:ins w:moveTo": "a tracked insertion", "text:span": "a format"})  # without words nobody sees them
 LEFT = table({"w:del w:moveFrom text:tracked-changes": "deleted text of tracked changes",
                 "w:altChunk": "an embedded document (altChunk)"})
 KEPT = {"oMath": "text in a formula", "oMathPara": "text in a formula", "fldSimple": "a result of a field that has text",
