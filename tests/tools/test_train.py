@@ -397,6 +397,21 @@ class TrainTest(unittest.TestCase):
         torch.testing.assert_close(weights.unique(), torch.tensor([0, 1 / (50 * 0.75)]))
         self.assertAlmostEqual(float(weights.sum(1).mean()), 1, delta=0.02)
 
+    def test_key_bias_stays(self) -> None:
+        """Training does not move the keys' bias, on which softmax does not depend, and moves the others."""
+        for width in (16, 12):  # packed projections, and separate ones
+            shape = trainer.Shape(9, 9, 32, 2, width, 16, 64, 1, 1, share=True)
+            torch.manual_seed(SEED)
+            model = trainer.Transformer(shape, 0)
+            src, tgt = torch.randint(1, 9, (4, 6)), torch.randint(1, 9, (4, 5))
+            model(src, tgt).logsumexp(-1).sum().backward()
+            for name, part in model.named_modules():
+                if isinstance(part, trainer.Attention):
+                    q, k, v = (part.in_proj_bias.grad.chunk(3) if part.packed else
+                               [p.bias.grad for p in (part.q_proj, part.k_proj, part.v_proj)])
+                    self.assertFalse(k.any(), name)
+                    self.assertTrue(q.any() and v.any(), name)
+
     def test_bfloat16(self) -> None:
         """--amp's gradients must point where float32's do."""
         torch.manual_seed(1)
