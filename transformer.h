@@ -15878,9 +15878,10 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        made-up text without one; --words-file and own_words; several sounds, --output, word times
        in text, RF64, A-law, mu-law, 8 to 64 bits; a WAV file on standard input.
      - transformer-model get whisper-base; list --table.
-     - SQLite: translate_model(path, 'split' or 'whole'). make bench-gate; bench --ids.
-     - translate knows SRT and transcribe's lines by their first bytes; labels and buttons of HTML
-       are translated, menus and texts beside | or a bullet one by one.
+     - SQLite: translate_model(path, 'split' or 'whole'). make bench-gate; bench --ids;
+       inspect --cores: one session with several threads; bench_peers.py --weights int8-7.
+     - translate knows subtitles by their first bytes, and reads MicroDVD, MPL2, SAMI and TTML;
+       labels and buttons of HTML are translated, menus and texts beside | or a bullet one by one.
      - Server: detection, documents and ways on the page, multipart, splitting_tags.
      - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
      - convert.py --check FILE compares with logits of your own.
@@ -15904,7 +15905,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.
-     - Documents take time and memory in proportion to their size. Downloads end if nothing arrives.
+     - Documents take time and memory in proportion to their size, and have less than 4 GB.
+       Downloads end if nothing arrives. train.py --amp: attention's bias of keys stays.
      - Control characters of a model do not reach the terminal.
 
    0.6.0 (2026-11-26)

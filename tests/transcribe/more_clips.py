@@ -1,5 +1,5 @@
-"""Makes clips that no setting of live text was chosen on first, for time_live.py: voices of flite, and the recordings of pocketsphinx's
-test data in another order, faster and with noise. Needs flite and sox (apt-get install flite sox).
+"""Makes more clips for time_live.py: voices of flite, and the recordings of pocketsphinx's test data in another order, faster and with
+noise. The settings of live text were chosen on these clips, too. Needs flite and sox (apt-get install flite sox).
 
     python tests/transcribe/more_clips.py FOLDER
 
