@@ -1149,9 +1149,7 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         if (after < s->last && m->items[after].at == item->at &&
             m->items[after].begin == m->items[last].end)
             return;
-        if (!m->items[last].space_behind &&
-            markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
-            return;
+        if (markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from)) return;
         if (last == node->item || m->words[node->low].inner == node->parent)
             markup_put_space(m, out); /* {name}s Hund */
         else m->owes = 2;             /* behind the closing tag */
