@@ -457,7 +457,7 @@ typedef struct team_model {
 static void add_step(team_model *t, double seconds, double bytes, double one_core, double cost,
                      double parts, int waits) {
     double n = t->n < parts ? t->n : parts, rate;
-    if (t->n < 2 || cost < WORTH_SHARING) n = 1;
+    if (t->n < 2 || cost < (double)WORTH_SHARING) n = 1;
     rate = n * one_core < opt.bandwidth || opt.cache > 0 ? n * one_core : opt.bandwidth;
     seconds = seconds / n + bytes / rate * 1e-9;
     t->seconds += seconds;
@@ -475,11 +475,11 @@ static void add_product(team_model *t, int64_t rows, int64_t in, int64_t out) {
 }
 static void add_norms(team_model *t, int64_t rows, int64_t width) {
     double numbers = (double)(rows * width);
-    add_step(t, 1e-9 * NORM_NS * numbers, 0, 1, NORM_COST * numbers, numbers, 1);
+    add_step(t, 1e-9 * NORM_NS * numbers, 0, 1, (double)NORM_COST * numbers, numbers, 1);
 }
 static void add_embedding(team_model *t, int64_t rows, int64_t width) {
     double numbers = (double)(rows * width);
-    add_step(t, 1e-9 * EMBED_NS * numbers, 0, 1, NORM_COST * numbers, numbers, 1);
+    add_step(t, 1e-9 * EMBED_NS * numbers, 0, 1, (double)NORM_COST * numbers, numbers, 1);
 }
 static void add_attention(team_model *t, const model_shape *m, int64_t sentences, int64_t pairs,
                           int64_t keys) {
