@@ -161,8 +161,8 @@ static void long_sentences(void) {
     text_buffer_free(&doc), text_buffer_free(&out);
 }
 
-/* The memory of a document is in proportion to its size, whatever it is made of. Texts of one to three bytes
-   each, which no document has only, may need more than 20 times their size. */
+/* Reads and writes documents that consist of one piece, again and again, and checks that the memory for them is at
+   most so many times their size. A piece that has a sentence or an item for each three bytes may need more than 20. */
 static void memory(void) {
     static const struct {
         markup_form form;

@@ -174,8 +174,9 @@ static int is_begin(const char *text, size_t k) {
            (!k || strchr(" (\"", text[k - 1]) || strchr(",.:;!?)\"", text[k]) != NULL);
 }
 
-/* Translations with other words than the source. words is a translation with a space behind each token; sources
-   has for each token the word or sign of the source, a letter, or "-". "_" before a word glues it to the one before. */
+/* Translations with other words than the source. words is a translation whose tokens have a space between them;
+   a token that begins with "_" has no space before it in the text. sources has a letter for each token: a for the
+   first word or sign of the source, b for the second, and so on, or "-" if the token has no source. */
 static void free_words(void) {
     static const struct {
         const char *in, *words, *sources, *expected;

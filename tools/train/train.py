@@ -494,9 +494,9 @@ class Attention(nn.Module):
             self.hold_key_bias(s.d_model)
 
     def hold_key_bias(self, d: int) -> None:
-        """Makes the gradient of the keys' bias 0, which it is but for rounding, because softmax does
-        not depend on this bias. AdamW divides a gradient by its size, so the rounding alone moved the
-        bias to 16 in a run of 20,000 steps in bfloat16, which has steps of 0.125 there."""
+        """Sets the gradient of the keys' bias to 0. Softmax does not depend on this bias, so its computed
+        gradient consists of rounding errors. AdamW divides each gradient by its size: in a run of 20,000
+        steps in bfloat16, the rounding errors moved the bias to 16."""
         if self.packed:
             keys = torch.arange(3 * d) // d == 1
             self.in_proj_bias.register_hook(lambda grad: grad.masked_fill(keys.to(grad.device), 0))

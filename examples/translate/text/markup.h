@@ -37,8 +37,9 @@
    Wrapped text is read by wrapped.h.
 
    Subtitles are SubRip, WebVTT, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the lines of
-   transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence over several lines or cues is translated whole and divided between words,
-   in the proportion that its lines have in the source. Numbers and times are copied. A sentence
+   transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence over several lines
+   or cues is translated whole and divided between words, in the proportion that its lines have in the
+   source. Numbers and times are copied. A sentence
    begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It also
    begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after six lines
    without an end. */
@@ -242,9 +243,9 @@ static inline const char *markup_no_times(const markup_document *m) {
 /* ---- words of a translation ------------------------------------------------------------------ */
 
 /* Returns whether a tag may be placed at a position of a translation: where a protected span may
-   be, after an opening bracket or quote, before a closing quote, before a dot without a word after it, and
-   between marks, except inside a row of dots or dashes. In Markdown, where marks have a meaning, only the places of spans
-   count. */
+   be, after an opening bracket or quote, before a closing quote, before a dot without a word after it,
+   and between marks, except inside a row of dots or dashes. In Markdown, where marks have a meaning,
+   only the places of spans count. */
 static int markup_is_gap(const markup_document *m, const char *text, size_t size, size_t at) {
     uint32_t before, after;
     if (protect_is_gap(text, size, at)) return 1;

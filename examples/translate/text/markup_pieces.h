@@ -45,13 +45,13 @@ typedef struct markup_item {
     unsigned space_behind : 1;
     unsigned is_line : 1;  /* for CUT: it is between two lines or cues */
     unsigned is_blank : 1; /* for POINT: an element with only a space, which it replaces */
-    unsigned
-        c : 8; /* for Markdown: its delimiter; for BLOCK before an attribute's value: its quote or a space */
-    unsigned
-        has_label : 1; /* for [text] links: the text is the label, which markup_label_of finds */
-    unsigned
-        n_blank : 15; /* bytes of spaces behind it that the plain text does not have; if they are
-                               MARKUP_BLANKS, all spaces of the document there */
+    /* For Markdown its delimiter; for BLOCK before an attribute's value the quote around the value, or a
+       space. */
+    unsigned c : 8;
+    unsigned has_label : 1; /* for [text] links: the text is the label (markup_label_of) */
+    /* Bytes of spaces behind it that the plain text does not have; MARKUP_BLANKS stands for all spaces
+       that the document has there. */
+    unsigned n_blank : 15;
     markup_at begin, end; /* its bytes in the document */
     markup_at at;         /* its position in the plain text */
     markup_at match;      /* for OPEN and CLOSE: the partner's index */
@@ -116,8 +116,8 @@ typedef struct markup_word {
 
 /* A token of a translation and the word that has it, in the order of the tokens' sources. */
 typedef struct markup_source_token {
-    markup_at begin,
-        reach; /* its source's first byte, and the furthest end of a source up to here */
+    markup_at begin; /* its source's first byte */
+    markup_at reach; /* the furthest end of a source up to here */
     markup_at word;
 } markup_source_token;
 
@@ -184,9 +184,9 @@ typedef struct markup_document {
     text_buffer woven;   /* the current block's new text, not wrapped yet */
     size_t begun;        /* where the output of the current sentence begins */
     int has_spaces; /* spaces belong between words: the script of the translation has them, or the source's has none */
-    int opened; /* an opening tag was written last */
-    int spaced; /* the space before the sentence's last tag is not written yet */
-    int owes; /* a space must be written before the next letter: 1: the end of a line, 2: a space */
+    int opened;       /* an opening tag was written last */
+    int spaced;       /* the space before the sentence's last tag is not written yet */
+    int owes;         /* what is written before the next letter: 1: the end of a line, 2: a space */
     int has_brackets; /* brackets mean something in the current sentence */
     size_t n_left,
         left; /* sentences that stay in the source's language, and where the first begins */
@@ -1165,9 +1165,9 @@ static int markup_is_number(const markup_document *m, size_t at, size_t end, siz
     return 0;
 }
 
-/* Returns whether a line of subtitles has no letters and is all text of its cue, as the number of a year is, or
-   the frames a second in MicroDVD. */
-static int markup_is_year(const markup_document *m, size_t from, size_t end, size_t next) {
+/* Returns whether a line of subtitles is the only one of its cue and has no letters, as 1984 or, in MicroDVD,
+   the number of frames per second. */
+static int markup_is_alone(const markup_document *m, size_t from, size_t end, size_t next) {
     size_t text, stop;
     for (; from < end; from++)
         if ((unsigned char)m->text[from] >= 0x80 ||
@@ -1227,7 +1227,7 @@ static void markup_scan_srt(markup_document *m) {
         for (from = at; from < end && markup_is_space(m->text[from]);) from++;
         if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next, blank)))
             continue;
-        is_alone = is_first && markup_is_year(m, from, end, next);
+        is_alone = is_first && markup_is_alone(m, from, end, next);
         if (is_alone || (is_first && markup_is_other(m, cue, from, end))) any = 0;
         if (is_first) cue = from, is_first = 0;
         is_closed = is_alone ||

@@ -221,7 +221,8 @@ class Paragraph:
     def is_alone(command: str | None) -> bool:
         """Whether the result of a field comes from another place, so it is a text of its own. Word makes it again from that place.
         In a sentence, a model could give its words another place."""
-        return (command or " ").upper().split()[:1] != [] and (command or " ").upper().split()[0] not in INNER_FIELDS
+        words = (command or "").upper().split()
+        return bool(words) and words[0] not in INNER_FIELDS
 
     @staticmethod
     def with_number(pieces: list[Piece]) -> list[Piece]:
