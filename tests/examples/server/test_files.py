@@ -135,7 +135,7 @@ def archive(**parts):
 
 @pytest.mark.parametrize("name, data, fields, status, message", [
     ("a.docx", b"no zip", {}, 400, "a.docx: no zip archive, which docx files are"),
-    ("a.pdf", b"%PDF", {}, 400, "^a.pdf: expected a file .docx, .*, .srt, .vtt, .sub, .*, .dfxp$"),
+    ("a.pdf", b"%PDF", {}, 400, "^a.pdf: expected a file .docx, .*, .srt, .vtt, .sub, .*, .sami$"),
     ("a.txt", b"%PDF-1.4", {}, 400, "a.txt: expected a file .docx, .*, but it is a PDF; convert it to docx"),
     ("../../etc/a", b"x", {}, 400, "^a: expected a file .docx"),
     ("", b"x", {}, 400, "missing file parameter|: expected a file .docx"),

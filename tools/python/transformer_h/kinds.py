@@ -25,7 +25,8 @@ _TABLE = "a table", "save its texts as html or txt"
 _HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html)\b", re.I | re.S)
 _TIME = rb"(?:\d*:)?\d+:\d+[.,:]\d+"
 _TTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:tt:)?tt\s[^>]*xmlns", re.I | re.S)
-_SUB = re.compile(rb"\s*\{\d+\}\{\d*\}")
+_SAMI = re.compile(rb"\s*<sami[\s>]", re.I)
+_SUB, _MPL = re.compile(rb"\s*\{\d+\}\{\d*\}"), re.compile(rb"\s*\[\d+\]\[\d*\]")
 _SRT = re.compile(rb"\s*(?:\d+[ \t]*(?:\r\n|\r|\n))?" + _TIME + rb"[ \t]*-->[ \t]*" + _TIME)
 _NO_TEXT = "not text", "save it as one of these"
 FIRST = 4096  # bytes
@@ -80,8 +81,12 @@ def of_bytes(data: bytes) -> tuple[str, tuple[str, str] | None]:
         return ".vtt", None
     if _TTML.match(first):
         return ".ttml", None
+    if _SAMI.match(first):
+        return ".smi", None
     if _SUB.match(first):
         return ".sub", None
+    if _MPL.match(first):
+        return ".mpl", None
     return ".srt" if _SRT.match(first) else "", None
 
 
