@@ -60,7 +60,7 @@ class DeepL:
         if tags not in (None, "html", "xml"):
             raise Refused(400, f"tag_handling {cut(str(tags))} is neither html nor xml")
         form = "html" if tags else "text"
-        renamed = Renamed(given) if tags else None
+        renamed = Renamed(given, tags) if tags else None
         for parameter in ("splitting_tags", "non_splitting_tags") if not tags else ():
             if given.get(parameter):
                 raise Refused(400, f"{parameter} needs tag_handling")
@@ -279,9 +279,12 @@ class DeepL:
 
 class Renamed:
     """The tags that a client wants to end sentences (splitting_tags), or not (non_splitting_tags). While a text is translated,
-    they have the names of HTML's elements that do so."""
+    they have the names of HTML's elements that do so. In XML, other elements end a sentence as the structure says, so a
+    splitting tag keeps its name and gets a <br/> beside it. Without outline_detection, all other elements are inside sentences."""
 
-    def __init__(self, given):
+    def __init__(self, given, tags):
+        is_flat = tags == "xml" and str(given.get("outline_detection")).lower() in ("0", "false")
+        self.is_xml, self.other = tags == "xml" and not is_flat, "span" if is_flat else None
         self.mark, self.names = f"t{secrets.token_hex(8)}", {}
         for parameter, name in (("splitting_tags", "div"), ("non_splitting_tags", "span")):
             tags = given.get(parameter) or []
@@ -291,18 +294,25 @@ class Renamed:
             self.names.update(dict.fromkeys(tags, name))
 
     def there(self, text):
+        end = f'<br {self.mark}=""/>'
+
         def renamed(found):
-            name = self.names.get(found[2])
+            name = self.names.get(found[2], self.other)
+            if not name:
+                return found[0]
+            if name == "div" and self.is_xml:
+                return found[0] + end if found[1] else end + found[0]
             if name == "div" and found[3].endswith("/"):
                 name = "br"  # which ends a sentence without having content
-            return f'<{found[1]}{name} {self.mark}="{found[2]}"{found[3]}>' if name else found[0]
-        if not self.names:
+            return f'<{found[1]}{name} {self.mark}="{found[2]}"{found[3]}>'
+        if not self.names and not self.other:
             return text
         made = re.sub(r"""<(/?)([^\W\d][\w:.-]*)((?:[\s/](?:[^<>"']|"[^"]*"|'[^']*')*)?)>""", renamed, text)
-        return f'<div {self.mark}="">{made}</div {self.mark}="">'  # the first tag says that the names are HTML's
+        around = self.mark if self.is_xml else "div"  # the first tag says whether the names are HTML's
+        return f'<{around} {self.mark}="">{made}</{around} {self.mark}="">'
 
     def back(self, text):
-        text = re.sub(rf'</?div {self.mark}="">', "", text)
+        text = re.sub(rf'</?(?:div|{self.mark}) {self.mark}="">|<br {self.mark}=""/>', "", text)
         return re.sub(rf'<(/?)(?:div|span|br) {self.mark}="([^"]*)"', r"<\1\2", text)
 
 

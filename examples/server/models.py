@@ -6,14 +6,19 @@ from transformer_h import Model, detect_language
 from transformer_h.detecting import base_language
 
 NAMES = dict(pair.split("=") for pair in (
-    "ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali ca=Catalan cs=Czech da=Danish "
-    "de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian "
-    "fi=Finnish fr=French ga=Irish gl=Galician he=Hebrew hi=Hindi hr=Croatian hu=Hungarian "
-    "id=Indonesian is=Icelandic it=Italian ja=Japanese ka=Georgian kk=Kazakh ko=Korean "
-    "lt=Lithuanian lv=Latvian mg=Malagasy mk=Macedonian ms=Malay nb=Norwegian nl=Dutch pl=Polish "
-    "pt=Portuguese ro=Romanian ru=Russian sk=Slovak sl=Slovenian sq=Albanian sr=Serbian "
-    "sv=Swedish sw=Swahili ta=Tamil th=Thai tl=Tagalog tr=Turkish uk=Ukrainian ur=Urdu uz=Uzbek "
-    "vi=Vietnamese zh=Chinese").split())
+    "af=Afrikaans am=Amharic ar=Arabic as=Assamese az=Azerbaijani be=Belarusian bg=Bulgarian "
+    "bn=Bengali bs=Bosnian ca=Catalan ceb=Cebuano cs=Czech cy=Welsh da=Danish de=German el=Greek "
+    "en=English eo=Esperanto es=Spanish et=Estonian eu=Basque fa=Persian fi=Finnish fo=Faroese "
+    "fr=French fy=Frisian ga=Irish gd=Gaelic gl=Galician gu=Gujarati ha=Hausa he=Hebrew hi=Hindi "
+    "hr=Croatian ht=Haitian hu=Hungarian hy=Armenian id=Indonesian ig=Igbo is=Icelandic it=Italian "
+    "ja=Japanese jv=Javanese ka=Georgian kk=Kazakh km=Khmer kn=Kannada ko=Korean ku=Kurdish "
+    "ky=Kyrgyz la=Latin lb=Luxembourgish lo=Lao lt=Lithuanian lv=Latvian mg=Malagasy mk=Macedonian "
+    "ml=Malayalam mn=Mongolian mr=Marathi ms=Malay mt=Maltese my=Burmese nb=Norwegian ne=Nepali "
+    "nl=Dutch nn=Nynorsk no=Norwegian oc=Occitan or=Odia pa=Punjabi pl=Polish ps=Pashto "
+    "pt=Portuguese ro=Romanian ru=Russian rw=Kinyarwanda sd=Sindhi si=Sinhala sk=Slovak "
+    "sl=Slovenian so=Somali sq=Albanian sr=Serbian su=Sundanese sv=Swedish sw=Swahili ta=Tamil "
+    "te=Telugu tg=Tajik th=Thai tk=Turkmen tl=Tagalog tr=Turkish tt=Tatar ug=Uyghur uk=Ukrainian "
+    "ur=Urdu uz=Uzbek vi=Vietnamese xh=Xhosa yi=Yiddish yo=Yoruba zh=Chinese zu=Zulu").split())
 
 
 class Refused(Exception):

@@ -159,6 +159,7 @@ function showModel() {
     $(id).replaceChildren(...info.languages.map((code) => make("option", { value: code }, code)));
   $("from").parentElement.hidden = !info.needsSource;
   $("to").parentElement.hidden = !info.needsTarget;
+  $("swap").hidden = !info.needsSource || !info.needsTarget;
   options("layer", Math.max(info.decoderLayers, info.encoderLayers), false);
   $("layer").value = info.decoderLayers;
   options("head", info.heads, true);
@@ -207,6 +208,11 @@ async function listModels() {
 
 // ---- the server's languages and documents ---------------------------------------------------------------------------
 
+/** Returns codes of the server's languages in the order of their names. */
+function byName(codes) {
+  return [...codes].sort((a, b) => model.names.get(a).localeCompare(model.names.get(b), "en"));
+}
+
 /** Shows the server's languages in two lists: where there are several sources, the first entry detects the language. */
 async function useServer() {
   try {
@@ -214,7 +220,7 @@ async function useServer() {
   } catch (error) {
     return complain(error.message);
   }
-  const sources = [...model.targets.keys()];
+  const sources = byName(model.targets.keys());
   const option = (code) => make("option", { value: code }, model.names.get(code));
   $("from").replaceChildren(...(sources.length > 1 ? [make("option", { value: "auto" }, "Detect language")] : []), ...sources.map(option));
   $("languages").hidden = $("served").hidden = false;
@@ -231,7 +237,7 @@ async function useServer() {
 /** Shows the languages into which the chosen source can be translated. */
 function showTargets(wanted = $("to").value) {
   const from = $("from").value;
-  const codes = from === "auto" ? [...new Set([...model.targets.values()].flat())] : model.targets.get(from);
+  const codes = byName(from === "auto" ? new Set([...model.targets.values()].flat()) : model.targets.get(from));
   $("to").replaceChildren(...codes.map((code) => make("option", { value: code }, model.names.get(code))));
   if (codes.includes(wanted)) $("to").value = wanted;
 }
@@ -245,12 +251,36 @@ function chooseLanguages() {
   target.replaceChildren();
   $("sample").hidden = !SAMPLES[name.from];
   $("way").textContent = "";
+  showSwap();
   remember(`${from} ${to}`);
   say(name.title);
   kept = new Map();
   chosen = new Map();
   sentences = [];
   typed(0);
+}
+
+/** Returns [from, to] as they are after a swap, or undefined if no model translates in that direction. */
+function swapped() {
+  const [from, to] = [$("from").value, $("to").value];
+  if (!served) return [to, from];
+  const back = from === "auto" ? detectedBefore : from;
+  return model.targets.get(to)?.includes(back) ? [to, back] : undefined;
+}
+
+function showSwap() {
+  $("swap").disabled = !swapped();
+  $("swap").title = swapped() ? "Swap languages" : "No model translates in the other direction";
+}
+
+/** Swaps the languages. The translation, if it is complete, becomes the text. */
+function swap() {
+  const after = swapped();
+  if (!after) return;
+  if (sentences.length && sentences.every(({ translation }) => translation && !translation.error)) source.value = translated();
+  $("from").value = after[0];
+  if (served) showTargets(after[1]), chooseLanguages();
+  else $("to").value = after[1], $("from").dispatchEvent(new Event("change"));
 }
 
 /** Returns the languages of a translation, after the server has detected that of the text. */
@@ -274,7 +304,9 @@ let uploading; // AbortController of the document that is being translated
 
 async function translateDocument(file) {
   uploading?.abort();
-  const { signal } = (uploading = new AbortController());
+  const mine = (uploading = new AbortController());
+  const { signal } = mine;
+  $("cancel").hidden = false;
   complain("");
   $("done").hidden = true;
   progress(`${file.name} is being translated …`);
@@ -286,9 +318,9 @@ async function translateDocument(file) {
     $("done").hidden = false;
     say(`${file.name} is translated`);
   } catch (error) {
-    if (!signal.aborted) complain(`${file.name}: ${error.message}`);
+    if (!signal.aborted) complain(error.message.startsWith(`${file.name}: `) ? error.message : `${file.name}: ${error.message}`);
   } finally {
-    if (!signal.aborted) progress();
+    if (mine === uploading) progress(), ($("cancel").hidden = true);
   }
 }
 
@@ -378,12 +410,14 @@ async function run() {
     const how = await detected(asked, text);
     if (served && how.source !== detectedBefore) kept = new Map();
     detectedBefore = how.source;
+    if (served) showSwap();
     if (served) model.way = undefined;
     const found = (await model.sentences(text, { sentences: WORD })).map(({ begin, end }) => ({ begin, end, text: text.slice(begin, end) }));
     if (signal.aborted) return;
     for (const each of found) each.translation = chosen.get(each.text) ?? recall(each.text);
     const drafts = takeDrafts(sentences, found);
     sentences = found;
+    if (!found.length) $("speed").textContent = "";
     const missing = [...new Set(found.filter((each) => !each.translation).map((each) => each.text))];
     const models = [model];
     if (missing.length >= LONG && !served) loadSecond(over.signal).then((second) => second && models.push(second));
@@ -501,6 +535,9 @@ function show() {
   $("copy").disabled = !sentences.length;
   if ($("attention").open) draw();
 }
+
+/** Returns the translation as it is shown. */
+const translated = () => [...target.children].map((paragraph) => paragraph.textContent).join("\n");
 
 const contentOf = new WeakMap(); // paragraph: its translations
 
@@ -742,9 +779,10 @@ $("sample").addEventListener("click", () => setText(SAMPLES[name.from]));
 $("microphone").addEventListener("click", speak);
 $("clear").addEventListener("click", () => (setText(""), source.focus()));
 $("copy").addEventListener("click", async () => {
-  const text = [...target.children].map((paragraph) => paragraph.textContent).join("\n");
-  await navigator.clipboard.writeText(text).then(() => say("Copied"), () => getSelection().selectAllChildren(target));
+  await navigator.clipboard.writeText(translated()).then(() => say("Copied"), () => getSelection().selectAllChildren(target));
 });
+$("swap").addEventListener("click", swap);
+$("cancel").addEventListener("click", () => uploading?.abort());
 $("upload").addEventListener("change", (event) => {
   const [file] = event.target.files;
   event.target.value = "";

@@ -67,6 +67,13 @@ def test_splitting_tags(client, port):
     assert re.sub("<[^>]*>", "", made_of) == translated([whole])[0] and "<p>" in made_of and "</p>" in made_of
     page = client.translate_text(whole.replace("Haus", "<p>Haus</p>"), source_lang="DE", target_lang="EN-US", tag_handling="html").text
     assert re.sub("<[^>]*>", "", page) != translated([whole])[0]
+    # elements that are not listed end a sentence as the structure says, or without outline_detection not at all
+    nested = f"<r><one>{one}</one><two>{two}</two><p>{one}</p></r>"
+    alone = f"<r><one>{translated([one])[0]}</one><two>{translated([two])[0]}</two><p>{translated([one])[0]}</p></r>"
+    for options in ({}, {"splitting_tags": ["two"]}, {"non_splitting_tags": ["q"]}, {"splitting_tags": ["one", "two", "p"], "outline_detection": False}):
+        assert made(nested, **options) == alone, options
+    flat = f"<r>{whole.replace('Haus', '<p>Haus</p>')}</r>"
+    assert re.sub("<[^>]*>", "", made(flat, outline_detection=False)) == translated([whole])[0]
     for options, message in (({"tag_handling": None}, "splitting_tags needs tag_handling"), ({"splitting_tags": ["a b"]}, "is not a list of at most 1000 names")):
         with pytest.raises(deepl.DeepLException, match=message):
             client.translate_text(whole, target_lang="EN-US", **{"tag_handling": "xml", "splitting_tags": ["seg"], **options})

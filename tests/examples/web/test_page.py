@@ -249,9 +249,9 @@ def test_the_server_translates_without_webassembly(browser, served):
 
 @pytest.fixture(scope="session")
 def many():
-    """A server with 26 models: two German ones in a row make a way, whose bytes are those of two models."""
-    codes = "ar bg ca cs da el es et fi fr he hi hr hu id it ja ko lt lv nl pl pt ru".split()
-    with serving(5082, *(f"{code}:en={MODELS['de']}" for code in codes), f"en:sv={MODELS['de']}", f"de:en={MODELS['de']}") as at:
+    """A server with 27 models: two German ones in a row make a way, whose bytes are those of two models."""
+    codes = "ar bg ca cs da el es et fi fr cy hi hr hu id it ja ko lt lv nl pl pt ru".split()
+    with serving(5082, *(f"{code}:en={MODELS['de']}" for code in codes), f"en:sv={MODELS['de']}", f"en:de={MODELS['de']}", f"de:en={MODELS['de']}") as at:
         yield at
 
 
@@ -271,6 +271,44 @@ def test_many_models_are_a_list(browser, many):
     page.select_option("#from", "fr")
     assert page.locator("#to option:checked").inner_text() == "Swedish"  # stays, because there is a way
     page.screenshot(path=PICTURES / "11-many-models.png", full_page=True)
+    names = page.locator("#from option").all_inner_texts()
+    assert names[0] == "Detect language" and names[1:] == sorted(names[1:]) and {"Arabic", "Welsh"} < set(names)
+    context.close()
+
+
+def test_languages_are_swapped(browser, many):
+    context = browser.new_context(viewport={"width": 320, "height": 640})
+    page = context.new_page()
+    page.goto(many)
+    swap, chosen = page.locator("#swap"), lambda: [page.locator(f"#{id} option:checked").inner_text() for id in ("from", "to")]
+    page.select_option("#from", "de")
+    text = "Mein Bruder ist heute nicht zu Hause.\n\nDanke."
+    found = put(page, text)
+    assert len(found) == 3
+    swap.click()
+    settle(page)
+    assert chosen() == ["English", "German"] and page.input_value("#source") == "\n".join(found)
+    assert lines(page) == native("\n".join(found))
+    page.select_option("#from", "fr")  # no model translates into French
+    page.select_option("#to", "en")
+    put(page, text)
+    expect(swap).to_be_disabled()
+    expect(swap).to_have_attribute("title", "No model translates in the other direction")
+    page.select_option("#from", "auto")
+    found = put(page, text)
+    expect(page.locator("#way")).to_contain_text("Detected: German")
+    swap.click()
+    settle(page)
+    assert chosen() == ["English", "German"] and page.input_value("#source") == "\n".join(found)
+    page.select_option("#to", "sv")
+    page.select_option("#from", "auto")
+    put(page, "")
+    expect(swap).to_be_disabled()  # the language of no text is not known
+    assert page.evaluate("document.documentElement.scrollWidth") == 320
+    boxes = [page.locator(id).bounding_box() for id in ("#from", "#swap", "#to")]
+    assert max(abs(box["y"] + box["height"] - boxes[0]["y"] - boxes[0]["height"]) for box in boxes) < 4  # on one line
+    assert all(box["x"] + box["width"] <= behind["x"] for box, behind in zip(boxes, boxes[1:]))  # and not over each other
+    page.screenshot(path=PICTURES / "13-swapped.png", full_page=True)
     context.close()
 
 
@@ -290,8 +328,14 @@ def test_a_document_is_translated(browser, served, tmp_path):
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4")
     page.set_input_files("#upload", tmp_path / "a.pdf")
     expect(page.locator("#message")).to_contain_text("a.pdf: ")
+    assert page.inner_text("#message").count("a.pdf") == 1
     expect(page.locator("#done")).to_be_hidden()
     page.screenshot(path=PICTURES / "12-document.png", full_page=True)
+    (tmp_path / "lang.txt").write_text("Guten Tag. Wie geht es dir heute?\n\n" * 20000, encoding="utf-8")
+    page.set_input_files("#upload", tmp_path / "lang.txt")
+    page.click("#cancel")
+    for hidden in ("#loading", "#done", "#message"):
+        expect(page.locator(hidden)).to_be_hidden()
     context.close()
 
 
