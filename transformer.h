@@ -11054,31 +11054,50 @@ static tfm_status tfm__sort_keyed(const tfm__text_reader *r, void **items, int64
     return TFM_OK;
 }
 
-/* Sorts n lines or spellings. The order of a packed file, NAME_sorted, has their places, and is
+/* Returns how many bytes two spellings share at the front, or -1 if b does not come after a. */
+static int16_t tfm__shared_bytes(const tfm__spelling *a, const tfm__spelling *b) {
+    int32_t n = 0;
+    while (n < a->size && n < b->size && a->text[n] == b->text[n]) n++;
+    TFM__COUNT_TEXT(1 + n);
+    if (n == b->size) return -1;
+    if (n < a->size && (unsigned char)a->text[n] > (unsigned char)b->text[n]) return -1;
+    return (int16_t)n; /* a piece has at most 7999 bytes */
+}
+
+/* Sorts n lines, or with shared an array of n spellings, and sets shared to the bytes that each one
+   shares with the one before. The order of a packed file, NAME_sorted, has their places, and is
    checked. *same is the place of the first item that is equal to the one before, or 0. */
-static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n, int are_lines,
-                                 int64_t *same) {
-    const tfm__compare compare = are_lines ? tfm__compare_lines : tfm__compare_spellings;
+static tfm_status tfm__sort_text(const tfm__text_reader *r, void **items, int64_t n,
+                                 int16_t *shared, int64_t *same) {
+    const tfm__compare compare = shared ? tfm__compare_spellings : tfm__compare_lines;
     const unsigned char *at = (const unsigned char *)r->order.data;
-    void **unsorted;
+    tfm__spelling *first = shared ? (tfm__spelling *)items[0] : NULL;
+    void **unsorted = NULL;
     int64_t i;
+    if (shared) shared[0] = 0;
     if (!at) {
-        TFM__TRY(tfm__sort_keyed(r, items, n, compare, are_lines));
+        TFM__TRY(tfm__sort_keyed(r, items, n, compare, !shared));
     } else if (r->order.dims[0] != n) {
         return TFM__FAIL_TENSOR(r, "tensor '%s_sorted' is %t, expected [%i]", r->name, &r->order,
                                 n);
     } else {
-        TFM__TRY(TFM__NEW(r->temporary, n, &unsorted, r->err));
-        memcpy(unsorted, items, (size_t)n * sizeof *items);
+        if (!shared) {
+            TFM__TRY(TFM__NEW(r->temporary, n, &unsorted, r->err));
+            memcpy(unsorted, items, (size_t)n * sizeof *items);
+        }
         for (i = 0; i < n; i++) {
             int64_t place = tfm__u32_at(at, i);
             if (place >= n)
                 return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i is %i, of %i", r->name,
                                         i, place, n);
-            items[i] = unsorted[place];
+            items[i] = shared ? (void *)(first + place) : unsorted[place];
         }
     }
-    for (i = 1; i < n && compare(items[i - 1], items[i]) < 0;) i++;
+    for (i = 1; i < n; i++)
+        if (!shared ? compare(items[i - 1], items[i]) >= 0
+                    : (shared[i] = tfm__shared_bytes((tfm__spelling *)items[i - 1],
+                                                     (tfm__spelling *)items[i])) < 0)
+            break;
     *same = i < n ? i : 0;
     if (*same && at)
         return TFM__FAIL_TENSOR(r, "tensor '%s_sorted': element %i does not come next", r->name, i);
@@ -11120,7 +11139,7 @@ static tfm_status tfm__read_vocabulary(const tfm__text_reader *r, tfm__vocabular
         *sorted++ = (void *)(text + begin);
         begin = i + 1;
     }
-    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, 1, &same));
+    TFM__TRY(tfm__sort_text(r, v->sorted, spellings, NULL, &same));
     v->text = text;
     v->n = (int32_t)lines;
     v->n_spellings = spellings;
@@ -11620,15 +11639,6 @@ static int tfm__is_text_piece(const tfm__sentencepiece *p, int32_t id) {
            (p->types[id] == TFM__PIECE_UNUSED && p->bpe);
 }
 
-/* Returns how many bytes sorted spelling i shares with the one before it. */
-static int32_t tfm__shared_bytes(const tfm__vocabulary *v, int64_t i) {
-    const tfm__spelling *s = tfm__sorted(v, i), *last = i ? tfm__sorted(v, i - 1) : s;
-    int32_t n = 0;
-    while (i && n < last->size && s->text[n] == last->text[n]) n++;
-    TFM__COUNT_TEXT(n);
-    return n;
-}
-
 /* The sorted pieces have the nodes of each depth in order, so a piece appends a node to each depth
    beyond the bytes that it shares with the piece before. levels has the next node of each depth. */
 static void tfm__trie_build(tfm__sentencepiece *p) {
@@ -11836,7 +11846,8 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     for (i = 0; i < 256 && p->byte_fallback; i++)
         if (p->bytes[i] < 0)
             return TFM__FAIL_TENSOR(r, "%s, pieces: the piece of byte %i is missing", r->name, i);
-    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, 0, &i));
+    TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.shared, r->err));
+    TFM__TRY(tfm__sort_text(r, v->sorted, v->n, p->trie.shared, &i));
     if (i)
         return TFM__FAIL_TENSOR(r, "%s: pieces %i and %i are the same", r->name,
                                 (int64_t)tfm__sorted(v, i - 1)->id, (int64_t)tfm__sorted(v, i)->id);
@@ -11849,11 +11860,9 @@ static tfm_status tfm__spm_finish(tfm__text_reader *r, tfm__sentencepiece *p) {
     p->trie.n_nodes = 1; /* a byte of the file makes one node at most, so an int32_t counts them */
     TFM__TRY(TFM__NEW(r->pool, p->trie.longest + 3, &p->trie.levels, r->err));
     memset(p->trie.levels, 0, (size_t)(p->trie.longest + 3) * sizeof *p->trie.levels);
-    TFM__TRY(TFM__NEW(r->temporary, v->n, &p->trie.shared, r->err));
     p->trie.levels[0] = 1;
     for (i = 0; i < v->n; i++) {
-        int32_t size = tfm__sorted(v, i)->size, depth = tfm__shared_bytes(v, i);
-        p->trie.shared[i] = (int16_t)depth; /* a piece has at most 7999 bytes */
+        int32_t size = tfm__sorted(v, i)->size, depth = p->trie.shared[i];
         p->trie.n_nodes += size - depth;
         while (depth < size) p->trie.levels[++depth]++;
     }

@@ -238,13 +238,21 @@ static void memory(void) {
     text_buffer_free(&doc), text_buffer_free(&out);
 }
 
-/* An item between two words stays between them if the words change places. */
+/* Items stay beside their words, and elements on theirs, if the words change places. */
 static void between(void) {
     static const char *const rows[][2] = {
         {"<p>one two <img> three four five</p>", "<p>five four three <img> two one</p>"},
         {"<p>one {x} two three four five</p>", "<p>five four three two {x} one</p>"},
         {"<p>one two three four <code>x()</code> five</p>",
-         "<p>five <code>x()</code> four three two one</p>"}};
+         "<p>five <code>x()</code> four three two one</p>"},
+        /* "cargo" begins like "command", which has a space before it */
+        {"<p>run the <b>cargo doc --open</b> command now</p>",
+         "<p>now command <b>doc --open cargo</b> the run</p>"},
+        /* two elements have a word of the translation together, but no link is in a link */
+        {"<p>see <i>the bark</i><u><i>s</i></u><i> in all</i> that book</p>",
+         "<p>book that<i> all in</i> <i>bark<u><i>s</i></u> the</i> see</p>"},
+        {"<p>see <a href=b>the bark</a><a href=c>s</a><i> in all</i> that book</p>",
+         "<p><a href=c>book</a> that<i> all in</i> <a href=b>barks the</a> see</p>"}};
     echo e;
     text_buffer out;
     size_t i;

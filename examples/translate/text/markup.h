@@ -585,6 +585,18 @@ static int markup_beside_word(const markup_document *m, const markup_sentence *s
     return left ? 1 : 2;
 }
 
+/* Returns whether an item is an element that has no-break spaces and nothing else. */
+static int markup_is_hollow(const markup_document *m, const markup_item *item) {
+    size_t at = item->at, end = m->items[item->match].at, n = at;
+    uint32_t c;
+    if (item->kind != MARKUP_OPEN || at >= end || end > at + MARKUP_NEAR) return 0;
+    for (; n < end; n += tfm_character_next(m->plain.data + n, end - n, &c)) {
+        c = markup_character(m, n);
+        if (c != 0xA0 && c != 0x202F && !markup_is_space((char)m->plain.data[n])) return 0;
+    }
+    return !markup_is_blank(m->plain.data, at, end);
+}
+
 /* Finds the words around an item that has a space on both sides: around [4] gets the begin and end of
    the word before it and of the word behind it, in the sentence. Returns whether there are both. */
 static int markup_between_words(const markup_document *m, const markup_sentence *s, size_t i,
@@ -592,7 +604,9 @@ static int markup_between_words(const markup_document *m, const markup_sentence 
     const markup_item *item = &m->items[i];
     const char *text = s->text;
     size_t at = item->at > s->begin ? item->at - s->begin : 0, begin = at, end = at;
-    if ((item->kind != MARKUP_COPY && item->kind != MARKUP_POINT) || at > s->size) return 0;
+    if (at > s->size ||
+        (item->kind != MARKUP_COPY && item->kind != MARKUP_POINT && !markup_is_hollow(m, item)))
+        return 0;
     while (begin > 0 && at - begin < MARKUP_DEEP && text[begin - 1] == ' ') begin--;
     around[0] = around[1] = begin;
     while (around[0] > 0 && begin - around[0] < MARKUP_DEEP && text[around[0] - 1] != ' ')
@@ -765,7 +779,7 @@ static int markup_by_place(const void *a, const void *b) {
 static markup_node *markup_add_node(markup_document *m, size_t *n, size_t item, size_t parent,
                                     size_t low, size_t high) {
     markup_node *node = &m->nodes[*n];
-    node->item = node->close = item, node->parent = parent, node->index = (*n)++;
+    node->item = node->close = item, node->parent = node->outer = parent, node->index = (*n)++;
     node->low = low, node->high = high;
     return node;
 }
@@ -818,7 +832,7 @@ static void markup_fill(markup_document *m, size_t index) {
     const markup_node *parent = &m->nodes[node->parent];
     size_t i, begin = item->at, end = m->items[node->close].at, at = node->low;
     int is_next, is_before;
-    if (item->kind != MARKUP_OPEN || node->low < node->high) return;
+    if (item->kind != MARKUP_OPEN || node->low < node->high || markup_is_hollow(m, item)) return;
     if (end > begin + MARKUP_NEAR) end = begin + MARKUP_NEAR; /* else quadratic work */
     while (begin < end && (protect_is_digit((unsigned char)m->plain.data[begin]) ||
                            !markup_is_word_byte(m, begin)))
@@ -831,6 +845,32 @@ static void markup_fill(markup_document *m, size_t index) {
     i = is_next ? at : at - 1;
     if (m->words[i].is_punctuation && !item->c) return;
     node->low = i, node->high = i + 1, m->words[i].owner = index;
+}
+
+/* Moves an element whose words other elements cover into the one that covers the first of them. In
+   <i>Wort</i><b>teil</b> both elements have the same word of a translation. No link is put into a link. Returns
+   whether the element has words then. */
+static int markup_share_words(markup_document *m, const markup_translation *t,
+                              const markup_sentence *s, markup_node *node) {
+    const markup_item *item = &m->items[node->item], *other;
+    size_t i, n, end = m->items[item->match].at, parent = node->parent, owner;
+    if (m->form != MARKUP_HTML || item->at < s->begin || markup_is_hollow(m, item)) return 0;
+    n = markup_find_aligned(m, item->at - s->begin, end - s->begin);
+    for (i = 0; i < n; i++) {
+        const markup_word *w = &m->words[m->aligned[i]];
+        owner = w->owner;
+        if (owner == parent || m->nodes[owner].parent != parent || w->is_punctuation) continue;
+        other = &m->items[m->nodes[owner].item];
+        if (other->kind != MARKUP_OPEN ||
+            !markup_is_aligned(t, w, item->at - s->begin, end - s->begin) ||
+            (markup_has_name(m, item->begin, "a") && markup_has_name(m, other->begin, "a")))
+            continue;
+        node->parent = owner;
+        if (markup_cover(m, t, s, node, item->at, end)) return 1;
+        node->parent = parent;
+        return 0; /* else quadratic work */
+    }
+    return 0;
 }
 
 /* Places all items of a sentence in its translation and returns the number of nodes. A node comes
@@ -884,7 +924,7 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
         int is_deep;
         markup_node *node;
         if (item->kind == MARKUP_CLOSE && is_pair) {
-            parent = m->nodes[parent].parent, depth--;
+            parent = m->nodes[parent].outer, depth--;
             continue;
         }
         if (item->kind == MARKUP_CUT || (item->kind <= MARKUP_CLOSE && !is_pair)) {
@@ -900,7 +940,8 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
             markup_has_all(m, s, parent, item->at, m->items[item->match].at))
             node->low = m->nodes[parent].low, node->high = m->nodes[parent].high;
         else if (is_deep || item->kind != MARKUP_OPEN ||
-                 !markup_cover(m, t, s, node, item->at, m->items[item->match].at))
+                 !(markup_cover(m, t, s, node, item->at, m->items[item->match].at) ||
+                   markup_share_words(m, t, s, node)))
             node->low = node->high =
                 markup_gap(m, t, s, i, parent, m->nodes[parent].low, m->nodes[parent].high);
         for (k = node->low; k < node->high; k++) {
@@ -1194,13 +1235,12 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
         if (after < s->last && m->items[after].at == item->at &&
             m->items[after].begin == m->items[last].end)
             return;
-        is_begin = m->words[node->low].inner == node->parent; /* the next word is beside it */
-        after = m->items[last].end;
-        if (markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from) &&
-            !(last > node->item && is_begin && after < m->size && markup_is_space(m->text[after])))
+        is_spaced = markup_blank_end(m, m->items[last].end) > m->items[last].end;
+        if (!is_spaced && markup_alike(t->text + *from, m->plain.data + item->at, t->size - *from))
             return;
-        if (last == node->item || is_begin) markup_put_space(m, out); /* {name}s Hund */
-        else m->owes = 2;                                             /* behind the closing tag */
+        if (last == node->item || m->words[node->low].inner == node->parent)
+            markup_put_space(m, out);     /* {name}s Hund */
+        else if (!is_spaced) m->owes = 2; /* behind the closing tag */
     }
 }
 static void markup_leave(markup_document *m, const markup_translation *t, const markup_node *node,
@@ -1537,6 +1577,18 @@ static void markup_keep_value(markup_document *m, const markup_sentence *s, size
     m->broken |= whole.broken;
     text_buffer_free(&whole);
     markup_add_made(m, s->from, s->to, at);
+}
+
+/* Returns whether what is written for a sentence depends on the tokens of its translation: it has items, or
+   the document writes its characters in another way than the plain text. */
+static inline int markup_needs_tokens(const markup_document *m, const markup_sentence *s) {
+    size_t i;
+    if (m->form != MARKUP_HTML || m->n_blocks || s->first < s->last || s->is_cleaned ||
+        s->to - s->from != s->size || memcmp(m->text + s->from, s->text, s->size) != 0)
+        return 1;
+    for (i = 0; i < s->size; i++)
+        if (protect_in("&<>", (unsigned char)s->text[i])) return 1;
+    return 0;
 }
 
 /* Counts a sentence that stays as it is, because its translation would have other marks. */

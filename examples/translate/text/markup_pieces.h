@@ -126,6 +126,7 @@ typedef struct markup_source_token {
 typedef struct markup_node {
     size_t item, close; /* indices of items; close: an element's closing tag */
     size_t parent, index;
+    size_t outer;     /* its parent in the source */
     size_t low, high; /* it covers the words low to high - 1 */
 } markup_node;
 

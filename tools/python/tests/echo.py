@@ -179,6 +179,8 @@ def tidy(found):
             if out and out[-1][:2] == ("c", " "):
                 continue
             what, style = " ", ""
+        if kind == "c" and what.isspace():
+            style = ""
         is_raised = re.search(r'vertAlign[^>]*superscript|baseline="[1-9]', style) or style.rpartition("/")[2] in RAISED
         out.append(("x", f"^{what}", "") if kind == "c" and is_raised and what != " " else (kind, what, style))
     while out and out[-1][:2] == ("c", " "):  # at the end of a paragraph
@@ -347,6 +349,7 @@ def bag(found):
             if not is_break(what):
                 continue
             what = " "
+        what = " " if what.isspace() else what
         if what != " ":
             styles.add(style)
         if what.isalnum():

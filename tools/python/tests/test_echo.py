@@ -93,6 +93,14 @@ def test_random_documents_come_back(name, kind):
         assert list(echo.differences(data, made, name, kind)) == [], SEED
 
 
+def test_an_insertion_of_a_space_stays_one():
+    """No word of a translation becomes a part of a correction that has a no-break space only."""
+    data = word("<w:p>" + run("See ") + run("“Variables and Data”", "<w:b/>") + run(" on ") + run("page", "<w:i/>")
+                + f'<w:ins w:id="1">{run(chr(160), "<w:i/>")}</w:ins>' + run("XX", "<w:i/>") + run(" for more information.") + "</w:p>")
+    made, _ = echo.through(data, "a.docx", echo.ECHOES["reversed"])
+    assert list(echo.differences(data, made, "a.docx", "reversed")) == []
+
+
 def test_the_second_reader_sees_differences():
     """Each change of a document is a difference, so the tests here can fail."""
     paragraph = f'<w:p>{run("Der Hund ")}{run("rot", "<w:b/>")}<w:r><w:footnoteReference w:id="1"/></w:r>{run(" schläft.")}</w:p>'
