@@ -68,11 +68,12 @@ test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
 for-markup: $(CACHE)/lxml/bin/python
 $(CACHE)/lxml/bin/python:
 	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q -c $(PIP_CONSTRAINTS) lxml markdown-it-py cmarkgfm
-## make test-markup    web pages and Markdown, compared with lxml and markdown-it
+## make test-markup    web pages, Markdown and subtitles, compared with lxml, markdown-it and ffmpeg
 test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 	$(CACHE)/lxml/bin/python tests/translate/markup.py
 	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 77
 	$(CACHE)/lxml/bin/python tests/translate/markdown.py --documents 300 --seed 5
+	$(CACHE)/lxml/bin/python tests/translate/subtitles.py --documents 20
 ## make echo FOLDER=X  documents of a folder with an echo in place of the model: how many come back the same
 FOLDER = .
 echo: build/test_echo

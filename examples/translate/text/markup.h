@@ -80,6 +80,13 @@ static int markup_is_mark(uint32_t c) {
 /* Returns whether a character is of a word: no space and no punctuation. */
 static int markup_is_word(uint32_t c) { return c > ' ' && !markup_is_mark(c); }
 
+/* Returns whether a character is a letter or a digit. */
+static int markup_is_letter(uint32_t c) {
+    return markup_is_word(c) &&
+           !character_is(c, TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING | TFM_CHARACTER_STOP |
+                                TFM_CHARACTER_CLOSING | TFM_CHARACTER_COMMA);
+}
+
 /* Returns the character that byte i of the plain text is in. */
 static uint32_t markup_character(const markup_document *m, size_t i) {
     uint32_t c = (unsigned char)m->plain.data[i];
@@ -163,6 +170,17 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
     if (!s->quote) m->at = s->to;
 }
 
+/* Returns whether brackets are around a whole sentence, as subtitles have them around a sound. They
+   stay, because models drop them. */
+static int markup_is_bracketed(const markup_sentence *s) {
+    const char close = s->text[0] == '(' ? ')' : s->text[0] == '[' ? ']' : 0;
+    size_t i;
+    if (s->size < 3 || !close || s->text[s->size - 1] != close) return 0;
+    for (i = 1; i + 1 < s->size; i++)
+        if (protect_in("()[]", (unsigned char)s->text[i])) return 0;
+    return s->text[1] != ' ' && s->text[s->size - 2] != ' ';
+}
+
 /* Finds the next sentence of the plain text; with m->whole the next paragraph, which ends at a blank
    line. */
 static int markup_next_sentence(const markup_document *m, size_t *at, tfm_text *sentence) {
@@ -215,7 +233,8 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
         s = &m->sentences[m->n_sentences++];
         s->text = sentence.data, s->size = (markup_at)sentence.size;
         while (s->size > 2 && protect_in(":;,.", (unsigned char)s->text[0]) && s->text[1] == ' ')
-            s->text += 2, s->size -= 2; /* {name}: Der Hund */
+            s->text += 2, s->size -= 2;                      /* {name}: Der Hund */
+        if (markup_is_bracketed(s)) s->text++, s->size -= 2; /* [Tür schlägt zu] */
         s->begin = (markup_at)(s->text - m->plain.data);
     }
     for (i = 0; i < m->n_sentences && !m->broken; i++) {
@@ -289,6 +308,25 @@ static size_t markup_item_behind(const markup_document *m, const markup_sentence
     return low;
 }
 
+/* Returns the bytes of the full stop at the end of a translation if the source has none: models end a
+   heading, a cell or a button as a sentence. The stop of an abbreviation stays: 5 a.m. */
+static size_t markup_added_stop(const markup_translation *t, const markup_sentence *s) {
+    const size_t n = t->size && t->text[t->size - 1] == '.'                             ? 1
+                     : t->size > 3 && !memcmp(t->text + t->size - 3, "\xE3\x80\x82", 3) ? 3
+                                                                                        : 0;
+    size_t i, stops = 0;
+    if (!n || t->size == n || !markup_is_letter(protect_before(s->text, s->size)) ||
+        !markup_is_letter(protect_before(t->text, t->size - n)))
+        return 0;
+    for (i = t->size - n; i > 0 && !character_is_space((unsigned char)t->text[i - 1]);)
+        if (t->text[--i] == '.') return 0;
+    if (n == 1) {
+        for (i = 0; i < t->size; i++) stops += t->text[i] == '.';
+        for (i = 0; i < s->size && stops; i++) stops -= s->text[i] == '.';
+    } else stops = 1;
+    return stops ? n : 0;
+}
+
 /* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is divided
    where the source has items: un<u>der</u>line. Two such tokens without a space between them, also in
    the source, may be divided where the source has an item between them. Returns the translation with
@@ -330,8 +368,14 @@ static markup_translation markup_refine(markup_document *m, const markup_transla
         text_buffer_append(&m->cuts, "0", 1);
     }
     m->broken |= m->pieces.broken || m->cuts.broken;
-    fine.tokens = (const markup_token *)(const void *)m->pieces.data;
     fine.n = m->pieces.size / sizeof piece;
+    fine.size -= markup_added_stop(t, s);
+    for (i = m->broken ? 0 : fine.n; i > 0 && fine.size < t->size; i--) {
+        markup_token *each = (markup_token *)(void *)m->pieces.data + i - 1;
+        if (each->end <= fine.size) break;
+        each->end = fine.size;
+    }
+    fine.tokens = (const markup_token *)(const void *)m->pieces.data;
     return fine;
 }
 

@@ -557,11 +557,12 @@ typedef struct markup_element {
     unsigned is_copy : 1;
     unsigned is_reading : 1;
     unsigned is_ruby : 1;
-    unsigned is_raised : 1; /* <sup> or <ph> */
-    unsigned is_break : 1;  /* <br> */
-    unsigned is_inline : 1; /* it may be in a sentence */
-    unsigned has_text : 2;  /* outside the elements in it: 1: only a space, 2: more */
-    unsigned n_links : 3;   /* <a> in it, counted up to 3; 4: it has other elements, too */
+    unsigned is_raised : 1;  /* <sup> or <ph> */
+    unsigned is_lowered : 1; /* <sub> */
+    unsigned is_break : 1;   /* <br> */
+    unsigned is_inline : 1;  /* it may be in a sentence */
+    unsigned has_text : 2;   /* outside the elements in it: 1: only a space, 2: more */
+    unsigned n_links : 3;    /* <a> in it, counted up to 3; 4: it has other elements, too */
 } markup_element;
 
 typedef struct markup_attribute {
@@ -730,6 +731,7 @@ static void markup_keep_tag(const markup_tag *tag, size_t index, markup_element 
     e->is_reading = characters_list_has(markup_readings, tag->name, tag->n) != 0;
     e->is_ruby = characters_list_has(" rb rp rt rtc ruby ", tag->name, tag->n) != 0;
     e->is_raised = strcmp(tag->name, "sup") == 0 || strcmp(tag->name, "ph") == 0;
+    e->is_lowered = strcmp(tag->name, "sub") == 0;
     e->is_break = strcmp(tag->name, "br") == 0 || strcmp(tag->name, "tt:br") == 0;
 }
 
@@ -935,6 +937,40 @@ static size_t markup_reading(const markup_element *tags, size_t i, size_t n) {
     return n;
 }
 
+/* Returns the end of the formula whose first <sub> is tag i, as H<sub>2</sub>O or x<sub>i</sub>, or 0.
+   Models write other letters and digits. *begin gets its first byte, which is not before byte `from`, and *last its last tag.
+   Two small letters in a row begin no formula but a word. */
+static size_t markup_formula(const markup_document *m, const markup_element *tags, size_t n,
+                             size_t i, size_t from, size_t *begin, size_t *last) {
+    enum { MOST = 12 };
+    size_t at = tags[i].begin, k = 0, small = 0, end = 0;
+    if (!tags[i].is_lowered) return 0;
+    for (*begin = at; *begin > from && ((unsigned char)m->text[*begin - 1] >= 0x80 ||
+                                        protect_is_word((unsigned char)m->text[*begin - 1]) ||
+                                        protect_in("()[]", (unsigned char)m->text[*begin - 1]));
+         --*begin, k++) {
+        small = m->text[*begin - 1] >= 'a' && m->text[*begin - 1] <= 'z' ? small + 1 : 0;
+        if (small > 1 || k == MOST) return 0;
+    }
+    while (*begin < at && protect_in("([", (unsigned char)m->text[*begin])) ++*begin;
+    if (*begin == at) return 0;
+    for (; i + 1 < n && tags[i].begin == at && tags[i].is_lowered && tags[i].is_open &&
+           tags[i].match == i + 1;
+         i += 2) {
+        for (at = tags[i].end;
+             at < tags[i + 1].begin && at < tags[i].end + MOST &&
+             (protect_is_word((unsigned char)m->text[at]) ||
+              protect_in("+-,", (unsigned char)m->text[at]) || (unsigned char)m->text[at] >= 0x80);)
+            at++;
+        if (at < tags[i + 1].begin || at == tags[i].end) break;
+        *last = i + 1;
+        for (end = tags[*last].end; end < m->size && protect_is_word((unsigned char)m->text[end]);)
+            end++;
+        at = end;
+    }
+    return end;
+}
+
 /* Reads bytes at to end of the document as HTML or XML: adds their items and plain text. */
 static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
@@ -957,7 +993,14 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             at = tags[last].end;
             continue;
         }
+        k = kind == MARKUP_OPEN ? markup_formula(m, tags, n, i, at, &begin, &last) : 0;
+        if (!k) begin = kind == MARKUP_OPEN ? tag->begin : begin;
         markup_add_text(m, at, begin);
+        if (k) {
+            (void)markup_add(m, MARKUP_COPY, begin, k);
+            at = k;
+            continue;
+        }
         if (reading < n) {
             last = reading, at = tags[i].match == i ? tags[last + 1].begin : tags[last].end;
             markup_clean(m);

@@ -59,7 +59,7 @@ def test_splitting_tags(client, port):
     """splitting_tags end a sentence, non_splitting_tags do not, and both come back with their attributes."""
     def made(text, **options):
         return client.translate_text(text, source_lang="DE", target_lang="EN-US", tag_handling="xml", **options).text
-    one, two = "Ich bin müde", "Der Hund schläft"
+    one, two = "Ich bin müde.", "Der Hund schläft."
     assert made(f'<r><seg a="1">{one}</seg><seg/>{two}</r>', splitting_tags=["seg", "x"]) == (
         f'<r><seg a="1">{translated([one])[0]}</seg><seg/>{translated([two])[0]}</r>')
     whole = "Ich habe ein Haus am See."

@@ -250,7 +250,7 @@ def test_python_docx_opens_it(german, tmp_path):
     made = docx.Document(tmp_path / "a.docx")
     assert [run.text.strip() for run in made.paragraphs[0].runs if run.underline] == ["beautiful"]
     assert made.paragraphs[0].text == german.translate("Das Wetter ist heute sehr schön.")
-    assert made.tables[0].cell(0, 1).text == "Good day." and made.core_properties.title == german.translate("Das Haus")
+    assert made.tables[0].cell(0, 1).text == "Good day." and made.core_properties.title == german.translate("Das Haus").rstrip(".")
     assert made.sections[0].header.paragraphs[0].text == german.translate("Ich bin müde.")
 
 
@@ -295,7 +295,7 @@ def test_ebooklib_opens_it(german, tmp_path):
     epub.write_epub(tmp_path / "a.epub", book)
     translate_file(german, tmp_path / "a.epub", tmp_path / "b.epub")
     book = epub.read_epub(tmp_path / "b.epub")
-    assert book.title == "The book." or book.title == german.translate("Das Buch")
+    assert book.title == german.translate("Das Buch").rstrip(".")  # without a stop, as in the source
     assert book.get_metadata("DC", "creator")[0][0] == "Anna Klein"
     assert b"<p>Good day.</p>" in book.get_item_with_href("a.xhtml").content and "Haus" not in book.toc[0].title
 

@@ -53,7 +53,14 @@ def test_superscript_is_no_word():
             "word/styles.xml": f'<w:styles {W}><w:style w:styleId="Up"><w:rPr>{up}</w:rPr></w:style></w:styles>'})
     assert texts(styled, "a.docx") == ['Hund<ph id="0"></ph>']
     assert texts(pptx('<a:p><a:r><a:t>20 m</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>2</a:t></a:r></a:p>'), "a.pptx") == ['20 m<ph id="0"></ph>']
-    assert texts(pptx('<a:p><a:r><a:t>H</a:t></a:r><a:r><a:rPr baseline="-25000"/><a:t>2</a:t></a:r></a:p>'), "a.pptx") == ['H<g id="0">2</g>']
+    assert texts(pptx('<a:p><a:r><a:t>H</a:t></a:r><a:r><a:rPr baseline="-25000"/><a:t>2</a:t></a:r></a:p>'), "a.pptx") == ['H<sub id="0">2</sub>']
+    down = '<w:vertAlign w:val="subscript"/>'
+    water = f'<w:p>{run("Das H")}{run("2", down)}{run("O ist ")}{run("kalt", "<w:b/>")}{run(".")}</w:p>'
+    assert texts(word(water), "a.docx") == ['Das H<sub id="0">2</sub>O ist <g id="1">kalt</g>.']
+    made = File(word(water), "a.docx")
+    made = made.join(['The H<sub id="0">2</sub>O is <g id="1">cold</g>.'], "en")
+    made = zipfile.ZipFile(io.BytesIO(made)).read("word/document.xml").decode()
+    assert shown(made).strip() == "The H2O is cold." and re.findall(f'<w:rPr>{down}</w:rPr><w:t[^>]*>([^<]*)', made) == ["2"]
     for position in ("super 58%", "33% 58%"):
         style = f'<style:style style:name="S" style:family="text"><style:text-properties style:text-position="{position}"/></style:style>'
         assert texts(odt('<text:p>Garten.<text:span text:style-name="S">2</text:span> Ja.</text:p>', style), "a.odt") == ['Garten.<ph id="0"></ph> Ja.']
@@ -124,7 +131,7 @@ def test_results_keep_their_place(german):
         ("Siehe ", "Das Haus und der Garten", " und die Katze.")))
     file = File(word(f"<w:p>{run('Das Haus und der Garten')}</w:p>{see}<w:p>{run('Abbildung ')}{fields('SEQ Abbildung', run('3'))}{run(': Die Katze schläft.')}</w:p>"), "a.docx")
     made = part(file.join(german.translate_document(file.texts, "html")))
-    heading = german.translate("Das Haus und der Garten")
+    heading = german.translate("Das Haus und der Garten").rstrip(".")
     results = re.findall(r'"separate"/></w:r>(.*?)<w:r><w:fldChar w:fldCharType="end"', made)
     results = [re.sub("<[^>]*>", "", one) for one in results]
     caption = re.sub("<[^>]*>", "", re.sub("<w:instrText.*?</w:instrText>", "", made.split("<w:p>")[-1]))

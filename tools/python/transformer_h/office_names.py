@@ -110,7 +110,7 @@ IGNORED = names("w:lang w:noProof")  # properties of a run that nobody sees
 IGNORED_ATTRIBUTES = ("lang", "altLang", "dirty", "err", "noProof")
 # No character of XML, and the soft hyphen, which belongs to a word of the source
 NO_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\xad\ud800-\udfff\ufffe\uffff]")
-TAG = re.compile(r'<(/?)(g|x|br|ph)(?: id="(\d+)")?/?>(?:</ph>)?')
+TAG = re.compile(r'<(/?)(g|sub|x|br|ph)(?: id="(\d+)")?/?>(?:</ph>)?')
 LETTER = re.compile(r"[^\W\d_]")
 LETTERS = re.compile(r"[^\W\d_]{2,}")
 

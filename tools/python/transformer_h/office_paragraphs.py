@@ -29,7 +29,7 @@ MOST_LINES = 500  # of a description: the text of an element is copied for each
 FEW_INSIDE = 8  # so many elements without others in them leave with what is around them
 MOST_LABEL = 40  # characters of a caption's label, such as "Figure"
 MANY_SPACES = 4  # so many are a gap in a line, as a tab
-STOP = re.compile(r"[.。](?=\s*<(?:ph|x)\b[^>]*>(?:</ph>)?\s*(?:</g>)*$)")
+STOP = re.compile(r"[.。](?=\s*<(?:ph|x)\b[^>]*>(?:</ph>)?\s*(?:</(?:g|sub)>)*$)")
 GAP = re.compile(f"( {{{MANY_SPACES},}})")
 MOST_COPIES = 4  # formats are repeated in at most as many times the bytes of their part of the archive
 
@@ -69,6 +69,13 @@ class Format:
                     ("superscript",) if child.tag in RAISE else self.raised) for child in one if child.tag in (*RAISE, *RUN_STYLE)):
                 return True
         return False
+
+    @cached_property
+    def tag(self) -> str:
+        """Which tag the texts have around such a run: sub or g. The reader copies formulas with <sub>: H<sub>2</sub>O."""
+        is_lowered = any(one.get("baseline", "").startswith("-") or any(
+            val_of(child) == "subscript" for child in one if child.tag in RAISE) for one in self.properties[:1])
+        return "sub" if is_lowered else "g"
 
     @cached_property
     def size(self) -> int:
@@ -451,7 +458,7 @@ class Paragraph:
         self.formats.update(key for key, n in letters.items() if n)
         base = letters.most_common(1)[0][0] if letters else ""
         parent.style = styles.get(base)
-        current = base
+        current, close = base, "</g>"
         following, key = [], base  # for each piece the format of the next text that is no space
         for piece, own in zip(reversed(parent.inside), reversed(keys)):
             following.append(key)
@@ -466,9 +473,10 @@ class Paragraph:
                 key = base
             if key != current:
                 if current != base:
-                    out.append("</g>")
+                    out.append(close)
                 if key != base:
                     out.append(self.tag(Piece(style=piece.style)))
+                    close = f"</{piece.style.tag if piece.style else 'g'}>"
                 current = key
             if piece.text is not None:
                 out.append(html.escape(NO_XML.sub("", piece.text), quote=False))
@@ -478,7 +486,7 @@ class Paragraph:
                     self.spell(piece, out, depth + 1)
                     out.append("</g>")
         if current != base:
-            out.append("</g>")
+            out.append(close)
 
     def tag(self, piece: Piece) -> str:
         self.nodes.append(piece)
@@ -489,7 +497,8 @@ class Paragraph:
         if piece.tag in ("begin", "end"):
             self.ends.setdefault(self.pair(piece)[1], []).append(len(self.nodes) - 1)
             piece.tag = "x"
-        return f'<{piece.tag} id="{len(self.nodes) - 1}"{"" if piece.tag == "g" else "/"}>'
+        name = piece.style.tag if piece.tag == "g" and piece.style and piece.element is None and not piece.inside else piece.tag
+        return f'<{name} id="{len(self.nodes) - 1}"{"" if piece.tag == "g" else "/"}>'
 
     # ---- writing ----------------------------------------------------------------------------------
 
