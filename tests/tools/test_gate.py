@@ -45,6 +45,10 @@ class Gate(unittest.TestCase):
         late = [11.0] * 3 + [10.0] * 6
         self.assertEqual(verdict([10.0] * 9, late, late), ("passed", 9))
 
+    def test_rounds_that_other_work_disturbs_do_not_count(self):
+        self.assertEqual(verdict([10.0], [12.0, 13.0, 10.1], [13.0, 10.0, 12.0]), ("passed", 3))
+        self.assertEqual(verdict([10.0, 12.0, 13.0], [12.5, 10.4, 13.5], [10.45, 12.5, 13.5]), ("failed", 9))
+
     def test_a_slow_copy_by_chance_is_no_failure(self):
         self.assertEqual(verdict([10.0], [10.4], [10.2]), ("passed", 3))
 
