@@ -53,7 +53,8 @@ class Gate(unittest.TestCase):
         self.assertEqual(verdict([10.0], [10.4], [10.2]), ("passed", 3))
 
     def test_programs_that_differ_from_themselves_are_unsure(self):
-        self.assertEqual(verdict([10.0], [10.0], [11.0]), ("unsure", 9))
+        self.assertEqual(verdict([10.0], [10.0], [11.0]), ("unsure", 18))
+        self.assertEqual(verdict([10.0] * 18, [10.0] * 18, [11.0] * 17 + [10.0]), ("passed", 18))
 
     def test_the_last_release_is_a_commit(self):
         if not (ROOT / ".git").exists():
