@@ -937,19 +937,25 @@ static size_t markup_reading(const markup_element *tags, size_t i, size_t n) {
     return n;
 }
 
+/* Returns whether a character may be in a formula before <sub>: of a word, a bracket or Greek. */
+static int markup_is_symbol(uint32_t c) {
+    return c < 0x80 ? protect_is_word((unsigned char)c) || protect_in("()[]", c)
+                    : c >= 0x370 && c < 0x400;
+}
+
 /* Returns the end of the formula whose first <sub> is tag i, as H<sub>2</sub>O or x<sub>i</sub>, or 0.
-   Models write other letters and digits. *begin gets its first byte, which is not before byte `from`, and *last its last tag.
-   Two small letters in a row begin no formula but a word. */
+   Models write other letters and digits. *begin gets its first byte, which is not before byte `from`,
+   and *last its last tag. Two small letters in a row begin no formula but a word. */
 static size_t markup_formula(const markup_document *m, const markup_element *tags, size_t n,
                              size_t i, size_t from, size_t *begin, size_t *last) {
     enum { MOST = 12 };
     size_t at = tags[i].begin, k = 0, small = 0, end = 0;
+    uint32_t c;
     if (!tags[i].is_lowered) return 0;
-    for (*begin = at; *begin > from && ((unsigned char)m->text[*begin - 1] >= 0x80 ||
-                                        protect_is_word((unsigned char)m->text[*begin - 1]) ||
-                                        protect_in("()[]", (unsigned char)m->text[*begin - 1]));
-         --*begin, k++) {
-        small = m->text[*begin - 1] >= 'a' && m->text[*begin - 1] <= 'z' ? small + 1 : 0;
+    for (*begin = at; *begin > from && markup_is_symbol(c = protect_before(m->text, *begin)); k++) {
+        if (c >= 0x80 && *begin - from < 2) break;
+        *begin -= c < 0x80 ? 1 : 2;
+        small = c >= 'a' && c <= 'z' ? small + 1 : 0;
         if (small > 1 || k == MOST) return 0;
     }
     while (*begin < at && protect_in("([", (unsigned char)m->text[*begin])) ++*begin;
