@@ -15908,7 +15908,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        inspect --cores: one session with several threads; bench_peers.py --weights int8-7.
      - translate knows subtitles by their first bytes, and reads MicroDVD, MPL2, SAMI and TTML;
        labels and buttons of HTML are translated, menus and texts beside | or a bullet one by one.
-     - Server: detection, documents and ways on the page, multipart, splitting_tags.
+     - Server: detection, documents, ways and a swap of languages on the page, multipart,
+       splitting_tags, outline_detection.
      - Texts of kind "bytes" may have added tokens: ByT5's </s> and <extra_id_0> are found.
      - convert.py --check FILE compares with logits of your own.
      - server.py reads and writes each document in a process with limits: --file-seconds and
@@ -15925,7 +15926,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        kept, its titles of admonitions translated. Notes, images and placeholders stay beside their
        word, and placeholders of templates are copied. Text that stays untranslated is counted and
        named. A sentence with very many elements takes time in proportion to their number. Large
-       first letters of docx are translated with their word.
+       first letters of docx are translated with their word. Formulas (H<sub>2</sub>O) and brackets
+       around a sentence stay, and a full stop that only the translation has is dropped.
      - Loading a file: after one slow huge page (memory that a virtual machine's host took back), the
        rest gets small pages. Checks of SentencePiece files take fewer steps.
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
