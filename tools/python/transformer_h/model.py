@@ -386,8 +386,8 @@ class Model:
 
         documents = Documents(data, format, word)
         translate: Any = self.translate  # options are checked there
-        found = iter(translate(documents.sentences, aligned=documents.needs_tokens if format != "text" else None,
-                               on_error="return", sentences="whole", **options))
+        found = iter(translate([sentence for each in documents.sentences for sentence in each],
+                               aligned=format != "text" or None, on_error="return", sentences="whole", **options))
         made = []
         for index, document in enumerate(documents):
             results = [next(found) for _ in document.sentences]
