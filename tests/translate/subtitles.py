@@ -3,10 +3,10 @@ after (make test-markup).
 
 python tests/translate/subtitles.py [--documents 100] [--seed N]
 
-The script writes SubRip, WebVTT, MicroDVD, MPL2 and SAMI, and ffmpeg writes WebVTT and TTML from SubRip. build/test_markup puts
-the words in capitals. Then ffmpeg must read the same cues at the same times, with the letters that it read before in capitals:
-every sentence that a viewer sees is translated, and nothing else is. Other functions reverse or leave out words: then ffmpeg must read as many cues, at the
-same times. ffmpeg writes TTML but does not read it: there lxml reads the paragraphs."""
+The script writes SubRip, WebVTT, MicroDVD, MPL2 and SAMI, and ffmpeg writes WebVTT and TTML from SubRip. First, build/test_markup
+puts the words in capitals. ffmpeg must then read the same cues at the same times, with the same letters in capitals: so every
+sentence that a viewer sees is translated, and nothing else is. Then build/test_markup reverses words, or leaves out every second
+one. ffmpeg must read as many cues, at the same times. ffmpeg writes TTML but does not read it, so lxml reads its paragraphs."""
 
 import argparse
 import pathlib

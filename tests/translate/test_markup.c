@@ -199,6 +199,7 @@ static void free_words(void) {
         /* a formula is copied, and a word behind it is not glued to it */
         {"Er ist H<sub>2</sub> da", "He is", "ab", "He is H<sub>2</sub>"},
         {"Er ist \xCE\xB1<sub>i</sub> da", "He is", "ab", "He is \xCE\xB1<sub>i</sub>"},
+        {"Er ist CO<sub>2</sub>arm da", "He is low", "abc", "He is CO<sub>2</sub> low"},
         {"Es <b>ist H<sub>2</sub>SO<sub>4</sub></b> innen", "It is in there", "abBc",
          "It <b>is H<sub>2</sub>SO<sub>4</sub> in</b> there"},
         {"Der <b>Wert {name}</b> ist da", "The value is there", "abBd",

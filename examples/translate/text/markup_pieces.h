@@ -944,8 +944,8 @@ static int markup_is_symbol(uint32_t c) {
 }
 
 /* Returns the end of the formula whose first <sub> is tag i, as H<sub>2</sub>O or x<sub>i</sub>, or 0.
-   Models write other letters and digits. *begin gets its first byte, which is not before byte `from`,
-   and *last its last tag. Two small letters in a row begin no formula but a word. */
+   Models change its letters and digits. *begin gets its first byte, which is not before byte `from`,
+   and *last its last tag. Two small letters in a row are of a word, which is no part of a formula. */
 static size_t markup_formula(const markup_document *m, const markup_element *tags, size_t n,
                              size_t i, size_t from, size_t *begin, size_t *last) {
     enum { MOST = 12 };
@@ -970,9 +970,11 @@ static size_t markup_formula(const markup_document *m, const markup_element *tag
             at++;
         if (at < tags[i + 1].begin || at == tags[i].end) break;
         *last = i + 1;
-        for (end = tags[*last].end; end < m->size && protect_is_word((unsigned char)m->text[end]);)
-            end++;
-        at = end;
+        for (at = end = tags[*last].end, small = 0;
+             small < 2 && at < m->size && protect_is_word((unsigned char)m->text[at]); at++)
+            small = m->text[at] >= 'a' && m->text[at] <= 'z' ? small + 1 : 0;
+        if (small > 1) break;
+        end = at;
     }
     return end;
 }
@@ -989,7 +991,7 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
         markup_kind kind = markup_kind_of(tags, i, &last);
         markup_item *item;
         size_t reading = markup_reading(tags, i, n);
-        size_t begin = tag->begin, k;
+        size_t begin = tag->begin, formula = 0, k;
         for (k = 1; k < 10 && kind == MARKUP_COPY && at + k <= tag->begin;
              k++) /* 20 m<sup>2</sup> */
             if (protect_unit(m->text + at, tag->begin - at, tag->begin - at - k) == k &&
@@ -999,11 +1001,10 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             at = tags[last].end;
             continue;
         }
-        k = kind == MARKUP_OPEN ? markup_formula(m, tags, n, i, at, &begin, &last) : 0;
-        if (!k) begin = kind == MARKUP_OPEN ? tag->begin : begin;
-        markup_add_text(m, at, begin);
+        k = kind == MARKUP_OPEN ? markup_formula(m, tags, n, i, at, &formula, &last) : 0;
+        markup_add_text(m, at, k ? formula : begin);
         if (k) {
-            (void)markup_add(m, MARKUP_COPY, begin, k);
+            (void)markup_add(m, MARKUP_COPY, formula, k);
             at = k;
             continue;
         }
