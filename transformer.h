@@ -14188,7 +14188,8 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
        SIGNED   |x|        w, or w ^ -1 = -w - 1  otherwise; pairs of |x| always fit
                            for -w if x < 0
 
-   In a row without a negative x, x is the u8 and w the s8: FOURS if four x add up to 255 at most,
+   In a row without a negative x, x is the u8 and w the s8. A ReLU leaves many zeros, so the lists of
+   such a row have groups of four columns: two groups are FOURS if no pair adds up to more than 127,
    else TWOS. Few rows wait for w, so they read it in order, with |x| as the u8.
 
    If all w of a block fit 7 bits (-64 to 63), w + 64 is the u8 and x the s8, and no step is sorted:
@@ -14206,7 +14207,7 @@ enum {
 /* The steps of a block that a row of x takes. */
 typedef struct tfm__avx2_block {
     uint16_t steps[TFM__WAYS];
-    uint16_t list[TFM__BLOCK / 8]; /* the first columns of steps, way by way */
+    uint16_t list[TFM__BLOCK / 4]; /* way by way: first columns of steps; of groups, two a step */
 } tfm__avx2_block;
 /* What split writes about a row of x. */
 typedef struct tfm__avx2_order {
@@ -14229,6 +14230,47 @@ TFM__AVX2 static TFM__INLINE int32_t tfm__avx2_total(__m256i v) {
     int64_t sums[4];
     _mm256_storeu_si256((__m256i *)(void *)sums, v);
     return (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]);
+}
+
+/* Returns a bit for each number of 32 bits that is zero. */
+TFM__AVX2 static TFM__INLINE int tfm__avx2_zeros(__m256i v) {
+    v = _mm256_cmpeq_epi32(v, _mm256_setzero_si256());
+    return _mm256_movemask_ps(_mm256_castsi256_ps(v));
+}
+
+/* Appends a column for each bit that is set, and returns the end of the list. */
+static uint16_t *tfm__avx2_append(uint16_t *list, uint64_t bits, int columns, int first) {
+    for (; bits; bits &= bits - 1) *list++ = (uint16_t)(first + columns * __builtin_ctzll(bits));
+    return list;
+}
+
+/* Lists the groups of n columns of a row without a negative x. The number of groups is even, so if
+   the last one has no other beside it, there is one of zeros. */
+TFM__AVX2 static void tfm__avx2_list_groups(tfm__avx2_block *block, const unsigned char *x,
+                                            int64_t n) {
+    const __m256i ones = _mm256_set1_epi8(1), most = _mm256_set1_epi16(127);
+    enum { HALF = TFM__BLOCK / 2 };
+    uint64_t ways[2][2] = {{0, 0}, {0, 0}}, some; /* by way and half of the block */
+    uint16_t *first = block->list, *list = first;
+    int64_t i;
+    int way, half;
+    for (i = 0; i < n; i += 32) {
+        const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
+        const __m256i over = _mm256_cmpgt_epi16(_mm256_maddubs_epi16(v, ones), most);
+        const int fit = tfm__avx2_zeros(over), at = (int)(i % HALF / 4);
+        ways[TFM__FOURS][i / HALF] |= (uint64_t)(fit & ~tfm__avx2_zeros(v)) << at;
+        ways[TFM__TWOS][i / HALF] |= (uint64_t)(255 ^ fit) << at;
+    }
+    half = !~(ways[TFM__FOURS][0] | ways[TFM__TWOS][0]);
+    some = ways[TFM__FOURS][half] | ways[TFM__TWOS][half];
+    for (way = TFM__FOURS; way <= TFM__TWOS; way++) {
+        for (i = 0; i < 2; i++) list = tfm__avx2_append(list, ways[way][i], 4, (int)i * HALF);
+        if ((list - first) % 2 && (way || !(ways[TFM__TWOS][0] | ways[TFM__TWOS][1])))
+            list = tfm__avx2_append(list, ~some & (some + 1), 4, half * HALF);
+        block->steps[way] = (uint16_t)((list - first) / 2);
+        first += 2 * block->steps[way]; /* an odd one of FOURS is the first of TWOS */
+    }
+    block->steps[TFM__SIGNED] = 0;
 }
 
 TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to, int64_t n) {
@@ -14275,14 +14317,17 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
     for (b = 0; b < TFM__BLOCKS; b++) {
         uint64_t ways[TFM__WAYS];
         uint16_t *list = order->blocks[b].list;
-        if (!order->signs) fours[b] = ~order->large[b], is_signed[b] = 0;
+        if (!order->signs) {
+            tfm__avx2_list_groups(&order->blocks[b], x + (b - TFM__BLOCKS) * TFM__BLOCK,
+                                  tfm__min(n - (int64_t)b * TFM__BLOCK, TFM__BLOCK));
+            continue;
+        }
         ways[TFM__FOURS] = some[b] & fours[b] & ~is_signed[b];
         ways[TFM__TWOS] = some[b] & ~fours[b] & ~is_signed[b];
         ways[TFM__SIGNED] = is_signed[b];
         for (way = 0; way < TFM__WAYS; way++) {
             const uint16_t *first = list;
-            for (; ways[way]; ways[way] &= ways[way] - 1)
-                *list++ = (uint16_t)(8 * __builtin_ctzll(ways[way]));
+            list = tfm__avx2_append(list, ways[way], 8, 0);
             order->blocks[b].steps[way] = (uint16_t)(list - first);
         }
     }
@@ -14320,33 +14365,34 @@ TFM__AVX2 static void tfm__avx2_split(const unsigned char *x, unsigned char *to,
                 : [a] "+x"((sums)[0]), [b] "+x"((sums)[1]), [p] "=&x"(p), [q] "=&x"(q),            \
                   [u] "=&x"(u), [v] "=&x"(v)                                                       \
                 : [ones] "x"(ones), [x0] "x"(x0), [x1] "x"(x1), [mask0] "x"(mask0),                \
-                  [mask1] "x"(mask1), [w0] TFM__AVX2_AT(w), [w1] TFM__AVX2_AT((w) + (next)),       \
-                  [w2] TFM__AVX2_AT((w) + (stride)), [w3] TFM__AVX2_AT((w) + (stride) + (next)));  \
+                  [mask1] "x"(mask1), [w0] TFM__AVX2_AT(w), [w1] TFM__AVX2_AT(next),               \
+                  [w2] TFM__AVX2_AT((w) + (stride)), [w3] TFM__AVX2_AT((next) + (stride)));        \
     } while (0)
 
-/* Adds the step of a row from column k of a block on. w is the block's copy: step by step for each
-   vector of outputs. u8: x is the u8 without SIGNED. */
+/* Adds the step of a row that has the groups from columns k and next on. w is the block's copy: group
+   by group for each vector of outputs. u8: x is the u8 without SIGNED; otherwise next is k + 4. */
 TFM__AVX2 static TFM__INLINE void tfm__avx2_step(__m256i *sums, const unsigned char *x,
-                                                 const unsigned char *copy, int64_t k, int way,
-                                                 int u8) {
+                                                 const unsigned char *copy, int64_t k, int64_t next,
+                                                 int way, int u8) {
     const __m256i zero = _mm256_setzero_si256(), high = _mm256_set1_epi8(-128);
     const __m256i ones = _mm256_set1_epi16(1);
-    const unsigned char *w = copy + 8 * k;
+    const unsigned char *w = copy + 8 * k, *other = u8 ? copy + 8 * next : w + 32;
     enum { STRIDE = 8 * TFM__BLOCK };
     __m256i x0 = _mm256_set1_epi32(tfm__avx2_four(x + k)), mask0 = x0;
-    __m256i x1 = _mm256_set1_epi32(tfm__avx2_four(x + k + 4)), mask1 = x1;
+    __m256i x1 = _mm256_set1_epi32(tfm__avx2_four(x + (u8 ? next : k + 4))), mask1 = x1;
     int i;
     if (way == TFM__SIGNED) { /* the exclusive or takes 128 back, too */
         mask0 = _mm256_xor_si256(_mm256_cmpgt_epi8(zero, x0), high), x0 = _mm256_abs_epi8(x0);
         mask1 = _mm256_xor_si256(_mm256_cmpgt_epi8(zero, x1), high), x1 = _mm256_abs_epi8(x1);
     }
     TFM__UNROLL
-    for (i = 0; i < TFM__VECTORS; i += 2, w += 2 * STRIDE)
-        if (way == TFM__SIGNED) TFM__AVX2_STEP(sums + i, w, 32, STRIDE, TIMES_XOR, TWOS);
-        else if (way == TFM__FOURS && u8) TFM__AVX2_STEP(sums + i, w, 32, STRIDE, TIMES_U8, FOURS);
-        else if (way == TFM__FOURS) TFM__AVX2_STEP(sums + i, w, 32, STRIDE, TIMES_S8, FOURS);
-        else if (u8) TFM__AVX2_STEP(sums + i, w, 32, STRIDE, TIMES_U8, TWOS);
-        else TFM__AVX2_STEP(sums + i, w, 32, STRIDE, TIMES_S8, TWOS);
+    for (i = 0; i < TFM__VECTORS; i += 2, w += 2 * STRIDE, other += 2 * STRIDE)
+        if (way == TFM__SIGNED) TFM__AVX2_STEP(sums + i, w, other, STRIDE, TIMES_XOR, TWOS);
+        else if (way == TFM__FOURS && u8)
+            TFM__AVX2_STEP(sums + i, w, other, STRIDE, TIMES_U8, FOURS);
+        else if (way == TFM__FOURS) TFM__AVX2_STEP(sums + i, w, other, STRIDE, TIMES_S8, FOURS);
+        else if (u8) TFM__AVX2_STEP(sums + i, w, other, STRIDE, TIMES_U8, TWOS);
+        else TFM__AVX2_STEP(sums + i, w, other, STRIDE, TIMES_S8, TWOS);
 }
 
 /* Adds the steps of a block that go one way, and returns the rest of the list. */
@@ -14354,8 +14400,8 @@ TFM__AVX2 static TFM__INLINE const uint16_t *tfm__avx2_run(__m256i *sums, const 
                                                            const unsigned char *copy,
                                                            const uint16_t *list, int steps, int way,
                                                            int u8) {
-    const uint16_t *end = list + steps;
-    for (; list != end; list++) tfm__avx2_step(sums, x, copy, *list, way, u8);
+    const uint16_t *end = list + steps * (1 + u8);
+    for (; list != end; list += 1 + u8) tfm__avx2_step(sums, x, copy, *list, list[u8], way, u8);
     return list;
 }
 
@@ -14365,8 +14411,8 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_run7(__m256i *sums, const unsigned c
                                                  uint64_t large) {
     int64_t k;
     for (k = 0; k < n; k += 8, large >>= 1)
-        if (large & 1) tfm__avx2_step(sums, x, copy, k, TFM__TWOS, 0);
-        else tfm__avx2_step(sums, x, copy, k, TFM__FOURS, 0);
+        if (large & 1) tfm__avx2_step(sums, x, copy, k, k + 4, TFM__TWOS, 0);
+        else tfm__avx2_step(sums, x, copy, k, k + 4, TFM__FOURS, 0);
 }
 
 /* Copies up to 512 columns of two panels, and adds zero_point. If that is 64 and some w needs more
@@ -14458,7 +14504,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_in_order(const tfm__tile *t, int fir
         sums[i / TFM__VECTORS][i % TFM__VECTORS] =
             _mm256_set1_epi32(tfm__avx2_order_of(t, first + i / TFM__VECTORS)->signs);
     for (k = 0; k < t->K; k += 8, x += 8, w0 += 128, w1 += 128, ahead += 128, large >>= 1) {
-        const int next = t->K - k > 4 ? 64 : 0; /* x is zero there */
+        const int more = t->K - k > 4 ? 64 : 0; /* x is zero there */
         for (r = 0; r < rows && k % TFM__BLOCK == 0; r++)
             large |= tfm__avx2_order_of(t, first + r)->large[k / TFM__BLOCK];
         if (rows > 1) {
@@ -14476,7 +14522,7 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_in_order(const tfm__tile *t, int fir
             }
             TFM__UNROLL
             for (i = 0; i < TFM__VECTORS; i += 2) {
-                const unsigned char *w = i < 2 ? w0 : w1;
+                const unsigned char *w = i < 2 ? w0 : w1, *next = w + more;
                 __m256i *to = sums[r] + i;
                 if (large & 1 && u8) TFM__AVX2_STEP(to, w, next, 32, TIMES_U8, TWOS);
                 else if (large & 1) TFM__AVX2_STEP(to, w, next, 32, TIMES_XOR, TWOS);

@@ -744,7 +744,8 @@ static void tiles(const tfm__kernels *kernels) {
 }
 
 /* Fills n bytes with int8 of one kind: 0 and 1 all the same, 2 extremes with random signs, 3 any, 4
-   small, so that four of them add up to about 255 in places. */
+   small, so that four of them add up to about 255 in places, 5 half and 6 mostly zeros, and none
+   negative, as after a ReLU. */
 static void fill_bytes(signed char *q, int64_t n, int kind, int most, unsigned *seed) {
     int64_t i;
     for (i = 0; i < n; i++) {
@@ -754,16 +755,18 @@ static void fill_bytes(signed char *q, int64_t n, int kind, int most, unsigned *
                              : kind == 1 ? -most
                              : kind == 2 ? sign * most
                              : kind == 3 ? any
-                                         : sign * (60 + any % 10));
+                             : kind == 4 ? sign * (60 + any % 10)
+                             : kind == 5 ? (any > 0 ? any : 0)
+                                         : (any % 5 == 0 && any > 0 ? any : 0));
     }
 }
 
-/* Compares int8 tiles with the plain one where all weights fit 7 bits, and where one does not. AVX2
-   multiplies 7 bits another way, whose sums of 16 bits the largest numbers fill. */
+/* Compares int8 tiles with the plain one where all weights fit 7 bits, where one does not, and where
+   all are the largest. AVX2 multiplies 7 bits another way, whose sums of 16 bits the largest numbers fill. */
 static void seven_bits(const tfm__kernels *kernels) {
     enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = TFM__X_BYTES };
     enum { STRIDE_8 = TFM__X_STRIDE, ALL = (int)TFM__MOST_ROWS * STRIDE_8 };
-    enum { WEIGHTS = 6, ACTIVATIONS = 5 };
+    enum { WEIGHTS = 8, ACTIVATIONS = 7 };
     static const int64_t ks[] = {4, 12, 512, 520, 1028, MOST_K};
     static float w[ROWS * MOST_K], block[2 * ALL / 4]; /* orders are behind the rows */
     static signed char s8[ALL];
@@ -782,9 +785,11 @@ static void seven_bits(const tfm__kernels *kernels) {
             pack(&h, kernels, w, TFM_WEIGHT_TYPE_I8, ROWS, K);
             for (i = 0; i < TFM__MOST_PANELS; i++) {
                 signed char *panel = (signed char *)tfm__packed_panel(&h.linear.w, i, 0);
-                fill_bytes(panel, bytes, kind % 4, 63, &seed);
-                if (kind >=
-                    4) /* one weight of 64 or -65, which the sums with w + 64 have no room for */
+                fill_bytes(panel, bytes, kind > 5 ? kind - 6 : kind % 4, kind > 5 ? 127 : 63,
+                           &seed);
+                if (kind == 4 ||
+                    kind ==
+                        5) /* one weight of 64 or -65, which the sums with w + 64 have no room for */
                     panel[tiny_random(&seed) % (unsigned)bytes] =
                         (signed char)(kind == 4 ? 64 : -65);
                 else if (kind == 1 && !kernels->zero_point) panel[0] = -64;
