@@ -130,6 +130,11 @@ static void html(void) {
          "f'>"},
         {"<meta content='a b' name=description />x", "a b|x|", NULL,
          "<meta content='b a' name=description />x"},
+        {"<meta property=og:title content='a b'><meta content='c d' itemprop='description'>"
+         "<meta property=og:type content='e f'><input name=description value='g h'>",
+         "a b|c d|", NULL,
+         "<meta property=og:title content='b a'><meta content='d c' itemprop='description'>"
+         "<meta property=og:type content='e f'><input name=description value='g h'>"},
         {"<textarea placeholder='a b' title=c>d e</textarea><style title='f g'></style>", "a b|c|",
          NULL, "<textarea placeholder='b a' title=c>d e</textarea><style title='f g'></style>"},
         {"<div translate=NO title='a b'><i title='c d'>e</i></div><img alt='f g' translate=no>"

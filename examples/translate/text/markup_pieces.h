@@ -522,6 +522,11 @@ static const char markup_readings[] = " rp rt rtc ";
 static const char markup_void[] =
     " area base basefont bgsound br col command embed frame hr img input keygen link meta param"
     " source track wbr ";
+/* Names of <meta> whose content is text for readers: search engines and shared links show it. */
+static const char *const markup_meta[] = {
+    "description",   "og:description",      "og:image:alt",      "og:title",
+    "twitter:title", "twitter:description", "twitter:image:alt",
+};
 /* Attributes with text for readers. */
 static const char markup_texts[] = " alt aria-label placeholder title ";
 /* Elements that are copied. Those of markup_raw end only at their closing tag, whatever they
@@ -536,7 +541,7 @@ typedef struct markup_tag {
     size_t attributes;             /* where its attributes begin; 0: it has none */
     signed char is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
     signed char copied;            /* 1: by an attribute, 2: by its name, 3: by both */
-    signed char is_texts;  /* its value or content is text: a button, <meta name="description"> */
+    signed char is_texts;  /* the value of a button or the content of <meta name="description"> */
     signed char is_opaque; /* not an element: 1 may be in a sentence (comment), 2 ends it */
 } markup_tag;
 
@@ -630,9 +635,11 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
     while (markup_next_attribute(m, &at, &a)) {
         if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no"))
             tag->copied |= 1;
-        if (strcmp(a.name, "name") == 0)
-            tag->is_texts = markup_is(m, a.value, a.end, "description") || tag->is_texts;
-        if (strcmp(a.name, "type") == 0)
+        if (strcmp(tag->name, "meta") == 0 && a.n < MARKUP_NAME &&
+            characters_list_has(" itemprop name property ", a.name, a.n))
+            for (i = 0; i < sizeof markup_meta / sizeof *markup_meta; i++)
+                tag->is_texts = markup_is(m, a.value, a.end, markup_meta[i]) || tag->is_texts;
+        if (strcmp(tag->name, "input") == 0 && strcmp(a.name, "type") == 0)
             tag->is_texts = markup_is(m, a.value, a.end, "submit") ||
                             markup_is(m, a.value, a.end, "button") ||
                             markup_is(m, a.value, a.end, "reset") || tag->is_texts;
@@ -871,8 +878,7 @@ static markup_kind markup_kind_of(const markup_element *tags, size_t i, size_t *
 static int markup_is_text(const markup_tag *tag, const char *name) {
     if (strcmp(name, "label") == 0)
         return characters_list_has(" optgroup option track ", tag->name, strlen(tag->name));
-    return tag->is_texts && ((strcmp(name, "content") == 0 && strcmp(tag->name, "meta") == 0) ||
-                             (strcmp(name, "value") == 0 && strcmp(tag->name, "input") == 0));
+    return tag->is_texts && strcmp(name, tag->name[0] == 'm' ? "content" : "value") == 0;
 }
 
 /* Adds the text in a tag's attributes to the plain text, each value as a block. A value without quotes
