@@ -144,7 +144,7 @@ build/soak: LDLIBS += -pthread
 # clang 14's sanitizer does not know that glibc's lstat writes its result, so test_output is left out. It reports each
 # row that vdpbf16ps multiplies, also those of a tile's edge that nobody reads, so the kernels with BF16 are left out.
 msan:
-	$(MAKE) clean && $(MAKE) test-c CC=clang CFLAGS="-O1 -g -fsanitize=memory -fno-omit-frame-pointer -DTRANSFORMER_KERNELS=4" TESTS="$(filter-out build/test_output,$(TESTS))"
+	$(MAKE) clean && $(MAKE) test-c CC=clang CFLAGS="-O1 -g1 -fsanitize=memory -fno-omit-frame-pointer -DTRANSFORMER_KERNELS=4" TESTS="$(filter-out build/test_output,$(TESTS))"
 ## make valgrind       the tests in C in valgrind, which knows no AVX-512
 valgrind:
 	$(MAKE) clean && $(MAKE) test-c CFLAGS="-O1 -g -DTRANSFORMER_KERNELS=2" RUN="valgrind -q --error-exitcode=9 --leak-check=full"
