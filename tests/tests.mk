@@ -104,23 +104,26 @@ test-gguf: build/transcribe $(CACHE)/gguf/bin/python $(WHISPER_DIR)/pywhispercpp
 # With SEED=0 libFuzzer draws a seed and prints it.
 SECONDS = 30
 SEED = 0
-# clang takes minutes to compile the vector kernels with these checks. Only one target has the kernels, and
-# it leaves some checks out; make test with gcc's sanitizers has all checks.
-FUZZ_CC = clang -std=c99 -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
-FUZZ_TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
+# clang takes minutes to compile the library with these checks, so most targets are linked with one object file, which
+# has no vector kernels. Only the target for models has the kernels (FUZZ_KERNELS= : it has none), and it leaves some
+# checks out; make test with gcc's sanitizers has all checks.
+FUZZ_CC = clang -std=c99 -gline-tables-only -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_transformer.o
+FUZZ_KERNELS = model
+build/fuzz_transformer.o: tests/fuzz/shared/transformer.c $(HEADERS) $(wildcard tests/fuzz/*.[ch] tests/*.h tools/model/*.c) | build
+	$(FUZZ_CC) -DTRANSFORMER_NO_SIMD -I. -Itools/common -Itests -c $< -o $@
+# Targets whose own code is in that object file, because they call private functions
+FUZZ_PRIVATE = $(patsubst %,build/fuzz_%,config sentencepiece tools vocabulary $(if $(FUZZ_KERNELS),,model))
+$(FUZZ_PRIVATE): build/fuzz_%: tests/fuzz/shared/target.c build/fuzz_transformer.o
+	$(FUZZ_CC) -DFUZZ_TARGET=fuzz_$* $^ -o $@ $(LDLIBS)
+$(patsubst %,build/fuzz_%,byte_bpe container kinds markup sound text translate): build/fuzz_transformer.o
 build/fuzz_model: FUZZ_TARGET_CFLAGS = -fno-sanitize=alignment,null,pointer-overflow
-# Targets that use no private functions share an implementation.
-FUZZ_LINKED = $(patsubst %,build/fuzz_%,byte_bpe container kinds markup sound text)
-$(FUZZ_LINKED): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_transformer.o
-$(FUZZ_LINKED): build/fuzz_transformer.o
-build/fuzz_transformer.o: tools/packaging/transformer.c transformer.h | build
-	$(FUZZ_CC) -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
 # Targets that are not for the library itself: speech would take too long in one that counts its branches.
 FUZZ_TRANSCRIBER = $(patsubst %,build/fuzz_%,cues moonshine options terms transcribe whisper)
 $(FUZZ_TRANSCRIBER): FUZZ_TARGET_CFLAGS = -DTFM__IMPLEMENTED build/fuzz_library.o
 $(FUZZ_TRANSCRIBER): build/fuzz_library.o
 build/fuzz_library.o: tools/packaging/transformer.c transformer.h | build
-	clang -std=c99 -g -O2 -fsanitize=address -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
+	clang -std=c99 -gline-tables-only -O2 -fsanitize=address -DTRANSFORMER_NO_SIMD -I. -c $< -o $@
 FUZZ = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 ## make fuzz           libFuzzer on each target of tests/fuzz (clang; SECONDS=30, SEED=0)
 fuzz: $(FUZZ:%=build/fuzz_%)
@@ -141,7 +144,7 @@ build/soak: LDLIBS += -pthread
 # clang 14's sanitizer does not know that glibc's lstat writes its result, so test_output is left out. It reports each
 # row that vdpbf16ps multiplies, also those of a tile's edge that nobody reads, so the kernels with BF16 are left out.
 msan:
-	$(MAKE) clean && $(MAKE) test-c CC=clang CFLAGS="-O1 -g -fsanitize=memory -fno-omit-frame-pointer -DTRANSFORMER_KERNELS=4" TESTS="$(filter-out build/test_output,$(TESTS))"
+	$(MAKE) clean && $(MAKE) test-c CC=clang CFLAGS="-O1 -g1 -fsanitize=memory -fno-omit-frame-pointer -DTRANSFORMER_KERNELS=4" TESTS="$(filter-out build/test_output,$(TESTS))"
 ## make valgrind       the tests in C in valgrind, which knows no AVX-512
 valgrind:
 	$(MAKE) clean && $(MAKE) test-c CFLAGS="-O1 -g -DTRANSFORMER_KERNELS=2" RUN="valgrind -q --error-exitcode=9 --leak-check=full"

@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < t.vs);
         need(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, sizeof out, &length, &err) ==
              TFM_OK);
-        need(out[length] == 0 && fuzz_is_utf8(out, length));
+        need(out[length] == 0 && test_is_utf8(out, length));
     }
     tfm_model_free(m);
     return 0;

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         cue_add(0, 0, 0, NULL);
         fclose(fuzz_said), fuzz_said = NULL;
-        need(fuzz_is_utf8(said, n));
+        need(test_is_utf8(said, n));
         for (at = 0; at < n; at++) need((uint8_t)said[at] >= 32 || said[at] == '\n');
         for (at = 0; at < n; at++)
             need(said[at] != 127 && ((uint8_t)said[at] != 0xC2 || (uint8_t)said[at + 1] >= 0xA0));

@@ -19,24 +19,6 @@ static void TEST_UNUSED need(int condition) {
     if (!condition) abort();
 }
 
-/* Returns whether n bytes are UTF-8. This does not call the library's check, which may be wrong. */
-static int TEST_UNUSED fuzz_is_utf8(const char *text, size_t n) {
-    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-    const uint8_t *p = (const uint8_t *)text, *end = p + n;
-    while (p < end) {
-        int more = *p < 0x80 ? 0 : *p < 0xE0 ? 1 : *p < 0xF0 ? 2 : 3, i;
-        uint32_t c = more ? *p & (0x3Fu >> more) : *p;
-        if ((*p >= 0x80 && *p < 0xC0) || *p >= 0xF8 || end - p <= more) return 0;
-        for (i = 1; i <= more; i++) {
-            if ((p[i] & 0xC0) != 0x80) return 0;
-            c = c << 6 | (p[i] & 0x3Fu);
-        }
-        if (c < least[more] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return 0;
-        p += more + 1;
-    }
-    return 1;
-}
-
 static char TEST_UNUSED fuzz_room[1 << 18];
 
 /* Calls malloc and remembers the largest block. */

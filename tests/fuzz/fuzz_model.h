@@ -338,7 +338,7 @@ static void TEST_UNUSED fuzz_results(tfm_session *s, const tfm_model *model) {
             need(r.ids[i] >= 0 && r.ids[i] < tfm_model_config(model)->tgt_vocab_size);
         if (tfm_result_text(s, 0, rank, TFM_TEXT_FORM_TEXT, out, sizeof out, &length, &err) ==
             TFM_OK)
-            need(out[length] == 0 && fuzz_is_utf8(out, length));
+            need(out[length] == 0 && test_is_utf8(out, length));
     }
 }
 #endif

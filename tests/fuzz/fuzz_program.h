@@ -79,7 +79,7 @@ static int TEST_UNUSED fuzz_run(int (*program)(int, char **), const char *const 
         need(said[i] == '\n' || ((uint8_t)said[i] >= 0x20 && said[i] != 0x7f));
         need((uint8_t)said[i] != 0xc2 || (uint8_t)said[i + 1] >= 0xa0);
     }
-    need(fuzz_is_utf8(said, size) && (status == 0 || status == 1));
+    need(test_is_utf8(said, size) && (status == 0 || status == 1));
     if (fuzz_look) fuzz_look(said, size, status);
     else need(status == 0 || lines == 1);
     free(said);

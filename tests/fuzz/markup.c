@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (i = 0; i < out.size; i++) n[1] += out.data[i] == '"';
     if (how == BACKWARDS && !memchr(text, '&', size - 1)) /* a link may get its label */
         need(n[0] == n[1] || ((data[0] >> 4) % 5 == MARKUP_MARKDOWN && n[0] < n[1]));
-    if (fuzz_is_utf8(text, size - 1) && how == BACKWARDS) need(fuzz_is_utf8(out.data, out.size));
+    if (test_is_utf8(text, size - 1) && how == BACKWARDS) need(test_is_utf8(out.data, out.size));
     (void)protect_put, (void)protect_take, (void)text_buffer_flatten, (void)text_buffer_format;
     return 0;
 }

@@ -37,9 +37,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (tfm_languages_set(s, "deu", "fra", &err) != TFM_OK)
             (void)tfm_languages_set(s, "fra", "fra", &err);
         if (tfm_translate(s, "hello a  world \xe5\xad\xa6", out, sizeof out, &err) == TFM_OK)
-            need(fuzz_is_utf8(out, strlen(out)));
+            need(test_is_utf8(out, strlen(out)));
         if (tfm_translate(s, " >>deu<< hello", out, sizeof out, &err) == TFM_OK)
-            need(fuzz_is_utf8(out, strlen(out)));
+            need(test_is_utf8(out, strlen(out)));
         (void)score_rows(s, &src, &two, 0, scores, &err);
         if (decode_rows(s, &src, &with, &o, &err) == TFM_OK) fuzz_results(s, model);
     }

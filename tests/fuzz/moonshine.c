@@ -37,8 +37,8 @@ static void fuzz_live(transcriber *h, const transcriber_options *settings, const
                        : live_finish(&l, &err);
         while (status == TFM_OK && live_is_due(&l))
             if ((status = live_hear(&l, &err)) == TFM_OK)
-                need(fuzz_is_utf8(l.stable, strlen(l.stable)) &&
-                     fuzz_is_utf8(l.tentative, strlen(l.tentative)));
+                need(test_is_utf8(l.stable, strlen(l.stable)) &&
+                     test_is_utf8(l.tentative, strlen(l.tentative)));
         if (i < n && i + piece > n) i = n - piece;
     }
     need(status == TFM_OK || err.text[0]);
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             status = transcriber_next(&h, &err);
             for (k = 0; status == TFM_OK && k < h.n; k++)
                 if (transcriber_spell(&h, k, &err) == TFM_OK)
-                    need(fuzz_is_utf8(h.w.text, strlen(h.w.text)));
+                    need(test_is_utf8(h.w.text, strlen(h.w.text)));
             need(status != TFM_OK || h.ended || h.seek > seek);
         }
         need(status == TFM_OK || err.text[0]);

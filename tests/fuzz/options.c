@@ -18,7 +18,7 @@ static void misuse(const char *format, ...) {
     need(f != NULL);
     va_start(arguments, format), vsnprintf(text, sizeof text, format, arguments), va_end(arguments);
     output_text(f, text, 0), fclose(f);
-    need(size > 0 && fuzz_is_utf8(said, size));
+    need(size > 0 && test_is_utf8(said, size));
     for (i = 0; i < size; i++) need((uint8_t)said[i] >= 32 && said[i] != 127);
     free(said);
     longjmp(wrong, 1);

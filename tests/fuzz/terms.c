@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     end = size ? (const uint8_t *)memchr(data, 0, size) : NULL;
     n = end ? (size_t)(end - data) : size;
     if (!terms_read(&list, (const char *)data, n, message, sizeof message))
-        need(message[0] && !list.n && fuzz_is_utf8(message, strlen(message)));
+        need(message[0] && !list.n && test_is_utf8(message, strlen(message)));
     whole = (const char *)data + n + (end != NULL), total = size - n - (end != NULL);
     while (tfm_sentence_next(tfm_text_make(whole, total), &at, &sentence)) {
         n = sentence.size;

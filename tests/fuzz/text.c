@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (i = 0; i < n; i++) need(ids[i] >= 0 && ids[i] < tfm_model_config(m)->src_vocab_size);
         need(tfm_model_detokenize(m, ids, n, TFM_TEXT_FORM_TEXT, out, sizeof out, &length, &err) ==
              TFM_OK);
-        need(out[length] == 0 && fuzz_is_utf8(out, length));
+        need(out[length] == 0 && test_is_utf8(out, length));
     }
     memset(&options, 0, sizeof options);
     options.skip_errors = 1;
@@ -39,11 +39,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         need((result.status == TFM_OK) == !result.message[0]);
         need(result.status == TFM_OK || !translated.size);
         need(translated.size + 1 == tfm_translation_size(sessions[kind]));
-        need(fuzz_is_utf8(translated.data, translated.size));
+        need(test_is_utf8(translated.data, translated.size));
     }
     if (tfm_model_tokenize_target(m, tfm_text_make(text, size - 1), form, ids, 1024, &n, &arena,
                                   &err) == TFM_OK)
         need(tfm_model_detokenize(m, ids, n, form, out, sizeof out, &length, &err) == TFM_OK &&
-             fuzz_is_utf8(out, length));
+             test_is_utf8(out, length));
     return 0;
 }

@@ -66,7 +66,7 @@ static void run_document(const char *how, const char *bytes, size_t n) {
     leaks(0), status = lines_run(options, bytes, n), leaks(1);
     need(status >= 0 && status <= 2);
     need(status < 2 || strncmp(lines_messages.data, "translate: ", 11) == 0);
-    if (fuzz_is_utf8(bytes, n)) need(fuzz_is_utf8(lines_output.data, lines_output.size));
+    if (test_is_utf8(bytes, n)) need(test_is_utf8(lines_output.data, lines_output.size));
     if (status == 2) return;
     if (!strcmp(how, "--terms")) {
         lines_copies = 1;
@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             if ((seen == 2 || data[seen - 1] == 0xFF) && data[seen + n] == 0xFF &&
                 memcmp(data + seen, data + begin, n) == 0)
                 break;
-        if (n && n < 100 && seen == begin && fuzz_is_utf8(bytes + begin, n))
+        if (n && n < 100 && seen == begin && test_is_utf8(bytes + begin, n))
             lines_piece(bytes + begin, n, 1), pieces++;
         begin = i + 1;
     }

@@ -18,14 +18,14 @@ static void check_window(transcriber *h) {
         need(s->first >= 0 && s->n >= 0 && s->first + s->n <= h->heard.n);
         need(fabs(s->begin) < 1e9 && fabs(s->end) < 1e9);
         if (transcriber_spell(h, k, &err) == TFM_OK)
-            need(fuzz_is_utf8(h->w.text, strlen(h->w.text)));
+            need(test_is_utf8(h->w.text, strlen(h->w.text)));
         if (!h->o.with_words) continue;
         need(s->first_word >= 0 && s->n_words >= 0 && s->first_word + s->n_words <= h->found->n);
         for (i = s->first_word; i < s->first_word + s->n_words; i++) {
             const word *one = &h->found->at[i];
             need(one->first >= 0 && one->n >= 0 && one->first + one->n <= h->heard.n);
             need(memchr(one->text, 0, sizeof one->text) &&
-                 fuzz_is_utf8(one->text, strlen(one->text)));
+                 test_is_utf8(one->text, strlen(one->text)));
             need(fabs(one->begin) < 1e9 && fabs(one->end) < 1e9);
         }
     }
@@ -71,7 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         need(status == TFM_OK || err.text[0]);
         code = transcriber_language(&h);
-        need(!code || fuzz_is_utf8(code, strlen(code)));
+        need(!code || test_is_utf8(code, strlen(code)));
         transcriber_free(&h);
     } else need(err.text[0]);
     tfm_safetensors_free(file), tfm_model_free(model);

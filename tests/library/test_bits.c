@@ -220,7 +220,9 @@ static void compare(int lines, int prints) {
         char name[100], got[20];
         tfm_model *model = model_of(m, models[m]);
         for (kind = 0; kind < KINDS; kind++) {
-            uint64_t bits = checksum(model, m, kind, lines);
+            uint64_t bits;
+            if (lines > 5 && !test_in_slice("lines", m * KINDS + kind)) continue;
+            bits = checksum(model, m, kind, lines);
             snprintf(name, sizeof name, "%s %s %d ", models[m], kinds[kind], lines);
             snprintf(got, sizeof got, "%08lx%08lx", (unsigned long)(bits >> 32),
                      (unsigned long)(bits & 0xFFFFFFFFu));

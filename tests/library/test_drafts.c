@@ -144,8 +144,10 @@ static void test_bits(void) {
     for (kind = 0; kind < KINDS; kind++)
         for (type = 0; type < TYPES; type++)
             for (f16 = 0; f16 < 2; f16++) {
-                tfm_model *model = model_of(kind, types[type]);
+                tfm_model *model;
                 tfm_session *sessions[4];
+                if (!test_in_slice("bits", (kind * TYPES + type) * 2 + f16)) continue;
+                model = model_of(kind, types[type]);
                 for (i = 0; i < 4; i++)
                     sessions[i] = session_of(model, i == 1, 1 + (i == 2), f16, most[i]);
                 seed = (unsigned)(1000 * kind + 10 * type + f16 + 1);
@@ -173,6 +175,7 @@ static void test_bits(void) {
             }
     CHECK(differ == 0, "  %d rows differ with a draft", differ);
     CHECK(backwards == 0, "  %d times a step takes tokens back", backwards);
+    if (!steps[0]) return; /* TEST_LIST: no case ran */
     CHECK(3 * steps[1] < steps[0], "  %d steps without, %d with the right draft", steps[0],
           steps[1]);
     CHECK(10 * steps[2] < 6 * steps[0], "  %d with one token changed", steps[2]);

@@ -3,9 +3,6 @@
    the windows allow, and the state does not grow. Files that lack something are refused by name, and files with
    changed bytes, also of Moonshine, give a text or a message. With live.h each utterance gets the text that it
    has as a file of its own, after the tokens that became stable while it was spoken. */
-#ifndef TFM__IMPLEMENTED
-#define TRANSFORMER_IMPLEMENTATION
-#endif
 #include "transformer.h"
 #include "test.h"
 #if defined(__GNUC__)

@@ -1,9 +1,6 @@
 /* Tests examples/transcribe/vad.h and voice.h: the network with random weights against its definition in
    plain loops, and the parts of a sound against the rules of faster-whisper, written down again over
    all probabilities at once. */
-#ifndef TFM__IMPLEMENTED
-#define TRANSFORMER_IMPLEMENTATION
-#endif
 #include "transformer.h"
 #include "tiny.h"
 #if defined(__GNUC__)

@@ -204,7 +204,7 @@ static const char TEST_UNUSED *lines_fault(size_t n, int fields, int more, int n
     const char *at = lines_output.data, *end = at + lines_output.size, *line;
     unsigned long number = 0;
     size_t lines = 0, i;
-    if (tfm__utf8_fault(at, lines_output.size) >= 0) return "not UTF-8";
+    if (!test_is_utf8(at, lines_output.size)) return "not UTF-8";
     for (; at < end; at++, lines++) {
         int tabs = 0;
         for (line = at; at < end && *at != '\n'; at++) {

@@ -143,6 +143,7 @@ static void long_sentences(void) {
     int how;
     memset(&e, 0, sizeof e), memset(&doc, 0, sizeof doc), memset(&out, 0, sizeof out);
     for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        if (!test_in_slice("long", (long)i)) continue;
         doc.size = 0;
         repeat(&doc, "<p>", 1), repeat(&doc, pieces[i][0], MANY);
         repeat(&doc, pieces[i][1], MANY), repeat(&doc, "</p>", 1);
@@ -216,6 +217,7 @@ static void memory(void) {
     for (i = 0; i < sizeof pieces / sizeof *pieces; i++) {
         markup_document m;
         int ok;
+        if (!test_in_slice("memory", (long)i)) continue;
         doc.size = 0;
         if (pieces[i].form == MARKUP_SRT) repeat(&doc, "1\n00:00:00,000 --> 00:00:01,000\n", 1);
         repeat(&doc, pieces[i].piece, SIZE / strlen(pieces[i].piece));
@@ -597,6 +599,7 @@ static void random_documents(void) {
             pick(&doc, &state, words, 2);
             text_buffer_format(&doc, form == MARKUP_HTML ? "</p>\n" : "\n\n");
         }
+        if (!test_in_slice("random", (long)i)) continue;
         bad = check_document("random", (markup_form)form, doc.data, doc.size, 0) < ECHOES;
         if (bad && getenv("SHOW"))
             puts(doc.data),
