@@ -15,10 +15,11 @@ WINDOW = 8  # the number of batches whose sentences are sorted by length togethe
 
 
 class Work:
-    """Holds the sentences of a request. Sentences of works with equal keys can share a batch."""
+    """Holds the sentences of a request. Sentences of works with equal keys can share a batch. needs has a byte for each sentence: 1 if
+    its translation must be Aligned. Of a batch, all sentences are aligned or none is."""
 
-    def __init__(self, key, sentences, keeps_long=False):
-        self.key, self.sentences = key, sentences
+    def __init__(self, key, sentences, needs=None, keeps_long=False):
+        self.key, self.sentences, self.needs = key, sentences, bytes(len(sentences)) if needs is None else needs
         self.keeps_long = keeps_long  # a sentence that is too long does not end the work; its result is the Error
         self.results = [None] * len(sentences)
         self.taken, self.left = 0, len(sentences)
@@ -75,7 +76,8 @@ class Queue:
             if work.done.done():  # the client has left, or the time is over
                 self.n -= len(work.sentences) - work.taken
                 continue
-            groups.setdefault(work.key, []).extend((work, i) for i in range(work.taken, end))
+            for i in range(work.taken, end):
+                groups.setdefault((work.key, work.needs[i]), []).append((work, i))
             n, work.taken = n + end - work.taken, end
             if end < len(work.sentences):
                 self.works.append(work)
@@ -115,7 +117,8 @@ class Queue:
                 self.loop.call_soon_threadsafe(self.deliver, live, results)
 
     def translate(self, batch):
-        translator, source, target, n_best, aligned, terms = batch[0][0].key
+        work, i = batch[0]
+        (translator, source, target, n_best, terms), aligned = work.key, bool(work.needs[i])
         beam = self.options.beam
         return translator.model.translate(
             [work.sentences[i] for work, i in batch], batch=self.options.batch, on_error="return", sentences="whole",

@@ -8,8 +8,9 @@ Both directions have frames: 8 bytes of length, then JSON or bytes.
     server: {"name", "most", "most_text"}, the document
     process: {"characters", "sample"}: the number of characters, and text from which the language can be detected
     server: {"steps", "target", "sentences": "split" or "whole"}
-    process, for each step: {"sentences"}; server: {"translations"}: [text, bytes of alignment] or, for a sentence that is
-        too long and stays as it is, null; then all alignments
+    process, for each step: {"sentences"}; then a byte for each sentence: 1 if its translation must be aligned
+    server: {"translations", "sizes"}: null for a sentence that is too long and stays as it is, and the number of bytes of
+        each alignment; then all alignments
     process: {"left": what stays as it is}, the translated document
 
 Instead of any frame the process can send {"refused": message} or {"failed": message}, and ends."""
@@ -70,16 +71,17 @@ def run(File, Document, Documents, Aligned):
     asked, texts = json.loads(receive()), file.texts
     for _ in range(asked["steps"]):
         documents = Documents(texts, file.format, asked["sentences"])
-        send({"sentences": [sentence for one in documents.sentences for sentence in one]})
-        translations, tokens = json.loads(receive())["translations"], receive()[1:]
-        made, at = [], 0
-        for one in translations:
-            if one is None:
+        send({"sentences": documents.sentences})
+        send(b"." + documents.needs_tokens)
+        answer, tokens = json.loads(receive()), receive()[1:]
+        made, at = answer["translations"], 0
+        for i, size in enumerate(answer["sizes"]):
+            if made[i] is None:
                 file.leave("a sentence that is too long for the model")
-                made.append(None)
-                continue
-            made.append(Aligned(one[0], tokens[at:at + one[1]]))
-            at += one[1]
+            elif size:
+                made[i] = Aligned(made[i], tokens[at:at + size])
+                at += size
+        del answer, tokens
         found = iter(made)
         joined = []
         for one in documents:

@@ -18,7 +18,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from transformer_h import Error
+from transformer_h import Aligned, Error
 from transformer_h.documents import READ_AS, SUFFIXES, TEXTS, etree
 from transformer_h.kinds import kind_of
 
@@ -119,11 +119,13 @@ class Files:
             way = self.languages.find(source, target)
             await process.send({"steps": len(way), "target": target, "sentences": self.server.word(source, target)})
             for step in way:
-                sentences = json.loads(await process.receive())["sentences"]
+                sentences, needs = json.loads(await process.receive())["sentences"], (await process.receive())[1:]
                 made = await self.server.sentences_of_a_document(
-                    sentences, step, terms(source) if terms and step is way[-1] else None, self.options.file_timeout)
-                await process.send({"translations": [None if isinstance(one, Error) else (one, len(one.tokens)) for one in made]})
-                await process.send(b"." + b"".join(one.tokens for one in made if not isinstance(one, Error)))
+                    sentences, needs, step, terms(source) if terms and step is way[-1] else None, self.options.file_timeout)
+                tokens = [one.tokens if isinstance(one, Aligned) else b"" for one in made]
+                await process.send({"translations": [None if isinstance(one, Error) else one for one in made],
+                                    "sizes": list(map(len, tokens))})
+                await process.send(b"." + b"".join(tokens))
             left = json.loads(await process.receive())["left"]
             made = (await process.receive())[1:]
         self.server.metrics.characters.inc(about["characters"])

@@ -242,11 +242,11 @@ class Server:
 
     async def translated_from(self, request, texts, source, target, alternatives, where, format, terms, rule):
         *before, last = self.languages.find(source, target)
-        documents, aligned = [document_of(text, format, rule) for text in texts], format != "text"
-        sentences = [sentence for one in documents for sentence in one.sentences]
+        documents = [document_of(text, format, rule) for text in texts]
+        sentences, needs = sentences_of(documents)
 
-        async def run(step, sentences, n_best=None, terms=None):
-            work = Work((*step, n_best, aligned, terms), sentences)
+        async def run(step, n_best=None, terms=None):
+            work = Work((*step, n_best, terms), sentences, needs)
             results = await self.done(request, work, self.options.timeout) if work.left else []
             if isinstance(results, tuple):
                 at, error = results
@@ -260,19 +260,19 @@ class Server:
             return [one.join([next(found) for _ in one.sentences], target) for one in documents]
 
         for step in before:  # through another language: the bytes of translate with two models
-            sentences = await run(step, sentences)
-            if aligned:  # tags are placed by the alignment of each model in turn
+            sentences = await run(step)
+            if format != "text":  # tags are placed by the alignment of each model in turn
                 documents = [document_of(text, format, rule) for text in joined(sentences)]
-                sentences = [sentence for one in documents for sentence in one.sentences]
-        results = await run(last, sentences, alternatives + 1 if alternatives else None, terms)
+                sentences, needs = sentences_of(documents)
+        results = await run(last, alternatives + 1 if alternatives else None, terms)
         if not alternatives:
             return [[text] for text in joined(results)]
         ranks = ([h[min(rank, len(h) - 1)].text if h else "" for h in results] for rank in range(alternatives + 1))
         return [list(dict.fromkeys(each)) for each in zip(*map(joined, ranks))]
 
-    async def sentences_of_a_document(self, sentences, step, terms, seconds):
-        """Returns the translations with their alignments. That of a sentence which is too long is its Error."""
-        work = Work((*step, None, True, terms), sentences, keeps_long=True)
+    async def sentences_of_a_document(self, sentences, needs, step, terms, seconds):
+        """Returns the translations, Aligned where `needs` has a 1. That of a sentence which is too long is its Error."""
+        work = Work((*step, None, terms), sentences, needs, keeps_long=True)
         results = await self.done(None, work, seconds) if work.left else []
         if isinstance(results, tuple):
             raise Refused(503 if results[1].status == Status.E_MEMORY else 400, results[1].message)
@@ -305,6 +305,11 @@ def document_of(text, format, sentences="split"):
         return Document(text, format, sentences=sentences)
     except ValueError as e:
         raise Refused(400, str(e)) from None
+
+
+def sentences_of(documents):
+    """Returns the sentences of all documents, and a byte for each: 1 if its document needs the tokens of its translation."""
+    return [one for each in documents for one in each.sentences], b"".join(each.needs_tokens for each in documents)
 
 
 def answer(content, status=200, retry_after=None):

@@ -1579,6 +1579,18 @@ static void markup_keep_value(markup_document *m, const markup_sentence *s, size
     markup_add_made(m, s->from, s->to, at);
 }
 
+/* Returns whether what is written for a sentence depends on the tokens of its translation: it has items, or
+   the document writes its characters in another way than the plain text. */
+static inline int markup_needs_tokens(const markup_document *m, const markup_sentence *s) {
+    size_t i;
+    if (m->form != MARKUP_HTML || m->n_blocks || s->first < s->last || s->is_cleaned ||
+        s->to - s->from != s->size || memcmp(m->text + s->from, s->text, s->size) != 0)
+        return 1;
+    for (i = 0; i < s->size; i++)
+        if (protect_in("&<>", (unsigned char)s->text[i])) return 1;
+    return 0;
+}
+
 /* Counts a sentence that stays as it is, because its translation would have other marks. */
 static void markup_note(markup_document *m, const markup_sentence *s) {
     if (!m->n_left++) m->left = s->from;

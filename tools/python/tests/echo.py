@@ -81,9 +81,7 @@ def through(data, name, echo, rewrite=True):
         made.append(document.join([echo(sentence) for sentence in document.sentences]))
     if rewrite:
         for part in file._parts.values():
-            part.texts = [None] * len(part.texts)
-            for paragraph in getattr(part, "paragraphs", ()):
-                paragraph.texts = None
+            part.rewrites = True
     return file.join(made, None), file
 
 

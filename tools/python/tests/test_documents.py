@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_h import Aligned, Document, Error, Model, Status
+from transformer_h import Aligned, Document, Error, Model, Status, sessions
 from transformer_h._transformer import ffi
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -206,6 +206,45 @@ def test_document_and_model_in_two_steps(german):
     lines = Document("Ja.\n\nNein. Gut.")
     assert lines.sentences == ["Ja.", "Nein.", "Gut."] and lines.where(2) == "line 3"
     assert lines.join(["a.", None, "c."]) == "a.\n\nNein. c."
+
+
+def test_only_sentences_that_need_tokens_are_aligned(german, monkeypatch):
+    text = "<p>Guten Tag. Das ist <b>ein</b> Buch. Er &amp; sie.</p><p title='Der Zug.'>Die Kinder\nspielen. Ja, der Zug.</p>"
+    page = Document(text, "html")
+    needs = dict(zip(page.sentences, page.needs_tokens))
+    assert needs == {"Guten Tag.": 0, "Das ist ein Buch.": 1, "Er & sie.": 1, "Der Zug.": 0, "Die Kinder spielen.": 1, "Ja, der Zug.": 0}
+    assert not any(Document("Ja. Nein.").needs_tokens) and all(Document("Ja. *Nein.*", "markdown").needs_tokens)
+    made = german.translate(page.sentences, aligned=page.needs_tokens)
+    assert made == german.translate(page.sentences, aligned=True) and [type(one) is Aligned for one in made] == list(map(bool, page.needs_tokens))
+    assert page.join(made) == command_line(text, "--html")
+    assert page.join([one.replace(" ", "\u2028", 1) for one in made]) == page.join(list(map(str, made)))  # a sentence is one line
+    with pytest.raises(ValueError, match="aligned has 1 bytes for 2 texts"):
+        german.translate(["Ja.", "Nein."], aligned=b"1")
+    aligned, finished = [], sessions.Worker.finished
+    monkeypatch.setattr(sessions.Worker, "finished", lambda self, *given: aligned.append(given[5].decode()) or finished(self, *given))
+    for threads in (1, 3):
+        aligned.clear()
+        assert german.translate_document(text, "html", threads=threads) == command_line(text, "--html")
+        assert sorted(aligned) == sorted(one for one, needed in needs.items() if needed)
+
+
+def test_tokens_of_other_sentences_change_nothing():
+    """A sentence that needs no tokens is written in the same way with any tokens, and without them."""
+    rng, some = random.Random(SEED), 0
+    words = "Haus Hund ja! <img/title='Haus'> 12 „gut“ : ' & < > <b>x</b> <br> &amp; &auml; {name} --x x@y.z".split()
+    for _ in range(3000):
+        text = f"<p>{' '.join(rng.choices(words, [9, 9, 9, *[1] * (len(words) - 3)], k=rng.randint(1, 9)))}"
+        page = Document(text.replace(" ", rng.choice((" ", " ", "  "))), "html")
+        made = []
+        for sentence in page.sentences:
+            result = rng.choice((sentence.upper(), " " + sentence, sentence.replace("a", "&<"), "eine  <Katze> & so", "x"))
+            ends = sorted(rng.sample(range(len(result.encode()) + 1), rng.randint(1, len(result.encode()))))
+            made.append(Aligned(result, b"".join(number.to_bytes(8, sys.byteorder) for end in ends for number in
+                                                 (end, *sorted(rng.choices(range(len(sentence.encode()) + 1), k=2))))))
+        plain = [one if needed else str(one) for one, needed in zip(made, page.needs_tokens)]
+        some += page.needs_tokens.count(0)
+        assert page.join(made) == page.join(plain), (SEED, text, made)
+    assert some > 500
 
 
 def test_any_tokens_are_safe():

@@ -12,7 +12,10 @@ import pytest
 pytest.importorskip("lxml")
 import echo  # noqa: E402
 from test_files import archive, part, word  # noqa: E402
+from test_document_work import W  # noqa: E402
 from test_office import fields, odt, pptx, run  # noqa: E402
+from transformer_h import office_xml  # noqa: E402
+from transformer_h.documents import File  # noqa: E402
 
 SEED = int(os.environ.get("SEED") or random.randrange(10 ** 6))
 WORDS = "Haus Hund schläft, Garten. und (gestern) Straße 12 die Katze; grün! Ja? viel".split()
@@ -117,3 +120,37 @@ def test_the_second_reader_sees_differences():
 def test_a_zip_is_read_again():
     made, _ = echo.through(word(f"<w:p>{run('Haus')}</w:p>"), "a.docx", echo.ECHOES["capitals"])
     assert zipfile.ZipFile(io.BytesIO(made)).testzip() is None and "HAUS" in part(made)
+
+
+@pytest.mark.parametrize("kind", echo.ECHOES)
+@pytest.mark.parametrize("name", ("a.docx", "a.odt"))
+def test_sections_change_nothing(name, kind, monkeypatch):
+    """A body that is read in sections, here each element of it, gives the same texts and the same file."""
+    rng = random.Random(f"{SEED} {name} {kind}")
+    for _ in range(6):
+        data, made = MAKERS[name](rng), []
+        for least in (1 << 17, 1):
+            monkeypatch.setattr(office_xml, "SECTION", least)
+            file = File(data, name)
+            part, = (one for name, one in file._parts.items() if re.fullmatch("word/document.xml|content.xml", name))
+            assert (len(part.sections.begins) > 1) == (least == 1)
+            out, _ = echo.through(data, name, echo.ECHOES[kind])
+            with zipfile.ZipFile(io.BytesIO(out)) as opened:
+                made.append((sorted(file.texts), file.left, [opened.read(one) for one in opened.namelist()]))
+        assert made[0] == made[1], SEED
+
+
+@pytest.mark.parametrize("change", (
+    lambda xml: xml.replace("UTF-8", "ISO-8859-1", 1).encode("latin-1", "replace"), lambda xml: xml.replace("UTF-8", "UTF-16", 1).encode("utf-16"),
+    lambda xml: b"\xef\xbb\xbf" + xml.encode(), lambda xml: xml.replace("<w:body>", "<!-- a --><w:a><w:body/></w:a><?b?><w:body w:x='>' >").encode(),
+    lambda xml: xml.replace("<w:body>", "<w:p><w:body>").replace("</w:body>", "</w:body></w:p>").encode(), lambda xml: xml.replace("<w:p>", "<w:p><w:framePr w:dropCap='drop'/>").encode()))
+def test_sections_of_odd_parts(change, monkeypatch):
+    """Other encodings, marks at the begin, comments, other bodies."""
+    rng = random.Random(SEED)
+    xml = f'<?xml version="1.0" encoding="UTF-8"?><w:document {W}><w:body> ' + "".join(f"<w:p>{of_word(rng)}</w:p> " for _ in range(9)) + "</w:body></w:document>"
+    made = []
+    for least in (1 << 17, 1):
+        monkeypatch.setattr(office_xml, "SECTION", least)
+        out, file = echo.through(archive({"word/document.xml": change(xml)}), "a.docx", echo.ECHOES["capitals"])
+        made.append((sorted(file.texts), file.left, part(out)))
+    assert made[0] == made[1], SEED

@@ -213,6 +213,15 @@ static const char *th_document_sentence(const void *document, size_t i, size_t *
     return s->text;
 }
 
+/* Writes for each sentence whether the document needs to know which bytes of the source each token of its translation
+   comes from. */
+static void th_document_needs_tokens(const void *document, unsigned char *needs) {
+    const markup_document *m = &((const struct document_in_work *)document)->markup;
+    size_t i;
+    for (i = 0; i < m->n_sentences; i++)
+        needs[i] = (unsigned char)markup_needs_tokens(m, &m->sentences[i]);
+}
+
 /* Returns what is wrong with a document that is not translated, or NULL. */
 static const char *th_document_refused(const void *document) {
     return markup_no_times(&((const struct document_in_work *)document)->markup);

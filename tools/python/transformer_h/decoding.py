@@ -58,9 +58,12 @@ def _edit_logits(editor: Any, row: int, ids: Any, n: int, logits: Any) -> None:
 def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, threads: int, progress: Any) -> list[Any]:
     """Sorts the texts by length, and translates them in batches, which the workers of the threads take."""
     results: list[Any] = [[]] * len(data)
-    order = sorted(range(len(data)), key=lambda i: -len(data[i]))
     share = max(min(job.batch, -(-len(data) // threads)), 1)
-    jobs = iter([order[i:i + share] for i in range(0, len(order), share)])
+    parts: list[list[int]] = []
+    for aligned in (True, False):  # of a batch, all are aligned or none is
+        order = sorted((i for i in range(len(data)) if job.aligns(i) == aligned), key=lambda i: -len(data[i]))
+        parts += [order[i:i + share] for i in range(0, len(order), share)]
+    jobs = iter(parts)
     lock, stop, broken, done = threading.Lock(), threading.Event(), [], 0
     left = Counter(map(job.number, range(len(data))))  # sentences of each text that are not translated yet
     total = len(left)
@@ -87,7 +90,7 @@ def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, th
             stop.set()
             broken.append(error)
 
-    threads = min(threads, -(-len(data) // share))
+    threads = min(threads, len(parts))
     if threads <= 1:
         work()
     else:
@@ -169,8 +172,10 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
     if job.prompts is not None:
         length += prompts.width
     editor = _editor(job, options, [job.number(i) for i, *_ in ready])
+    aligned = job.aligns(ready[0][0])
     try:
-        session = worker.fit(n, sources.width, length, job.beam, job.pair, *job.session)
+        attention, *more = job.session
+        session = worker.fit(n, sources.width, length, job.beam, job.pair, int(attention or aligned), *more)
         raise_error(lib.tfm_session_start(session, requests, n, options, worker.err), worker.err)
     except Error as error:
         if n == 1:
@@ -187,9 +192,9 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
     if not running[0]:
         for row, found in enumerate(hypotheses(session, n, job.ranks, job.form, worker.err)):
             i = ready[row][0]
-            if job.terms or job.aligned:
+            if job.terms or aligned:
                 try:
-                    found = [each._replace(text=worker.finished(session, row, rank, job, data[i], each.text))
+                    found = [each._replace(text=worker.finished(session, row, rank, job, aligned, data[i], each.text))
                              for rank, each in enumerate(found)]
                 except Error as error:
                     results[i] = Error(error.status, error.message, i)

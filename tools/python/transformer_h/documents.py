@@ -17,6 +17,7 @@ import re
 import stat
 import zipfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence
 from urllib.parse import unquote
@@ -90,8 +91,8 @@ class _Text:
             raise FileError(f"{where}: declares entities, which documents do not need")
         self.is_html, self.texts = is_html, [text]
 
-    def join(self, texts: Sequence[str], lang: str | None) -> bytes:
-        return texts[0].encode(self.encoding, "xmlcharrefreplace" if self.is_html else "replace")
+    def join(self, texts: Sequence[str], lang: str | None, read: Callable[[], bytes]) -> list[bytes]:
+        return [texts[0].encode(self.encoding, "xmlcharrefreplace" if self.is_html else "replace")]
 
 
 class File:
@@ -264,17 +265,21 @@ class File:
             raise ValueError(f"{len(made)} texts for {len(self.texts)}")
         parts, at = {}, 0
         for name, part in self._parts.items():
-            parts[name] = part.join(made[at:at + len(part.texts)], lang)
+            parts[name] = part.join(made[at:at + len(part.texts)], lang, partial(self._read, name))
             at += len(part.texts)
         if self.suffix in TEXTS:
-            return parts[""]
+            return b"".join(parts[""])
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as archive:  # the same parts in the same order, as epub and odt need
             for info in self._archive.infolist():
                 same = zipfile.ZipInfo(info.filename, max(info.date_time, (1980, 1, 1, 0, 0, 0)))
                 same.compress_type, same.external_attr = info.compress_type, info.external_attr
-                if parts.get(info.filename):
-                    archive.writestr(same, parts[info.filename])
+                pieces = parts.pop(info.filename, [])
+                if any(pieces):
+                    same.file_size = sum(map(len, pieces))
+                    with archive.open(same, "w") as stream:
+                        for piece in pieces:
+                            stream.write(piece)
                 else:
                     self._copy(info, same, archive, out)
         return out.getvalue()

@@ -11,6 +11,8 @@ from .arguments import check_choice, check_integer, check_list, check_no_nul, ch
 from .errors import Error, new_array
 from .sentences import Cut, cut
 
+LINE_BREAK = re.compile("[\n-\r\x85\u2028\u2029]")
+
 
 class Aligned(str):
     """A translation that knows for each of its tokens which part of the source it comes from, for Document.join.
@@ -33,11 +35,12 @@ class Document:
     """A document: its sentences, and the document with translations in their places.
 
         page = Document(text, "html")
-        print(page.join(model.translate(page.sentences, aligned=True)))
+        print(page.join(model.translate(page.sentences, aligned=page.needs_tokens)))
 
     format is "text" (paragraphs, one on a line), "html" (also XML), "markdown", "srt" (also WebVTT) or "wrapped"
     (plain text in wrapped lines). The rules, and the bytes, are those of `translate --document`, `--html` and so on.
-    Model.translate_document does both steps. With sentences="whole", each line of text, and each paragraph of the
+    Model.translate_document does both steps. needs_tokens has a byte for each sentence: 1 if the document depends on the
+    tokens of its translation, as around tags. With sentences="whole", each line of text, and each paragraph of the
     other formats, counts as one sentence. After join, left has a line about each kind of text that stays as it is.
     Raises ValueError for subtitles without a line with times."""
 
@@ -56,6 +59,7 @@ class Document:
             self._lines = [cut(line) for line in lines] if sentences == "split" else [
                 Cut([line] if line.strip() else [], []) for line in lines]
             self.sentences = [each.decode("utf-8", "surrogatepass") for line in self._lines for each in line.sentences]
+            self.needs_tokens = bytes(len(self.sentences))
             return
         self._memory = ffi.from_buffer(self._text)
         found = lib.th_document_read(getattr(lib, f"MARKUP_{format.upper()}"), self._memory, len(self._text),
@@ -69,6 +73,9 @@ class Document:
         size = ffi.new("size_t *")
         self.sentences = [decoded(lib.th_document_sentence(found, i, size), size[0])
                           for i in range(lib.th_document_count(found))]
+        needs = ffi.new("unsigned char[]", len(self.sentences) or 1)
+        lib.th_document_needs_tokens(found, needs)
+        self.needs_tokens = ffi.buffer(needs, len(self.sentences))[:]
 
     def where(self, index: int) -> str:
         """Returns the place of a sentence, for messages: "line 3" of text, else "sentence 3"."""
@@ -110,7 +117,9 @@ class Document:
         text_end = tokens_end = 0
         for i, one in enumerate(translations):
             if one is not None and not isinstance(one, Error):
-                texts.append(check_text(f"translations[{at + i}]", one))
+                # a sentence of a document is one line; the line breaks of one that is Aligned are spaces already
+                text = LINE_BREAK.sub(" ", one) if isinstance(one, str) and not isinstance(one, Aligned) else one
+                texts.append(check_text(f"translations[{at + i}]", text))
                 text_end += len(texts[-1])
                 if isinstance(one, Aligned):
                     if not isinstance(one.tokens, bytes) or len(one.tokens) % (3 * ffi.sizeof("size_t")):
@@ -123,15 +132,20 @@ class Document:
 
 
 class Documents:
-    """The documents of many texts, as an iterator. sentences has a list for each. Of many texts each is read twice, because a
-    Document needs more memory than its text."""
+    """The documents of many texts, as an iterator. sentences has those of all of them, and needs_tokens a byte for each. Of many
+    texts each is read twice, because a Document needs more memory than its text."""
 
     FEW = 64  # Documents of so many are kept while their sentences are translated
 
     def __init__(self, texts: Sequence[str | bytes], format: str, sentences: str) -> None:
         self._texts, self._options = texts, {"format": format, "sentences": sentences}
         self._kept = [self._read(text) for text in texts] if len(texts) < self.FEW else None
-        self.sentences = [one.sentences for one in self._kept] if self._kept is not None else [self._read(text).sentences for text in texts]
+        self.sentences: list[str] = []
+        needs = bytearray()
+        for one in self:
+            self.sentences += one.sentences
+            needs += one.needs_tokens
+        self.needs_tokens = bytes(needs)
 
     def _read(self, text: str | bytes) -> Document:
         return Document(text if isinstance(text, str) else text.decode("utf-8", "surrogatepass"), **self._options)

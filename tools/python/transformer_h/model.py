@@ -228,7 +228,8 @@ class Model:
         the call and is raised. It needs numpy.
 
         terms is a dict of source and target, a file's path, or Terms: the translation uses these targets. Scores are those of
-        the model's own words. With aligned, translations are Aligned, as Document.join needs them.
+        the model's own words. With aligned, translations are Aligned, as Document.join needs them; given as a byte for each
+        text, as Document.needs_tokens, only those of the texts with a 1 are.
 
         With second, another Model translates what this one makes: the bytes of `translate` with two models.
         n_best, alternatives, prefix, draft, prompt, edit_logits and target_language are for the second, source_language
@@ -326,6 +327,8 @@ class Model:
         prompt = options.pop("prompt", None)
         prompts = None if prompt is None else check_count("prompt", check_rows("prompt", [prompt] if one else prompt, one), len(texts))
         job = self._job("translate", n_best, options, prefixes, drafts, prompts)._replace(numbers=numbers)
+        if isinstance(job.aligned, bytes) and len(job.aligned) != len(texts):
+            raise ValueError(f"aligned has {len(job.aligned)} bytes for {len(texts)} texts")
         results = translate_texts(self._sessions, texts, job, threads, progress)
         if not job.many:
             results = [each if isinstance(each, Error) else each[0].text if each else ""
@@ -386,8 +389,8 @@ class Model:
 
         documents = Documents(data, format, word)
         translate: Any = self.translate  # options are checked there
-        found = iter(translate([sentence for each in documents.sentences for sentence in each],
-                               aligned=format != "text" or None, on_error="return", sentences="whole", **options))
+        found = iter(translate(documents.sentences, aligned=documents.needs_tokens if format != "text" else None,
+                               on_error="return", sentences="whole", **options))
         made = []
         for index, document in enumerate(documents):
             results = [next(found) for _ in document.sentences]

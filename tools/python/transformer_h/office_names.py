@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 try:
@@ -30,6 +31,7 @@ SPACES = {
 }
 
 
+@cache
 def names(words: str) -> frozenset[str]:
     """Returns the names prefix:name of a list as lxml has them, with each namespace of the prefix."""
     split = (word.split(":") for word in words.split())

@@ -67,7 +67,7 @@ class Options(DocumentOptions, total=False):
     draft: str | Iterable[str] | None
     prompt: Iterable[int] | Ids | None
     tokens: bool
-    aligned: bool
+    aligned: bool | bytes
     on_error: Literal["raise", "return"]
     alternatives: int | None
     min_alternative_prob: float | None
@@ -134,10 +134,13 @@ class DecodeJob(NamedTuple):
     drafts: list[bytes] | None
     prompts: list[list[int]] | None
     edit: Callable[[int, list[int], np.ndarray], None] | None
-    session: tuple[int, int, int]  # attention, max_shortlist and max_draft of its sessions
+    session: tuple[int, int, int]  # attention, max_shortlist and max_draft of sessions that align nothing
     terms: Terms | None
-    aligned: bool
+    aligned: bool | bytes  # bytes: a flag for each text, as Document.needs_tokens; a text without it gets a plain str
     numbers: list[int] | None = None  # of the texts that the sentences are of; None: each is a text
+
+    def aligns(self, index: int) -> bool:
+        return bool(self.aligned[index]) if isinstance(self.aligned, bytes) else self.aligned
 
     def number(self, index: int) -> int:
         return self.numbers[index] if self.numbers else index
@@ -157,7 +160,9 @@ def decode_job(method: str, defaults: Any, vocabulary: int, pair: tuple[bytes | 
     greedy = check_flag("greedy", given.pop("greedy", False))
     batch = check_integer("batch", given.pop("batch", 64), 1)
     most = check_integer("max_source", given.pop("max_source", 4096), 1)
-    terms, aligned = given.pop("terms", None), check_flag("aligned", given.pop("aligned", False))
+    terms, aligned = given.pop("terms", None), given.pop("aligned", False)
+    if not isinstance(aligned, bytes):
+        aligned = check_flag("aligned", aligned)
     edit = check_call("edit_logits", given.pop("edit_logits", None), "a function of a number, a list of ids, and an array of logits")
     if edit is not None:
         import_numpy("edit_logits")
@@ -167,7 +172,7 @@ def decode_job(method: str, defaults: Any, vocabulary: int, pair: tuple[bytes | 
               if field.type.kind in ("primitive", "enum") and name not in NO_OPTIONS}
     there = {*given, *(name for name, value in (
         ("sample", sample), ("tokens", tokens), ("prefix", prefixes is not None),
-        ("n_best", n_best is not None), ("terms", terms is not None), ("aligned", aligned)) if value)}
+        ("n_best", n_best is not None), ("terms", terms is not None), ("aligned", aligned is not False)) if value)}
     for name in given:
         if name not in fields and name != "seed":
             raise unknown_option(method, name)
@@ -207,7 +212,7 @@ def decode_job(method: str, defaults: Any, vocabulary: int, pair: tuple[bytes | 
     return DecodeJob(options, ranks if sample else max(options.beam, 1) * (options.alternatives or 1), ranks,
                      many, vocabulary, lib.TFM_TEXT_FORM_ESCAPED if tokens else lib.TFM_TEXT_FORM_TEXT, pair, seed,
                      most, batch, prefixes, drafts, prompts, edit,
-                     (int(options.coverage_penalty > 0 or terms is not None or aligned),
+                     (int(options.coverage_penalty > 0 or terms is not None),
                       vocabulary if options.lexical_shortlist else 0, DRAFT if drafts is not None else 0),
                      None if terms is None else terms if isinstance(terms, Terms) else Terms(terms), aligned)
 

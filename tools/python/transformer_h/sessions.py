@@ -100,17 +100,17 @@ class Worker:
         self.languages(self.session, pair)
         return self.session
 
-    def finished(self, session: Any, row: int, rank: int, job: DecodeJob, source: bytes, text: str) -> str:
-        """Returns the text of a hypothesis with the terms that its source has; Aligned, if the call asks for it."""
+    def finished(self, session: Any, row: int, rank: int, job: DecodeJob, aligned: bool, source: bytes, text: str) -> str:
+        """Returns the text of a hypothesis with the terms that its source has; Aligned, if it is asked for."""
         target, (out, tokens), sizes = text.encode(), (ffi.new("char **") for _ in range(2)), ffi.new("size_t[2]")
-        raise_error(lib.th_aligned(job.terms._list if job.terms else ffi.NULL, job.aligned, self.reader, self.reader_source,
+        raise_error(lib.th_aligned(job.terms._list if job.terms else ffi.NULL, aligned, self.reader, self.reader_source,
                                    self.model, session, row, rank, source, len(source), target, len(target), out, sizes,
                                    tokens, sizes + 1, self.err), self.err)
         if not out[0]:
             return text
         made, origins = ffi.gc(out[0], lib.th_free), ffi.gc(tokens[0], lib.th_free)
         text = decoded(made, sizes[0])
-        return Aligned(text, ffi.buffer(origins, sizes[1])[:] if sizes[1] else b"") if job.aligned else text
+        return Aligned(text, ffi.buffer(origins, sizes[1])[:] if sizes[1] else b"") if aligned else text
 
 
 class IdBatch:
