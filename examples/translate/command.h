@@ -176,7 +176,7 @@ static option_entry table[] = {
     {"--via", "CODE", OPTION_PATH, &opt.via, 0, 0, OF_SECOND,
      "language between two models of which one or both are multilingual"},
     {"--batch", "N", OPTION_INTEGER, &opt.batch, 1, 1000000, 0,
-     "translate up to N sentences together (default 64)"},
+     "translate up to N sentences together (default 64), fewer if they are long"},
     {"-j, --threads", "N", OPTION_INTEGER, &opt.threads, 1, 64, 0,
      "use N threads (default 1), each with its own batch; a single line is\n"
      "shared by all threads. The output is the same for any N"},

@@ -21,6 +21,7 @@
 #include "transformer.h"
 #include "aligned.h"
 #include "attention.h"
+#include "batches.h"
 #include "command.h"
 #include "documents.h"
 #include "input.h"
@@ -32,10 +33,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { WINDOW_BATCHES = 16 };     /* batches in a window */
-enum { FULL_BATCH_SOURCE = 512 }; /* longest line, in tokens, of a batch of --batch lines */
-enum { MOST_TOKENS = 1000000 };   /* longest target, for models without a limit of their own */
-enum { MOST_LINE = 4096 };        /* longest line, in bytes for each token of --max-source */
+enum { WINDOW_BATCHES = 16 };   /* batches in a window */
+enum { DEFAULT_BATCH = 64 };    /* lines of a batch whose session may take batches_limit */
+enum { MOST_TOKENS = 1000000 }; /* longest target, for models without a limit of their own */
+enum { MOST_LINE = 4096 };      /* longest line, in bytes for each token of --max-source */
 enum { TEXT_SCRATCH = 3136 }; /* most bytes to tokenize a target, for each token of --max-source */
 enum { DRAFT_TOKENS = 8 };    /* tokens of a draft that a step verifies at most */
 enum { MOST_DRAWN = 400 };    /* most tokens of the source, and of the target, in a picture */
@@ -45,6 +46,7 @@ typedef struct worker {
     const struct stage *of;
     tfm_session *reader;               /* tokenizes */
     tfm_session *session;              /* translates */
+    batches_memory kept;               /* the session's memory */
     int32_t reader_source;             /* longest source, in tokens, that the reader accepts */
     int32_t rows, length[INPUT_SIDES]; /* largest batch that the session accepts */
     int32_t attention;                 /* whether the session keeps the attention weights */
@@ -62,6 +64,7 @@ typedef struct stage {
     tfm_model *model;
     const tfm_config *config;
     int is_last;
+    size_t limit;              /* most bytes for the session of several lines */
     int32_t most_source;       /* longest line, in tokens */
     tfm_decode_options decode; /* the model's defaults, overridden by the options that were given */
     worker states[WORKERS_MOST];
@@ -481,64 +484,72 @@ static void append_row(worker *me, input_item *l, int32_t row) {
 
 /* ---- translating: sessions and batches ------------------------------------------------------ */
 
-/* Returns least, doubled until it is at least length. A session of rounded size serves many
-   batches; with exact sizes nearly every batch would need a new session. */
-static int32_t round_length(int32_t length, int32_t least) {
-    int32_t rounded = least;
-    while (rounded < length) rounded = rounded ? 2 * rounded : 64;
-    return rounded;
-}
-
 /* Returns the number of hypotheses of a sentence that a session must hold. */
 static int32_t beam_of(const tfm_decode_options *decode) {
     int32_t ways = decode->alternatives ? decode->alternatives : 1;
     return decode->samples ? decode->samples : decode->beam * ways;
 }
 
-/* Returns how many sentences of up to `source` tokens are translated together: --batch, or fewer if
-   sentences are long or beams large, because the session would take too much memory. */
-static int32_t rows_at(const tfm_decode_options *decode, int32_t source) {
-    int64_t tokens = (int64_t)opt.batch * FULL_BATCH_SOURCE;
-    int64_t rows;
-    if (source < decode->max_length / 2) source = decode->max_length / 2; /* room for the target */
-    rows = tokens / ((int64_t)round_length(source, 64) * beam_of(decode));
-    return rows < 1 ? 1 : rows < opt.batch ? (int32_t)rows : opt.batch;
-}
-
-/* Makes sure that the worker's session is large enough for a batch; creates a larger one if not.
-   The session's max_target must never be what ends a sentence: the output would depend on the
-   batch. */
-static tfm_status fit_session(worker *me, int32_t rows, const int32_t *longest) {
+/* Returns the options of a session for so many lines, whose lengths are at most these. max_target
+   must never be what ends a sentence: the output would depend on the batch. */
+static tfm_session_options plan_session(const worker *me, int32_t rows, const int32_t *length) {
     const tfm_decode_options *decode = &me->of->decode;
     int32_t most = me->of->config->max_positions;
+    tfm_session_options o;
+    memset(&o, 0, sizeof o);
+    o.max_batch = rows;
+    o.max_source = length[INPUT_SOURCE];
+    if (opt.f16_cache) o.cache = TFM_DTYPE_F16;
+    o.max_beam = beam_of(decode);
+    if (opt.score) o.max_target = length[INPUT_TARGET] + 1;
+    else if (decode->max_length) o.max_target = decode->max_length;
+    else o.max_target = 2 * o.max_source + 16 + length[INPUT_TARGET];
+    if (o.max_target < decode->min_length) o.max_target = decode->min_length;
+    if (most && o.max_source > most) o.max_source = most;
+    if (most && o.max_target > most) o.max_target = most;
+    o.attention = me->keep_attention;
+    o.threads = t.threads;
+    if (opt.drafts && me->of->is_last) o.max_draft = DRAFT_TOKENS;
+    if (decode->lexical_shortlist) o.max_shortlist = me->of->config->tgt_vocab_size;
+    return o;
+}
+
+/* Sets the lengths of a session for lines up to these lengths. */
+static void round_lengths(const int32_t *longest, int32_t *length) {
     int32_t target = opt.drafts ? 0 : longest[INPUT_TARGET];
+    length[INPUT_SOURCE] = batches_round(longest[INPUT_SOURCE]);
+    length[INPUT_TARGET] = target ? batches_round(target) : 0;
+}
+
+/* Returns how many lines up to these lengths are translated together: --batch, or fewer if the
+   session would take too much memory. A larger --batch than the default allows more memory. */
+static int32_t rows_at(const worker *me, const int32_t *longest) {
+    int32_t length[INPUT_SIDES];
+    tfm_session_options o;
+    size_t more = opt.batch > DEFAULT_BATCH ? (size_t)opt.batch / DEFAULT_BATCH : 1;
+    round_lengths(longest, length);
+    o = plan_session(me, 1, length);
+    return batches_rows(me->of->model, &o, opt.batch, more * me->of->limit);
+}
+
+/* Makes sure that the worker's session is large enough for a batch; creates another one if not. */
+static tfm_status fit_session(worker *me, int32_t rows, const int32_t *longest) {
+    int32_t most;
     tfm_session_options o;
     if (me->session && rows <= me->rows && longest[INPUT_SOURCE] <= me->length[INPUT_SOURCE] &&
-        target <= me->length[INPUT_TARGET] && me->attention == me->keep_attention &&
-        me->threads == t.threads)
+        (opt.drafts || longest[INPUT_TARGET] <= me->length[INPUT_TARGET]) &&
+        me->attention == me->keep_attention && me->threads == t.threads)
         return TFM_OK;
     tfm_session_free(me->session);
     me->session = NULL;
     me->attention = me->keep_attention;
     me->threads = t.threads;
-    me->rows = round_length(rows, 1);
-    me->length[INPUT_SOURCE] = round_length(longest[INPUT_SOURCE], 64);
-    me->length[INPUT_TARGET] = round_length(target, 0);
-    memset(&o, 0, sizeof o);
-    o.max_batch = me->rows;
-    o.max_source = me->length[INPUT_SOURCE];
-    if (opt.f16_cache) o.cache = TFM_DTYPE_F16;
-    o.max_beam = beam_of(decode);
-    if (opt.score) o.max_target = me->length[INPUT_TARGET] + 1;
-    else if (decode->max_length) o.max_target = decode->max_length;
-    else o.max_target = 2 * o.max_source + 16 + me->length[INPUT_TARGET];
-    if (o.max_target < decode->min_length) o.max_target = decode->min_length;
-    if (most && o.max_source > most) o.max_source = most;
-    if (most && o.max_target > most) o.max_target = most;
-    o.attention = me->attention;
-    o.threads = me->threads;
-    if (opt.drafts && me->of->is_last) o.max_draft = DRAFT_TOKENS;
-    if (decode->lexical_shortlist) o.max_shortlist = me->of->config->tgt_vocab_size;
+    for (me->rows = 1; me->rows < rows;) me->rows *= 2;
+    most = rows_at(me, longest);
+    if (me->rows > most) me->rows = most < rows ? rows : most;
+    round_lengths(longest, me->length);
+    o = plan_session(me, me->rows, me->length);
+    o.allocator = batches_allocator(&me->kept, me->of->limit);
     return make_session(me, &me->session, &o);
 }
 
@@ -623,6 +634,7 @@ static void translate_batch(worker *me, input_item *const *lines, int32_t n) {
 static void run_stage(worker *me, input_item **next, size_t n_lines) {
     input_item **end = next, *l;
     size_t i;
+    int32_t n;
     me->ids.size = 0;
     for (i = 0; i < n_lines && !interrupts_stopped(); i++) {
         l = next[i];
@@ -635,14 +647,18 @@ static void run_stage(worker *me, input_item **next, size_t n_lines) {
         close_picture();
     }
     me->keep_attention = opt.align || opt.protect || opt.terms || t.in.next;
-    while (next < end) {
-        int32_t n = 1, longest = next[0]->n[INPUT_SOURCE];
-        for (; next + n < end; n++) {
-            if (next[n]->n[INPUT_SOURCE] > longest) longest = next[n]->n[INPUT_SOURCE];
-            if (n >= rows_at(&me->of->decode, longest)) break;
+    for (; next < end; next += n) {
+        int32_t longest[INPUT_SIDES] = {0, 0}, left = (int32_t)(end - next), most = 0, side;
+        for (n = 0; n < left; n++) {
+            int is_longer = !n;
+            for (side = 0; side < INPUT_SIDES; side++)
+                if (longest[side] < next[n]->n[side])
+                    longest[side] = next[n]->n[side], is_longer = 1;
+            if (is_longer) most = rows_at(me, longest);
+            if (n && n >= most) break;
         }
+        n = (left + (left + n - 1) / n - 1) / ((left + n - 1) / n); /* batches of the same size */
         translate_batch(me, next, n);
-        next += n;
     }
 }
 
@@ -852,6 +868,7 @@ static void open_model(const char *path, int is_last) {
     }
     if (opt.via && is_last && !s->config->n_languages && !t.stages[0].config->n_languages)
         fail("--via: neither model has languages");
+    s->limit = batches_limit(s->config);
     s->most_source = most && most < opt.max_source ? most : opt.max_source;
     if (grow_reader(me) != TFM_OK)
         fail("%s%s%s", opt.second ? path : "", opt.second ? ": " : "", me->err.text);
@@ -884,6 +901,7 @@ static void free_all(void) {
             terms_found_free(&me->found);
             tfm_session_free(me->reader);
             tfm_session_free(me->session);
+            batches_memory_free(&me->kept);
         }
         tfm_model_free(t.stages[i].model);
     }

@@ -18,8 +18,14 @@
 static FILE *lines_in, *lines_out, *lines_err;
 static jmp_buf lines_end;
 static size_t lines_limit = (size_t)1 << 30;
+static size_t lines_large = (size_t)1 << 30, lines_most; /* what is counted, the largest of all */
+static int lines_n_large;                                /* requests of lines_large or more */
 
-static void *lines_malloc(size_t bytes) { return bytes > lines_limit ? NULL : malloc(bytes); }
+static void *lines_malloc(size_t bytes) {
+    if (bytes > lines_most) lines_most = bytes;
+    lines_n_large += bytes >= lines_large;
+    return bytes > lines_limit ? NULL : malloc(bytes);
+}
 static void *lines_realloc(void *memory, size_t bytes) {
     return bytes > lines_limit ? NULL : realloc(memory, bytes);
 }
@@ -51,12 +57,14 @@ static tfm_status lines_load(tfm_model **model, const char *path, const tfm_mode
 #define stderr lines_err
 #define main translate_main
 #define exit lines_exit
+#define malloc lines_malloc
 #define realloc lines_realloc
 #define tfm_model_load_file lines_load
 #undef TRANSFORMER_IMPLEMENTATION
 #include "examples/translate/translate.c"
 #undef main
 #undef exit
+#undef malloc
 #undef realloc
 #undef tfm_model_load_file
 
@@ -104,12 +112,15 @@ static void TEST_UNUSED lines_put_rule(void) {
     lines_put("\x12", 1), lines_put_number(size), lines_put(map, size);
 }
 
+static int lines_width = 8; /* columns of the next model */
+
 /* Makes a model of random weights whose source and target tokens are the n pieces that were added. */
 static void TEST_UNUSED lines_make(int pieces, unsigned seed, const char *config) {
     tiny t = tiny_default();
     st_writer w;
     const char *fault;
-    t.d = 8, t.key = t.value = 2, t.ff = 8, t.encoder = t.decoder = 1, t.seed = seed;
+    t.d = t.ff = lines_width, t.key = t.value = lines_width / 4, t.encoder = t.decoder = 1,
+    t.seed = seed;
     t.vs = t.vt = pieces, t.config = config;
     tiny_write(&w, t);
     tiny_raise(&w, 2, -2); /* makes the end token unlikely at the first step */

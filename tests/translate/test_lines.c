@@ -144,6 +144,32 @@ static void memory(void) {
     lines_limit = (size_t)1 << 30;
 }
 
+/* Long lines must be translated in smaller batches, whose sessions get the same memory. */
+static void long_batches(void) {
+    enum { LINES = 128, LONG = 250, SHORT = 40, LIMIT = 16000000 };
+    static char in[LINES / 2 * (LONG + SHORT + 2)];
+    char *expected;
+    size_t size = 0;
+    int i, status;
+    SECTION("batches of long lines");
+    lines_width = 64, hostile_model(1), lines_width = 8;
+    for (i = 0; i < LINES; i++) {
+        int n = i % 2 ? LONG : SHORT;
+        memset(in + size, i % 3 ? 'a' : 'b', (size_t)n), size += (size_t)n, in[size++] = '\n';
+    }
+    status = lines_run("--max-length 300 --batch 1", in, size);
+    CHECK(status < 2, "");
+    expected = (char *)test_memory(lines_output.size + 1);
+    strcpy(expected, lines_output.data);
+    lines_most = 0, lines_n_large = 0, lines_large = LIMIT / 4;
+    status = lines_run("--max-length 300", in, size);
+    lines_large = (size_t)1 << 30;
+    CHECK(status < 2 && strcmp(lines_output.data, expected) == 0, "the output of single lines");
+    CHECK(lines_most > LIMIT / 2 && lines_most <= LIMIT, "a session of %d bytes, of at most %d",
+          (int)lines_most, LIMIT);
+    CHECK(lines_n_large == 1, "%d allocations of sessions, expected 1", lines_n_large);
+}
+
 static lines_text copy_text(const lines_text *text) {
     lines_text copy;
     copy.size = text->size;
@@ -256,6 +282,7 @@ int main(void) {
     two_models();
     long_lines();
     memory();
+    long_batches();
     free(lines_model), free(lines_output.data), free(lines_messages.data);
     return test_done("test_lines");
 }
