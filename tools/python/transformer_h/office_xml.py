@@ -15,8 +15,9 @@ except ImportError:  # only archives need it
 
 from .drop_caps import drop_caps
 from .languages import set_language
-from .office_names import ALT, DATA, LEFT, LETTER, LETTERS, NO_XML, NUMBERING, NUMBERS, PARAGRAPH, SPACES, names, raised_styles
-from .office_paragraphs import MOST_COPIES, Copies, FileError, Paragraph, Styles
+from .office_formats import MOST_COPIES, Copies, Styles
+from .office_names import ALT, DATA, LEFT, LETTER, LETTERS, NO_XML, NUMBERING, NUMBERS, PARAGRAPH, SPACES, names, shifted_styles
+from .office_paragraphs import FileError, Paragraph
 
 MOST_NAMESPACES = 300
 MOST_NAMES = 20000  # characters of all namespaces that one element can use, because lxml searches them for each element
@@ -28,8 +29,8 @@ WALKED = [*{*PARAGRAPH, *LEFT, *NUMBERS, *DATA, *ALT}]
 class XmlPart:
     """A part of an archive in XML: its texts, and the part with translations."""
 
-    def __init__(self, data: bytes, where: str, left: Counter[str], raised: frozenset[str] = frozenset()) -> None:
-        """raised: the superscript styles of other parts."""
+    def __init__(self, data: bytes, where: str, left: Counter[str], shifted: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())) -> None:
+        """shifted: the superscript and the subscript styles of other parts."""
         self.check_start(data, where)
         try:
             parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False,
@@ -44,9 +45,9 @@ class XmlPart:
         self.attributes: list[tuple[Any, str]] = []
         try:
             self.check_names(root, data)
-            self.raised = raised_styles(root, raised)
+            self.shifted = shifted_styles(root, *shifted)
             self.drop_caps = drop_caps(root)
-            self.read(root, Styles(self.plain_styles(root), self.raised), Copies(MOST_COPIES * len(data) + (1 << 14), left), left)
+            self.read(root, Styles(self.plain_styles(root), *self.shifted), Copies(MOST_COPIES * len(data) + (1 << 14), left), left)
         except FileError as e:
             raise FileError(f"{where}: {e}") from None
         except RecursionError:
@@ -70,6 +71,8 @@ class XmlPart:
             start.Parse(data, True)
         except StopIteration:
             pass
+        except FileError:
+            raise
         except (expat.ExpatError, ValueError, LookupError) as e:
             raise FileError(f"{where}: not XML that can be read: {e}") from None
 
@@ -115,7 +118,7 @@ class XmlPart:
                     continue
                 made = Paragraph(element, styles, copies, left)
                 if made.has_raised and not made.has_letters():  # all of it is superscript
-                    made = Paragraph(element, Styles(styles.plain, None), copies, left)
+                    made = Paragraph(element, Styles(styles.plain, None, styles.lowered), copies, left)
                 if made.has_letters():
                     self.paragraphs.append(made)
             elif tag in DATA:
