@@ -84,7 +84,7 @@ MAKERS = {
 @pytest.mark.parametrize("kind", echo.ECHOES)
 @pytest.mark.parametrize("name", MAKERS)
 def test_random_documents_come_back(name, kind):
-    """In another order of words an element that goes over the end of a sentence has other words: elements are not divided."""
+    """In another order of words an element that goes over the end of a sentence has other words, if it has a number of its own and so is not divided."""
     rng = random.Random(f"{SEED} {name} {kind}")
     for _ in range(12):
         data = MAKERS[name](rng)

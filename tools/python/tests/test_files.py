@@ -445,11 +445,11 @@ def marked_encrypted(data):
 
 
 @pytest.mark.parametrize("name, data, message", [
-    ("a.docx", lambda: b"PK", "a.docx: no zip archive, which docx files are"),
+    ("a.docx", lambda: b"PK", "a.docx: no zip archive, which docx files are: .*; get the file again, or open it in its program"),
     ("a.docx", lambda: b"\xd0\xcf\x11\xe0" + bytes(999), "encrypted, or in Word's"),
-    ("a.docx", lambda: archive({"x": "y"}), "the archive has none of the parts of docx files"),
+    ("a.docx", lambda: archive({"x": "y"}), "the archive has none of the parts of docx files; look whether"),
     ("a.docx", lambda: archive({"word/document.xml": "<w"}), r"part 'word/document.xml': not XML"),
-    ("a.docx", lambda: archive({"word/document.xml": ENTITY}), r"part 'word/document.xml': declares entities"),
+    ("a.docx", lambda: archive({"word/document.xml": ENTITY}), r"a.docx: part 'word/document.xml': declares entities[^:]*$"),
     ("a.docx", lambda: archive({"word/document.xml": ENTITY.encode("utf-16")}), "declares entities"),
     ("a.docx", lambda: archive({"word/document.xml": BILLION}), "declares entities|not XML"),
     ("a.docx", lambda: archive({"word/document.xml": '<!DOCTYPE w [<!ENTITY a SYSTEM "file:///etc/passwd">]><w>&a;</w>'}),

@@ -11,7 +11,9 @@ pytest.importorskip("lxml")
 from test_files import ODF, W, archive, german, part, word  # noqa: E402,F401
 
 import echo  # noqa: E402
+from transformer_h import Document  # noqa: E402
 from transformer_h.documents import File, FileError  # noqa: E402
+from transformer_h.office_sentences import divided_at_sentences  # noqa: E402
 
 A = ('xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
      'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"')
@@ -64,6 +66,71 @@ def test_superscript_is_no_word():
     for position in ("super 58%", "33% 58%"):
         style = f'<style:style style:name="S" style:family="text"><style:text-properties style:text-position="{position}"/></style:style>'
         assert texts(odt('<text:p>Garten.<text:span text:style-name="S">2</text:span> Ja.</text:p>', style), "a.odt") == ['Garten.<ph id="0"></ph> Ja.']
+    for position in ("sub 58%", "-33% 58%"):
+        style = f'<style:style style:name="S" style:family="text"><style:text-properties style:text-position="{position}"/></style:style>'
+        data = odt('<text:p>Das H<text:span text:style-name="S">2</text:span>O ist kalt.</text:p>', style)
+        assert texts(data, "a.odt") == ['Das H<sub id="0">2</sub>O ist kalt.'] and Document(texts(data, "a.odt")[0], "html").sentences == ["Das ist kalt."]
+        for echoed in echo.ECHOES:
+            made, _ = echo.through(data, "a.odt", echo.ECHOES[echoed])
+            assert 'H<text:span text:style-name="S">2</text:span>O' in part(made, "content.xml"), echoed
+    style = f'<w:styles {W}><w:style w:styleId="Down"><w:rPr>{down}</w:rPr></w:style></w:styles>'
+    assert texts(word(f"""<w:p>{run("CO")}{run("2", '<w:rStyle w:val="Down"/>')}{run(" ist da.")}</w:p>""", **{"word/styles.xml": style}),
+                 "a.docx") == ['CO<sub id="0">2</sub> ist da.']
+
+
+def test_each_sentence_has_its_part_of_a_format():
+    """A format over the end of a sentence covers its own words in both sentences, in whatever order they are."""
+    span = '<text:span text:style-name="B">{}</text:span>'.format
+    made, _ = echo.through(odt(f"<text:p>Das ist {span('ein Haus. Der Hund')} ist da.</text:p>"), "a.odt", echo.ECHOES["reversed"])
+    assert f"<text:p>{span('Haus. ein ')}ist Das da. ist {span('Hund Der')}</text:p>" in part(made, "content.xml")
+    data = word(f'<w:p>{run("Das ist ")}{run("ein Haus. Der Hund", "<w:b/>")}{run(" ist heute wieder da.")}</w:p>')
+    assert texts(data, "a.docx") == ['Das ist <g id="0">ein Haus. </g><g id="0">Der Hund</g> ist heute wieder da.']
+    made, _ = echo.through(data, "a.docx", echo.ECHOES["reversed"])
+    assert list(echo.differences(data, made, "a.docx", "reversed")) == []
+    link = word(f'<w:p>{run("Das ist ")}<w:hyperlink w:anchor="a">{run("ein Haus. Der Hund")}</w:hyperlink>{run(" ist heute wieder da.")}</w:p>')
+    file = File(link, "a.docx")
+    made = part(file.join(['It is <g id="0"> </g>a house. <g id="0">The dog</g> is here.']))
+    assert re.findall('<w:hyperlink w:anchor="a">(.*?)</w:hyperlink>', made)[1] == '<w:r><w:t xml:space="preserve">The dog</w:t></w:r>' and not file.left
+    # what has a number of its own is not divided
+    insertion = word(f'<w:p>{run("Das ist ")}<w:ins w:id="1">{run("ein Haus. Der Hund")}</w:ins>{run(" ist heute wieder da.")}</w:p>')
+    assert texts(insertion, "a.docx") == ['Das ist <g id="0">ein Haus. Der Hund</g> ist heute wieder da.']
+
+
+@pytest.mark.parametrize("text, divided", [
+    ("Ein Haus. <b>Ein Hund.</b> Ja.", None), ("<b>Ein Haus.</b> <b>Ein Hund.</b>", None), ("Ein <b>Haus</b>. Ein Hund.", None),
+    ("<b>Ein <i>Haus &amp; Hof. Und</i> ein</b> Hund.", "<b>Ein <i>Haus &amp; Hof. </i></b><b><i>Und</i> ein</b> Hund."),
+    ("<b>Ein Haus. <i>Und</i> ein</b> Hund.", "<b>Ein Haus. </b><b><i>Und</i> ein</b> Hund."),
+    ("<b>Ein Haus.<br/>Ein</b> Hund.", "<b>Ein Haus.</b><br/><b>Ein</b> Hund."), ("Ein Haus.<b> Ein Hund.</b>", None),
+    ("<b>Ja. <ph/><br/><x/><br/><ph/> Ein</b> Hund.", "<b>Ja. <ph/></b><br/><x/><br/><b><ph/> Ein</b> Hund."),
+    ("<b>Es ist groß. Ein Haus. Ein</b> Hund.", "<b>Es ist groß. </b><b>Ein Haus. </b><b>Ein</b> Hund."), ("<b>家。犬。</b>", "<b>家。</b><b>犬。</b>")])
+def test_where_formats_are_divided(text, divided):
+    """b and i are formats with the numbers 0 and 1."""
+    def numbered(some):
+        for old, new in (("<b>", '<g id="0">'), ("<i>", '<g id="1">'), ("</b>", "</g>"), ("</i>", "</g>"), ("<br/>", '<br id="2"/>'), ("<x/>", '<x id="3"/>'),
+                         ("<ph/>", '<ph id="4"></ph>')):
+            some = some.replace(old, new)
+        return some
+    assert divided_at_sentences(numbered(text), lambda number: True) == numbered(divided or text)
+    assert divided_at_sentences(numbered(text), lambda number: False) == numbered(text)
+
+
+def test_many_formats_around_many_sentences_are_divided_in_part():
+    text = "".join(f'<g id="{i}">' for i in range(300)) + "Haus. " * 3000 + "</g>" * 300
+    assert len(divided_at_sentences(text, lambda number: True)) <= 2 * len(text)
+
+
+def test_files_of_macos_are_no_parts():
+    """An archive that macOS made has a file of resources beside each file."""
+    resources = b"\0\5\x16\7\0\2\0\0Mac OS X"
+    for data, name, real in (
+            (odt("<text:p>Tag</text:p>", **{"__MACOSX/._content.xml": resources, "._content.xml": resources, "a/._meta.xml": resources}), "a.odt", "content.xml"),
+            (word(f"<w:p>{run('Tag')}</w:p>", **{"word/._document.xml": resources, "__MACOSX/word/._document.xml": resources}), "a.docx", "word/document.xml"),
+            (pptx("<a:p><a:r><a:t>Tag</a:t></a:r></a:p>", **{"ppt/slides/._slide1.xml": resources}), "a.pptx", "ppt/slides/slide1.xml"),
+            (archive({"mimetype": "application/epub+zip", "a.xhtml": "<p>Tag", "__MACOSX/OPS/._fb.ncx": resources, "__MACOSX/._a.opf": resources}), "a.epub", "a.xhtml")):
+        made, _ = echo.through(data, name, echo.ECHOES["capitals"])
+        assert "TAG" in part(made, real), name
+        with zipfile.ZipFile(io.BytesIO(made)) as opened:
+            assert all(opened.read(one) == resources for one in opened.namelist() if "/._" in f"/{one}"), name
 
 
 def test_soft_hyphens_leave():

@@ -56,9 +56,11 @@ ARCHIVES = {
 SUFFIXES = (*ARCHIVES, *TEXTS)
 READ_AS = {suffix: TEXTS.get(suffix, suffix) for suffix in SUFFIXES}  # suffixes with the same value are read in the same way
 FORMATS = {**{suffix[1:]: suffix[1:] for suffix in SUFFIXES}, "markdown": "md", "wrapped": "txt"}  # as a user gives them
+_RESOURCES = re.compile(r"(.*/)?(__MACOSX/.*|\._[^/]*)")  # what macOS puts beside the files of an archive: it is no text
 # What the manifest of a book calls parts with texts, and how they are read
 BOOK_TYPES = {**dict.fromkeys(("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"), "html"),
               **dict.fromkeys(("application/x-dtbncx+xml", "application/oebps-package+xml"), "xml")}
+_DAMAGED = "get the file again, or open it in its program, which may repair it, and save it"
 _LEFT_PARTS = {r"(word|ppt)/embeddings/.*": "an embedded file", r".*\bvbaProject\.bin|Basic/.*\.xml": "macros",
                r"_xmlsignatures/.*\.xml|META-INF/documentsignatures\.xml": "a digital signature, which is now invalid",
                r".*\.svg": "text in a drawing (SVG)"}
@@ -152,7 +154,7 @@ class File:
         try:
             self._archive = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, OverflowError) as e:
-            raise FileError(f"{self.name}: no zip archive, which {self.suffix[1:]} files are: {e}") from None
+            raise FileError(f"{self.name}: no zip archive, which {self.suffix[1:]} files are: {e}; {_DAMAGED}") from None
         parts = self._archive.infolist()
         seen: set[str] = set()
         size = text_size = packed = tags = 0
@@ -184,7 +186,7 @@ class File:
                 re.search(rb"\.idpf\.org/2008/embedding|ns\.adobe\.com/pdf/enc#RC", one[0])
                 for one in re.finditer(rb"<(?:[\w.-]+:)?EncryptionMethod\b[^<>]*>", encryption)):
             raise FileError(f"{self.name}: encrypted (DRM)")
-        raised: frozenset[str] = frozenset()
+        shifted: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
         for part in parts:
             for pattern, what in _LEFT_PARTS.items():
                 if re.fullmatch(pattern, part.filename):
@@ -200,18 +202,18 @@ class File:
             if kinds[part.filename] == "html":
                 self._parts[part.filename] = _Text(content, where, True)
                 continue
-            made = XmlPart(content, where, self._found, raised)
+            made = XmlPart(content, where, self._found, shifted)
             self._parts[part.filename] = made
             if re.fullmatch(r"(word/)?styles\.xml", part.filename):
-                raised = made.raised
+                shifted = made.shifted
         if not self._parts:
-            raise FileError(f"{self.name}: the archive has none of the parts of {self.suffix[1:]} files")
+            raise FileError(f"{self.name}: the archive has none of the parts of {self.suffix[1:]} files; look whether this is the right file")
 
     def _kinds(self, parts: Sequence[zipfile.ZipInfo], most: int) -> dict[str, str]:
         """Returns "html" or "xml" for each part that has texts. The manifest of a book says what its parts are; a part that it
         does not have is known by its name."""
         kinds = {part.filename: "html" if self.suffix == ".epub" and not re.search(r"\.(ncx|opf)$", part.filename, re.I) else "xml"
-                 for part in parts if re.fullmatch(ARCHIVES[self.suffix], part.filename, re.I)}
+                 for part in parts if re.fullmatch(ARCHIVES[self.suffix], part.filename, re.I) and not _RESOURCES.fullmatch(part.filename)}
         if self.suffix != ".epub":
             return kinds
         sizes = {part.filename: part.file_size for part in parts}
@@ -239,7 +241,7 @@ class File:
         except KeyError:
             return b""
         except Exception as e:  # what zipfile and zlib raise for damaged data differs between versions
-            raise FileError(f"{self.name}: part {part[:200]!r}: damaged: {e}") from None
+            raise FileError(f"{self.name}: part {part[:200]!r}: damaged: {e}; {_DAMAGED}") from None
 
     def _copy(self, info: zipfile.ZipInfo, same: zipfile.ZipInfo, archive: zipfile.ZipFile, out: io.BytesIO) -> None:
         """Copies a part as it is packed, because unpacking may take a thousand times as long."""

@@ -127,18 +127,21 @@ def val_of(element: Any) -> str:
     return next((value for name, value in element.items() if tag_name(name) == "val"), "")
 
 
-def raised_styles(root: Any, known: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Returns the names of the styles that are superscript, with those that are known."""
-    found = set(known)
+def shifted_styles(root: Any, raised: frozenset[str], lowered: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Returns the names of the styles that are superscript and of those that are subscript, with those that are known."""
+    found = set(raised), set(lowered)
     for style in root.iter(*names("w:style")):
-        if any(val_of(one) == "superscript" for one in style.iter(*RAISE)):
-            found.update(value for name, value in style.items() if tag_name(name) == "styleId")
+        kinds = {val_of(one) for one in style.iter(*RAISE)}
+        for some, kind in zip(found, ("superscript", "subscript")):
+            if kind in kinds:
+                some.update(value for name, value in style.items() if tag_name(name) == "styleId")
     space = SPACES["style"][0]
     for style in root.iter(f"{{{space}}}style"):
-        if style.get(f"{{{space}}}parent-style-name") in found or any(
-                re.match(r"super|\+?0*[1-9]\d*%", one.get(f"{{{space}}}text-position", "")) for one in style):
-            found.add(style.get(f"{{{space}}}name"))
-    return frozenset(found - {None})
+        for some, sign in zip(found, (r"super|\+?0*[1-9]\d*%", r"sub|-0*[1-9]\d*%")):
+            if style.get(f"{{{space}}}parent-style-name") in some or any(
+                    re.match(sign, one.get(f"{{{space}}}text-position", "")) for one in style):
+                some.add(style.get(f"{{{space}}}name"))
+    return frozenset(found[0] - {None}), frozenset(found[1] - {None})
 
 
 def text_inside(element: Any) -> str:

@@ -7,8 +7,6 @@ import html
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, Sequence
 
@@ -18,10 +16,12 @@ except ImportError:  # only archives need it
     etree = None
 
 from .markup import placeholders
-from .office_names import (BASE, BREAK, CONTENT, COUNT, DELETED, EMPTY, FIRST, IGNORED, IGNORED_ATTRIBUTES, INLINE, INNER_FIELDS,
+from .office_formats import Copies, Format, Styles
+from .office_names import (BASE, BREAK, CONTENT, COUNT, DELETED, EMPTY, FIRST, INLINE, INNER_FIELDS,
                            INSERTED, JOINED, KEPT, LAST, LEFT, LETTER, LETTERS, LINK, MOST_RAISED, NO_XML, PAIRS, PAIR_ENDS,
-                           PAIR_IDS, PLACE_FIELDS, RAISE, RESULTS, RUBY, RUN, RUN_STYLE, RUN_TEXT, SEQUENCE, SHOWN, SIMPLE,
-                           SPACES, STYLE_NAME, TAG, TEXT_FIELDS, WRITTEN, tag_name, text_inside, val_of)
+                           PAIR_IDS, PLACE_FIELDS, RESULTS, RUBY, RUN, RUN_TEXT, SEQUENCE, SHOWN, SIMPLE,
+                           SPACES, STYLE_NAME, TAG, TEXT_FIELDS, WRITTEN, tag_name, text_inside)
+from .office_sentences import divided_at_sentences
 
 MOST_SPACES, MOST_PAIRS = 64, 50
 MOST_INSIDE = 300  # elements of a paragraph inside each other
@@ -31,57 +31,10 @@ MOST_LABEL = 40  # characters of a caption's label, such as "Figure"
 MANY_SPACES = 4  # so many are a gap in a line, as a tab
 STOP = re.compile(r"[.。](?=\s*<(?:ph|x)\b[^>]*>(?:</ph>)?\s*(?:</(?:g|sub)>)*$)")
 GAP = re.compile(f"( {{{MANY_SPACES},}})")
-MOST_COPIES = 4  # formats are repeated in at most as many times the bytes of their part of the archive
 
 
 class FileError(ValueError):
     """A file that is not read: its message names the file and the part of it."""
-
-
-class Format:
-    """The properties of a run, which all of its pieces share."""
-
-    def __init__(self, properties: list[Any], is_shared: bool, raised: frozenset[str] = frozenset()) -> None:
-        self.raised = raised  # styles
-        self.properties = properties  # elements; the first is the run's own, others are invalid
-        self.is_held = False
-        self.is_shared = is_shared  # the run has several pieces, so what is written may have several too
-        self.key = self.meaning() if properties else ""  # equal formats have equal keys
-
-    def meaning(self) -> str:
-        """What the properties mean. The characters \\0 to \\3 divide names and values, because
-        XML has none of them."""
-        style = self.properties[0]
-        found = ["\0".join(one) for one in sorted(style.items()) if one[0] not in IGNORED_ATTRIBUTES]
-        for child in style:
-            if child.tag not in IGNORED:
-                # most have nothing inside, and then iterwalk would be the longest part of this function
-                for event, one in etree.iterwalk(child, events=("start", "end")) if len(child) else (("start", child), ("end", child)):
-                    found.append("\3" if event == "end" else "\2".join(
-                        (one.tag, one.text or "", *("\0".join(each) for each in sorted(one.items())))))
-        return "\1".join((style.tag, *found)) if found else ""
-
-    @cached_property
-    def is_raised(self) -> bool:
-        """Whether the run is superscript."""
-        for one in self.properties[:1]:
-            if one.get("baseline", "0").lstrip("+")[:1] in "123456789" or any(val_of(child) in (
-                    ("superscript",) if child.tag in RAISE else self.raised) for child in one if child.tag in (*RAISE, *RUN_STYLE)):
-                return True
-        return False
-
-    @cached_property
-    def tag(self) -> str:
-        """Which tag the texts have around such a run: sub or g. The reader copies formulas with <sub>: H<sub>2</sub>O."""
-        is_lowered = any(one.get("baseline", "").startswith("-") or any(
-            val_of(child) == "subscript" for child in one if child.tag in RAISE) for one in self.properties[:1])
-        return "sub" if is_lowered else "g"
-
-    @cached_property
-    def size(self) -> int:
-        """About as many bytes as the properties have in the file."""
-        return sum(9 + len(one.text or "") + len(tag_name(one.tag)) + sum(
-            5 + len(tag_name(name)) + len(value) for name, value in one.items()) for each in self.properties for one in each.iter())
 
 
 class Piece:
@@ -114,6 +67,7 @@ class Paragraph:
         self.nodes: list[Piece] = []
         self.formats: set[str] = set()  # keys of formats that have words: those that are not written yet
         self.held: Any = None
+        self.written: set[int] = set()  # numbers of nodes
         found: list[Piece] = []
         self.read(element, found)
         self.ends: dict[Any, list[int]] = {}  # the nodes that are ends of pairs, for each pair whose ends stand alone
@@ -125,7 +79,7 @@ class Paragraph:
         for root in self.roots:
             out: list[str] = []
             self.spell(root, out, 0)
-            self.texts.append("".join(out))
+            self.texts.append(divided_at_sentences("".join(out), self.may_divide))
 
     def has_letters(self) -> bool:
         return any(LETTER.search(html.unescape(TAG.sub("", text))) for text in self.texts or ())
@@ -143,7 +97,7 @@ class Paragraph:
                 pass
             elif tag in RUN:
                 properties = [one for one in child if one.tag in FIRST]
-                style = Format(properties, len(child) - len(properties) > 1, self.styles.raised or frozenset())
+                style = Format(properties, len(child) - len(properties) > 1, self.styles)
                 for one in child:
                     if one.tag not in FIRST:
                         self.piece(one, style, found)
@@ -391,7 +345,7 @@ class Paragraph:
         if at <= 0:
             return [], [piece]
         if piece.text is None and at < len(_shown(piece)):
-            element = piece.element.makeelement(piece.element.tag, dict(piece.element.attrib), piece.element.nsmap)
+            element = self.same_element(piece.element)
             before, after = Piece(element=piece.element, into=piece.into, inside=[]), Piece(element=element, into=element, inside=[])
             for one in piece.inside:
                 one_before, one_after = self.divided(one, at)
@@ -481,10 +435,11 @@ class Paragraph:
             if piece.text is not None:
                 out.append(html.escape(NO_XML.sub("", piece.text), quote=False))
             else:
-                out.append(self.tag(piece))
+                tag = self.tag(piece)
+                out.append(tag)
                 if piece.tag == "g":
                     self.spell(piece, out, depth + 1)
-                    out.append("</g>")
+                    out.append("</sub>" if tag.startswith("<sub") else "</g>")
         if current != base:
             out.append(close)
 
@@ -497,7 +452,11 @@ class Paragraph:
         if piece.tag in ("begin", "end"):
             self.ends.setdefault(self.pair(piece)[1], []).append(len(self.nodes) - 1)
             piece.tag = "x"
-        name = piece.style.tag if piece.tag == "g" and piece.style and piece.element is None and not piece.inside else piece.tag
+        name = piece.tag
+        if name == "g" and piece.element is not None and piece.element.get(STYLE_NAME) in self.styles.lowered:
+            name = "sub"
+        elif name == "g" and piece.style and piece.element is None and not piece.inside:
+            name = piece.style.tag
         return f'<{name} id="{len(self.nodes) - 1}"{"" if piece.tag == "g" else "/"}>'
 
     # ---- writing ----------------------------------------------------------------------------------
@@ -534,7 +493,8 @@ class Paragraph:
 
     def empty_elements(self, texts: Sequence[str]) -> list[Piece]:
         """Returns the elements of EMPTY that have words in the source and none in texts."""
-        found = [self.nodes[int(one)] for text in texts for one in re.findall(r'<g id="(\d+)">\s*</g>', text)]
+        parts = [one for text in texts for one in re.findall(r'<g id="(\d+)">(\s*</g>)?', text)]
+        found = [self.nodes[int(one)] for one in {one for one, _ in parts} - {one for one, is_empty in parts if not is_empty}]
         return [piece for piece in found if piece.element is not None and piece.element.tag in EMPTY and re.search(r"\w", _shown(piece))]
 
     def weave(self, target: Any, root: Piece, texts: Sequence[str]) -> None:
@@ -552,7 +512,7 @@ class Paragraph:
             if found[1]:
                 self.emit(stack[-2][0], stack.pop()[1].tail)
                 continue
-            piece = self.nodes[int(found[3])]
+            piece = self.part(int(found[3]))
             if piece.element is not None:
                 self.append(target, piece)
             self.emit(target, piece.head)
@@ -562,6 +522,28 @@ class Paragraph:
                 self.weave(target if piece.into is None else piece.into, piece, texts)
                 self.emit(target, piece.tail)
         self.put(stack[0][0], html.unescape(text[at:]), root.style)
+
+    def may_divide(self, number: int) -> bool:
+        """Whether a format can have several parts: it is of runs, or an element with attributes only, which name nothing."""
+        piece = self.nodes[number]
+        return not (piece.head or piece.tail) and (not piece.inside if piece.element is None else self.can_divide(piece) and not any(
+            name.endswith("}id") and tag_name(piece.element.tag) != "hyperlink" for name in piece.element.attrib))
+
+    def part(self, number: int) -> Piece:
+        """Returns a node or, if it was written before, its next part."""
+        piece = self.nodes[number]
+        if piece.element is None or number not in self.written:
+            self.written.add(number)
+            return piece
+        if not self.copies.allow(sum(map(len, (*piece.element.attrib, *piece.element.attrib.values())))):
+            return Piece(style=piece.style)
+        element = self.same_element(piece.element)
+        return Piece(style=piece.style, element=element, into=element)
+
+    @staticmethod
+    def same_element(element: Any) -> Any:
+        """Returns an empty element with the same attributes."""
+        return element.makeelement(element.tag, dict(element.attrib), element.nsmap)
 
     def with_first_ends_first(self, text: str) -> str:
         """Exchanges the ends of a pair whose last end a translation has before the first one."""
@@ -622,7 +604,7 @@ class Paragraph:
         if at is target and before is style and style is not None and style.is_shared and run.getnext() is None:
             return run
         run = etree.SubElement(target, f"{{{self.space}}}r")
-        if style is not None and style.properties and self.copies.allow(style):
+        if style is not None and style.properties and self.copies.allow(style.size):
             run.extend(copy.deepcopy(one) for one in style.properties)
         self.copies.last = target, run, style
         return run
@@ -662,27 +644,3 @@ def _shown(piece: Piece) -> str:
         found.append(one.text or "")
         waiting += reversed(one.inside)
     return "".join(found)
-
-
-@dataclass(frozen=True)
-class Styles:
-    """Names of styles: those that change nothing, and those that are superscript."""
-
-    plain: frozenset[str]
-    raised: frozenset[str] | None  # None: superscript is text
-
-
-class Copies:
-    """Bounds the copies of formats that the paragraphs of a part need: a tag may divide the text of a run anywhere, and each
-    part of it becomes a run of its own."""
-
-    def __init__(self, most: int, left: Counter[str]) -> None:
-        self.most, self.left = most, left  # bytes
-        self.last: tuple[Any, Any, Format | None] = (None, None, None)  # the last run that was made, what has it, its format
-
-    def allow(self, style: Format) -> bool:
-        self.most -= style.size
-        if self.most < 0:
-            self.left[f"formats of words that are not repeated, because they have more than {MOST_COPIES} times the bytes of the "
-                      "document"] += 1
-        return self.most >= 0

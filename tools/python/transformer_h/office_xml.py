@@ -15,8 +15,9 @@ except ImportError:  # only archives need it
 
 from .drop_caps import drop_caps
 from .languages import set_language
-from .office_names import ALT, DATA, LEFT, LETTER, LETTERS, NO_XML, NUMBERING, NUMBERS, PARAGRAPH, SPACES, names, raised_styles
-from .office_paragraphs import MOST_COPIES, Copies, FileError, Paragraph, Styles
+from .office_formats import MOST_COPIES, Copies, Styles
+from .office_names import ALT, DATA, LEFT, LETTER, LETTERS, NO_XML, NUMBERING, NUMBERS, PARAGRAPH, SPACES, names, shifted_styles
+from .office_paragraphs import FileError, Paragraph
 
 MOST_NAMESPACES = 300
 MOST_NAMES = 20000  # characters of all namespaces that one element can use, because lxml searches them for each element
@@ -150,7 +151,7 @@ class Section:
                     continue
                 made = Paragraph(element, styles, copies, left)
                 if made.has_raised and not made.has_letters():  # all of it is superscript
-                    made = Paragraph(element, Styles(styles.plain, None), copies, left)
+                    made = Paragraph(element, Styles(styles.plain, None, styles.lowered), copies, left)
                 if made.has_letters():
                     self.paragraphs.append(made)
             elif tag in DATA:
@@ -181,10 +182,10 @@ class XmlPart:
     In memory, XML is much larger than in a file. So the body of a document is read in sections, and read again when its
     translation is written. Of a section, only the texts are kept between the two. A part without sections is read once."""
 
-    def __init__(self, data: bytes, where: str, left: Counter[str], raised: frozenset[str] = frozenset()) -> None:
-        """raised: the superscript styles of other parts."""
+    def __init__(self, data: bytes, where: str, left: Counter[str], shifted: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())) -> None:
+        """shifted: the superscript and the subscript styles of other parts."""
         self.check_start(data, where)
-        self.where, self.left, self.raised, self.size = where, left, raised, len(data)
+        self.where, self.left, self.size = where, left, len(data)
         self.rewrites = False  # for tests: paragraphs with the same texts are written, too
         self.sections = Sections(data)
         self.counts: list[int] = []  # of the texts around the sections, and of those of each section
@@ -194,8 +195,8 @@ class XmlPart:
             for tree, part in self.trees(data):
                 self.check_names(tree.getroot(), part)
                 if not self.counts:
-                    self.raised = raised_styles(tree.getroot(), raised)
-                    self.styles = Styles(self.plain_styles(tree.getroot()), self.raised)
+                    self.shifted = shifted_styles(tree.getroot(), *shifted)
+                    self.styles = Styles(self.plain_styles(tree.getroot()), *self.shifted)
                 section = Section(tree.getroot(), self.styles, Copies(0, left), left, found)
                 self.kept = None if self.sections.begins else (tree, section)
                 self.counts.append(len(section.texts))
@@ -237,6 +238,8 @@ class XmlPart:
             start.Parse(data, True)
         except StopIteration:
             pass
+        except FileError:
+            raise
         except (expat.ExpatError, ValueError, LookupError) as e:
             raise FileError(f"{where}: not XML that can be read: {e}") from None
 
