@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from transformer_h import Aligned, Document, Error, Model, Status, sessions
-from transformer_h._transformer import ffi
+from transformer_h._transformer import ffi, lib
 
 ROOT = Path(__file__).resolve().parents[3]
 GERMAN = ROOT / "examples/models/de-en.safetensors"
@@ -330,3 +330,26 @@ def test_formats_stand_on_the_right_words():
         made = [re.search("<b>(.*?)</b>", text)[1].lower() for text in model.translate_document([row[0] for row in rows], "html")]
     assert len(made) == 32 and all(made)
     assert sum(text in map(str.lower, row[1:]) for text, row in zip(made, rows)) >= 25
+
+
+def test_the_memory_of_a_batch_is_bounded(german, monkeypatch):
+    """Long texts are translated in smaller batches, because a session of several texts has at most 16 MB."""
+    rows, fit = [], sessions.Worker.fit
+
+    def fitted(self, n, *given):
+        session = fit(self, n, *given)
+        size = ffi.new("size_t *")
+        assert lib.tfm_session_bytes(self.model, self.plan(*self.limits), size, ffi.NULL) == 0
+        rows.append((n, size[0]))
+        return session
+
+    monkeypatch.setattr(sessions.Worker, "fit", fitted)
+    short, long = ["Guten Tag."] * 128, ["Das ist ein Haus, und der Hund schläft darin. " * 20] * 48
+    expected = [german.translate(text[0], sentences="whole", max_length=8) for text in (short, long)]
+    found = []
+    for text, batch in ((short, 64), (long, 64), (short, 256)):  # a larger batch may have more memory
+        rows.clear()
+        assert german.translate(text, sentences="whole", max_length=8, batch=batch) == [expected[text is long]] * len(text)
+        assert all(size <= 16000000 * batch // 64 or n == 1 for n, size in rows), rows
+        found.append(max(n for n, _ in rows))
+    assert found[1] < found[0] < found[2] == 128

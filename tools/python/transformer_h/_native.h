@@ -1,6 +1,7 @@
 /* What the package does without the GIL besides the library's own calls: loops over a batch. */
 
 #include "aligned.h"
+#include "batches.h"
 #include "transcriber.h"
 #include "live.h"
 
@@ -178,6 +179,18 @@ static tfm_status th_aligned(const void *list, int is_aligned, tfm_session *read
 static size_t th_placeholder(const char *text, size_t size, size_t at) {
     return protect_placeholder(text, size, at);
 }
+
+/* Returns how many texts are translated together by a session with these options: at most `most`, fewer if they are long. A batch
+   of more than 64 texts may take more memory. */
+static int32_t th_batch_rows(const tfm_model *model, const tfm_session_options *options,
+                             int32_t most) {
+    size_t more = most > 64 ? (size_t)most / 64 : 1, limit = batches_limit(tfm_model_config(model));
+    return batches_rows(model, options, most,
+                        limit > SIZE_MAX / 2 / more ? SIZE_MAX / 2 : more * limit);
+}
+
+/* Returns a length to which sessions are made. */
+static int32_t th_batch_round(int32_t length) { return batches_round(length); }
 
 /* A document, and what is written of it. */
 struct document_in_work {

@@ -11,13 +11,12 @@ from .errors import Error, error_of, raise_error
 from .extras import import_numpy
 from .options import DecodeJob
 from .results import Hypothesis, hypotheses
-from .sessions import IdBatch, SessionPool, Worker, requests_of, rounded_up
+from .sessions import IdBatch, SessionPool, Worker, requests_of
 
 if TYPE_CHECKING:
     import numpy as np
 
 STEPS = 8  # between looks at Ctrl-C
-FULL_BATCH_SOURCE = 512  # tokens of a text in a whole batch
 
 
 class LogitsEditor:
@@ -57,7 +56,8 @@ def _edit_logits(editor: Any, row: int, ids: Any, n: int, logits: Any) -> None:
 
 def translate_texts(sessions: SessionPool, data: list[bytes], job: DecodeJob, threads: int, progress: Any) -> list[Any]:
     """Sorts the texts by length, and translates them in batches, which the workers of the threads take."""
-    results: list[Any] = [[]] * len(data)
+    nothing: Any = [] if job.many else ""  # also of a text without tokens
+    results: list[Any] = [nothing] * len(data)
     share = max(min(job.batch, -(-len(data) // threads)), 1)
     parts: list[list[int]] = []
     for aligned in (True, False):  # of a batch, all are aligned or none is
@@ -145,14 +145,29 @@ def _translate_batch(worker: Worker, data: list[bytes], rows: list[int], job: De
             ready.append((i, ids[k * width:k * width + counts[k]], *(each.get(i, ()) for each in targets),
                           job.prompts[i] if job.prompts else ()))
     while ready and not stop.is_set():
-        longest, n = job.options.max_length // 2, 0  # room for so long a target
-        for _, source, *_, prompt in ready:
-            longest = max(longest, len(source), len(prompt))
-            if n >= max(job.batch * FULL_BATCH_SOURCE // (rounded_up(longest, 64) * job.beam), 1):
+        n, most, widths = 0, 1, (0, 0, 0)  # texts of the batch; how many it may have; longest source, prefix and prompt
+        exact = _exact(job, ready[0][0])
+        for _, source, prefix, _, prompt in ready:
+            wider = tuple(map(max, widths, map(len, (source, prefix, prompt))))
+            if not n or wider != widths:
+                widths, most = wider, worker.most_rows(job.batch, wider[0], _longest(job, *wider), *exact)
+            if n and n >= most:
                 break
             n += 1
+        n = -(-len(ready) // -(-len(ready) // n))  # batches of the same size
         _translate_ready(worker, data, ready[:n], job, results, stop)
         ready = ready[n:]
+
+
+def _exact(job: DecodeJob, index: int) -> tuple[int, ...]:
+    """Returns the beam, and what else the session for a text has."""
+    attention, *more = job.session
+    return job.beam, int(attention or job.aligns(index)), *more
+
+
+def _longest(job: DecodeJob, source: int, prefix: int, prompt: int) -> int:
+    """Returns how many tokens the target of a source may have."""
+    return max(job.options.max_length or 2 * source + 16 + prefix, job.options.min_length + 1) + prompt
 
 
 def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: DecodeJob, results: list[Any],
@@ -167,15 +182,12 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
                            drafts if job.drafts is not None else None,
                            prompts if job.prompts is not None else None,
                            [(job.seed + job.number(i) + 1) % 2 ** 64 for i, *_ in ready])
-    length = max(options.max_length or 2 * sources.width + 16 + prefixes.width,
-                 options.min_length + 1)
-    if job.prompts is not None:
-        length += prompts.width
+    length = _longest(job, sources.width, prefixes.width, 0 if job.prompts is None else prompts.width)
     editor = _editor(job, options, [job.number(i) for i, *_ in ready])
     aligned = job.aligns(ready[0][0])
     try:
-        attention, *more = job.session
-        session = worker.fit(n, sources.width, length, job.beam, job.pair, int(attention or aligned), *more)
+        beam, *more = _exact(job, ready[0][0])
+        session = worker.fit(n, sources.width, length, beam, job.pair, *more)
         raise_error(lib.tfm_session_start(session, requests, n, options, worker.err), worker.err)
     except Error as error:
         if n == 1:
@@ -199,7 +211,7 @@ def _translate_ready(worker: Worker, data: list[bytes], ready: list[Any], job: D
                 except Error as error:
                     results[i] = Error(error.status, error.message, i)
                     continue
-            results[i] = found
+            results[i] = found if job.many else found[0].text if found else ""
 
 
 def _editor(job: DecodeJob, options: Any, indices: list[int]) -> tuple[LogitsEditor, Any] | None:

@@ -209,7 +209,8 @@ class Model:
         most probable continuations of the prefix.
 
         threads (default 1) is the number of workers; results are the same for any number. At most batch
-        (64) texts are translated together. source_language and target_language are codes of the model
+        (64) texts are translated together, fewer if they are long: a batch takes at most 16 MB, and 8 bytes more for each
+        weight of the model beyond 8 million. source_language and target_language are codes of the model
         file. prefix is the beginning of each translation. draft is a guess of each translation, such as the
         translation before an edit: a greedy search then takes less time, and results are the same for any draft.
         It helps while fewer than 5 texts are translated together. prompt is the ids that the decoder reads before each
@@ -329,11 +330,7 @@ class Model:
         job = self._job("translate", n_best, options, prefixes, drafts, prompts)._replace(numbers=numbers)
         if isinstance(job.aligned, bytes) and len(job.aligned) != len(texts):
             raise ValueError(f"aligned has {len(job.aligned)} bytes for {len(texts)} texts")
-        results = translate_texts(self._sessions, texts, job, threads, progress)
-        if not job.many:
-            results = [each if isinstance(each, Error) else each[0].text if each else ""
-                       for each in results]
-        return results
+        return translate_texts(self._sessions, texts, job, threads, progress)
 
     def _job(self, method: str, n_best: Any, options: dict[str, Any], prefixes: list[bytes] | None = None,
              drafts: list[bytes] | None = None, prompts: list[list[int]] | None = None) -> DecodeJob:

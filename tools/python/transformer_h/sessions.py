@@ -33,8 +33,8 @@ class Worker:
         self.reader_source = 0
         self.limits = (0, 0, 0, 0, 0, 0, 0)  # batch, source, target, beam, attention, shortlist, draft
 
-    def make(self, batch: int, source: int, target: int, beam: int, attention: int = 0,
-             shortlist: int = 0, draft: int = 0) -> Any:
+    @staticmethod
+    def plan(batch: int, source: int, target: int, beam: int, attention: int = 0, shortlist: int = 0, draft: int = 0) -> Any:
         options = ffi.new("tfm_session_options *")
         for name, value in (("max_batch", batch), ("max_source", source), ("max_target", target),
                             ("max_beam", beam), ("attention", attention), ("max_shortlist", shortlist),
@@ -42,6 +42,10 @@ class Worker:
             if value > 2 ** 31 - 1:
                 raise Error(lib.TFM_E_TOO_LONG, f"a session cannot have a {name} of {shown(value)}")
             setattr(options, name, value)
+        return options
+
+    def make(self, *limits: int) -> Any:
+        options = self.plan(*limits)
         place = ffi.new("tfm_session **")
         raise_error(lib.tfm_session_create(place, self.model, options, self.err), self.err)
         # the destructor holds the model, which has to outlive its sessions
@@ -87,15 +91,26 @@ class Worker:
                 raise error_of(faults[k], i)
         return [list(ids[k * width:k * width + counts[k]]) for k in range(len(data))]
 
+    def lengths(self, source: int, target: int) -> tuple[int, int]:
+        """Returns the lengths of a session for so much, so that it serves many batches. Its target's limit never decides where a
+        sentence ends."""
+        width = min(lib.th_batch_round(source), self.most_source)
+        return width, min(max(target, 2 * width + 16), self.most_target)
+
+    def most_rows(self, rows: int, source: int, target: int, *exact: int) -> int:
+        """Returns how many texts a batch has: at most `rows`, fewer if its session would take too much memory."""
+        return int(lib.th_batch_rows(self.model, self.plan(1, *self.lengths(source, target), *exact), min(rows, 2 ** 31 - 1)))
+
     def fit(self, rows: int, source: int, target: int, beam: int, pair: Any, attention: int = 0,
             shortlist: int = 0, draft: int = 0) -> Any:
-        """Returns a session for so much. Its target's limit never decides where a sentence ends."""
+        """Returns a session for so much."""
         exact = beam, attention, shortlist, draft
         if not self.session or self.limits[3:] != exact or any(
                 has < want for has, want in zip(self.limits, (rows, source, target))):
             self.session = None
-            width = min(rounded_up(source, 64), self.most_source)
-            self.limits = (rounded_up(rows, 1), width, min(max(target, 2 * width + 16), self.most_target), *exact)
+            lengths = self.lengths(source, target)
+            most = rows if rows == 1 else lib.th_batch_rows(self.model, self.plan(1, *lengths, *exact), rounded_up(rows, 1))
+            self.limits = (max(rows, most), *lengths, *exact)
             self.session = self.make(*self.limits)
         self.languages(self.session, pair)
         return self.session
