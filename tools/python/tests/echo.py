@@ -8,6 +8,8 @@ are compared: every part is read again here, with lxml only.
 Differences that are allowed:
 - soft hyphens leave, and marks of spelling and of the last layout (w:proofErr, w:lastRenderedPageBreak);
 - a white space has the format of its neighbours;
+- readings of ruby leave the pages of books;
+- what File.left says stays in the language of the source: results of fields that programs make again, and deleted text;
 - several spaces inside a sentence become one, because models read them as one; more than two divide sentences, as a tab;
 - runs and spans with the same format, and links to the same address, are joined or divided;
 - names of attributes that say the language of a run do not count."""
@@ -211,10 +213,17 @@ def document(data, name):
                 yield from xml(part, root)
 
 
+READINGS = {"rt", "rp", "rtc"}
+
+
 def page(part, root):
     """The letters of a page of a book, and its tags. Where tags stand among words is the matter of HTML's own tests."""
     tags, text = collections.Counter(), []
-    for event, one in etree.iterwalk(root, events=("start", "end")):
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, one in walk:
+        if event == "start" and local(one) in READINGS:
+            walk.skip_subtree()
+            continue
         if event == "start":
             tags[f"{local(one)} {sorted(key for key, _ in one.items())}"] += 1
         text.append((one.text if event == "start" else one.tail) or "")
@@ -229,6 +238,9 @@ def xml(part, root):
     PLAIN.clear()
     PLAIN.update(one.get(STYLE + "name") for one in root.iter(STYLE + "style") if one.get(STYLE + "family") == "text" and not one.get(
         STYLE + "parent-style-name") and all(key.endswith("rsid") for part in one for key in part.attrib))
+    for one in root.iter(TEXT + "tracked-changes"):
+        for each in one.iter():
+            each.text, each.tail = each.text and capital(each.text), each.tail and capital(each.tail)
     inner = [one for one in root.iter() if is_paragraph(one)]
     for element in reversed(inner):
         found = []
@@ -318,9 +330,21 @@ def settled(found, inside=None):
     return words, gone
 
 
+def field_results(found):
+    """What a paragraph is with the results of fields in capitals: some are text of a paragraph, and others stay."""
+    out, inside = [], 0
+    for kind, what, style in found:
+        if kind == "x":
+            inside += ('fldCharType="separate"' in what or bool(re.match(r"<\{[^}]*\}fldSimple ", what))) - (
+                inside and ('fldCharType="end"' in what or bool(re.match(r">\{[^}]*\}fldSimple$", what))))
+        out.append((kind, capital(what) if kind == "c" and inside else what, style))
+    return out
+
+
 def in_capitals(found):
     """What a paragraph is with all letters in capitals but those of placeholders, which are copied."""
     text = "".join(what if kind == "c" else "" for kind, what, _ in found)
+    found = field_results(found)
     kept = [False] * len(text)
     for begin, end in placeholders(text):
         kept[begin:end] = [True] * (end - begin)
@@ -387,7 +411,7 @@ def differences(before, after, name, echo):
                 yield f"{where}: other bytes"
         elif echo in ("identity", "capitals"):
             if "rest" not in where and a[0][0] != "t":
-                a = in_capitals(a) if echo == "capitals" else a
+                a, b = (in_capitals(a), field_results(b)) if echo == "capitals" else (a, b)
                 if a == b:
                     continue
                 a, inside = settled(a)

@@ -117,6 +117,22 @@ def test_the_second_reader_sees_differences():
     assert list(echo.differences(word("", **{"word/a.bin": b"1"}), word("", **{"word/a.bin": b"2"}), "a.docx", "identity"))
 
 
+def test_what_stays_is_no_difference():
+    """Results of fields that programs make again and deleted text stay in capitals, too, and readings of ruby leave the pages of books."""
+    field = fields("ADDIN Zotero", run("Meier"))
+    deleted = '<text:tracked-changes><text:changed-region><text:p>Weg</text:p></text:changed-region></text:tracked-changes><text:p>Tag</text:p>'
+    for name, data in (("a.docx", word(f'<w:p>{run("Siehe ")}{field}{run(".")}</w:p><w:p>{run("Der ")}<w:fldSimple w:instr="FILENAME">'
+                                       f'{run("brief")}</w:fldSimple>{run(" ist da.")}</w:p>')), ("a.odt", odt(deleted)),
+                       ("a.epub", archive({"mimetype": "application/epub+zip", "a.xhtml": "<html><body><p><ruby>山路<rp>(</rp><rt>やまみち</rt><rp>)</rp></ruby>を登る。</p></body></html>"}))):
+        for kind in ("identity", "capitals"):
+            made, _ = echo.through(data, name, echo.ECHOES[kind])
+            assert list(echo.differences(data, made, name, kind)) == [], (name, kind)
+    data = word(f'<w:p>{run("Siehe ")}{field}{run(" hier.")}</w:p>')
+    for before, after, kind in (("SIEHE", "Siehe", "capitals"), ("HIER", "Hier", "capitals"), ("Meier", "Mayer", "identity")):
+        made, _ = echo.through(data, "a.docx", echo.ECHOES[kind])
+        assert before in part(made) and list(echo.differences(data, word(re.search("<w:p>.*</w:p>", part(made), re.S)[0].replace(before, after)), "a.docx", kind))
+
+
 def test_a_zip_is_read_again():
     made, _ = echo.through(word(f"<w:p>{run('Haus')}</w:p>"), "a.docx", echo.ECHOES["capitals"])
     assert zipfile.ZipFile(io.BytesIO(made)).testzip() is None and "HAUS" in part(made)
