@@ -112,6 +112,11 @@ def format_of(run):
     return re.sub(r'<(w|a):rPr(?: xmlns:\w+="[^"]*")*></\1:rPr>', "", found)
 
 
+def attributes_of(link):
+    """The attributes of a link. Its tooltip is translated, so only its words are compared, in any order and number."""
+    return sorted((key, str(sorted(set(capital(value).split()))) if key.endswith("tooltip") else value) for key, value in link.items())
+
+
 def pieces(parent, style, out):
     """The contents of an element as (kind, what, format): letters, and what begins, ends or is no text."""
     in_runs = W in parent.tag or A in parent.tag or "wordprocessingml/main" in parent.tag
@@ -147,7 +152,7 @@ def pieces(parent, style, out):
                     pieces(one, style, out)
         elif name in ("hyperlink", "ins", "moveTo", "smartTag", "customXml", "sdt", "sdtContent", "dir", "bdo", "fldSimple") and in_runs or (
                 TEXT in child.tag and name in ("a", "meta", "bookmark-ref", "reference-ref", "title", "chapter", "subject", "text-input", "placeholder")):
-            out.append(("x", f"<{child.tag} {sorted(child.items())}{''.join(whole(one) for one in child if local(one) in PROPERTIES)}", ""))
+            out.append(("x", f"<{child.tag} {attributes_of(child)}{''.join(whole(one) for one in child if local(one) in PROPERTIES)}", ""))
             pieces(child, style, out)
             out.append(("x", f">{child.tag}", ""))
         elif name not in MARKS:
@@ -391,7 +396,7 @@ def lost(before, after, n):
     """Yields what a paragraph has lost or gained when each of its words was written n times. Sentences without letters are not."""
     for one, two in zip(bag(before)[:2], bag(after)[:2]):
         for key in {*one, *two}:
-            if not one[key] <= two[key] <= n * one[key]:
+            if not one[key] <= two[key] <= n * one[key] and not (one[key] and LINK.match(key)):  # each sentence has its part of a link
                 yield f"{key[:100]!r} {one[key]} times became {two[key]}"
     one, two = bag(before)[2], bag(after)[2]
     for key in one:
