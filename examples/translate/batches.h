@@ -56,12 +56,12 @@ static void batches_memory_free(batches_memory *m) {
    many sentences are faster than few only as long as the weights are the larger part, and only if
    they come from memory. About 8 million weights fit into the cache of a CPU. */
 static size_t batches_limit(const tfm_config *c) {
-    enum { LEAST = 16000000, CACHED = 8000000, PER_WEIGHT = 8 };
+    const double least = 16e6, cached = 8e6, per_weight = 8;
     double d = c->d_model;
     double n = d * ((double)c->src_vocab_size + c->tgt_vocab_size) / 2 +
-               c->n_encoder_layers * d * (4 * d + 2.0 * c->d_ff) +
-               c->n_decoder_layers * d * (8 * d + 2.0 * c->d_ff_decoder);
-    double bytes = LEAST + (n > CACHED ? PER_WEIGHT * (n - CACHED) : 0);
+               c->n_encoder_layers * d * (4 * d + 2 * (double)c->d_ff) +
+               c->n_decoder_layers * d * (8 * d + 2 * (double)c->d_ff_decoder);
+    double bytes = least + (n > cached ? per_weight * (n - cached) : 0);
     return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
 }
 
