@@ -152,7 +152,7 @@ static void long_batches(void) {
     size_t size = 0;
     int i, status;
     SECTION("batches of long lines");
-    lines_width = 64, hostile_model(1), lines_width = 8;
+    lines_width = 128, hostile_model(1), lines_width = 8;
     for (i = 0; i < LINES; i++) {
         int n = i % 2 ? LONG : SHORT;
         memset(in + size, i % 3 ? 'a' : 'b', (size_t)n), size += (size_t)n, in[size++] = '\n';
