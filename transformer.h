@@ -15979,8 +15979,11 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.
-     - Documents take time and memory in proportion to their size, and have less than 4 GB.
-       Downloads end if nothing arrives. train.py --amp: attention's bias of keys stays.
+     - Documents take time and memory in proportion to their size, and have less than 4 GB. A batch
+       has at most 16 MB, and 8 bytes for each weight beyond 8 million; docx and odt are read in
+       sections. A format over two sentences has a part in each; titles for shared links (og:title)
+       are translated. Downloads end if nothing arrives. train.py --amp: attention's bias of keys
+       stays.
      - Control characters of a model do not reach the terminal.
 
    0.6.0 (2026-11-26)
