@@ -33,6 +33,8 @@ BODY = {"docx": "{*}body", "odt": "{urn:oasis:names:tc:opendocument:xmlns:office
 # What a process does with the model, the document, the sentences' file and a place for the result
 DOCUMENT = "translate_file(Model(sys.argv[1]), sys.argv[2], sys.argv[4])"
 SENTENCES = "Model(sys.argv[1]).translate(open(sys.argv[3], encoding='utf-8').read().split(chr(10))[:-1], sentences='whole', on_error='return')"
+# A process begins with the memory of the one that starts it in ru_maxrss, and reading files of others takes much. So it says its own.
+PEAK = "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])"
 FORMS = {"html": 0, "srt": 1, "vtt": 1, "markdown": 2, "wrapped": 3}
 
 
@@ -101,15 +103,17 @@ def collect_office(folder: pathlib.Path, form: str, size: int, words: str) -> Tu
     return out.getvalue(), [one for text in made.texts for one in Document(text, "html").sentences]
 
 
-def run(arguments: List[str], text: pathlib.Path) -> Tuple[float, int]:
-    """Returns the CPU seconds and the most bytes of memory of a program."""
-    with text.open("rb") as source:
-        child = subprocess.Popen(arguments, stdin=source, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def run(arguments: List[str], text: pathlib.Path, says_peak: bool = False) -> Tuple[float, int]:
+    """Returns the CPU seconds and the most bytes of memory of a program. says_peak: its output is kilobytes."""
+    with text.open("rb") as source, tempfile.TemporaryFile() as output:
+        child = subprocess.Popen(arguments, stdin=source, stdout=output if says_peak else subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, status, used = os.wait4(child.pid, 0)
+        output.seek(0)
+        peak = int(output.read()) if says_peak and status == 0 else used.ru_maxrss
     child.returncode = status
     if os.WEXITSTATUS(status) > 1 or os.WIFSIGNALED(status):  # 1: a sentence reached its limit
         raise SystemExit(f"{' '.join(arguments)}: exit status {status}")
-    return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+    return used.ru_utime + used.ru_stime, peak * 1024
 
 
 def report(form: str, size: int, n: int, rounds: List[Tuple[Tuple[float, int], Tuple[float, int]]], alone: int) -> None:
@@ -144,10 +148,10 @@ def main() -> None:
                 named = document.with_name(f"document.{form}")
                 named.write_bytes(data)
                 lines.write_text("".join(f"{line}\n" for line in sentences), encoding="utf-8", errors="replace")
-                commands = [[sys.executable, "-c", f"import sys; from transformer_h import Model, translate_file; {code}", given.model,
+                commands = [[sys.executable, "-c", f"import re, sys; from transformer_h import Model, translate_file; {code}; {PEAK}", given.model,
                              str(named), str(text), str(named) + ".out"] for code, text in ((DOCUMENT, lines), (SENTENCES, lines), (SENTENCES, one))]
-                rounds = [(run(commands[0], one), run(commands[1], one)) for _ in range(given.rounds)]
-                report(form, lines.stat().st_size, len(sentences), rounds, run(commands[2], one)[1])
+                rounds = [(run(commands[0], one, True), run(commands[1], one, True)) for _ in range(given.rounds)]
+                report(form, lines.stat().st_size, len(sentences), rounds, run(commands[2], one, True)[1])
                 continue
             document.write_bytes(collect(given.folder, form, given.bytes, given.words))
             size = document.stat().st_size
