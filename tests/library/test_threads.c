@@ -16,7 +16,7 @@
 #endif
 
 enum { ROWS = 6, WIDTH = 40, TARGET = 24, VOCABULARY = 700 };
-#ifdef __SANITIZE_THREAD__ /* with a sanitizer, where a run takes seconds */
+#ifdef TEST_SANITIZED /* a run takes seconds */
 enum { TIMES = 1, MORE = 3, HOST_RUNS = 3 };
 #else
 enum { TIMES = 3, MORE = 1, HOST_RUNS = 6 };
