@@ -14188,9 +14188,10 @@ TFM__AVX2 static TFM__INLINE void tfm__avx2_store_bytes(unsigned char *q, __m256
        SIGNED   |x|        w, or w ^ -1 = -w - 1  otherwise; pairs of |x| always fit
                            for -w if x < 0
 
-   In a row without a negative x, x is the u8 and w the s8. A ReLU leaves many zeros, so the lists of
-   such a row have groups of four columns: two groups are FOURS if no pair adds up to more than 127,
-   else TWOS. Few rows wait for w, so they read it in order, with |x| as the u8.
+   In a row without a negative x, x is the u8 and w the s8. ReLU leaves many zeros in such a row, so
+   split drops groups of four columns, and two groups that are left make a step: FOURS if no two x
+   that are multiplied together add up to more than 127, else TWOS. Few rows wait for w, so they read
+   it in order, with |x| as the u8.
 
    If all w of a block fit 7 bits (-64 to 63), w + 64 is the u8 and x the s8, and no step is sorted:
    two products are at most 2 * 127 * 127, and four fit 16 bits if four |x| add up to 255 at most
@@ -14207,7 +14208,8 @@ enum {
 /* The steps of a block that a row of x takes. */
 typedef struct tfm__avx2_block {
     uint16_t steps[TFM__WAYS];
-    uint16_t list[TFM__BLOCK / 4]; /* way by way: first columns of steps; of groups, two a step */
+    uint16_t list[TFM__BLOCK / 4]; /* way by way, the first column of each step; in a row without a
+                                      negative x, the first columns of the two groups of each */
 } tfm__avx2_block;
 /* What split writes about a row of x. */
 typedef struct tfm__avx2_order {
@@ -14238,14 +14240,14 @@ TFM__AVX2 static TFM__INLINE int tfm__avx2_zeros(__m256i v) {
     return _mm256_movemask_ps(_mm256_castsi256_ps(v));
 }
 
-/* Appends a column for each bit that is set, and returns the end of the list. */
+/* Appends first + columns * i for each bit i that is set, and returns the end of the list. */
 static uint16_t *tfm__avx2_append(uint16_t *list, uint64_t bits, int columns, int first) {
     for (; bits; bits &= bits - 1) *list++ = (uint16_t)(first + columns * __builtin_ctzll(bits));
     return list;
 }
 
-/* Lists the groups of n columns of a row without a negative x. The number of groups is even, so if
-   the last one has no other beside it, there is one of zeros. */
+/* Lists the groups of n columns of a row without a negative x. If the last group is alone, a group
+   of zeros is listed beside it. There is one then, because the columns have an even number of groups. */
 TFM__AVX2 static void tfm__avx2_list_groups(tfm__avx2_block *block, const unsigned char *x,
                                             int64_t n) {
     const __m256i ones = _mm256_set1_epi8(1), most = _mm256_set1_epi16(127);
@@ -14261,14 +14263,15 @@ TFM__AVX2 static void tfm__avx2_list_groups(tfm__avx2_block *block, const unsign
         ways[TFM__FOURS][i / HALF] |= (uint64_t)(fit & ~tfm__avx2_zeros(v)) << at;
         ways[TFM__TWOS][i / HALF] |= (uint64_t)(255 ^ fit) << at;
     }
-    half = !~(ways[TFM__FOURS][0] | ways[TFM__TWOS][0]);
-    some = ways[TFM__FOURS][half] | ways[TFM__TWOS][half];
+    some = ways[TFM__FOURS][0] | ways[TFM__TWOS][0];
+    half = some == UINT64_MAX; /* it has no group of zeros */
+    if (half) some = ways[TFM__FOURS][1] | ways[TFM__TWOS][1];
     for (way = TFM__FOURS; way <= TFM__TWOS; way++) {
         for (i = 0; i < 2; i++) list = tfm__avx2_append(list, ways[way][i], 4, (int)i * HALF);
-        if ((list - first) % 2 && (way || !(ways[TFM__TWOS][0] | ways[TFM__TWOS][1])))
+        if ((list - first) % 2 && (way == TFM__TWOS || !(ways[TFM__TWOS][0] | ways[TFM__TWOS][1])))
             list = tfm__avx2_append(list, ~some & (some + 1), 4, half * HALF);
         block->steps[way] = (uint16_t)((list - first) / 2);
-        first += 2 * block->steps[way]; /* an odd one of FOURS is the first of TWOS */
+        first += 2 * block->steps[way]; /* a last group of FOURS that is alone begins TWOS */
     }
     block->steps[TFM__SIGNED] = 0;
 }
@@ -15979,11 +15982,11 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.
-     - Documents take time and memory in proportion to their size, and have less than 4 GB. A batch
-       has at most 16 MB, and 8 bytes for each weight beyond 8 million; docx and odt are read in
-       sections. A format over two sentences has a part in each; titles for shared links (og:title)
-       are translated. Downloads end if nothing arrives. train.py --amp: attention's bias of keys
-       stays.
+     - Documents take time and memory in proportion to their size, and have less than 4 GB. The
+       session of a batch takes at most 16 MB, and 8 bytes for each weight beyond 8 million. docx and
+       odt are read in sections. A format over two sentences has a part in each. Titles for shared
+       links (og:title) are translated.
+     - Downloads end if nothing arrives. train.py --amp: attention's bias of keys stays.
      - Control characters of a model do not reach the terminal.
 
    0.6.0 (2026-11-26)

@@ -1,6 +1,7 @@
 /* batches.h: how many sentences are translated together, and the memory of the sessions that
    translate them.
 
+       size_t limit = batches_limit(tfm_model_config(model), 64);
        batches_memory kept = {0};
        options.allocator = batches_allocator(&kept, limit);
        options.max_batch = batches_rows(model, &options, 64, limit);
@@ -51,17 +52,19 @@ static void batches_memory_free(batches_memory *m) {
     memset(m, 0, sizeof *m);
 }
 
-/* Returns how many bytes the session of a batch may take, if the batch has several sentences. Each
-   step of a batch reads the decoder's weights once, and the keys and values of all its sentences. So
-   many sentences are faster than few only as long as the weights are the larger part, and only if
-   they come from memory. About 8 million weights fit into the cache of a CPU. */
-static size_t batches_limit(const tfm_config *c) {
+/* Returns how many bytes the session of a batch of up to `most` sentences may take, if it has several.
+   Each step of a batch reads the decoder's weights once, and the keys and values of all its sentences.
+   So many sentences are faster than few only as long as the weights are the larger part, and only if
+   they come from memory. About 8 million weights fit into the cache of a CPU. Who asks for more than
+   64 sentences gets the memory of 64 for each 64. */
+static size_t batches_limit(const tfm_config *c, int32_t most) {
     const double least = 16e6, cached = 8e6, per_weight = 8;
     double d = c->d_model;
     double n = d * ((double)c->src_vocab_size + c->tgt_vocab_size) / 2 +
                c->n_encoder_layers * d * (4 * d + 2 * (double)c->d_ff) +
                c->n_decoder_layers * d * (8 * d + 2 * (double)c->d_ff_decoder);
-    double bytes = least + (n > cached ? per_weight * (n - cached) : 0);
+    double bytes = (least + (n > cached ? per_weight * (n - cached) : 0)) *
+                   (most > 64 ? most / 64 : 1);
     return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
 }
 

@@ -34,7 +34,6 @@
 #include <time.h>
 
 enum { WINDOW_BATCHES = 16 };   /* batches in a window */
-enum { DEFAULT_BATCH = 64 };    /* lines of a batch whose session may take batches_limit */
 enum { MOST_TOKENS = 1000000 }; /* longest target, for models without a limit of their own */
 enum { MOST_LINE = 4096 };      /* longest line, in bytes for each token of --max-source */
 enum { TEXT_SCRATCH = 3136 }; /* most bytes to tokenize a target, for each token of --max-source */
@@ -522,14 +521,13 @@ static void round_lengths(const int32_t *longest, int32_t *length) {
 }
 
 /* Returns how many lines up to these lengths are translated together: --batch, or fewer if the
-   session would take too much memory. A larger --batch than the default allows more memory. */
+   session would take too much memory. */
 static int32_t rows_at(const worker *me, const int32_t *longest) {
     int32_t length[INPUT_SIDES];
     tfm_session_options o;
-    size_t more = opt.batch > DEFAULT_BATCH ? (size_t)opt.batch / DEFAULT_BATCH : 1;
     round_lengths(longest, length);
     o = plan_session(me, 1, length);
-    return batches_rows(me->of->model, &o, opt.batch, more * me->of->limit);
+    return batches_rows(me->of->model, &o, opt.batch, me->of->limit);
 }
 
 /* Makes sure that the worker's session is large enough for a batch; creates another one if not. */
@@ -868,7 +866,7 @@ static void open_model(const char *path, int is_last) {
     }
     if (opt.via && is_last && !s->config->n_languages && !t.stages[0].config->n_languages)
         fail("--via: neither model has languages");
-    s->limit = batches_limit(s->config);
+    s->limit = batches_limit(s->config, opt.batch);
     s->most_source = most && most < opt.max_source ? most : opt.max_source;
     if (grow_reader(me) != TFM_OK)
         fail("%s%s%s", opt.second ? path : "", opt.second ? ": " : "", me->err.text);

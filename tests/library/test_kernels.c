@@ -744,8 +744,8 @@ static void tiles(const tfm__kernels *kernels) {
 }
 
 /* Fills n bytes with int8 of one kind: 0 and 1 all the same, 2 extremes with random signs, 3 any, 4
-   small, so that four of them add up to about 255 in places, 5 half and 6 mostly zeros, and none
-   negative, as after a ReLU. */
+   small, so that four of them add up to about 255 in places. 5 and 6 are as after a ReLU: none is
+   negative, half of 5 and most of 6 are zero. */
 static void fill_bytes(signed char *q, int64_t n, int kind, int most, unsigned *seed) {
     int64_t i;
     for (i = 0; i < n; i++) {
@@ -762,12 +762,14 @@ static void fill_bytes(signed char *q, int64_t n, int kind, int most, unsigned *
 }
 
 /* Compares int8 tiles with the plain one where all weights fit 7 bits, where one does not, and where
-   all are the largest. AVX2 multiplies 7 bits another way, whose sums of 16 bits the largest numbers fill. */
-static void seven_bits(const tfm__kernels *kernels) {
+   all are 127 or -127. AVX2 multiplies 7 bits another way. In both ways, the largest numbers fill
+   the sums of 16 bits. */
+static void largest_sums(const tfm__kernels *kernels) {
     enum { ROWS = (int)TFM__MOST_PANELS * (int)TFM__PANEL, MOST_K = TFM__X_BYTES };
     enum { STRIDE_8 = TFM__X_STRIDE, ALL = (int)TFM__MOST_ROWS * STRIDE_8 };
     enum { WEIGHTS = 8, ACTIVATIONS = 7 };
     static const int64_t ks[] = {4, 12, 512, 520, 1028, MOST_K};
+    static const int fills[WEIGHTS] = {0, 1, 2, 3, 0, 1, 0, 1};
     static float w[ROWS * MOST_K], block[2 * ALL / 4]; /* orders are behind the rows */
     static signed char s8[ALL];
     static float y[(int)TFM__MOST_ROWS * ROWS], expected[(int)TFM__MOST_ROWS * ROWS];
@@ -785,11 +787,9 @@ static void seven_bits(const tfm__kernels *kernels) {
             pack(&h, kernels, w, TFM_WEIGHT_TYPE_I8, ROWS, K);
             for (i = 0; i < TFM__MOST_PANELS; i++) {
                 signed char *panel = (signed char *)tfm__packed_panel(&h.linear.w, i, 0);
-                fill_bytes(panel, bytes, kind > 5 ? kind - 6 : kind % 4, kind > 5 ? 127 : 63,
-                           &seed);
-                if (kind == 4 ||
-                    kind ==
-                        5) /* one weight of 64 or -65, which the sums with w + 64 have no room for */
+                fill_bytes(panel, bytes, fills[kind], kind < 6 ? 63 : 127, &seed);
+                /* one weight of 64 or -65, which the sums with w + 64 have no room for */
+                if (kind == 4 || kind == 5)
                     panel[tiny_random(&seed) % (unsigned)bytes] =
                         (signed char)(kind == 4 ? 64 : -65);
                 else if (kind == 1 && !kernels->zero_point) panel[0] = -64;
@@ -825,7 +825,8 @@ static void seven_bits(const tfm__kernels *kernels) {
             }
             tfm__pool_free(h.pool);
         }
-    CHECK(!wrong, "seed %u: %d of %d tiles of 7 bits differ from the plain one", begun, wrong, n);
+    CHECK(!wrong, "seed %u: %d of %d tiles with the largest numbers differ from the plain one",
+          begun, wrong, n);
 }
 
 /* Compares the emulated instructions with the CPU's own, if it has them. y must have the same bits,
@@ -1353,7 +1354,7 @@ int main(void) {
             products(k, 1);
 #endif
             tiles(k);
-            seven_bits(k);
+            largest_sums(k);
             as_the_hardware(k, tfm__kernel_set(i == EMULATED_BF16 ? BF16_SET : AMX_SET));
             attentions(k);
             long_attention(k);
@@ -1372,7 +1373,7 @@ int main(void) {
         products(k, 0);
 #endif
         tiles(k);
-        seven_bits(k);
+        largest_sums(k);
         attentions(k);
         long_attention(k);
         grouped_attention(k);

@@ -22,8 +22,8 @@
    this one is aligned to. Others are placed where they cross the fewest alignments. Neighbouring
    elements may change places, but elements never cross. Block tags end sentences and never move. A
    tag without a partner is malformed and does the same. The attributes alt, aria-label, placeholder
-   and title, the content of <meta> with a description or a title for shared links (markup_meta), are
-   translated, too; their sentences come before the paragraph that contains the tag. The lang of the
+   and title, and the content of <meta> that describes the page or names it in shared links
+   (markup_meta), are translated, too; their sentences come before the paragraph that contains the tag. The lang of the
    html element becomes m.lang. Code and elements with translate="no" are copied, and so are entities
    that are not in the table below. Other entities are read as letters; they are written as UTF-8,
    except & < >.

@@ -180,13 +180,10 @@ static size_t th_placeholder(const char *text, size_t size, size_t at) {
     return protect_placeholder(text, size, at);
 }
 
-/* Returns how many texts are translated together by a session with these options: at most `most`, fewer if they are long. A batch
-   of more than 64 texts may take more memory. */
+/* Returns how many texts a session with these options translates together: at most `most`, fewer if they are long. */
 static int32_t th_batch_rows(const tfm_model *model, const tfm_session_options *options,
                              int32_t most) {
-    size_t more = most > 64 ? (size_t)most / 64 : 1, limit = batches_limit(tfm_model_config(model));
-    return batches_rows(model, options, most,
-                        limit > SIZE_MAX / 2 / more ? SIZE_MAX / 2 : more * limit);
+    return batches_rows(model, options, most, batches_limit(tfm_model_config(model), most));
 }
 
 /* Returns a length to which sessions are made. */
