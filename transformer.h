@@ -2129,24 +2129,30 @@ static tfm_status tfm__allocate(const tfm_allocator *allocator, int64_t bytes, v
     return TFM_OK;
 }
 
-/* Gives the system advice about memory of malloc that will be used from end to end. With huge
-   pages, a page fault and an entry of the TLB cover 2 MB, not 4 KB. TFM__POPULATE makes the pages
-   at once, with less work than one fault each. If the system refuses, nothing changes. */
+/* Gives the system advice about memory that begins at a huge page and will be used from end to end.
+   With huge pages, a page fault and an entry of the TLB cover 2 MB, not 4 KB. TFM__POPULATE makes
+   the pages at once, with less work than one fault each. If the system refuses, nothing changes. */
 enum { TFM__HUGE_PAGES = 14, TFM__SMALL_PAGES = 15, TFM__POPULATE = 23, TFM__HUGE_PAGE = 2 << 20 };
-static void tfm__advise(const tfm_allocator *allocator, void *memory, int64_t bytes, long advice) {
-#if defined(TFM__SYSTEM_CALLS) && defined(TFM__LIBC_MALLOC)
+static void tfm__advise(void *memory, int64_t bytes, long advice) {
+#ifdef TFM__SYSTEM_CALLS
 #ifdef __x86_64__
     const long advise = 28;
 #else
     const long advise = 233;
 #endif
-    const int64_t page = 65536; /* of any size there is, a multiple */
-    int64_t skip = (page - (int64_t)((uintptr_t)memory % (uintptr_t)page)) % page;
-    if (allocator->allocate != tfm__default_allocate || bytes < TFM__HUGE_PAGE) return;
-    bytes -= skip;
-    (void)syscall(advise, (char *)memory + skip, bytes - bytes % page, advice);
+    (void)syscall(advise, memory, bytes - bytes % 65536, advice); /* a multiple of any page size */
 #else
-    (void)allocator, (void)memory, (void)bytes, (void)advice;
+    (void)memory, (void)bytes, (void)advice;
+#endif
+}
+
+/* Returns 1 if memory of this size comes from malloc and begins at a huge page. */
+static int tfm__is_huge(const tfm_allocator *allocator, int64_t bytes) {
+#if defined(TFM__SYSTEM_CALLS) && defined(TFM__LIBC_MALLOC)
+    return allocator->allocate == tfm__default_allocate && bytes >= 2 * TFM__HUGE_PAGE;
+#else
+    (void)allocator, (void)bytes;
+    return 0;
 #endif
 }
 
@@ -2167,19 +2173,20 @@ typedef struct tfm__pool {
 /* Allocates count * size aligned bytes that live as long as the pool. *pointer: see tfm__take. */
 static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, void *pointer,
                                  tfm_error *err) {
-    int64_t bytes;
+    int64_t bytes, all, align = TFM__ALIGN;
     void *memory;
     char *start;
     if (!tfm__mul(count, (int64_t)size, &bytes) ||
-        !tfm__add(bytes, TFM__ALIGN + (int64_t)sizeof(tfm__block), &bytes))
+        !tfm__add(bytes, TFM__HUGE_PAGE + (int64_t)sizeof(tfm__block), &all))
         return tfm__fail(err, TFM_E_OVERFLOW, "%i elements of %i bytes overflow", count,
                          (int64_t)size);
-    TFM__TRY(tfm__allocate(&pool->allocator, bytes, &memory, err));
-    if (bytes >= 2 * TFM__HUGE_PAGE) tfm__advise(&pool->allocator, memory, bytes, TFM__HUGE_PAGES);
+    if (tfm__is_huge(&pool->allocator, bytes)) align = TFM__HUGE_PAGE;
+    TFM__TRY(tfm__allocate(&pool->allocator, all - TFM__HUGE_PAGE + align, &memory, err));
     ((tfm__block *)memory)->next = pool->blocks;
     pool->blocks = (tfm__block *)memory;
     start = (char *)memory + sizeof(tfm__block);
-    start += tfm__padding(start);
+    start += -(uintptr_t)start & (uintptr_t)(align - 1);
+    if (align == TFM__HUGE_PAGE) tfm__advise(start, bytes, TFM__HUGE_PAGES);
     memcpy(pointer, &start, sizeof start);
     return TFM_OK;
 }
@@ -6550,21 +6557,19 @@ TFM_DEF tfm_status tfm_safetensors_open(tfm_safetensors **file, const void *data
 }
 
 #ifndef TRANSFORMER_NO_STDIO
-/* Writes to the first huge page that begins in memory [bytes], and returns 1 if that was slow. The
-   first write to a page takes 0.1 ms, or 4.5 ms if the host of a virtual machine has taken the
-   memory back. Small pages mostly get memory that the host has not taken. */
-static int tfm__huge_page_is_slow(char *memory, int64_t bytes) {
-#if defined(TFM__SYSTEM_CALLS) && defined(TFM__LIBC_MALLOC) && defined(__x86_64__)
+/* Writes to a huge page, and returns 1 if that was slow. The first write to a page takes 0.1 ms, or
+   4.5 ms if the host of a virtual machine has taken the memory back. Small pages mostly get memory
+   that the host has not taken. */
+static int tfm__huge_page_is_slow(char *page) {
+#if defined(TFM__SYSTEM_CALLS) && defined(__x86_64__)
     const long clock = 228, of_thread = 3;
     int64_t begin[2] = {0, 0}, end[2] = {0, 0}; /* seconds and nanoseconds */
-    int64_t skip = -(int64_t)(uintptr_t)memory & (TFM__HUGE_PAGE - 1);
-    if (skip >= bytes) return 0;
     (void)syscall(clock, of_thread, begin);
-    ((volatile char *)memory)[skip] = 0;
+    *(volatile char *)page = 0;
     (void)syscall(clock, of_thread, end);
     return (end[0] - begin[0]) * 1000000000 + end[1] - begin[1] > TFM__SLOW_PAGE;
 #else
-    (void)memory, (void)bytes;
+    (void)page;
     return 0;
 #endif
 }
@@ -6572,8 +6577,8 @@ static int tfm__huge_page_is_slow(char *memory, int64_t bytes) {
 static tfm_status tfm__file_read_stream(FILE *stream, tfm__pool *pool, void **data, int64_t *size,
                                         tfm_error *err) {
     char first, *at;
-    int64_t left, n;
-    int is_slow = 0;
+    int64_t left, n, room;
+    int is_huge, is_slow = 0;
     /* some systems open a directory, and only reading it fails */
     if (fread(&first, 1, 1, stream) != 1)
         return tfm__fail(err, TFM_E_IO, "empty, or cannot be read");
@@ -6585,17 +6590,21 @@ static tfm_status tfm__file_read_stream(FILE *stream, tfm__pool *pool, void **da
 #endif
     if (*size < 0 || fseek(stream, 0, SEEK_SET) != 0)
         return tfm__fail(err, TFM_E_IO, "cannot tell its size");
-    TFM__TRY(tfm__pool_take(pool, *size, 1, data, err));
+    room = *size;
+    is_huge = tfm__is_huge(&pool->allocator, room);
+    n = room % TFM__HUGE_PAGE;
+    if (is_huge && n > TFM__HUGE_PAGE / 2) room += TFM__HUGE_PAGE - n; /* one fault, not hundreds */
+    TFM__TRY(tfm__pool_take(pool, room, 1, data, err));
     for (at = (char *)*data, left = *size; left; at += n, left -= n) {
         n = tfm__min(left, TFM__HUGE_PAGE);
-        if (!is_slow && (is_slow = tfm__huge_page_is_slow(at, n)) != 0)
-            tfm__advise(&pool->allocator, at, left, TFM__SMALL_PAGES);
-        if (is_slow) tfm__advise(&pool->allocator, at, n, TFM__POPULATE);
+        if (is_huge && !is_slow && (is_slow = tfm__huge_page_is_slow(at)) != 0)
+            tfm__advise(at, left, TFM__SMALL_PAGES);
+        if (is_slow) tfm__advise(at, n, TFM__POPULATE);
         if (fread(at, 1, (size_t)n, stream) != (size_t)n)
             return tfm__fail(err, TFM_E_IO, "fewer than its %i bytes could be read", *size);
     }
     /* the system may join small pages to huge ones later */
-    if (is_slow) tfm__advise(&pool->allocator, *data, *size, TFM__HUGE_PAGES);
+    if (is_slow) tfm__advise(*data, *size, TFM__HUGE_PAGES);
     return TFM_OK;
 }
 
@@ -15977,8 +15986,8 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
        named. A sentence with very many elements takes time in proportion to their number. Large
        first letters of docx are translated with their word. Formulas (H<sub>2</sub>O) and brackets
        around a sentence stay, and a full stop that only the translation has is dropped.
-     - Loading a file: after one slow huge page (memory that a virtual machine's host took back), the
-       rest gets small pages. Checks of SentencePiece files take fewer steps.
+     - Loading a file: memory begins at a huge page. After one slow huge page (memory that a virtual
+       machine's host took back), the rest gets small pages. SentencePiece files take fewer steps.
      - Programs that zig compiles use the CPU's kernels; before, SSE2 alone.
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.

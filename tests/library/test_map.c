@@ -139,6 +139,8 @@ static void huge_pages(void) {
     char *bytes = (char *)test_memory(16 << 20);
     FILE *file = fopen(path, "rb");
     size_t size = file ? fread(bytes, 1, 16 << 20, file) : 0;
+    tfm_safetensors *opened;
+    const unsigned char *begin;
     int own, read;
     if (file) fclose(file);
     SECTION("a model's weights are in huge pages where its memory is malloc's");
@@ -163,6 +165,12 @@ static void huge_pages(void) {
                   read ? "from a file" : "from memory", huge ? "huge" : "not");
             tfm_model_free(model);
         }
+    must(tfm_safetensors_open_file(&opened, path, NULL, &err));
+    begin = opened->data + opened->size - size;
+    CHECK((uintptr_t)begin % TFM__HUGE_PAGE == 0 && may_be_huge(begin) &&
+              may_be_huge(begin + size - 1),
+          "a file of 7.3 MB is read into four huge pages, from the first byte to the last");
+    tfm_safetensors_free(opened);
 }
 
 /* If a huge page took long, the rest of the file is read into small pages. */
