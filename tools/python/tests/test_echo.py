@@ -15,7 +15,7 @@ import echo  # noqa: E402
 from test_files import archive, part, word  # noqa: E402
 from test_document_work import W  # noqa: E402
 from test_office import fields, odt, pptx, run  # noqa: E402
-from transformer_h import office_xml  # noqa: E402
+from transformer_h import documents, office_xml  # noqa: E402
 from transformer_h.documents import File  # noqa: E402
 
 SEED = int(os.environ.get("SEED") or random.randrange(10 ** 6))
@@ -198,12 +198,34 @@ def test_paragraphs_of_one_format(kind, monkeypatch):
             made = []
             for reader in (counted, lambda *_: None):
                 monkeypatch.setattr(office_xml, "plain_paragraph", reader)
-                for rewrite in (True, False):
+                for rewrite, most_kept in ((True, 1 << 19), (False, 0)):
+                    monkeypatch.setattr(documents, "MOST_KEPT", most_kept)
                     out, file = echo.through(data, name, change, rewrite)
                     with zipfile.ZipFile(io.BytesIO(out)) as opened:
                         made.append((file.texts, file.left, [opened.read(one) for one in opened.namelist()]))
             assert made[0] == made[2] and made[1] == made[3], SEED
     assert all(found[one] > 100 for one in ("PlainParagraph", "bool", "NoneType")), found
+
+
+@pytest.mark.parametrize("kind", ("identity", "capitals"))
+@pytest.mark.parametrize("name", MAKERS)
+def test_parts_that_are_read_again(name, kind, monkeypatch):
+    """Parts beyond MOST_KEPT are read again to be written. The file is the same, and the trees of a file of many parts do not stay in memory."""
+    rng, made = random.Random(f"{SEED} {name} {kind}"), []
+    with zipfile.ZipFile(io.BytesIO(MAKERS[name](rng))) as opened:
+        first = {one: opened.read(one) for one in opened.namelist()}
+    more = {"a.docx": "word/header%d.xml", "a.pptx": "ppt/slides/slide%d.xml"}.get(name, "Object %d/content.xml")
+    one = next(one for one in first if re.fullmatch(r"word/document.xml|ppt/slides/slide1.xml|content.xml", one))
+    data = archive({**first, **{more % i: first[one] for i in range(2, 9)}})
+    for most_kept in (1 << 19, 3 * len(first[one]), 0):
+        monkeypatch.setattr(documents, "MOST_KEPT", most_kept)
+        kept = sum(part.kept is not None for part in File(data, name)._parts.values())
+        assert (kept >= 8, 1 <= kept <= 4, kept == 0)[(1 << 19, 3 * len(first[one]), 0).index(most_kept)], kept
+        for rewrite in (True, False):
+            out, file = echo.through(data, name, echo.ECHOES[kind], rewrite)
+            with zipfile.ZipFile(io.BytesIO(out)) as opened:
+                made.append((file.texts, file.left, [opened.read(one) for one in opened.namelist()]))
+    assert made[0] == made[2] == made[4] and made[1] == made[3] == made[5], SEED
 
 
 @pytest.mark.parametrize("change", (

@@ -183,10 +183,11 @@ class XmlPart:
     """A part of an archive in XML: its texts, and the part with translations.
 
     In memory, XML is much larger than in a file. So the body of a document is read in sections, and read again when its
-    translation is written. Of a section, only the texts are kept between the two. A part without sections is read once."""
+    translation is written. Of a section, only the texts are kept between the two. A part without sections is read once if `keep` says so."""
 
-    def __init__(self, data: bytes, where: str, left: Counter[str], shifted: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())) -> None:
-        """shifted: the superscript and the subscript styles of other parts."""
+    def __init__(self, data: bytes, where: str, left: Counter[str], shifted: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
+                 keep: bool = True) -> None:
+        """shifted: the superscript and the subscript styles of other parts. keep: a part without sections stays in memory."""
         self.check_start(data, where)
         self.where, self.left, self.size = where, left, len(data)
         self.rewrites = False  # for tests: paragraphs with the same texts are written, too
@@ -201,7 +202,7 @@ class XmlPart:
                     self.shifted = shifted_styles(tree.getroot(), *shifted)
                     self.styles = Styles(self.plain_styles(tree.getroot()), *self.shifted)
                 section = Section(tree.getroot(), self.styles, Copies(0, left), left, found)
-                self.kept = None if self.sections.begins else (tree, section)
+                self.kept = (tree, section) if keep and not self.sections.begins else None
                 texts = section.texts()
                 self.counts.append(len(texts))
                 self.texts += texts
@@ -281,8 +282,8 @@ class XmlPart:
         return frozenset(names)
 
     def join(self, texts: Sequence[str], lang: str | None, read: Callable[[], bytes]) -> list[bytes]:
-        """Returns the part with other texts, in pieces; no pieces if nothing changes. read returns the part's bytes again, which only
-        sections need. It can be called once."""
+        """Returns the part with other texts, in pieces; no pieces if nothing changes. read returns the part's bytes again, which
+        a part that was not kept needs. It can be called once."""
         is_same = not self.rewrites and list(texts) == self.texts
         copies, at, mark = Copies(MOST_COPIES * self.size + (1 << 14), self.left), 0, b"<!--%s-->" % MARK.encode()
         around, made = b"", []  # the part without its sections, and the sections
