@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MOST = 1 << 29  # bytes of a file, and of all parts of an archive when they are unpacked
 MOST_TEXT = 1 << 26  # bytes of the parts that have texts: in memory, XML is up to 100 times as large as in a file
 MOST_PARTS = 20000
-MOST_KEPT = 1 << 19  # bytes of the first parts, whose trees stay in memory until they are written; others are read again
+MOST_KEPT = 1 << 17  # bytes of the first parts, whose trees stay in memory until they are written; others are read again
 # The parts with texts unpack to at most as many times their bytes in the archive. Fewer bytes than FEW are always read.
 MOST_RATIO, FEW = 200, 1 << 22
 # They have at most as many tags for each of these bytes: each needs up to a kilobyte of memory. Fewer tags are always read.
