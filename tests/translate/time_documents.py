@@ -85,7 +85,9 @@ def collect_office(folder: pathlib.Path, form: str, size: int, words: str) -> Tu
                 elif root is None:
                     root = etree.fromstring(data)
                 else:
-                    for child in etree.fromstring(data).find(f".//{BODY[form]}"):
+                    body = etree.fromstring(data).find(f".//{BODY[form]}")
+                    etree.strip_attributes(body, "{http://www.w3.org/XML/1998/namespace}id")  # another file may have the same
+                    for child in body:
                         root.find(f".//{BODY[form]}").append(child)
         except (FileError, etree.XMLSyntaxError, TypeError):  # TypeError: a file without a body
             continue

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import zipfile
+from collections import Counter
 
 import pytest
 
@@ -14,7 +15,7 @@ import echo  # noqa: E402
 from test_files import archive, part, word  # noqa: E402
 from test_document_work import W  # noqa: E402
 from test_office import fields, odt, pptx, run  # noqa: E402
-from transformer_h import office_xml  # noqa: E402
+from transformer_h import documents, office_xml  # noqa: E402
 from transformer_h.documents import File  # noqa: E402
 
 SEED = int(os.environ.get("SEED") or random.randrange(10 ** 6))
@@ -154,6 +155,77 @@ def test_sections_change_nothing(name, kind, monkeypatch):
             with zipfile.ZipFile(io.BytesIO(out)) as opened:
                 made.append((sorted(file.texts), file.left, [opened.read(one) for one in opened.namelist()]))
         assert made[0] == made[1], SEED
+
+
+def plain_content(rng):
+    """The content of a paragraph of docx, pptx or OpenDocument that is often of one format, and some of what makes it another one."""
+    texts = [rng.choice((some(rng), some(rng)[:-1], "12 ", "", "&#173;Haus", "a\n b", "Hund    Katze", "{{na", "me}} ist", "&lt;b> &amp;amp; ", "\u00a0", "²"))
+             for _ in range(rng.randint(0, 4))]
+    kind = rng.choice(("w", "w", "a", "text", "svg"))
+    if kind == "svg":  # a description, which may have lines
+        return kind, "".join(texts)
+    if kind == "text":
+        style = rng.choice(("", "", '<text:span text:style-name="B">Tag</text:span>', "<text:soft-page-break/>", '<text:s text:c="2"/>'))
+        return kind, rng.choice(("", "", " ")) + "".join(texts) + style + rng.choice(("", " ", "  Tag"))
+    bold, lang = ("<w:b/>", '<w:lang w:val="de-DE"/>') if kind == "w" else ("", "")
+    own = rng.choice(("", "", bold, "<w:color w:val='1'/><w:sz w:val='3'/>" if kind == "w" else "", "<w:vertAlign w:val='superscript'/>" if kind == "w" else ""))
+    made = rng.choice(("", f"<{kind}:pPr/>", f"<{kind}:pPr> </{kind}:pPr>\n"))
+    for text in texts:
+        more = rng.choice(("", "", "", lang, bold)) if rng.random() < 0.3 else ""
+        properties = f"<{kind}:rPr{rng.choice(('', ' lang=%r' % 'de', ' b=%r' % '1')) if kind == 'a' else ''}>{own}{more}</{kind}:rPr>"
+        marks = rng.choice(("", "", "", "<w:softHyphen/>", "<w:lastRenderedPageBreak/>", f"<{kind}:t>Ja</{kind}:t>", "<w:tab/>", "<w:noBreakHyphen/>")) if kind == "w" else ""
+        made += rng.choice(("", "", "", '<w:proofErr w:type="spellStart"/>' if kind == "w" else "<a:br/>")) + rng.choice((
+            f'<{kind}:r id="7">', f'<{kind}:r xmlns:u="u">', f"<{kind}:r>")) + rng.choice(("", properties, properties)) + f"<{kind}:t>{text}</{kind}:t>{marks}</{kind}:r>\n "
+    return kind, made + rng.choice(("", "", "<a:endParaRPr/> ")) * (kind == "a") + rng.choice(("", "", "", "<a:pPr/>")) * (kind == "a")
+
+
+@pytest.mark.parametrize("kind", [*echo.ECHOES, "signs", "nothing"])
+def test_paragraphs_of_one_format(kind, monkeypatch):
+    """They are read without pieces, and give the same texts, lines of File.left and bytes as all other paragraphs."""
+    rng, plain, found = random.Random(f"{SEED} {kind}"), office_xml.plain_paragraph, Counter()
+    change = {**echo.ECHOES, "signs": lambda sentence: "...", "nothing": lambda sentence: ""}[kind]
+
+    def counted(*all_of_it):
+        made = plain(*all_of_it)
+        found[type(made).__name__] += 1
+        return made
+    for _ in range(30):
+        paragraphs = [plain_content(rng) for _ in range(30)]
+        body = {name: "".join(f"<{name}:p>{content}</{name}:p>" for one, content in paragraphs if one == name) for name in ("w", "a", "text")}
+        body["text"] += "".join(f'<svg:desc xmlns:svg="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0">{content}</svg:desc>'
+                                for one, content in paragraphs if one == "svg")
+        for name, data in (("a.docx", word(body["w"])), ("a.pptx", pptx(body["a"])), ("a.odt", odt(body["text"], STYLES))):
+            made = []
+            for reader in (counted, lambda *_: None):
+                monkeypatch.setattr(office_xml, "plain_paragraph", reader)
+                for rewrite, most_kept in ((True, 1 << 19), (False, 0)):
+                    monkeypatch.setattr(documents, "MOST_KEPT", most_kept)
+                    out, file = echo.through(data, name, change, rewrite)
+                    with zipfile.ZipFile(io.BytesIO(out)) as opened:
+                        made.append((file.texts, file.left, [opened.read(one) for one in opened.namelist()]))
+            assert made[0] == made[2] and made[1] == made[3], SEED
+    assert all(found[one] > 100 for one in ("PlainParagraph", "bool", "NoneType")), found
+
+
+@pytest.mark.parametrize("kind", ("identity", "capitals"))
+@pytest.mark.parametrize("name", MAKERS)
+def test_parts_that_are_read_again(name, kind, monkeypatch):
+    """Parts beyond MOST_KEPT are read again to be written. The file is the same, and the trees of a file of many parts do not stay in memory."""
+    rng, made = random.Random(f"{SEED} {name} {kind}"), []
+    with zipfile.ZipFile(io.BytesIO(MAKERS[name](rng))) as opened:
+        first = {one: opened.read(one) for one in opened.namelist()}
+    more = {"a.docx": "word/header%d.xml", "a.pptx": "ppt/slides/slide%d.xml"}.get(name, "Object %d/content.xml")
+    one = next(one for one in first if re.fullmatch(r"word/document.xml|ppt/slides/slide1.xml|content.xml", one))
+    data = archive({**first, **{more % i: first[one] for i in range(2, 9)}})
+    for most_kept in (1 << 19, 3 * len(first[one]), 0):
+        monkeypatch.setattr(documents, "MOST_KEPT", most_kept)
+        kept = sum(part.kept is not None for part in File(data, name)._parts.values())
+        assert (kept >= 8, 1 <= kept <= 4, kept == 0)[(1 << 19, 3 * len(first[one]), 0).index(most_kept)], kept
+        for rewrite in (True, False):
+            out, file = echo.through(data, name, echo.ECHOES[kind], rewrite)
+            with zipfile.ZipFile(io.BytesIO(out)) as opened:
+                made.append((file.texts, file.left, [opened.read(one) for one in opened.namelist()]))
+    assert made[0] == made[2] == made[4] and made[1] == made[3] == made[5], SEED
 
 
 @pytest.mark.parametrize("change", (

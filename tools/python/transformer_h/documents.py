@@ -4,7 +4,7 @@ A paragraph of such a document becomes a text with tags: <g> around text with an
 paragraph, <x/> for a picture, a footnote or a formula inside a sentence, <br/> for a tab or the end of a line. The reader of
 `translate --html` divides the paragraph into sentences and places the tags in the translation by alignment. Then the
 paragraph is written again from its own elements. All other parts of a document are copied.
-office_paragraphs.py has the paragraphs, office_xml.py the parts, and this file the archives."""
+office_paragraphs.py has the paragraphs, office_plain.py those of one format, office_xml.py the parts, and this file the archives."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MOST = 1 << 29  # bytes of a file, and of all parts of an archive when they are unpacked
 MOST_TEXT = 1 << 26  # bytes of the parts that have texts: in memory, XML is up to 100 times as large as in a file
 MOST_PARTS = 20000
+MOST_KEPT = 1 << 17  # bytes of the first parts, whose trees stay in memory until they are written; others are read again
 # The parts with texts unpack to at most as many times their bytes in the archive. Fewer bytes than FEW are always read.
 MOST_RATIO, FEW = 200, 1 << 22
 # They have at most as many tags for each of these bytes: each needs up to a kilobyte of memory. Fewer tags are always read.
@@ -157,7 +158,7 @@ class File:
             raise FileError(f"{self.name}: no zip archive, which {self.suffix[1:]} files are: {e}; {_DAMAGED}") from None
         parts = self._archive.infolist()
         seen: set[str] = set()
-        size = text_size = packed = tags = 0
+        size = text_size = packed = tags = kept = 0
         if sum(part.compress_size for part in parts) > len(data):
             raise FileError(f"{self.name}: the parts have more bytes than the archive, because some lie over others")
         kinds = self._kinds(parts, most_text)
@@ -202,7 +203,8 @@ class File:
             if kinds[part.filename] == "html":
                 self._parts[part.filename] = _Text(content, where, True)
                 continue
-            made = XmlPart(content, where, self._found, shifted)
+            made = XmlPart(content, where, self._found, shifted, kept + len(content) <= MOST_KEPT)
+            kept += len(content) if made.kept else 0
             self._parts[part.filename] = made
             if re.fullmatch(r"(word/)?styles\.xml", part.filename):
                 shifted = made.shifted

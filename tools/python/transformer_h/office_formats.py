@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 try:
@@ -14,6 +13,7 @@ except ImportError:  # only archives need it
 
 from .office_names import IGNORED, IGNORED_ATTRIBUTES, RAISE, RUN_STYLE, tag_name, val_of
 
+SHIFTS = RAISE | RUN_STYLE
 MOST_COPIES = 4  # formats are repeated in at most as many times the bytes of their part of the archive
 
 
@@ -45,45 +45,72 @@ class Copies:
 class Format:
     """The properties of a run, which all of its pieces share."""
 
+    __slots__ = ("styles", "properties", "is_held", "is_shared", "_key", "_shifts", "_size")
+
     def __init__(self, properties: list[Any], is_shared: bool, styles: Styles = Styles()) -> None:
         self.styles = styles
         self.properties = properties  # elements; the first is the run's own, others are invalid
         self.is_held = False
         self.is_shared = is_shared  # the run has several pieces, so what is written may have several too
-        self.key = self.meaning() if properties else ""  # equal formats have equal keys
+        self._key: str | None = None if properties else ""
+        self._shifts: tuple[bool, bool] | None = None if properties else (False, False)
+        self._size = -1
+
+    @property
+    def key(self) -> str:
+        """What the properties mean: equal formats have equal keys."""
+        if self._key is None:
+            self._key = self.meaning()
+        return self._key
 
     def meaning(self) -> str:
         """What the properties mean. The characters \\0 to \\3 divide names and values, because
         XML has none of them."""
         style = self.properties[0]
-        found = ["\0".join(one) for one in sorted(style.items()) if one[0] not in IGNORED_ATTRIBUTES]
+        found = ["\0".join(one) for one in sorted(style.items()) if one[0] not in IGNORED_ATTRIBUTES] if style.attrib else []
         for child in style:
-            if child.tag not in IGNORED:
-                # most have nothing inside, and then iterwalk would be the longest part of this function
-                for event, one in etree.iterwalk(child, events=("start", "end")) if len(child) else (("start", child), ("end", child)):
-                    found.append("\3" if event == "end" else "\2".join(
-                        (one.tag, one.text or "", *("\0".join(each) for each in sorted(one.items())))))
+            if child.tag in IGNORED:
+                continue
+            if not len(child):  # most have nothing inside, and then iterwalk would be the longest part of this function
+                items = child.items()
+                if len(items) > 1:
+                    items.sort()
+                found += ["\2".join((child.tag, child.text or "", *map("\0".join, items))), "\3"]
+                continue
+            for event, one in etree.iterwalk(child, events=("start", "end")):
+                found.append("\3" if event == "end" else "\2".join((one.tag, one.text or "", *map("\0".join, sorted(one.items())))))
         return "\1".join((style.tag, *found)) if found else ""
 
-    @cached_property
-    def is_raised(self) -> bool:
-        """Whether the run is superscript."""
-        for one in self.properties[:1]:
-            if one.get("baseline", "0").lstrip("+")[:1] in "123456789" or any(val_of(child) in (
-                    ("superscript",) if child.tag in RAISE else self.styles.raised or ()) for child in one if child.tag in (*RAISE, *RUN_STYLE)):
-                return True
-        return False
+    def shifts(self) -> tuple[bool, bool]:
+        """Returns whether the run is superscript, and whether it is subscript."""
+        if self._shifts is None:
+            style, baseline = self.properties[0], self.properties[0].get("baseline", "0")
+            raised, lowered = baseline.lstrip("+")[:1] in "123456789", baseline.startswith("-")
+            for child in style:
+                if child.tag in SHIFTS:
+                    is_own, value = child.tag in RAISE, val_of(child)
+                    raised = raised or value in (("superscript",) if is_own else self.styles.raised or ())
+                    lowered = lowered or value in (("subscript",) if is_own else self.styles.lowered)
+            self._shifts = raised, lowered
+        return self._shifts
 
-    @cached_property
+    @property
+    def is_raised(self) -> bool:
+        return self.shifts()[0]
+
+    @property
     def tag(self) -> str:
         """Which tag the texts have around such a run: sub or g. The reader copies formulas with <sub>: H<sub>2</sub>O."""
-        is_lowered = any(one.get("baseline", "").startswith("-") or any(
-            val_of(child) in (("subscript",) if child.tag in RAISE else self.styles.lowered)
-            for child in one if child.tag in (*RAISE, *RUN_STYLE)) for one in self.properties[:1])
-        return "sub" if is_lowered else "g"
+        return "sub" if self.shifts()[1] else "g"
 
-    @cached_property
+    @property
     def size(self) -> int:
         """About as many bytes as the properties have in the file."""
-        return sum(9 + len(one.text or "") + len(tag_name(one.tag)) + sum(
-            5 + len(tag_name(name)) + len(value) for name, value in one.items()) for each in self.properties for one in each.iter())
+        if self._size < 0:
+            self._size = 0
+            for each in self.properties:
+                for one in each.iter():
+                    self._size += 9 + len(one.text or "") + len(tag_name(one.tag))
+                    for name, value in one.items():
+                        self._size += 5 + len(tag_name(name)) + len(value)
+        return self._size

@@ -124,7 +124,10 @@ def tag_name(name: Any) -> str:
 
 def val_of(element: Any) -> str:
     """Returns the attribute val."""
-    return next((value for name, value in element.items() if tag_name(name) == "val"), "")
+    for name, value in element.items():
+        if name.endswith("}val") or name == "val":
+            return value
+    return ""
 
 
 def shifted_styles(root: Any, raised: frozenset[str], lowered: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:

@@ -23,6 +23,7 @@ from .office_names import (BASE, BREAK, CONTENT, COUNT, DELETED, EMPTY, FIRST, I
                            SPACES, STYLE_NAME, TAG, TEXT_FIELDS, WRITTEN, tag_name, text_inside)
 from .office_sentences import divided_at_sentences
 
+RUN_SPACES = frozenset((*SPACES["w"], *SPACES["a"]))
 MOST_SPACES, MOST_PAIRS = 64, 50
 MOST_INSIDE = 300  # elements of a paragraph inside each other
 MOST_LINES = 500  # of a description: the text of an element is copied for each
@@ -30,6 +31,7 @@ FEW_INSIDE = 8  # so many elements without others in them leave with what is aro
 MOST_LABEL = 40  # characters of a caption's label, such as "Figure"
 MANY_SPACES = 4  # so many are a gap in a line, as a tab
 STOP = re.compile(r"[.。](?=\s*<(?:ph|x)\b[^>]*>(?:</ph>)?\s*(?:</(?:g|sub)>)*$)")
+PLACEHOLDER = re.compile(r"[-{%$#@<\[]")  # what begins a placeholder
 GAP = re.compile(f"( {{{MANY_SPACES},}})")
 
 
@@ -59,8 +61,8 @@ class Paragraph:
 
     def __init__(self, element: Any, styles: Styles, copies: Copies, left: Counter[str]) -> None:
         self.element, self.styles, self.copies, self.left = element, styles, copies, left
-        self.space = etree.QName(element).namespace
-        self.is_runs = self.space in (*SPACES["w"], *SPACES["a"])
+        self.space = element.tag[1:].partition("}")[0]
+        self.is_runs = self.space in RUN_SPACES
         self.ends_in_space = False  # of OpenDocument: the next white space means nothing
         self.has_raised = False
         self.is_first, self.lead = True, ""  # white space at its beginning that means nothing
@@ -75,32 +77,37 @@ class Paragraph:
         self.find_label(self.root)
         self.edges(self.root.inside)
         self.roots = [self.root]  # of the texts; spell() finds more
-        self.texts: list[str] | None = []
+        self.has_letters = False
+        self.raw: list[str] = []  # the texts before they are divided
+        self.texts: list[str] | None = None  # what divide() returned when the part was read; None: write() writes in any case
         for root in self.roots:
             out: list[str] = []
             self.spell(root, out, 0)
-            self.texts.append(divided_at_sentences("".join(out), self.may_divide))
+            self.raw.append("".join(out))
 
-    def has_letters(self) -> bool:
-        return any(LETTER.search(html.unescape(TAG.sub("", text))) for text in self.texts or ())
+    def divide(self) -> list[str]:
+        """Returns the texts, with formats divided at the ends of sentences. A paragraph that is read again to be written does not
+        need this: `texts` then has what the first reading returned."""
+        return [divided_at_sentences(text, self.may_divide) for text in self.raw]
 
     # ---- reading ----------------------------------------------------------------------------------
 
     def read(self, parent: Any, found: list[Piece]) -> None:
         """Appends the pieces of a paragraph, or of an element inside it."""
-        in_runs = etree.QName(parent).namespace in (*SPACES["w"], *SPACES["a"])  # white space between runs means nothing
+        in_runs = parent.tag[1:].partition("}")[0] in RUN_SPACES  # white space between runs means nothing
         if parent.text and parent.tag not in CONTENT and not in_runs:
             self.letters(parent.text, found)
         for child in parent:
             tag = child.tag
-            if tag in FIRST or tag in LAST:
-                pass
-            elif tag in RUN:
-                properties = [one for one in child if one.tag in FIRST]
-                style = Format(properties, len(child) - len(properties) > 1, self.styles)
-                for one in child:
+            if tag in RUN:
+                inside_run = [*child]
+                properties = [one for one in inside_run if one.tag in FIRST]
+                style = Format(properties, len(inside_run) - len(properties) > 1, self.styles)
+                for one in inside_run:
                     if one.tag not in FIRST:
                         self.piece(one, style, found)
+            elif tag in FIRST or tag in LAST:
+                pass
             elif tag in CONTENT or (tag in INLINE and child.get(STYLE_NAME) in self.styles.plain and len(child.attrib) == 1):
                 self.read(child, found)
             elif tag in RUBY:
@@ -147,6 +154,9 @@ class Paragraph:
     @staticmethod
     def words(text: str, style: Format | None, found: list[Piece]) -> None:
         """Appends text. Many spaces are what a tab is to others."""
+        if "    " not in text:
+            found.append(Piece(text, style))
+            return
         for i, part in enumerate(GAP.split(text)):
             found.append(Piece(head=[Piece(part, style)], tag="br") if i % 2 else Piece(part, style))
 
@@ -159,7 +169,7 @@ class Paragraph:
     @staticmethod
     def inside_words(found: list[Piece]) -> None:
         """Makes superscript in front of a letter text again: a word has no place inside."""
-        for piece, after in zip(found, found[1:]):
+        for piece, after in zip(found, found[1:]) if any(piece.tag == "up" for piece in found) else ():
             if piece.tag != "up" or after.text is None or not after.text[:1].isalnum():
                 continue
             if piece.element is None:
@@ -226,18 +236,18 @@ class Paragraph:
     def piece(self, child: Any, style: Format | None, found: list[Piece]) -> None:
         tag = child.tag
         count = child.get(COUNT, "1") if tag in WRITTEN else "x"
-        if count.isdecimal() and int(count[:9]) <= MOST_SPACES:
-            text = WRITTEN[tag] * int(count)
-            if text:
-                self.words(text, style, found)
-                self.ends_in_space = self.is_first = False
-        elif tag in RUN_TEXT and not len(child):
+        if tag in RUN_TEXT and not len(child):
             text = child.text or ""
             if style is not None and style.properties and self.styles.raised is not None and style.is_raised and self.is_raised(text):
                 found.append(Piece(head=[Piece(text, style)], tag="up"))
                 self.has_raised = True
             else:
                 self.words(text, style, found)
+        elif count.isdecimal() and int(count[:9]) <= MOST_SPACES:
+            text = WRITTEN[tag] * int(count)
+            if text:
+                self.words(text, style, found)
+                self.ends_in_space = self.is_first = False
         elif tag in RUBY:
             self.ruby(child, found)
         else:
@@ -254,7 +264,7 @@ class Paragraph:
         found: list[Piece] = []
         starts: list[tuple[int, Any]] = []  # index and key of each first end that waits for its other one
         for piece in pieces:
-            kind, key = self.pair(piece)
+            kind, key = ("", None) if piece.element is None else self.pair(piece)
             if kind == "begin" and len(starts) < MOST_PAIRS:
                 starts.append((len(found), key))
             elif kind == "begin" and key != "field":
@@ -310,13 +320,18 @@ class Paragraph:
     def placeholders(self, pieces: list[Piece]) -> list[Piece]:
         """Puts each placeholder of a template that formats or elements divide, such as {{na and me}}, into a piece that is
         copied. The library sees one that is in one text."""
+        if len(pieces) < 2:
+            return pieces
         texts = [self.text_of(piece) for piece in pieces]
+        whole = "".join(texts)
+        places = placeholders(whole) if PLACEHOLDER.search(whole) else []
+        if not places:
+            return pieces
         ends = [*accumulate(map(len, texts))]
         begins = [end - len(text) for end, text in zip(ends, texts)]
-        whole = "".join(texts)
         found: list[Piece] = []
         rest = 0  # the first piece that is not in found
-        for begin, end in placeholders(whole) if len(pieces) > 1 else ():
+        for begin, end in places:
             first, last = bisect_right(ends, begin), bisect_left(ends, end)
             if first == last or "\0" in whole[begin:end] or not all(
                     pieces[i].text is not None or self.can_divide(pieces[i])
@@ -373,16 +388,17 @@ class Paragraph:
         """Returns whether a piece is the begin or the end of a pair, and the pair's key."""
         if piece.element is None or piece.into is not None:
             return "", None
+        tag = piece.element.tag
         if self.word_of(piece) == "fldChar":
             return {"begin": "begin", "end": "end"}.get(next(iter(
                 value for key, value in piece.element.items() if key.endswith("}fldCharType")), ""), ""), "field"
-        is_begin = piece.element.tag in PAIRS
-        if not is_begin and piece.element.tag not in PAIR_ENDS:
+        is_begin = tag in PAIRS
+        if not is_begin and tag not in PAIR_ENDS:
             return "", None
         key = next((piece.element.get(name) for name in PAIR_IDS if name in piece.element.attrib), None)
         if key is None and is_begin:  # a comment on a place
             return "", None
-        return "begin" if is_begin else "end", (PAIRS.get(piece.element.tag, piece.element.tag), key)
+        return "begin" if is_begin else "end", (PAIRS.get(tag, tag), key)
 
     def a_field(self, pieces: list[Piece]) -> Piece:
         """A field: its command, and the text that it shows, which is translated if it is a link's."""
@@ -402,24 +418,29 @@ class Paragraph:
         """Appends the pieces inside a piece as text with tags. The format that most of the text has needs none."""
         if depth > MOST_INSIDE:
             raise FileError(f"a paragraph has too many elements inside each other: more than {MOST_INSIDE}")
-        letters: Counter[str] = Counter()
+        letters: dict[str, int] = {}
         styles: dict[str, Format | None] = {}
-        keys = ["" if piece.style is None or piece.text is None else piece.style.key for piece in parent.inside]
-        for piece, key in zip(parent.inside, keys):
-            if piece.text is not None:
-                letters[key] += sum(map(str.isalnum, piece.text))
+        keys, has_words = [], []  # of each piece: its format, and whether it has more than spaces
+        for piece in parent.inside:
+            text, key = piece.text, ""
+            if text is not None:
+                key = "" if piece.style is None else piece.style.key
                 styles.setdefault(key, piece.style)
+                letters[key] = letters.get(key, 0) + sum(map(str.isalnum, text))
+            keys.append(key)
+            has_words.append(bool(text) and not text.isspace())
         self.formats.update(key for key, n in letters.items() if n)
-        base = letters.most_common(1)[0][0] if letters else ""
+        base = max(letters, key=letters.__getitem__) if letters else ""  # the first of equal ones
         parent.style = styles.get(base)
         current, close = base, "</g>"
         following, key = [], base  # for each piece the format of the next text that is no space
-        for piece, own in zip(reversed(parent.inside), reversed(keys)):
+        for own, is_word in zip(reversed(keys), reversed(has_words)):
             following.append(key)
-            if piece.text and not piece.text.isspace():
+            if is_word:
                 key = own
-        for piece, own, after in zip(parent.inside, keys, reversed(following)):
-            if piece.text and not piece.text.isspace():
+        following.reverse()
+        for piece, own, is_word, after in zip(parent.inside, keys, has_words, following):
+            if is_word:
                 key = own
             elif piece.tag in ("x", "ph", "up") or (piece.text and own == current == after):
                 key = current
@@ -433,7 +454,8 @@ class Paragraph:
                     close = f"</{piece.style.tag if piece.style else 'g'}>"
                 current = key
             if piece.text is not None:
-                out.append(html.escape(NO_XML.sub("", piece.text), quote=False))
+                out.append(escaped(piece.text))
+                self.has_letters = self.has_letters or bool(LETTER.search(piece.text))
             else:
                 tag = self.tag(piece)
                 out.append(tag)
@@ -609,19 +631,23 @@ class Paragraph:
         self.copies.last = target, run, style
         return run
 
+    def put_text(self, run: Any, text: str) -> None:
+        """Appends an element with text to a run."""
+        made = etree.SubElement(run, f"{{{self.space}}}t")
+        made.text = text
+        if self.space in SPACES["w"]:
+            made.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+
     def put(self, target: Any, text: str, style: Format | None) -> None:
         """Appends text to an element: in a run with this style, or as it is."""
-        text = NO_XML.sub("", text)
+        text = xml_text(text)
         if not text:
             return
         if self.formats and not text.isspace() and any(map(str.isalnum, text)):
             self.formats.discard("" if style is None else style.key)
         space = self.space
         if self.is_runs:
-            made = etree.SubElement(self.run(target, style), f"{{{space}}}t")
-            made.text = text
-            if space in SPACES["w"]:
-                made.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+            self.put_text(self.run(target, style), text)
             return
         last = next(target.iterchildren(reversed=True), None)
         last = None if last is self.held else last
@@ -634,6 +660,16 @@ class Paragraph:
                 last.tail = (last.tail or "") + piece
             elif piece:
                 target.text = (target.text or "") + piece
+
+
+def xml_text(text: str) -> str:
+    """Returns a text without the characters that XML does not allow, and without soft hyphens. A printable text has none of them."""
+    return text if text.isprintable() else NO_XML.sub("", text)
+
+
+def escaped(text: str) -> str:
+    """Returns a text with &amp;, &lt; and &gt; for the characters that have a meaning in tags."""
+    return html.escape(xml_text(text), quote=False)
 
 
 def _shown(piece: Piece) -> str:

@@ -18,6 +18,7 @@ from .languages import set_language
 from .office_formats import MOST_COPIES, Copies, Styles
 from .office_names import ALT, DATA, LEFT, LETTER, LETTERS, NO_XML, NUMBERING, NUMBERS, PARAGRAPH, SPACES, names, shifted_styles
 from .office_paragraphs import FileError, Paragraph
+from .office_plain import plain_paragraph
 
 MOST_NAMESPACES = 300
 MOST_NAMES = 20000  # characters of all namespaces that one element can use, because lxml searches them for each element
@@ -126,9 +127,8 @@ class Section:
         self.drop_caps = drop_caps(root)
         self.read(root, styles, copies, left, data)
 
-    @property
     def texts(self) -> list[str]:
-        return [text for one in self.paragraphs for text in one.texts or ()] + [
+        return [text for one in self.paragraphs for text in one.divide()] + [
             html.escape(element.get(name), quote=False) for element, name in self.attributes]
 
     def read(self, root: Any, styles: Styles, copies: Copies, left: Counter[str], data: set[str]) -> None:
@@ -147,12 +147,16 @@ class Section:
                 nested += 1
                 if nested > MOST_NESTED:  # each moves with what is in it
                     raise FileError(f"more than {MOST_NESTED} paragraphs inside each other")
-                if str(getattr(element.getparent(), "tag", "")).endswith("}docAuthor"):
+                plain = plain_paragraph(element, styles, left)
+                if plain is False or str(getattr(element.getparent(), "tag", "")).endswith("}docAuthor"):
+                    continue
+                if plain is not None:
+                    self.paragraphs.append(plain)
                     continue
                 made = Paragraph(element, styles, copies, left)
-                if made.has_raised and not made.has_letters():  # all of it is superscript
+                if made.has_raised and not made.has_letters:  # all of it is superscript
                     made = Paragraph(element, Styles(styles.plain, None, styles.lowered), copies, left)
-                if made.has_letters():
+                if made.has_letters:
                     self.paragraphs.append(made)
             elif tag in DATA:
                 data.add(DATA[tag])
@@ -161,15 +165,14 @@ class Section:
                     if (LETTERS if tag in NUMBERING else LETTER).search(element.get(name, "")):
                         self.attributes.append((element, name))
 
-    def write(self, texts: Sequence[str], copies: Copies, left: Counter[str], rewrites: bool) -> None:
-        """Puts texts in the tree. rewrites: also where they are the same."""
+    def write(self, texts: Sequence[str], known: Sequence[str], copies: Copies, left: Counter[str], rewrites: bool) -> None:
+        """Puts texts in the tree. known: the texts that were read. rewrites: also where they are the same."""
         at = 0
         for paragraph in self.paragraphs:
             paragraph.copies, paragraph.left = copies, left
-            at += len(paragraph.roots)
-            if rewrites:
-                paragraph.texts = None
-            paragraph.write(texts[at - len(paragraph.roots):at])
+            begin, at = at, at + len(paragraph.raw)
+            paragraph.texts = None if rewrites else [*known[begin:at]]
+            paragraph.write(texts[begin:at])
         for cap in self.drop_caps:
             cap.put_back()
         for (element, name), text in zip(self.attributes, texts[at:]):
@@ -180,10 +183,11 @@ class XmlPart:
     """A part of an archive in XML: its texts, and the part with translations.
 
     In memory, XML is much larger than in a file. So the body of a document is read in sections, and read again when its
-    translation is written. Of a section, only the texts are kept between the two. A part without sections is read once."""
+    translation is written. Of a section, only the texts are kept between the two. A part without sections is read once if `keep` says so."""
 
-    def __init__(self, data: bytes, where: str, left: Counter[str], shifted: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())) -> None:
-        """shifted: the superscript and the subscript styles of other parts."""
+    def __init__(self, data: bytes, where: str, left: Counter[str], shifted: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
+                 keep: bool = True) -> None:
+        """shifted: the superscript and the subscript styles of other parts. keep: a part without sections stays in memory."""
         self.check_start(data, where)
         self.where, self.left, self.size = where, left, len(data)
         self.rewrites = False  # for tests: paragraphs with the same texts are written, too
@@ -198,9 +202,10 @@ class XmlPart:
                     self.shifted = shifted_styles(tree.getroot(), *shifted)
                     self.styles = Styles(self.plain_styles(tree.getroot()), *self.shifted)
                 section = Section(tree.getroot(), self.styles, Copies(0, left), left, found)
-                self.kept = None if self.sections.begins else (tree, section)
-                self.counts.append(len(section.texts))
-                self.texts += section.texts
+                self.kept = (tree, section) if keep and not self.sections.begins else None
+                texts = section.texts()
+                self.counts.append(len(texts))
+                self.texts += texts
                 del tree, section
         except FileError as e:
             raise FileError(f"{where}: {e}") from None
@@ -277,15 +282,15 @@ class XmlPart:
         return frozenset(names)
 
     def join(self, texts: Sequence[str], lang: str | None, read: Callable[[], bytes]) -> list[bytes]:
-        """Returns the part with other texts, in pieces; no pieces if nothing changes. read returns the part's bytes again, which only
-        sections need. It can be called once."""
+        """Returns the part with other texts, in pieces; no pieces if nothing changes. read returns the part's bytes again, which
+        a part that was not kept needs. It can be called once."""
         is_same = not self.rewrites and list(texts) == self.texts
         copies, at, mark = Copies(MOST_COPIES * self.size + (1 << 14), self.left), 0, b"<!--%s-->" % MARK.encode()
         around, made = b"", []  # the part without its sections, and the sections
         for number, (tree, section) in enumerate([self.kept] if self.kept else ((tree, None) for tree, _ in self.trees(read())), -1):
             root, count = tree.getroot(), self.counts[number + 1]
             section = section or Section(root, self.styles, copies, Counter(), set())
-            section.write(texts[at:at + count], copies, self.left, self.rewrites)
+            section.write(texts[at:at + count], self.texts[at:at + count], copies, self.left, self.rewrites)
             at += count
             is_same = not (lang and set_language(root, lang, names)) and is_same
             if self.sections.begins:
