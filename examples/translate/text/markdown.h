@@ -1300,13 +1300,13 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
     if (d->m->text[b->begin] == '[') {
         markdown_flatten(d, d->m->text, b->begin, b->end, 1);
         if (d->m->broken) return;
-        while ((end = d->flat.data[at] == '['
+        while ((end = d->flat.data[at] == '[' &&
+                              !protect_starts(d->flat.data + at, d->flat.size - at, "[^")
                           ? markdown_definition(d->flat.data, d->flat.size, at, &n_label)
                           : 0) != 0) {
             uint64_t hash = markdown_hash(d->flat.data + at + 1, n_label);
             if (!hash) break;
-            if (d->flat.data[at + 1] != '^')
-                text_buffer_append(&d->labels, (const char *)&hash, sizeof hash);
+            text_buffer_append(&d->labels, (const char *)&hash, sizeof hash);
             at = end;
             if (at >= d->flat.size) return;
         }
@@ -1504,6 +1504,15 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             if (protect_in(":/", (unsigned char)text[at]))
                 markdown_add_title(b, l->begin, at, l->end);
             return 0;
+        }
+        i = !in_text && matched < MARKUP_DEEP && protect_starts(text + at, size, "[^")
+                ? markdown_label(text + at, size, 0)
+                : 0;
+        if (i && i < size && text[at + i] == ':') { /* a footnote's other paragraphs are indented */
+            markdown_flush(b, 0);
+            b->widths[matched++] = indent + 4, b->n = matched, b->leaf = MARKDOWN_NOTHING;
+            *also = matched;
+            return 1;
         }
         if (matched < MARKUP_DEEP && markdown_is_marker(text + at, size)) {
             markdown_flush(b, 0);
