@@ -1157,8 +1157,8 @@ static size_t markdown_hazard(const char *text, size_t size) {
 }
 
 /* Returns a hash of how the flat text is read. Texts have the same hash if they have the same marks
-   inside the same elements; the order does not matter. *stars gets the bytes of * in its marks, and *full
-   the number of links [text][label]. */
+   inside the same elements; the order does not matter. *stars gets the bytes of * in its marks,
+   and *full the number of links [text][label]. */
 static uint64_t markdown_shape(markdown_parser *d, size_t *stars, size_t *full) {
     uint64_t hash, sum = 0;
     size_t i, n = 0;
@@ -1192,8 +1192,8 @@ static uint64_t markdown_shape(markdown_parser *d, size_t *stars, size_t *full) 
    markdown_choose may write an element with either. So the * are also counted: the new text must be
    read with as many as the source, plus those of elements that were written with * in place of _,
    minus those that were written with _. Otherwise a literal * of a new word was read as a mark. The new text
-   must also be read with `full` links [text][label], as many as were written. Otherwise a literal ] of a new word ended the text
-   of one, and its label was read as a link [label]. */
+   must also be read with `full` links [text][label], as many as were written. Otherwise a literal ]
+   of a new word ended the text of one, and its label was read as a link [label]. */
 static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end, size_t from,
                             size_t full) {
     uint64_t shape;
