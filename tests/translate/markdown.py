@@ -113,7 +113,7 @@ def blocks(rng, depth=0):
         elif kind < 0.95:
             out.append(rng.choice(["<div>\nSome <b>text in</b> it.\n</div>", "<pre>\na  *b*\n\nc</pre>", "<!-- a\n\nb -->", "<p>One two.\n\nThree *four*.</p>", "<table><tr><td>a cell</td></tr>\n</table>", "<b>\nbold</b>"]))
         else:
-            out.append(rng.choice(["[foo]: /url 'title'", "[foo bar]: <u>\n[Foo]: /other", "[^1]: A footnote here.", "> [!NOTE]\n> Alert text.", "***", "- - -", "[x]: y z"]))
+            out.append(rng.choice(["[foo]: /url 'title'", "[foo bar]: <u>\n[Foo]: /other", "[^1]: A footnote here.\n\nThe text after it.", "> [!NOTE]\n> Alert text.", "***", "- - -", "[x]: y z"]))
     return rng.choice(["\n\n"] * 6 + ["\n"]).join(out)
 
 

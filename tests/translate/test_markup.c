@@ -347,7 +347,12 @@ static void markdown_cases(void) {
         {"See [Foo] and [foo bar][].\n\n[FOO]: /a 'b c'\n[foo bar]:\n  <d e>\n",
          "See Foo and foo bar.|", NULL,
          "[bar. foo][foo bar] and [Foo] See\n\n[FOO]: /a 'b c'\n[foo bar]:\n  <d e>\n"},
+        {"[^1]: One.\n\n    Two here.\n\n        code\n\n    - three\n[^2]: Four\nfive.\n\n    "
+         "six\n\nEnd.\n\n    code\n",
+         "One.|Two here.|three|Four five.|six|End.|", NULL, NULL},
         {"[not] a [link][x]", "[not] a [link][x]|", NULL, "[link][x] a [not]"},
+        {"[[x]() on [the cat][foo]](<a> t) and\n\n[foo]: <u>\n", "[x on the cat](|t) and|", NULL,
+         "[cat\\]( the][foo] on \\[[x]()<a> and t)\n\n[foo]: <u>\n"},
         {"a \\*b\\* &amp; &copy; 2 * 3 a_b <c> C:\\d", "a *b* & © 2 * 3 a_b|C:\\d|", NULL, NULL},
         {"one  \ntwo\\\nthree", "one|two|three|", NULL, "one  \ntwo\\\nthree"},
         {"a 2. b", "a 2. b|", NULL, "b 2. a"},

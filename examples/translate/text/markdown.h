@@ -1157,11 +1157,12 @@ static size_t markdown_hazard(const char *text, size_t size) {
 }
 
 /* Returns a hash of how the flat text is read. Texts have the same hash if they have the same marks
-   inside the same elements; the order does not matter. *stars gets the bytes of * in its marks. */
-static uint64_t markdown_shape(markdown_parser *d, size_t *stars) {
+   inside the same elements; the order does not matter. *stars gets the bytes of * in its marks,
+   and *full the number of links [text][label]. */
+static uint64_t markdown_shape(markdown_parser *d, size_t *stars, size_t *full) {
     uint64_t hash, sum = 0;
     size_t i, n = 0;
-    *stars = 0;
+    *stars = *full = 0;
     for (markdown_start(d); markdown_inlines(d, 0);) {
         void *grown = d->open;
         if (!markup_reserve(d->m, &grown, &d->room_open, n + d->n_marks, sizeof *d->open)) return 0;
@@ -1171,6 +1172,7 @@ static uint64_t markdown_shape(markdown_parser *d, size_t *stars) {
             const char *text = d->flat.data + mark->begin;
             const size_t size = mark->end - mark->begin;
             if (mark->kind != MARKUP_COPY && mark->c == '*') *stars += size;
+            *full += mark->n_label && mark->label > mark->begin;
             hash = mark->c == '\n' ? 1
                    : mark->n_label ? markdown_hash(d->flat.data + mark->label, mark->n_label)
                    : mark->c == '*' || mark->c == '_' ? size
@@ -1189,13 +1191,15 @@ static uint64_t markdown_shape(markdown_parser *d, size_t *stars) {
    document, of which item `first` is the first one. markdown_shape takes * and _ as the same, because
    markdown_choose may write an element with either. So the * are also counted: the new text must be
    read with as many as the source, plus those of elements that were written with * in place of _,
-   minus those that were written with _. Otherwise a literal * of a new word was read as a mark. */
-static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end,
-                            size_t from) {
+   minus those that were written with _. Otherwise a literal * of a new word was read as a mark. The new text
+   must also be read with `full` links [text][label], as many as were written. Otherwise a literal ]
+   of a new word ended the text of one, and its label was read as a link [label]. */
+static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end, size_t from,
+                            size_t full) {
     uint64_t shape;
-    size_t i, stars, stars_now;
+    size_t i, stars, stars_now, full_now;
     markdown_flatten(m->md, m->text, begin, end, 1);
-    shape = markdown_shape(m->md, &stars);
+    shape = markdown_shape(m->md, &stars, &full_now);
     for (i = first; i < m->n_items && m->items[i].begin < end; i++) {
         const markup_item *item = &m->items[i];
         if (item->kind == MARKUP_COPY) continue;
@@ -1203,7 +1207,8 @@ static int markdown_is_same(markup_document *m, size_t first, size_t begin, size
         if (m->text[item->begin] == '*') stars -= item->end - item->begin;
     }
     markdown_flatten(m->md, m->woven.data, from, m->woven.size, 0);
-    return shape == markdown_shape(m->md, &stars_now) && stars == stars_now;
+    return shape == markdown_shape(m->md, &stars_now, &full_now) && stars == stars_now &&
+           full == full_now;
 }
 
 /* Chooses the delimiter of an element that is about to be written. It must differ from a delimiter
@@ -1295,13 +1300,13 @@ static void markdown_flush(markdown_blocks *b, int is_heading) {
     if (d->m->text[b->begin] == '[') {
         markdown_flatten(d, d->m->text, b->begin, b->end, 1);
         if (d->m->broken) return;
-        while ((end = d->flat.data[at] == '['
+        while ((end = d->flat.data[at] == '[' &&
+                              !protect_starts(d->flat.data + at, d->flat.size - at, "[^")
                           ? markdown_definition(d->flat.data, d->flat.size, at, &n_label)
                           : 0) != 0) {
             uint64_t hash = markdown_hash(d->flat.data + at + 1, n_label);
             if (!hash) break;
-            if (d->flat.data[at + 1] != '^')
-                text_buffer_append(&d->labels, (const char *)&hash, sizeof hash);
+            text_buffer_append(&d->labels, (const char *)&hash, sizeof hash);
             at = end;
             if (at >= d->flat.size) return;
         }
@@ -1499,6 +1504,15 @@ static int markdown_begin(markdown_blocks *b, markdown_line *l, size_t *also) {
             if (protect_in(":/", (unsigned char)text[at]))
                 markdown_add_title(b, l->begin, at, l->end);
             return 0;
+        }
+        i = !in_text && matched < MARKUP_DEEP && protect_starts(text + at, size, "[^")
+                ? markdown_label(text + at, size, 0)
+                : 0;
+        if (i && i < size && text[at + i] == ':') { /* a footnote's other paragraphs are indented */
+            markdown_flush(b, 0);
+            b->widths[matched++] = indent + 4, b->n = matched, b->leaf = MARKDOWN_NOTHING;
+            *also = matched;
+            return 1;
         }
         if (matched < MARKUP_DEEP && markdown_is_marker(text + at, size)) {
             markdown_flush(b, 0);

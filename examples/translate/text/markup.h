@@ -1112,7 +1112,7 @@ static const markup_label *markup_label_of(const markup_document *m, const marku
 }
 
 /* Appends an item as it is in the document; a link whose text was its label gets the label. */
-static void markup_copy(const markup_document *m, const markup_item *item, text_buffer *out) {
+static void markup_copy(markup_document *m, const markup_item *item, text_buffer *out) {
     const markup_label *name = markup_label_of(m, item);
     const char c = (char)item->c;
     size_t i, k, n = name ? name->n : 0, from = out->size;
@@ -1128,10 +1128,14 @@ static void markup_copy(const markup_document *m, const markup_item *item, text_
         } else if (markup_small(out->data[k - 1]) != markup_small(label[i - 1])) break;
     }
     if (n && !(i == 0 && k > 0 && out->data[k - 1] == '[')) {
+        m->n_full++;
         text_buffer_append(out, "][", 2);
         markup_copy_part(m, name->begin, name->begin + n, out);
         text_buffer_append(out, "]", 1);
-    } else markup_copy_part(m, item->begin, item->end, out);
+    } else {
+        m->n_full += n && item->end - item->begin > 3; /* longer than ][] */
+        markup_copy_part(m, item->begin, item->end, out);
+    }
     markup_no_breaks(m, from, out);
 }
 
@@ -1533,7 +1537,7 @@ static void markup_finish(markup_document *m, text_buffer *out) {
     if (m->broken) return;
     if (!m->is_made) text_buffer_append(out, m->text + b->begin, b->end - b->begin);
     else if (b->form == MARKUP_MARKDOWN &&
-             !markdown_is_same(m, m->first_link, b->begin, b->end, 0)) {
+             !markdown_is_same(m, m->first_link, b->begin, b->end, 0, m->n_full)) {
         if (!m->n_left++) m->left = b->begin;
         text_buffer_append(out, m->text + b->begin, b->end - b->begin);
     } else if (b->form == MARKUP_HTML) text_buffer_append(out, m->woven.data, m->woven.size);
@@ -1547,7 +1551,7 @@ static void markup_come(markup_document *m, const markup_sentence *s, text_buffe
     if (m->n_blocks && !m->in_block) {
         const markup_block *b = &m->blocks[m->block];
         text_buffer_append(out, m->text + m->at, b->begin - m->at);
-        m->at = b->begin, m->woven.size = 0, m->in_block = 1, m->is_made = 0;
+        m->at = b->begin, m->woven.size = 0, m->in_block = 1, m->is_made = 0, m->n_full = 0;
         while (m->hard < m->n_items && m->items[m->hard].begin < m->at) m->hard++;
         m->first_hard = m->hard;
         while (m->link < m->n_items && m->items[m->link].begin < m->at) m->link++;
@@ -1601,12 +1605,12 @@ static void markup_note(markup_document *m, const markup_sentence *s) {
 static int markup_put(markup_document *m, const markup_translation *t, text_buffer *out) {
     const markup_sentence *s = &m->sentences[m->next++];
     markup_translation fine;
-    size_t i, n, nodes = 0, before;
+    size_t i, n, nodes = 0, before, full;
     int is_same, is_part = 0;
     text_buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
     if (!s->quote) markup_come(m, s, out);
     else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
-    before = m->begun = to->size;
+    before = m->begun = to->size, full = m->n_full;
     m->has_brackets = m->md && m->md->labels.size;
     for (i = s->first; i < s->last; i++) {
         m->has_brackets |= m->items[i].c == '[';
@@ -1641,8 +1645,8 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
             text_buffer_append(to, " ", 1);
         if (m->n_blocks && !m->woven.broken && !m->broken && !s->quote && !is_part &&
             m->blocks[m->block].form == MARKUP_MARKDOWN &&
-            !markdown_is_same(m, s->first, s->from, s->to, before))
-            nodes = 0, m->woven.size = before; /* once more, with backslashes */
+            !markdown_is_same(m, s->first, s->from, s->to, before, m->n_full - full))
+            nodes = 0, m->woven.size = before, m->n_full = full; /* once more, with backslashes */
     }
     if (t->text && !is_same && !nodes) markup_note(m, s);
     if (s->quote) {

@@ -188,6 +188,7 @@ typedef struct markup_document {
     int opened;       /* an opening tag was written last */
     int spaced;       /* the space before the sentence's last tag is not written yet */
     int owes;         /* what is written before the next letter: 1: the end of a line, 2: a space */
+    size_t n_full;    /* links that were written as [text][label] in the current block */
     int has_brackets; /* brackets mean something in the current sentence */
     size_t n_left,
         left; /* sentences that stay in the source's language, and where the first begins */
