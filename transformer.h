@@ -15992,9 +15992,9 @@ TFM__TARGET static void TFM__(narrow_f16)(uint16_t *to, const float *x, int64_t 
      - transcribe: a Whisper file could make words_cut read past its memory.
      - translate --terms: two terms whose target is one mark no longer corrupt memory.
      - Documents take time and memory in proportion to their size, and have less than 4 GB. The
-       session of a batch takes at most 16 MB, and 8 bytes for each weight beyond 8 million. docx and
-       odt are read in sections. A format over two sentences has a part in each. Titles for shared
-       links (og:title) are translated.
+       session of a batch takes at most 16 MB, and 8 bytes for each weight beyond 8 million. Office
+       documents are read in sections. A format over two sentences has a part in each. Titles for
+       shared links (og:title) and all paragraphs of Markdown's footnotes are translated.
      - Downloads end if nothing arrives. train.py --amp: attention's bias of keys stays.
      - Control characters of a model do not reach the terminal.
 

@@ -332,7 +332,7 @@ LARGE = """if True:
     for row in sys.argv[1:]:
         name, make = ROWS[row]
         # lxml is slow at taking out what has very much in it; C code and regular expressions are fast while they are right
-        data = make(200000 if row in ("docx: breaks of a run", "docx: texts of an insertion") else
+        data = make(150000 if row in ("docx: breaks of a run", "docx: texts of an insertion") else
                     60000 if not name.endswith((".docx", ".pptx", ".odt", ".odp")) and row != "epub: pages" else 3000)
         began = time.process_time()
         try:

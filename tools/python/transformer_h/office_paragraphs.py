@@ -389,7 +389,7 @@ class Paragraph:
         if piece.element is None or piece.into is not None:
             return "", None
         tag = piece.element.tag
-        if self.word_of(piece) == "fldChar":
+        if piece.style is not None and tag.endswith("}fldChar"):
             return {"begin": "begin", "end": "end"}.get(next(iter(
                 value for key, value in piece.element.items() if key.endswith("}fldCharType")), ""), ""), "field"
         is_begin = tag in PAIRS
