@@ -20,6 +20,7 @@ import unittest
 import zipfile
 from functools import partialmethod
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -50,6 +51,14 @@ class FullDisk(unittest.TestCase):
                 run = subprocess.run([sys.executable, *map(str, command), "--help"], stdout=full, stderr=subprocess.PIPE,
                                      text=True, cwd=tools)
                 self.assertEqual((run.returncode, run.stderr), (1, f"{name}: standard output: No space left on device\n"))
+
+
+class LongPickle(unittest.TestCase):
+    def test_no_zip_says_its_size(self):
+        """Tests the bound of a pickle in a legacy file, which is found when the pickle runs."""
+        machine = pickles.Machine(memoryview(b"\x80\x02" + b"N0" * 1000 + b"."), None)
+        with mock.patch.object(pickles, "LARGEST_PICKLE", 1000), self.assertRaisesRegex(pickles.Broken, "more than 1000 bytes"):
+            machine.run()
 
 
 class HostileCase(unittest.TestCase):

@@ -45,6 +45,10 @@ class Broken(Exception):
     """The bytes are no checkpoint; the text says why."""
 
 
+def too_large() -> Broken:
+    return Broken(f"a pickle of more than {LARGEST_PICKLE} bytes")
+
+
 class Foreign(Exception):
     """A class or function that is not read; the text names it."""
 
@@ -158,7 +162,7 @@ class Machine:
         if self.at > len(self.data):
             raise Broken(f"it ends within a pickle{CUT}")
         if self.at > self.end:
-            raise Broken(f"a pickle of more than {LARGEST_PICKLE} bytes")
+            raise too_large()
         return bytes(self.data[self.at - size:self.at])
 
     def number(self, form: str) -> Any:
@@ -361,6 +365,8 @@ def read_zip(file: BinaryIO, data: np.ndarray) -> Any:
                      "what is wanted")
     if f"{root}byteorder" in entries and content(f"{root}byteorder").tobytes() != b"little":
         raise Broken("written on a big-endian machine; torch.save on another one writes what is wanted")
+    if entries[f"{root}data.pkl"][0].file_size > LARGEST_PICKLE:  # running so many bytes takes up to a minute
+        raise too_large()
     return Machine(memoryview(content(f"{root}data.pkl")), read).run()
 
 
