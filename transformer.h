@@ -361,7 +361,8 @@
 
    Huge pages. On Linux on x86-64 and aarch64, the header asks the system for huge pages (madvise)
    for a model's memory, if the memory comes from malloc and is 4 MB or more. This makes loading and
-   single sentences faster. While a file is read, a huge page may take over 2 ms, because the host
+   single sentences faster. Such memory begins at a huge page, so 2 MB more are asked of malloc, most
+   of which stay unused, and up to 1 MB more for the bytes of a file. While a file is read, a huge page may take over 2 ms, because the host
    of a virtual machine has taken memory back. The rest of the file then gets small pages. To turn
    this off, define TFM_MALLOC(bytes) malloc(bytes) and TFM_FREE(pointer) free(pointer).
 
@@ -2173,20 +2174,21 @@ typedef struct tfm__pool {
 /* Allocates count * size aligned bytes that live as long as the pool. *pointer: see tfm__take. */
 static tfm_status tfm__pool_take(tfm__pool *pool, int64_t count, size_t size, void *pointer,
                                  tfm_error *err) {
-    int64_t bytes, all, align = TFM__ALIGN;
+    int64_t bytes = 0, all;
+    int fits = tfm__mul(count, (int64_t)size, &bytes);
+    const int is_huge = fits && tfm__is_huge(&pool->allocator, bytes);
+    const int align = is_huge ? (int)TFM__HUGE_PAGE : (int)TFM__ALIGN;
     void *memory;
     char *start;
-    if (!tfm__mul(count, (int64_t)size, &bytes) ||
-        !tfm__add(bytes, TFM__HUGE_PAGE + (int64_t)sizeof(tfm__block), &all))
+    if (!fits || !tfm__add(bytes, align + (int64_t)sizeof(tfm__block), &all))
         return tfm__fail(err, TFM_E_OVERFLOW, "%i elements of %i bytes overflow", count,
                          (int64_t)size);
-    if (tfm__is_huge(&pool->allocator, bytes)) align = TFM__HUGE_PAGE;
-    TFM__TRY(tfm__allocate(&pool->allocator, all - TFM__HUGE_PAGE + align, &memory, err));
+    TFM__TRY(tfm__allocate(&pool->allocator, all, &memory, err));
     ((tfm__block *)memory)->next = pool->blocks;
     pool->blocks = (tfm__block *)memory;
     start = (char *)memory + sizeof(tfm__block);
     start += -(uintptr_t)start & (uintptr_t)(align - 1);
-    if (align == TFM__HUGE_PAGE) tfm__advise(start, bytes, TFM__HUGE_PAGES);
+    if (is_huge) tfm__advise(start, bytes, TFM__HUGE_PAGES);
     memcpy(pointer, &start, sizeof start);
     return TFM_OK;
 }

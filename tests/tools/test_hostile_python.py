@@ -54,8 +54,8 @@ class FullDisk(unittest.TestCase):
 
 
 class LongPickle(unittest.TestCase):
-    def test_no_zip_says_its_size(self):
-        """Tests the bound of a pickle in a legacy file, which is found when the pickle runs."""
+    def test_the_machine_stops_at_the_bound(self):
+        """Tests the bound for a pickle of a legacy file, which does not say how long the pickle is."""
         machine = pickles.Machine(memoryview(b"\x80\x02" + b"N0" * 1000 + b"."), None)
         with mock.patch.object(pickles, "LARGEST_PICKLE", 1000), self.assertRaisesRegex(pickles.Broken, "more than 1000 bytes"):
             machine.run()

@@ -365,7 +365,7 @@ def read_zip(file: BinaryIO, data: np.ndarray) -> Any:
                      "what is wanted")
     if f"{root}byteorder" in entries and content(f"{root}byteorder").tobytes() != b"little":
         raise Broken("written on a big-endian machine; torch.save on another one writes what is wanted")
-    if entries[f"{root}data.pkl"][0].file_size > LARGEST_PICKLE:  # running so many bytes takes up to a minute
+    if entries[f"{root}data.pkl"][0].file_size > LARGEST_PICKLE:  # to run so many bytes can take over 20 s
         raise too_large()
     return Machine(memoryview(content(f"{root}data.pkl")), read).run()
 

@@ -1191,9 +1191,9 @@ static uint64_t markdown_shape(markdown_parser *d, size_t *stars, size_t *full) 
    document, of which item `first` is the first one. markdown_shape takes * and _ as the same, because
    markdown_choose may write an element with either. So the * are also counted: the new text must be
    read with as many as the source, plus those of elements that were written with * in place of _,
-   minus those that were written with _. Otherwise a literal * of a new word was read as a mark. The new text
-   must also be read with `full` links [text][label], as many as were written. Otherwise a literal ]
-   of a new word ended the text of one, and its label was read as a link [label]. */
+   minus those that were written with _. Otherwise a literal * of a new word was read as a mark. `full`
+   is how many links [text][label] were written, and the new text must be read with as many. Otherwise
+   a literal ] of a new word ended the text of a link, and its label was read as a link [label]. */
 static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end, size_t from,
                             size_t full) {
     uint64_t shape;

@@ -1133,7 +1133,7 @@ static void markup_copy(markup_document *m, const markup_item *item, text_buffer
         markup_copy_part(m, name->begin, name->begin + n, out);
         text_buffer_append(out, "]", 1);
     } else {
-        m->n_full += n && item->end - item->begin > 3; /* longer than ][] */
+        m->n_full += n && item->end - item->begin > 3; /* ][label], and not ][] or ] */
         markup_copy_part(m, item->begin, item->end, out);
     }
     markup_no_breaks(m, from, out);
