@@ -30,7 +30,10 @@ TEST_SOURCES = $(wildcard $(TEST_DIRS:=/test_*.c))
 PROGRAMS = $(patsubst %.c,build/%,$(notdir $(PROGRAM_SOURCES)))
 TESTS = $(patsubst %.c,build/%,$(notdir $(TEST_SOURCES))) build/test_units
 HEADERS = transformer.h $(wildcard tools/common/*.h tools/*/*.h examples/translate/*.h examples/translate/text/*.h examples/transcribe/*.h)
-COMPILE = $(CC) $(WARN) $(CFLAGS) -I. -Itools/common -Itests
+INCLUDE = -I. -Itools/common -Itests
+COMPILE = $(CC) $(WARN) $(CFLAGS) $(INCLUDE)
+# Each command of the compiler is one short line, and with V=1 the whole command.
+QUIET = $(if $(V),,@echo "compile $(@:build/%=%)" && )
 # What the linker gets: the implementation's object file, if the target has one, and libraries. "-x none" ends an
 # option such as "-x c++" of WARN, which would apply to the object file, too.
 LINK_INPUTS = $(IMPLEMENTATION_OBJECT:%=-x none %) $(LDLIBS)
@@ -38,26 +41,30 @@ LINK_INPUTS = $(IMPLEMENTATION_OBJECT:%=-x none %) $(LDLIBS)
 ## make                compiles all programs into build/ (BLAS=1: matrix products by OpenBLAS)
 all: $(PROGRAMS)
 
-# Most programs are linked with build/transformer.o. The sources of tools and tests that define
-# TRANSFORMER_IMPLEMENTATION use private functions, so each of them compiles the implementation itself. Each
-# example defines it, too, so that it also compiles alone; TFM__IMPLEMENTED lets it use the object file instead.
-IMPLEMENTATION_SOURCES = $(shell grep -l '^ *.define TRANSFORMER_IMPLEMENTATION' tools/*/*.c tests/*/*.c)
-LINKED_SOURCES = $(filter-out $(IMPLEMENTATION_SOURCES),$(PROGRAM_SOURCES) $(TEST_SOURCES) $(wildcard tests/compare/*.c))
+# Most programs are linked with build/transformer.o. The tools that define TRANSFORMER_IMPLEMENTATION use private
+# functions, so each of them compiles the implementation itself. Each example defines it, too, so that it also
+# compiles alone; TFM__IMPLEMENTED lets it use the object file instead. Tests are linked with build/tested.o (tests.mk).
+LIBRARY = build/transformer.o
+IMPLEMENTATION_SOURCES = $(shell grep -l '^ *.define TRANSFORMER_IMPLEMENTATION' tools/*/*.c)
+LINKED_SOURCES = $(filter-out $(IMPLEMENTATION_SOURCES),$(PROGRAM_SOURCES) $(wildcard tests/compare/*.c))
 LINKED_PROGRAMS = build/test_units build/soak $(patsubst %.c,build/%,$(notdir $(LINKED_SOURCES)))
 EXAMPLE_PROGRAMS = $(patsubst %.c,build/%,$(notdir $(wildcard examples/*.c examples/translate/*.c examples/transcribe/*.c)))
 # TARGET_CFLAGS and IMPLEMENTATION_OBJECT are empty except for targets that set them.
 $(EXAMPLE_PROGRAMS): TARGET_CFLAGS = -Ibuild -DTFM__IMPLEMENTED
-$(LINKED_PROGRAMS): IMPLEMENTATION_OBJECT = build/transformer.o
-$(LINKED_PROGRAMS): build/transformer.o
+$(LINKED_PROGRAMS): IMPLEMENTATION_OBJECT = $(LIBRARY)
+$(LINKED_PROGRAMS): $(LIBRARY)
 build/%: %.c $(HEADERS) | build
-	$(COMPILE) $(TARGET_CFLAGS) $< -o $@ $(LINK_INPUTS)
+	$(QUIET)$(COMPILE) $(TARGET_CFLAGS) $< -o $@ $(LINK_INPUTS)
 build/transformer.o: tools/packaging/transformer.c transformer.h | build
-	$(COMPILE) -c $< -o $@
+	$(QUIET)$(COMPILE) -c $< -o $@
+# quantize multiplies no matrices, and compiles in half the time without the vector kernels.
+build/quantize: TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
+build/bench: TARGET_CFLAGS = $(BENCH_CFLAGS)
 build/embedded: build/model.inc
 build/model.inc: tests/data/models/toy.safetensors | build
-	od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' > $@
+	@od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' > $@
 build:
-	mkdir -p $@
+	@mkdir -p $@
 
 ## make demo           translates sentences with the two models in examples/models, and builds transcribe
 demo: build/translate build/transcribe

@@ -15,24 +15,32 @@ test-c: $(TESTS)
 test-built: $(TESTS)
 $(TESTS) build/soak: tests/test.h tests/tiny.h tests/spm_file.h $(wildcard tests/*/*.h)
 build/test_lines build/fuzz_translate: examples/translate/translate.c
-# These tests use no matrix products. Without the vector kernels they compile in half the time.
-PLAIN = build/test_byte_bpe build/test_sentencepiece build/test_work
-$(PLAIN): TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
-# It includes a fuzz target, which would compile the library again.
-build/test_transcriber build/test_live: TARGET_CFLAGS = -DTFM__IMPLEMENTED
+# Tests are linked with one object of the library, in which they reach private functions (private.awk) and can
+# make calls fail (hooks.h). test_kernels compiles the kernels of CPUs that are not here, so it has a library of its own.
+# Tests have -O1 where the library has -O2: compiling them would take longer than running them.
+LINKED_TESTS = $(filter-out build/test_kernels build/test_units,$(TESTS))
+$(LINKED_TESTS): build/%: %.c $(HEADERS) build/tested.o
+	$(QUIET)$(CC) $(WARN) $(CFLAGS:-O2=-O1) $(TEST_CFLAGS) -Ibuild/tested $(INCLUDE) $< -o $@ -x none build/tested.o $(LDLIBS)
+build/tested.o: tests/tested.c build/tested/object.h build/tested/transformer.h tests/hooks.h
+	$(QUIET)$(COMPILE) -c $< -o $@
+build/tested/object.h build/tested/transformer.h: transformer.h tests/private.awk | build
+	@mkdir -p build/tested
+	@awk -v write=$(notdir $(basename $@)) -f tests/private.awk $< > $@
+# They include a fuzz target, whose header asks for the implementation.
+build/test_transcriber build/test_live build/coverage/test_transcriber build/coverage/test_live: TEST_CFLAGS = -DTFM__IMPLEMENTED
 build/test_transcriber: tests/fuzz/whisper.c
 build/test_units: $(wildcard tests/library/units/*.c) | build
-	$(COMPILE) tests/library/units/*.c -o $@ $(LINK_INPUTS)
+	$(QUIET)$(COMPILE) tests/library/units/*.c -o $@ $(LINK_INPUTS)
 # The examples with the German model, for test_examples.sh
-$(GERMAN_EXAMPLES): IMPLEMENTATION_OBJECT = build/transformer.o
-$(GERMAN_EXAMPLES): build/german/%: examples/%.c tests/examples/german.sed build/transformer.o
-	mkdir -p build/german && sed -f tests/examples/german.sed $< > $@.c
-	$(COMPILE) -Ibuild -DTFM__IMPLEMENTED $@.c -o $@ $(LINK_INPUTS)
+$(GERMAN_EXAMPLES): IMPLEMENTATION_OBJECT = $(LIBRARY)
+$(GERMAN_EXAMPLES): build/german/%: examples/%.c tests/examples/german.sed $(LIBRARY)
+	@mkdir -p build/german && sed -f tests/examples/german.sed $< > $@.c
+	$(QUIET)$(COMPILE) -Ibuild -DTFM__IMPLEMENTED $@.c -o $@ $(LINK_INPUTS)
 # Compiles each source without writing an object, for the warnings.
 SOURCES = $(filter-out tests/compare/spm_ids.c,$(PROGRAM_SOURCES) $(wildcard tests/*/*.c tests/library/units/*.c tools/packaging/*.c))
 syntax: $(filter-out tests/install/% tests/examples/% tests/fuzz/%,$(SOURCES:=.syntax))
-%.c.syntax: %.c build/model.inc
-	$(COMPILE) -Ibuild -fsyntax-only $<
+%.c.syntax: %.c build/model.inc build/tested/object.h build/tested/transformer.h
+	$(QUIET)$(CC) $(WARN) $(CFLAGS) $(if $(filter-out %/test_kernels.c tests/library/units/%,$(filter tests/%,$<)),-Ibuild/tested) $(INCLUDE) -Ibuild -fsyntax-only $<
 
 # clang-format 14 with .clang-format: .ci/run checks with FORMAT="--dry-run -Werror".
 FORMAT = -i
@@ -162,8 +170,13 @@ coverage: $(GCOVR) | build
 	sh tests/run.sh $(COVERAGE_PROGRAMS)
 	$(GCOVR) -r . -f transformer.h --gcov-suspicious-hits-threshold=0 --json build/coverage/all.json build/coverage
 	python3 tests/coverage.py transformer.h build/coverage/all.json
-build/coverage/%: %.c
-	gcc $(WARN) -O0 --coverage -fprofile-update=prefer-atomic -DTRANSFORMER_IMPLEMENTATION= -I. -Itools/common -Itests $< -o $@ $(LDLIBS)
+COVERED = gcc $(WARN) -O0 --coverage -fprofile-update=prefer-atomic
+build/coverage/tested.o: tests/tested.c build/tested/object.h build/tested/transformer.h
+	$(COVERED) $(INCLUDE) -c $< -o $@
+build/coverage/test_kernels: test_kernels.c
+	$(COVERED) $(INCLUDE) $< -o $@ $(LDLIBS)
+build/coverage/%: %.c build/coverage/tested.o
+	$(COVERED) $(TEST_CFLAGS) -Ibuild/tested $(INCLUDE) $< build/coverage/tested.o -o $@ $(LDLIBS)
 $(GCOVR):
 	python3 -m venv $(CACHE)/gcovr && $(CACHE)/gcovr/bin/pip install -q -c $(PIP_CONSTRAINTS) gcovr
 # clang and C libraries for other systems, from PyPI (90 MB)
@@ -173,7 +186,7 @@ $(CACHE)/zig/installed:
 	{ python3 -m venv $(CACHE)/zig && $(CACHE)/zig/bin/pip install -q -c $(PIP_CONSTRAINTS) ziglang && touch $@; } || \
 	{ echo "no zig: make zig needs Python's venv (apt-get install python3-venv) and PyPI"; exit 1; }
 ## make test-zig       compiles header and examples for macOS, Windows, musl, RISC-V and POWER
-test-zig: zig build/model.inc build/transformer.o
+test-zig: zig build/model.inc build/transformer.o build/tested/object.h build/tested/transformer.h
 	sh tests/zig.sh "$(ZIG)"
 ## make test-windows   the programs in wine (apt-get install gcc-mingw-w64-x86-64-win32 wine64 wine)
 MINGW = x86_64-w64-mingw32-gcc

@@ -1,47 +1,6 @@
 /* Tests what every call reports for arguments that are missing, out of range or in the wrong state,
    tries arenas of every size that is too small, and checks rules for rare cases: ties, pads inside a
    row, arrows in texts. */
-#if !defined(_WIN32) && !defined(__wasm__)
-/* ---- threads that cannot be made: call number fail_at of these three fails ---- */
-#define FAILING_THREADS
-#include <pthread.h>
-static struct { int calls, fail_at, live; } threads;
-static int thread_fails(void) { return ++threads.calls == threads.fail_at; }
-static int thread_mutex(pthread_mutex_t *mutex, const pthread_mutexattr_t *a) {
-    int status = thread_fails() ? 1 : pthread_mutex_init(mutex, a);
-    threads.live += status == 0;
-    return status;
-}
-static int thread_condition(pthread_cond_t *wake, const pthread_condattr_t *a) {
-    int status = thread_fails() ? 1 : pthread_cond_init(wake, a);
-    threads.live += status == 0;
-    return status;
-}
-static int thread_create(pthread_t *thread, const pthread_attr_t *a, void *(*run)(void *),
-                         void *context) {
-    int status = thread_fails() ? 1 : pthread_create(thread, a, run, context);
-    threads.live += status == 0;
-    return status;
-}
-static int thread_no_mutex(pthread_mutex_t *mutex) {
-    threads.live--;
-    return pthread_mutex_destroy(mutex);
-}
-static int thread_no_condition(pthread_cond_t *wake) {
-    threads.live--;
-    return pthread_cond_destroy(wake);
-}
-static int thread_end(pthread_t thread, void **result) {
-    threads.live--;
-    return pthread_join(thread, result);
-}
-#define pthread_mutex_init thread_mutex
-#define pthread_cond_init thread_condition
-#define pthread_create thread_create
-#define pthread_mutex_destroy thread_no_mutex
-#define pthread_cond_destroy thread_no_condition
-#define pthread_join thread_end
-#endif
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -271,7 +230,7 @@ static void sessions(void) {
 /* When a worker thread cannot be started, the call stops the threads that it started and makes no
    session. */
 static void workers(void) {
-#if defined(FAILING_THREADS) && defined(TFM__THREADS)
+#if defined(TRANSFORMER_MMAP) && defined(TFM__THREADS) /* POSIX */
     static const char *const says[] = {
         "no mutex or condition variable", "no mutex or condition variable",
         "thread 2 of 4 cannot be started", "thread 3 of 4 cannot be started",
@@ -281,20 +240,23 @@ static void workers(void) {
     tfm_session *s = NULL;
     test_allocator count;
     tfm_allocator a = test_counting(&count);
+    test_calls *threads = &test_hooks.threads;
     int i;
     SECTION("threads that do not start give an error");
     memset(&o, 0, sizeof o);
     o.max_source = 4, o.threads = 4, o.allocator = &a;
+    threads->count = 1;
     for (i = 0; i < 5; i++) {
-        threads.calls = 0, threads.fail_at = i + 1;
+        threads->calls = 0, threads->fail_at = i + 1;
         CHECK_FAILS(tfm_session_create(&s, m, &o, &err), TFM_E_MEMORY, says[i]);
-        CHECK(!s && count.live == 0 && threads.live == 0, "a failed session leaves no allocation");
+        CHECK(!s && count.live == 0 && threads->live == 0, "a failed session leaves no allocation");
     }
-    threads.calls = threads.fail_at = 0;
+    threads->calls = threads->fail_at = 0;
     must(tfm_session_create(&s, m, &o, &err));
-    CHECK(threads.calls == 5 && threads.live == 5, "then they do");
+    CHECK(threads->calls == 5 && threads->live == 5, "then they do");
     tfm_session_free(s), tfm_model_free(m);
-    CHECK(count.live == 0 && threads.live == 0, "and end");
+    CHECK(count.live == 0 && threads->live == 0, "and end");
+    threads->count = 0;
 #endif
 }
 
@@ -744,9 +706,11 @@ static void files(void) {
         CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
                     "weights is 5, expected TFM_WEIGHT_TYPE_AS_STORED");
 #endif
+#ifndef TRANSFORMER_MMAP /* in test_units, too */
         memset(&mo, 0, sizeof mo), mo.map = 1;
         CHECK_FAILS(tfm_model_load_file(&model, "x", &mo, &err), TFM_E_ARGUMENT,
                     "map: this build cannot map files: compile with TRANSFORMER_MMAP");
+#endif
         memset(&mo, 0, sizeof mo);
     }
     half.allocate = test_allocate, mo.allocator = &half;

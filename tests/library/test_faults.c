@@ -12,52 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- stdio that fails: call number fail_at fails, or all calls from it on ---- */
-
-static struct {
-    int calls, fail_at, persistent, opens, open;
-    long more; /* a number that ftell adds, as if the file changed while it is read */
-} io;
-static int io_fails(void) {
-    io.calls++;
-    return io.calls == io.fail_at || (io.persistent && io.fail_at && io.calls > io.fail_at);
-}
-static FILE *io_fopen(const char *path, const char *mode) {
-    FILE *f = io_fails() ? NULL : fopen(path, mode);
-    io.opens++, io.open += f != NULL;
-    return f;
-}
-static int io_fclose(FILE *f) {
-    io.open--;
-    return fclose(f);
-}
-static size_t io_fread(void *data, size_t size, size_t n, FILE *f) {
-    return fread(data, size, io_fails() ? n / 2 : n, f);
-}
-static int io_fseek(FILE *f, long to, int from) { return io_fails() ? -1 : fseek(f, to, from); }
-#ifdef _WIN32
-static FILE *io_wfopen(const wchar_t *path, const wchar_t *mode) { /* for names in UTF-8 */
-    FILE *f = io_fails() ? NULL : _wfopen(path, mode);
-    io.opens++, io.open += f != NULL;
-    return f;
-}
-#define _wfopen io_wfopen
-static long long io_ftell(FILE *f) { return io_fails() ? -1 : _ftelli64(f) + io.more; }
-#define _ftelli64 io_ftell
-#else
-static long io_ftell(FILE *f) { return io_fails() ? -1 : ftell(f) + io.more; }
-#define ftell io_ftell
-#endif
-
-#define fopen io_fopen
-#define fclose io_fclose
-#define fread io_fread
-#define fseek io_fseek
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
 
 #define SPACE "\xe2\x96\x81"
+
+static test_calls *const files = &test_hooks.files;
 
 /* ---- an allocator that fails ---- */
 
@@ -316,7 +277,7 @@ static int each_allocation(call which, const kind *k, objects *o, const void *da
             fail_after(0, 0);
             fine = memory.failed > fired && err.status == TFM_E_MEMORY &&
                    strncmp(err.text, "no memory for ", 14) == 0 && memory.live == live &&
-                   memcmp(&before, o, sizeof before) == 0 && io.open == 0;
+                   memcmp(&before, o, sizeof before) == 0 && files->live == 0;
             /* The same objects work afterwards. */
             fine &= do_call(which, o, data, size) == TFM_OK;
             if (which == LOAD || which == LOAD_FILE) fine &= outcome(o, k) == expected;
@@ -380,7 +341,7 @@ static void no_memory_for_files(void) {
         undo(LOAD_FILE, &o);
         open = each_allocation(OPEN_FILE, &k, &o, NULL, 0, expected, &good);
         load = each_allocation(LOAD_FILE, &k, &o, NULL, 0, expected, &good);
-        CHECK(good && load > open && memory.live == 0 && io.open == 0,
+        CHECK(good && load > open && memory.live == 0 && files->live == 0,
               "%s: open %d, load %d allocations", path, open, load);
     }
 }
@@ -402,39 +363,39 @@ static void reading(void) {
                 o.file = (tfm_safetensors *)(void *)&sentinel,
                 o.model = (tfm_model *)(void *)&sentinel;
                 memset(&err, 0, sizeof err);
-                io.calls = 0, io.fail_at = n, io.persistent = persistent;
+                files->calls = 0, files->fail_at = n, files->persistent = persistent;
                 if (do_call(calls[i], &o, NULL, 0) == TFM_OK) break;
-                io.fail_at = 0;
+                files->fail_at = 0;
                 good &= err.status == TFM_E_IO && strncmp(err.text, path, strlen(path)) == 0;
-                good &= memory.live == 0 && io.open == 0;
+                good &= memory.live == 0 && files->live == 0;
                 good &= (void *)o.file == (void *)&sentinel && (void *)o.model == (void *)&sentinel;
                 must(do_call(calls[i], &o, NULL, 0)), undo(calls[i], &o);
                 read_faults++;
             }
             undo(calls[i], &o);
-            io.fail_at = 0;
+            files->fail_at = 0;
         }
-        CHECK(good && n - 1 == 6 && memory.live == 0 && io.open == 0,
+        CHECK(good && n - 1 == 6 && memory.live == 0 && files->live == 0,
               "%s: each of %d calls of stdio", call_names[calls[i]], n - 1);
     }
     SECTION("the file's length changes while it is read");
     for (i = 0; i < 4; i++) {
-        io.more = more[i];
+        test_hooks.file_grows = more[i];
         o.model = NULL;
         CHECK(do_call(LOAD_FILE, &o, NULL, 0) != TFM_OK && !o.model && memory.live == 0 &&
-                  io.open == 0 &&
+                  files->live == 0 &&
                   (err.status == TFM_E_IO || err.status == TFM_E_MEMORY ||
                    err.status == TFM_E_OVERFLOW),
               "%ld bytes shorter: %s", more[i], err.text);
         read_faults++;
     }
     for (i = 1; i < 4; i++) {
-        io.more = -i * i * 1000;
+        test_hooks.file_grows = -i * i * 1000;
         CHECK_FAILS(do_call(LOAD_FILE, &o, NULL, 0), TFM_E_FORMAT, "");
-        CHECK(!o.model && memory.live == 0 && io.open == 0, "nothing stays allocated");
+        CHECK(!o.model && memory.live == 0 && files->live == 0, "nothing stays allocated");
         read_faults++;
     }
-    io.more = 0;
+    test_hooks.file_grows = 0;
 }
 
 /* ---- arenas and buffers of the caller: every size that is too small ---- */
@@ -511,9 +472,9 @@ static void paths_in_files(void) {
     st_add_metadata(&w, "source", "file:///etc/passwd");
     st_add_metadata(&w, "revision", "../../../../etc/passwd");
     data = tiny_bytes(&w, &size);
-    io.opens = 0;
+    files->calls = 0;
     must(do_call(LOAD, &o, data, size)), undo(LOAD, &o);
-    CHECK(io.opens == 0, "metadata that look like paths open nothing");
+    CHECK(files->calls == 0, "metadata that look like paths open nothing");
     tiny_write(&w, t);
     st_add_metadata(&w, "vocabulary", "../vocabulary.txt");
     data = tiny_bytes(&w, &size);
@@ -522,10 +483,11 @@ static void paths_in_files(void) {
     tiny_write(&w, t);
     data = tiny_bytes(&w, &size);
     CHECK_FAILS(do_call(LOAD, &o, data, size), TFM_E_CONFIG, "'vocabulary' is not a known field");
-    CHECK(io.opens == 0 && memory.live == 0, "a field or key that names a file is refused");
+    CHECK(files->calls == 0 && memory.live == 0, "a field or key that names a file is refused");
 }
 
 int main(void) {
+    files->count = 1;
     no_memory();
     no_memory_for_files();
     reading();

@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
            tfm_translate(session, argv[2], text, sizeof text, NULL);
 }
 END
-if command -v gdb > /dev/null && ${CC:-cc} -O0 -g -I. $unit.c -o $unit -lm > $unit.log 2>&1 &&
+if command -v gdb > /dev/null && ${CC:-cc} -O0 -g -I. -DTRANSFORMER_NO_SIMD $unit.c -o $unit -lm > $unit.log 2>&1 &&
     gdb -q -batch -ex 'break main' -ex run --args $unit 2> /dev/null < /dev/null | grep -q 'Breakpoint 1, main'; then
     gdb -q -batch -ex 'set confirm off' -ex 'break tfm_translate' -ex run -ex 'rbreak ^tfm__[a-z0-9_]*_tile_' \
         -ex continue -ex backtrace --args $unit examples/models/de-en.safetensors "Guten Tag." > $unit.log 2>&1 < /dev/null

@@ -1,17 +1,7 @@
 /* Model files that are not copied: the library uses them in the caller's memory, or maps them. */
-#if !defined(_WIN32) && !defined(__wasm__)
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE /* declares madvise */
 #endif
-#define TRANSFORMER_MMAP
-#include <sys/stat.h>
-/* a file without text and config defaults */
-static int no_stat;
-static int map_fstat(int file, struct stat *about) { return no_stat ? -1 : fstat(file, about); }
-#define fstat map_fstat
-#endif
-int slow_page = 2000000; /* not every system uses it */
-#define TFM__SLOW_PAGE slow_page
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -85,9 +75,9 @@ static void faults(void) {
     CHECK_FAILS(tfm_model_load_file(&model, "build/none", &o, &err), TFM_E_IO, "cannot be opened");
     CHECK_FAILS(tfm_model_load_file(&model, "build/empty.safetensors", &o, &err), TFM_E_IO,
                 "cannot be mapped");
-    no_stat = 1;
+    test_hooks.no_stat = 1;
     CHECK_FAILS(tfm_model_load_file(&model, TOY, &o, &err), TFM_E_IO, "cannot be mapped");
-    no_stat = 0;
+    test_hooks.no_stat = 0;
     CHECK_FAILS(tfm_model_load_file(&model, "README.md", &o, &err), TFM_E_FORMAT, "");
     CHECK(model == NULL, "the call gives no model");
     remove("build/empty.safetensors");
@@ -181,10 +171,10 @@ static void slow_pages(void) {
     int i, equal = 1;
     SECTION("memory whose huge pages are slow");
     for (i = 0; i < 2; i++) {
-        slow_page = i ? -1 : 2000000;
+        test_hooks.slow_page = i ? -1 : 0;
         must(tfm_model_load_file(&models[i], path, NULL, &err));
     }
-    slow_page = 2000000;
+    test_hooks.slow_page = 0;
     for (a = models[0]->linears, b = models[1]->linears; a && b; a = a->next, b = b->next) {
         int64_t whole = a->w.rows - a->w.rows % TFM__PANEL;
         int64_t bytes = a->w.floats ? 0 : tfm__packed_bytes(a->w.type, whole, a->w.columns);

@@ -1,9 +1,6 @@
 /* Compares the formulas of tools/common/arithmetic.h with the exact number of multiplications and
    additions in the library, and with the tensors of the model files. */
 #include <stdint.h>
-
-static int64_t counted;
-#define TFM__COUNT(operations) ((void)(counted += (operations)))
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -35,9 +32,9 @@ static int64_t count_self_attention(int64_t l, int64_t b, int64_t h, int32_t hea
     w.key = w.value = w.out = w.query;
     w.n_heads = heads;
     masks.causal = causal;
-    counted = 0;
+    test_hooks.products = 0;
     CHECK_OK(test_multi_head(&y, NULL, &w, &x, &x, &x, &masks, &scratch, &err), &err);
-    return counted;
+    return test_hooks.products;
 }
 
 static void self_attention(void) {
@@ -179,12 +176,12 @@ static void check_forward(const model_case *c, const model_shape *m, tfm_session
     logits.data = test_memory((size_t)st_bytes(&logits));
     memset(&options, 0, sizeof options);
     for (options.not_causal = 0; options.not_causal < 2 - (m->N_ssru > 0); options.not_causal++) {
-        counted = 0;
+        test_hooks.products = 0;
         CHECK_OK(forward_rows(session, &src, &tgt, &options, &logits, &err), &err);
         expected = ops_encode(m, B * S, B * pairs_self(S, 0)) +
                    ops_decode(m, B * T, B * pairs_self(T, !options.not_causal), B * T * S);
-        CHECK(counted == expected, "forward%s: %lld operations, by formula %lld",
-              options.not_causal ? ", not causal" : "", (long long)counted, (long long)expected);
+        CHECK(test_hooks.products == expected, "forward%s: %lld operations, by formula %lld",
+              options.not_causal ? ", not causal" : "", (long long)test_hooks.products, (long long)expected);
     }
 }
 
@@ -197,7 +194,7 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
     int64_t tokens = 0, expected = 0, here = 0, longest = 0;
     for (b = 0; b < c->B; b++) tokens += lengths[b] = 1 + (b + c->S / 2) % c->S;
     src = source_of(c, lengths);
-    counted = 0;
+    test_hooks.products = 0;
     CHECK_OK(encode_rows(session, &src, &err), &err);
     for (l = c->S; l > 0; l--)
         for (b = 0; b < c->B; b++) {
@@ -207,9 +204,9 @@ static void check_lengths(const model_case *c, const model_shape *m, tfm_session
             if (!c->t.vs) expected -= ops_linear(longest - l, m->D_input, m->D);
             here--;
         }
-    CHECK(counted == expected,
+    CHECK(test_hooks.products == expected,
           "encode %lld tokens of %d sentences: %lld operations, by formula %lld", (long long)tokens,
-          (int)c->B, (long long)counted, (long long)expected);
+          (int)c->B, (long long)test_hooks.products, (long long)expected);
 }
 
 static void check_steps(const model_case *c, const model_shape *m, tfm_session *session) {
@@ -219,17 +216,17 @@ static void check_steps(const model_case *c, const model_shape *m, tfm_session *
     int32_t running;
     memset(&options, 0, sizeof options);
     options.max_length = c->T; /* Without an end token all rows run to this limit. */
-    counted = 0;
+    test_hooks.products = 0;
     CHECK_OK(start_rows(session, &src, NULL, &options, &err), &err);
     expected = ops_encode(m, B * S, B * S * S);
-    CHECK(counted == expected, "start: %lld operations, by formula %lld", (long long)counted,
+    CHECK(test_hooks.products == expected, "start: %lld operations, by formula %lld", (long long)test_hooks.products,
           (long long)expected);
     for (position = 0; position < c->T; position++) {
-        counted = 0;
+        test_hooks.products = 0;
         CHECK_OK(tfm_session_step(session, &running, &err), &err);
         expected = ops_decode(m, B, B * (position + 1), B * S);
-        CHECK(counted == expected, "step at position %d: %lld operations, by formula %lld",
-              (int)position, (long long)counted, (long long)expected);
+        CHECK(test_hooks.products == expected, "step at position %d: %lld operations, by formula %lld",
+              (int)position, (long long)test_hooks.products, (long long)expected);
     }
     CHECK(running == 0, "no step after the last");
 }
@@ -367,9 +364,9 @@ static void windows(void) {
     options.max_length = T;
     CHECK_OK(start_rows(session, &src, NULL, &options, &err), &err);
     for (i = 0; i < T; i++) {
-        counted = 0;
+        test_hooks.products = 0;
         CHECK_OK(tfm_session_step(session, &running, &err), &err);
-        counts[i] = counted;
+        counts[i] = test_hooks.products;
     }
     CHECK(counts[0] < counts[1] && counts[1] < counts[2], "it grows up to 3 positions");
     for (i = 3; i < T; i++)
@@ -381,6 +378,7 @@ static void windows(void) {
 int main(void) {
     unsigned seed = 1;
     size_t i;
+    test_hooks.count = 1;
     for (i = 0; i < POOL; i++) pool[i] = (float)tiny_random(&seed) / 8388608.0f - 1.0f;
     for (i = 0; i < IDS; i++)
         ids[i] = (int32_t)(tiny_random(&seed) % 9); /* a token in every vocabulary */

@@ -1,8 +1,6 @@
 /* Work on texts, counted in steps (TFM__COUNT_TEXT), not in seconds: for every tokenizer, for decoding
    ids, and for reading vocabularies and pieces, with the worst known files and texts. Work must grow
    in proportion to the text, at worst times the longest piece. */
-static unsigned long long counted;
-#define TFM__COUNT_TEXT(n) (counted += (unsigned long long)(n))
 #define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "tiny.h"
@@ -38,20 +36,20 @@ static double cut(const tfm_model *m, int target, tfm_text_form form, size_t n) 
     tfm_arena arena = tfm_arena_measuring();
     int pass;
     for (pass = 0; pass < 2; pass++) {
-        counted = 0;
+        test_hooks.text_steps = 0;
         must((target ? tfm_model_tokenize_target : tfm_model_tokenize)(
             m, tfm_text_make(text, n), form, ids, 4 * LARGE, &n_ids, &arena, &err));
         if (!pass) arena = tfm_arena_make(scratch_memory(arena.peak), arena.peak);
     }
-    return (double)counted;
+    return (double)test_hooks.text_steps;
 }
 
 static double written(const tfm_model *m, int32_t n, tfm_text_form form) {
     static char out[64 * LARGE];
     size_t size;
-    counted = 0;
+    test_hooks.text_steps = 0;
     must(tfm_model_detokenize(m, ids, n, form, out, sizeof out, &size, &err));
-    return (double)counted;
+    return (double)test_hooks.text_steps;
 }
 
 /* Four times the size may take at most five times the work (four, plus what a heap or a bisection
@@ -305,10 +303,10 @@ static double loaded(int n, int letters, int spm) {
         *at++ = '\n';
     }
     *at = 0;
-    counted = 0;
+    test_hooks.text_steps = 0;
     m = spm ? spm_model(n + 8, "") : words_model(lines, LETTERS, "");
     tfm_model_free(m);
-    return (double)counted;
+    return (double)test_hooks.text_steps;
 }
 static void loading(void) {
     int spm;
@@ -360,11 +358,11 @@ static void byte_bpe(void) {
     for (i = 0; i < 2 * (sizeof texts / sizeof *texts); i++) {
         byte_bpe_file(&w, "b\n", i & 1 ? 3 : 0);
         data = tiny_bytes(&w, &size);
-        counted = 0;
+        test_hooks.text_steps = 0;
         must(tfm_model_load(&m, data, size, NULL, &err));
         if (!i)
-            CHECK((double)counted < 40. * (double)size,
-                  "8128 merges: %.1f steps a byte of the file", (double)counted / (double)size);
+            CHECK((double)test_hooks.text_steps < 40. * (double)size,
+                  "8128 merges: %.1f steps a byte of the file", (double)test_hooks.text_steps / (double)size);
         fill(texts[i / 2]);
         cuts(texts[i / 2], m, 0, 100);
         (void)cut(m, 0, TFM_TEXT_FORM_TEXT, SMALL), small = written(m, n_ids, TFM_TEXT_FORM_TEXT);
@@ -376,7 +374,7 @@ static void byte_bpe(void) {
 
 static int compare_numbers(const void *a, const void *b) {
     unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
-    counted++;
+    test_hooks.text_steps++;
     return x < y ? -1 : x > y;
 }
 static int compare_for_qsort(const void *a, const void *b) {
@@ -403,10 +401,10 @@ static void sorting(void) {
                 items[i] = expected[i] = numbers + i;
             }
             qsort(expected, (size_t)n, sizeof *expected, compare_for_qsort);
-            counted = 0;
+            test_hooks.text_steps = 0;
             tfm__sort(items, n, compare_numbers);
             if (n > 40)
-                most = (double)counted / n - log2 > most ? (double)counted / n - log2 : most;
+                most = (double)test_hooks.text_steps / n - log2 > most ? (double)test_hooks.text_steps / n - log2 : most;
             for (i = 0; i < n; i++)
                 same = same && *(unsigned *)items[i] == *(unsigned *)expected[i];
         }
@@ -415,6 +413,7 @@ static void sorting(void) {
 }
 
 int main(void) {
+    test_hooks.count = 1;
     sorting();
     words();
     pieces();

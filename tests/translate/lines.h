@@ -31,9 +31,6 @@ static void *lines_realloc(void *memory, size_t bytes) {
 }
 static void lines_exit(int status) { longjmp(lines_end, status + 1); }
 
-#define TFM_MALLOC lines_malloc
-#define TFM_FREE free
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 
 /* Loads the current model instead of a file. Messages name the file, as those of
@@ -60,7 +57,6 @@ static tfm_status lines_load(tfm_model **model, const char *path, const tfm_mode
 #define malloc lines_malloc
 #define realloc lines_realloc
 #define tfm_model_load_file lines_load
-#undef TRANSFORMER_IMPLEMENTATION
 #include "examples/translate/translate.c"
 #undef main
 #undef exit

@@ -1,6 +1,5 @@
 /* Lines of the command line: each line of input must give one line of output, whatever the model's
    pieces are. No line may end the run, and memory must follow the lines at hand. */
-#define TRANSFORMER_IMPLEMENTATION
 #include "lines.h"
 
 #define IDS ", \"start\": 1, \"end\": 2"
@@ -277,6 +276,7 @@ static void two_models(void) {
 }
 
 int main(void) {
+    test_hooks.allocate = lines_malloc;
     discipline();
     any_workers();
     two_models();

@@ -9,7 +9,6 @@
    changes a token or a score, bench_drafts fails. */
 #include "output.h"
 
-#define TRANSFORMER_IMPLEMENTATION
 #include "transformer.h"
 #include "options.h"
 #include "random_model.h"
