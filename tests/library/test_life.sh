@@ -30,4 +30,4 @@ if command -v gdb > /dev/null && ${CC:-cc} -O0 -g -I. $unit.c -o $unit -lm > $un
 else
     skip 2 "gdb and a compiler for it"
 fi
-counts life
+counts test_life
