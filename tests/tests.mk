@@ -59,7 +59,7 @@ TORCH_FIRST = test_readme_torch
 TORCH_SLICED = $(filter-out $(TORCH_FIRST),$(basename $(notdir $(shell grep -lE '^ *import torch( |$$)' tests/tools/test_*.py))))
 ## make test-torch     the tests that compare with PyTorch and transformers (gigabytes); SLICE=1: a seventh of most
 test-torch: all build/decode build/moonshine build/test_modules build/test_sources python-package for-torch toy
-	PYTHONPATH=build/python:tests SLICE= $(PYTHON) -W ignore -m pytest -q -rs -p no:cacheprovider -p pytest_slices tools/python/tests/test_export.py tools/python/tests/test_canary.py
+	PYTHONPATH=build/python:tests SLICE= OMP_NUM_THREADS=1 $(PYTHON) -W ignore -m pytest -q -rs -p no:cacheprovider -p pytest_slices tools/python/tests/test_export.py tools/python/tests/test_canary.py
 	PYTHONPATH=build/python SLICE= OMP_NUM_THREADS=1 $(PYTHON) -W ignore tests/run.py $(TORCH_FIRST)
 	OMP_NUM_THREADS=1 $(PYTHON) -W ignore tests/run.py $(TORCH_SLICED)
 	$(PYTHON) tests/compare/compare_byte_bpe.py --passes 0
