@@ -5,10 +5,11 @@ CFLAGS = -O2
 WARN = -std=c99 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
 LDLIBS = -lm
 PREFIX = /usr/local
-PYTHON = build/venv/bin/python
 # The exact versions of the Python packages that make installs, and the folder of downloads that make clean keeps
 PIP_CONSTRAINTS = tools/constraints.txt
 CACHE = $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/transformer.h
+# Python with PyTorch, which for-torch installs
+PYTHON = $(CACHE)/torch/bin/python
 # The models of make demo, and the sentences that they translate
 MODEL = examples/models/zh-en.safetensors
 GERMAN_MODEL = examples/models/de-en.safetensors
@@ -73,14 +74,20 @@ demo: build/translate build/transcribe
 	sed -n 9p $(DEMO) | build/translate $(MODEL) --beam 5 --n-best 3 --scores
 
 ## make toy            trains a translator of three sentences and runs it (Python)
-toy: build/translate $(PYTHON)
+toy: build/translate for-torch
 	$(PYTHON) tools/train/toy.py build/toy.safetensors
 	build/translate build/toy.safetensors --tokens < tests/data/toy.zh | diff tests/data/toy.en -
 	build/translate build/toy.safetensors --tokens --batch 1 < tests/data/toy.zh | diff tests/data/toy.en -
 	@echo "all targets token for token, in a batch with pads and alone"; paste tests/data/toy.zh tests/data/toy.en
-# Python with the packages that training needs
-build/venv/bin/python: tools/requirements.txt $(PIP_CONSTRAINTS)
-	python3 -m venv build/venv && build/venv/bin/pip install -r tools/requirements.txt -c $(PIP_CONSTRAINTS) && touch $@
+# Python with the packages that training needs, and the engines that tests compare with. PyPI has PyTorch for Linux only
+# with CUDA. A download of gigabytes may break off, so it gets a second try. The file "installed" is written last and has
+# the seconds and the size: without it, nothing says that the environment is whole (bin/python is a link to the system's).
+for-torch: $(CACHE)/torch/installed
+$(CACHE)/torch/installed: tools/requirements.txt $(PIP_CONSTRAINTS)
+	began=$$(date +%s) && { python3 -m venv $(CACHE)/torch || { echo "make needs Python's venv (apt-get install python3-venv)"; exit 1; }; } && \
+	install="$(PYTHON) -m pip install -q -r tools/requirements.txt -c $(PIP_CONSTRAINTS)" && \
+	{ $$install || { echo "make tries it a second time: $$install"; $$install; }; } && \
+	echo "PyTorch and its packages: installed in $$(($$(date +%s) - began)) s, $$(du -sm $(CACHE)/torch | cut -f 1) MB" > $@ && cat $@
 
 include tests/tests.mk tools/packaging/packaging.mk examples/web/web.mk
 
@@ -90,4 +97,4 @@ clean:
 ## make help           this list
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
-.PHONY: all demo toy clean help
+.PHONY: all demo toy for-torch clean help

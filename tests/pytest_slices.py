@@ -1,9 +1,20 @@
 """A plugin of pytest (-p pytest_slices): with SLICE=n in the environment, every seventh test runs, as tests/run.py
-chooses them: test i by name runs if i % 7 == n % 7."""
+chooses them: test i by name runs if i % 7 == n % 7. It prints which files ran, as tests/run.py does."""
 
 import os
+from pathlib import Path
 
 import run
+
+
+def files(names):
+    return {Path(name.partition("::")[0]).stem for name in names}
+
+
+def pytest_terminal_summary(terminalreporter, config):  # what pytest calls when it has run the tests
+    ran = files(report.nodeid for report in terminalreporter.stats.get("passed", []))
+    deselected = files(item.nodeid for item in terminalreporter.stats.get("deselected", []))
+    run.print_ran(ran, deselected - ran)
 
 
 def pytest_collection_modifyitems(config, items):  # what pytest calls when it has found the tests

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs unittest modules of tests/tools: python tests/run.py MODULE ...
 
-Prints what failed, the name of each skipped test with its reason, and "N passed, N failed[, N skipped]". V=1
-in the environment prints each test. The exit status is 1 if a test failed, and also if none passed, because a
+Prints what failed, the name of each skipped test with its reason, the modules of which a test passed ("ran:") or
+which have no test in this slice ("sliced:"), and "N passed, N failed[, N skipped]". V=1 in the environment prints each test. The exit status is 1 if a test failed, and also if none passed, because a
 run of skipped tests shows nothing.
 
 With SLICE=n in the environment it runs every seventh test: the tests are sorted by name, and test i runs if
@@ -17,20 +17,39 @@ import unittest
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 
 class Result(unittest.TextTestResult):
-    """Counts tests that passed. unittest counts the tests that ran, and does not count those of a skipped
-    class."""
+    """Counts tests that passed, and names their modules. unittest counts the tests that ran, and does not count those of
+    a skipped class."""
 
     passed = 0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.ran: set[str] = set()
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         super().addSuccess(test)
         self.passed += 1
+        self.ran.add(module_of(test))
 
 
 SLICES = 7
+
+
+def module_of(test: unittest.TestCase) -> str:
+    """Returns the module's name. unittest makes a class of its own for a module that is skipped or cannot be imported."""
+    parts = test.id().split(".")
+    return parts[-1] if parts[0] == "unittest" else parts[0]
+
+
+def print_ran(ran: set[str], sliced: set[str]) -> None:
+    """Prints which modules ran, and which have no test in this slice, for tests/skips.py."""
+    for kind, names in (("ran", ran), ("sliced", sliced)):
+        if names:
+            print(f"    {kind}: {' '.join(sorted(names))}")
 
 
 def tests_of(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
@@ -58,6 +77,7 @@ def main(modules: list[str]) -> int:
     result = unittest.TextTestRunner(resultclass=Result, verbosity=2 if loud else 0).run(suite)
     for test, why in result.skipped:
         print(f"    skipped: {test}: {why}")
+    print_ran(result.ran, {name.split(".")[0] for name in modules} - {module_of(test) for test in tests})
     # the error of a subtest
     bad = [getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors]
     failed = len(set(bad)) + len(result.unexpectedSuccesses)

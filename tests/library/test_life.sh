@@ -30,4 +30,4 @@ if command -v gdb > /dev/null && ${CC:-cc} -O0 -g -I. -DTRANSFORMER_NO_SIMD $uni
 else
     skip 2 "gdb and a compiler for it"
 fi
-counts life
+counts test_life

@@ -31,7 +31,8 @@ FAMILIES = {"bart": ("BartConfig", "BartForConditionalGeneration", "BartTokenize
             "t5": ("T5Config", "T5ForConditionalGeneration", "RobertaTokenizer", {})}  # CodeT5
 T5_SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "pad_token_id": 1, "eos_token_id": 2,
             "decoder_start_token_id": 1, "tie_word_embeddings": True}
-BREAKS = dict.fromkeys(map(ord, "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+# What translate writes as a space: line breaks, and characters that a terminal would obey, except TAB
+BREAKS = dict.fromkeys([*range(9), *range(10, 32), *range(127, 160), 0x2028, 0x2029], " ")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 

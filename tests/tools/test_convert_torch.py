@@ -1535,7 +1535,8 @@ class Registry(unittest.TestCase):
         self.assertGreater(len(found), 60)
         reads = {*checkpoints_huggingface.FAMILIES, *checkpoints_huggingface.PARTS}
         self.assertEqual([kind for kind in sorted(found) if kind not in reads and not refusals.reason(kind)], [])
-        self.assertEqual([kind for kind in sorted(reads - {"trocr"}) if refusals.reason(kind)], [])
+        alone = {"trocr", "canary_decoder"}  # decoders, which convert as a part of a whole folder and are refused without it
+        self.assertEqual([kind for kind in sorted(reads - alone) if refusals.reason(kind)], [])
 
 
 @needs_transformers

@@ -161,7 +161,7 @@ check "a folder" "1 quantize: $dir: is not a regular file" "$(status $quantize $
 if mknod $dir/null c 1 3 2> /dev/null; then
     check "a device stays one" "1 yes" "$(status $quantize $model $dir/null int8) $([ -c $dir/null ] && echo yes)"
     rm $dir/null
-else echo "    skip a device: only root makes one" && skipped=$((skipped + 1)); fi
+else skip 1 "a device: only root makes one"; fi
 old && ln -sf out.st $dir/int8.part
 check "a link OUT.part is not followed" "0 old0" "$(status $quantize $model $dir/int8 int8) $(kept)"
 rm -f $dir/int8 $dir/int8.part
@@ -174,11 +174,11 @@ if mount -t tmpfs -o size=16k none $dir/full 2> /dev/null; then
     check "  says so" "quantize: $dir/full/out: No space left on device" "$(cat $dir/err)"
     check "  and nothing is left" "" "$(ls -A $dir/full)"
     umount $dir/full
-else echo "    skip a full disk: no tmpfs can be mounted here" && skipped=$((skipped + 1)); fi
+else skip 3 "a full disk: no tmpfs can be mounted here"; fi
 if [ -c /dev/full ]; then
     check "standard output is full" "1 quantize: standard output cannot be written" \
         "$($quantize $model $dir/int8 int8 2> $dir/err > /dev/full; echo $?) $(cat $dir/err)"
-else echo "    skip standard output: no /dev/full" && skipped=$((skipped + 1)); fi
+else skip 1 "standard output: no /dev/full"; fi
 check "standard output is closed" 1 "$($quantize $model $dir/int8 int8 2> /dev/null >&-; echo $?)"
 # The reader exits before the writer begins.
 rm -f $dir/gone $dir/int8
@@ -202,7 +202,7 @@ if timeout -s INT 5 true 2> /dev/null; then
     check "Ctrl-C at 19 moments: the old file or the new one" "" "$seen"
     check "  and nothing beside it" 0 "$(ls $dir | grep -c '^out.st.')"
     rm -f $dir/whole
-else echo "    skip Ctrl-C: no timeout here" && skipped=$((skipped + 1)); fi
+else skip 2 "Ctrl-C: no timeout here"; fi
 check "an unknown option" "2 quantize: unknown option '--pack', did you mean --packed? (--help lists all)" "$(status $quantize $model $dir/int8 int8 --pack) $(cat $dir/err)"
 check "  of forward" "2 forward: unknown option '--atention', did you mean --attention? (--help lists all)" "$(status build/forward $model $model $dir/result --atention) $(cat $dir/err)"
 check "an unknown type" 2 "$(status $quantize $model $dir/int8 int4)"

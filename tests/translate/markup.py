@@ -195,8 +195,10 @@ def main():
                     print(number, got, expected, sep="\n  ")
     print(f"{arguments.pages} pages, {faults.pop('blocks')} blocks: {dict(+faults) or 'no faults'}")
     found = real(arguments.real, faults)
-    print(f"{found} pages of documentation: {dict(+faults) or 'no faults'}" if found else
-          f"skipped: no documentation in {' '.join(arguments.real)}")
+    if found:
+        print(f"{found} pages of documentation: {dict(+faults) or 'no faults'}")
+    else:
+        print(f"    skipped: no documentation in {' '.join(arguments.real)}")
     return 1 if +faults else 0
 
 

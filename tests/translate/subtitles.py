@@ -139,7 +139,7 @@ def main():
     options.add_argument("--seed", type=int, default=SEED)
     options = options.parse_args()
     if not shutil.which("ffmpeg"):
-        print("subtitles: skipped, there is no ffmpeg (apt-get install ffmpeg)")
+        print("    skipped: no ffmpeg (apt-get install ffmpeg)")
         return 0
     draw, wrong, count = random.Random(options.seed), 0, {}
     for _ in range(options.documents):

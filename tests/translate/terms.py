@@ -247,7 +247,7 @@ def main():
     parser.add_argument("--failures", type=int, default=0, metavar="N", help="print N outputs of each kind of failure")
     options = parser.parse_args()
     if not DATA.is_dir():
-        return print(f"terms.py: skipped: no {DATA}")
+        return print(f"    skipped: no {DATA}")
     drawn = draw()
     sources, references = [each[0] for each in drawn], [each[1] for each in drawn]
     own = [[(noun, word) for noun, word, _ in terms] for *_, terms in drawn]

@@ -22,7 +22,7 @@ from websockets.sync.client import connect
 sys.path.insert(0, str(ROOT / "examples/server"))
 RANDOM = ROOT / "tests/data/transcribe/whisper.safetensors"
 STREAMING = ROOT / "tests/data/transcribe/moonshine-streaming.safetensors"
-REAL = ROOT / "build/whisper"  # make test-whisper puts models and clips there
+REAL = ROOT / "build/whisper"  # make test-real-speech puts models and clips there
 QUERY = "format=s16le&rate=16000&log_prob=0&compression=0"  # without limits, so that random text is written
 with wave.open(str(ROOT / "tests/data/transcribe/noise.wav")) as file:
     SOUND = file.readframes(file.getnframes())
@@ -342,7 +342,7 @@ def test_a_client_that_does_not_read():
 def test_real_speech(name, clip):
     for file in (REAL / f"{name}.safetensors", REAL / f"{clip}.wav"):
         if not file.exists():
-            pytest.skip(f"{file.relative_to(ROOT)} is missing: make test-whisper makes it")
+            pytest.skip(f"{file.relative_to(ROOT)} is missing: make test-real-speech makes it")
     with wave.open(str(REAL / f"{clip}.wav")) as file:
         sound = file.readframes(16000 * 5)
     with hearing(model=REAL / f"{name}.safetensors") as port:

@@ -472,7 +472,7 @@ def test_the_microphone_hears_real_speech(speaking):
     model, clip = REAL / "tiny.en.int8.safetensors", REAL / "jfk.wav"
     for file in (model, clip):
         if not file.exists():
-            pytest.skip(f"{file.relative_to(ROOT)} is missing: make test-whisper makes it")
+            pytest.skip(f"{file.relative_to(ROOT)} is missing: make test-real-speech makes it")
     with serving(5086, f"de:en={MODELS['de']}", "--speech", model) as at:
         one = speaking(clip, at)
         one.press()

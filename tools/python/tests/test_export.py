@@ -134,7 +134,7 @@ def odd_input(module):
     (odd_activation, "encoder layer 0: no activation"),
     (odd_input, "what goes into the encoder is not"),
     (lambda m: setattr(m, "causal", False), "sees later target tokens"),
-    (lambda m: setattr(m, "pads", False), "they part at encoder layer 0"),
+    (lambda m: setattr(m, "pads", False), "they part at encoder layer 0. The example has pads .src_pad 0., and .* no src_key"),
     (lambda m: setattr(m, "to_vocab", nn.Sequential(m.to_vocab, nn.Linear(VT, VT + 1))), "nn.Linear|logits"),
     (lambda m: setattr(m, "second", nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 1)), "2 of nn.TransformerEncoder"),
 ])
@@ -172,6 +172,72 @@ def test_pads_are_seen_without_padding_idx(tmp_path):
     module.source.padding_idx = None
     config = export(module, tmp_path / "m", *ends([], [2]), start=1, end=2)
     assert (config["src_pad"], config["src_end"]) == (0, 2)
+
+
+class Plain(nn.Module):
+    """A first module: no positions, no masks of pads, and a causal mask of booleans."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VS, D, padding_idx=0)
+        self.body = nn.Transformer(D, 2, 1, 1, 32, batch_first=True)
+        self.out = nn.Linear(D, VS)
+
+    def forward(self, src, tgt, **masks):
+        mask = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1]).bool()
+        return self.out(self.body(self.embed(src), self.embed(tgt), tgt_mask=mask, **masks))
+
+
+def test_a_first_module(tmp_path):
+    module = Plain().eval()
+    src, tgt = torch.tensor([[5, 6, 7, 3], [8, 9, 10, 3]]), torch.tensor([[2, 11, 12, 3], [2, 13, 14, 3]])
+    config = export(module, tmp_path / "m.safetensors", src, tgt, start=2, end=3)
+    assert {key: config[key] for key in ("n_heads", "positions", "src_pad", "tgt_pad", "src_end")} == {
+        "n_heads": 2, "positions": "none", "src_pad": 0, "tgt_pad": 0, "src_end": 3}
+    with Model(tmp_path / "m.safetensors") as model, torch.no_grad():
+        assert np.abs(model.forward(src, tgt) - module(src, tgt).numpy()).max() < 1e-4
+
+
+PADS = torch.tensor([[5, 6, 3, 0], [8, 9, 10, 3]])
+
+
+@pytest.mark.parametrize("masks, src, tgt_at, says", [
+    ([], PADS, None, "encoder layer 0. The example has pads .src_pad 0., and the module's forward gave no src_key_padding_mask "
+                     "and no memory_key_padding_mask: .* or an example without pads; nothing was written"),
+    (["src"], PADS, None, "The example has pads .src_pad 0., and the module's forward gave no memory_key_padding_mask:"),
+    (["memory"], PADS, None, "The example has pads .src_pad 0., and the module's forward gave no src_key_padding_mask:"),
+    (["src", "memory"], PADS, 1, "The example has pads .tgt_pad 0., and the module's forward gave no tgt_key_padding_mask:"),
+    (["src", "memory"], PADS, None, None),
+    (["src", "memory", "tgt"], PADS, 1, None),
+    ([], PADS[1:], None, None),
+])
+def test_pads_that_the_module_does_not_mask_are_named(tmp_path, masks, src, tgt_at, says):
+    tgt = torch.tensor([[2, 11, 12, 3, 0], [2, 13, 14, 15, 3]])[-len(src):]
+    if tgt_at:
+        tgt[0, tgt_at] = 0
+
+    def call(module, src, tgt):
+        return module(src, tgt, **{f"{one}_key_padding_mask": (tgt if one == "tgt" else src) == 0 for one in masks})
+
+    def write():
+        export(Plain(), tmp_path / "m", src, tgt, start=2, end=3, call=call)
+
+    if says is None:
+        write()
+    else:
+        with pytest.raises(ExportError, match=says):
+            write()
+        assert not list(tmp_path.iterdir())
+
+
+def test_pads_are_not_blamed_for_other_faults(tmp_path):
+    """The row without pads is wrong, too."""
+    module = Plain()
+    layer = module.body.encoder.layers[0]
+    plain = layer.forward
+    layer.forward = lambda *args, **kwargs: (x := plain(*args, **kwargs)) + 0.1 * x.flip(-1)
+    with pytest.raises(ExportError, match="they part at encoder layer 0; nothing was written"):
+        export(module, tmp_path / "m", PADS, torch.tensor([[2, 11, 12, 3], [2, 13, 14, 3]]), start=2, end=3)
 
 
 class MaskedTargets(Translator):

@@ -18,7 +18,7 @@ from transformer_h import Error, LiveText, Model, Status
 ROOT = Path(__file__).resolve().parents[3]
 RANDOM = ROOT / "tests/data/transcribe/whisper.safetensors"
 NOISE = ROOT / "tests/data/transcribe/noise.wav"
-REAL = ROOT / "build/whisper"  # make test-whisper puts models and clips there
+REAL = ROOT / "build/whisper"  # make test-real-speech puts models and clips there
 LOOSE = {"log_prob": 0, "compression": 0}  # without limits, so that random text is written
 
 
@@ -313,7 +313,7 @@ def test_ctrl_c(model):
 def test_real_speech(name, clip, options):
     for file in (REAL / f"{name}.safetensors", REAL / f"{clip}.wav"):
         if not file.exists():
-            pytest.skip(f"{file.relative_to(ROOT)} is missing: make test-whisper makes it")
+            pytest.skip(f"{file.relative_to(ROOT)} is missing: make test-real-speech makes it")
     sound = bytes_of(REAL / f"{clip}.wav")[:32000 * 8]
     with Model(REAL / f"{name}.safetensors") as model:
         found = list(model.listen(cut(sound, 3200), **options))

@@ -15,7 +15,7 @@ from transformer_h import Error, Model, Status
 ROOT = Path(__file__).resolve().parents[3]
 RANDOM = ROOT / "tests/data/transcribe/whisper.safetensors"
 NOISE = ROOT / "tests/data/transcribe/noise.wav"
-REAL = ROOT / "build/whisper"  # make test-whisper puts models and clips there
+REAL = ROOT / "build/whisper"  # make test-real-speech puts models and clips there
 # without limits, so that random text is written
 LOOSE = {"temperature": 0, "log_prob": 0, "compression": 0, "no_speech": 1}
 FLAGS = {"log_prob": "--log-prob", "no_speech": "--no-speech", "best_of": "--best-of"}
@@ -279,7 +279,7 @@ def test_ctrl_c(model):
 def test_real_speech(name, clip, options):
     for file in (REAL / f"{name}.safetensors", REAL / f"{clip}.wav"):
         if not file.exists():
-            pytest.skip(f"{file.relative_to(ROOT)} is missing: make test-whisper makes it")
+            pytest.skip(f"{file.relative_to(ROOT)} is missing: make test-real-speech makes it")
     with Model(REAL / f"{name}.safetensors") as model:
         found = list(model.transcribe(REAL / f"{clip}.wav", **options))
         assert list(as_lines(found)) == command_line(REAL / f"{name}.safetensors", REAL / f"{clip}.wav", **options)

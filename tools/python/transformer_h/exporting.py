@@ -24,6 +24,11 @@ ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "swish": F.silu, "gelu_sigmoid": lambda x: x * torch.sigmoid(1.702 * x)}
 CLOSE = 1e-4  # of the largest number at hand
+# For each mask of pads: the stack that takes it, whose ids the pads are, and at which places of the stack's arguments is
+# a mask that can hide them
+PAD_MASKS = {"src_key_padding_mask": ("encoder", "src", {"mask": 1, "src_key_padding_mask": 2}),
+             "memory_key_padding_mask": ("decoder", "src", {"memory_mask": 3, "memory_key_padding_mask": 5}),
+             "tgt_key_padding_mask": ("decoder", "tgt", {"tgt_key_padding_mask": 4})}
 
 
 def write_module(module: nn.Module, path: str | os.PathLike[str], example_src: torch.Tensor,
@@ -58,7 +63,7 @@ def write_module(module: nn.Module, path: str | os.PathLike[str], example_src: t
 
     facts = {key: facts[key] for key in modelfile.CONFIG_KEYS if facts.get(key) is not None}
     modelfile.check_values(facts)
-    sizes = modelfile.measure(model, facts["n_heads"])
+    sizes = modelfile.measure(model, facts)
     modelfile.check_config(facts, sizes, model)
     _fail_on(model.problems + [f"{one} is missing" for one in modelfile.missing_tensors(
         model, facts, False) if one not in ("generator.weight", "tgt_embedding.weight")])
@@ -92,6 +97,11 @@ def _apart(a: torch.Tensor, b: torch.Tensor) -> float:
     return float((a - b).abs().max() / max(1.0, float(b.abs().max()))) if b.numel() else 0.0
 
 
+def _given(args: Sequence[Any], kwargs: Mapping[str, Any], places: Mapping[str, int]) -> bool:
+    """Returns whether a call has one of these arguments, by name or at its place."""
+    return any((args[at] if at < len(args) else kwargs.get(name)) is not None for name, at in places.items())
+
+
 class _Run:
     """The module's own run on the example: what went into and came out of its parts, [B, L, D]."""
 
@@ -107,6 +117,7 @@ class _Run:
         self.outof: dict[int, torch.Tensor] = {}
         self.calls: list[tuple[str, nn.Module, Any, torch.Tensor]] = []  # outside the stacks, in turn
         self.causal = False
+        self.unmasked: list[str] = []  # the masks of PAD_MASKS that a stack ran without
         self.embedding: dict[str, Any] = {}
         self.ids: dict[str, torch.Tensor] = {}
         self.logits = torch.empty(0)
@@ -121,8 +132,9 @@ class _Run:
                 self.into[id(part)] = x.transpose(0, 1) if turn else x
                 self.outof[id(part)] = out.transpose(0, 1) if turn else out
                 if part is self.decoder:
-                    mask = kwargs.get("tgt_mask", args[2] if len(args) > 2 else None)
-                    self.causal = bool(kwargs.get("tgt_is_causal")) or mask is not None
+                    self.causal = bool(kwargs.get("tgt_is_causal")) or _given(args, kwargs, {"tgt_mask": 2})
+                self.unmasked += [mask for mask, (stack, _, places) in PAD_MASKS.items()
+                                  if part is getattr(self, stack) and not _given(args, kwargs, places)]
             elif isinstance(out, torch.Tensor):
                 self.calls.append((names[id(part)], part, x, out))
 
@@ -391,10 +403,10 @@ def _compare(run: _Run, model: modelfile.Model, facts: dict[str, Any], path: Pat
                                               if not key.endswith("_text")})
         return Model(path)
 
-    def differ(got: np.ndarray, wanted: torch.Tensor, side: str) -> float:
+    def differ(got: np.ndarray, wanted: torch.Tensor, side: str, rows: slice = slice(None)) -> float:
         width = min(got.shape[-1], wanted.shape[-1])
-        return _apart(torch.from_numpy(np.array(got[..., :width]))[seen[side]],
-                      wanted[..., :width].cpu().float()[seen[side]])
+        return _apart(torch.from_numpy(np.array(got[rows, ..., :width]))[seen[side][rows]],
+                      wanted[rows, ..., :width].cpu().float()[seen[side][rows]])
 
     def differ_before(pad: int, got: np.ndarray) -> float:
         """Without the pads at the ends of targets."""
@@ -418,6 +430,9 @@ def _compare(run: _Run, model: modelfile.Model, facts: dict[str, Any], path: Pat
                           "tgt_mask): while decoding there are none, so that numbers would be "
                           "others; nothing was written")
 
+    pads = _unmasked_pads(run, facts, ids, [
+        differ(decoded, run.logits, "tgt", slice(i, i + 1)) > CLOSE for i in range(len(ids["tgt"]))])
+
     def part() -> str:
         for k, layer in enumerate(run.encoder.layers):
             with probe(k + 1, 1, ()) as one:
@@ -431,5 +446,27 @@ def _compare(run: _Run, model: modelfile.Model, facts: dict[str, Any], path: Pat
         return "the decoder's final norm or the generator"
 
     raise ExportError(f"the file's logits are {apart:.2g} off the module's (of their largest, "
-                      f"{float(run.logits.abs().max()):.3g}): they part at {part()}; nothing was "
+                      f"{float(run.logits.abs().max()):.3g}): they part at {part()}{pads}; nothing was "
                       f"written")
+
+
+def _unmasked_pads(run: _Run, facts: Mapping[str, Any], ids: Mapping[str, np.ndarray], wrong: Sequence[bool]) -> str:
+    """Returns what the message says about pads, if they can be the reason: the logits are wrong only in rows with pads
+    that the module got no mask for. Such a module attends to its pads, which a file never does. A pad at the end of
+    a target comes after every token that could attend to it."""
+    lacking, where, rows = [], [], np.zeros(len(wrong), bool)
+    for mask in run.unmasked:
+        _, side, _ = PAD_MASKS[mask]
+        pads = ids[side] == facts.get(f"{side}_pad", -1)
+        if side == "tgt":
+            pads[:, 0] = False  # where the start token is
+            pads &= np.maximum.accumulate(~pads[:, ::-1], axis=1)[:, ::-1]
+        if pads.any():
+            lacking.append(mask)
+            where.append(f"{side}_pad {facts[f'{side}_pad']}")
+            rows |= pads.any(1)
+    if not lacking or np.any(np.array(wrong) & ~rows):
+        return ""
+    return (f". The example has pads ({', '.join(dict.fromkeys(where))}), and the module's forward gave no "
+            f"{' and no '.join(lacking)}: the module attends to pads, and a model file does not. Give the module its "
+            f"masks, as it was trained, or an example without pads")
