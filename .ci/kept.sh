@@ -59,7 +59,7 @@ kept_key() {
     } | sha1sum
 }
 kept_file() { echo "$kept/$(sha1sum <<< "$1" | cut -c 1-16)"; }
-# Keeps a row that has passed: its key, its counts, and the sums of the files that it read.
+# Keeps a row that has passed: its key, its counts, the sums of the files that it read, and the file of what it said.
 kept_save() {
     [ -z "$never" ] || return 0
     local file
@@ -68,7 +68,7 @@ kept_save() {
         kept_key "$1"
         echo "$2"
         { kept_reads; cat "$PWD.also" 2> /dev/null || :; } | sort -u | awk 'NR == FNR { read["  " $0] = 1; next } substr($0, 41) in read' - "$work/sums"
-    } > "$file.$BASHPID" && mv "$file.$BASHPID" "$file"
+    } > "$file.$BASHPID" && cp "$3" "$file.said" && mv "$file.$BASHPID" "$file"
 }
 # Returns whether a row is kept, and prints its counts.
 kept_known() {
