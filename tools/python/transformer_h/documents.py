@@ -130,7 +130,9 @@ class File:
             raise FileError(f"{name}: larger than {most_text} bytes")
         if self.suffix in PAIRS:
             text = _Text(data, name, self.suffix in IS_XML, charset_of(data, self.suffix))
-            self._parts[""] = self._pairs = Pairs(text.texts[0], text.encoding, name, self.suffix, self._found, lang)
+            is_big = data.startswith(codecs.BOM_UTF16_BE)
+            self._parts[""] = self._pairs = Pairs(text.texts[0], "utf-16-be" if is_big else text.encoding, name, self.suffix, self._found, lang,
+                                                  codecs.BOM_UTF16_BE if is_big else b"")
         elif self.suffix in TEXTS:
             self._parts[""] = _Text(data, name, self.format == "html")
         else:
@@ -153,6 +155,11 @@ class File:
     @property
     def counts(self) -> dict[str, int]:
         return dict(self._pairs.counts) if self._pairs else {}
+
+    @property
+    def lacks_language(self) -> bool:
+        """Whether the new file needs the language of the translation, to say it."""
+        return self._pairs.lacks_language if self._pairs else self.suffix in ARCHIVES
 
     def fail(self, number: int | None) -> bool:
         """Says that text `number` has a sentence without a translation. Returns whether its unit then stays as it is."""
@@ -336,7 +343,7 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
         texts = each.translate_document(texts, file.format, left=left, **options)
         for line in left:
             file.leave(line)
-    if file.suffix in ARCHIVES and not (lang and language_tag(lang)[0]):
+    if file.lacks_language and not (lang and language_tag(lang)[0]):
         file.leave("the language that the file says it is in, because the new one is not known (lang=, --lang)")
     data, out = file.join(texts, lang), Path(out)
     if counted is not None and file.counts:

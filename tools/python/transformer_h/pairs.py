@@ -54,12 +54,15 @@ class Pairs:
     text is the whole file, lang the language of the translations if it is known. The reader of the format calls unit(), leave() and
     edit(). counts has how many units are "translated", "left" and "failed"."""
 
-    def __init__(self, text: str, encoding: str, where: str, suffix: str, left: Counter[str], lang: str | None) -> None:
+    def __init__(self, text: str, encoding: str, where: str, suffix: str, left: Counter[str], lang: str | None, mark: bytes = b"") -> None:
+        """mark is what the encoding does not write: the byte order mark of one of two orders."""
+        self.mark = mark
         self.where, self.suffix, self.encoding, self.found, self.lang = where, suffix, encoding, left, lang or ""
         self.base: Any = text.encode("utf-8", "surrogatepass") if suffix in IS_XML else text
         self.units: list[Unit] = []
         self.edits: list[Edit] = []  # what changes whether or not a unit is translated
         self.counts: Counter[str] = Counter(translated=0, left=0, failed=0)
+        self.lacks_language = False  # the file says no language of the translation, or that of the source
         self.failed: set[int] = set()  # numbers of texts that the model could not translate
         READERS[suffix](self)
         self.texts = [one.html for unit in self.units for one in unit.messages()]
@@ -94,13 +97,15 @@ class Pairs:
         if not has_letters(pieces):
             self.leave(NO_LETTERS)
             return None
-        if len(pieces) == 1 and pieces[0].kind == WORDS and is_icu(pieces[0].text):
-            try:
+        try:
+            if any(one.kind == WORDS and is_icu(one.text) for one in pieces):
+                if len(pieces) > 1:
+                    raise Refused("plural forms in brackets with codes inside, which are not read")
                 return icu_parts(pieces[0].text, style)
-            except Refused as e:
-                self.fail(name, str(e))
-                return None
-        return [Message(pieces, style)]
+            return [Message(pieces, style)]
+        except Refused as e:
+            self.fail(name, str(e))
+            return None
 
     def check_target(self, named: str, has_finished: bool) -> None:
         """Refuses a file whose translations are in another language than the new ones."""
@@ -109,7 +114,8 @@ class Pairs:
 
     def check_source(self, named: str) -> None:
         """Refuses a file whose source is in the language of the translation."""
-        if is_same_language(named, self.lang) and (code_of(named, "-") == code_of(self.lang, "-") or "-" not in code_of(named, "-") + code_of(self.lang, "-")):
+        one, other = code_of(named, "-"), code_of(self.lang, "-")
+        if is_same_language(named, self.lang) and (one == other or "-" not in one or "-" not in other):
             self.refuse(f"the source is in {named[:40]}, and so would be the translation ({self.lang}); look whether this is the right model")
 
     def need_lang(self, what: str) -> str:
@@ -144,7 +150,7 @@ class Pairs:
         joined = self.base[:0].join([*out, self.base[at:]])
         if isinstance(joined, bytes):
             joined = joined.decode("utf-8", "surrogatepass")
-        return [joined.encode(self.encoding, "xmlcharrefreplace" if self.suffix in IS_XML else "strict")]
+        return [self.mark, joined.encode(self.encoding, "xmlcharrefreplace" if self.suffix in IS_XML else "strict")]
 
     def can_write(self, made: Sequence[str]) -> bool:
         if self.suffix not in IS_XML and not self.encoding.startswith("utf"):

@@ -97,6 +97,7 @@ def read_arb(pairs: Pairs) -> None:
     code, locale = code_of(pairs.lang, "_"), root.get("@@locale")
     if code and locale is not None:
         pairs.edit(locale.begin, locale.end, json.dumps(code))
+    pairs.lacks_language = not code and locale is not None
     for key, value in root.items():
         if key.startswith("@"):
             continue
@@ -126,6 +127,7 @@ class Xcstrings:
         pairs.check_source(self.source)
         strings = root.get("strings")
         self.base = str(pairs.base)
+        self.line_end = "\r\n" if "\r\n" in self.base[:10000] else "\n"
         for key, one in strings.items() if strings else ():
             self.add(key, one)
 
@@ -221,10 +223,10 @@ class Xcstrings:
             text += json.dumps(inner, ensure_ascii=False, separators=(", ", " : "))
             return place, place, f"{text}, " if after else f", {text}" if members else text
         if not members:
-            rest = "\n" + line + "  "
-            return at.begin, at.end, "{" + rest + text + self.dumped(inner, line + "  ") + "\n" + line + "}"
+            rest = self.line_end + line
+            return at.begin, at.end, f"{{{rest}  {text}{self.dumped(inner, line + '  ')}{rest}}}"
         text += self.dumped(inner, line)
-        return place, place, f"{text},\n{line}" if after else f",\n{line}{text}"
+        return place, place, f"{text},{self.line_end}{line}" if after else f",{self.line_end}{line}{text}"
 
     def line_of(self, at: int) -> str | None:
         """Returns the spaces that begin the line of a place, or None if the line begins with something else that is on it."""
@@ -234,9 +236,8 @@ class Xcstrings:
             return spaces[0] if spaces and self.base[begin:at].count("{") == 0 else None
         return self.base[begin:at] if begin and not self.base[begin:at].strip() else None
 
-    @staticmethod
-    def dumped(value: Any, line: str) -> str:
-        return json.dumps(value, ensure_ascii=False, indent=2, separators=(",", " : ")).replace("\n", "\n" + line)
+    def dumped(self, value: Any, line: str) -> str:
+        return json.dumps(value, ensure_ascii=False, indent=2, separators=(",", " : ")).replace("\n", self.line_end + line)
 
     def written(self, value: Any, at: int) -> str:
         line = self.line_of(at)

@@ -67,6 +67,7 @@ class Po:
             if entry is not self.header:
                 has_finished = self.add(entry) or has_finished
         pairs.check_target(self.values.get("Language", ""), has_finished)
+        pairs.lacks_language = not pairs.lang and not self.values.get("Language")
         if self.header:
             self.set_header(self.header)
 

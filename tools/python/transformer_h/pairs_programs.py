@@ -28,6 +28,7 @@ def read_qt(pairs: Pairs) -> None:
             pairs.check_source(node.get("sourcelanguage"))
             named = node.get("language")
             lang = lang or named
+            pairs.lacks_language = not lang
             if not named and code_of(lang, "_"):
                 pairs.edit(node.begin, node.inner, with_attributes(node.tag, language=code_of(lang, "_")))
 

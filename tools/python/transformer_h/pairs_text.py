@@ -1,8 +1,8 @@
 """A text of a file with source and target, as the model gets it, and back.
 
 The reader of a file divides a text into pieces: words, and codes of the file such as <x id="1"/>. This module finds the
-placeholders of programs in the words (%s, {name}, <b>). The model gets the words with a tag for each code and placeholder: <x/> for
-one that stands alone, <g> around words, <br/> for the end of a line. A translation that has not each of them once is refused, because
+placeholders of programs in the words (%s, {name}, <b>). The model gets the words with a tag for each code and placeholder: <ph></ph> for
+one that stands alone, <x/> for one that shows nothing, <g> around words, <br/> for the end of a line. A translation that has not each of them once is refused, because
 a program that reads the file could end with an error, or show a wrong value."""
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ _HTML_TAG = re.compile(r"</?(?:a|abbr|b|big|br|code|div|em|font|h[1-6]|hr|i|img|
                        r"(?:\s[^<>]*)?/?>", re.I)
 _ENTITY = re.compile(r"&(#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z][a-zA-Z\d]{1,31});")
 _LINES = re.compile(r"[ \t]*(?:\r\n|\r|\n)\s*")
-TAG = re.compile(r'<(/?)(g|x|br)(?: id="(\d+)")?\s*/?>')
+TAG = re.compile(r'<(/?)(g|x|ph|br)(?: id="(\d+)")?\s*/?>(?:</ph>)?')
+_UNSEEN = re.compile(r"\s|\\[nrt]|<!--|<\?")  # begins a code that shows nothing
 _LETTER = re.compile(r"[^\W\d_]")
+_WORD = re.compile(r"\S*")
+MOST_CODES = 400  # pieces of a word that are divided by codes
 # kinds of pieces: words, a code that stands alone, codes around words, the end of a line
 WORDS, CODE, OPEN, CLOSE, LINE = "words", "code", "open", "close", "line"
 # why a unit stays as it is
@@ -94,23 +97,32 @@ def pair_up(tokens: Sequence[Token]) -> None:
 class Message:
     """A text that is translated as one. html is what the model gets."""
 
-    __slots__ = ("style", "is_html", "has_spaces", "sign", "tokens", "html")
+    __slots__ = ("style", "is_html", "entities", "sign", "tokens", "html")
 
     def __init__(self, pieces: Sequence[Piece], style: Style) -> None:
         self.style = style
         words = "".join(one.text for one in pieces if one.kind == WORDS)
         self.is_html = bool(_HTML_TAG.search(words)) or any(one[1][0] == "#" or one[1] + ";" in html5 for one in _ENTITY.finditer(words))
-        self.has_spaces = "&nbsp;" in words
+        self.entities = {one[1] for one in _ENTITY.finditer(words)} if self.is_html else set()
         self.tokens: list[Token] = []
         for piece in pieces:
             if piece.kind == WORDS:
                 self.divide(piece.text)
             else:
                 self.tokens.append(Token(*piece))
+        self.check_codes()
         pair_up(self.tokens)
         self.sign = self.without_sign()
         self.number()
         self.html = self.as_html()
+
+    def check_codes(self) -> None:
+        """Refuses a word with very many codes, each of which is looked at again for each other one."""
+        n = 0
+        for token in self.tokens:
+            n = 0 if token.kind == WORDS and not _WORD.fullmatch(token.text) else n + 1
+            if n > MOST_CODES:
+                raise Refused(f"more than {MOST_CODES // 2} codes in a word")
 
     def divide(self, words: str) -> None:
         """Adds the tokens of words, which may have tags as text."""
@@ -139,7 +151,7 @@ class Message:
                 continue
             if begin > at:
                 self.tokens.append(Token(WORDS, words[at:begin]))
-            if kind == LINE and self.goes_on(words[:begin][-1:], words[end:end + 1]):
+            if kind == LINE and self.goes_on(words[max(begin - 1, 0):begin], words[end:end + 1]):
                 kind = CODE
             self.tokens.append(Token(kind, self.written(words[begin:end])))
             at = end
@@ -153,15 +165,17 @@ class Message:
 
     def is_placeholder(self, words: str, found: re.Match[str]) -> bool:
         """Whether this is a placeholder and not the sign for percent, as in "100%ige"."""
-        first, last = words[:found.start()][-1:], words[found.end():found.end() + 1]
+        first, last = words[max(found.start() - 1, 0):found.start()], words[found.end():found.end() + 1]
         return self.style.strict or not (found[0][0] == "%" and found[0] != "%%" and first.isdigit() and last.isalpha())
 
     def written(self, words: str) -> str:
         """Returns words as the file has them."""
-        if self.is_html:
-            words = html.escape(words, quote=False)
-            if self.has_spaces:
-                words = words.replace("\u00a0", "&nbsp;")
+        if self.is_html:  # signs that were no entities stay as they are
+            words = words.replace("&", "&amp;") if "amp" in self.entities else re.sub(r"&(?=#?\w{1,40};)", "&amp;", words)
+            words = words.replace("<", "&lt;")
+            for name, sign in (("gt", ">"), ("nbsp", "\u00a0"), ("quot", '"')):
+                if name in self.entities:
+                    words = words.replace(sign, f"&{name};")
         return self.style.escape(words)
 
     def without_sign(self) -> str:
@@ -201,7 +215,7 @@ class Message:
                 made.append("</g>")
                 token.key = str(around.pop())  # the token that opens it
             else:
-                made.append(f'<x id="{i}"/>' if token.kind == CODE else "<br/>")
+                made.append("<br/>" if token.kind == LINE else f'<x id="{i}"/>' if _UNSEEN.match(token.text) else f'<ph id="{i}"></ph>')
         return "".join(made)
 
     def back(self, translation: str) -> str:
@@ -216,6 +230,8 @@ class Message:
             made_up["%"] += 1
         if made_up:
             raise Refused(f"the translation has a placeholder that the source has not: {next(iter(made_up))}")
+        if any(words.count(sign) != source.count(sign) for sign in "{}"):
+            raise Refused("the translation has other brackets { } than the source")
         order = [number for one in found if isinstance(one, Token) for number in one.numbers]
         out = []
         sign = self.sign

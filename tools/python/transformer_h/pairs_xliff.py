@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .pairs_plurals import code_of, is_same_language
 from .pairs_text import CLOSE, HAS_TRANSLATION, NO_LETTERS, NO_SOURCE, NOT_TRANSLATED, OPEN, WORDS, Piece, Style, has_letters
-from .pairs_xml import Node, cdata, escape_cdata, escape_text, filled, pieces_of, walk, with_attributes
+from .pairs_xml import Node, cdata, escape_cdata, escape_text, escape_value, filled, pieces_of, walk, with_attributes
 
 if TYPE_CHECKING:
     from .pairs import Pairs
@@ -98,6 +98,8 @@ class Xliff:
                 pairs.edit(node.begin, node.inner, with_attributes(node.tag, **{attribute: code}))
         elif not self.target_lang and self.is_new and pairs.units:
             pairs.need_lang("XLIFF 2")
+        elif not self.target_lang:
+            pairs.lacks_language = True
 
     def read_unit(self, node: Node, around: list[Node]) -> None:
         pairs = self.pairs
@@ -141,7 +143,10 @@ class Xliff:
             return
         templates = []
         for part in [pieces] if section else segments(pieces):
-            made = [part] if isinstance(part, str) else pairs.template(name, part, _CDATA_STYLE if section else STYLE)
+            if isinstance(part, str) or not has_letters(part):
+                made: list[Any] | None = [part if isinstance(part, str) else written(part)]
+            else:
+                made = pairs.template(name, part, _CDATA_STYLE if section else STYLE)
             if made is None:
                 return
             templates.append(made)
@@ -163,6 +168,10 @@ class Xliff:
             return edits
 
         pairs.unit(name, templates, put)
+
+
+def written(pieces: list[Piece]) -> str:
+    return "".join(escape_text(one.text) if one.kind == WORDS else one.text for one in pieces)
 
 
 def segments(pieces: list[Piece]) -> list[str | list[Piece]]:
@@ -194,7 +203,7 @@ def read_xliff(pairs: Pairs) -> None:
 def read_tmx(pairs: Pairs) -> None:
     """Reads a translation memory. A unit that lacks the target language gets a variant in it."""
     lang = pairs.need_lang("TMX")
-    code = code_of(lang, "-") or lang
+    code = escape_value(code_of(lang, "-") or lang)
     count = 0
     default = ""
 
