@@ -539,7 +539,7 @@ def test_polib_and_msgfmt_read_the_result(tmp_path):
 
 STYLE = Style()
 KEPT = ["%s", "%1$s", "%d", "%5.2f", "%-10s", "%@", "%1$@", "%lld", "%%", "%(name)s", "%(n)d", "%{x}", "{0}", "{name}", "{{x}}", "{0:N2}", "${x}", "$name", "%1", "%L2",
-        "%n", "%#@n@", "{}", "%I64u", "%zu", "{{ user.name }}", "%name%"]
+        "%n", "%#@n@", "{}", "%I64u", "%zu", "{{ user.name }}", "%name%", "%<PRId64>", "%-5<PRIuMAX>", "%<name>s"]
 
 
 @pytest.mark.parametrize("one", KEPT)
@@ -565,6 +565,14 @@ def test_plain_words_are_no_codes(text):
 def test_what_is_made_up_is_refused(source, made, why):
     with pytest.raises(Refused, match=re.escape(why)):
         Message([Piece("words", source)], STYLE).back(made)
+
+
+@pytest.mark.parametrize("text, back", [("&Öffnen", "&ÖFFNEN"), ("Ö&ffnen", "&ÖFFNEN"), ("_Öffnen", "_ÖFFNEN"), ("Ö_ffnen …", "_ÖFFNEN …"), ("job_spec", "JOB_SPEC"),
+                                        ("Die Datei fts_read fehlt", "DIE DATEI FTS_READ FEHLT"), ("Tom & Anna", "TOM & ANNA"), ("a && b", "A && B"),
+                                        ("%(a_b)s da", "%(a_b)s DA"), ("&Tom & Anna", "&TOM & ANNA")])
+def test_the_letter_of_a_menu(text, back):
+    message = Message([Piece("words", text)], Style(signs="&_"))
+    assert message.back(Document(message.html, "html").join([shout(one) for one in Document(message.html, "html").sentences])) == back
 
 
 def test_order_of_placeholders_without_numbers():

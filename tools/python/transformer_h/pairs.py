@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Callable, NoReturn, Sequence, Union
+from typing import Any, Callable, NoReturn, Sequence
 
-from .office_xml import FileError
+from .office_paragraphs import FileError
 from .pairs_icu import icu_parts, is_icu
 from .pairs_json import read_arb, read_xcstrings
 from .pairs_lines import read_po, read_strings
 from .pairs_plurals import code_of, is_same_language
 from .pairs_programs import read_android, read_qt, read_resx, read_stringsdict
-from .pairs_text import NO_LETTERS, WORDS, Message, Piece, Refused, Style, has_letters
+from .pairs_text import NO_LETTERS, WORDS, Edit, Message, Piece, Refused, Style, Template, has_letters
 from .pairs_xliff import read_tmx, read_xliff
 
-Edit = tuple  # where it begins and ends, and what is there now
-Put = Callable[["list[str]"], "list[Edit]"]  # gets what each template of a unit became
-Template = list  # of str | Message
+Put = Callable[[list[str]], list[Edit]]  # gets what each template of a unit became
 READERS: dict[str, Callable[[Any], None]] = {
     **dict.fromkeys((".xlf", ".xliff", ".mxliff", ".sdlxliff", ".mqxliff"), read_xliff), ".tmx": read_tmx, ".ts": read_qt, ".xml": read_android,
     ".strings": read_strings, ".stringsdict": read_stringsdict, ".xcstrings": read_xcstrings, **dict.fromkeys((".po", ".pot"), read_po),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Callable, NamedTuple, Sequence, Union
 
-from .pairs_text import CODE, WORDS, Message, Piece, Refused, Style, has_letters
+from .pairs_text import CODE, WORDS, Message, Piece, Refused, Style, Template, has_letters
 
 _CHOICE = re.compile(r"\{\s*[\w.-]{1,100}\s*,\s*(?:plural|select|selectordinal)\s*,")
 _HEAD = re.compile(r"\{\s*([\w.-]{1,100})\s*,\s*(plural|select|selectordinal)\s*,\s*(offset\s*:\s*\d{1,9})?")
@@ -31,7 +31,6 @@ class Choice(NamedTuple):
 
 
 Node = Union[Piece, Choice]
-Parts = list  # of str | Message
 
 
 def is_icu(text: str) -> bool:
@@ -100,7 +99,7 @@ class Icu:
         """code writes what is no words as the file has it."""
         self.style, self.code, self.left = style, code, most
 
-    def parts(self, nodes: list[Node], plural: Choice | None) -> Parts:
+    def parts(self, nodes: list[Node], plural: Choice | None) -> Template:
         """plural is the choice that # in these nodes belongs to."""
         pieces = [one for one in nodes if isinstance(one, Piece)]
         if len(pieces) == len(nodes):
@@ -109,7 +108,7 @@ class Icu:
                 raise Refused("too many plural forms inside each other")
             return [Message([one if one.kind == WORDS else Piece(CODE, self.code(one.text)) for one in pieces], self.style)]
         if not has_letters(pieces):  # each choice stands alone
-            made: Parts = []
+            made: Template = []
             for one in nodes:
                 made += [self.code(one.text)] if isinstance(one, Piece) else self.choice(one, [], [], plural)
             return made
@@ -124,15 +123,15 @@ class Icu:
             before, after = numbered_again(before, plural.name), numbered_again(after, plural.name)
         return self.choice(choice, before, after, plural)
 
-    def choice(self, choice: Choice, before: list[Node], after: list[Node], plural: Choice | None) -> Parts:
-        made: Parts = []
+    def choice(self, choice: Choice, before: list[Node], after: list[Node], plural: Choice | None) -> Template:
+        made: Template = []
         for head, branch in choice.branches:
             made.append(self.code(head))
             made += self.parts([*before, *branch, *after], choice if choice.is_plural else plural)
         return [*made, self.code(choice.end)]
 
 
-def icu_parts(text: str, style: Style) -> Parts:
+def icu_parts(text: str, style: Style) -> Template:
     """Returns the parts of a text. Raises Refused if the text cannot be read."""
     escape, finish = style.escape, style.finish
     is_doubled = "''" in text

@@ -177,7 +177,9 @@ class Po:
     @staticmethod
     def lines(name: str, raw: str) -> list[str]:
         """Returns a string as gettext writes it: a line ends at \\n, and before it is longer than MOST_WIDTH."""
-        rows, row, width = [], [], 0
+        rows: list[str] = []
+        row: list[str] = []
+        width = 0
         for one in re.findall(r"\\.|[^\\ ]+ *| +", raw):
             if row and width + len(one.rstrip()) > MOST_WIDTH and row[-1][-1] == " ":
                 rows.append("".join(row))

@@ -64,7 +64,7 @@ def forms_of(n: int, rule: str) -> list[tuple[bool, bool]]:
         raise ValueError("a rule that cannot be read")
     try:
         # gettext of Python reads the rule, and refuses all that is not arithmetic
-        choose: Callable[[int], int] = gettext.c2py(rule)  # type: ignore[attr-defined]
+        choose: Callable[[int], int] = gettext.c2py(rule)
         found = [(choose(i), i) for i in range(_ENOUGH)]
     except (ValueError, RecursionError, ArithmeticError, SyntaxError, MemoryError) as e:
         raise ValueError(str(e)) from None

@@ -11,18 +11,19 @@ import html
 import re
 from collections import Counter
 from html.entities import html5
-from typing import Callable, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence, Union
 
 from .markup import placeholders
 
 # Numbers of repetitions have limits: with overlapping ones, a match could take a time that grows with the square of the text.
 PRINTF = (r"%(?:\d{1,3}\$)?[-+#0']{0,5}(?:\d{1,5}|\*)?(?:\.(?:\d{1,5}|\*))?(?:hh|ll|I64|I32|[hlqLzjt])?"
-          r"(?:[diouxXeEfFgGaAcCsSp@]|(?<=[%\d])m(?![a-zA-Z]))")
+          r"(?:[diouxXeEfFgGaAcCsSp@]|<PRI\w{1,20}>|(?<=[%\d])m(?![a-zA-Z]))")
 _PRINTF, _NAMED, _NUMBERED = re.compile(PRINTF), re.compile(r"%%|%#@\w{1,100}@"), re.compile(r"%\d+\$")
 _KEPT = re.compile(r"%%|%#@\w{1,100}@|%\(\w{1,100}\)[-+#0 ]{0,5}\d{0,5}(?:\.\d{1,5})?[a-zA-Z]|%\{\w{1,100}\}|" + PRINTF +
                    r"|%L?\d{1,2}(?!\d)|%n\b|\{\{[^{}]{0,200}\}\}|\{[\w.\[\]-]{0,100}(?:,[^{}]{0,100})?(?:[!:][^{}]{0,100})?\}")
 _MADE_UP = re.compile(r"[{}]|%(?:\w{1,100}%|[\d(#]|[-+#0']{0,5}[diouxXeEfFgGaAcCsSp@](?![a-zA-Z]))|\$\{")
-_TAG_IN_TEXT = re.compile(r"<(/?)([a-zA-Z][\w:.-]{0,100})((?:\s[^<>]{0,2000})?)(/?)>")
+_STRICT = re.compile("%%|" + PRINTF.replace("#0'", "#0' "))
+_TAG_IN_TEXT = re.compile(r"(?<!%)<(/?)((?!PRI)[a-zA-Z][\w:.-]{0,100})((?:\s[^<>]{0,2000})?)(/?)>")
 _HTML_TAG = re.compile(r"</?(?:a|abbr|b|big|br|code|div|em|font|h[1-6]|hr|i|img|li|ol|p|s|small|span|strike|strong|sub|sup|table|td|th|tr|tt|u|ul)"
                        r"(?:\s[^<>]*)?/?>", re.I)
 _ENTITY = re.compile(r"&(#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z][a-zA-Z\d]{1,31});")
@@ -32,6 +33,8 @@ _UNSEEN = re.compile(r"\s|\\[nrt]|<!--|<\?")  # begins a code that shows nothing
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"\S*")
 MOST_CODES = 400  # pieces of a word that are divided by codes
+# A sign before the letter of a menu. "_" is also in names such as job_spec.
+_MENU = {"&": re.compile(r"&(?=[^\W\d_])"), "_": re.compile(r"(?<!\w)_(?=[^\W\d_])|^[^\W\d_a-z][^\W\d_]*_(?=[^\W\d_A-Z])(?!.* .* )")}
 # kinds of pieces: words, a code that stands alone, codes around words, the end of a line
 WORDS, CODE, OPEN, CLOSE, LINE = "words", "code", "open", "close", "line"
 # why a unit stays as it is
@@ -141,6 +144,8 @@ class Message:
             words = html.unescape(words)
         places = [(one.start(), one.end(), CODE) for one in _KEPT.finditer(words) if self.is_placeholder(words, one)]
         places += [(begin, end, CODE) for begin, end in placeholders(words)]
+        if self.style.strict:
+            places += [(*one.span(), CODE) for one in _STRICT.finditer(words)]
         for word in self.style.kept:
             places += [(one.start(), one.end(), CODE) for one in re.finditer(re.escape(word), words)]
         if self.style.lines:
@@ -182,7 +187,7 @@ class Message:
         """Takes the sign that marks the letter of a menu out of the words, and returns it."""
         words = "".join(one.text for one in self.tokens if one.kind == WORDS)
         for sign in self.style.signs if not self.is_html else "":
-            if words.count(sign) == 1 and (sign != "_" or len(words.split()) < 4) and re.search(sign + r"(?=[^\W\d_])", words):
+            if words.count(sign) == 1 and _MENU[sign].search(words):
                 for one in self.tokens:
                     if one.kind == WORDS:
                         one.text = one.text.replace(sign, "")
@@ -287,3 +292,7 @@ class Message:
         numbers = iter(token.numbers)
         return re.sub(f"{_NAMED.pattern}|{PRINTF}", lambda one: one[0] if _NAMED.match(one[0]) or _NUMBERED.match(one[0])
                       else f"%{next(numbers) + 1}${one[0][1:]}", token.text)
+
+
+Template = list[Union[str, Message]]  # the parts of a text: messages, and what the file has between them
+Edit = tuple[int, int, Any]  # where it begins and ends, and what is there now
