@@ -28,10 +28,11 @@ from .kinds import kind_of
 from .languages import language_tag
 from .markup import Document
 from .office_xml import FileError, XmlPart, etree
-from .pairs import IS_XML, READERS, Pairs, charset_of
+from .pairs_formats import READERS, charset_of
 
 if TYPE_CHECKING:
     from . import Error, Model
+    from .pairs import Pairs
 
 MOST = 1 << 29  # bytes of a file, and of all parts of an archive when they are unpacked
 MOST_TEXT = 1 << 26  # bytes of the parts that have texts: in memory, XML is up to 100 times as large as in a file
@@ -129,7 +130,8 @@ class File:
         if self.suffix not in ARCHIVES and len(data) > most_text:
             raise FileError(f"{name}: larger than {most_text} bytes")
         if self.suffix in PAIRS:
-            text = _Text(data, name, self.suffix in IS_XML, charset_of(data, self.suffix))
+            from .pairs import Pairs
+            text = _Text(data, name, READERS[self.suffix].is_xml, charset_of(data, self.suffix))
             is_big = data.startswith(codecs.BOM_UTF16_BE)
             self._parts[""] = self._pairs = Pairs(text.texts[0], "utf-16-be" if is_big else text.encoding, name, self.suffix, self._found, lang,
                                                   codecs.BOM_UTF16_BE if is_big else b"")

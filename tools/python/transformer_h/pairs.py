@@ -6,32 +6,18 @@ keeps its bytes. A translation that lost a placeholder is not written, and the u
 
 from __future__ import annotations
 
-import re
+import importlib
 from collections import Counter
 from typing import Any, Callable, NoReturn, Sequence
 
 from .office_paragraphs import FileError
+from .pairs_formats import READERS
 from .pairs_icu import icu_parts, is_icu
-from .pairs_json import read_arb, read_xcstrings
-from .pairs_lines import read_po, read_strings
 from .pairs_plurals import code_of, is_same_language
-from .pairs_programs import read_android, read_qt, read_resx, read_stringsdict
 from .pairs_text import NO_LETTERS, WORDS, Edit, Message, Piece, Refused, Style, Template, has_letters
-from .pairs_xliff import read_tmx, read_xliff
 
 Put = Callable[[list[str]], list[Edit]]  # gets what each template of a unit became
-READERS: dict[str, Callable[[Any], None]] = {
-    **dict.fromkeys((".xlf", ".xliff", ".mxliff", ".sdlxliff", ".mqxliff"), read_xliff), ".tmx": read_tmx, ".ts": read_qt, ".xml": read_android,
-    ".strings": read_strings, ".stringsdict": read_stringsdict, ".xcstrings": read_xcstrings, **dict.fromkeys((".po", ".pot"), read_po),
-    **dict.fromkeys((".resx", ".resw"), read_resx), ".arb": read_arb}
-IS_XML = {suffix for suffix in READERS if suffix not in (".strings", ".xcstrings", ".po", ".pot", ".arb")}
 MOST_NAMED = 10  # units that failed, which get a line each
-
-
-def charset_of(data: bytes, suffix: str) -> str | None:
-    """Returns the encoding that a file of gettext says it has."""
-    found = re.search(rb"Content-Type:\s*text/plain;\s*charset=([\w.:-]{1,40})", data[:1 << 16], re.I) if suffix in (".po", ".pot") else None
-    return None if not found or found[1] == b"CHARSET" else found[1].decode()
 
 
 class Unit:
@@ -56,13 +42,15 @@ class Pairs:
         """mark is what the encoding does not write: the byte order mark of one of two orders."""
         self.mark = mark
         self.where, self.suffix, self.encoding, self.found, self.lang = where, suffix, encoding, left, lang or ""
-        self.base: Any = text.encode("utf-8", "surrogatepass") if suffix in IS_XML else text
+        reader = READERS[suffix]
+        self.is_xml = reader.is_xml
+        self.base: Any = text.encode("utf-8", "surrogatepass") if self.is_xml else text
         self.units: list[Unit] = []
         self.edits: list[Edit] = []  # what changes whether or not a unit is translated
         self.counts: Counter[str] = Counter(translated=0, left=0, failed=0)
         self.lacks_language = False  # the file says no language of the translation, or that of the source
         self.failed: set[int] = set()  # numbers of texts that the model could not translate
-        READERS[suffix](self)
+        getattr(importlib.import_module(f".{reader.module}", __package__), reader.function)(self)
         self.texts = [one.html for unit in self.units for one in unit.messages()]
 
     # ---- for the readers
@@ -148,10 +136,10 @@ class Pairs:
         joined = self.base[:0].join([*out, self.base[at:]])
         if isinstance(joined, bytes):
             joined = joined.decode("utf-8", "surrogatepass")
-        return [self.mark, joined.encode(self.encoding, "xmlcharrefreplace" if self.suffix in IS_XML else "strict")]
+        return [self.mark, joined.encode(self.encoding, "xmlcharrefreplace" if self.is_xml else "strict")]
 
     def can_write(self, made: Sequence[str]) -> bool:
-        if self.suffix not in IS_XML and not self.encoding.startswith("utf"):
+        if not self.is_xml and not self.encoding.startswith("utf"):
             try:
                 "".join(made).encode(self.encoding)
             except UnicodeEncodeError:
