@@ -11,7 +11,7 @@ import html
 import re
 from collections import Counter
 from html.entities import html5
-from typing import Any, Callable, NamedTuple, Sequence, Union
+from typing import Any, Callable, Collection, NamedTuple, Sequence, Union
 
 from .markup import placeholders
 
@@ -27,6 +27,7 @@ _TAG_IN_TEXT = re.compile(r"(?<!%)<(/?)((?!PRI)[a-zA-Z][\w:.-]{0,100})((?:\s[^<>
 _HTML_TAG = re.compile(r"</?(?:a|abbr|b|big|br|code|div|em|font|h[1-6]|hr|i|img|li|ol|p|s|small|span|strike|strong|sub|sup|table|td|th|tr|tt|u|ul)"
                        r"(?:\s[^<>]*)?/?>", re.I)
 _ENTITY = re.compile(r"&(#\d{1,7}|#[xX][\da-fA-F]{1,6}|[a-zA-Z][a-zA-Z\d]{1,31});")
+_SIMPLE = re.compile(r"[^%{}<>&$\n\r\[\]@#_:\\/=+*|~^`-]*")  # words without anything that could be a code
 _LINES = re.compile(r"[ \t]*(?:\r\n|\r|\n)\s*")
 TAG = re.compile(r'<(/?)(g|x|ph|br)(?: id="(\d+)")?\s*/?>(?:</ph>)?')
 _UNSEEN = re.compile(r"\s|\\[nrt]|<!--|<\?")  # begins a code that shows nothing
@@ -103,11 +104,16 @@ class Message:
     __slots__ = ("style", "is_html", "entities", "sign", "tokens", "html")
 
     def __init__(self, pieces: Sequence[Piece], style: Style) -> None:
-        self.style = style
+        self.style, self.sign, self.is_html = style, "", False
+        self.entities: Collection[str] = ()
+        self.tokens: list[Token] = []
+        if len(pieces) == 1 and pieces[0].kind == WORDS and not style.kept and _SIMPLE.fullmatch(pieces[0].text):
+            self.html = pieces[0].text  # most texts are like this
+            return
         words = "".join(one.text for one in pieces if one.kind == WORDS)
         self.is_html = bool(_HTML_TAG.search(words)) or any(one[1][0] == "#" or one[1] + ";" in html5 for one in _ENTITY.finditer(words))
-        self.entities = {one[1] for one in _ENTITY.finditer(words)} if self.is_html else set()
-        self.tokens: list[Token] = []
+        if self.is_html:
+            self.entities = {one[1] for one in _ENTITY.finditer(words)}
         for piece in pieces:
             if piece.kind == WORDS:
                 self.divide(piece.text)
@@ -225,6 +231,10 @@ class Message:
 
     def back(self, translation: str) -> str:
         """Returns a translation as the file has it. Raises Refused if it has other placeholders than the source."""
+        if not self.tokens:
+            if _SIMPLE.fullmatch(translation) and (_LETTER.search(translation) or not _LETTER.search(self.html)):
+                return self.style.finish(self.style.escape(translation))
+            self.tokens = [Token(WORDS, self.html)]
         found = self.parsed(translation)
         words = "".join(one for one in found if isinstance(one, str))
         source = "".join(one.text for one in self.tokens if one.kind == WORDS)
