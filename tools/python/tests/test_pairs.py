@@ -119,6 +119,7 @@ FILES = {
     <string name="c"><![CDATA[Ein <b>dicker</b> Text & mehr %d%%]]></string>
     <string name="d">Ein &lt;b&gt;dicker&lt;/b&gt; Text &#169; <b>hier</b></string>
     <string-array name="tage"><item>Montag</item><item>Dienstag</item></string-array>
+    <item type="string" name="e">Ein Ding</item>
     <integer-array name="n"><item>1</item></integer-array>
     <plurals name="fund">
         <item quantity="one">Ein Lied gefunden</item>
@@ -321,7 +322,7 @@ shout = ECHOES["capitals"]  # it says which word comes from which
 
 # ---- what stays
 
-COUNTS = {"a.xlf": (6, 6), "b.xliff": (3, 3), "c.tmx": (2, 1), "d.ts": (2, 3), "strings.xml": (7, 2), "Localizable.strings": (2, 1), "a.stringsdict": (3, 0),
+COUNTS = {"a.xlf": (6, 6), "b.xliff": (3, 3), "c.tmx": (2, 1), "d.ts": (2, 3), "strings.xml": (8, 2), "Localizable.strings": (2, 1), "a.stringsdict": (3, 0),
           "a.xcstrings": (4, 2), "a.po": (4, 2), "b.pot": (1, 0), "a.resx": (2, 3), "a.arb": (4, 0)}
 
 
@@ -419,6 +420,8 @@ def test_qt():
     assert '<translation type="unfinished">&amp;DATEI &apos;%1&apos; IN %L2 ÖFFNEN</translation>' in out
     assert '<translation type="unfinished">\n            <numerusform>%n SEITE(N) DRUCKEN</numerusform>\n            <numerusform>%n SEITE(N) DRUCKEN</numerusform>\n        </translation>' in out
     assert "<translation>Close</translation>" in out and '"vanished">Old<' in out and '"unfinished">Proposal<' in out
+    one_line = '<TS><context><message numerus="yes"><source>%n Lied</source><translation type="unfinished"/></message></context></TS>'
+    assert "<translation type=\"unfinished\"><numerusform>%n Lied</numerusform><numerusform>%n Lied</numerusform></translation>" in through(one_line, "a.ts")[0].decode()
     assert targets("d.ts", "pl").count("<numerusform>%n") == 3 and targets("d.ts", "ja").count("<numerusform>%n") == 1
 
 
@@ -428,7 +431,7 @@ def test_android():
     assert "<string name=\"a\">GEHT\\'S DIR GUT,\\n<xliff:g id=\"name\" example=\"Anna\">%1$s</xliff:g>?</string>" in out
     assert "\"EIN  SATZ MIT 'ZEICHEN' \\\"HIER\\\"\"" in out
     assert "<![CDATA[EIN <b>DICKER</b> TEXT & MEHR %d%%]]>" in out and "EIN &lt;b&gt;DICKER&lt;/b&gt; TEXT © <b>HIER</b>" in out
-    assert "<item>MONTAG</item><item>DIENSTAG</item>" in out and "<item>1</item>" in out
+    assert "<item>MONTAG</item><item>DIENSTAG</item>" in out and 'name="e">EIN DING<' in out and "<item>1</item>" in out
     assert """<item quantity="other">%d LIEDER GEFUNDEN</item>
         <item quantity="few">%d LIEDER GEFUNDEN</item>
         <item quantity="many">%d LIEDER GEFUNDEN</item>
@@ -598,6 +601,28 @@ def test_lost_placeholders_are_counted_and_named(name):
     assert len(failed) == min(tagged, 10)
     for name, line in (("1", "trans-unit '1': the translation lost a placeholder: <g id=\"1\">"),) if name == "a.xlf" else ():
         assert line in failed and '<trans-unit id="1" xml:space="preserve">\n        <source>' in out and "<target" not in out.partition("<note>")[0]
+
+
+def test_codes_of_all_kinds_in_xliff():
+    """Prefixes of names, comments, texts over several lines, plural forms in brackets, and segments of Trados."""
+    data = '''<x:xliff version="1.2" xmlns:x="u"><x:file source-language="de" target-language="en-US"><x:body>
+<x:trans-unit id="1"><x:source>Hallo <!-- k --> Welt<x:ph id="1">&lt;br/&gt;</x:ph> hier.</x:source></x:trans-unit>
+<x:trans-unit id="2"><x:source>{V, plural, =1 {<x:x id="I"/> Tag} other {Tage}}</x:source></x:trans-unit>
+<x:trans-unit id="3"><x:source>Du hast {V, plural, =1 {ein Lied} other {viele Lieder}}.</x:source></x:trans-unit>
+<x:trans-unit id="4"><x:source>
+  Ein Satz
+  über zwei Zeilen.
+</x:source></x:trans-unit>
+<x:trans-unit id="5"><x:source>Eins.</x:source><x:seg-source><x:g id="5"><x:mrk mtype="seg" mid="1">Eins.</x:mrk></x:g></x:seg-source><x:target><x:g id="5"><x:mrk mtype="seg" mid="1"/></x:g></x:target></x:trans-unit>
+<x:trans-unit id="6"><x:source>Zu.</x:source><s:seg-defs><s:seg id="3" locked="true"/></s:seg-defs></x:trans-unit>
+</x:body></x:file></x:xliff>'''
+    out, file = through(data, "a.sdlxliff", "en-GB", shout)
+    out = re.sub(r' state="needs-review-translation" state-qualifier="leveraged-mt"', "", out.decode())
+    assert "<x:target>HALLO <!-- k --> WELT<x:ph id=\"1\">&lt;br/&gt;</x:ph> HIER.</x:target>" in out and 'target-language="en-US"' in out
+    assert "<x:target>{V, plural, =1 {DU HAST EIN LIED.} other {DU HAST VIELE LIEDER.}}</x:target>" in out
+    assert "<x:target>\n  EIN SATZ\n  ÜBER ZWEI ZEILEN.\n</x:target>" in out
+    assert '<x:target><x:g id="5"><x:mrk mtype="seg" mid="1">EINS.</x:mrk></x:g></x:target>' in out and "<x:source>Zu.</x:source><s:seg-defs>" in out
+    assert file.left == ["trans-unit '2': plural forms in brackets with codes inside, which are not read", "a unit that is not to be translated"]
 
 
 def test_a_sentence_that_is_too_long_leaves_its_unit():

@@ -63,7 +63,7 @@ def read_qt(pairs: Pairs) -> None:
         def put(found: list[str]) -> list[tuple[int, int, str]]:
             if node.get("numerus") != "yes":
                 return [filled(target, target.tag, found[0])]
-            space = (forms[0].space if forms else "") or f"{target.space}    "
+            space = (forms[0].space if forms else "") or (f"{target.space}    " if target.space else "")
             inner = "".join(f"{space}<numerusform>{found[0]}</numerusform>" for _ in range(count))
             return [filled(target, target.tag, inner + target.space)]
 
@@ -106,7 +106,7 @@ def read_android(pairs: Pairs) -> None:
             pairs.edit(node.begin, node.inner, with_attributes(node.tag, **{"tools:locale": code_of(pairs.lang, "-") or None}))
 
     def leave(node: Node, around: list[Node]) -> None:
-        if node.name == "string":
+        if node.name == "string" or (node.name == "item" and node.get("type") == "string"):
             add(f"string {node.get('name')[:80]!r}", node)
         elif node.name == "plurals":
             add_plurals(node)

@@ -50,7 +50,7 @@ def is_locked(attributes: dict[str, str]) -> str:
         if ":" in name and local in ("confirmed", "approved") and value in _YES:
             return HAS_TRANSLATION
         if ":" in name and local in ("status", "conf") and re.search("confirmed|proofread|translated|approved|signedoff", value) and not re.match(
-                "not|un|rejected", value):
+                "not|un|rejected|pre|machine", value):
             return HAS_TRANSLATION
     return ""
 
