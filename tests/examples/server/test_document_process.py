@@ -24,7 +24,7 @@ import document_process
 from transformer_h import documents
 
 class Planted(documents.File):
-    def __init__(self, data, name, *more):
+    def __init__(self, data, name, *more, **options):
         kind, kept = name.partition(".")[0], []
         if kind == "deaf":
             for each in (signal.SIGALRM, signal.SIGXCPU):
@@ -39,7 +39,7 @@ class Planted(documents.File):
             os.kill(os.getpid(), signal.SIGSEGV)
         if kind == "fault":
             raise ZeroDivisionError("planted")
-        super().__init__(data, name, *more)
+        super().__init__(data, name, *more, **options)
 
     def join(self, *given):
         while self.name.startswith("late"):

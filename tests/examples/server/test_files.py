@@ -174,6 +174,19 @@ def archive(**parts):
     return out.getvalue()
 
 
+def test_a_file_with_source_and_target(port):
+    """The translation goes where the format has it, and the file says the language that the client asked for."""
+    unit = '<trans-unit id="%s"><source>Guten Tag.</source>%s</trans-unit>'
+    xliff = ('<xliff version="1.2"><file source-language="de"><body>' + unit % ("a", "") + unit % ("b", "<target>Hi.</target>") + "</body></file></xliff>").encode()
+    made = fetched(port, "a.xlf", xliff)[0].decode()
+    assert '<file source-language="de" target-language="en">' in made and "<target>Hi.</target>" in made
+    assert re.search(r'<source>Guten Tag\.</source><target state="needs-review-translation"[^>]*>[^<]+</target>', made)
+    made = json.loads(fetched(port, "a.xcstrings", b'{"sourceLanguage": "de", "strings": {"Guten Tag.": {}}}')[0])
+    assert list(made["strings"]["Guten Tag."]["localizations"]) == ["en"]
+    status, found = send(port, "a.xlf", xliff.replace(b'"de"', b'"en"'))[:2]
+    assert status == 400 and "a.xlf: the source is in en" in str(found)
+
+
 @pytest.mark.parametrize("name, data, fields, status, message", [
     ("a.docx", b"no zip", {}, 400, "a.docx: no zip archive, which docx files are"),
     ("a.pdf", b"%PDF", {}, 400, "^a.pdf: expected a file .docx, .*, .srt, .vtt, .sub, .*, .sami$"),

@@ -59,8 +59,8 @@ def get_include() -> str:
 def translate_file(model: Model | Sequence[Model], path: str | os.PathLike[str], out: str | os.PathLike[str], *,
                    most: int = 1 << 29, format: str | None = None, **options: Any) -> list[str]:
     """Translates a document into the file `out`, which is written whole or not at all, and may be `path` itself. Its
-    suffix and first bytes say what the file is: docx, pptx, odt, odp, epub, html, txt, md, srt, vtt. If they disagree, the bytes
-    count, and format="docx" and so on says it instead of both. A list of models translates with one
+    suffix and first bytes say what the file is: docx, pptx, odt, odp, epub, html, txt, md, srt, vtt, and files with source and
+    target: xlf, tmx, ts, po, xml of Android, strings, xcstrings, resx, arb. If they disagree, the bytes count, and format="docx" and so on says it instead of both. A list of models translates with one
     after the other. Options are those of Model.translate_document. lang, by default target_language, is the language that
     the new file says it is in: "en" or "en-GB". Returns what stays as it is, a line for each thing. A sentence that is too
     long for the model stays as it is and is counted there; other errors end the translation. With on_error="copy" all such

@@ -34,6 +34,8 @@ def main() -> int:
         left = translate(
             loaded, file, out or Path(file).with_suffix(".translated" + Path(file).suffix),
             taken=lambda what: print(f"transformer_h: {file}: taken as {what}", file=sys.stderr),
+            counted=lambda n: print(f"transformer_h: {file}: units translated: {n['translated']}, "
+                                    f"left alone: {n['left']}, without a translation that can be used: {n['failed']}", file=sys.stderr),
             **{name: value for name, value in given.items() if value is not None})
     except (Error, ImportError, OSError, TypeError, ValueError) as e:
         print(f"transformer_h: {e}", file=sys.stderr)

@@ -1,10 +1,10 @@
-"""Translates documents of other programs: docx, pptx, odt, odp, epub, and text files.
+"""Translates documents of other programs: docx, pptx, odt, odp, epub, files with source and target, and text files.
 
 A paragraph of such a document becomes a text with tags: <g> around text with another format than most of the
 paragraph, <x/> for a picture, a footnote or a formula inside a sentence, <br/> for a tab or the end of a line. The reader of
 `translate --html` divides the paragraph into sentences and places the tags in the translation by alignment. Then the
 paragraph is written again from its own elements. All other parts of a document are copied.
-office_paragraphs.py has the paragraphs, office_plain.py those of one format, office_xml.py the parts, and this file the archives."""
+pairs.py has files with source and target. office_paragraphs.py has the paragraphs, office_plain.py those of one format, office_xml.py the parts, and this file the archives."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ from .kinds import kind_of
 from .languages import language_tag
 from .markup import Document
 from .office_xml import FileError, XmlPart, etree
+from .pairs_formats import READERS, charset_of
 
 if TYPE_CHECKING:
     from . import Error, Model
+    from .pairs import Pairs
 
 MOST = 1 << 29  # bytes of a file, and of all parts of an archive when they are unpacked
 MOST_TEXT = 1 << 26  # bytes of the parts that have texts: in memory, XML is up to 100 times as large as in a file
@@ -54,7 +56,8 @@ ARCHIVES = {
     ".odp": r"(.*/)?(content|styles|meta)\.xml",
     ".epub": r".*\.(xhtml|html|htm|ncx|opf)",
 }
-SUFFIXES = (*ARCHIVES, *TEXTS)
+PAIRS = tuple(READERS)  # files with source and target, and texts of programs
+SUFFIXES = (*ARCHIVES, *PAIRS, *TEXTS)
 READ_AS = {suffix: TEXTS.get(suffix, suffix) for suffix in SUFFIXES}  # suffixes with the same value are read in the same way
 FORMATS = {**{suffix[1:]: suffix[1:] for suffix in SUFFIXES}, "markdown": "md", "wrapped": "txt"}  # as a user gives them
 _RESOURCES = re.compile(r"(.*/)?(__MACOSX/.*|\._[^/]*)")  # what macOS puts beside the files of an archive: it is no text
@@ -74,11 +77,11 @@ def _attribute(tag: bytes, name: str) -> str:
 
 
 class _Text:
-    """A file or a part that the library reads as it is."""
+    """A file or a part that the library reads as it is. declared is the encoding that a text file says it has."""
 
-    def __init__(self, data: bytes, where: str, is_html: bool) -> None:
+    def __init__(self, data: bytes, where: str, is_html: bool, declared: str | None = None) -> None:
         marks = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-        self.encoding = next((name for mark, name in marks.items() if data.startswith(mark)), "utf-8")
+        self.encoding = next((name for mark, name in marks.items() if data.startswith(mark)), declared or "utf-8")
         if is_html and self.encoding == "utf-8":
             found = re.search(rb"<(?:meta\s[^<>]*?charset|\?xml\s[^<>]*?encoding)\s*=\s*[\"']?\s*([\w.:-]+)", data[:2048], re.I)
             self.encoding = found[1].decode() if found and not re.match(b"utf-?16", found[1], re.I) else "utf-8"
@@ -106,10 +109,13 @@ class File:
 
     name is for messages. Its suffix and the first bytes say what the file is, unless format ("docx", "html", "srt" ...) does; taken_as
     says it. left has a line about each thing that stays as it is.
+    lang is the language of the translation, which files with a text in several languages need. counts has how many units of a
+    file with source and target are "translated", "left" and "failed", which join counts.
     Raises FileError for a file that cannot be read, that is larger than `most` bytes, unpacked or not, or that has
     more than `most_text` bytes of text."""
 
-    def __init__(self, data: bytes, name: str, most: int = MOST, most_text: int = MOST_TEXT, format: str | None = None) -> None:
+    def __init__(self, data: bytes, name: str, most: int = MOST, most_text: int = MOST_TEXT, format: str | None = None,
+                 lang: str | None = None) -> None:
         self.name = name
         self._found: Counter[str] = Counter()
         if len(data) > most:
@@ -119,10 +125,17 @@ class File:
             raise FileError(f"{name}: {wrong}")
         self.taken_as = f"{self.suffix[1:]} ({why})"
         self.format = TEXTS.get(self.suffix, "html")
-        self._parts: dict[str, XmlPart | _Text] = {}
-        if self.suffix in TEXTS:
-            if len(data) > most_text:
-                raise FileError(f"{name}: larger than {most_text} bytes")
+        self._parts: dict[str, XmlPart | _Text | Pairs] = {}
+        self._pairs: Pairs | None = None
+        if self.suffix not in ARCHIVES and len(data) > most_text:
+            raise FileError(f"{name}: larger than {most_text} bytes")
+        if self.suffix in PAIRS:
+            from .pairs import Pairs
+            text = _Text(data, name, READERS[self.suffix].is_xml, charset_of(data, self.suffix))
+            is_big = data.startswith(codecs.BOM_UTF16_BE)
+            self._parts[""] = self._pairs = Pairs(text.texts[0], "utf-16-be" if is_big else text.encoding, name, self.suffix, self._found, lang,
+                                                  codecs.BOM_UTF16_BE if is_big else b"")
+        elif self.suffix in TEXTS:
             self._parts[""] = _Text(data, name, self.format == "html")
         else:
             self._open(data, most, most_text)
@@ -141,10 +154,27 @@ class File:
         """Adds something to `left`."""
         self._found[what] += n
 
+    @property
+    def counts(self) -> dict[str, int]:
+        return dict(self._pairs.counts) if self._pairs else {}
+
+    @property
+    def lacks_language(self) -> bool:
+        """Whether the new file needs the language of the translation, to say it."""
+        return self._pairs.lacks_language if self._pairs else self.suffix in ARCHIVES
+
+    def fail(self, number: int | None) -> bool:
+        """Says that text `number` has a sentence without a translation. Returns whether its unit then stays as it is."""
+        if self._pairs is None:
+            return False
+        self._pairs.failed.add(number or 0)
+        return True
+
     def leave_sentence(self, error: Error) -> None:
         """Adds a sentence that is not translated to `left`."""
-        self.leave("a sentence that is too long for the model" if error.status == lib.TFM_E_TOO_LONG else
-                   f"a sentence that cannot be translated: {error.message[:200]}")
+        if not self.fail(error.index):
+            self.leave("a sentence that is too long for the model" if error.status == lib.TFM_E_TOO_LONG else
+                       f"a sentence that cannot be translated: {error.message[:200]}")
 
     def _open(self, data: bytes, most: int, most_text: int) -> None:
         if etree is None:
@@ -271,7 +301,7 @@ class File:
         for name, part in self._parts.items():
             parts[name] = part.join(made[at:at + len(part.texts)], lang, partial(self._read, name))
             at += len(part.texts)
-        if self.suffix in TEXTS:
+        if self.suffix not in ARCHIVES:
             return b"".join(parts[""])
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as archive:  # the same parts in the same order, as epub and odt need
@@ -294,10 +324,15 @@ def _raise(error: Exception) -> None:
 
 
 def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out: str | os.PathLike[str], *,
-              most: int = MOST, format: str | None = None, taken: Callable[[str], object] | None = None, **options: Any) -> list[str]:
-    """Translates a file into another one; transformer_h.translate_file documents it. taken is called with what the file is taken as."""
+              most: int = MOST, format: str | None = None, taken: Callable[[str], object] | None = None,
+              counted: Callable[[dict[str, int]], object] | None = None, **options: Any) -> list[str]:
+    """Translates a file into another one; transformer_h.translate_file documents it. taken is called with what the file is taken as,
+    counted with File.counts."""
+    models = model if isinstance(model, Sequence) else [model]
+    lang = options.get("target_language") if options.get("lang") is None else options["lang"]
+    lang = lang or models[-1].config.get("target_language") or None  # if the model file says it
     with open(path, "rb") as stream:
-        file = File(stream.read(most + 1), os.fspath(path), most, format=format)
+        file = File(stream.read(most + 1), os.fspath(path), most, format=format, lang=lang)
     if taken is not None:
         taken(file.taken_as)
     texts, on_error = file.texts, options.pop("on_error", None)
@@ -305,15 +340,16 @@ def translate(model: Model | Sequence[Model], path: str | os.PathLike[str], out:
         options["on_error"] = lambda error: file.leave_sentence(error) if error.status == lib.TFM_E_TOO_LONG else _raise(error)
     else:
         options["on_error"] = file.leave_sentence if on_error == "copy" else on_error
-    for each in model if isinstance(model, Sequence) else [model]:
+    for each in models:
         left: list[str] = []
         texts = each.translate_document(texts, file.format, left=left, **options)
         for line in left:
             file.leave(line)
-    lang = options.get("target_language") if options.get("lang") is None else options["lang"]
-    if file.suffix in ARCHIVES and not (lang and language_tag(lang)[0]):
+    if file.lacks_language and not (lang and language_tag(lang)[0]):
         file.leave("the language that the file says it is in, because the new one is not known (lang=, --lang)")
     data, out = file.join(texts, lang), Path(out)
+    if counted is not None and file.counts:
+        counted(file.counts)
     temporary = out.with_name(f".{out.name[:200]}.{os.getpid()}.tmp")
     try:
         with open(temporary, "xb") as stream:
