@@ -61,6 +61,7 @@ build/transformer.o: tools/packaging/transformer.c transformer.h | build
 # quantize multiplies no matrices, and compiles in half the time without the vector kernels.
 build/quantize: TARGET_CFLAGS = -DTRANSFORMER_NO_SIMD
 build/bench: TARGET_CFLAGS = $(BENCH_CFLAGS)
+BENCH_CFLAGS =
 build/embedded: build/model.inc
 build/model.inc: tests/data/models/toy.safetensors | build
 	@od -An -v -tx1 $< | sed 's/ \(..\)/0x\1,/g' > $@
