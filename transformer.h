@@ -8061,8 +8061,8 @@ static tfm_status tfm__load_mapped(tfm_model **model, const char *path,
 TFM_DEF tfm_status tfm_model_load_file(tfm_model **model, const char *path,
                                        const tfm_model_options *options, tfm_error *err) {
     tfm_model *m = NULL;
-    void *data;
-    int64_t size;
+    void *data = NULL;
+    int64_t size = 0;
     tfm_status status;
     if (!path) return tfm__fail(err, TFM_E_ARGUMENT, "path is NULL");
 #ifdef TRANSFORMER_MMAP
