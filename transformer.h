@@ -1784,7 +1784,8 @@ TFM_DEF tfm_status tfm_result_text(tfm_session *session, int32_t request, int32_
 #if defined(__linux__) && defined(__LP64__) && defined(__GNUC__) && !defined(__TINYC__) &&         \
     (defined(__x86_64__) || defined(__aarch64__))
 #define TFM__SYSTEM_CALLS
-#ifdef _GNU_SOURCE
+/* OpenBLAS's header defines _GNU_SOURCE when it is too late for glibc, which then has no __USE_GNU */
+#if defined(__USE_GNU) || (defined(_GNU_SOURCE) && !defined(__GLIBC__))
 #include <unistd.h>
 #else
 extern long syscall(long number, ...); /* unistd.h has it for those who ask for all of GNU's */
@@ -2635,7 +2636,7 @@ static void tfm__atomic_increment(tfm__atomic *at) {
 }
 static void tfm__thread_yield(void) { (void)sched_yield(); }
 #if defined(__linux__) && !defined(__UCLIBC__)
-#if !defined(_GNU_SOURCE)
+#if !defined(__USE_GNU) && (!defined(_GNU_SOURCE) || defined(__GLIBC__))
 extern int sched_getcpu(void); /* sched.h has it for those who ask for all of GNU's */
 #endif
 static uint64_t tfm__thread_core(void) { return (uint64_t)sched_getcpu(); }
