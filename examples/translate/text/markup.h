@@ -1366,7 +1366,8 @@ static void markup_keep(markup_document *m, size_t to) {
     while (m->at < to) {
         int is_break = i < m->n_breaks && m->breaks[i].end <= to;
         size_t end = is_break ? m->breaks[i].begin : to, item = m->hard;
-        while (item < m->n_items && (m->items[item].c != '\n' || m->items[item].end <= m->at))
+        while (item < m->n_items && m->items[item].begin < to &&
+               (m->items[item].c != '\n' || m->items[item].end <= m->at))
             item++;
         m->hard = item;
         if (is_break && item < m->n_items && m->items[item].end == m->breaks[i].end)
