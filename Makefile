@@ -17,8 +17,8 @@ DEMO = examples/translate/demo.txt
 DEMO_GERMAN = examples/translate/demo-de.txt
 
 ifdef BLAS
-CFLAGS += -DTRANSFORMER_BLAS $(shell pkg-config --cflags openblas 2>/dev/null)
-LDLIBS += -lopenblas
+override CFLAGS += -DTRANSFORMER_BLAS $(shell pkg-config --cflags openblas 2>/dev/null)
+override LDLIBS += -lopenblas
 endif
 
 # Folders of programs and of tests: build/NAME is compiled from NAME.c in one of them. tools/common and tests

@@ -16,9 +16,10 @@
 #include "text/terms.h"
 
 /* Aligns a hypothesis with its source, of which spans [n] has the bytes of each token. The session
-   must keep the attention weights. text is the hypothesis's text; terms that were found in the source
-   are put into it. *at gets three numbers for each of *length tokens: first all ends in the text, then
-   all begins in the source, then all ends there. The caller frees it, also after a failure. */
+   must keep the attention weights. text is the hypothesis's text; terms that were found in the
+   source are put into it. *at gets three numbers for each of *length tokens: first all ends in the
+   text, then all begins in the source, then all ends there. The caller frees it, also after a
+   failure. */
 static tfm_status aligned_text(const tfm_model *model, tfm_session *session, int32_t row,
                                int32_t rank, tfm_text_form form, const tfm_span *spans, int32_t n,
                                terms_found *found, text_buffer *text, size_t **at, int32_t *length,

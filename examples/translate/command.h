@@ -430,7 +430,8 @@ static const char *option_of_lines(void) {
     return NULL;
 }
 
-/* Decides what kind of input there is: by --format, by the option of a kind, or by the files' names. */
+/* Decides what kind of input there is: by --format, by the option of a kind, or by the files'
+   names. */
 static void find_format(void) {
     const kind_entry *first = NULL, *kind;
     kind_form form;
@@ -467,8 +468,8 @@ static void find_format(void) {
     take_form(first->form);
 }
 
-/* Compares the kind of the input with its first bytes, and writes to standard error what is taken. name is
-   NULL for standard input. Ends the program if the input is no text. */
+/* Compares the kind of the input with its first bytes, and writes to standard error what is taken.
+   name is NULL for standard input. Ends the program if the input is no text. */
 static void check_format(const char *name, const char *bytes, size_t n) {
     const kind_entry *start = kind_of_start(bytes, n), *named = name ? kind_of_name(name) : NULL;
     const char *shown = name ? name : "the input", *by_name = named ? named->name : "lines";

@@ -30,7 +30,8 @@ static int document_next(input_stream *in, text_buffer *text, int *cut) {
     return !text->broken;
 }
 
-/* Reads the whole input and finds its sentences, or with `whole` its paragraphs; `in` will take its lines from them. */
+/* Reads the whole input and finds its sentences, or with `whole` its paragraphs; `in` will take its
+   lines from them. */
 static void document_open(input_stream *in, int whole) {
     reader_stream *r = &in->from;
     size_t n;

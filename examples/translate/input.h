@@ -210,8 +210,8 @@ static int input_add_texts(input_window *w, const input_stream *in, const size_t
 }
 
 /* Reads a line, and its line of the file beside the input, into the window, split into sentences if
-   in->splits or in->document say so. Returns 0 at the end, after a fault, and where one of the two files has
-   fewer lines than the other. */
+   in->splits or in->document say so. Returns 0 at the end, after a fault, and where one of the two
+   files has fewer lines than the other. */
 static int input_line(input_stream *in, input_window *w) {
     size_t begin[INPUT_SIDES];
     int side, cut = 0, more, added;

@@ -1,6 +1,6 @@
-/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/kinds.c -lm
-   Asks for the kind of any first bytes, of any name, and of any word of --format. The bytes have no byte
-   behind them. Where bytes say a kind, more bytes behind them must say the same. */
+/* clang -g -O1 -fsanitize=fuzzer,address,undefined -I. -Itools/common -Itests tests/fuzz/kinds.c
+   -lm Asks for the kind of any first bytes, of any name, and of any word of --format. The bytes
+   have no byte behind them. Where bytes say a kind, more bytes behind them must say the same. */
 #include "fuzz.h"
 
 #include "examples/translate/kinds.h"

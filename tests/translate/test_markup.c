@@ -6,9 +6,9 @@
 
 /* ---- cases ---- */
 
-/* A case: a document, its expected output when each word is translated to itself (NULL: the document
-   itself), the expected output when the words are reversed, and the sentences that are translated.
-   NULL: not compared. */
+/* A case: a document, its expected output when each word is translated to itself (NULL: the
+   document itself), the expected output when the words are reversed, and the sentences that are
+   translated. NULL: not compared. */
 static void check_case(fake *f, text_buffer *out, markup_form form, const char *in,
                        const char *sentences, const char *same, const char *backwards) {
     const char *expected = same ? same : in;
@@ -179,10 +179,10 @@ static int is_begin(const char *text, size_t k) {
            (!k || strchr(" (\"", text[k - 1]) || strchr(",.:;!?)\"", text[k]) != NULL);
 }
 
-/* Translations with other words than the source. words is a translation whose tokens have a space between them;
-   a token that begins with "_" has no space before it in the text. sources has a letter for each token: a for the
-   first word or sign of the source, b for the second, and so on, or "-" if the token has no source. A capital letter
-   is its word and the one behind it. */
+/* Translations with other words than the source. words is a translation whose tokens have a space
+   between them; a token that begins with "_" has no space before it in the text. sources has a
+   letter for each token: a for the first word or sign of the source, b for the second, and so on,
+   or "-" if the token has no source. A capital letter is its word and the one behind it. */
 static void free_words(void) {
     static const struct {
         const char *in, *words, *sources, *expected;

@@ -35,8 +35,8 @@ typedef struct markdown_mark {
     markup_at item;
 } markdown_mark;
 
-/* A part of the flat text, from byte `at` to the next part, whose bytes follow each other in the document, too,
-   from byte `begin` on. */
+/* A part of the flat text, from byte `at` to the next part, whose bytes follow each other in the
+   document, too, from byte `begin` on. */
 typedef struct markdown_part {
     markup_at at, begin;
 } markdown_part;
@@ -499,8 +499,8 @@ static size_t markdown_code(markdown_parser *d, size_t at, size_t n) {
     return 0;
 }
 
-/* Returns the bytes of a formula that begins at `at`, or 0: $a^2$, $$a$$, \\(a\\), \\[a\\]. A "$" opens before a
-   character and closes behind one, but not before a digit, or it is money. */
+/* Returns the bytes of a formula that begins at `at`, or 0: $a^2$, $$a$$, \\(a\\), \\[a\\]. A "$"
+   opens before a character and closes behind one, but not before a digit, or it is money. */
 static size_t markdown_formula(const markdown_parser *d, size_t at) {
     enum { MOST = 400 };
     const char *text = d->flat.data + at;
@@ -540,8 +540,9 @@ static size_t markdown_formula(const markdown_parser *d, size_t at) {
     return 0;
 }
 
-/* Returns the bytes of what begins at `at` and is copied in GitHub's Markdown and in that of documentation
-   generators, or 0: formulas, :smile:, @name, #12, x^2^, H~2~O, [[page]], [@source]. */
+/* Returns the bytes of what begins at `at` and is copied in GitHub's Markdown and in that of
+   documentation generators, or 0: formulas, :smile:, @name, #12, x^2^, H~2~O, [[page]],
+   [@source]. */
 static size_t markdown_extra(const markdown_parser *d, size_t at) {
     const char *text = d->flat.data + at;
     size_t size = d->flat.size - at, n = 1;
@@ -681,8 +682,9 @@ static void markdown_start(markdown_parser *d) {
     markdown_settle(d);
 }
 
-/* Finds the next marks of the flat text, and sorts them by position: some hundred, and more until no element,
-   bracket or HTML tag is open. All of them would take much memory. Returns 0 at the end. */
+/* Finds the next marks of the flat text, and sorts them by position: some hundred, and more until
+   no element, bracket or HTML tag is open. All of them would take much memory. Returns 0 at the
+   end. */
 static int markdown_inlines(markdown_parser *d, int has_tags) {
     static const char *const odd[][2] = {
         {"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}, {"<!", ">"}};
@@ -868,8 +870,8 @@ static void markdown_add_text(markdown_parser *d, size_t at, size_t end) {
     }
 }
 
-/* Adds the items of the marks that were read last, and the plain text from byte `at` on. Returns the byte up to
-   which the flat text is added. */
+/* Adds the items of the marks that were read last, and the plain text from byte `at` on. Returns
+   the byte up to which the flat text is added. */
 static size_t markdown_add_items(markdown_parser *d, size_t at) {
     markup_document *m = d->m;
     size_t i, n = 0;
@@ -914,8 +916,8 @@ static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
 
 /* ---- text as Markdown ------------------------------------------------------------------------ */
 
-/* Appends bytes at to end - 1 of a translation, of which bytes from to to - 1 are written, and escapes what
-   Markdown could read as syntax. Writes "\n" for a space where a line may end. */
+/* Appends bytes at to end - 1 of a translation, of which bytes from to to - 1 are written, and
+   escapes what Markdown could read as syntax. Writes "\n" for a space where a line may end. */
 static void markdown_encode(const markup_document *m, const char *text, size_t at, size_t end,
                             size_t from, size_t to, text_buffer *out) {
     const markup_block *b = &m->blocks[m->block];
@@ -965,8 +967,8 @@ static void markdown_encode(const markup_document *m, const char *text, size_t a
     }
 }
 
-/* Returns whether a line is one that documentation generators read and that stays as it is: :::note,
-   {{< x >}}, [TOC], \\newpage, (label)=, --8<-- "x", *[HTML]: x, /// x, <<< x. */
+/* Returns whether a line is one that documentation generators read and that stays as it is:
+   :::note, {{< x >}}, [TOC], \\newpage, (label)=, --8<-- "x", *[HTML]: x, /// x, <<< x. */
 static int markdown_is_kept(const char *text, size_t size) {
     size_t n;
     char c = *text;
@@ -999,8 +1001,8 @@ static int markdown_is_kept(const char *text, size_t size) {
     return 0;
 }
 
-/* Returns whether a directive of MyST, ```{note}, contains text, and not code. *is_titled says whether the
-   text in its line is text, too. */
+/* Returns whether a directive of MyST, ```{note}, contains text, and not code. *is_titled says
+   whether the text in its line is text, too. */
 static int markdown_is_directive(const char *text, size_t size, int *is_titled) {
     static const char titled[] =
         " admonition attention card caution danger definition dropdown epigraph error example "
@@ -1017,9 +1019,9 @@ static int markdown_is_directive(const char *text, size_t size, int *is_titled) 
     return *is_titled || characters_list_has(others, text + 1, n - 1);
 }
 
-/* Finds the title in the line of an admonition or a tab: !!! note "x", === "x", :::note[x], ::: tip x,
-   /// note | x, ```{note} x. Returns its first byte; 0 if there is none. *end is its end, and *quote what
-   ends it, or 0. */
+/* Finds the title in the line of an admonition or a tab: !!! note "x", === "x", :::note[x], ::: tip
+   x, /// note | x, ```{note} x. Returns its first byte; 0 if there is none. *end is its end, and
+   *quote what ends it, or 0. */
 static size_t markdown_title_at(const char *text, size_t size, size_t *end, char *quote) {
     size_t at = 0, n;
     const char *found;
@@ -1059,7 +1061,8 @@ static size_t markdown_title_at(const char *text, size_t size, size_t *end, char
                                                                                              : 0;
 }
 
-/* Returns whether a line begins a block that is indented by four columns: !!! note, ??? note, === "Tab". */
+/* Returns whether a line begins a block that is indented by four columns: !!! note, ??? note, ===
+   "Tab". */
 static int markdown_is_marker(const char *text, size_t size) {
     if (size < 5 || text[3] == text[0]) return 0;
     if (protect_starts(text, size, "=== "))
@@ -1088,9 +1091,9 @@ static int markdown_kept_ends(char kind, const char *text, size_t size) {
     return 0;
 }
 
-/* Returns what ends the lines that a line begins and that stay as they are: '$' for a formula, ']' and 'e' for
-   those of LaTeX, ' ' for the imports of MDX, which a blank line ends; 0 if there are none. *is_done says
-   whether they end in the line. */
+/* Returns what ends the lines that a line begins and that stay as they are: '$' for a formula, ']'
+   and 'e' for those of LaTeX, ' ' for the imports of MDX, which a blank line ends; 0 if there are
+   none. *is_done says whether they end in the line. */
 static char markdown_kept_lines(const char *text, size_t size, int in_text, int *is_done) {
     static const char *const exports[] = {"export const ", "export default ", "export function ",
                                           "export let ",   "export {",        "export * "};
@@ -1188,12 +1191,13 @@ static uint64_t markdown_shape(markdown_parser *d, size_t *stars, size_t *full) 
 }
 
 /* Returns whether m->woven from byte `from` on has the same marks as bytes begin to end of the
-   document, of which item `first` is the first one. markdown_shape takes * and _ as the same, because
-   markdown_choose may write an element with either. So the * are also counted: the new text must be
-   read with as many as the source, plus those of elements that were written with * in place of _,
-   minus those that were written with _. Otherwise a literal * of a new word was read as a mark. `full`
-   is how many links [text][label] were written, and the new text must be read with as many. Otherwise
-   a literal ] of a new word ended the text of a link, and its label was read as a link [label]. */
+   document, of which item `first` is the first one. markdown_shape takes * and _ as the same,
+   because markdown_choose may write an element with either. So the * are also counted: the new text
+   must be read with as many as the source, plus those of elements that were written with * in place
+   of _, minus those that were written with _. Otherwise a literal * of a new word was read as a
+   mark. `full` is how many links [text][label] were written, and the new text must be read with as
+   many. Otherwise a literal ] of a new word ended the text of a link, and its label was read as a
+   link [label]. */
 static int markdown_is_same(markup_document *m, size_t first, size_t begin, size_t end, size_t from,
                             size_t full) {
     uint64_t shape;

@@ -23,10 +23,10 @@
    elements may change places, but elements never cross. Block tags end sentences and never move. A
    tag without a partner is malformed and does the same. The attributes alt, aria-label, placeholder
    and title, and the content of <meta> that describes the page or names it in shared links
-   (markup_meta), are translated, too; their sentences come before the paragraph that contains the tag. The lang of the
-   html element becomes m.lang. Code and elements with translate="no" are copied, and so are entities
-   that are not in the table below. Other entities are read as letters; they are written as UTF-8,
-   except & < >.
+   (markup_meta), are translated, too; their sentences come before the paragraph that contains the
+   tag. The lang of the html element becomes m.lang. Code and elements with translate="no" are
+   copied, and so are entities that are not in the table below. Other entities are read as letters;
+   they are written as UTF-8, except & < >.
 
    If an element has three links or more and nothing else, as a menu has, each link is a text of its
    own. A "|", a bullet or a middle dot between two spaces ends a text.
@@ -36,13 +36,13 @@
 
    Wrapped text is read by wrapped.h.
 
-   Subtitles are SubRip, WebVTT, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the lines of
-   transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence over several lines
-   or cues is translated whole and divided between words, in the proportion that its lines have in the
-   source. Numbers and times are copied. A sentence
-   begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It also
-   begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after six lines
-   without an end. */
+   Subtitles are SubRip, WebVTT, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the
+   lines of transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence
+   over several lines or cues is translated whole and divided between words, in the proportion that
+   its lines have in the source. Numbers and times are copied. A sentence
+   begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It
+   also begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after
+   six lines without an end. */
 #ifndef MARKUP_H
 #define MARKUP_H
 
@@ -105,8 +105,8 @@ static int markup_is_quote(uint32_t c) {
            c == 0x203A;
 }
 
-/* Returns whether the character before a position of a text opens something: a bracket, or a quote at the
-   begin of a word. */
+/* Returns whether the character before a position of a text opens something: a bracket, or a quote
+   at the begin of a word. */
 static int markup_is_opened(const char *text, size_t at) {
     uint32_t c = protect_before(text, at), before;
     if (!markup_is_quote(c)) return protect_in("([{", c);
@@ -115,8 +115,8 @@ static int markup_is_opened(const char *text, size_t at) {
     return !at || character_is_space(before) || protect_in("([{-/", before);
 }
 
-/* Returns whether the character at a position of a text closes something: a stop, a bracket, or a quote at the
-   end of a word. */
+/* Returns whether the character at a position of a text closes something: a stop, a bracket, or a
+   quote at the end of a word. */
 static int markup_is_closed(const char *text, size_t size, size_t at) {
     uint32_t c, next;
     size_t n = at < size ? tfm_character_next(text + at, size - at, &c) : 0;
@@ -181,8 +181,8 @@ static int markup_is_bracketed(const markup_sentence *s) {
     return s->text[1] != ' ' && s->text[s->size - 2] != ' ';
 }
 
-/* Finds the next sentence of the plain text; with m->whole the next paragraph, which ends at a blank
-   line. */
+/* Finds the next sentence of the plain text; with m->whole the next paragraph, which ends at a
+   blank line. */
 static int markup_next_sentence(const markup_document *m, size_t *at, tfm_text *sentence) {
     const tfm_text plain = tfm_text_make(m->plain.data, m->plain.size);
     tfm_text next;
@@ -262,9 +262,9 @@ static inline const char *markup_no_times(const markup_document *m) {
 /* ---- words of a translation ------------------------------------------------------------------ */
 
 /* Returns whether a tag may be placed at a position of a translation: where a protected span may
-   be, after an opening bracket or quote, before a closing quote, before a dot without a word after it,
-   and between marks, except inside a row of dots or dashes. In Markdown, where marks have a meaning,
-   only the places of spans count. */
+   be, after an opening bracket or quote, before a closing quote, before a dot without a word after
+   it, and between marks, except inside a row of dots or dashes. In Markdown, where marks have a
+   meaning, only the places of spans count. */
 static int markup_is_gap(const markup_document *m, const char *text, size_t size, size_t at) {
     uint32_t before, after;
     if (protect_is_gap(text, size, at)) return 1;
@@ -278,8 +278,8 @@ static int markup_is_gap(const markup_document *m, const char *text, size_t size
             (before != after || !protect_in(".-", after)));
 }
 
-/* Returns the bytes of a character that two texts of `size` bytes begin with, in either case; 0 if they
-   begin with different ones. */
+/* Returns the bytes of a character that two texts of `size` bytes begin with, in either case; 0 if
+   they begin with different ones. */
 static size_t markup_alike(const char *a, const char *b, size_t size) {
     uint32_t x, y;
     size_t n;
@@ -297,7 +297,8 @@ static int markup_all_alike(const char *a, const char *b, size_t size) {
     return 1;
 }
 
-/* Returns the first item of a sentence behind a byte of the plain text; s->last if there is none. */
+/* Returns the first item of a sentence behind a byte of the plain text; s->last if there is
+   none. */
 static size_t markup_item_behind(const markup_document *m, const markup_sentence *s, size_t at) {
     size_t low = s->first, high = s->last, middle;
     while (low < high) {
@@ -308,8 +309,8 @@ static size_t markup_item_behind(const markup_document *m, const markup_sentence
     return low;
 }
 
-/* Returns the bytes of the full stop at the end of a translation if the source has none: models end a
-   heading, a cell or a button as a sentence. The stop of an abbreviation stays: 5 a.m. */
+/* Returns the bytes of the full stop at the end of a translation if the source has none: models end
+   a heading, a cell or a button as a sentence. The stop of an abbreviation stays: 5 a.m. */
 static size_t markup_added_stop(const markup_translation *t, const markup_sentence *s) {
     const size_t n = t->size && t->text[t->size - 1] == '.'                             ? 1
                      : t->size > 3 && !memcmp(t->text + t->size - 3, "\xE3\x80\x82", 3) ? 3
@@ -327,10 +328,10 @@ static size_t markup_added_stop(const markup_translation *t, const markup_senten
     return stops ? n : 0;
 }
 
-/* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is divided
-   where the source has items: un<u>der</u>line. Two such tokens without a space between them, also in
-   the source, may be divided where the source has an item between them. Returns the translation with
-   these tokens. */
+/* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is
+   divided where the source has items: un<u>der</u>line. Two such tokens without a space between
+   them, also in the source, may be divided where the source has an item between them. Returns the
+   translation with these tokens. */
 static markup_translation markup_refine(markup_document *m, const markup_translation *t,
                                         const markup_sentence *s) {
     enum { MOST = 1024 };
@@ -379,9 +380,9 @@ static markup_translation markup_refine(markup_document *m, const markup_transla
     return fine;
 }
 
-/* Returns how many letters of a sentence's first word an element has that begins with it and ends inside it,
-   as a large first letter does: <span>D</span>er. Returns 0 if there is no such element. *begin and *end are its
-   bytes in the sentence. */
+/* Returns how many letters of a sentence's first word an element has that begins with it and ends
+   inside it, as a large first letter does: <span>D</span>er. Returns 0 if there is no such element.
+   *begin and *end are its bytes in the sentence. */
 static size_t markup_initial(const markup_document *m, const markup_sentence *s, size_t *begin,
                              size_t *end) {
     enum { MOST = 2 };
@@ -404,8 +405,9 @@ static size_t markup_initial(const markup_document *m, const markup_sentence *s,
     return 0;
 }
 
-/* Divides the pieces of a translation behind as many first letters as the large ones of the source, and
-   before them if signs are in front of the element in the source. No other piece is aligned to them. */
+/* Divides the pieces of a translation behind as many first letters as the large ones of the source,
+   and before them if signs are in front of the element in the source. No other piece is aligned to
+   them. */
 static void markup_divide_initial(markup_document *m, const markup_sentence *s,
                                   markup_translation *t) {
     size_t begin, end, letters = markup_initial(m, s, &begin, &end), i, k, from = 0, at = 0,
@@ -480,7 +482,8 @@ static size_t markup_words(markup_document *m, const markup_translation *t) {
     return n;
 }
 
-/* Returns whether a word of a translation is aligned to any of bytes begin to end - 1 of the sentence. */
+/* Returns whether a word of a translation is aligned to any of bytes begin to end - 1 of the
+   sentence. */
 static int markup_is_aligned(const markup_translation *t, const markup_word *w, size_t begin,
                              size_t end) {
     size_t k;
@@ -546,10 +549,10 @@ static size_t markup_find_aligned(markup_document *m, size_t begin, size_t end) 
     return k;
 }
 
-/* Finds the word that an item without words is written beside in the document, without a space between
-   them, as the number of a note is, or m² behind a number. Sets *begin and *end to the word's bytes in
-   the sentence. Returns 1 if the item is behind the word, 2 if it is before the word, and 0 if it is
-   beside no word. */
+/* Finds the word that an item without words is written beside in the document, without a space
+   between them, as the number of a note is, or m² behind a number. Sets *begin and *end to the
+   word's bytes in the sentence. Returns 1 if the item is behind the word, 2 if it is before the
+   word, and 0 if it is beside no word. */
 static int markup_beside_word(const markup_document *m, const markup_sentence *s, size_t i,
                               size_t *begin, size_t *end) {
     const markup_item *item = &m->items[i];
@@ -597,8 +600,9 @@ static int markup_is_hollow(const markup_document *m, const markup_item *item) {
     return !markup_is_blank(m->plain.data, at, end);
 }
 
-/* Finds the words around an item that has a space on both sides: around [4] gets the begin and end of
-   the word before it and of the word behind it, in the sentence. Returns whether there are both. */
+/* Finds the words around an item that has a space on both sides: around [4] gets the begin and end
+   of the word before it and of the word behind it, in the sentence. Returns whether there are
+   both. */
 static int markup_between_words(const markup_document *m, const markup_sentence *s, size_t i,
                                 size_t *around) {
     const markup_item *item = &m->items[i];
@@ -618,8 +622,8 @@ static int markup_between_words(const markup_document *m, const markup_sentence 
     return around[0] < around[1] && around[2] < around[3];
 }
 
-/* Returns 2 if the words beside a gap are aligned to the two words of markup_between_words, in either
-   order, 1 if one of them is aligned to one of the two, and 0 otherwise. */
+/* Returns 2 if the words beside a gap are aligned to the two words of markup_between_words, in
+   either order, 1 if one of them is aligned to one of the two, and 0 otherwise. */
 static int markup_between(const markup_translation *t, const markup_word *left,
                           const markup_word *right, const size_t *around) {
     int left_before = left && markup_is_aligned(t, left, around[0], around[1]);
@@ -630,8 +634,8 @@ static int markup_between(const markup_translation *t, const markup_word *left,
     return left_before || left_behind || right_before || right_behind;
 }
 
-/* Returns whether an item beside a word of n bytes is a note, which belongs to the sentence: an element
-   without text, a link, or superscript that is no unit's. */
+/* Returns whether an item beside a word of n bytes is a note, which belongs to the sentence: an
+   element without text, a link, or superscript that is no unit's. */
 static int markup_is_note(const markup_document *m, const markup_item *item, size_t n) {
     size_t i;
     if (item->kind == MARKUP_POINT) return 1;
@@ -643,12 +647,12 @@ static int markup_is_note(const markup_document *m, const markup_item *item, siz
     return n > 3;
 }
 
-/* Returns the gap between words low and high for an item, among the gaps that no child of the parent
-   covers. An item beside a word stays beside what the word is aligned to, and an item between two
-   spaces stays between what the words around it are aligned to, or beside one of these. The best gap
-   crosses the fewest alignments; among equals the one wins that divides the translation most nearly
-   in the proportion in which the item divides the sentence. In a long translation only the gaps near
-   the word that is aligned to the item's place are compared. */
+/* Returns the gap between words low and high for an item, among the gaps that no child of the
+   parent covers. An item beside a word stays beside what the word is aligned to, and an item
+   between two spaces stays between what the words around it are aligned to, or beside one of these.
+   The best gap crosses the fewest alignments; among equals the one wins that divides the
+   translation most nearly in the proportion in which the item divides the sentence. In a long
+   translation only the gaps near the word that is aligned to the item's place are compared. */
 static size_t markup_gap(markup_document *m, const markup_translation *t, const markup_sentence *s,
                          size_t item, size_t parent, size_t low, size_t high) {
     size_t i, k, at = m->items[item].at, best = low, crossed = 0, least = (size_t)-1;
@@ -784,8 +788,8 @@ static markup_node *markup_add_node(markup_document *m, size_t *n, size_t item, 
     return node;
 }
 
-/* Returns whether an item divides a sentence into parts that keep their order: a CUT, or a tag without its
-   partner in the sentence. */
+/* Returns whether an item divides a sentence into parts that keep their order: a CUT, or a tag
+   without its partner in the sentence. */
 static int markup_divides(const markup_document *m, const markup_sentence *s, size_t i) {
     const markup_item *item = &m->items[i];
     if (item->kind == MARKUP_POINT || item->kind == MARKUP_COPY) return 0;
@@ -799,8 +803,8 @@ static int markup_is_beside_line(const markup_document *m, const markup_sentence
     return !item->is_line && i + 1 < s->last && item[1].is_line && item[1].at <= item->at + 1;
 }
 
-/* Returns whether an item divides the words in the proportion of the source: the end of a line of subtitles,
-   a tag beside it, and the time of the words behind it. */
+/* Returns whether an item divides the words in the proportion of the source: the end of a line of
+   subtitles, a tag beside it, and the time of the words behind it. */
 static int markup_divides_by_share(const markup_document *m, const markup_sentence *s, size_t i) {
     const markup_item *item = &m->items[i];
     return item->is_line || markup_is_beside_line(m, s, i) ||
@@ -824,8 +828,8 @@ static int markup_has_all(const markup_document *m, const markup_sentence *s, si
            markup_is_blank(m->plain.data, from, begin) && markup_is_blank(m->plain.data, end, to);
 }
 
-/* Gives a word beside it to an element that has words in the source and none in the translation: people
-   do not see an empty element, and "****" is text in Markdown. */
+/* Gives a word beside it to an element that has words in the source and none in the translation:
+   people do not see an empty element, and "****" is text in Markdown. */
 static void markup_fill(markup_document *m, size_t index) {
     markup_node *node = &m->nodes[index];
     const markup_item *item = &m->items[node->item];
@@ -848,8 +852,8 @@ static void markup_fill(markup_document *m, size_t index) {
 }
 
 /* Moves an element whose words other elements cover into the one that covers the first of them. In
-   <i>Wort</i><b>teil</b> both elements have the same word of a translation. No link is put into a link. Returns
-   whether the element has words then. */
+   <i>Wort</i><b>teil</b> both elements have the same word of a translation. No link is put into a
+   link. Returns whether the element has words then. */
 static int markup_share_words(markup_document *m, const markup_translation *t,
                               const markup_sentence *s, markup_node *node) {
     const markup_item *item = &m->items[node->item], *other;
@@ -954,9 +958,9 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
     return n;
 }
 
-/* Sets *from and *to to the bytes of the document that byte i of a translation comes from, if it is a space
-   between two words that have one space between them in the source, too, or if it is a character that
-   the token's source also has. Returns 0 otherwise. */
+/* Sets *from and *to to the bytes of the document that byte i of a translation comes from, if it is
+   a space between two words that have one space between them in the source, too, or if it is a
+   character that the token's source also has. Returns 0 otherwise. */
 static int markup_origin(markup_document *m, const markup_translation *t, size_t i, size_t n,
                          size_t *from, size_t *to) {
     enum { MOST = 64 };
@@ -1007,8 +1011,9 @@ static int markup_ends_escape(const text_buffer *out) {
     return (int)(n & 1);
 }
 
-/* Appends a part of a translation, escaped as the document's format needs. Characters of the source are
-   written as there: &eacute; or é. In blocks of lines it writes "\n" for a space where a line may end. */
+/* Appends a part of a translation, escaped as the document's format needs. Characters of the source
+   are written as there: &eacute; or é. In blocks of lines it writes "\n" for a space where a line
+   may end. */
 static void markup_encode(markup_document *m, const markup_translation *t, size_t from, size_t to,
                           text_buffer *out) {
     markup_form form = m->n_blocks ? (markup_form)m->blocks[m->block].form : m->form;
@@ -1157,7 +1162,8 @@ static void markup_put_space(const markup_document *m, text_buffer *out) {
     text_buffer_append(out, in_lines ? "\n" : " ", 1);
 }
 
-/* Appends the whitespace of the document before or behind an item, or a space if it has none there. */
+/* Appends the whitespace of the document before or behind an item, or a space if it has none
+   there. */
 static void markup_put_blank(const markup_document *m, size_t begin, size_t end, text_buffer *out) {
     if (begin == end || (m->n_blocks && m->blocks[m->block].form != MARKUP_HTML))
         markup_put_space(m, out);
@@ -1172,7 +1178,8 @@ static void markup_put_behind(const markup_document *m, const markup_item *item,
     else text_buffer_append(out, m->text + item->end, n);
 }
 
-/* Returns whether the end of a line of a cue would make an empty line, where many readers end the cue. */
+/* Returns whether the end of a line of a cue would make an empty line, where many readers end the
+   cue. */
 static int markup_is_empty_line(const markup_document *m, const markup_item *item,
                                 const text_buffer *out) {
     size_t from = m->sentences[m->next - 1].from, i;
@@ -1299,7 +1306,8 @@ static void markup_weave(markup_document *m, const markup_translation *t, size_t
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
-/* Adds the text of m->values from byte `at` on, which replaces bytes from to to - 1 of the document. */
+/* Adds the text of m->values from byte `at` on, which replaces bytes from to to - 1 of the
+   document. */
 static void markup_add_made(markup_document *m, size_t from, size_t to, size_t at) {
     void *grown = m->made;
     size_t i = m->n_made;
@@ -1312,8 +1320,8 @@ static void markup_add_made(markup_document *m, size_t from, size_t to, size_t a
     m->made[i].at = at, m->made[i].size = m->values.size - at;
 }
 
-/* Returns whether a text has the form of a language's code in HTML: letters, then letters or digits with
-   "-" before them, as in de and zh-Hans. "_", which models have, also counts as "-". */
+/* Returns whether a text has the form of a language's code in HTML: letters, then letters or digits
+   with "-" before them, as in de and zh-Hans. "_", which models have, also counts as "-". */
 static int markup_is_language(const char *text) {
     size_t i, n = 0, least = 2; /* letters of the first part; 1 of others */
     for (i = 0; text[i] && i < 36; i++) {
@@ -1344,8 +1352,8 @@ static void markup_begin(markup_document *m) {
     }
 }
 
-/* Appends bytes up to `end` of the document's current line to m->woven. A link whose text was its label
-   gets the label. */
+/* Appends bytes up to `end` of the document's current line to m->woven. A link whose text was its
+   label gets the label. */
 static void markup_keep_line(markup_document *m, size_t end) {
     const markup_item *item;
     size_t at = m->at;
@@ -1366,7 +1374,8 @@ static void markup_keep(markup_document *m, size_t to) {
     while (m->at < to) {
         int is_break = i < m->n_breaks && m->breaks[i].end <= to;
         size_t end = is_break ? m->breaks[i].begin : to, item = m->hard;
-        while (item < m->n_items && (m->items[item].c != '\n' || m->items[item].end <= m->at))
+        while (item < m->n_items && m->items[item].begin < to &&
+               (m->items[item].c != '\n' || m->items[item].end <= m->at))
             item++;
         m->hard = item;
         if (is_break && item < m->n_items && m->items[item].end == m->breaks[i].end)
@@ -1460,8 +1469,8 @@ static void markup_fold(markup_document *m, const markup_block *b, text_buffer *
     }
 }
 
-/* Writes a block with the lines of the source and returns 1, if its words are those of the source, apart
-   from their case. Returns 0 otherwise. */
+/* Writes a block with the lines of the source and returns 1, if its words are those of the source,
+   apart from their case. Returns 0 otherwise. */
 static int markup_unfold(markup_document *m, const markup_block *b, text_buffer *out) {
     text_buffer made = m->woven;
     size_t at = m->at, hard = m->hard, link = m->link, begun = out->size, i, k, n;
@@ -1561,8 +1570,8 @@ static void markup_come(markup_document *m, const markup_sentence *s, text_buffe
     else markup_source(m, m->at, s->from, out);
 }
 
-/* Keeps a sentence's translation in an attribute, which was appended to m->values from byte `at` on.
-   Characters that would end the value become references. */
+/* Keeps a sentence's translation in an attribute, which was appended to m->values from byte `at`
+   on. Characters that would end the value become references. */
 static void markup_keep_value(markup_document *m, const markup_sentence *s, size_t at) {
     size_t i, from = at;
     text_buffer whole;
@@ -1583,8 +1592,8 @@ static void markup_keep_value(markup_document *m, const markup_sentence *s, size
     markup_add_made(m, s->from, s->to, at);
 }
 
-/* Returns whether what is written for a sentence depends on the tokens of its translation: it has items, or
-   the document writes its characters in another way than the plain text. */
+/* Returns whether what is written for a sentence depends on the tokens of its translation: it has
+   items, or the document writes its characters in another way than the plain text. */
 static inline int markup_needs_tokens(const markup_document *m, const markup_sentence *s) {
     size_t i;
     if (m->form != MARKUP_HTML || m->n_blocks || s->first < s->last || s->is_cleaned ||
@@ -1667,7 +1676,8 @@ static int markup_end(markup_document *m, text_buffer *out) {
     return !m->broken && !out->broken;
 }
 
-/* Appends a line for each kind of text that stays in the language of the source, after markup_end. */
+/* Appends a line for each kind of text that stays in the language of the source, after
+   markup_end. */
 static inline void markup_left(const markup_document *m, text_buffer *out) {
     const size_t counts[] = {m->n_left, m->n_skipped}, places[] = {m->left, m->skipped};
     size_t i, k, line;

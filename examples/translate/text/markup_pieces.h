@@ -1,6 +1,6 @@
-/* markup_pieces.h: what the readers of documents share: a document's plain text with the place of each byte,
-   its tags, blocks and line breaks; entities, and the readers of HTML and subtitles. markup.h,
-   markdown.h and wrapped.h include it. */
+/* markup_pieces.h: what the readers of documents share: a document's plain text with the place of
+   each byte, its tags, blocks and line breaks; entities, and the readers of HTML and subtitles.
+   markup.h, markdown.h and wrapped.h include it. */
 #ifndef MARKUP_PIECES_H
 #define MARKUP_PIECES_H
 
@@ -34,8 +34,8 @@ typedef enum markup_kind {
     MARKUP_BLOCK  /* ends a sentence and never moves */
 } markup_kind;
 
-/* A byte of a document or of its plain text, or an index of what is found there. A document has many of
-   them, so they have four bytes, and a document has less than 4 GB. */
+/* A byte of a document or of its plain text, or an index of what is found there. A document has
+   many of them, so they have four bytes, and a document has less than 4 GB. */
 typedef uint32_t markup_at;
 
 enum { MARKUP_BLANKS = 0x7FFF };
@@ -45,12 +45,12 @@ typedef struct markup_item {
     unsigned space_behind : 1;
     unsigned is_line : 1;  /* for CUT: it is between two lines or cues */
     unsigned is_blank : 1; /* for POINT: an element with only a space, which it replaces */
-    /* For Markdown its delimiter; for BLOCK before an attribute's value the quote around the value, or a
-       space. */
+    /* For Markdown its delimiter; for BLOCK before an attribute's value the quote around the value,
+       or a space. */
     unsigned c : 8;
     unsigned has_label : 1; /* for [text] links: the text is the label (markup_label_of) */
-    /* Bytes of spaces behind it that the plain text does not have; MARKUP_BLANKS stands for all spaces
-       that the document has there. */
+    /* Bytes of spaces behind it that the plain text does not have; MARKUP_BLANKS stands for all
+       spaces that the document has there. */
     unsigned n_blank : 15;
     markup_at begin, end; /* its bytes in the document */
     markup_at at;         /* its position in the plain text */
@@ -72,16 +72,17 @@ typedef struct markup_sentence {
     char is_cleaned; /* its source has soft hyphens or readings, which the plain text has not */
 } markup_sentence;
 
-/* The translation of a sentence in an attribute's value, which replaces bytes from to to - 1 wherever
-   the tag is written. */
+/* The translation of a sentence in an attribute's value, which replaces bytes from to to - 1
+   wherever the tag is written. */
 typedef struct markup_value {
     size_t from, to;
     size_t at, size; /* in the buffer values */
 } markup_value;
 
-/* Where a run of the plain text, from byte `at` to the next run, comes from in the document: each byte
-   from a byte of its own, from `begin` on. Of two places with the same `at`, as the letter of an entity
-   has them, the first is where the run begins in the document, and the second where the run ends. */
+/* Where a run of the plain text, from byte `at` to the next run, comes from in the document: each
+   byte from a byte of its own, from `begin` on. Of two places with the same `at`, as the letter of
+   an entity has them, the first is where the run begins in the document, and the second where the
+   run ends. */
 typedef struct markup_place {
     markup_at at, begin;
 } markup_place;
@@ -184,7 +185,8 @@ typedef struct markup_document {
     text_buffer values;  /* translations in attributes, which are not written yet */
     text_buffer woven;   /* the current block's new text, not wrapped yet */
     size_t begun;        /* where the output of the current sentence begins */
-    int has_spaces; /* spaces belong between words: the script of the translation has them, or the source's has none */
+    int has_spaces;   /* spaces belong between words: the script of the translation has them, or the
+                       source's has none */
     int opened;       /* an opening tag was written last */
     int spaced;       /* the space before the sentence's last tag is not written yet */
     int owes;         /* what is written before the next letter: 1: the end of a line, 2: a space */
@@ -343,8 +345,8 @@ static void markup_clean(markup_document *m) {
     m->broken |= m->cleaned.broken;
 }
 
-/* Returns whether a part of the source that the plain text has not is behind a space at the end of the plain
-   text. */
+/* Returns whether a part of the source that the plain text has not is behind a space at the end of
+   the plain text. */
 static int markup_is_cleaned(const markup_document *m) {
     const markup_at *cleaned = (const markup_at *)(const void *)m->cleaned.data;
     size_t n = m->cleaned.size / sizeof *cleaned;
@@ -405,9 +407,9 @@ static size_t markup_protected(const markup_document *m, size_t begin, size_t at
                                        : protect_symbol(m->text + begin, end - begin, at - begin);
 }
 
-/* Joins a copied part, bytes begin to end - 1 of the document, to the last item, if that is copied too and at
-   most two signs are between them. In <kbd>Ctrl</kbd>+<kbd>C</kbd> a model would read "+" as a word. Returns
-   whether it joined them. */
+/* Joins a copied part, bytes begin to end - 1 of the document, to the last item, if that is copied
+   too and at most two signs are between them. In <kbd>Ctrl</kbd>+<kbd>C</kbd> a model would read
+   "+" as a word. Returns whether it joined them. */
 static int markup_extend_copy(markup_document *m, size_t begin, size_t end) {
     markup_item *item = m->n_items ? &m->items[m->n_items - 1] : NULL;
     size_t i;
@@ -421,8 +423,8 @@ static int markup_extend_copy(markup_document *m, size_t begin, size_t end) {
     return 1;
 }
 
-/* Returns the bytes of the sign at byte `at` that divides two texts, or 0: "|", a bullet or a middle dot with
-   a space on both sides. */
+/* Returns the bytes of the sign at byte `at` that divides two texts, or 0: "|", a bullet or a
+   middle dot with a space on both sides. */
 static size_t markup_separator(const markup_document *m, size_t at, size_t end) {
     size_t n = m->text[at] == '|'                                       ? 1
                : protect_starts(m->text + at, end - at, "\xC2\xB7")     ? 2
@@ -509,8 +511,8 @@ static const char markup_blocks[] =
     " h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link listing main menu menuitem meta"
     " nav noframes ol optgroup option p param plaintext pre search section select source style"
     " script summary table tbody td template textarea tfoot th thead title tr track ul xmp ";
-/* Elements inside a sentence, with those of XLIFF. Elements in neither list are inside a sentence in
-   HTML, as its standard says, but those of the last list, and all in XML, only beside text. */
+/* Elements inside a sentence, with those of XLIFF. Elements in neither list are inside a sentence
+   in HTML, as its standard says, but those of the last list, and all in XML, only beside text. */
 static const char markup_inline[] =
     " a abbr acronym b bdi bdo big cite code data del dfn em embed font g i img input ins kbd label"
     " mark math mrk output pc q rb rp rt rtc ruby s samp small span strike strong sub sup time tt u"
@@ -546,8 +548,8 @@ typedef struct markup_tag {
     signed char is_opaque; /* not an element: 1 may be in a sentence (comment), 2 ends it */
 } markup_tag;
 
-/* What is kept of each tag of a document until its items are made. Its name and its attributes are read
-   again where they are needed. */
+/* What is kept of each tag of a document until its items are made. Its name and its attributes are
+   read again where they are needed. */
 typedef struct markup_element {
     markup_at begin, end;
     markup_at match;      /* the partner's index, or its own */
@@ -751,8 +753,8 @@ static int markup_is_ttml(const markup_document *m, const markup_tag *tag) {
     return i < tag->end;
 }
 
-/* Returns all tags from a byte on. A partner is searched only MARKUP_DEEP levels up: without this limit
-   time would be quadratic. */
+/* Returns all tags from a byte on. A partner is searched only MARKUP_DEEP levels up: without this
+   limit time would be quadratic. */
 static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags) {
     markup_element *tags = NULL, *e;
     markup_tag tag;
@@ -861,8 +863,8 @@ static int markup_join(markup_document *m, size_t first, size_t end) {
     return 1;
 }
 
-/* Returns what tag i is in a document. *last is the last tag that belongs to it: if the element is copied,
-   its closing tag. */
+/* Returns what tag i is in a document. *last is the last tag that belongs to it: if the element is
+   copied, its closing tag. */
 static markup_kind markup_kind_of(const markup_element *tags, size_t i, size_t *last) {
     const markup_element *e = &tags[i];
     *last = i;
@@ -882,8 +884,8 @@ static int markup_is_text(const markup_tag *tag, const char *name) {
     return tag->is_texts && strcmp(name, tag->name[0] == 'm' ? "content" : "value") == 0;
 }
 
-/* Adds the text in a tag's attributes to the plain text, each value as a block. A value without quotes
-   must have no character that needs them. Returns whether there is any. */
+/* Adds the text in a tag's attributes to the plain text, each value as a block. A value without
+   quotes must have no character that needs them. Returns whether there is any. */
 static int markup_add_values(markup_document *m, const markup_element *e) {
     markup_tag whole;
     const markup_tag *tag = &whole;
@@ -917,9 +919,9 @@ static int markup_add_values(markup_document *m, const markup_element *e) {
     return any;
 }
 
-/* Adds the attributes of the tags from `from` to the next one that is a block, and of the block that
-   ends before tag `from`, if it is not NULL. Tags inside a sentence move with its words, so the
-   translations of their attributes are needed before the sentence is written. */
+/* Adds the attributes of the tags from `from` to the next one that is a block, and of the block
+   that ends before tag `from`, if it is not NULL. Tags inside a sentence move with its words, so
+   the translations of their attributes are needed before the sentence is written. */
 static void markup_add_ahead(markup_document *m, const markup_element *block,
                              const markup_element *tags, size_t from, size_t n) {
     size_t i, last, at = block ? block->end : 0;
@@ -950,9 +952,11 @@ static int markup_is_symbol(uint32_t c) {
                     : c >= 0x370 && c < 0x400;
 }
 
-/* Returns the end of the formula whose first <sub> is tag i, as H<sub>2</sub>O or x<sub>i</sub>, or 0.
-   Models change its letters and digits. *begin gets its first byte, which is not before byte `from`,
-   and *last its last tag. Two small letters in a row are of a word, which is no part of a formula. */
+/* Returns the end of the formula whose first <sub> is tag i, as H<sub>2</sub>O or x<sub>i</sub>, or
+   0. Models change its letters and digits. *begin gets its first byte, which is not before byte
+      `from`,
+   and *last its last tag. Two small letters in a row are of a word, which is no part of a
+   formula. */
 static size_t markup_formula(const markup_document *m, const markup_element *tags, size_t n,
                              size_t i, size_t from, size_t *begin, size_t *last) {
     enum { MOST = 12 };
@@ -1061,8 +1065,8 @@ static size_t markup_time(const char *text, size_t size) {
     return parts > 1 ? i : 0;
 }
 
-/* Returns the end of the two times or frames that begin a line of MicroDVD, {12}{34}, or of MPL2, [12][34], or 0.
-   The second one may be missing. */
+/* Returns the end of the two times or frames that begin a line of MicroDVD, {12}{34}, or of MPL2,
+   [12][34], or 0. The second one may be missing. */
 static size_t markup_frames(const markup_document *m, size_t at, size_t end) {
     char open = at < end ? m->text[at] : 0, close = open == '{' ? '}' : ']';
     int i;
@@ -1077,9 +1081,9 @@ static size_t markup_frames(const markup_document *m, size_t at, size_t end) {
     return at;
 }
 
-/* Returns whether a line of subtitles has the times of a cue. *text is where the cue's text begins in
-   the line: at its end, except in MicroDVD, and in the lines that transcribe --timestamps writes,
-   [00:01 --> 00:02] text. */
+/* Returns whether a line of subtitles has the times of a cue. *text is where the cue's text begins
+   in the line: at its end, except in MicroDVD, and in the lines that transcribe --timestamps
+   writes, [00:01 --> 00:02] text. */
 static int markup_times(const markup_document *m, size_t at, size_t end, size_t *text) {
     size_t i = at, n, open;
     *text = end;
@@ -1112,9 +1116,9 @@ static int markup_times(const markup_document *m, size_t at, size_t end, size_t 
     return 1;
 }
 
-/* Reads a line of subtitles with its tags: <i>, {\an8}, <00:01.500>. open [n_open] has the opening tags
-   without a partner so far. A pair of tags is an element if it is in one line, has text and has no
-   cut inside. All other tags are cuts. */
+/* Reads a line of subtitles with its tags: <i>, {\an8}, <00:01.500>. open [n_open] has the opening
+   tags without a partner so far. A pair of tags is an element if it is in one line, has text and
+   has no cut inside. All other tags are cuts. */
 static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *open,
                              size_t *n_open) {
     markup_tag tag, other;
@@ -1197,8 +1201,8 @@ static int markup_repeats(const markup_document *m, size_t at, size_t end, size_
     }
 }
 
-/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR, and in
-   MicroDVD also with "|". */
+/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR,
+   and in MicroDVD also with "|". */
 static size_t markup_line_end(const markup_document *m, size_t at, size_t *next) {
     while (at < m->size && m->text[at] != '\n' && m->text[at] != '\r' &&
            !(m->line_end == '|' && m->text[at] == '|'))
@@ -1223,8 +1227,8 @@ static int markup_is_number(const markup_document *m, size_t at, size_t end, siz
     return 0;
 }
 
-/* Returns whether a line of subtitles is the only one of its cue and has no letters, as 1984 or, in MicroDVD,
-   the number of frames per second. */
+/* Returns whether a line of subtitles is the only one of its cue and has no letters, as 1984 or, in
+   MicroDVD, the number of frames per second. */
 static int markup_is_alone(const markup_document *m, size_t from, size_t end, size_t next) {
     size_t text, stop;
     for (; from < end; from++)
@@ -1238,8 +1242,8 @@ static int markup_is_alone(const markup_document *m, size_t from, size_t end, si
            (!m->is_vtt && markup_is_number(m, next, stop, from, 0));
 }
 
-/* Returns whether the cue whose text begins at byte `from` has another speaker than the one that begins at
-   `cue`, <v Anna>, or another place, {\an8}, and does not go on with a small letter. */
+/* Returns whether the cue whose text begins at byte `from` has another speaker than the one that
+   begins at `cue`, <v Anna>, or another place, {\an8}, and does not go on with a small letter. */
 static int markup_is_other(const markup_document *m, size_t cue, size_t from, size_t end) {
     size_t begins[2], sizes[2], i, k;
     int places[2];
@@ -1261,9 +1265,9 @@ static int markup_is_other(const markup_document *m, size_t cue, size_t from, si
     return i < end && !(m->text[i] >= 'a' && m->text[i] <= 'z');
 }
 
-/* Reads a document of subtitles as ffmpeg and pysubs2 do. The text of a cue of SubRip is all up to the
-   next cue's number or times, blank lines too. In WebVTT a cue ends at an empty line, and notes, styles
-   and regions are outside. */
+/* Reads a document of subtitles as ffmpeg and pysubs2 do. The text of a cue of SubRip is all up to
+   the next cue's number or times, blank lines too. In WebVTT a cue ends at an empty line, and
+   notes, styles and regions are outside. */
 static void markup_scan_srt(markup_document *m) {
     enum { MOST_LINES = 6 };
     size_t at = protect_starts(m->text, m->size, "\xEF\xBB\xBF") ? 3 : 0, end, next, from, text,
@@ -1406,7 +1410,8 @@ static int markup_by_number(const void *a, const void *b) {
 }
 
 /* Sets m->width to the width that 49 of 50 lines in paragraphs of several lines do not exceed. A
-   paragraph of one line is not wrapped if it is wider, or if these lines are short, as in verses. */
+   paragraph of one line is not wrapped if it is wider, or if these lines are short, as in
+   verses. */
 static void markup_measure(markup_document *m) {
     enum { NARROW = 40 };
     size_t i, k = 0, n = 0, *widths;
