@@ -8,7 +8,7 @@ test: how-long $(PROGRAMS) $(TESTS) $(GERMAN_EXAMPLES)
 	@V="$(V)" CC="$(CC) $(WARN)" sh tests/run.sh $(TESTS) $(SCRIPTS)
 SCRIPTS = $(wildcard tests/*/test_*.sh)
 how-long:
-	@echo "make test takes 2 to 3 minutes on two cores: half of them to compile, half to test."
+	@echo "make test takes 2 to 4 minutes on two cores, half of them to compile."
 ## make test-c         the tests in C (TESTS=build/test_x: some of them; RUN=qemu-aarch64: by an emulator)
 test-c: $(TESTS)
 	@V="$(V)" RUN="$(RUN)" sh tests/run.sh $(TESTS)
