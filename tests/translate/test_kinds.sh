@@ -57,7 +57,7 @@ check "--lang with a page by its name" "0 <html lang=\"en\"><p>I am a student" "
 refused() { # name, what is said; the file exists
     check "$1 is refused" "2 0 $2" "$(run $toy $dir/$1) $(wc -c < $dir/out | tr -d ' ') $(said)"
 }
-python='translate it with: python -m transformer_h MODEL FILE'
+python='translate it with: python -m transformer_h MODEL FILE -o OUT'
 printf 'PK\003\004\024\000' > $dir/brief.docx; refused brief.docx "brief.docx is an Office document or a book; $python"
 cp $dir/brief.docx $dir/book.epub; refused book.epub "book.epub is an Office document or a book; $python"
 cp $dir/brief.docx $dir/renamed.html; refused renamed.html "renamed.html is a zip archive, as Office documents and books are; $python"

@@ -490,10 +490,10 @@ static void subtitles(void) {
     static const struct {
         const char *in, *sentences, *same, *backwards;
     } cases[] = {
-        {"1\n00:00:01,000 --> 00:00:02,000\nWe went\nto the <i>old</i>\n\n2\n00:00:03,000 --> "
+        {"1\n00:00:01,000 --> 00:00:02,000\nWe went\nto the <i>old</i>\n\n2\n00:00:02,100 --> "
          "00:00:04,000\nhouse & slept.\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n",
          "We went to the old house & slept.|Who?|Me.|", NULL,
-         "1\n00:00:01,000 --> 00:00:02,000\nslept. &\nhouse <i>old</i>\n\n2\n00:00:03,000 --> "
+         "1\n00:00:01,000 --> 00:00:02,000\nslept. &\nhouse <i>old</i>\n\n2\n00:00:02,100 --> "
          "00:00:04,000\nthe to went We\n\n3\n00:00:05,000 --> 00:00:06,000\n- Who?\n- Me.\n"},
         {"{1}{1}23.976\n{120}{180}{y:i}We went|to the garden.\r\n{200}{}- Who?|- Me.\n",
          "We went to the garden.|Who?|Me.|", NULL,
@@ -513,7 +513,7 @@ static void subtitles(void) {
          "1\n00:01,000 --> 00:02,000\n[slams door a]\n\n2\n00:02,000 --> 00:03,000\n<i>(laughs. "
          "he)</i>\n\n3\n00:03,000 --> 00:04,000\n(three) two (one)\n"},
         {"WEBVTT\r\n\r\n00:01.000 --> 00:02.000\r\n{\\an8}<i>all of\r\nit</i> was\r\n\r\n"
-         "00:03.000 --> 00:04.000\r\nhere",
+         "00:02.900 --> 00:04.000\r\nhere",
          "all of it was here|", NULL, NULL},
         {"1\n00:01,000 --> 00:02,000\nOne.\n2\n00:02,000 --> 00:03,000\nTwo "
          "is\n42\n\nso.\n\n3\n00:03,000 "

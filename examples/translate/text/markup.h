@@ -47,6 +47,7 @@
 #define MARKUP_H
 
 #include "markdown.h"
+#include "markup_subtitles.h"
 #include "wrapped.h"
 
 /* Frees all memory; m can be used again. */
@@ -57,7 +58,7 @@ static void markup_free(markup_document *m) {
     free(m->blocks), free(m->breaks), markdown_free(m->md), text_buffer_free(&m->labels);
     text_buffer_free(&m->values), free(m->made);
     text_buffer_free(&m->pieces), text_buffer_free(&m->cuts), text_buffer_free(&m->ends);
-    text_buffer_free(&m->cleaned);
+    text_buffer_free(&m->cleaned), text_buffer_free(&m->cues);
     memset(m, 0, sizeof *m);
 }
 
@@ -69,22 +70,6 @@ static int markup_near(const markup_document *m, size_t from, size_t to) {
     for (; from < to; from++)
         if (m->items[from].kind >= MARKUP_COPY) return 0;
     return 1;
-}
-
-/* Returns whether a character is punctuation. */
-static int markup_is_mark(uint32_t c) {
-    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
-    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
-}
-
-/* Returns whether a character is of a word: no space and no punctuation. */
-static int markup_is_word(uint32_t c) { return c > ' ' && !markup_is_mark(c); }
-
-/* Returns whether a character is a letter or a digit. */
-static int markup_is_letter(uint32_t c) {
-    return markup_is_word(c) &&
-           !character_is(c, TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING | TFM_CHARACTER_STOP |
-                                TFM_CHARACTER_CLOSING | TFM_CHARACTER_COMMA);
 }
 
 /* Returns the character that byte i of the plain text is in. */
@@ -144,6 +129,9 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
            m->items[s->first - 1].at == s->begin && m->items[s->first - 1].begin >= m->at &&
            !m->items[s->first - 1].space_behind)
         s->first--; /* {name}s Hund */
+    while (s->first > from && markup_is_syllable(m, &m->items[s->first - 1]) &&
+           m->items[s->first - 1].at == s->begin && m->items[s->first - 1].begin >= m->at)
+        s->first--;
     inner_first = s->first;
     place = markup_place_of(m, s->begin, &place_end);
     (void)markup_place_of(m, end - 1, &place_end);
@@ -157,6 +145,10 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
             break;
         s->to = item->end;
     }
+    for (; s->last > from && s->last < m->n_items && m->items[s->last].at == end &&
+           markup_is_syllable(m, &m->items[s->last]);
+         s->last++)
+        s->to = m->items[s->last].end;
     inner_last = s->last;
     for (i = inner_first; i < inner_last; i++) {
         size_t match = m->items[i].match;
@@ -208,7 +200,10 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
-    m->is_ttml = 0, m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
+    m->is_ttml = m->is_sami = m->is_vtt = m->is_ass = 0;
+    m->cleaned.size = m->labels.size = m->cues.size = 0;
+    m->n_cues = m->n_skipped = m->n_unread = m->n_syllables = m->n_wide = 0;
+    m->cue = m->fitted = 0;
     m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
     else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
@@ -254,9 +249,10 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
 
 /* Returns what is wrong with subtitles that no reader takes, or NULL. */
 static inline const char *markup_no_times(const markup_document *m) {
-    return m->form == MARKUP_SRT && !m->n_cues && m->size > markup_blank_end(m, 0)
-               ? "the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500"
-               : NULL;
+    return m->form != MARKUP_SRT || m->n_cues || m->size <= markup_blank_end(m, 0) ? NULL
+           : m->is_ass
+               ? "the subtitles have no line of text, such as Dialogue: 0,0:01:02.00,0:01:04.50,..."
+               : "the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500";
 }
 
 /* ---- words of a translation ------------------------------------------------------------------ */
@@ -935,6 +931,7 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
             parent += 2;
             continue;
         }
+        if (markup_is_syllable(m, item)) continue;
         node = markup_add_node(m, &n, i, parent, 0, 0);
         if (item->kind == MARKUP_OPEN) node->close = item->match;
         k = m->nodes[parent].high - m->nodes[parent].low;
@@ -1065,6 +1062,7 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
         }
         if (form == MARKUP_MARKDOWN && !is_raw) markdown_encode(m, text, i, i + n, from, to, out);
         else if (in_lines && (c == ' ' || c == '\r')) text_buffer_append(out, "\n", 1);
+        else if (m->is_ass && !is_raw && c == '{') text_buffer_append(out, "\\{", 2);
         else if ((form == MARKUP_HTML || m->is_vtt) && !is_raw && protect_in("&<>", c))
             text_buffer_format(out, c == '&' ? "&amp;" : c == '<' ? "&lt;" : "&gt;");
         else text_buffer_append(out, text + i, n);
@@ -1121,6 +1119,12 @@ static void markup_copy(markup_document *m, const markup_item *item, text_buffer
     const markup_label *name = markup_label_of(m, item);
     const char c = (char)item->c;
     size_t i, k, n = name ? name->n : 0, from = out->size;
+    if (m->is_ass && m->text[item->begin] == '{' && m->text[item->end - 1] == '}' && !name) {
+        n = markup_put_overrides(m, item->begin, item->end, out);
+        if (n && !m->n_syllables) m->syllables = item->begin;
+        m->n_syllables += n;
+        return;
+    }
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
         for (i = item->begin; i < item->end; i++) text_buffer_append(out, &c, 1);
         return;
@@ -1553,7 +1557,15 @@ static void markup_finish(markup_document *m, text_buffer *out) {
     else if (!markup_unfold(m, b, out)) markup_fold(m, b, out);
 }
 
-/* Writes the document up to the next sentence; within a block, appends to m->woven. */
+/* Writes the subtitles up to byte `to`, where a cue begins, or the document ends. */
+static void markup_flush_cues(markup_document *m, size_t to, text_buffer *out) {
+    markup_source(m, m->at, to, &m->woven), m->at = to;
+    m->broken |= m->woven.broken;
+    if (!m->broken) markup_fit_cues(m, m->fitted, to, &m->woven, out);
+    m->fitted = to, m->woven.size = 0;
+}
+
+/* Writes the document up to the next sentence; within a block, and in subtitles, appends to m->woven. */
 static void markup_come(markup_document *m, const markup_sentence *s, text_buffer *out) {
     if (m->n_blocks && s->from >= m->blocks[m->block].end) markup_finish(m, out);
     while (m->block + 1 < m->n_blocks && m->blocks[m->block + 1].begin <= s->from) m->block++;
@@ -1567,7 +1579,14 @@ static void markup_come(markup_document *m, const markup_sentence *s, text_buffe
         m->first_link = m->link;
     }
     if (m->n_blocks) markup_keep(m, s->from);
-    else markup_source(m, m->at, s->from, out);
+    else if (m->form == MARKUP_SRT) {
+        const markup_at *cues = (const markup_at *)(const void *)m->cues.data;
+        const size_t n = m->cues.size / sizeof *cues;
+        while (m->cue < n && cues[m->cue] <= s->from) m->cue++;
+        if (m->cue && cues[m->cue - 1] > m->fitted && cues[m->cue - 1] >= m->at)
+            markup_flush_cues(m, cues[m->cue - 1], out);
+        markup_source(m, m->at, s->from, &m->woven);
+    } else markup_source(m, m->at, s->from, out);
 }
 
 /* Keeps a sentence's translation in an attribute, which was appended to m->values from byte `at`
@@ -1616,7 +1635,9 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
     markup_translation fine;
     size_t i, n, nodes = 0, before, full;
     int is_same, is_part = 0;
-    text_buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
+    text_buffer *to = s->quote                               ? &m->values
+                      : m->n_blocks || m->form == MARKUP_SRT ? &m->woven
+                                                             : out;
     if (!s->quote) markup_come(m, s, out);
     else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
     before = m->begun = to->size, full = m->n_full;
@@ -1658,13 +1679,16 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
             nodes = 0, m->woven.size = before, m->n_full = full; /* once more, with backslashes */
     }
     if (t->text && !is_same && !nodes) markup_note(m, s);
+    for (i = s->first; nodes && i < s->last; i++)
+        if (markup_is_syllable(m, &m->items[i]) && !m->n_syllables++)
+            m->syllables = m->items[i].begin;
     if (s->quote) {
         if (nodes) markup_keep_value(m, s, before);
         return !m->broken;
     }
     m->is_made |= nodes > 0, m->at = s->from;
     if (!nodes && m->n_blocks) markup_keep(m, s->to);
-    else if (!nodes) markup_source(m, s->from, s->to, out);
+    else if (!nodes) markup_source(m, s->from, s->to, to);
     m->at = s->to;
     return !m->broken && !m->woven.broken && !out->broken;
 }
@@ -1672,24 +1696,34 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
 /* Appends the rest of the document after its last sentence. Returns 0 if there is no memory. */
 static int markup_end(markup_document *m, text_buffer *out) {
     markup_finish(m, out);
-    markup_source(m, m->at, m->size, out);
+    if (m->form == MARKUP_SRT) markup_flush_cues(m, m->size, out);
+    else markup_source(m, m->at, m->size, out);
     return !m->broken && !out->broken;
 }
 
-/* Appends a line for each kind of text that stays in the language of the source, after
-   markup_end. */
+/* Appends a line for each kind of text that stays in the language of the source, and of other things that a
+   user should know, after markup_end. */
 static inline void markup_left(const markup_document *m, text_buffer *out) {
-    const size_t counts[] = {m->n_left, m->n_skipped}, places[] = {m->left, m->skipped};
+    const struct {
+        size_t n, at;
+        const char *text;
+    } notes[] = {
+        {m->n_left, m->left,
+         "%ld sentences stay as they are, the first in line %ld: their marks would mean something "
+         "else in the translation\n"},
+        {m->n_skipped, m->skipped,
+         "%ld parts in HTML inside quotes stay as they are, the first in line %ld\n"},
+        {m->n_unread, m->unread,
+         "%ld lines stay as they are, the first in line %ld: their frames have too many digits\n"},
+        {m->n_syllables, m->syllables,
+         "%ld times of sung syllables are dropped, the first in line %ld: a translation has other "
+         "syllables\n"},
+        {m->n_wide, m->wide,
+         "%ld cues have more text than their lines should have, the first in line %ld\n"}};
     size_t i, k, line;
-    for (i = 0; i < 2; i++) {
-        for (line = 1, k = 0; counts[i] && k < places[i]; k++) line += m->text[k] == '\n';
-        if (counts[i])
-            text_buffer_format(out,
-                               i ? "%ld parts in HTML inside quotes stay as they are, the first in "
-                                   "line %ld\n"
-                                 : "%ld sentences stay as they are, the first in line %ld: their "
-                                   "marks would mean something else in the translation\n",
-                               (long)counts[i], (long)line);
+    for (i = 0; i < sizeof notes / sizeof *notes; i++) {
+        for (line = 1, k = 0; notes[i].n && k < notes[i].at; k++) line += m->text[k] == '\n';
+        if (notes[i].n) text_buffer_format(out, notes[i].text, (long)notes[i].n, (long)line);
     }
 }
 

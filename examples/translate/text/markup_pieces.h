@@ -1,6 +1,6 @@
-/* markup_pieces.h: what the readers of documents share: a document's plain text with the place of
-   each byte, its tags, blocks and line breaks; entities, and the readers of HTML and subtitles.
-   markup.h, markdown.h and wrapped.h include it. */
+/* markup_pieces.h: what the readers of documents share: a document's plain text with the place of each byte,
+   its tags, blocks and line breaks; entities, and the reader of HTML. markup.h, markdown.h, wrapped.h
+   and markup_subtitles.h include it. */
 #ifndef MARKUP_PIECES_H
 #define MARKUP_PIECES_H
 
@@ -131,6 +131,9 @@ typedef struct markup_node {
     size_t low, high; /* it covers the words low to high - 1 */
 } markup_node;
 
+/* The fields of a line of ASS that a reader needs. */
+enum { MARKUP_START, MARKUP_END, MARKUP_STYLE, MARKUP_SPEAKER, MARKUP_TEXT, MARKUP_FIELDS };
+
 typedef struct markup_document {
     markup_form form;
     const char *text; /* the document; the caller owns it */
@@ -196,9 +199,20 @@ typedef struct markup_document {
         left; /* sentences that stay in the source's language, and where the first begins */
     size_t n_skipped, skipped; /* parts that are not read, and where the first begins */
     int is_vtt;                /* the subtitles are WebVTT */
+    int is_ass;                /* they are ASS or SSA */
     int is_ttml;               /* the document is TTML: subtitles in XML */
+    int is_sami;               /* the document is SAMI: subtitles in HTML */
     char line_end;             /* of subtitles: '|' in MicroDVD and MPL2, else '\n' */
-    size_t n_cues;             /* of subtitles */
+    double frame_rate;         /* of subtitles with numbers of frames */
+    size_t fields[MARKUP_FIELDS], n_fields; /* of ASS: where the fields are in a line */
+    size_t n_cues;                          /* of subtitles */
+    text_buffer cues;         /* a markup_at for each cue with text: where its text begins */
+    size_t cue;               /* the next cue of these */
+    size_t fitted;            /* subtitles are written up to this byte; woven has what follows */
+    int cue_width, cue_lines; /* options: what a cue may have; 0: the usual limits */
+    size_t n_unread, unread;  /* lines with a frame that no reader takes, the first of them */
+    size_t n_syllables, syllables; /* times of syllables that were dropped */
+    size_t n_wide, wide;           /* cues that do not fit into the limits */
     text_buffer
         cleaned; /* a markup_at for each soft hyphen and reading: the byte of plain behind it */
     int broken;  /* memory was too small */
@@ -295,6 +309,22 @@ static size_t markup_entity_at(const char *text, size_t size, uint32_t *c) {
 
 static int markup_is_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
+}
+
+/* Returns whether a character is punctuation. */
+static int markup_is_mark(uint32_t c) {
+    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
+    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
+}
+
+/* Returns whether a character is of a word: no space and no punctuation. */
+static int markup_is_word(uint32_t c) { return c > ' ' && !markup_is_mark(c); }
+
+/* Returns whether a character is a letter or a digit. */
+static int markup_is_letter(uint32_t c) {
+    return markup_is_word(c) &&
+           !character_is(c, TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING | TFM_CHARACTER_STOP |
+                                TFM_CHARACTER_CLOSING | TFM_CHARACTER_COMMA);
 }
 
 /* Returns whether bytes begin to end - 1 of a text are whitespace, or none. */
@@ -1042,282 +1072,6 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     if (!m->broken) markup_add_text(m, at, m->size);
     m->size = size;
     free(tags);
-}
-
-/* ---- subtitles ------------------------------------------------------------------------------- */
-
-/* Returns the bytes of the time that begins a text, such as 00:01:02,500, or 0. */
-static size_t markup_time(const char *text, size_t size) {
-    size_t i = 0, n, parts = 0;
-    for (;;) {
-        for (n = 0; i + n < size && n < 9 && protect_is_digit((unsigned char)text[i + n]);) n++;
-        if (!n) return 0;
-        i += n, parts++;
-        if (parts > 3 || i + 1 >= size || !protect_is_digit((unsigned char)text[i + 1]) ||
-            !(text[i] == ':' || (parts > 1 && protect_in(".,", (unsigned char)text[i]))))
-            break;
-        if (text[i] != ':') {
-            for (i++; i < size && protect_is_digit((unsigned char)text[i]);) i++;
-            break;
-        }
-        i++;
-    }
-    return parts > 1 ? i : 0;
-}
-
-/* Returns the end of the two times or frames that begin a line of MicroDVD, {12}{34}, or of MPL2,
-   [12][34], or 0. The second one may be missing. */
-static size_t markup_frames(const markup_document *m, size_t at, size_t end) {
-    char open = at < end ? m->text[at] : 0, close = open == '{' ? '}' : ']';
-    int i;
-    if (open != '{' && open != '[') return 0;
-    for (i = 0; i < 2; i++) {
-        size_t begin = at + 1;
-        if (at == end || m->text[at] != open) return 0;
-        for (at++; at < end && at < begin + 12 && protect_is_digit((unsigned char)m->text[at]);)
-            at++;
-        if (at == end || m->text[at++] != close || (!i && at == begin + 1)) return 0;
-    }
-    return at;
-}
-
-/* Returns whether a line of subtitles has the times of a cue. *text is where the cue's text begins
-   in the line: at its end, except in MicroDVD, and in the lines that transcribe --timestamps
-   writes, [00:01 --> 00:02] text. */
-static int markup_times(const markup_document *m, size_t at, size_t end, size_t *text) {
-    size_t i = at, n, open;
-    *text = end;
-    if (m->line_end == '|' && (n = markup_frames(m, at, end)) != 0) {
-        *text = n;
-        return 1;
-    }
-    while (i < end && markup_is_space(m->text[i])) i++;
-    if (m->is_vtt || (i < end && protect_is_digit((unsigned char)m->text[i])))
-        for (n = i; n + 3 <= end; n++)
-            if (memcmp(m->text + n, "-->", 3) == 0) return 1;
-    open = i < end && m->text[i] == '[', i += open;
-    n = markup_time(m->text + i, end - i);
-    if (!n || m->is_vtt) return 0;
-    for (i += n; i < end && m->text[i] == ' ';) i++;
-    if (!(open && i < end && m->text[i] == ']')) {
-        for (n = 0; i + n < end && n < 9 && m->text[i + n] == '-';) n++;
-        while (i + n < end && n < 9 && (unsigned char)m->text[i + n] >= 0x80) n++; /* a long dash */
-        if (n && i + n < end && m->text[i + n] == '>') n++;
-        else n = !open && i < end && m->text[i] == ',';
-        if (!n) return 0;
-        for (i += n; i < end && m->text[i] == ' ';) i++;
-        n = markup_time(m->text + i, end - i);
-        if (!n) return 0;
-        i += n;
-    }
-    if (!open) return 1;
-    if (i == end || m->text[i] != ']') return 0;
-    *text = i + 1;
-    return 1;
-}
-
-/* Reads a line of subtitles with its tags: <i>, {\an8}, <00:01.500>. open [n_open] has the opening
-   tags without a partner so far. A pair of tags is an element if it is in one line, has text and
-   has no cut inside. All other tags are cuts. */
-static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *open,
-                             size_t *n_open) {
-    markup_tag tag, other;
-    markup_item *item;
-    size_t from = at, i, n, first = m->n_items;
-    for (; at < end && !m->broken; at = n) {
-        const char *close;
-        n = at + 1;
-        tag.is_open = tag.is_close = tag.is_opaque = 0;
-        if (m->text[at] == '{' && n < end && (m->text[n] == '\\' || m->line_end == '|')) {
-            close = (const char *)memchr(m->text + at, '}', end - at);
-            if (!close) break; /* the tag has no end: the rest of the line is text */
-            n = (size_t)(close - m->text) + 1;
-        } else if (m->text[at] == '\\' && n < end && protect_in("Nnh", (unsigned char)m->text[n]) &&
-                   !m->is_vtt) {
-            n++; /* the end of a line, or a space, as in ASS */
-        } else if (m->text[at] != '<') continue;
-        else if (n < end && protect_is_digit((unsigned char)m->text[n])) {
-            n += markup_time(m->text + n, end - n);
-            if (n == at + 1 || n >= end || m->text[n] != '>') {
-                n = at + 1;
-                continue;
-            }
-            n++, tag.is_open = 2; /* the time of the words behind it */
-        } else {
-            size_t size = m->size;
-            m->size = end; /* a tag must end in its line */
-            n = markup_tag_at(m, at, &tag);
-            m->size = size;
-            if (tag.is_opaque) break;
-            if (!n) n = at + 1;
-            if (!tag.end) continue;
-        }
-        markup_add_text(m, from, at);
-        from = n;
-        if (tag.is_open == 1 && m->is_vtt && strcmp(tag.name, "rt") == 0) {
-            size_t size = m->size;
-            m->size = end, from = markup_find(m, n, "</rt>") + 5, m->size = size;
-            if (from <= end) markup_clean(m), n = from;
-            else from = n;
-            if (n == from && from > tag.end) continue;
-        }
-        if (m->text[at] == '\\' && !markup_after_space(m)) markup_plain(m, " ", 1, at, n);
-        item = markup_add(
-            m, tag.is_close || tag.is_open || m->text[at] == '\\' ? MARKUP_CUT : MARKUP_POINT, at,
-            n);
-        if (!item) return;
-        item->is_line = m->text[at] == '\\';
-        if (tag.is_open == 1 && *n_open < MARKUP_DEEP) open[(*n_open)++] = m->n_items - 1;
-        else if (tag.is_open) first = m->n_items;
-        if (!tag.is_close) continue;
-        i = *n_open ? open[--*n_open] : 0;
-        if (i >= first) (void)markup_read_tag(m, m->items[i].begin, &other);
-        if (i >= first && strchr(other.name, '.')) *strchr(other.name, '.') = 0; /* <c.class> */
-        if (i < first || m->items[i].at == m->plain.size || strcmp(tag.name, other.name) != 0) {
-            first = m->n_items; /* this cut does not move, so no element may contain it */
-            continue;
-        }
-        item->kind = MARKUP_CLOSE, item->match = (markup_at)i;
-        m->items[i].kind = MARKUP_OPEN, m->items[i].match = (markup_at)(m->n_items - 1);
-    }
-    markup_add_text(m, from, end);
-}
-
-/* Returns whether two lines of subtitles have the same text without tags and spaces. */
-static int markup_repeats(const markup_document *m, size_t at, size_t end, size_t other,
-                          size_t other_end) {
-    for (;;) {
-        size_t *side[2], ends[2], i;
-        side[0] = &at, side[1] = &other, ends[0] = end, ends[1] = other_end;
-        for (i = 0; i < 2; i++)
-            while (*side[i] < ends[i] &&
-                   (m->text[*side[i]] == '<' || markup_is_space(m->text[*side[i]]))) {
-                if (m->text[*side[i]] == '<')
-                    while (*side[i] < ends[i] && m->text[*side[i]] != '>') ++*side[i];
-                if (*side[i] < ends[i]) ++*side[i];
-            }
-        if (at == end || other == other_end) return at == end && other == other_end;
-        if (m->text[at++] != m->text[other++]) return 0;
-    }
-}
-
-/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR,
-   and in MicroDVD also with "|". */
-static size_t markup_line_end(const markup_document *m, size_t at, size_t *next) {
-    while (at < m->size && m->text[at] != '\n' && m->text[at] != '\r' &&
-           !(m->line_end == '|' && m->text[at] == '|'))
-        at++;
-    *next = at + (at < m->size);
-    if (at + 1 < m->size && m->text[at] == '\r' && m->text[at + 1] == '\n') ++*next;
-    return at;
-}
-
-/* Returns whether a line is the number of the cue that follows: digits, or behind a blank line also
-   letters and digits, and the next line with text has times. */
-static int markup_is_number(const markup_document *m, size_t at, size_t end, size_t next,
-                            int is_behind_blank) {
-    size_t text, digits = 0, i;
-    for (i = at; i < end && protect_is_word((unsigned char)m->text[i]); i++)
-        digits += protect_is_digit((unsigned char)m->text[i]) != 0;
-    if (i < end || !digits || (digits < end - at && !is_behind_blank)) return 0;
-    for (at = next; at < m->size; at = next) {
-        end = markup_line_end(m, at, &next);
-        if (!markup_is_blank(m->text, at, end)) return markup_times(m, at, end, &text);
-    }
-    return 0;
-}
-
-/* Returns whether a line of subtitles is the only one of its cue and has no letters, as 1984 or, in
-   MicroDVD, the number of frames per second. */
-static int markup_is_alone(const markup_document *m, size_t from, size_t end, size_t next) {
-    size_t text, stop;
-    for (; from < end; from++)
-        if ((unsigned char)m->text[from] >= 0x80 ||
-            protect_is_letter((unsigned char)m->text[from]) ||
-            protect_in("<{\\", (unsigned char)m->text[from]))
-            return 0;
-    if (next >= m->size) return 1;
-    stop = markup_line_end(m, next, &from);
-    return markup_is_blank(m->text, next, stop) || markup_times(m, next, stop, &text) ||
-           (!m->is_vtt && markup_is_number(m, next, stop, from, 0));
-}
-
-/* Returns whether the cue whose text begins at byte `from` has another speaker than the one that
-   begins at `cue`, <v Anna>, or another place, {\an8}, and does not go on with a small letter. */
-static int markup_is_other(const markup_document *m, size_t cue, size_t from, size_t end) {
-    size_t begins[2], sizes[2], i, k;
-    int places[2];
-    begins[0] = cue, begins[1] = from;
-    for (i = 0; i < 2; i++) {
-        const char *text = m->text + begins[i];
-        size_t left = m->size - begins[i];
-        sizes[i] = m->is_vtt && protect_starts(text, left, "<v") && left > 2 &&
-                           protect_in(" .>", (unsigned char)text[2])
-                       ? protect_until(text, left, ">")
-                       : 0;
-        places[i] = !m->is_vtt && protect_starts(text, left, "{\\an");
-    }
-    if (sizes[0] != sizes[1] || (sizes[0] && memcmp(m->text + cue, m->text + from, sizes[0]) != 0))
-        return 1;
-    if (places[0] == places[1]) return 0;
-    for (i = from; i < end && protect_in("<{", (unsigned char)m->text[i]); i = k + 1)
-        for (k = i; k < end && !protect_in(">}", (unsigned char)m->text[k]);) k++;
-    return i < end && !(m->text[i] >= 'a' && m->text[i] <= 'z');
-}
-
-/* Reads a document of subtitles as ffmpeg and pysubs2 do. The text of a cue of SubRip is all up to
-   the next cue's number or times, blank lines too. In WebVTT a cue ends at an empty line, and
-   notes, styles and regions are outside. */
-static void markup_scan_srt(markup_document *m) {
-    enum { MOST_LINES = 6 };
-    size_t at = protect_starts(m->text, m->size, "\xEF\xBB\xBF") ? 3 : 0, end, next, from, text,
-           text_end = 0, open[MARKUP_DEEP], n_open = 0, last = 0, last_end = 0, cue = m->size;
-    int in_cue = 0, lines = 0, any = 0, blank, was_blank = 1, is_closed, is_first = 1, is_alone;
-    m->is_vtt = protect_starts(m->text + at, m->size - at, "WEBVTT");
-    m->line_end = '\n';
-    from = markup_blank_end(m, at), text = markup_line_end(m, from, &next);
-    if (!m->is_vtt && markup_frames(m, from, text)) m->line_end = '|';
-    for (; at < m->size && !m->broken; at = next) {
-        end = markup_line_end(m, at, &next);
-        blank = was_blank, was_blank = markup_is_blank(m->text, at, end);
-        if (markup_times(m, at, end, &text)) {
-            in_cue = is_first = 1, m->n_cues++;
-            at = text;
-            if (at < end && m->line_end != '|') any = 0; /* each line with times is a paragraph */
-        } else if (m->is_vtt && at == end) in_cue = 0;
-        while (end > at && markup_is_space(m->text[end - 1])) end--;
-        for (from = at; from < end && markup_is_space(m->text[from]);) from++;
-        if (from == end || !in_cue || (!m->is_vtt && markup_is_number(m, from, end, next, blank)))
-            continue;
-        is_alone = is_first && markup_is_alone(m, from, end, next);
-        if (is_alone || (is_first && markup_is_other(m, cue, from, end))) any = 0;
-        if (is_first) cue = from, is_first = 0;
-        is_closed = is_alone ||
-                    (protect_in("([", (unsigned char)m->text[from]) &&
-                     protect_in(")]", (unsigned char)m->text[end - 1])) ||
-                    (end > from + 3 && protect_starts(m->text + end - 3, 3, "\xE2\x99\xAA"));
-        if (m->line_end == '|' && m->text[from] == '/' && from + 1 < end) from++; /* italics */
-        if (protect_in("-", (unsigned char)m->text[from]) && from + 1 < end) { /* a speaker's "-" */
-            for (from++; from < end && m->text[from] == ' ';) from++;
-            any = 0;
-        }
-        if (m->plain.size && strchr(".?!", m->plain.data[m->plain.size - 1])) lines = 0;
-        if (!any || protect_in("([#", (unsigned char)m->text[from]) ||
-            protect_starts(m->text + from, end - from, "\xE2\x99\xAA") ||
-            protect_starts(m->text + from, end - from, "\xE2\x80\x93") || ++lines > MOST_LINES ||
-            markup_repeats(m, from, end, last, last_end)) {
-            (void)markup_add(m, MARKUP_BLOCK, text_end, from);
-            lines = 0, n_open = 0;
-        } else {
-            markup_item *item;
-            if (!markup_after_space(m)) markup_plain(m, " ", 1, text_end, from);
-            item = markup_add(m, MARKUP_CUT, text_end, from);
-            if (item) item->is_line = 1;
-        }
-        any = !is_closed; /* a song or a sound is no part of a sentence */
-        if (!m->broken) markup_scan_line(m, from, end, open, &n_open);
-        last = from, last_end = text_end = end;
-    }
 }
 
 /* ---- blocks of lines ------------------------------------------------------------------------- */
