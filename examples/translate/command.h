@@ -480,7 +480,10 @@ static void refuse_structure(const char *name, const kind_entry *start, const ki
     const int is_start =
         start && start->form == KIND_STRUCTURED && !is_plain &&
         (!named || named->form >= KIND_OTHER || (named->form == KIND_HTML && *start->start == '<'));
-    const kind_entry *kind = is_start ? start : !start || start->form >= KIND_OTHER ? named : NULL;
+    const int is_named = named && named->form > KIND_OTHER;
+    const kind_entry *kind = !start || (is_named && kind_is_general(start)) ? named
+                             : is_start                                     ? start
+                                                                            : NULL;
     if (!kind || kind->form <= KIND_OTHER || (kind->form == KIND_TABLE && opt.column)) return;
     fail("%s is %s; %s", name ? name : "the input", kind->name, kind->advice);
 }

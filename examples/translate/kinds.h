@@ -57,8 +57,11 @@ static const kind_entry kind_table[] = {
     {KIND_STRUCTURED, "a TMX file", " .tmx ", "<tmx", KIND_PYTHON},
     {KIND_STRUCTURED, "a translation file of Qt", " ", "<ts", KIND_PYTHON},
     {KIND_STRUCTURED, "a file of Android's strings", " ", "<resources", KIND_PYTHON},
-    {KIND_STRUCTURED, "a file of .NET's resources", " .resx .resw ", "", KIND_PYTHON},
-    {KIND_STRUCTURED, "a file of Apple's strings", " .strings .xcstrings ", "", KIND_PYTHON},
+    {KIND_STRUCTURED, "a file of .NET's resources", " .resx .resw ", "<root> <resheader",
+     KIND_PYTHON},
+    {KIND_STRUCTURED, "a file of .NET's resources", " ", "<root> <xsd:schema", KIND_PYTHON},
+    {KIND_STRUCTURED, "a file of Apple's strings", " .strings .xcstrings ", "{ \"sourceLanguage\"",
+     KIND_PYTHON},
     {KIND_STRUCTURED, "a gettext file", " .po .pot ", "msgid \"", KIND_PYTHON},
     {KIND_STRUCTURED, "a gettext file", " ", "msgctxt \"", KIND_PYTHON},
     {KIND_STRUCTURED, "an ARB file", " .arb ", "{ \"@@locale\"", KIND_PYTHON},
@@ -149,6 +152,12 @@ static char kind_small(char c) { return (char)(c >= 'A' && c <= 'Z' ? c + 32 : c
 static int kind_is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 static int kind_is_digit(char c) { return c >= '0' && c <= '9'; }
 
+/* Returns where what is behind spaces begins. */
+static size_t kind_behind_spaces(const char *bytes, size_t n, size_t at) {
+    while (at < n && kind_is_space(bytes[at])) at++;
+    return at;
+}
+
 /* Returns whether bytes from `at` on begin with a text. */
 static int kind_has(const char *bytes, size_t n, size_t at, const char *text) {
     return n - at >= strlen(text) && memcmp(bytes + at, text, strlen(text)) == 0;
@@ -159,7 +168,7 @@ static int kind_has(const char *bytes, size_t n, size_t at, const char *text) {
 static size_t kind_root(const char *bytes, size_t n, size_t at) {
     for (;;) {
         const char *close;
-        while (at < n && kind_is_space(bytes[at])) at++;
+        at = kind_behind_spaces(bytes, n, at);
         close = kind_has(bytes, n, at, "<?")     ? "?>"
                 : kind_has(bytes, n, at, "<!--") ? "-->"
                 : kind_has(bytes, n, at, "<!")   ? ">"
@@ -184,7 +193,7 @@ static int kind_begins(const kind_entry *kind, const char *bytes, size_t n, size
     const char *start = kind->start;
     for (; *start; start++) {
         if (kind->form == KIND_STRUCTURED && *start == ' ') {
-            while (at < n && kind_is_space(bytes[at])) at++;
+            at = *kind->start == '<' ? kind_root(bytes, n, at) : kind_behind_spaces(bytes, n, at);
             continue;
         }
         if (at >= n) return 0;
@@ -213,12 +222,16 @@ static const kind_entry *kind_of_start(const char *bytes, size_t n) {
         if (!*kind->start) continue;
         at = kind->form != KIND_OTHER && n >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
         if (*kind->start == '<' && !strchr("?!", kind->start[1])) at = kind_root(bytes, n, at);
-        else if (*kind->start == '<')
-            while (at < n && kind_is_space(bytes[at])) at++;
+        else if (*kind->start == '<') at = kind_behind_spaces(bytes, n, at);
         else if (strncmp(kind->start, "msg", 3) == 0) at = kind_behind_comments(bytes, n, at);
         if (kind_begins(kind, bytes, n, at)) return kind;
     }
     return NULL;
+}
+
+/* Returns whether many kinds of files begin as this one does, so a name says more. */
+static int kind_is_general(const kind_entry *kind) {
+    return strcmp(kind->name, "XML") == 0 || strcmp(kind->name, "JSON") == 0;
 }
 
 /* Returns the kind that a file's name says by its ending, in either case, or NULL. */

@@ -202,8 +202,7 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
     m->is_ttml = m->is_sami = m->is_vtt = m->is_ass = 0;
     m->cleaned.size = m->labels.size = m->cues.size = 0;
-    m->n_cues = m->n_skipped = m->n_unread = m->n_syllables = m->n_wide = 0;
-    m->cue = m->fitted = 0;
+    m->n_cues = m->n_skipped = m->n_unread = m->n_inner = 0;
     m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
     else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
@@ -1345,13 +1344,14 @@ static void markup_begin(markup_document *m) {
     size_t i;
     m->next = m->at = m->block = m->hard = m->link = m->n_made = m->values.size = 0,
     m->in_block = 0;
-    m->n_left = 0;
+    m->n_left = m->n_syllables = m->n_wide = m->cue = m->fitted = m->woven.size = 0;
     m->newline = first && first > m->text && first[-1] == '\r' ? "\r\n" : "\n";
     for (i = 0; m->lang && markup_is_language(m->lang) && i < m->n_langs; i++) {
         size_t at = m->values.size, k;
         text_buffer_append(&m->values, m->lang, strlen(m->lang));
         for (k = at; k < m->values.size; k++)
-            if (m->values.data[k] == '_') m->values.data[k] = '-';
+            if (protect_in("-_", (unsigned char)m->values.data[k]))
+                m->values.data[k] = (char)m->langs[i].at;
         markup_add_made(m, m->langs[i].from, m->langs[i].to, at);
     }
 }
@@ -1713,6 +1713,9 @@ static inline void markup_left(const markup_document *m, text_buffer *out) {
          "else in the translation\n"},
         {m->n_skipped, m->skipped,
          "%ld parts in HTML inside quotes stay as they are, the first in line %ld\n"},
+        {m->n_inner, m->inner,
+         "%ld documents in attributes and drawings with text stay as they are, the first in line "
+         "%ld\n"},
         {m->n_unread, m->unread,
          "%ld lines stay as they are, the first in line %ld: their frames have too many digits\n"},
         {m->n_syllables, m->syllables,

@@ -131,6 +131,8 @@ typedef struct markup_node {
     size_t low, high; /* it covers the words low to high - 1 */
 } markup_node;
 
+enum { MARKUP_LANGS = 8 };
+
 /* The fields of a line of ASS that a reader needs. */
 enum { MARKUP_START, MARKUP_END, MARKUP_STYLE, MARKUP_SPEAKER, MARKUP_TEXT, MARKUP_FIELDS };
 
@@ -165,7 +167,9 @@ typedef struct markup_document {
     size_t wrap;  /* width of wrapped lines; 0: the document's */
     const char
         *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
-    markup_value langs[2]; /* where lang and xml:lang of the html element are */
+    markup_value
+        langs[MARKUP_LANGS]; /* where the document says its language; `at` is the sign between
+                                         the parts of its code */
     size_t n_langs;
     /* writing */
     size_t next;         /* the next sentence */
@@ -210,6 +214,7 @@ typedef struct markup_document {
     size_t cue;               /* the next cue of these */
     size_t fitted;            /* subtitles are written up to this byte; woven has what follows */
     int cue_width, cue_lines; /* options: what a cue may have; 0: the usual limits */
+    size_t n_inner, inner;    /* documents in attributes and drawings with text, which are copied */
     size_t n_unread, unread;  /* lines with a frame that no reader takes, the first of them */
     size_t n_syllables, syllables; /* times of syllables that were dropped */
     size_t n_wide, wide;           /* cues that do not fit into the limits */
@@ -466,12 +471,61 @@ static size_t markup_separator(const markup_document *m, size_t at, size_t end) 
                : 0;
 }
 
+/* Elements that end a sentence. */
+static const char markup_blocks[] =
+    " address article aside base basefont bgsound blockquote body br caption center col colgroup"
+    " command dd details dialog dir div dl dt fieldset figcaption figure footer form frame frameset"
+    " h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link listing main menu menuitem meta"
+    " nav noframes ol optgroup option p param plaintext pre search section select source style"
+    " script summary table tbody td template textarea tfoot th thead title tr track ul xmp ";
+
+/* Returns whether a text is HTML with escaped tags, &lt;p&gt;One.&lt;/p&gt;, as feeds and books have it. */
+static int markup_is_escaped(const markup_document *m, size_t at, size_t end) {
+    if (m->form != MARKUP_HTML) return 0;
+    while (at < end && markup_is_space(m->text[at])) at++;
+    while (end > at && markup_is_space(m->text[end - 1])) end--;
+    if (end - at < 20 || !protect_starts(m->text + at, 4, "&lt;") ||
+        !protect_is_letter((unsigned char)m->text[at + 4]) ||
+        !protect_starts(m->text + end - 4, 4, "&gt;"))
+        return 0;
+    for (at += 4; at + 5 < end; at++)
+        if (m->text[at] == '&' && protect_starts(m->text + at, 5, "&lt;/")) return 1;
+    return 0;
+}
+
+/* Adds the escaped tag at byte `at` as an item. *open is the item of the last opening tag, or n_items. Returns
+   its bytes, or 0 if it is none. */
+static size_t markup_add_escaped(markup_document *m, size_t at, size_t end, size_t *open) {
+    size_t name = at + 4, n, stop, other;
+    int is_close;
+    markup_item *item;
+    if (!protect_starts(m->text + at, end - at, "&lt;")) return 0;
+    is_close = name < end && m->text[name] == '/', name += (size_t)is_close;
+    for (n = name; n < end && protect_is_word((unsigned char)m->text[n]);) n++;
+    for (stop = n; stop + 4 <= end && !protect_starts(m->text + stop, 4, "&gt;");) stop++;
+    if (n == name || stop + 4 > end) return 0;
+    stop += 4;
+    if (characters_list_has(markup_blocks, m->text + name, n - name)) {
+        (void)markup_add(m, MARKUP_BLOCK, at, stop);
+        return stop - at;
+    }
+    item = markup_add(m, MARKUP_CUT, at, stop);
+    other = *open, *open = is_close ? (size_t)-1 : m->n_items - 1;
+    if (!item || !is_close || other + 2 != m->n_items || m->items[other].at == m->plain.size ||
+        memcmp(m->text + m->items[other].begin + 4, m->text + name, n - name) != 0)
+        return stop - at;
+    item->kind = MARKUP_CLOSE, item->match = (markup_at)other;
+    m->items[other].kind = MARKUP_OPEN, m->items[other].match = (markup_at)(m->n_items - 1);
+    return stop - at;
+}
+
 /* Appends text of the document to the plain text. Entities become letters, runs of whitespace
    become one space. */
 static void markup_add_text(markup_document *m, size_t at, size_t end) {
     text_buffer letter;
-    size_t n, k, begin = at;
+    size_t n, k, begin = at, open = (size_t)-1;
     uint32_t c;
+    const int is_escaped = markup_is_escaped(m, at, end);
     memset(&letter, 0, sizeof letter);
     for (; at < end; at += n) {
         n = 1;
@@ -504,6 +558,8 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
             n = k;
             continue;
         }
+        n = is_escaped && m->text[at] == '&' ? markup_add_escaped(m, at, end, &open) : 0;
+        if (n) continue;
         k = markup_protected(m, begin, at, end);
         if (k) {
             (void)markup_add(m, MARKUP_COPY, at, at + k);
@@ -534,15 +590,8 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
 
 /* ---- tags: HTML and XML ---------------------------------------------------------------------- */
 
-/* Elements that end a sentence. */
-static const char markup_blocks[] =
-    " address article aside base basefont bgsound blockquote body br caption center col colgroup"
-    " command dd details dialog dir div dl dt fieldset figcaption figure footer form frame frameset"
-    " h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link listing main menu menuitem meta"
-    " nav noframes ol optgroup option p param plaintext pre search section select source style"
-    " script summary table tbody td template textarea tfoot th thead title tr track ul xmp ";
-/* Elements inside a sentence, with those of XLIFF. Elements in neither list are inside a sentence
-   in HTML, as its standard says, but those of the last list, and all in XML, only beside text. */
+/* Elements inside a sentence, with those of XLIFF. Elements in neither list are inside a sentence in
+   HTML, as its standard says, but those of the last list, and all in XML, only beside text. */
 static const char markup_inline[] =
     " a abbr acronym b bdi bdo big cite code data del dfn em embed font g i img input ins kbd label"
     " mark math mrk output pc q rb rp rt rtc ruby s samp small span strike strong sub sup time tt u"
@@ -561,7 +610,7 @@ static const char *const markup_meta[] = {
     "twitter:title", "twitter:description", "twitter:image:alt",
 };
 /* Attributes with text for readers. */
-static const char markup_texts[] = " alt aria-label placeholder title ";
+static const char markup_texts[] = " abbr alt aria-label placeholder title ";
 /* Elements that are copied. Those of markup_raw end only at their closing tag, whatever they
    contain. */
 static const char markup_raw[] = " script style textarea xmp ";
@@ -574,7 +623,8 @@ typedef struct markup_tag {
     size_t attributes;             /* where its attributes begin; 0: it has none */
     signed char is_open, is_close; /* both 0: <a/>, <br>, <!-- --> */
     signed char copied;            /* 1: by an attribute, 2: by its name, 3: by both */
-    signed char is_texts;  /* the value of a button or the content of <meta name="description"> */
+    signed char is_texts; /* the value of a button or the content of <meta name="description"> */
+    char lang; /* the content of <meta> is a language, with this sign between its parts; or 0 */
     signed char is_opaque; /* not an element: 1 may be in a sentence (comment), 2 ends it */
 } markup_tag;
 
@@ -657,7 +707,8 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
     markup_attribute a;
     size_t at = begin + 1, i;
     tag->begin = begin, tag->n = 0;
-    tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = tag->is_texts = 0;
+    tag->is_close = text[at] == '/', tag->is_opaque = tag->copied = tag->is_texts = 0,
+    tag->lang = 0;
     for (at += (size_t)tag->is_close; at < m->size && !markup_is_space(text[at]); at++) {
         if (text[at] == '>' || (text[at] == '/' && at + 1 < m->size && text[at + 1] == '>')) break;
         if (tag->n + 1 >= MARKUP_NAME) continue;
@@ -672,6 +723,11 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
             characters_list_has(" itemprop name property ", a.name, a.n))
             for (i = 0; i < sizeof markup_meta / sizeof *markup_meta; i++)
                 tag->is_texts = markup_is(m, a.value, a.end, markup_meta[i]) || tag->is_texts;
+        if (strcmp(tag->name, "meta") == 0 && markup_is(m, a.value, a.end, "og:locale"))
+            tag->lang = '_';
+        if (strcmp(tag->name, "meta") == 0 && strcmp(a.name, "http-equiv") == 0 &&
+            markup_is(m, a.value, a.end, "content-language"))
+            tag->lang = '-';
         if (strcmp(tag->name, "input") == 0 && strcmp(a.name, "type") == 0)
             tag->is_texts = markup_is(m, a.value, a.end, "submit") ||
                             markup_is(m, a.value, a.end, "button") ||
@@ -827,7 +883,7 @@ static markup_element *markup_tags(markup_document *m, size_t at, size_t *n_tags
         if (!any && !tag.is_opaque) { /* is the first element one of HTML? */
             any = 1;
             is_xml = !e->is_block && !e->is_known && !e->is_beside;
-            m->is_ttml = markup_is_ttml(m, &tag);
+            m->is_ttml = markup_is_ttml(m, &tag), m->is_sami = strcmp(tag.name, "sami") == 0;
             if (m->is_ttml) is_xml = 1, e->copied = 0, e->is_known = e->is_copy = 0;
             if (n && first_is_xml) is_xml = strcmp(tag.name, "html") != 0;
         }
@@ -914,8 +970,20 @@ static int markup_is_text(const markup_tag *tag, const char *name) {
     return tag->is_texts && strcmp(name, tag->name[0] == 'm' ? "content" : "value") == 0;
 }
 
-/* Adds the text in a tag's attributes to the plain text, each value as a block. A value without
-   quotes must have no character that needs them. Returns whether there is any. */
+/* Notes where the document says its language. mark is the sign between the parts of the language's code. */
+static void markup_add_lang(markup_document *m, size_t begin, size_t end, char mark) {
+    markup_value *lang = &m->langs[m->n_langs];
+    if (m->n_langs == MARKUP_LANGS) return;
+    m->n_langs++, lang->from = begin, lang->to = end, lang->at = (unsigned char)mark;
+}
+
+/* Counts a text that is copied because its reader would be another one: a document in an attribute, a drawing. */
+static void markup_leave_text(markup_document *m, size_t at) {
+    if (!m->n_inner++) m->inner = at;
+}
+
+/* Adds the text in a tag's attributes to the plain text, each value as a block. A value without quotes
+   must have no character that needs them. Returns whether there is any. */
 static int markup_add_values(markup_document *m, const markup_element *e) {
     markup_tag whole;
     const markup_tag *tag = &whole;
@@ -931,9 +999,12 @@ static int markup_add_values(markup_document *m, const markup_element *e) {
     while (!m->broken && markup_next_attribute(m, &at, &a)) {
         markup_item *item;
         int has_text = 0, is_safe = 1;
-        if ((strcmp(tag->name, "html") == 0 || markup_is_ttml(m, tag)) && m->n_langs < 2 &&
-            (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0))
-            m->langs[m->n_langs].from = a.value, m->langs[m->n_langs++].to = a.end;
+        if (m->n_langs < 2 && (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0) &&
+            (strcmp(tag->name, "html") == 0 || markup_is_ttml(m, tag)))
+            markup_add_lang(m, a.value, a.end, '-');
+        if (tag->lang && strcmp(a.name, "content") == 0)
+            markup_add_lang(m, a.value, a.end, tag->lang);
+        if (strcmp(a.name, "srcdoc") == 0 && a.end > a.value) markup_leave_text(m, a.value);
         if (a.n >= MARKUP_NAME ||
             !(characters_list_has(markup_texts, a.name, a.n) || markup_is_text(tag, a.name)))
             continue;
@@ -1020,6 +1091,21 @@ static size_t markup_formula(const markup_document *m, const markup_element *tag
     return end;
 }
 
+/* Returns whether bytes begin to end - 1 of the document have a text, which is in small letters. */
+static int markup_find_within(markup_document *m, size_t begin, size_t end, const char *what) {
+    const size_t size = m->size;
+    size_t at;
+    m->size = end, at = markup_find(m, begin, what), m->size = size;
+    return at < end;
+}
+
+/* Returns whether what is behind byte `at` begins with the dash of another speaker. */
+static int markup_is_speaker(const markup_document *m, size_t at) {
+    at = markup_blank_end(m, at);
+    return at < m->size &&
+           (m->text[at] == '-' || protect_starts(m->text + at, m->size - at, "\xE2\x80\x93"));
+}
+
 /* Reads bytes at to end of the document as HTML or XML: adds their items and plain text. */
 static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
@@ -1054,8 +1140,12 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
             markup_clean(m);
             continue;
         }
+        if (kind == MARKUP_COPY && markup_has_name(m, tag->begin, "svg") &&
+            markup_find_within(m, tag->begin, tags[last].end, "<text"))
+            markup_leave_text(m, tag->begin);
         at = tags[last].end;
-        if (m->is_ttml && tag->is_break) { /* between two lines, as in other subtitles */
+        if ((m->is_ttml || m->is_sami) && tag->is_break &&
+            !markup_is_speaker(m, at)) { /* between two lines, as in other subtitles */
             if (!markup_after_space(m)) markup_plain(m, " ", 1, begin, at);
             item = markup_add(m, MARKUP_CUT, begin, at);
             if (item) item->is_line = 1;

@@ -725,6 +725,16 @@ static void markup_join_lines(markup_document *m, markup_cues *s, markup_cue_lin
     l->from += dots;
 }
 
+/* Notes the language of WebVTT, which is in a line of its head: Language: de. */
+static void markup_find_lang(markup_document *m) {
+    size_t at = 0, end, next;
+    for (; m->is_vtt && at < m->size && (end = markup_line_end(m, at, &next)) > at; at = next) {
+        if (!markup_line_begins(m, at, end, "language:")) continue;
+        for (at += 9; at < end && markup_is_space(m->text[at]);) at++;
+        markup_add_lang(m, at, end, '-');
+    }
+}
+
 /* Reads a document of subtitles. */
 static void markup_scan_srt(markup_document *m) {
     enum { MOST_LINES = 6 };
@@ -732,6 +742,7 @@ static void markup_scan_srt(markup_document *m) {
     markup_cues s;
     memset(&s, 0, sizeof s);
     markup_find_form(m);
+    markup_find_lang(m);
     s.has_stops = markup_has_stops(m);
     markup_begin_lines(m, 0, &l);
     while (!m->broken && markup_next_line(m, &l)) {
