@@ -121,8 +121,10 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
     if (before && m->plain.data[before - 1] == ' ') before--;
     if (m->plain.data[behind] == ' ') behind++;
     for (; first < m->n_items && m->items[first].at <= s->begin; first++)
-        if (m->items[first].kind == MARKUP_BLOCK && m->form == MARKUP_HTML)
-            s->quote = (char)m->items[first].c;
+        if (m->items[first].kind == MARKUP_BLOCK)
+            s->quote = (char)(m->form == MARKUP_HTML || m->items[first].begin == m->items[first].end
+                                  ? m->items[first].c
+                                  : 0);
     s->first = s->last = (markup_at)first;
     while (s->last < m->n_items && m->items[s->last].at < end) s->last++;
     while (s->first > from && m->items[s->first - 1].kind == MARKUP_COPY &&
@@ -1012,7 +1014,9 @@ static int markup_ends_escape(const text_buffer *out) {
    may end. */
 static void markup_encode(markup_document *m, const markup_translation *t, size_t from, size_t to,
                           text_buffer *out) {
-    markup_form form = m->n_blocks ? (markup_form)m->blocks[m->block].form : m->form;
+    markup_form form = m->sentences[m->next - 1].quote ? MARKUP_HTML
+                       : m->n_blocks                   ? (markup_form)m->blocks[m->block].form
+                                                       : m->form;
     const char *text = t->text;
     int in_lines = form == MARKUP_WRAPPED || form == MARKUP_MARKDOWN;
     size_t i, n, begin, end;
@@ -1364,11 +1368,11 @@ static void markup_keep_line(markup_document *m, size_t end) {
     for (; m->link < m->n_items && m->items[m->link].begin < end; m->link++) {
         item = &m->items[m->link];
         if (!item->has_label || item->begin < at || item->end > end) continue;
-        text_buffer_append(&m->woven, m->text + at, item->begin - at);
+        markup_source(m, at, item->begin, &m->woven);
         markup_copy(m, item, &m->woven);
         at = item->end;
     }
-    if (end > at) text_buffer_append(&m->woven, m->text + at, end - at);
+    if (end > at) markup_source(m, at, end, &m->woven);
 }
 
 /* Appends the current block's source up to byte `to` to m->woven: "\n" is a space where a line may
@@ -1548,11 +1552,11 @@ static void markup_finish(markup_document *m, text_buffer *out) {
     m->in_block = 0;
     if (m->woven.broken) m->broken = 1;
     if (m->broken) return;
-    if (!m->is_made) text_buffer_append(out, m->text + b->begin, b->end - b->begin);
+    if (!m->is_made) markup_source(m, b->begin, b->end, out);
     else if (b->form == MARKUP_MARKDOWN &&
              !markdown_is_same(m, m->first_link, b->begin, b->end, 0, m->n_full)) {
         if (!m->n_left++) m->left = b->begin;
-        text_buffer_append(out, m->text + b->begin, b->end - b->begin);
+        markup_source(m, b->begin, b->end, out);
     } else if (b->form == MARKUP_HTML) text_buffer_append(out, m->woven.data, m->woven.size);
     else if (!markup_unfold(m, b, out)) markup_fold(m, b, out);
 }
@@ -1571,7 +1575,7 @@ static void markup_come(markup_document *m, const markup_sentence *s, text_buffe
     while (m->block + 1 < m->n_blocks && m->blocks[m->block + 1].begin <= s->from) m->block++;
     if (m->n_blocks && !m->in_block) {
         const markup_block *b = &m->blocks[m->block];
-        text_buffer_append(out, m->text + m->at, b->begin - m->at);
+        markup_source(m, m->at, b->begin, out);
         m->at = b->begin, m->woven.size = 0, m->in_block = 1, m->is_made = 0, m->n_full = 0;
         while (m->hard < m->n_items && m->items[m->hard].begin < m->at) m->hard++;
         m->first_hard = m->hard;
@@ -1597,7 +1601,9 @@ static void markup_keep_value(markup_document *m, const markup_sentence *s, size
     memset(&whole, 0, sizeof whole);
     for (i = at; i < m->values.size; i++) {
         unsigned char c = (unsigned char)m->values.data[i];
-        if (s->quote == ' ' ? !protect_in(" \t\n\r\f\"'`=/", c) : c != (unsigned char)s->quote)
+        if (s->quote == ' '   ? !protect_in(" \t\n\r\f\"'`=/", c)
+            : s->quote == ']' ? !protect_in("[]\\`*_", c) /* in Markdown */
+                              : c != (unsigned char)s->quote && !(m->md && c == '\\'))
             continue;
         text_buffer_append(&whole, m->values.data + from, i - from);
         text_buffer_format(&whole, c == '"' ? "&quot;" : "&#%d;", (int)c);

@@ -982,23 +982,38 @@ static void markup_leave_text(markup_document *m, size_t at) {
     if (!m->n_inner++) m->inner = at;
 }
 
-/* Adds the text in a tag's attributes to the plain text, each value as a block. A value without quotes
-   must have no character that needs them. Returns whether there is any. */
+/* Adds a text for readers that replaces bytes begin to end - 1 of the document wherever they are written. Returns
+   whether there is a text. One without quotes must have no character that needs them. */
+static int markup_add_value(markup_document *m, size_t begin, size_t end, char quote) {
+    size_t i;
+    int has_text = 0, is_safe = 1;
+    markup_item *item;
+    for (i = begin; i < end; i++) {
+        unsigned char c = (unsigned char)m->text[i];
+        has_text |= c >= 0x80 || protect_is_letter(c);
+        is_safe &= quote != ' ' || !protect_in("\"'`=<", c);
+    }
+    if (!has_text || !is_safe) return 0;
+    item = markup_add(m, MARKUP_BLOCK, begin, begin);
+    if (item) item->c = (unsigned char)quote, markup_add_text(m, begin, end);
+    return item != NULL;
+}
+
+/* Adds the text in a tag's attributes to the plain text, each value as a block. Returns whether there is
+   any. */
 static int markup_add_values(markup_document *m, const markup_element *e) {
     markup_tag whole;
     const markup_tag *tag = &whole;
-    size_t at, i;
+    size_t at;
     int any = 0;
     markup_attribute a;
-    if (!e->has_attributes || e->is_close || m->form != MARKUP_HTML ||
+    if (!e->has_attributes || e->is_close || m->form == MARKUP_WRAPPED ||
         (e->copied && e->copied != 4 &&
          !(e->copied == 2 && markup_has_name(m, e->begin, "textarea"))))
         return 0;
     (void)markup_tag_at(m, e->begin, &whole);
     at = tag->attributes;
     while (!m->broken && markup_next_attribute(m, &at, &a)) {
-        markup_item *item;
-        int has_text = 0, is_safe = 1;
         if (m->n_langs < 2 && (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0) &&
             (strcmp(tag->name, "html") == 0 || markup_is_ttml(m, tag)))
             markup_add_lang(m, a.value, a.end, '-');
@@ -1008,14 +1023,7 @@ static int markup_add_values(markup_document *m, const markup_element *e) {
         if (a.n >= MARKUP_NAME ||
             !(characters_list_has(markup_texts, a.name, a.n) || markup_is_text(tag, a.name)))
             continue;
-        for (i = a.value; i < a.end; i++) {
-            unsigned char c = (unsigned char)m->text[i];
-            has_text |= c >= 0x80 || protect_is_letter(c);
-            is_safe &= a.quote != ' ' || !protect_in("\"'`=<", c);
-        }
-        if (!has_text || !is_safe) continue;
-        item = markup_add(m, MARKUP_BLOCK, a.value, a.value);
-        if (item) item->c = (unsigned char)a.quote, any = 1, markup_add_text(m, a.value, a.end);
+        any |= markup_add_value(m, a.value, a.end, a.quote);
     }
     return any;
 }
