@@ -49,6 +49,15 @@ static void html(void) {
         {"<tt xmlns=\"x\"><p>one two<br/>three four</p></tt>", NULL, NULL,
          "<tt xmlns=\"x\"><p>four three<br/>two one</p></tt>"},
         {"<x><y>one<br/>two</y></x>", "one|two|", NULL, NULL},
+        {"<SAMI><BODY><SYNC Start=1><P>one two<br>three four<br>- five<br>six",
+         "one two three four|- five six|", NULL,
+         "<SAMI><BODY><SYNC Start=1><P>four three<br>two one<br>six five<br>-"},
+        /* feeds have HTML with escaped tags */
+        {"<d> &lt;p&gt;one &lt;b&gt;two three&lt;/b&gt;.&lt;/p&gt;\n&lt;p&gt;four&lt;/p&gt;</d>",
+         "one two three.|four|", NULL,
+         "<d> &lt;p&gt;&lt;b&gt;three. two&lt;/b&gt; one&lt;/p&gt;\n&lt;p&gt;four&lt;/p&gt;</d>"},
+        {"<p>Use &lt;b&gt; and not &lt;i&gt; here", "Use <b> and not <i> here|", NULL, NULL},
+        {"<th abbr='one two'>three", "one two|three|", NULL, "<th abbr='two one'>three"},
         {"hello <br>", "hello|", NULL, "hello <br>"},
         {"hello <u></u>", "hello|", NULL, "hello <u></u>"},
         {"<p id=\"1\">hello <img id=\"1.1\"><span id=\"1.2\"><u id=\"1.2.1\"></u><b "
@@ -288,7 +297,16 @@ static void languages(void) {
         {"<html lang=''", "<html lang=''"},
         {"<p title=b lang=de><html lang=de>", "<p title=b lang=de><html lang=xx-y>"},
         {"<html translate=no lang=de>b a</html>", "<html translate=no lang=de>b a</html>"},
-        {"<html><body lang=de>b a", "<html><body lang=de>a b"}};
+        {"<html><body lang=de>b a", "<html><body lang=de>a b"},
+        {"<html lang=de><meta name=description content='b a'><meta property=og:locale "
+         "content=de_DE>"
+         "<meta content='de' http-equiv=Content-Language><meta property=og:locale:alternate "
+         "content=fr_FR><p>d c",
+         "<html lang=xx-y><meta name=description content='a b'><meta property=og:locale "
+         "content=xx_y><meta content='xx-y' http-equiv=Content-Language><meta "
+         "property=og:locale:alternate content=fr_FR><p>c d"},
+        {"WEBVTT\nKind: captions\nLanguage: de-DE\n\n00:01.000 --> 00:02.000\nb a\n",
+         "WEBVTT\nKind: captions\nLanguage: xx-y\n\n00:01.000 --> 00:02.000\na b\n"}};
     size_t i, k, n;
     fake f;
     text_buffer out;
@@ -298,7 +316,9 @@ static void languages(void) {
     SECTION("the html element's lang");
     for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         fake_free(&f), f.how = BACKWARDS, out.size = 0, m.lang = "xx-y";
-        if (!markup_read(&m, MARKUP_HTML, cases[i][0], strlen(cases[i][0]))) abort();
+        if (!markup_read(&m, *cases[i][0] == 'W' ? MARKUP_SRT : MARKUP_HTML, cases[i][0],
+                         strlen(cases[i][0])))
+            abort();
         made = (markup_translation *)calloc(m.n_sentences + 1, sizeof *made);
         n = m.n_sentences;
         translate(&f, m.sentences, n, made);
@@ -389,6 +409,12 @@ static void markdown_cases(void) {
         {"**a**, *b*", "a, b|", NULL, "*b* **a**,"},
         {"![alt text](i.png) and b <img src=x>", "alt text|and b|", NULL,
          "![text alt](i.png) b and <img src=x>"},
+        {"a ![b c](x \"d e\") [f g](y 'h i') <img alt=\"j k\"> z", "b c|d e|h i|j k|a f g z|", NULL,
+         "z <img alt=\"k j\"> [g f](y 'i h') ![c b](x \"e d\") a"},
+        {"![one two][y]\n\n![y] and ![y][] or ![*b* c](x)\n\n[y]: z 'a b'\n", "one two|and or|",
+         NULL, "![two one][y]\n\n![y] or ![y][] and ![*b* c](x)\n\n[y]: z 'a b'\n"},
+        {"<p><img alt='a b'></p>\n\n> c <img alt=\"d\n> e\">\n", "a b|c|", NULL,
+         "<p><img alt='b a'></p>\n\n> c <img alt=\"d\n> e\">\n"},
         {"text <!-- c --> more<br>last", "text|more|last|", NULL, NULL},
         {"<div>\nSome *<b>text* in</b>\nit\n</div>\n\n*on*", "Some *text* in it|on|", NULL, NULL},
         {"a <b>b *c</b> d* e", "a|b c|d e|", NULL, NULL},
@@ -604,6 +630,24 @@ static void subtitles(void) {
     }
     CHECK(!lost, "2,000 at random: times stay in their order, and all tags, in %d not", lost);
     fake_free(&f), text_buffer_free(&out), text_buffer_free(&doc);
+}
+
+/* Text that is copied because it needs a reader of its own is counted. */
+static void inner_texts(void) {
+    static const char page[] =
+        "<p>a b\n<iframe srcdoc='<p>c d'></iframe>\n<p><svg><text>e f</text></svg>"
+        "<svg><path d=M></svg><iframe srcdoc=''></iframe>";
+    static const char line[] =
+        "2 documents in attributes and drawings with text stay as they are, the first in line 2\n";
+    markup_document m;
+    text_buffer left;
+    memset(&m, 0, sizeof m), memset(&left, 0, sizeof left);
+    if (!markup_read(&m, MARKUP_HTML, page, sizeof page - 1)) abort();
+    markup_left(&m, &left);
+    CHECK(left.size == sizeof line - 1 && memcmp(left.data, line, left.size) == 0, "%.*s",
+          (int)left.size, left.data);
+    CHECK(m.n_sentences == 1, "  and not translated");
+    markup_free(&m), text_buffer_free(&left);
 }
 
 /* Appends cues of SubRip to a document: each begins with the tenths of a second between it and the one before. */
@@ -1031,6 +1075,7 @@ int main(int argc, char **argv) {
     joined_cues();
     ass();
     wide_cues();
+    inner_texts();
     any_document();
     deep();
     (void)protect_put, (void)protect_take, (void)text_buffer_flatten;
