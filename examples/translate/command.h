@@ -540,7 +540,7 @@ static void check_format(const char *name, const char *bytes, size_t n) {
     else if (taken == KIND_LINES && start && !named)
         fprintf(stderr, "translate: %s is taken as lines, but looks like %s; %s\n", shown,
                 start->name, start->advice);
-    else if (taken == KIND_LINES && name && n && !opt.column)
+    else if (taken == KIND_LINES && name && n && !option_of_lines())
         fprintf(stderr,
                 "translate: %s is taken as lines (--document: a paragraph a line; --wrapped: "
                 "wrapped text)\n",

@@ -40,6 +40,8 @@ cat > $dir/options << END
 --wrapped
 --width 20
 --srt
+--cue-width 4
+--cue-lines 1
 --tokens
 --protect
 --terms $dir/terms
