@@ -36,13 +36,16 @@
 
    Wrapped text is read by wrapped.h.
 
-   Subtitles are SubRip, WebVTT, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the
-   lines of transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence
-   over several lines or cues is translated whole and divided between words, in the proportion that
-   its lines have in the source. Numbers and times are copied. A sentence
-   begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It
-   also begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after
-   six lines without an end. */
+   Subtitles are SubRip, WebVTT, ASS, SSA, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the
+   lines of transcribe --timestamps. TTML is read as XML and SAMI as HTML, and their <br> divides lines.
+   Numbers, times and styles are copied. A sentence over several lines or cues is translated whole and
+   divided between words, in the proportion that its lines have in the source. A cue goes on with the
+   sentence of the cue before if less than a second is between them and something says so: a small
+   letter, or a comma, an open bracket or a word that no sentence ends with (markup_goes_on). A sentence
+   begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It also
+   begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after six lines
+   without an end. If the translation of a cue is longer than its text, its lines are divided again
+   (m.cue_width, m.cue_lines). Pairs of overrides of ASS, {\i1} {\i0}, are elements. */
 #ifndef MARKUP_H
 #define MARKUP_H
 
