@@ -974,7 +974,7 @@ static void markup_view(const markup_document *m, const char *text, size_t size,
 static void markup_fit_cues(markup_document *m, size_t begin, size_t end, const text_buffer *made,
                             text_buffer *out) {
     enum { LETTERS = 42, WIDE = 16, LINES = 2 };
-    const size_t most = m->cue_lines ? (size_t)m->cue_lines : LINES;
+    const size_t most = (size_t)(m->cue_lines ? m->cue_lines : (int)LINES);
     markup_document source, view;
     markup_cue_line lines[2];
     markup_cue_text old, t;
@@ -988,9 +988,8 @@ static void markup_fit_cues(markup_document *m, size_t begin, size_t end, const 
     while (!(source.size == view.size && memcmp(source.text, view.text, view.size) == 0) &&
            markup_next_cue(&source, &lines[0], &is_ahead[0], &old) &&
            markup_next_cue(&view, &lines[1], &is_ahead[1], &t)) {
-        const size_t limit = m->cue_width           ? (size_t)m->cue_width
-                             : 2 * t.wide > t.total ? WIDE
-                                                    : LETTERS;
+        const size_t usual = 2 * t.wide > t.total ? (size_t)WIDE : (size_t)LETTERS;
+        const size_t limit = m->cue_width ? (size_t)m->cue_width : usual;
         const char *line_end = m->is_ass ? "\\N" : m->line_end == '|' ? "|" : m->newline;
         size_t n_line_end = strlen(line_end);
         int fits = 0;
