@@ -908,6 +908,10 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
             if (has_words)
                 k = markup_share(m, t, s, markup_is_beside_line(m, s, i) ? item[1].at : item->at,
                                  lines, k, n_words);
+            while (k > m->nodes[parent].low && k + 1 < n_words && m->words[k].is_punctuation &&
+                   m->words[k].begin == m->words[k - 1].end &&
+                   protect_in(",.;:!?)", (unsigned char)t->text[m->words[k].begin]))
+                k++; /* no line begins with a comma */
         } else if (!(i > s->first && item[-1].kind == MARKUP_CUT && item[-1].at == item->at))
             k = markup_gap(m, t, s, i, 0, k, n_words);
         m->nodes[parent].high = k;

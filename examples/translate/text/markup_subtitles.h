@@ -717,7 +717,10 @@ static void markup_join_lines(markup_document *m, markup_cues *s, markup_cue_lin
         (void)markup_add(m, MARKUP_BLOCK, s->last.following ? end : 0, l->from);
         s->lines = 0, s->n_open = 0, s->depth = 0, s->brackets_at = m->plain.size;
     } else {
-        if (!markup_after_space(m)) markup_plain(m, " ", 1, end, l->from);
+        if (!markup_after_space(m) && /* Chinese and Japanese have no space there */
+            !(character_is_wide(protect_before(m->plain.data, m->plain.size)) &&
+              character_is_wide(markup_first_letter(m, l->from, l->end))))
+            markup_plain(m, " ", 1, end, l->from);
         item = markup_add(m, MARKUP_CUT, end, l->from);
         if (item) item->is_line = 1;
         if (dots) (void)markup_add(m, MARKUP_CUT, l->from, l->from + dots);
