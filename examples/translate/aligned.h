@@ -72,8 +72,8 @@ static void aligned_tokens(const size_t *at, int32_t length, text_buffer *tokens
     }
 }
 
-/* Changes the sources of tokens, which are in the output of another model, to sources in the input of that
-   model: those of the token of `first` that has most of their bytes. */
+/* Changes the sources of tokens, which are in the output of another model, to sources in the input
+   of that model: those of the token of `first` that has most of their bytes. */
 static void aligned_through(text_buffer *tokens, const text_buffer *first) {
     markup_token *token = (markup_token *)(void *)tokens->data;
     const markup_token *middle = (const markup_token *)(const void *)first->data;

@@ -473,8 +473,9 @@ static void find_format(void) {
     take_form(first->form);
 }
 
-/* Ends the program if the input has a structure that no reader knows. start and named are what its first bytes and
-   its name say. Of text in a file that is called .txt, and of standard input, the first bytes are only a hint. */
+/* Ends the program if the input has a structure that no reader knows. start and named are what its
+   first bytes and its name say. Of text in a file that is called .txt, and of standard input, the
+   first bytes are only a hint. */
 static void refuse_structure(const char *name, const kind_entry *start, const kind_entry *named,
                              int is_plain) {
     const int is_start =
@@ -488,8 +489,9 @@ static void refuse_structure(const char *name, const kind_entry *start, const ki
     fail("%s is %s; %s", name ? name : "the input", kind->name, kind->advice);
 }
 
-/* Compares the kind of the input with its first bytes, and writes to standard error what is taken. name is
-   NULL for standard input. Ends the program if the input is no text, or has another structure. */
+/* Compares the kind of the input with its first bytes, and writes to standard error what is taken.
+   name is NULL for standard input. Ends the program if the input is no text, or has another
+   structure. */
 static void check_format(const char *name, const char *bytes, size_t n) {
     const kind_entry *start = kind_of_start(bytes, n), *named = name ? kind_of_name(name) : NULL;
     const char *shown = name ? name : "the input", *by_name = named ? named->name : "lines";

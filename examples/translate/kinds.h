@@ -1,11 +1,8 @@
-/* kinds.h: what kind of document a file is, from its name and from its first bytes.
-
-       const kind_entry *kind = kind_of_start(bytes, n);    NULL: text without a sign of its kind
-       if (!kind) kind = kind_of_name(path);                NULL: lines
-       if (kind->advice) ... kind->advice says what to use instead
-
-   KIND_OTHER is no text. KIND_STRUCTURED is text in which a reader of lines would translate names and marks,
-   too. KIND_TABLE is a table with tabs between its columns. */
+/* kinds.h: what kind of document a file is, from its name and from its first bytes. const
+   kind_entry *kind = kind_of_start(bytes, n); NULL: text without a sign of its kind if (!kind) kind
+   = kind_of_name(path); NULL: lines if (kind->advice) ... kind->advice says what to use instead
+   KIND_OTHER is no text. KIND_STRUCTURED is text in which a reader of lines would translate names
+   and marks, too. KIND_TABLE is a table with tabs between its columns. */
 #ifndef KINDS_H
 #define KINDS_H
 
@@ -179,7 +176,8 @@ static size_t kind_root(const char *bytes, size_t n, size_t at) {
     }
 }
 
-/* Returns where the text of a file begins whose first lines are comments with "#", as those of gettext. */
+/* Returns where the text of a file begins whose first lines are comments with "#", as those of
+   gettext. */
 static size_t kind_behind_comments(const char *bytes, size_t n, size_t at) {
     while (at < n && (bytes[at] == '#' || kind_is_space(bytes[at]))) {
         while (at < n && bytes[at] != '\n') at++;

@@ -650,7 +650,8 @@ static void inner_texts(void) {
     markup_free(&m), text_buffer_free(&left);
 }
 
-/* Appends cues of SubRip to a document: each begins with the tenths of a second between it and the one before. */
+/* Appends cues of SubRip to a document: each begins with the tenths of a second between it and the
+   one before. */
 static void add_cues(text_buffer *doc, const char *cues) {
     long at = 0;
     int n = 0;
@@ -772,8 +773,8 @@ static void ass(void) {
     fake_free(&f), text_buffer_free(&out), text_buffer_free(&doc);
 }
 
-/* Reads a document, writes it with translations in which each letter "e" is there three times, and appends
-   markup_left to `left`. */
+/* Reads a document, writes it with translations in which each letter "e" is there three times, and
+   appends markup_left to `left`. */
 static void widen(markup_document *m, const char *in, text_buffer *out, text_buffer *left) {
     markup_translation t;
     markup_token token;

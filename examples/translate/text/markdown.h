@@ -906,9 +906,9 @@ static size_t markdown_add_items(markdown_parser *d, size_t at) {
     return at;
 }
 
-/* Finds the texts for readers in a mark of the flat text: the alternative text of an image, and the title of an image
-   or a link. begins and ends get them, and quotes what ends each. Returns how many there are. Texts with
-   marks are left out. */
+/* Finds the texts for readers in a mark of the flat text: the alternative text of an image, and the
+   title of an image or a link. begins and ends get them, and quotes what ends each. Returns how
+   many there are. Texts with marks are left out. */
 static size_t markdown_values(const char *text, size_t size, const markdown_mark *mark,
                               size_t *begins, size_t *ends, char *quotes) {
     size_t n = 0, at = mark->begin, i, k;
@@ -931,8 +931,8 @@ static size_t markdown_values(const char *text, size_t size, const markdown_mark
     return n + (i + 1 == k);
 }
 
-/* Adds the texts for readers in the marks of a block, and in the attributes of its tags, each as a block of the
-   plain text before that of the block. */
+/* Adds the texts for readers in the marks of a block, and in the attributes of its tags, each as a
+   block of the plain text before that of the block. */
 static void markdown_add_values(markdown_parser *d, const markup_block *block) {
     markup_document *m = d->m;
     size_t begins[2], ends[2], i, k, n;

@@ -36,16 +36,17 @@
 
    Wrapped text is read by wrapped.h.
 
-   Subtitles are SubRip, WebVTT, ASS, SSA, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the
-   lines of transcribe --timestamps. TTML is read as XML and SAMI as HTML, and their <br> divides lines.
-   Numbers, times and styles are copied. A sentence over several lines or cues is translated whole and
-   divided between words, in the proportion that its lines have in the source. A cue goes on with the
-   sentence of the cue before if less than a second is between them and something says so: a small
-   letter, or a comma, an open bracket or a word that no sentence ends with (markup_goes_on). A sentence
-   begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It also
-   begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after six lines
-   without an end. If the translation of a cue is longer than its text, its lines are divided again
-   (m.cue_width, m.cue_lines). Pairs of overrides of ASS, {\i1} {\i0}, are elements. */
+   Subtitles are SubRip, WebVTT, ASS, SSA, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC,
+   and the lines of transcribe --timestamps. TTML is read as XML and SAMI as HTML, and their <br>
+   divides lines. Numbers, times and styles are copied. A sentence over several lines or cues is
+   translated whole and divided between words, in the proportion that its lines have in the source.
+   A cue goes on with the sentence of the cue before if less than a second is between them and
+   something says so: a small letter, or a comma, an open bracket or a word that no sentence ends
+   with (markup_goes_on). A sentence begins at a line that begins with a dash, a bracket, a note or
+   another speaker (<v Anna>). It also begins behind a line in brackets or notes, at a cue with
+   another place ({\an8}), and after six lines without an end. If the translation of a cue is longer
+   than its text, its lines are divided again (m.cue_width, m.cue_lines). Pairs of overrides of ASS,
+   {\i1} {\i0}, are elements. */
 #ifndef MARKUP_H
 #define MARKUP_H
 
@@ -1576,7 +1577,8 @@ static void markup_flush_cues(markup_document *m, size_t to, text_buffer *out) {
     m->fitted = to, m->woven.size = 0;
 }
 
-/* Writes the document up to the next sentence; within a block, and in subtitles, appends to m->woven. */
+/* Writes the document up to the next sentence; within a block, and in subtitles, appends to
+   m->woven. */
 static void markup_come(markup_document *m, const markup_sentence *s, text_buffer *out) {
     if (m->n_blocks && s->from >= m->blocks[m->block].end) markup_finish(m, out);
     while (m->block + 1 < m->n_blocks && m->blocks[m->block + 1].begin <= s->from) m->block++;
@@ -1714,8 +1716,8 @@ static int markup_end(markup_document *m, text_buffer *out) {
     return !m->broken && !out->broken;
 }
 
-/* Appends a line for each kind of text that stays in the language of the source, and of other things that a
-   user should know, after markup_end. */
+/* Appends a line for each kind of text that stays in the language of the source, and of other
+   things that a user should know, after markup_end. */
 static inline void markup_left(const markup_document *m, text_buffer *out) {
     const struct {
         size_t n, at;

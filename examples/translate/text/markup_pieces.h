@@ -1,6 +1,6 @@
-/* markup_pieces.h: what the readers of documents share: a document's plain text with the place of each byte,
-   its tags, blocks and line breaks; entities, and the reader of HTML. markup.h, markdown.h, wrapped.h
-   and markup_subtitles.h include it. */
+/* markup_pieces.h: what the readers of documents share: a document's plain text with the place of
+   each byte, its tags, blocks and line breaks; entities, and the reader of HTML. markup.h,
+   markdown.h, wrapped.h and markup_subtitles.h include it. */
 #ifndef MARKUP_PIECES_H
 #define MARKUP_PIECES_H
 
@@ -479,7 +479,8 @@ static const char markup_blocks[] =
     " nav noframes ol optgroup option p param plaintext pre search section select source style"
     " script summary table tbody td template textarea tfoot th thead title tr track ul xmp ";
 
-/* Returns whether a text is HTML with escaped tags, &lt;p&gt;One.&lt;/p&gt;, as feeds and books have it. */
+/* Returns whether a text is HTML with escaped tags, &lt;p&gt;One.&lt;/p&gt;, as feeds and books
+   have it. */
 static int markup_is_escaped(const markup_document *m, size_t at, size_t end) {
     if (m->form != MARKUP_HTML) return 0;
     while (at < end && markup_is_space(m->text[at])) at++;
@@ -493,8 +494,8 @@ static int markup_is_escaped(const markup_document *m, size_t at, size_t end) {
     return 0;
 }
 
-/* Adds the escaped tag at byte `at` as an item. *open is the item of the last opening tag, or n_items. Returns
-   its bytes, or 0 if it is none. */
+/* Adds the escaped tag at byte `at` as an item. *open is the item of the last opening tag, or
+   n_items. Returns its bytes, or 0 if it is none. */
 static size_t markup_add_escaped(markup_document *m, size_t at, size_t end, size_t *open) {
     size_t name = at + 4, n, stop, other;
     int is_close;
@@ -590,8 +591,8 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
 
 /* ---- tags: HTML and XML ---------------------------------------------------------------------- */
 
-/* Elements inside a sentence, with those of XLIFF. Elements in neither list are inside a sentence in
-   HTML, as its standard says, but those of the last list, and all in XML, only beside text. */
+/* Elements inside a sentence, with those of XLIFF. Elements in neither list are inside a sentence
+   in HTML, as its standard says, but those of the last list, and all in XML, only beside text. */
 static const char markup_inline[] =
     " a abbr acronym b bdi bdo big cite code data del dfn em embed font g i img input ins kbd label"
     " mark math mrk output pc q rb rp rt rtc ruby s samp small span strike strong sub sup time tt u"
@@ -970,20 +971,23 @@ static int markup_is_text(const markup_tag *tag, const char *name) {
     return tag->is_texts && strcmp(name, tag->name[0] == 'm' ? "content" : "value") == 0;
 }
 
-/* Notes where the document says its language. mark is the sign between the parts of the language's code. */
+/* Notes where the document says its language. mark is the sign between the parts of the language's
+   code. */
 static void markup_add_lang(markup_document *m, size_t begin, size_t end, char mark) {
     markup_value *lang = &m->langs[m->n_langs];
     if (m->n_langs == MARKUP_LANGS) return;
     m->n_langs++, lang->from = begin, lang->to = end, lang->at = (unsigned char)mark;
 }
 
-/* Counts a text that is copied because its reader would be another one: a document in an attribute, a drawing. */
+/* Counts a text that is copied because its reader would be another one: a document in an attribute,
+   a drawing. */
 static void markup_leave_text(markup_document *m, size_t at) {
     if (!m->n_inner++) m->inner = at;
 }
 
-/* Adds a text for readers that replaces bytes begin to end - 1 of the document wherever they are written. Returns
-   whether there is a text. One without quotes must have no character that needs them. */
+/* Adds a text for readers that replaces bytes begin to end - 1 of the document wherever they are
+   written. Returns whether there is a text. One without quotes must have no character that needs
+   them. */
 static int markup_add_value(markup_document *m, size_t begin, size_t end, char quote) {
     size_t i;
     int has_text = 0, is_safe = 1;
@@ -999,8 +1003,8 @@ static int markup_add_value(markup_document *m, size_t begin, size_t end, char q
     return item != NULL;
 }
 
-/* Adds the text in a tag's attributes to the plain text, each value as a block. Returns whether there is
-   any. */
+/* Adds the text in a tag's attributes to the plain text, each value as a block. Returns whether
+   there is any. */
 static int markup_add_values(markup_document *m, const markup_element *e) {
     markup_tag whole;
     const markup_tag *tag = &whole;

@@ -6,7 +6,8 @@
 
 /* ---- times ----------------------------------------------------------------------------------- */
 
-/* Returns the bytes of the time that begins a text, such as 00:01:02,500, or 0. *seconds is the time. */
+/* Returns the bytes of the time that begins a text, such as 00:01:02,500, or 0. *seconds is the
+   time. */
 static size_t markup_time(const char *text, size_t size, double *seconds) {
     size_t i = 0, n, parts = 0;
     double part, share = 1;
@@ -29,9 +30,9 @@ static size_t markup_time(const char *text, size_t size, double *seconds) {
     return parts > 1 ? i : 0;
 }
 
-/* Returns the end of the two times or frames that begin a line of MicroDVD, {12}{34}, or of MPL2, [12][34], or 0.
-   The second one may be missing. Neither has more than `most` digits. frames [2] gets them; -1 for a missing
-   one. */
+/* Returns the end of the two times or frames that begin a line of MicroDVD, {12}{34}, or of MPL2,
+   [12][34], or 0. The second one may be missing. Neither has more than `most` digits. frames [2]
+   gets them; -1 for a missing one. */
 static size_t markup_frames(const markup_document *m, size_t at, size_t end, size_t most,
                             double *frames) {
     char open = at < end ? m->text[at] : 0, close = open == '{' ? '}' : ']';
@@ -51,8 +52,9 @@ static size_t markup_frames(const markup_document *m, size_t at, size_t end, siz
 }
 enum { MARKUP_FRAMES = 11 }; /* digits of a frame */
 
-/* Reads the times of a line that has "-->", or of one with times in brackets, from byte i on. Returns whether
-   it has them. *text is where the text of the cue begins if it is in the same line. */
+/* Reads the times of a line that has "-->", or of one with times in brackets, from byte i on.
+   Returns whether it has them. *text is where the text of the cue begins if it is in the same line.
+   */
 static int markup_two_times(const markup_document *m, size_t i, size_t end, size_t *text,
                             double *when) {
     size_t open = i < end && m->text[i] == '[', n;
@@ -78,9 +80,10 @@ static int markup_two_times(const markup_document *m, size_t i, size_t end, size
     return 1;
 }
 
-/* Returns whether a line of subtitles has the times of a cue. *text is where the cue's text begins in
-   the line: at its end, except in MicroDVD, and in the lines that transcribe --timestamps writes,
-   [00:01 --> 00:02] text. when [2] gets the times in seconds, -1 for those that cannot be read. */
+/* Returns whether a line of subtitles has the times of a cue. *text is where the cue's text begins
+   in the line: at its end, except in MicroDVD, and in the lines that transcribe --timestamps
+   writes, [00:01 --> 00:02] text. when [2] gets the times in seconds, -1 for those that cannot be
+   read. */
 static int markup_times(const markup_document *m, size_t at, size_t end, size_t *text,
                         double *when) {
     size_t i = at, n;
@@ -103,8 +106,8 @@ static int markup_times(const markup_document *m, size_t at, size_t end, size_t 
     return markup_two_times(m, i, end, text, when);
 }
 
-/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR, and in
-   MicroDVD also with "|". */
+/* Returns the end of the line at `at`; *next is the next line. A line ends with LF, CR LF or CR,
+   and in MicroDVD also with "|". */
 static size_t markup_line_end(const markup_document *m, size_t at, size_t *next) {
     while (at < m->size && m->text[at] != '\n' && m->text[at] != '\r' &&
            !(m->line_end == '|' && m->text[at] == '|'))
@@ -168,8 +171,8 @@ static void markup_read_format(markup_document *m, size_t at, size_t end) {
     }
 }
 
-/* Reads a line of ASS or SSA. Returns whether it is an event with text, which is at l->begins[MARKUP_TEXT].
-   The last field has the rest of the line, with its commas. */
+/* Reads a line of ASS or SSA. Returns whether it is an event with text, which is at
+   l->begins[MARKUP_TEXT]. The last field has the rest of the line, with its commas. */
 static int markup_read_event(markup_document *m, size_t at, size_t end, markup_cue_line *l) {
     size_t i, k, stop;
     int has_text = 0;
@@ -204,9 +207,9 @@ static void markup_begin_lines(const markup_document *m, int in_cue, markup_cue_
     if (!in_cue && protect_starts(m->text, m->size, "\xEF\xBB\xBF")) l->next = 3;
 }
 
-/* Reads the next line of a cue as ffmpeg and pysubs2 do, without its spaces. The text of a cue of SubRip is all
-   up to the next cue's number or times, blank lines too. In WebVTT a cue ends at an empty line, and notes,
-   styles and regions are outside. Returns 0 if there is none. */
+/* Reads the next line of a cue as ffmpeg and pysubs2 do, without its spaces. The text of a cue of
+   SubRip is all up to the next cue's number or times, blank lines too. In WebVTT a cue ends at an
+   empty line, and notes, styles and regions are outside. Returns 0 if there is none. */
 static int markup_next_line(markup_document *m, markup_cue_line *l) {
     size_t at, end, text, next;
     double when[2];
@@ -267,8 +270,8 @@ static void markup_find_form(markup_document *m) {
 
 /* ---- tags in lines --------------------------------------------------------------------------- */
 
-/* What an override of ASS does: it changes letters until another one of the same name, it is for the whole cue,
-   it is the time of a syllable, or it begins or ends a drawing. */
+/* What an override of ASS does: it changes letters until another one of the same name, it is for
+   the whole cue, it is the time of a syllable, or it begins or ends a drawing. */
 enum { MARKUP_STYLED = 1, MARKUP_WHOLE, MARKUP_SYLLABLE, MARKUP_DRAWING };
 static const struct {
     const char *name; /* a name that another one begins with is behind it */
@@ -283,8 +286,8 @@ static const struct {
     {"kt", 3},   {"k", 3},     {"K", 3},     {"t", 2},    {"p", 4},     {"q", 2},     {"r", 1},
     {"b", 1},    {"i", 1},     {"u", 1},     {"s", 1}};
 
-/* Returns the bytes of the override at a backslash in a block that ends at byte `end`, and what it does, or 0 for
-   one that is not known. */
+/* Returns the bytes of the override at a backslash in a block that ends at byte `end`, and what it
+   does, or 0 for one that is not known. */
 static size_t markup_override(const markup_document *m, size_t at, size_t end, size_t *value,
                               int *does) {
     size_t i, n = at + 1;
@@ -297,9 +300,9 @@ static size_t markup_override(const markup_document *m, size_t at, size_t end, s
     return n - at;
 }
 
-/* Reads a block of overrides, {\i1\b1}. tag->name gets the names of those that change letters, one behind the
-   other; is_open says that each has a value, is_close that none has, or 0. Returns what MARKUP_SYLLABLE or
-   MARKUP_DRAWING it is, if it is one. */
+/* Reads a block of overrides, {\i1\b1}. tag->name gets the names of those that change letters, one
+   behind the other; is_open says that each has a value, is_close that none has, or 0. Returns what
+   MARKUP_SYLLABLE or MARKUP_DRAWING it is, if it is one. */
 static int markup_read_overrides(const markup_document *m, size_t begin, size_t end,
                                  markup_tag *tag) {
     size_t at = begin + 1, n, value, stop = end - 1, k;
@@ -324,7 +327,8 @@ static int markup_read_overrides(const markup_document *m, size_t begin, size_t 
                                                                               : found;
 }
 
-/* Returns the end of the block {...} at byte `at`, or 0. A drawing goes on to the block that ends it. */
+/* Returns the end of the block {...} at byte `at`, or 0. A drawing goes on to the block that ends
+   it. */
 static size_t markup_block_end(const markup_document *m, size_t at, size_t end, markup_tag *tag,
                                int *is_syllable) {
     const char *close = (const char *)memchr(m->text + at, '}', end - at);
@@ -364,8 +368,9 @@ static size_t markup_put_overrides(const markup_document *m, size_t begin, size_
     return dropped;
 }
 
-/* Adds the tag of a line of subtitles, bytes begin to end - 1, as an item. open [n_open] has the opening tags
-   without a partner so far, and *first is the first item that may be one. Returns 0 if there is no memory. */
+/* Adds the tag of a line of subtitles, bytes begin to end - 1, as an item. open [n_open] has the
+   opening tags without a partner so far, and *first is the first item that may be one. Returns 0 if
+   there is no memory. */
 static int markup_add_tag(markup_document *m, markup_tag *tag, size_t begin, size_t end,
                           size_t *open, size_t *n_open, size_t *first) {
     const int is_line = m->text[begin] == '\\', is_block = m->text[begin] == '{';
@@ -395,9 +400,9 @@ static int markup_add_tag(markup_document *m, markup_tag *tag, size_t begin, siz
     return 1;
 }
 
-/* Reads a line of subtitles with its tags: <i>, {\an8}, <00:01.500>. open [n_open] has the opening tags
-   without a partner so far. A pair of tags is an element if it is in one line, has text and has no
-   cut inside. All other tags are cuts. */
+/* Reads a line of subtitles with its tags: <i>, {\an8}, <00:01.500>. open [n_open] has the opening
+   tags without a partner so far. A pair of tags is an element if it is in one line, has text and
+   has no cut inside. All other tags are cuts. */
 static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *open,
                              size_t *n_open) {
     markup_tag tag;
@@ -455,16 +460,17 @@ static void markup_scan_line(markup_document *m, size_t at, size_t end, size_t *
     markup_add_text(m, from, end);
 }
 
-/* Returns whether an item is the time of a syllable that is sung, {\k20}. Translations have other syllables, so
-   the item is dropped. */
+/* Returns whether an item is the time of a syllable that is sung, {\k20}. Translations have other
+   syllables, so the item is dropped. */
 static int markup_is_syllable(const markup_document *m, const markup_item *item) {
     return m->form == MARKUP_SRT && item->kind == MARKUP_POINT && item->c == 'k';
 }
 
 /* ---- sentences over several lines and cues --------------------------------------------------- */
 
-/* Words that no sentence ends with: articles, conjunctions and prepositions. A word that another of these
-   languages ends sentences with is left out, as "an" of English, which German has behind its verbs. */
+/* Words that no sentence ends with: articles, conjunctions and prepositions. A word that another of
+   these languages ends sentences with is left out, as "an" of English, which German has behind its
+   verbs. */
 static const char markup_unfinished[] =
     /* German and Dutch */
     " der dem des ein eine einen einem einer eines kein keine keinen keinem keiner seine seinen"
@@ -562,8 +568,8 @@ static int markup_repeats(const markup_document *m, size_t at, size_t end, size_
     }
 }
 
-/* Returns whether a line of subtitles is the only one of its cue and has no letters, as 1984 or, in MicroDVD,
-   the number of frames per second. */
+/* Returns whether a line of subtitles is the only one of its cue and has no letters, as 1984 or, in
+   MicroDVD, the number of frames per second. */
 static int markup_is_alone(const markup_document *m, const markup_cue_line *l) {
     size_t text, stop, from = l->from, next = l->following;
     double when[2];
@@ -586,8 +592,8 @@ static int markup_is_other_field(const markup_document *m, const markup_cue_line
            memcmp(m->text + a->begins[field], m->text + b->begins[field], n) != 0;
 }
 
-/* Returns whether the cue that line l begins has another speaker than the one that `last` is in, <v Anna>, or
-   another place, {\an8}, and does not go on with a small letter. */
+/* Returns whether the cue that line l begins has another speaker than the one that `last` is in, <v
+   Anna>, or another place, {\an8}, and does not go on with a small letter. */
 static int markup_is_other(const markup_document *m, const markup_cue_line *last,
                            const markup_cue_line *l) {
     size_t begins[2], sizes[2], i;
@@ -611,8 +617,8 @@ static int markup_is_other(const markup_document *m, const markup_cue_line *last
     return places[0] != places[1] && character_case(markup_first_letter(m, l->from, l->end)) >= 0;
 }
 
-/* Returns whether the cues of a document end with stops often enough that a cue without one is unfinished. In
-   the captions of a machine and in songs it is not. */
+/* Returns whether the cues of a document end with stops often enough that a cue without one is
+   unfinished. In the captions of a machine and in songs it is not. */
 static int markup_has_stops(markup_document *m) {
     size_t cues = 0, stops = 0, end, unread = m->n_unread;
     markup_cue_line l;
@@ -681,10 +687,10 @@ static int markup_ends_abbreviated(const markup_document *m) {
     return 1;
 }
 
-/* Returns whether the sentence of the cue before goes on in the cue that line l begins. Less than a second is
-   between them, and a small letter, dots on both sides, a comma, an open bracket or a word that cannot end a
-   sentence says so. A capital goes on only at once, and only in a document where sentences have stops: in
-   German it may be a noun. */
+/* Returns whether the sentence of the cue before goes on in the cue that line l begins. Less than a
+   second is between them, and a small letter, dots on both sides, a comma, an open bracket or a
+   word that cannot end a sentence says so. A capital goes on only at once, and only in a document
+   where sentences have stops: in German it may be a noun. */
 static int markup_goes_on(const markup_document *m, markup_cues *s, const markup_cue_line *l) {
     const double gap = l->when[0] - s->last.when[1], pause = 0.9995, at_once = 0.15;
     uint32_t c = markup_first_letter(m, l->from, l->end), before;
@@ -703,8 +709,8 @@ static int markup_goes_on(const markup_document *m, markup_cues *s, const markup
     return s->has_stops && gap < at_once && character_case(c) > 0 && markup_is_letter(before);
 }
 
-/* Divides the plain text between the line before and line l, by a block, or by a cut if the sentence goes on.
-   Dots on both sides of a cut are no words of the sentence. */
+/* Divides the plain text between the line before and line l, by a block, or by a cut if the
+   sentence goes on. Dots on both sides of a cut are no words of the sentence. */
 static void markup_join_lines(markup_document *m, markup_cues *s, markup_cue_line *l, int goes_on) {
     const size_t end = s->last.end;
     size_t dots = l->is_first ? markup_dots_at(m->text + l->from, l->end - l->from) : 0;
@@ -797,8 +803,8 @@ typedef struct markup_cue_text {
     int is_fixed;                /* its lines cannot be joined: several speakers, songs, italics */
 } markup_cue_text;
 
-/* Returns the bytes of the piece of a cue's text at byte `at`. *c is its character, '\n' for the end of a line
-   with the spaces around, or 0 for a tag. */
+/* Returns the bytes of the piece of a cue's text at byte `at`. *c is its character, '\n' for the
+   end of a line with the spaces around, or 0 for a tag. */
 static size_t markup_cue_piece(const markup_document *m, size_t at, size_t end, uint32_t *c) {
     const char *text = m->text + at, *close;
     size_t left = end - at, n;
@@ -845,7 +851,8 @@ static void markup_measure_cue(const markup_document *m, markup_cue_text *t) {
     }
 }
 
-/* Reads the next cue with text. *is_ahead says whether l has its first line. Returns 0 if there is none. */
+/* Reads the next cue with text. *is_ahead says whether l has its first line. Returns 0 if there is
+   none. */
 static int markup_next_cue(markup_document *m, markup_cue_line *l, int *is_ahead,
                            markup_cue_text *t) {
     int any = 0, is_fixed = 0;
@@ -878,8 +885,9 @@ static size_t markup_cue_word(const markup_document *m, size_t at, size_t end) {
     return n;
 }
 
-/* Finds the places where the lines of a cue may end: best behind a stop or a comma, then before a word that
-   begins a clause, not behind such a word. Returns the number of characters of the text in one line. */
+/* Finds the places where the lines of a cue may end: best behind a stop or a comma, then before a
+   word that begins a clause, not behind such a word. Returns the number of characters of the text
+   in one line. */
 static size_t markup_cue_breaks(markup_document *m, const markup_cue_text *t, text_buffer *found) {
     size_t at, n, column = 0, last = 0;
     uint32_t c, before = 0, after;
@@ -914,7 +922,8 @@ static size_t markup_cue_breaks(markup_document *m, const markup_cue_text *t, te
     return column;
 }
 
-/* Chooses where k lines of at most `limit` characters end. Returns 0 if there are no such places. */
+/* Chooses where k lines of at most `limit` characters end. Returns 0 if there are no such places.
+   */
 static int markup_choose_breaks(markup_cue_break *b, size_t n, size_t total, size_t limit,
                                 size_t k) {
     size_t i, from = 0, best, left, ideal, off, least;
@@ -934,7 +943,8 @@ static int markup_choose_breaks(markup_cue_break *b, size_t n, size_t total, siz
     return total - from <= limit;
 }
 
-/* Appends the text of a cue with lines that fit into the limits, or the best ones. Returns whether they fit. */
+/* Appends the text of a cue with lines that fit into the limits, or the best ones. Returns whether
+   they fit. */
 static int markup_divide_cue(markup_document *m, const markup_cue_text *t, const char *line_end,
                              size_t n_line_end, size_t limit, size_t most, text_buffer *out) {
     text_buffer found;
@@ -961,7 +971,8 @@ static int markup_divide_cue(markup_document *m, const markup_cue_text *t, const
     return fits;
 }
 
-/* Sets a document that has a part of another one's subtitles, which begins inside a cue or at its begin. */
+/* Sets a document that has a part of another one's subtitles, which begins inside a cue or at its
+   begin. */
 static void markup_view(const markup_document *m, const char *text, size_t size,
                         markup_document *view) {
     memset(view, 0, sizeof *view);
@@ -971,9 +982,9 @@ static void markup_view(const markup_document *m, const char *text, size_t size,
     memcpy(view->fields, m->fields, sizeof view->fields);
 }
 
-/* Appends the translation of bytes begin to end - 1 of the document. Where the text of a cue is longer than in
-   the source, divides it into lines that a viewer can read: two lines of 42 characters, or of 16 in Chinese,
-   Japanese and Korean. Counts cues that do not fit. */
+/* Appends the translation of bytes begin to end - 1 of the document. Where the text of a cue is
+   longer than in the source, divides it into lines that a viewer can read: two lines of 42
+   characters, or of 16 in Chinese, Japanese and Korean. Counts cues that do not fit. */
 static void markup_fit_cues(markup_document *m, size_t begin, size_t end, const text_buffer *made,
                             text_buffer *out) {
     enum { LETTERS = 42, WIDE = 16, LINES = 2 };
