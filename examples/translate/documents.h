@@ -55,6 +55,7 @@ static void document_open(input_stream *in, int whole) {
     in->fault = r->fault, in->next = document_next;
     page.m.protects = opt.protect, page.m.whole = whole, page.m.wrap = (size_t)opt.width;
     page.m.lang = opt.lang ? opt.lang : opt.to;
+    page.m.cue_width = opt.cue_width, page.m.cue_lines = opt.cue_lines;
     if (opt.lang && !markup_is_language(opt.lang))
         fail("--lang %s: no code, such as en or zh-Hans", opt.lang);
     if (page.text.broken || !markup_read(&page.m,

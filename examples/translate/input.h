@@ -43,6 +43,7 @@ typedef struct input_item {
     protect_text safe;          /* with --protect: the spans that are copied */
     text_buffer said;           /* messages for standard error */
     text_buffer tokens;   /* for a document's sentence: a markup_token for each target token */
+    text_buffer aligned;  /* with two models: the same of the first model's output */
     const char *encoding; /* encoding_of_line of a source that is not UTF-8 */
     int cut;              /* the line was too long, and its text was dropped */
     int faulty;           /* the line cannot be translated */
@@ -102,6 +103,7 @@ static input_item *input_add(input_window *w, int64_t number, int32_t sentence) 
     text_buffer_clear(&l->middle, INPUT_OUT);
     text_buffer_clear(&l->scores, INPUT_OUT);
     text_buffer_clear(&l->said, INPUT_OUT);
+    text_buffer_clear(&l->aligned, INPUT_OUT);
     text_buffer_clear(&l->tokens, INPUT_OUT);
     l->encoding = NULL;
     l->cut = l->faulty = l->failed = l->done = l->copied = 0;
@@ -300,6 +302,7 @@ static void input_window_free(input_window *w) {
         protect_free(&w->lines[i].safe);
         text_buffer_free(&w->lines[i].said);
         text_buffer_free(&w->lines[i].tokens);
+        text_buffer_free(&w->lines[i].aligned);
     }
     for (i = 0; i < INPUT_SIDES; i++) text_buffer_free(&w->text[i]);
     free(w->lines);

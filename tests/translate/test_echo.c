@@ -112,7 +112,8 @@ static void echo_document(echo *e, int how, markup_form form, const char *text, 
     markup_document m;
     size_t i;
     memset(&m, 0, sizeof m), memset(e->seen, 0, sizeof e->seen);
-    m.rewrites = 1; /* also sentences that did not change */
+    m.rewrites = 1;                      /* also sentences that did not change */
+    m.cue_width = m.cue_lines = 1 << 20; /* the lines of cues stay */
     e->how = how, out->size = 0;
     text_buffer_append(out, "", 0);
     if (!markup_read(&m, form, text, size)) abort();

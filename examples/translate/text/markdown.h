@@ -2,7 +2,8 @@
    of markup.h.
 
    The blocks of CommonMark, tables, front matter, footnotes and alerts are found line by line; then
-   the inlines of each block. Code, addresses, images and HTML tags without content are copied.
+   the inlines of each block. Code, addresses, images and HTML tags without content are copied. The
+   alternative texts of images and the titles of links are texts of their own.
    Emphasis and links are elements. Text in HTML blocks is read as HTML. Characters of a translation
    that Markdown could read as syntax are escaped. Each translated sentence is read again; if its
    markers would have another meaning among the new words, the source is copied instead. Time is
@@ -905,10 +906,87 @@ static size_t markdown_add_items(markdown_parser *d, size_t at) {
     return at;
 }
 
+/* Finds the texts for readers in a mark of the flat text: the alternative text of an image, and the
+   title of an image or a link. begins and ends get them, and quotes what ends each. Returns how
+   many there are. Texts with marks are left out. */
+static size_t markdown_values(const char *text, size_t size, const markdown_mark *mark,
+                              size_t *begins, size_t *ends, char *quotes) {
+    size_t n = 0, at = mark->begin, i, k;
+    if (mark->kind == MARKUP_COPY && mark->c == '!') {
+        for (i = at += 2; i < mark->end && !protect_in("[]\\`<&*_$\n\r", (unsigned char)text[i]);)
+            i++;
+        if (i + 2 >= mark->end || text[i] != ']' || !protect_in("([", (unsigned char)text[i + 1]) ||
+            text[i + 2] == ']')
+            return 0;
+        begins[n] = at, ends[n] = i, quotes[n] = ']', n += i > at;
+        at = i;
+    } else if (mark->kind != MARKUP_CLOSE || mark->c != '[') return 0;
+    if (at + 1 >= mark->end || text[at + 1] != '(') return n;
+    i = markdown_address(text, size, markdown_skip_space(text, size, at + 2));
+    i = i ? markdown_skip_space(text, size, i) : mark->end;
+    k = i < mark->end ? markdown_title(text, size, i) : 0;
+    if (k < i + 3 || k > mark->end) return n;
+    begins[n] = i + 1, ends[n] = k - 1, quotes[n] = text[k - 1];
+    for (i++; i + 1 < k && !protect_in("\\`<&\n\r", (unsigned char)text[i]);) i++;
+    return n + (i + 1 == k);
+}
+
+/* Adds the texts for readers in the marks of a block, and in the attributes of its tags, each as a
+   block of the plain text before that of the block. */
+static void markdown_add_values(markdown_parser *d, const markup_block *block) {
+    markup_document *m = d->m;
+    size_t begins[2], ends[2], i, k, n;
+    char quotes[2];
+    int any = 0;
+    for (i = 0; i + 1 < d->flat.size; i++) /* has the block such marks at all? */
+        any |= (d->flat.data[i] == ']' && d->flat.data[i + 1] == '(') || d->flat.data[i] == '<' ||
+               (d->flat.data[i] == '!' && d->flat.data[i + 1] == '[');
+    if (!any) return;
+    for (any = 0, markdown_start(d); markdown_inlines(d, 1);)
+        for (i = 0; i < d->n_marks && !m->broken; i++) {
+            const markdown_mark *mark = &d->marks[i];
+            size_t place = markdown_place(d, mark->begin);
+            if (mark->c == '<' && mark->kind == MARKUP_POINT &&
+                markdown_end(d, mark->end) - place == mark->end - mark->begin) {
+                markup_tag tag;
+                markup_element e;
+                if (!markup_tag_at(m, place, &tag)) continue;
+                markup_keep_tag(&tag, 0, &e);
+                any |= markup_add_values(m, &e);
+                continue;
+            }
+            n = markdown_values(d->flat.data, d->flat.size, mark, begins, ends, quotes);
+            for (k = 0; k < n; k++) {
+                const size_t begin = markdown_place(d, begins[k]);
+                if (markdown_place(d, ends[k]) - begin != ends[k] - begins[k]) continue;
+                any |= markup_add_value(m, begin, begin + (ends[k] - begins[k]), quotes[k]);
+            }
+        }
+    if (any && !m->broken) (void)markup_add(m, MARKUP_BLOCK, block->begin, block->begin);
+}
+
+/* Returns a hash of a mark as markdown_shape needs it, without the texts that are translated. */
+static uint64_t markdown_mark_hash(const markdown_parser *d, const markdown_mark *mark) {
+    const char *text = d->flat.data;
+    size_t begins[2], ends[2], n, i, from = mark->begin, end = mark->end;
+    char quotes[2];
+    uint64_t hash = 0;
+    n = markdown_values(text, d->flat.size, mark, begins, ends, quotes);
+    for (i = 0; i < n; i++) {
+        hash = (hash ^ markdown_hash(text + from, begins[i] - from)) * 0x100000001B3u;
+        from = ends[i];
+    }
+    if (mark->c == '<' && mark->kind != MARKUP_COPY) /* attributes may be translated */
+        for (end = from; end < mark->end && !markup_is_space(text[end]);) end++;
+    return n ? (hash ^ markdown_hash(text + from, end - from)) * 0x100000001B3u
+             : markdown_hash(text + from, end - from);
+}
+
 /* Reads a block: adds its items and its plain text. */
 static void markdown_scan_text(markdown_parser *d, const markup_block *block) {
     size_t at = 0;
     markdown_flatten(d, d->m->text, block->begin, block->end, 1);
+    if (!d->m->broken) markdown_add_values(d, block);
     if (d->m->broken) return;
     for (markdown_start(d); markdown_inlines(d, 1);) at = markdown_add_items(d, at);
     if (!d->m->broken) markdown_add_text(d, at, d->flat.size);
@@ -1172,14 +1250,13 @@ static uint64_t markdown_shape(markdown_parser *d, size_t *stars, size_t *full) 
         d->open = (size_t *)grown;
         for (i = 0; i < d->n_marks; i++) {
             const markdown_mark *mark = &d->marks[i];
-            const char *text = d->flat.data + mark->begin;
             const size_t size = mark->end - mark->begin;
             if (mark->kind != MARKUP_COPY && mark->c == '*') *stars += size;
             *full += mark->n_label && mark->label > mark->begin;
             hash = mark->c == '\n' ? 1
                    : mark->n_label ? markdown_hash(d->flat.data + mark->label, mark->n_label)
                    : mark->c == '*' || mark->c == '_' ? size
-                                                      : markdown_hash(text, size);
+                                                      : markdown_mark_hash(d, mark);
             hash = (hash ^ (uint64_t)mark->kind << 8) * 0x100000001B3u;
             if (n) hash = (hash ^ d->open[n - 1]) * 0x9E3779B97F4A7C15u;
             if (mark->kind == MARKUP_OPEN) d->open[n++] = (size_t)(hash >> 8);

@@ -36,17 +36,22 @@
 
    Wrapped text is read by wrapped.h.
 
-   Subtitles are SubRip, WebVTT, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC, and the
-   lines of transcribe --timestamps. TTML is read as XML, and its <br/> divides lines. A sentence
-   over several lines or cues is translated whole and divided between words, in the proportion that
-   its lines have in the source. Numbers and times are copied. A sentence
-   begins at a line that begins with a dash, a bracket, a note or another speaker (<v Anna>). It
-   also begins behind a line in brackets or notes, at a cue with another place ({\an8}), and after
-   six lines without an end. */
+   Subtitles are SubRip, WebVTT, ASS, SSA, MicroDVD ({12}{34}one|two), MPL2 ([12][34]), SBV, LRC,
+   and the lines of transcribe --timestamps. TTML is read as XML and SAMI as HTML, and their <br>
+   divides lines. Numbers, times and styles are copied. A sentence over several lines or cues is
+   translated whole and divided between words, in the proportion that its lines have in the source.
+   A cue goes on with the sentence of the cue before if less than a second is between them and
+   something says so: a small letter, or a comma, an open bracket or a word that no sentence ends
+   with (markup_goes_on). A sentence begins at a line that begins with a dash, a bracket, a note or
+   another speaker (<v Anna>). It also begins behind a line in brackets or notes, at a cue with
+   another place ({\an8}), and after six lines without an end. If the translation of a cue is longer
+   than its text, its lines are divided again (m.cue_width, m.cue_lines). Pairs of overrides of ASS,
+   {\i1} {\i0}, are elements. */
 #ifndef MARKUP_H
 #define MARKUP_H
 
 #include "markdown.h"
+#include "markup_subtitles.h"
 #include "wrapped.h"
 
 /* Frees all memory; m can be used again. */
@@ -57,7 +62,7 @@ static void markup_free(markup_document *m) {
     free(m->blocks), free(m->breaks), markdown_free(m->md), text_buffer_free(&m->labels);
     text_buffer_free(&m->values), free(m->made);
     text_buffer_free(&m->pieces), text_buffer_free(&m->cuts), text_buffer_free(&m->ends);
-    text_buffer_free(&m->cleaned);
+    text_buffer_free(&m->cleaned), text_buffer_free(&m->cues);
     memset(m, 0, sizeof *m);
 }
 
@@ -69,22 +74,6 @@ static int markup_near(const markup_document *m, size_t from, size_t to) {
     for (; from < to; from++)
         if (m->items[from].kind >= MARKUP_COPY) return 0;
     return 1;
-}
-
-/* Returns whether a character is punctuation. */
-static int markup_is_mark(uint32_t c) {
-    if (c >= 0x7F) return (c >= 0x2010 && c <= 0x205E) || c == 0xAB || c == 0xBB;
-    return c > ' ' && c != '_' && !protect_is_word((unsigned char)c);
-}
-
-/* Returns whether a character is of a word: no space and no punctuation. */
-static int markup_is_word(uint32_t c) { return c > ' ' && !markup_is_mark(c); }
-
-/* Returns whether a character is a letter or a digit. */
-static int markup_is_letter(uint32_t c) {
-    return markup_is_word(c) &&
-           !character_is(c, TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING | TFM_CHARACTER_STOP |
-                                TFM_CHARACTER_CLOSING | TFM_CHARACTER_COMMA);
 }
 
 /* Returns the character that byte i of the plain text is in. */
@@ -136,14 +125,19 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
     if (before && m->plain.data[before - 1] == ' ') before--;
     if (m->plain.data[behind] == ' ') behind++;
     for (; first < m->n_items && m->items[first].at <= s->begin; first++)
-        if (m->items[first].kind == MARKUP_BLOCK && m->form == MARKUP_HTML)
-            s->quote = (char)m->items[first].c;
+        if (m->items[first].kind == MARKUP_BLOCK)
+            s->quote = (char)(m->form == MARKUP_HTML || m->items[first].begin == m->items[first].end
+                                  ? m->items[first].c
+                                  : 0);
     s->first = s->last = (markup_at)first;
     while (s->last < m->n_items && m->items[s->last].at < end) s->last++;
     while (s->first > from && m->items[s->first - 1].kind == MARKUP_COPY &&
            m->items[s->first - 1].at == s->begin && m->items[s->first - 1].begin >= m->at &&
            !m->items[s->first - 1].space_behind)
         s->first--; /* {name}s Hund */
+    while (s->first > from && markup_is_syllable(m, &m->items[s->first - 1]) &&
+           m->items[s->first - 1].at == s->begin && m->items[s->first - 1].begin >= m->at)
+        s->first--;
     inner_first = s->first;
     place = markup_place_of(m, s->begin, &place_end);
     (void)markup_place_of(m, end - 1, &place_end);
@@ -157,6 +151,10 @@ static void markup_take(markup_document *m, markup_sentence *s, size_t first) {
             break;
         s->to = item->end;
     }
+    for (; s->last > from && s->last < m->n_items && m->items[s->last].at == end &&
+           markup_is_syllable(m, &m->items[s->last]);
+         s->last++)
+        s->to = m->items[s->last].end;
     inner_last = s->last;
     for (i = inner_first; i < inner_last; i++) {
         size_t match = m->items[i].match;
@@ -208,7 +206,9 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
-    m->is_ttml = 0, m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
+    m->is_ttml = m->is_sami = m->is_vtt = m->is_ass = 0;
+    m->cleaned.size = m->labels.size = m->cues.size = 0;
+    m->n_cues = m->n_skipped = m->n_unread = m->n_inner = 0;
     m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
     else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
@@ -254,9 +254,10 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
 
 /* Returns what is wrong with subtitles that no reader takes, or NULL. */
 static inline const char *markup_no_times(const markup_document *m) {
-    return m->form == MARKUP_SRT && !m->n_cues && m->size > markup_blank_end(m, 0)
-               ? "the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500"
-               : NULL;
+    return m->form != MARKUP_SRT || m->n_cues || m->size <= markup_blank_end(m, 0) ? NULL
+           : m->is_ass
+               ? "the subtitles have no line of text, such as Dialogue: 0,0:01:02.00,0:01:04.50,..."
+               : "the subtitles have no line with times, such as 00:01:02,000 --> 00:01:04,500";
 }
 
 /* ---- words of a translation ------------------------------------------------------------------ */
@@ -908,6 +909,10 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
             if (has_words)
                 k = markup_share(m, t, s, markup_is_beside_line(m, s, i) ? item[1].at : item->at,
                                  lines, k, n_words);
+            while (k > m->nodes[parent].low && k + 1 < n_words && m->words[k].is_punctuation &&
+                   m->words[k].begin == m->words[k - 1].end &&
+                   protect_in(",.;:!?)", (unsigned char)t->text[m->words[k].begin]))
+                k++; /* no line begins with a comma */
         } else if (!(i > s->first && item[-1].kind == MARKUP_CUT && item[-1].at == item->at))
             k = markup_gap(m, t, s, i, 0, k, n_words);
         m->nodes[parent].high = k;
@@ -935,6 +940,7 @@ static size_t markup_place_items(markup_document *m, const markup_translation *t
             parent += 2;
             continue;
         }
+        if (markup_is_syllable(m, item)) continue;
         node = markup_add_node(m, &n, i, parent, 0, 0);
         if (item->kind == MARKUP_OPEN) node->close = item->match;
         k = m->nodes[parent].high - m->nodes[parent].low;
@@ -1016,7 +1022,9 @@ static int markup_ends_escape(const text_buffer *out) {
    may end. */
 static void markup_encode(markup_document *m, const markup_translation *t, size_t from, size_t to,
                           text_buffer *out) {
-    markup_form form = m->n_blocks ? (markup_form)m->blocks[m->block].form : m->form;
+    markup_form form = m->sentences[m->next - 1].quote ? MARKUP_HTML
+                       : m->n_blocks                   ? (markup_form)m->blocks[m->block].form
+                                                       : m->form;
     const char *text = t->text;
     int in_lines = form == MARKUP_WRAPPED || form == MARKUP_MARKDOWN;
     size_t i, n, begin, end;
@@ -1065,6 +1073,7 @@ static void markup_encode(markup_document *m, const markup_translation *t, size_
         }
         if (form == MARKUP_MARKDOWN && !is_raw) markdown_encode(m, text, i, i + n, from, to, out);
         else if (in_lines && (c == ' ' || c == '\r')) text_buffer_append(out, "\n", 1);
+        else if (m->is_ass && !is_raw && c == '{') text_buffer_append(out, "\\{", 2);
         else if ((form == MARKUP_HTML || m->is_vtt) && !is_raw && protect_in("&<>", c))
             text_buffer_format(out, c == '&' ? "&amp;" : c == '<' ? "&lt;" : "&gt;");
         else text_buffer_append(out, text + i, n);
@@ -1121,6 +1130,12 @@ static void markup_copy(markup_document *m, const markup_item *item, text_buffer
     const markup_label *name = markup_label_of(m, item);
     const char c = (char)item->c;
     size_t i, k, n = name ? name->n : 0, from = out->size;
+    if (m->is_ass && m->text[item->begin] == '{' && m->text[item->end - 1] == '}' && !name) {
+        n = markup_put_overrides(m, item->begin, item->end, out);
+        if (n && !m->n_syllables) m->syllables = item->begin;
+        m->n_syllables += n;
+        return;
+    }
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
         for (i = item->begin; i < item->end; i++) text_buffer_append(out, &c, 1);
         return;
@@ -1341,13 +1356,14 @@ static void markup_begin(markup_document *m) {
     size_t i;
     m->next = m->at = m->block = m->hard = m->link = m->n_made = m->values.size = 0,
     m->in_block = 0;
-    m->n_left = 0;
+    m->n_left = m->n_syllables = m->n_wide = m->cue = m->fitted = m->woven.size = 0;
     m->newline = first && first > m->text && first[-1] == '\r' ? "\r\n" : "\n";
     for (i = 0; m->lang && markup_is_language(m->lang) && i < m->n_langs; i++) {
         size_t at = m->values.size, k;
         text_buffer_append(&m->values, m->lang, strlen(m->lang));
         for (k = at; k < m->values.size; k++)
-            if (m->values.data[k] == '_') m->values.data[k] = '-';
+            if (protect_in("-_", (unsigned char)m->values.data[k]))
+                m->values.data[k] = (char)m->langs[i].at;
         markup_add_made(m, m->langs[i].from, m->langs[i].to, at);
     }
 }
@@ -1360,11 +1376,11 @@ static void markup_keep_line(markup_document *m, size_t end) {
     for (; m->link < m->n_items && m->items[m->link].begin < end; m->link++) {
         item = &m->items[m->link];
         if (!item->has_label || item->begin < at || item->end > end) continue;
-        text_buffer_append(&m->woven, m->text + at, item->begin - at);
+        markup_source(m, at, item->begin, &m->woven);
         markup_copy(m, item, &m->woven);
         at = item->end;
     }
-    if (end > at) text_buffer_append(&m->woven, m->text + at, end - at);
+    if (end > at) markup_source(m, at, end, &m->woven);
 }
 
 /* Appends the current block's source up to byte `to` to m->woven: "\n" is a space where a line may
@@ -1544,22 +1560,31 @@ static void markup_finish(markup_document *m, text_buffer *out) {
     m->in_block = 0;
     if (m->woven.broken) m->broken = 1;
     if (m->broken) return;
-    if (!m->is_made) text_buffer_append(out, m->text + b->begin, b->end - b->begin);
+    if (!m->is_made) markup_source(m, b->begin, b->end, out);
     else if (b->form == MARKUP_MARKDOWN &&
              !markdown_is_same(m, m->first_link, b->begin, b->end, 0, m->n_full)) {
         if (!m->n_left++) m->left = b->begin;
-        text_buffer_append(out, m->text + b->begin, b->end - b->begin);
+        markup_source(m, b->begin, b->end, out);
     } else if (b->form == MARKUP_HTML) text_buffer_append(out, m->woven.data, m->woven.size);
     else if (!markup_unfold(m, b, out)) markup_fold(m, b, out);
 }
 
-/* Writes the document up to the next sentence; within a block, appends to m->woven. */
+/* Writes the subtitles up to byte `to`, where a cue begins, or the document ends. */
+static void markup_flush_cues(markup_document *m, size_t to, text_buffer *out) {
+    markup_source(m, m->at, to, &m->woven), m->at = to;
+    m->broken |= m->woven.broken;
+    if (!m->broken) markup_fit_cues(m, m->fitted, to, &m->woven, out);
+    m->fitted = to, m->woven.size = 0;
+}
+
+/* Writes the document up to the next sentence; within a block, and in subtitles, appends to
+   m->woven. */
 static void markup_come(markup_document *m, const markup_sentence *s, text_buffer *out) {
     if (m->n_blocks && s->from >= m->blocks[m->block].end) markup_finish(m, out);
     while (m->block + 1 < m->n_blocks && m->blocks[m->block + 1].begin <= s->from) m->block++;
     if (m->n_blocks && !m->in_block) {
         const markup_block *b = &m->blocks[m->block];
-        text_buffer_append(out, m->text + m->at, b->begin - m->at);
+        markup_source(m, m->at, b->begin, out);
         m->at = b->begin, m->woven.size = 0, m->in_block = 1, m->is_made = 0, m->n_full = 0;
         while (m->hard < m->n_items && m->items[m->hard].begin < m->at) m->hard++;
         m->first_hard = m->hard;
@@ -1567,7 +1592,14 @@ static void markup_come(markup_document *m, const markup_sentence *s, text_buffe
         m->first_link = m->link;
     }
     if (m->n_blocks) markup_keep(m, s->from);
-    else markup_source(m, m->at, s->from, out);
+    else if (m->form == MARKUP_SRT) {
+        const markup_at *cues = (const markup_at *)(const void *)m->cues.data;
+        const size_t n = m->cues.size / sizeof *cues;
+        while (m->cue < n && cues[m->cue] <= s->from) m->cue++;
+        if (m->cue && cues[m->cue - 1] > m->fitted && cues[m->cue - 1] >= m->at)
+            markup_flush_cues(m, cues[m->cue - 1], out);
+        markup_source(m, m->at, s->from, &m->woven);
+    } else markup_source(m, m->at, s->from, out);
 }
 
 /* Keeps a sentence's translation in an attribute, which was appended to m->values from byte `at`
@@ -1578,7 +1610,9 @@ static void markup_keep_value(markup_document *m, const markup_sentence *s, size
     memset(&whole, 0, sizeof whole);
     for (i = at; i < m->values.size; i++) {
         unsigned char c = (unsigned char)m->values.data[i];
-        if (s->quote == ' ' ? !protect_in(" \t\n\r\f\"'`=/", c) : c != (unsigned char)s->quote)
+        if (s->quote == ' '   ? !protect_in(" \t\n\r\f\"'`=/", c)
+            : s->quote == ']' ? !protect_in("[]\\`*_", c) /* in Markdown */
+                              : c != (unsigned char)s->quote && !(m->md && c == '\\'))
             continue;
         text_buffer_append(&whole, m->values.data + from, i - from);
         text_buffer_format(&whole, c == '"' ? "&quot;" : "&#%d;", (int)c);
@@ -1616,7 +1650,9 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
     markup_translation fine;
     size_t i, n, nodes = 0, before, full;
     int is_same, is_part = 0;
-    text_buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
+    text_buffer *to = s->quote                               ? &m->values
+                      : m->n_blocks || m->form == MARKUP_SRT ? &m->woven
+                                                             : out;
     if (!s->quote) markup_come(m, s, out);
     else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
     before = m->begun = to->size, full = m->n_full;
@@ -1658,13 +1694,16 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
             nodes = 0, m->woven.size = before, m->n_full = full; /* once more, with backslashes */
     }
     if (t->text && !is_same && !nodes) markup_note(m, s);
+    for (i = s->first; nodes && i < s->last; i++)
+        if (markup_is_syllable(m, &m->items[i]) && !m->n_syllables++)
+            m->syllables = m->items[i].begin;
     if (s->quote) {
         if (nodes) markup_keep_value(m, s, before);
         return !m->broken;
     }
     m->is_made |= nodes > 0, m->at = s->from;
     if (!nodes && m->n_blocks) markup_keep(m, s->to);
-    else if (!nodes) markup_source(m, s->from, s->to, out);
+    else if (!nodes) markup_source(m, s->from, s->to, to);
     m->at = s->to;
     return !m->broken && !m->woven.broken && !out->broken;
 }
@@ -1672,24 +1711,37 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
 /* Appends the rest of the document after its last sentence. Returns 0 if there is no memory. */
 static int markup_end(markup_document *m, text_buffer *out) {
     markup_finish(m, out);
-    markup_source(m, m->at, m->size, out);
+    if (m->form == MARKUP_SRT) markup_flush_cues(m, m->size, out);
+    else markup_source(m, m->at, m->size, out);
     return !m->broken && !out->broken;
 }
 
-/* Appends a line for each kind of text that stays in the language of the source, after
-   markup_end. */
+/* Appends a line for each kind of text that stays in the language of the source, and of other
+   things that a user should know, after markup_end. */
 static inline void markup_left(const markup_document *m, text_buffer *out) {
-    const size_t counts[] = {m->n_left, m->n_skipped}, places[] = {m->left, m->skipped};
+    const struct {
+        size_t n, at;
+        const char *text;
+    } notes[] = {
+        {m->n_left, m->left,
+         "%ld sentences stay as they are, the first in line %ld: their marks would mean something "
+         "else in the translation\n"},
+        {m->n_skipped, m->skipped,
+         "%ld parts in HTML inside quotes stay as they are, the first in line %ld\n"},
+        {m->n_inner, m->inner,
+         "%ld documents in attributes and drawings with text stay as they are, the first in line "
+         "%ld\n"},
+        {m->n_unread, m->unread,
+         "%ld lines stay as they are, the first in line %ld: their frames have too many digits\n"},
+        {m->n_syllables, m->syllables,
+         "%ld times of sung syllables are dropped, the first in line %ld: a translation has other "
+         "syllables\n"},
+        {m->n_wide, m->wide,
+         "%ld cues have more text than their lines should have, the first in line %ld\n"}};
     size_t i, k, line;
-    for (i = 0; i < 2; i++) {
-        for (line = 1, k = 0; counts[i] && k < places[i]; k++) line += m->text[k] == '\n';
-        if (counts[i])
-            text_buffer_format(out,
-                               i ? "%ld parts in HTML inside quotes stay as they are, the first in "
-                                   "line %ld\n"
-                                 : "%ld sentences stay as they are, the first in line %ld: their "
-                                   "marks would mean something else in the translation\n",
-                               (long)counts[i], (long)line);
+    for (i = 0; i < sizeof notes / sizeof *notes; i++) {
+        for (line = 1, k = 0; notes[i].n && k < notes[i].at; k++) line += m->text[k] == '\n';
+        if (notes[i].n) text_buffer_format(out, notes[i].text, (long)notes[i].n, (long)line);
     }
 }
 

@@ -50,7 +50,7 @@ _ENCODINGS = re.compile(r"utf-(8|16)(-sig|-[bl]e)?|ascii|iso8859-\d+|cp(125\d|86
 
 # Which format of Document a file's texts have, and which parts of an archive have texts.
 TEXTS = {".txt": "wrapped", ".html": "html", ".htm": "html", ".xhtml": "html", ".md": "markdown", ".srt": "srt", ".vtt": "srt",
-         ".sub": "srt", ".mpl": "srt", ".sbv": "srt", ".ttml": "html", ".dfxp": "html", ".smi": "html", ".sami": "html"}
+         ".sub": "srt", ".mpl": "srt", ".sbv": "srt", ".ass": "srt", ".ssa": "srt", ".ttml": "html", ".dfxp": "html", ".smi": "html", ".sami": "html"}
 ARCHIVES = {
     ".docx": r"(word|docProps)/.*\.xml",
     ".pptx": r"(ppt|docProps)/.*\.xml",
