@@ -7,7 +7,7 @@ import secrets
 
 from glossaries import Glossaries, Glossary, read_entries, written_entries
 from models import Refused, cut, name
-from service import answer, key_of, word
+from service import answer, apart, key_of, size_of, word
 from starlette.responses import Response
 from transformer_h import Terms
 from transformer_h.detecting import base_language
@@ -70,16 +70,17 @@ class DeepL:
         target = self.languages.code(word(given, "target_lang"))
         source = given.get("source_lang")
         sources = ([self.languages.code(word(given, "source_lang"))] * len(texts) if source else
-                   [(await self.server.detected(text, target, form))[0][0] for text in texts])
+                   [each[0][0] for each in await self.server.detected(texts, target, form)])
         terms = {each: self.terms(request, given, each, target) for each in dict.fromkeys(sources)}
-        found = await self.server.translated(request, [renamed.there(text) for text in texts] if renamed else texts, sources, target,
-                                             where="text[{}]", format=form, terms=terms,
+        size = size_of(texts)
+        named = await apart(size, lambda: [renamed.there(text) for text in texts]) if renamed else texts
+        found = await self.server.translated(request, named, sources, target, where="text[{}]", format=form, terms=terms,
                                              sentences="whole" if split in ("0", "false") else None)
         if renamed:
-            found = [[renamed.back(text) for text in each] for each in found]
+            found = await apart(size, lambda: [[renamed.back(text) for text in each] for each in found])
         ways = [self.languages.through(each, target) for each in sources]
         counts = str(given.get("show_billed_characters")).lower() in ("true", "1")
-        return answer({"translations": [
+        return await apart(size, answer, {"translations": [
             {"detected_source_language": base(each), "text": made[0],
              **({"billed_characters": len(text)} if counts else {}), **({"way": way} if way else {})}
             for each, made, text, way in zip(sources, found, texts, ways)]})

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from files import FORMATS
 from models import Refused, cut, name
-from service import answer, word
+from service import answer, apart, size_of, word
 from transformer_h import Document
 
 
@@ -42,7 +42,7 @@ class LibreTranslate:
         alternatives, sentences = self.alternatives(given), word(given, "sentences", "default")
         if sentences not in ("default", "split", "whole"):
             raise Refused(400, f"Invalid request: sentences {cut(sentences)} is neither split nor whole")
-        detected = [(await self.server.detected(text, target, kind))[0] for text in texts] if source == "auto" else None
+        detected = [each[0] for each in await self.server.detected(texts, target, kind)] if source == "auto" else None
         if detected is None:
             source = self.languages.code(source)
             self.languages.find(source, target)  # refuses bad languages, even if there is no text
@@ -57,7 +57,7 @@ class LibreTranslate:
         ways = [self.languages.through(each, target) for each in sources]
         if any(ways):
             content["way"] = ways
-        return answer({key: each[0] for key, each in content.items()} if one else content)
+        return await apart(size_of(texts), answer, {key: each[0] for key, each in content.items()} if one else content)
 
     async def translate_file(self, request):
         given, name, data = await self.files.received(request)
@@ -82,7 +82,7 @@ class LibreTranslate:
 
     async def detect(self, request):
         texts, _ = self.server.texts(await self.server.parameters(request), "q")
-        return answer(self.candidates(await self.server.detected("\n".join(texts))))
+        return answer(self.candidates((await self.server.detected(["\n".join(texts)]))[0]))
 
     @staticmethod
     def candidates(found):

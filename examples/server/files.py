@@ -13,9 +13,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from models import Refused, cut
-from service import disconnected
+from service import apart, disconnected, parts_of
 from starlette.datastructures import UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from transformer_h import Aligned, Error
@@ -68,15 +67,7 @@ class Files:
 
     async def parsed(self, request, body, most):
         """Returns the parameters, the name and the bytes of a form that has been received."""
-        async def pieces():
-            yield body
-
-        try:
-            parser = MultiPartParser(request.headers, pieces(), max_files=1, max_fields=100)
-            parser.max_file_size = parser.spool_max_size = most  # in memory: the server writes no file
-            found = await parser.parse()
-        except (MultiPartException, UnicodeDecodeError, KeyError) as e:
-            raise Refused(400, f"the body cannot be read: {getattr(e, 'message', e)}") from None
+        found = await parts_of(request, body, max_files=1, max_fields=100, max_file_size=most, spool_max_size=most)  # in memory
         given = {key: value for key, value in found.multi_items() if isinstance(value, str)}
         self.server.admitted(request, given)
         file = found.get("file")
@@ -86,7 +77,7 @@ class Files:
         data = await file.read()
         if len(data) > self.options.file_limit:
             raise Refused(413, f"the document is larger than {self.options.file_limit} bytes")
-        suffix, _, wrong = kind_of(data, name, None, READ_AS)
+        suffix, _, wrong = await apart(len(data), kind_of, data, name, None, READ_AS)
         if wrong:  # without what only the command line has
             raise Refused(400, f"{cut(name)}: {re.sub(',? (or a format )?[(]--format[^)]*[)]$', '', wrong)}")
         if suffix not in FORMATS:
@@ -115,7 +106,7 @@ class Files:
             await process.send(b"." + data)
             about = json.loads(await process.receive())
             if source is None:
-                source = (await self.server.detected(about["sample"], target))[0][0]
+                source = (await self.server.detected([about["sample"]], target))[0][0][0]
             way = self.languages.find(source, target)
             await process.send({"steps": len(way), "target": target, "sentences": self.server.word(source, target)})
             for step in way:
@@ -154,8 +145,7 @@ class Files:
             raise Refused(404, f"no such document; translations are kept for {KEPT} seconds")
         # "attachment", so that a browser does not show a page of somebody else as the server's
         return Response(found[2], media_type="application/octet-stream", headers={
-            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(found[1])}", "X-Content-Type-Options": "nosniff",
-            "Cache-Control": "no-store"})
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(found[1])}", "Cache-Control": "no-store"})
 
 
 class Counted:

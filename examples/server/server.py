@@ -51,6 +51,7 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 
 try:
     import uvicorn
@@ -58,7 +59,7 @@ try:
     from api_libretranslate import LibreTranslate
     from files import Files
     from log import Log
-    from protocol import Protocol, WebSocket
+    from protocol import SECURITY, Protocol, WebSocket
     from service import PAGE, Server
     from speech import Speech
 except ImportError as e:
@@ -158,12 +159,13 @@ def main():
     except (ValueError, OSError) as e:
         raise SystemExit(f"server.py: {e}") from None
     Protocol.patience = options.read_timeout
+    sys.setswitchinterval(0.001)  # seconds for which the event loop waits for a thread that reads a large request
     for each in (signal.SIGINT, signal.SIGTERM):  # uvicorn raises the signal again at its end
         signal.signal(each, lambda *_: None)
     listening = Listening(uvicorn.Config(
         app, host=options.host, port=options.port, http=Protocol, ws=WebSocket if options.speech else "none",
         ws_max_size=options.body_limit, ws_ping_interval=None, ws_per_message_deflate=False, log_config=None,
-        log_level="warning", access_log=False, server_header=False, limit_concurrency=options.connections,
+        log_level="warning", access_log=False, server_header=False, headers=SECURITY, limit_concurrency=options.connections,
         timeout_graceful_shutdown=int(max(options.timeout, options.file_timeout) + options.read_timeout) + 1))
     with contextlib.suppress(KeyboardInterrupt):  # as uvicorn.run does
         listening.run()

@@ -1,7 +1,11 @@
-"""The server's requests, whatever their paths: reading, who may ask, translating, answering."""
+"""The server's requests, whatever their paths: reading, who may ask, translating, answering.
+
+Everybody waits for the event loop. So what takes longer for a larger request, such as reading JSON, finding sentences and joining
+them, is done in a thread if the request is large: see apart."""
 
 import asyncio
 import contextlib
+import contextvars
 import hmac
 import json
 import re
@@ -11,7 +15,7 @@ from itertools import accumulate
 from pathlib import Path
 from urllib.parse import parse_qs
 
-from batches import Queue, Work
+from batches import Faulty, Queue, Work
 from log import Log
 from metrics import Metrics
 from models import Languages, Refused, Translator
@@ -23,11 +27,28 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route
-from transformer_h import Document, Error, Status, Terms
+from transformer_h import Document, Error, Terms
 
+SMALL = 2000  # characters or bytes that the event loop handles itself
 PAGE = Path(__file__).resolve().parent.parent / "web"
 PAGE_TYPES = {"index.html": "text/html", "page.css": "text/css", "icon.svg": "image/svg+xml", "page.js": "text/javascript",
               "server.js": "text/javascript", "microphone.js": "text/javascript", "transformer.js": "text/javascript"}
+
+
+class Asking:
+    """Whom a request is of: an API key, or if the server has none, a connection. waited: the seconds for which its sentences
+    waited until their first batch began."""
+
+    def __init__(self, client):
+        self.client, self.waited = client, 0.0
+
+
+ASKING = contextvars.ContextVar("asking")  # of the request that is being answered
+
+
+async def apart(size, function, *given):
+    """Returns the function's result. If the size is large, a thread calls the function, so that other requests do not wait for it."""
+    return function(*given) if size <= SMALL else await asyncio.to_thread(function, *given)
 
 
 class Server:
@@ -92,7 +113,8 @@ class Server:
 
     def answered(self, path, handler):
         async def run(request):
-            began = time.perf_counter()
+            began, asking = time.perf_counter(), Asking(request.client)
+            ASKING.set(asking)
             self.metrics.active.inc()
             try:
                 response = await handler(request)
@@ -151,8 +173,7 @@ class Server:
             if kind == kinds[2]:
                 more = await self.fields(request, body)
             else:
-                body = body.decode()
-                more = json.loads(body) if kind == kinds[0] else form(body)
+                more = await apart(len(body), lambda: json.loads(body.decode()) if kind == kinds[0] else form(body.decode()))
         except UnicodeDecodeError as e:
             raise Refused(400, f"the body is not UTF-8 at byte {e.start}") from None
         except (ValueError, RecursionError) as e:
@@ -165,16 +186,8 @@ class Server:
 
     async def fields(self, request, body):
         """Returns the fields of a form (multipart/form-data). A key that is given several times has a list as its value."""
-        async def pieces():
-            yield body
-        try:
-            parser = MultiPartParser(request.headers, pieces(), max_files=0, max_fields=10000)
-            parser.max_part_size = self.options.body_limit
-            found = await parser.parse()
-        except (MultiPartException, UnicodeDecodeError, KeyError) as e:
-            message = getattr(e, "message", str(e))
-            raise Refused(400, f"the body cannot be read: {message}" + (
-                "; /translate_file takes files" if "files" in message else "")) from None
+        found = await parts_of(request, body, "; /translate_file takes files", max_files=0, max_fields=10000,
+                               max_part_size=self.options.body_limit)
         return {key: values[0] if len(values) == 1 else values for key in found for values in [found.getlist(key)]}
 
     def admitted(self, request, given):
@@ -187,6 +200,7 @@ class Server:
             client = key.encode("utf-8", "replace")
             if not any([hmac.compare_digest(client, each) for each in self.keys]):
                 raise Refused(403, "Invalid API key")
+            ASKING.get().client = client
         if self.options.req_limit:
             most, now = self.options.req_limit, time.monotonic()
             left, then = self.allowances.pop(client, (most, now))
@@ -204,20 +218,22 @@ class Server:
         if q is None:
             raise Refused(400, f"Invalid request: missing {key} parameter")
         texts = [q] if isinstance(q, str) else q
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        few = texts[:self.options.batch_limit] if isinstance(texts, list) else [None]  # a million texts are not looked at
+        if not all(isinstance(text, str) for text in few):
             raise Refused(400, f"Invalid request: {key} is neither a text nor a list of texts")
-        for n, most in ((len(texts), self.options.batch_limit), (sum(map(len, texts)), limit)):
+        for n, most in ((len(texts), self.options.batch_limit), (size_of(few), limit)):
             if n > most:
                 raise Refused(400, f"Invalid request: request ({n}) exceeds text limit ({most})")
         return texts, isinstance(q, str)
 
     # ---- translating ---------------------------------------------------------------------------------
 
-    async def detected(self, text, target=None, format="text"):
-        """Returns (code, confidence) of the languages that may be the text's, the most probable first."""
-        if format != "text":  # without its tags
-            text = "\n".join(document_of(text, format).sentences)
-        return await asyncio.to_thread(self.languages.detect, text, target)
+    async def detected(self, texts, target=None, format="text"):
+        """Returns (code, confidence) of the languages that each text may be in, the most probable first."""
+        def detect():
+            return [self.languages.detect(
+                text if format == "text" else "\n".join(document_of(text, format).sentences), target) for text in texts]
+        return await apart(size_of(texts), detect)
 
     def word(self, source, target, given=None):
         """Returns whether texts are "split" into sentences, or are translated "whole". given: what the request says."""
@@ -242,47 +258,48 @@ class Server:
 
     async def translated_from(self, request, texts, source, target, alternatives, where, format, terms, rule):
         *before, last = self.languages.find(source, target)
-        documents = [document_of(text, format, rule) for text in texts]
-        sentences, needs = sentences_of(documents)
+        size = size_of(texts)
 
-        async def run(step, n_best=None, terms=None):
-            work = Work((*step, n_best, terms), sentences, needs)
-            results = await self.done(request, work, self.options.timeout) if work.left else []
-            if isinstance(results, tuple):
-                at, error = results
-                text = bisect_right(list(accumulate(len(one.sentences) for one in documents)), at)
-                raise Refused(503 if error.status == Status.E_MEMORY else 400, f"{where(text)}: {error.message}")
-            self.metrics.sentences.inc(len(results))
+        def read(texts):
+            documents = [document_of(text, format, rule) for text in texts]
+            return documents, *sentences_of(documents)
+
+        async def run(step, sentences, needs, n_best=None, terms=None):
+            work = await apart(size, Work, (*step, n_best, terms), sentences, needs)
+            try:
+                results = await self.done(request, work, self.options.timeout)
+            except Faulty as e:
+                text = bisect_right(list(accumulate(len(one.sentences) for one in documents)), e.at)
+                raise Refused(e.status, f"{where(text)}: {e.message}") from None
             return results
 
         def joined(results):
             found = iter(results)
             return [one.join([next(found) for _ in one.sentences], target) for one in documents]
 
+        documents, sentences, needs = await apart(size, read, texts)
         for step in before:  # through another language: the bytes of translate with two models
-            sentences = await run(step)
+            sentences = await run(step, sentences, needs)
             if format != "text":  # tags are placed by the alignment of each model in turn
-                documents = [document_of(text, format, rule) for text in joined(sentences)]
-                sentences, needs = sentences_of(documents)
-        results = await run(last, alternatives + 1 if alternatives else None, terms)
+                documents, sentences, needs = await apart(size, lambda: read(joined(sentences)))
+        results = await run(last, sentences, needs, alternatives + 1 if alternatives else None, terms)
         if not alternatives:
-            return [[text] for text in joined(results)]
-        ranks = ([h[min(rank, len(h) - 1)].text if h else "" for h in results] for rank in range(alternatives + 1))
-        return [list(dict.fromkeys(each)) for each in zip(*map(joined, ranks))]
+            return [[text] for text in await apart(size, joined, results)]
+        ranks = [[h[min(rank, len(h) - 1)].text if h else "" for h in results] for rank in range(alternatives + 1)]
+        return [list(dict.fromkeys(each)) for each in zip(*[await apart(size, joined, rank) for rank in ranks])]
 
     async def sentences_of_a_document(self, sentences, needs, step, terms, seconds):
         """Returns the translations, Aligned where `needs` has a 1. That of a sentence which is too long is its Error."""
         work = Work((*step, None, terms), sentences, needs, keeps_long=True)
-        results = await self.done(None, work, seconds) if work.left else []
-        if isinstance(results, tuple):
-            raise Refused(503 if results[1].status == Status.E_MEMORY else 400, results[1].message)
-        self.metrics.sentences.inc(len(results))
-        return results
+        return await self.done(None, work, seconds, is_document=True)
 
-    async def done(self, request, work, seconds):
+    async def done(self, request, work, seconds, is_document=False):
         """Waits for the results of a work and returns them. If the client leaves or the time is over,
         raises, and the sentences that still wait are dropped. request is None if no client waits."""
-        self.queue.add(work)
+        if not work.left:
+            return []
+        asking = ASKING.get()
+        self.queue.add(work, asking.client, is_document)
         gone = asyncio.ensure_future(disconnected(request) if request else asyncio.Event().wait())
         try:
             await asyncio.wait({work.done, gone}, timeout=seconds,
@@ -291,12 +308,20 @@ class Server:
                 late = f"not translated in {seconds:g} seconds"
                 raise ClientDisconnect if gone.done() else Refused(
                     503, late, self.queue.retry_after())
-            if isinstance(work.done.result(), Refused):
-                raise work.done.result()
-            return work.done.result()
+            wrong = work.done.result()
+            if wrong:
+                raise wrong
         finally:
             gone.cancel()
             work.done.cancel()
+            self.queue.end(work)
+            asking.waited += (work.began or time.perf_counter()) - work.added
+        self.metrics.sentences.inc(len(work.numbers))
+        return await apart(len(work.numbers), work.results_of_all)
+
+
+def size_of(texts):
+    return sum(map(len, texts))
 
 
 def document_of(text, format, sentences="split"):
@@ -310,6 +335,24 @@ def document_of(text, format, sentences="split"):
 def sentences_of(documents):
     """Returns the sentences of all documents, and a byte for each: 1 if its document needs the tokens of its translation."""
     return [one for each in documents for one in each.sentences], b"".join(each.needs_tokens for each in documents)
+
+
+async def parts_of(request, body, about_files="", **limits):
+    """Returns the fields of a form (multipart/form-data) whose body is there."""
+    async def pieces():
+        yield body
+
+    async def parse():
+        parser = MultiPartParser(request.headers, pieces(), max_files=limits["max_files"], max_fields=limits["max_fields"])
+        for name, value in limits.items():
+            setattr(parser, name, value)
+        return await parser.parse()
+
+    try:
+        return await (parse() if len(body) <= SMALL else asyncio.to_thread(asyncio.run, parse()))
+    except (MultiPartException, UnicodeDecodeError, KeyError) as e:
+        message = getattr(e, "message", str(e))
+        raise Refused(400, f"the body cannot be read: {message}" + about_files * ("files" in message)) from None
 
 
 def answer(content, status=200, retry_after=None):

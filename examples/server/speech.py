@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 from models import Refused, cut
-from service import form, word
+from service import ASKING, Asking, form, word
 from starlette.routing import WebSocketRoute
 from transformer_h import Error, Model, Status
 
@@ -39,6 +39,7 @@ class Speech:
 
     async def listen(self, socket):
         began, status = time.perf_counter(), 200
+        ASKING.set(Asking(socket.client))
         await socket.accept()
         try:
             given = self.admitted(socket)

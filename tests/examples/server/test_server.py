@@ -689,10 +689,17 @@ def test_batches_across_requests():
         assert metrics(port)["transformer_batches_total",] < len(lines) / 4
 
 
-def test_a_full_queue_and_a_timeout():
+def test_a_full_queue_and_a_timeout(tmp_path):
+    """Of one API key, whatever its connections. Another key's requests have a limit of their own."""
     lines = made_up(64)
-    with server("--threads", 1, "--queue", 64, "--timeout", 20) as (_, port):
-        found = in_threads(12, lambda i: post(port, {**GOOD, "q": lines[i:i + 40]}))
+    (tmp_path / "keys").write_text("one\nother\n")
+    with server("--threads", 1, "--queue", 64, "--timeout", 60, "--api-keys", tmp_path / "keys") as (_, port):
+        def sent(i):
+            if i == 12:
+                wait_until(lambda: metrics(port)["transformer_sentences_waiting",])
+                assert post(port, {**GOOD, "q": lines, "api_key": "other"})[2]["translatedText"] == translated(lines)
+            return post(port, {**GOOD, "q": lines[i:i + 40], "api_key": "one"})
+        found = in_threads(13, sent)[:12]
         expected = translated(lines)
         assert {status for status, _, _ in found} == {200, 503}
         for i, (status, headers, content) in enumerate(found):
@@ -700,7 +707,7 @@ def test_a_full_queue_and_a_timeout():
                 assert content["translatedText"] == expected[i:i + 40]
             else:
                 assert int(headers["retry-after"]) >= 1 and "busy" in content["error"]
-        assert translate(port, lines)["translatedText"] == expected
+        assert translate(port, lines, api_key="one")["translatedText"] == expected
     with server("--threads", 1, "--char-limit", 10 ** 6, "--timeout", 0.05) as (_, port):
         status, headers, content = post(port, {**GOOD, "q": made_up(1000)})
         assert (status, content["error"]) == (503, "not translated in 0.05 seconds") and headers["retry-after"]
