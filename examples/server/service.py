@@ -8,7 +8,9 @@ import contextlib
 import contextvars
 import hmac
 import json
+import logging
 import re
+import signal
 import time
 from bisect import bisect_right
 from itertools import accumulate
@@ -16,6 +18,7 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from batches import Faulty, Queue, Work
+from endpoints import Endpoint, described
 from log import Log
 from metrics import Metrics
 from models import Languages, Refused, Translator
@@ -29,6 +32,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from transformer_h import Document, Error, Terms
 
+LEFT = 499  # status of a request whose client has left
+JOBS = "/v2/document",  # whose work goes on after the answer
 SMALL = 2000  # characters or bytes that the event loop handles itself
 PAGE = Path(__file__).resolve().parent.parent / "web"
 PAGE_TYPES = {"index.html": "text/html", "page.css": "text/css", "icon.svg": "image/svg+xml", "page.js": "text/javascript",
@@ -54,26 +59,42 @@ async def apart(size, function, *given):
 class Server:
     def __init__(self, options):
         self.options, self.metrics = options, Metrics()
-        try:
-            self.translators = [Translator(one, options) for one in options.models]
-            self.languages = Languages(self.translators)
-            for one in options.terms or ():
-                self.read_terms(one)
-        except (Error, ValueError, OSError) as e:
-            raise SystemExit(f"server.py: {e}") from None
-        self.keys = None
-        if options.api_keys:
-            with open(options.api_keys, encoding="utf-8") as file:
-                self.keys = [line.strip().encode() for line in file if line.strip()]
+        self.translators, self.languages, self.keys = self.read()
         self.speech = None  # a Speech, if the server has a model for it
         self.allowances = {}  # client: (requests left, time when this was computed)
 
-    def read_terms(self, argument):
+    def read(self):
+        """Reads the models, terms and API keys that the options name, and returns them."""
+        translators = [Translator(one, self.options) for one in self.options.models]
+        languages = Languages(translators)
+        for one in self.options.terms or ():
+            self.read_terms(one, languages)
+        keys = None
+        if self.options.api_keys:
+            with open(self.options.api_keys, encoding="utf-8") as file:
+                keys = [line.strip().encode() for line in file if line.strip()]
+        return translators, languages, keys
+
+    async def read_again(self):
+        """Reads models, terms and API keys anew, and uses them for requests from then on. If something is wrong, nothing changes."""
+        try:
+            found = await asyncio.to_thread(self.read)
+            speech = await asyncio.to_thread(self.speech.read) if self.speech else None
+        except (Error, ValueError, OSError) as e:
+            logging.error("SIGHUP: the models stay as they are: %s", e)
+            return
+        self.translators, self.languages, self.keys = found
+        if self.speech:
+            self.speech.model = speech
+        Log.say("SIGHUP: the models are loaded anew")
+
+    @staticmethod
+    def read_terms(argument, languages):
         stated = re.fullmatch(r"([\w-]+):([\w-]+)=(.+)", argument)
         if not stated:
             raise ValueError(f"--terms {argument}: expected SOURCE:TARGET=FILE, as in de:en=terms.tsv")
         source, target, path = stated.groups()
-        way = self.languages.into.get(source, {}).get(target, ())
+        way = languages.into.get(source, {}).get(target, ())
         if len(way) != 1:
             raise ValueError(f"--terms {argument}: no model translates from {source} to {target}")
         translator = way[0][0]
@@ -81,8 +102,8 @@ class Server:
             raise ValueError(f"--terms {argument}: {source}:{target} has a file already")
         translator.terms[source, target] = Terms(path)
 
-    def app(self, handlers):
-        """handlers: (path, method, coroutine) of each path that translates."""
+    def app(self, endpoints):
+        """endpoints: of the paths that translate."""
         files = {"/" if name == "index.html" else f"/{name}": ((PAGE / name).read_bytes(), kind)
                  for name, kind in PAGE_TYPES.items() if PAGE.is_dir()}
 
@@ -93,13 +114,23 @@ class Server:
         async def models(_):
             return answer([{"sources": one.sources, "targets": one.targets} for one in self.translators])
 
-        handlers = (*handlers, ("/metrics", "GET", self.report), ("/models.json", "GET", models),
-                    *((path, "GET", file) for path in files))
+        async def show_spec(_):
+            return Response(spec, media_type="application/json")
+
+        async def show_docs(_):
+            return Response(docs, media_type="text/html")
+
+        endpoints = (
+            *endpoints, Endpoint("/metrics", "GET", self.report, "Gives numbers for Prometheus.", kind="text/plain"),
+            Endpoint("/spec", "GET", show_spec, "Describes the API in OpenAPI."),
+            Endpoint("/docs", "GET", show_docs, "Describes the API on a page.", kind="text/html"),
+            Endpoint("/models.json", "GET", models), *(Endpoint(path, "GET", file) for path in files))
+        spec, docs = described([*endpoints, *([self.speech.endpoint()] if self.speech else [])], self.keys is not None)
         cors = Middleware(
             CORSMiddleware, allow_origins=self.options.cors, allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"], expose_headers=["Retry-After"], max_age=86400)
         return Starlette(
-            routes=[*(Route(path, self.answered(path, run), methods=[method]) for path, method, run in handlers),
+            routes=[*(Route(one.path, self.answered(one.path, one.run), methods=[one.method]) for one in endpoints),
                     *([self.speech.route()] if self.speech else [])],
             middleware=[cors] if self.options.cors else [], lifespan=self.lifespan,
             exception_handlers={HTTPException: self.no_route})
@@ -108,7 +139,17 @@ class Server:
     async def lifespan(self, _):
         self.queue = Queue(self.options, self.metrics)
         self.metrics.waiting.set_function(lambda: self.queue.n)
+        wanted, reading = asyncio.Event(), None
+        if hasattr(signal, "SIGHUP"):
+            async def read_when_wanted():
+                while await wanted.wait():
+                    wanted.clear()
+                    await self.read_again()
+            reading = asyncio.create_task(read_when_wanted())
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, wanted.set)
         yield
+        if reading:
+            reading.cancel()
         self.queue.close()
 
     def answered(self, path, handler):
@@ -121,14 +162,32 @@ class Server:
             except Refused as e:
                 response = failure(request, e.message, e.status, e.retry_after)
             except ClientDisconnect:
-                response = failure(request, "the client has left", 499)
+                response = failure(request, "the client has left", LEFT)
             finally:
                 self.metrics.active.dec()
             spent = time.perf_counter() - began
-            self.metrics.request(path, response.status_code, spent)
+            self.metrics.request(path, response.status_code)
+            if path not in JOBS:
+                self.metrics.work(path, response.status_code, spent, asking.waited)
             self.log(request, response.status_code, spent)
             return response
         return run
+
+    @contextlib.contextmanager
+    def job(self, path):
+        """Counts work that goes on after the answer to its request, as a request of its own."""
+        began, asking, status = time.perf_counter(), Asking(ASKING.get().client), 200
+        ASKING.set(asking)
+        try:
+            yield
+        except Refused as e:
+            status = e.status
+            raise
+        except BaseException:
+            status = 500
+            raise
+        finally:
+            self.metrics.work(path, status, time.perf_counter() - began, asking.waited)
 
     async def no_route(self, request, error):
         self.log(request, error.status_code, 0)
@@ -136,12 +195,16 @@ class Server:
 
     def log(self, request, status, seconds):
         """Writes a line about a request that was answered, without its text and query."""
+        if status == LEFT:
+            Log.left()
         if self.options.log:
             client, path = request.client.host if request.client else "-", request.scope["path"][:200]
             Log.say(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {client} {request.scope.get('method', 'WEBSOCKET')} {Log.printable(path)} {status} "
                     f"{1000 * seconds:.0f} ms")
 
-    async def report(self, _):
+    async def report(self, request):
+        if self.keys is not None:
+            await self.parameters(request)
         return Response(self.metrics.text(), media_type=self.metrics.TYPE)
 
     # ---- reading a request ---------------------------------------------------------------------------
@@ -288,11 +351,6 @@ class Server:
         ranks = [[h[min(rank, len(h) - 1)].text if h else "" for h in results] for rank in range(alternatives + 1)]
         return [list(dict.fromkeys(each)) for each in zip(*[await apart(size, joined, rank) for rank in ranks])]
 
-    async def sentences_of_a_document(self, sentences, needs, step, terms, seconds):
-        """Returns the translations, Aligned where `needs` has a 1. That of a sentence which is too long is its Error."""
-        work = Work((*step, None, terms), sentences, needs, keeps_long=True)
-        return await self.done(None, work, seconds, is_document=True)
-
     async def done(self, request, work, seconds, is_document=False):
         """Waits for the results of a work and returns them. If the client leaves or the time is over,
         raises, and the sentences that still wait are dropped. request is None if no client waits."""
@@ -373,7 +431,7 @@ def failure(request, message, status, retry_after=None):
 def key_of(request, given):
     """Returns the API key of a request: LibreTranslate's parameter, or DeepL's header or parameter."""
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    return key.strip() if scheme == "DeepL-Auth-Key" else given.get("auth_key", given.get("api_key"))
+    return key.strip() if scheme in ("DeepL-Auth-Key", "Bearer") else given.get("auth_key", given.get("api_key"))
 
 
 def form(text):
