@@ -15,8 +15,14 @@ from collections import deque
 from models import Refused
 from transformer_h import Error, Status
 
-BATCH_BYTES = 8192  # a batch with this many bytes gets no more sentences, because everybody waits for a batch with long ones
-LEAST_COST = 16  # bytes for which a shorter sentence counts: each has a start and an end
+MOST_COST = 8192  # a batch of this cost gets no more sentences, because everybody waits until it ends
+
+
+def cost_of(sentence):
+    """Estimates the time that a sentence takes: in proportion to its length at first, and of a long one to the square of it, as
+    attention does. A short sentence has a start and an end, too."""
+    n = max(len(sentence), 16)
+    return n + n * n / 400
 
 
 class Faulty(Refused):
@@ -55,7 +61,7 @@ class Work:
 
 
 class Client:
-    """What a client has in the queue. time: the bytes that it has had; see Queue.now."""
+    """What a client has in the queue. time: the cost of the sentences that it has had; see Queue.now."""
 
     def __init__(self):
         self.works, self.lanes, self.time, self.is_in_line = set(), {}, 0.0, False
@@ -91,8 +97,8 @@ class Queue:
         # guarded by the lock of self.changed:
         self.clients = {}  # those with works that are not done
         self.line = []  # heap of (time, number, client): the clients with sentences that are not in a batch
-        # The bytes that a client would have had if it had always had something in the queue. It grows by a sentence's bytes
-        # divided by the number of clients. A new client begins with it, so it is neither behind the others nor far ahead.
+        # The cost that a client would have had if it had always been in the line. It grows by a sentence's cost divided by the
+        # number of clients in the line. A new client begins with it, so it is neither behind the others nor far ahead of them.
         self.now = 0.0
         self.n = self.untaken = self.idle = self.number = 0  # sentences not translated; not in a batch; threads that wait; entries made
         self.rate = 100.0  # sentences per second, a moving average
@@ -162,7 +168,7 @@ class Queue:
         least, and the others have its key. The lock must be held."""
         most = min(self.options.batch, max(-(-self.untaken // (1 + self.idle)), 4))
         batch, size, key, others = [], 0, None, []
-        while self.line and len(batch) < most and size < BATCH_BYTES:
+        while self.line and len(batch) < most and size < MOST_COST:
             entry = heapq.heappop(self.line)
             client = entry[2]
             found = client.take(key)
@@ -175,10 +181,12 @@ class Queue:
             batch.append((work, number))
             work.began = work.began or time.perf_counter()
             work.untaken, self.untaken = work.untaken - 1, self.untaken - 1
-            cost = max(len(work.sentences[number]), LEAST_COST)
+            cost = cost_of(work.sentences[number])
             size, client.time = size + cost, client.time + cost
-            self.now += cost / len(self.clients)
-            self.stand(client)
+            self.now += cost / (1 + len(self.line) + len(others))
+            client.is_in_line = False
+            if client.lanes:
+                self.stand(client)
         for entry in others:  # which keep their places
             heapq.heappush(self.line, entry)
         return key, batch

@@ -62,8 +62,8 @@ def translate(port, q, **more):
     return content
 
 
-def metrics(port):
-    _, headers, data = ask(port, "/metrics")
+def metrics(port, key=None):
+    _, headers, data = ask(port, "/metrics", headers={"Authorization": f"Bearer {key}"} if key else {})
     assert headers["content-type"].startswith("text/plain; version=0.0.4")
     return {(one.name, *sorted(one.labels.items())): one.value
             for family in text_string_to_metric_families(data.decode()) for one in family.samples}
@@ -420,8 +420,8 @@ def test_settings_health_metrics_and_cors(german):
     translate(german, [*LINES, LINES[0]])
     after = metrics(german)
     asked = ("path", "/translate"), ("status", "200")
-    for key, more in ((("transformer_requests_total", *asked), 1), (("transformer_translate_seconds_count",), 1),
-                      (("transformer_translate_seconds_bucket", ("le", "+Inf")), 1),
+    for key, more in ((("transformer_requests_total", *asked), 1), (("transformer_work_seconds_count", asked[0]), 1),
+                      (("transformer_waiting_seconds_bucket", ("le", "+Inf"), asked[0]), 1),
                       (("transformer_characters_total",), len("".join(LINES) + LINES[0]))):
         assert after[key] - before.get(key, 0) == more, key
     assert after["transformer_sentences_waiting",] == 0 and after["process_cpu_seconds_total",] > 0
@@ -622,7 +622,7 @@ def test_a_host_is_no_path(german):
         found = raw(german, b"GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + b"\r\n\r\n")
         assert found.startswith(b"HTTP/1.1 200 "), (host, found[:200])
     paths = {key[1][1] for key in metrics(german) if key[0] == "transformer_requests_total"}
-    assert paths <= {"/translate", "/detect", "/metrics", "/languages", "/frontend/settings", "/health"}
+    assert paths <= set(ask(german, "/spec")[2]["paths"])
 
 
 def test_logs_are_bounded(tmp_path):
