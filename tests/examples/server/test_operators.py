@@ -198,7 +198,7 @@ def test_a_port_in_use(host):
 
 
 @pytest.mark.parametrize("given, word", [
-    (["--thread", "--bean", "2"], "did you mean --beam?"), (["--weights", "i88"], "did you mean i8?"), (["--sentences", "hole"], "did you mean whole?")])
+    (["--bean=2"], "did you mean --beam?"), (["--weights", "i88"], "did you mean i8?"), (["--sentences", "hole"], "did you mean whole?")])
 def test_near_words(given, word):
     done = started(f"de:en={GERMAN}", *given)
     assert done.returncode == 2 and word in done.stderr
@@ -207,7 +207,7 @@ def test_near_words(given, word):
 # ---- small -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("origin, status", [("http://[::", 400), ("http://[::1]]/", 400), ("http://other.org", 403)])
+@pytest.mark.parametrize("origin, status", [("http://[::", 400), ("http://[x]:80", 400), ("http://other.org", 403)])
 def test_origins_of_live_speech(port, origin, status):
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
