@@ -147,12 +147,15 @@ class Files:
             asking, began = ASKING.get(), time.perf_counter()
             async with self.turns.turn(asking.client):
                 asking.waited += time.perf_counter() - began
+                task = asyncio.ensure_future(self.work(name, data, source, target, terms, progress or Progress()))
                 try:
-                    return await asyncio.wait_for(self.work(name, data, source, target, terms, progress or Progress()),
-                                                  self.options.file_timeout)
-                except asyncio.TimeoutError:
-                    raise Refused(503, f"not translated in {self.options.file_timeout:g} seconds",
-                                  self.server.queue.retry_after()) from None
+                    await asyncio.wait({task}, timeout=self.options.file_timeout)  # not wait_for, which may lose a cancellation
+                    if task.done():
+                        return task.result()
+                    raise Refused(503, f"not translated in {self.options.file_timeout:g} seconds", self.server.queue.retry_after())
+                finally:
+                    task.cancel()
+                    await asyncio.wait({task})  # its process has ended then
 
         work = asyncio.ensure_future(at_its_turn())
         gone = asyncio.ensure_future(disconnected(request) if request else asyncio.Event().wait())
@@ -300,12 +303,14 @@ class Process:
 
     async def within(self, work):
         """Waits for the process, which has --file-seconds for all of its work. The time of translations does not count."""
-        began = time.monotonic()
+        began, task = time.monotonic(), asyncio.ensure_future(work)
         try:
-            return await asyncio.wait_for(work, self.left)
-        except asyncio.TimeoutError:
-            self.refuse("seconds")
+            await asyncio.wait({task}, timeout=self.left)  # not wait_for, which may lose a cancellation
+            if not task.done():
+                self.refuse("seconds")
+            return task.result()
         finally:
+            task.cancel()
             self.left -= time.monotonic() - began
 
     def refuse(self, what):

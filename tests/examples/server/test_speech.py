@@ -78,14 +78,14 @@ def refused(port, pieces=(), query=QUERY, **more):
     return json.loads(lines[-1]), code
 
 
-def number(port, name):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as response:
+def number(port, name, key=""):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics?api_key={key}", timeout=60) as response:
         return sum(float(line.split()[-1]) for line in response.read().decode().splitlines() if line.startswith(name))
 
 
-def wait_until_idle(port):
+def wait_until_idle(port, key=""):
     until = time.monotonic() + 30
-    while number(port, "transformer_listeners"):
+    while number(port, "transformer_listeners", key):
         assert time.monotonic() < until, "a session does not go back to the pool"
         time.sleep(0.05)
 
