@@ -222,7 +222,7 @@ def test_wrong_queries(port, query, message):
 
 
 def test_keys_rates_and_origins(tmp_path, expected):
-    (tmp_path / "keys").write_text("secret\n")
+    (tmp_path / "keys").write_text("secret\nprometheus\n")
     with hearing("--api-keys", tmp_path / "keys", "--req-limit", 3, "--cors", "https://a.org", "--log", "--listeners", 1) as port:
         assert refused(port)[0]["status"] == 403 and refused(port, query=f"{QUERY}&api_key=no")[0]["error"] == "Invalid API key"
         key = f"{QUERY}&api_key=secret"
@@ -232,7 +232,7 @@ def test_keys_rates_and_origins(tmp_path, expected):
             assert heard(port, [SOUND, b""], key, origin=origin) == (expected, 1000)
         found, code = refused(port, query=key)
         assert found == {"error": "Slowdown: 3 per 1 minute", "status": 429} and code == 1013
-        assert number(port, 'transformer_requests_total{path="/listen",status="200"}') == 3
+        assert number(port, 'transformer_requests_total{path="/listen",status="200"}', "prometheus") == 3
 
 
 def test_other_paths_and_servers_without_a_model(port):
