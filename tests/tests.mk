@@ -216,7 +216,7 @@ test-sqlite: build/translate
 	sh tests/examples/sqlite.sh $(ROWS)
 for-server: $(CACHE)/server/bin/pytest
 $(CACHE)/server/bin/pytest: tools/requirements-server.txt $(PIP_CONSTRAINTS)
-	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< -c $(PIP_CONSTRAINTS) cffi pytest libretranslatepy py3langid deepl lxml python-docx && touch $@
+	python3 -m venv $(CACHE)/server && $(CACHE)/server/bin/pip install -q -r $< -c $(PIP_CONSTRAINTS) cffi pytest libretranslatepy py3langid deepl lxml python-docx openapi-spec-validator && touch $@
 ## make test-server    examples/server with its clients; make load-server puts it under load for two minutes
 test-server: build/translate python-package $(CACHE)/server/bin/pytest
 	PYTHONPATH=build/python $(CACHE)/server/bin/python -m pytest -q -p no:cacheprovider tests/examples/server
