@@ -304,6 +304,7 @@ static void no_memory(void) {
         int good = 1, open, load, create;
         size_t size;
         void *data;
+        if (!test_in_slice("memory", k)) continue;
         i = k < N_KINDS ? k : also[k - N_KINDS][0];
         panels = k < N_KINDS ? 0 : also[k - N_KINDS][1];
         data = bytes_of(&kinds[i], &size);
@@ -333,6 +334,7 @@ static void no_memory_for_files(void) {
         objects o;
         uint64_t expected;
         int good = 1, open, load;
+        if (!test_in_slice("files", i)) continue;
         memset(&o, 0, sizeof o);
         path = paths[i];
         must(do_call(LOAD_FILE, &o, NULL, 0));
@@ -493,7 +495,7 @@ int main(void) {
     reading();
     no_room();
     paths_in_files();
-    CHECK(injected == survived && injected > 500, "%d allocations failed, %d survived; %d reads",
-          injected, survived, read_faults);
+    CHECK(injected == survived && (injected > 100 || getenv("TEST_LIST")),
+          "%d allocations failed, %d survived; %d reads", injected, survived, read_faults);
     return test_done("test_faults");
 }

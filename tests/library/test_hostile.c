@@ -1866,7 +1866,6 @@ static void refused_late(void) {
 /* Changes bytes of a valid model with text: the model must be refused, or translate. */
 static void changed(void) {
     static const char *const interesting[] = {"\0", "\xff", "\x80", "\x7f", "\x01", "9", "\"", "{"};
-    unsigned seed = 7;
     int kind, i, k, good = 0, bad = 0;
     char out[512];
     SECTION("changed models");
@@ -1875,6 +1874,8 @@ static void changed(void) {
         st_writer w;
         size_t size, header;
         unsigned char *data;
+        unsigned seed = 7 + (unsigned)kind;
+        if (!test_in_slice("changed", kind)) continue;
         t.src = t.tgt = WORDS, t.vt = 11, t.d = 4, t.key = t.value = 2, t.ff = 4;
         t.config = kind < 4 ? configs[kind % 2] : tiny_gemma_configs[1 + kind % 2];
         if (kind > 3) t.d = 12, t.key = t.value = 6, tiny_like_gemma(&t, 1 + kind % 2);
@@ -1902,7 +1903,7 @@ static void changed(void) {
             free(copy);
         }
     }
-    CHECK(good > 100 && bad > 100, "%d refused, %d translate", bad, good);
+    if (good + bad) CHECK(good > 100 && bad > 100, "%d refused, %d translate", bad, good);
 }
 
 /* "test_hostile numbers" runs one row alone: test_locale.sh makes a locale with a decimal comma for
