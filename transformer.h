@@ -12888,62 +12888,93 @@ static tfm_status tfm__lattice_begin(tfm__token_cursor *c, tfm_arena *scratch, t
 
    A sentence ends
     1. at a blank line, and at the end of the text. A single newline is whitespace like any other.
-    2. after a stop that has no other meaning (。！？ ؟ । and so on), unless a comma or the like
-       follows, or a closing bracket and a Japanese particle: 「はい。」と言った。
-    3. after ! ? and an ellipsis, if whitespace follows and the next letter is not lower case. No
-       sentence ends at the first mark of: "Really?" he asked. — Да! — сказал он.
-    4. after a full stop, if whitespace follows, the next letter is not lower case, and the stop
-       does not belong to the word before it. It belongs to
-        - a number that begins the sentence (1. Open the box), or is before another number (3. 10.
-          1990), a month or a similar noun (3. Mai);
-        - a single letter, or letters with stops between them (J. S. Bach, z. B., U.S., т. е.),
-          unless the next word begins sentences and is not a name (Vitamin C. It is ...);
-        - an abbreviation in the tables below.
-   Quotes and brackets that close after a stop belong to the sentence. Those that open before the
-   next word belong to the next sentence. In doubt a stop does not end a sentence: two sentences
-   that are not split are still translated well, and half a sentence is not.
+    2. after a stop that has no other meaning (。！？ ؟ । and so on), unless a comma, a Japanese
+       particle, or behind a quotation its speaker follows: 「はい。」と言った。
+    3. after ! ? and an ellipsis, if whitespace follows and the next word does not begin in lower
+       case (iPhone does not). No sentence ends at the first mark of: "Really?" he asked.
+       — Да! — сказал он. Without case, an ellipsis needs a word before it that ends sentences.
+    4. after a full stop, if the same holds and the stop does not belong to the word before it. It
+       belongs to
+        - a number that begins the sentence (1. Open the box), or is before a number (3. 10. 1990)
+          or a month (3. Mai), or between an article and a noun (Der 1. FC Köln);
+        - single letters, or parts of a few letters with stops between them (J. S. Bach, z. B.,
+          p.zza), unless the next word begins sentences and is no name (Vitamin C. It is ...), or a
+          number is before a small letter (1799 г. Он; but: В 1799 г. Пушкин писал);
+        - an abbreviation in the tables below, or a word without a vowel (Płk. Zieliński);
+        - a short word that ends in a consonant and is the first, or the second after an article:
+          that is no sentence yet (Esim. Turku, Il geom. Neri), if it is not a word like "Yes";
+        - a short word in Thai, Hindi or Bengali, where sentences end otherwise.
+   Quotes, brackets and marks of notes that close after a stop belong to the sentence. Those that
+   open before the next word belong to the next sentence. In doubt a stop does not end a sentence:
+   two sentences that are not split are still translated well, and half a sentence is not.
    ============================================================================================== */
 
-/* ---- tables of words: the first letter must match exactly, ASCII letters after it in either case.
-   "Gen." is in a table (Gen. Lee), "gen." is not ---- */
+/* ---- tables of words, in small letters. ^: with a capital only ("Min. Vos", but not "5 min."). =:
+   without a capital only ---- */
 
-/* Abbreviations that are never the last word of a sentence, in any language that has them. */
 /* clang-format off */
+/* Abbreviations that are never the last word of a sentence, in any language that has them. A word
+   without a vowel needs no entry. */
 static const char tfm__abbreviations[] =
-    /* English */ " Mr Mrs Ms Messrs Dr Drs Prof Rev Fr Hon Gen Col Maj Capt Cpt Lt Sgt Cpl Cmdr"
-    " Adm Gov Sen Rep Pres Supt St Sts Mt Ft vs viz cf approx incl excl dept Dept Univ Assn"
-    /* German */ " Hr Hrn Frl Dipl Ing Mag Priv bzw ca Ca ggf Ggf evtl inkl exkl vgl Vgl sog bspw"
-    " Bspw geb gest zzgl abzgl Mio Mrd Tsd Tel tel zB dh Nrn allg insb entspr gem jun"
-    /* French */ " MM Mme Mmes Mlle Mlles Mgr Pr Ste av apr env boul bd Cie"
-    /* Spanish, Portuguese, Italian */ " Sr Sra Srs Sres Sras Srta Sto Sta Dra Dras Gral Lic Arq"
-    " Av Avda Avd EE ej Excmo Excma Exmo Exma Ilmo Sig Sigg Dott Avv Geom Rag Egr Gent"
-    /* Dutch, Scandinavian */ " dhr mevr mw drs bijv resp bl f.eks t.ex bl.a fx dvs"
-    /* Polish, Czech, Turkish */ " dr mgr prof inż np tzn tzw tj ul św ks płk Doç Yrd Öğr např tzv"
-    " ing arch"
-    /* Russian, Ukrainian */ " см См ср Ср гр проф Проф акад Акад доц Доц ул Ул просп пер пл наб"
-    " кв корп тел Тел напр Напр св Св гос инж ген полк англ нем фр лат греч рус вул"
-    /* Greek, Hindi */ " κ.κ βλ Βλ δηλ πχ Δρ डॉ प्रो ";
+    " ^mrd ^tsd messrs prof ^rev ^hon gen ^col ^maj capt ^cpt ^cmdr ^adm ^gov ^rep ^pres supt"
+    " ^brig asst dept ^univ ^assn approx incl excl ^det dipl ing ^mag ^priv ca evtl inkl exkl sog"
+    " cit =ev =kath =rer ff geb gest abzgl mio allg insb entspr gem jun ^fam ^fa ^min ^abg ^inh"
+    " ^bgm ^abt ^anm einschl usf urspr sen mlle mlles ^me ^ste env boul cie sté ets éts gén ^fg"
+    " coll apr sra sres sras srta ^sto ^sta dra dras gral lic arq avda avv av ^ee ud uds dña cía"
+    " ^cia depto dpto atte excmo excma exmo exma ilmo ilma mons ^card ^cel ^cap ^des ^dep ^eng tte"
+    " cnel profa mtro pbro pza ctra ^pe lgo trav profª sig sigg sigra dott geom egr ^arch ^rag ^on"
+    " aprox ^gob pdte mevr bijv resp ^ir ^luit wed evt fil doc =st =fr ^fr inż ul =hab =str =al"
+    " =os =im woj pow ^red ^prez ^hab ^mec abp kard por sierż např napr cca nám doç yrd öğr gör"
+    " alb yüzb yzb uzm müh örn ^cad ^sok ^bul ^mah özv ifj ^id ^ill ún esim ^tri ^hra vö ^apt rva"
+    " nti toim alin conf =dl =dna ^dl ^dna ^см =гр проф акад доц ул вул просп пер наб корп тел"
+    " напр ген полк лейт кап инж англ нем лат греч рус им ім =ок зам тов изд див обл госп δηλ κα"
+    " καθ αγ οδ λεωφ ταγμ συντ υπ αντιστρ έκδ περ κ.κ प्रो स्व आर एम एन एस एल एफ एच डॉक्ट mr mgr"
+    " ^mudr ^judr ^mvdr ^rndr ^phdr ^paeddr ^thdr ^adv insp =ej ^assoc mme fdo ";
 /* Words that are abbreviations only if a number follows: No. 5, but: he said no. */
 static const char tfm__before_numbers[] =
-    " no No N° n° Nº nº nos Nos nr Nr pp pg vol Vol ch Ch chap Chap fig Fig figs Figs sec Sec art"
-    " Art eq Eq tab Tab ex al ed Ed op Op Pt pt Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Okt Nov"
-    " Dec Dez janv févr avr juil sept oct nov déc Abs Bd Bde Kap Abb Str str Pos Ziff Anm pág págs"
-    " núm Núm núms cap Cap tomo blz kl čís стр Стр рис Рис табл Табл гл Гл ст Ст разд изд илл σελ"
-    " αρ ";
+    " no n° nº nos nr nro nrn num núm núms vol ch chap fig figs sec sect art arts eq ex ed op pt"
+    " tab jan feb febr mar apr jun jul aug sep sept oct okt nov dec dez janv févr fév avr juil déc"
+    " gen mag giu lug ott dic ene abr mai abs bd bde kap abb str pos ziff anm pag pág págs pagg"
+    " cap tomo blz hfst bijl afd kl klo sid puh čís čl odst obr rys poz ust ok godz par pkt alin"
+    " séc tel tél telf apt aprox ss об стр рис табл гл ст разд илл ок кв пп σελ αρ άρθρ παρ εικ"
+    " πίν κεφ τηλ ιαν φεβ bl mon thurs tues ort буд ";
 /* Words that follow an ordinal number: 3. Mai, 19. Jahrhundert. */
 static const char tfm__after_ordinals[] =
-    " Januar Jänner Februar Feber März April Mai Juni Juli August September Oktober November"
-    " Dezember Jan Feb Mär Apr Jun Jul Aug Sep Sept Okt Nov Dez Jahrhundert Jahrhunderts Jh"
-    " Jahrtausend Weltkrieg Weltkriegs Auflage Kapitel Klasse Platz Stock Stockwerk Etage Liga"
-    " Bundesliga Runde Spieltag Tag Jahrestag Geburtstag Mal Band Teil Akt Satz Lebensjahr"
-    " Semester Bezirk Armee Division Minute Stunde Woche Monat ";
-/* Words that begin sentences and are not names: after an initial or "U.S." they begin a
-   sentence. */
+    " januar februar märz april mai juni juli august september oktober november dezember feb mär"
+    " apr jun jul aug sep sept okt nov dez jahrhundert jh weltkrieg auflage kapitel klasse stock"
+    " etage liga mal dünya yüzyıl lig bölüm jahrhunderts bundesliga platz ";
+/* Words before an ordinal number and a noun, most of them German: Der 1. FC, im 3. Quartal. */
+static const char tfm__determiners[] =
+    " der die das dem den des am im zum zur vom beim ein eine einem einen einer eines jeder jede"
+    " jedes jedem jeden dieser diese dieses sein seine seiner ihr ihre ihrer mein meine unser"
+    " unsere kein keine az sultan seinem ihrem ";
+/* Articles, and prepositions with articles, of Romance languages and Greek. */
+static const char tfm__articles[] =
+    " il lo la gli le un una uno el los las del al dello della dell dal dalla nel col sul o os as"
+    " do da dos ao na pelo les du des au aux ο η το οι τον την του της στον στην ";
+/* Words that begin sentences and are not names: after an initial or "U.S." they begin one. */
 static const char tfm__starters[] =
-    " The He She It They We You I This That These Those There Then But And So If When While After"
-    " Before However Its His Her Their Our What Who Where Why How Er Sie Es Wir Ich Ihr Das Dies"
-    " Diese Dieser Aber Und Wenn Dann Il Elle Ils Elles Nous Vous Je Ce Cette Ces Mais Él Ella"
-    " Ellos Ellas Nosotros Esto Pero Он Она Оно Они Мы Вы Это Но Если Когда Потом ";
+    " the he she it they we you i this that these those there then but and so if when after before"
+    " its his her their our what who where why how in on at for from with as to by not is are was"
+    " were do does did yes now er sie es wir ich das diese der die den dem ein eine man aber und"
+    " doch wenn weil als dann hier jetzt auch nach vor mit im am um zum zur auf aus wo wann kann"
+    " ist sind war nein il elle ils vous je tu ce cet et les des pour un une si él yo esto pero en"
+    " los las una no mas os não non hij ze wij het een dat maar ona ta ale nie w na po hon och он"
+    " она оно они мы вы это но и а если когда потом в на не я ты він ви але και bu ve muss ihr hat"
+    " wie wer mein este con por det my wy ele ela vi ";
+/* Short words that are sentences of their own, though they look like abbreviations. */
+static const char tfm__answers[] =
+    " yes yep nope well good cool wait help stop look run right next nein gut doch klar halt toll"
+    " los weg raus non bon bien zut sim bem bom não ven goed fijn dank kom tak nej bra tack hej"
+    " fint godt igen nem jól нет так вот стоп все evet gel git dur όχι hmm egal aus bald gern fast"
+    " kalt voll leer tot still damn soon both lost dead left real mom dad más mal fim chut best"
+    " niet leuk snel brak dość там тут сам раз день ночь факт stimmt ";
+/* Abbreviations that may end a sentence, and words without a vowel that are none. */
+static const char tfm__ends[] =
+    " str a.m p.m d.c b.c a.d ph.d m.d b.a m.a b.sc m.sc s.a s.l jr ltd stb hrs yrs lbs hmm kft"
+    " zrt pst etc itp osv mv κ.λπ κ.ά κτλ μ.χ т.д т.п н.э т.ч хр prst krk vlk trg smrt krv ";
+/* Words as short as abbreviations that end sentences, most of them Hindi. */
+static const char tfm__final_words[] = " =u я है हो था थी थे गा गे गी लो दो दी ली ना तो भी जी ";
 
 /* ---- characters ---- */
 
@@ -12951,8 +12982,14 @@ static const char tfm__starters[] =
 enum {
     TFM__CASED = TFM_CHARACTER_LOWER | TFM_CHARACTER_UPPER, TFM__TEXT_END = 256,
     TFM__STRONG_STOP = 512, TFM__WEAK_STOP = 1024, TFM__MAY_CLOSE = 2048, TFM__ANGLE = 4096,
-    TFM__DASH = 8192, TFM__PARTICLE = 16384, TFM__LOUD_STOP = 32768
+    TFM__DASH = 8192, TFM__PARTICLE = 16384, TFM__LOUD_STOP = 32768, TFM__MARK = 65536
 };
+
+static int tfm__is_among(const char *characters, uint32_t c) {
+    uint32_t member = 0;
+    while (*characters && member != c) characters += tfm__utf8_next(characters, 4, &member);
+    return member == c;
+}
 
 /* Returns the kinds of a character: bits of tfm_character_kind and of the enum above. */
 static int32_t tfm__character_kinds(uint32_t c) {
@@ -12960,7 +12997,8 @@ static int32_t tfm__character_kinds(uint32_t c) {
     static const struct { uint32_t first, last; int32_t even, odd; } ranges[] = {
         {'A', 'Z', U, U}, {'a', 'z', L, L}, {0xC0, 0xD6, U, U}, {0xD8, 0xDE, U, U},
         {0xDF, 0xF6, L, L}, {0xF8, 0xFF, L, L}, {0x100, 0x138, U, L}, {0x139, 0x148, L, U},
-        {0x149, 0x177, U, L}, {0x178, 0x178, U, U}, {0x179, 0x17E, L, U}, {0x386, 0x38F, U, U},
+        {0x149, 0x177, U, L}, {0x178, 0x178, U, U}, {0x179, 0x17E, L, U}, {0x1A0, 0x1A5, U, L},
+        {0x1AF, 0x1B0, L, U}, {0x1DE, 0x233, U, L}, {0x386, 0x38F, U, U},
         {0x390, 0x390, L, L}, {0x391, 0x3AB, U, U}, {0x3AC, 0x3CE, L, L}, {0x400, 0x42F, U, U},
         {0x430, 0x45F, L, L}, {0x460, 0x481, U, L}, {0x48A, 0x4BF, U, L}, {0x4C0, 0x4C0, U, U},
         {0x4C1, 0x4CE, L, U}, {0x4CF, 0x4CF, L, L}, {0x4D0, 0x52F, U, L}, {0x531, 0x556, U, U},
@@ -12977,23 +13015,18 @@ static int32_t tfm__character_kinds(uint32_t c) {
         {TFM_CHARACTER_OPENING, "([{“‘„‚«‹「『（【《〈〔［｛¿¡\"'"},
         {TFM__DASH, "-–—―•*·»›”’"}, /* may be before the first letter of a sentence */
         {TFM_CHARACTER_COMMA, ",;:%，、；：،؛"},
-        {TFM__PARTICLE, "とっなのはがをにでも"}}; /* Japanese, after a closing bracket */
+        {TFM__PARTICLE, "とっなのはがをにでも"}, /* Japanese, after a closing bracket */
+        {TFM__MARK, "()[]*†‡¹²³⁰⁴⁵⁶⁷⁸⁹"}};       /* of a note, after a stop */
     /* clang-format on */
     int32_t kinds = tfm__is_space(c) ? TFM_CHARACTER_SPACE : 0;
-    uint32_t member = 0;
     size_t i;
     for (i = 0; i < sizeof ranges / sizeof *ranges && c >= ranges[i].first; i++)
         if (c <= ranges[i].last) kinds |= c & 1 ? ranges[i].odd : ranges[i].even;
     if (kinds & (TFM__CASED | (int)TFM_CHARACTER_SPACE) || (c >= 0x3400 && c < 0xA000) ||
         (c >= '0' && c <= '9'))
         return kinds;
-    for (i = 0; i < sizeof sets / sizeof *sets; i++) {
-        const char *at = sets[i].characters;
-        while (*at) {
-            at += tfm__utf8_next(at, 4, &member);
-            if (member == c) kinds |= sets[i].kind;
-        }
-    }
+    for (i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (tfm__is_among(sets[i].characters, c)) kinds |= sets[i].kind;
     return kinds;
 }
 
@@ -13021,12 +13054,17 @@ TFM_DEF int32_t tfm_character_kinds(uint32_t character) {
     return tfm__character_kinds(character) & (TFM__TEXT_END - 1);
 }
 
+/* Returns the begin of the character that ends at byte end, which is not 0. */
+static size_t tfm__step_back(const tfm_text *text, size_t end) {
+    size_t begin = end - 1;
+    while (end - begin < 4 && begin > 0 && tfm__is_inside(text->data, text->size, begin)) begin--;
+    return begin;
+}
+
 TFM_DEF int tfm_space_after(tfm_text text) {
     uint32_t c;
     while (text.data && text.size > 0) {
-        size_t begin = text.size - 1, n;
-        while (text.size - begin < 4 && begin > 0 && tfm__is_inside(text.data, text.size, begin))
-            begin--;
+        size_t begin = tfm__step_back(&text, text.size), n;
         n = tfm_character_next(text.data + begin, text.size - begin, &c);
         if (tfm__character_kinds(c) & TFM_CHARACTER_WIDE) return 0;
         if (tfm__character_kinds(c) & TFM__CASED || (c >= 0x300 && (c < 0x2000 || c >= 0x2E80)))
@@ -13043,79 +13081,201 @@ TFM_DEF tfm_text tfm_sentence_space(tfm_text translation, tfm_text between) {
 
 /* ---- words ---- */
 
-static int tfm__table_has(const char *table, tfm_text word) {
-    const char *at = table;
+/* Returns a capital's small letter, and any other character as it is. */
+static uint32_t tfm__small_letter(uint32_t c) {
+    if (!(tfm__character_kinds(c) & TFM_CHARACTER_UPPER)) return c;
+    if (c >= 0x386 && c < 0x391)
+        return c + (c < 0x388 ? 38 : c < 0x38B ? 37 : c == 0x38C ? 64 : 63);
+    if (c >= 0x400 && c < 0x410) return c + 80;
+    return c + ((c >= 0x100 && c < 0x234) || c >= 0x460 ? 1 : 32);
+}
+
+/* A word, and what it looks like. */
+typedef struct tfm__word {
+    tfm_text text;
+    char key[40];                  /* in small letters, with a space behind; empty if it is long */
+    int letters, capitals, vowels; /* of scripts with case; capitals after the first letter */
+    int digits, others;            /* others: not letters of these scripts or of Arabic */
+    int is_small, is_consonant;    /* the first letter; the last one */
+    int stops, longest;            /* stops inside; characters between stops or hyphens, at most */
+    int is_roman, is_number;       /* a Roman number; that, or a digit is the first character */
+    int is_acronym;                /* capitals only, and more than one */
+} tfm__word;
+
+static tfm__word tfm__word_of(tfm_text text) {
+    static const char consonants[] =
+        "bcdfghjklmnpqrstvwxzçñßćčđďğģķĺľłńňņŕřśšşșťţțźżžβγδζθκλμνξπρστφχψς"
+        "бвгджзйклмнпрстфхцчшщьђјљњћџґ";
+    tfm__word w;
+    tfm__character it;
     size_t i;
-    while (word.size && *word.data && (at = strchr(at + 1, *word.data)) != NULL) {
-        if (at[-1] != ' ') continue;
-        for (i = 1; i < word.size; i++) {
-            int is_capital = word.data[i] >= 'A' && word.data[i] <= 'Z';
-            if (!at[i] || (at[i] != word.data[i] && (!is_capital || at[i] != (word.data[i] | 32))))
-                break;
-        }
-        if (i == word.size && at[i] == ' ') return 1;
+    int part = 0;
+    char *key = w.key;
+    memset(&w, 0, sizeof w);
+    w.text = text, w.is_roman = text.size > 0;
+    for (i = 0; i < text.size && i < 64; i = it.end) {
+        it = tfm__character_at(&text, i);
+        w.is_roman &= it.c && it.c < 0x80 && strchr("IVXLC", (int)it.c) != NULL;
+        w.stops += it.c == '.';
+        part = it.c == '.' || it.c == '-' ? 0 : part + (it.c != 0x640); /* 0x640 only lengthens */
+        if (part > w.longest) w.longest = part;
+        if (it.kinds & TFM__CASED) {
+            w.is_consonant = tfm__is_among(consonants, tfm__small_letter(it.c));
+            w.vowels += !w.is_consonant;
+            if (w.letters++) w.capitals += (it.kinds & TFM_CHARACTER_UPPER) != 0;
+            else w.is_small = (it.kinds & TFM_CHARACTER_LOWER) != 0;
+        } else if (it.c >= '0' && it.c <= '9') w.digits++;
+        else w.others += part && (it.c < 0x621 || it.c > 0x64A);
+        if (key < w.key + sizeof w.key - 6) key = tfm__utf8_put(key, tfm__small_letter(it.c));
+    }
+    if (text.size && i == text.size && key < w.key + sizeof w.key - 6) memcpy(key, " ", 2);
+    else *w.key = 0;
+    w.is_number = w.is_roman || (text.size && *text.data >= '0' && *text.data <= '9');
+    w.is_acronym = w.letters > 1 && !w.is_small && w.capitals + 1 == w.letters;
+    return w;
+}
+
+/* Returns whether a table has a word. */
+static int tfm__table_has(const char *table, const tfm__word *w) {
+    const char *at = table;
+    while (*w->key && (at = strstr(at + 1, w->key)) != NULL)
+        if (at[-1] == ' ' || at[-1] == (w->is_small ? '=' : '^')) return 1;
+    return 0;
+}
+
+/* Returns whether one of a table's words is at byte at of a text. */
+static int tfm__table_begins(const char *table, const tfm_text *text, size_t at) {
+    size_t n;
+    for (; *table; table += n) {
+        n = strcspn(++table, " ");
+        if (text->size - at >= n && memcmp(text->data + at, table, n) == 0) return 1;
     }
     return 0;
 }
 
-/* Returns the word at the beginning of a text: all up to whitespace or ASCII punctuation. */
-static tfm_text tfm__word_at(tfm_text text) {
-    size_t end = 0;
-    for (;;) {
-        tfm__character it = tfm__character_at(&text, end);
+/* Returns the word at byte at: all up to whitespace or ASCII punctuation. */
+static tfm__word tfm__word_at(const tfm_text *text, size_t at) {
+    enum { LONGEST = 64 };
+    size_t end = at;
+    while (end - at < LONGEST) {
+        tfm__character it = tfm__character_at(text, end);
         int is_letter = it.kinds & TFM__CASED || it.c >= 0x80 || (it.c >= '0' && it.c <= '9');
         if (!is_letter || it.kinds & TFM_CHARACTER_SPACE) break;
         end = it.end;
     }
-    return tfm_text_make(text.data, end);
+    return tfm__word_of(tfm_text_make(text->data + at, end - at));
 }
 
-/* Returns whether a word is made of single letters with "." or "-" between them: J, z.B, U.S,
-   c.-à-d. The letters must be of a script with case, or Arabic. */
-static int tfm__is_initials(tfm_text word) {
-    int after_letter = 0, any = 0;
-    tfm__character it;
-    size_t i;
-    for (i = 0; i < word.size; i = it.end) {
-        it = tfm__character_at(&word, i);
-        if (it.c == '.' || it.c == '-') after_letter = 0;
-        else if (after_letter || !(it.kinds & TFM__CASED || (it.c >= 0x621 && it.c <= 0x64A)))
-            return 0;
-        else after_letter = any = 1;
-    }
-    return any;
+/* A stop and what is around it. */
+typedef struct tfm__stop {
+    size_t word;         /* begin of the word before the stop */
+    size_t begin, close; /* of the stop; several stops in a row are one */
+    size_t end;          /* end of the closing quotes and brackets after it */
+    int32_t kinds;       /* of the characters of the stop */
+    int is_period;       /* a single full stop: rule 4 applies */
+    int is_quoted;       /* a quotation mark closes after it */
+    int n;               /* words of the sentence before this word */
+    tfm_text before[2];  /* the last of them, and the one before it */
+} tfm__stop;
+
+/* The words around a stop, for rule 4. */
+typedef struct tfm__neighbors {
+    tfm__word before, after;
+    int n;            /* words of the sentence before the stop's word */
+    int has_stop;     /* a stop is behind the word after the stop */
+    int starts;       /* that word begins sentences and is no name */
+    int number_after; /* it begins with a digit */
+} tfm__neighbors;
+
+/* Returns whether a stop belongs to initials: single letters, or a few between stops. */
+static int tfm__initials_belong(const tfm__word *w, const tfm__neighbors *by, tfm_text earlier) {
+    tfm__word first = tfm__word_of(earlier);
+    int is_behind_preposition = by->n == 2 && by->before.is_number && !by->starts &&
+                                first.letters <= 2; /* В 1799 г., At 6 p.m. */
+    if (by->number_after) return 1;
+    if (tfm__table_has(tfm__ends, w)) /* 6 p.m. EST */
+        return is_behind_preposition || by->after.is_acronym ||
+               tfm__table_has(" monday tuesday wednesday thursday friday saturday sunday ",
+                              &by->after);
+    if (tfm__table_has(" =т. =av. =apr. ", &by->before)) return 0; /* и т. д., av. J.-C. */
+    if (by->before.is_number && w->is_small)                       /* 300 v. Chr. */
+        return is_behind_preposition ||
+               (by->has_stop && by->after.letters == 3 && !by->after.vowels);
+    if (by->n && tfm__table_has(" ^c ^f ", w)) /* 5 C., 20 Grad C. */
+        return !(by->before.letters > 3 ? &first : &by->before)->is_number && !by->starts;
+    return !by->starts;
 }
 
-/* Returns whether a word is made only of the given ASCII characters. */
-static int tfm__consists_of(tfm_text word, const char *characters) {
-    size_t i;
-    for (i = 0; i < word.size; i++)
-        if (!word.data[i] || !strchr(characters, word.data[i])) return 0;
-    return word.size > 0;
+/* Returns whether a word is an abbreviation by its form and place. last: what follows an apostrophe
+   or a hyphen in it. */
+static int tfm__is_abbreviation(const tfm__word *w, const tfm__word *last,
+                                const tfm__neighbors *by) {
+    tfm__word title = by->before;
+    int is_first = !by->n;
+    if (last->is_acronym && !by->number_after && !by->after.is_acronym)
+        return tfm__table_has(" mm ee ss nn ", last) ||
+               (is_first && !last->vowels && last->letters <= 3); /* TS. Nguyễn */
+    if (tfm__table_has(tfm__abbreviations, w) || tfm__table_has(tfm__abbreviations, last))
+        return !by->starts || (!by->before.is_number && (last->letters > 2 || !last->is_small));
+    if (title.stops == 1 && title.text.data[--title.text.size] == '.')
+        title = tfm__word_of(title.text);
+    else title = tfm__word_of(tfm_text_make(NULL, 0));
+    if (last->is_small && last->letters <= 5 && !by->starts &&
+        (tfm__table_has(tfm__abbreviations, &title) ||
+         (title.letters > 1 && !title.vowels && !title.is_small)))
+        return 1;                                               /* Dr. med. */
+    if (tfm__table_has(" co ", w)) return by->after.is_acronym; /* & Co. KG */
+    if ((by->number_after || (by->after.is_roman && by->after.letters > 1) ||
+         (!last->is_small &&
+          (tfm__table_has(tfm__after_ordinals, &by->after) ||
+           (by->has_stop && tfm__table_has(tfm__before_numbers, &by->after))))) &&
+        (tfm__table_has(tfm__before_numbers, last) ||
+         (last->letters > 3 && !memcmp(last->text.data + last->text.size - 3, "str", 3))))
+        return 1;
+    if (last->others + last->digits || last->capitals || last->letters < 2 || last->letters > 5)
+        return 0;
+    if (by->number_after && by->before.is_number && last->letters <= 3) return 1; /* 5 ft. 6 in. */
+    if (by->starts || tfm__table_has(tfm__ends, last)) return 0;
+    if (!last->vowels && (by->number_after || !by->before.is_number))
+        return !tfm__table_has(" и ", &by->before);                               /* и др. */
+    if (!last->is_consonant && (last->vowels > 1 || last->letters < 4)) return 0; /* sgto */
+    if (is_first) return last->letters <= 4 && !tfm__table_has(tfm__answers, last);
+    return by->n == 1 && (tfm__table_has(tfm__articles, &by->before) ||
+                          (tfm__table_has(tfm__determiners, &by->before) && !last->is_small));
 }
 
-/* Applies rule 4: returns whether a full stop belongs to the word before it. next: the text
-   after. */
-static int tfm__stop_belongs(tfm_text word, int is_first, tfm_text next) {
-    tfm_text after = tfm__word_at(next), last;
-    int is_number_next = next.size && *next.data >= '0' && *next.data <= '9';
+/* Applies rule 4: returns whether a full stop belongs to the word before it. next: the place of the
+   word after. */
+static int tfm__stop_belongs(const tfm_text *text, const tfm__stop *s, size_t next) {
+    tfm_text word = tfm_text_make(text->data + s->word, s->begin - s->word);
+    tfm__word w = tfm__word_of(word), last;
+    tfm__neighbors by;
+    size_t at = word.size;
+    by.n = s->n, by.before = tfm__word_of(s->before[0]), by.after = tfm__word_at(text, next);
+    next += by.after.text.size;
+    by.has_stop = next < text->size && text->data[next] == '.';
     /* a starter with a stop of its own is an initial, as "I." is in: J. I. Smith */
-    int starts = tfm__table_has(tfm__starters, after) &&
-                 !(after.size < next.size && next.data[after.size] == '.');
-    size_t at;
-    if (tfm__consists_of(word, "0123456789"))
-        return is_number_next || (is_first && word.size <= 3) ||
-               (word.size <= 2 && tfm__table_has(tfm__after_ordinals, after));
-    if (is_first && tfm__consists_of(word, "IVX")) return 1;
-    if (word.size == 2 && memcmp(word.data, "я", 2) == 0) return 0;
-    if (tfm__is_initials(word)) return !starts;
-    for (at = word.size; at > 0 && word.data[at - 1] != '-' && word.data[at - 1] != '\''; at--)
-        if (at >= 3 && memcmp(word.data + at - 3, "’", 3) == 0) break; /* l’art. 5 */
-    last = tfm_text_make(word.data + at, word.size - at);
-    return tfm__table_has(tfm__abbreviations, word) || tfm__table_has(tfm__abbreviations, last) ||
-           (is_number_next &&
-            (tfm__table_has(tfm__before_numbers, last) ||
-             (last.size > 3 && memcmp(last.data + last.size - 3, "str", 3) == 0)));
+    by.starts = !by.has_stop && tfm__table_has(tfm__starters, &by.after);
+    by.number_after = by.after.is_number && !by.after.is_roman;
+    if (!w.longest || (!by.number_after && tfm__table_has(tfm__final_words, &w))) return 0;
+    if (w.digits == w.longest || (w.is_roman && (w.letters > 1 || !s->n))) {
+        if (by.number_after || (!s->n && w.digits <= 3)) return 1;
+        if (by.starts || w.digits > 3) return 0;
+        return tfm__table_has(tfm__determiners, &by.before) ||
+               (!w.is_roman && tfm__table_has(tfm__after_ordinals, &by.after)) ||
+               (by.before.is_number && by.before.stops && by.after.others); /* 2020. 5. 3. 서울 */
+    }
+    if (word.size > 1 && *word.data == '\xE0') { /* Thai, Hindi and Bengali */
+        size_t longest = word.data[1] >= '\xB8' ? 12 : word.data[1] < '\xA8' ? 6 : 0;
+        return w.stops || word.size <= longest || tfm__table_has(tfm__abbreviations, &w);
+    }
+    if (!w.others && !w.digits && w.longest <= (w.stops ? 3 : 1))
+        return tfm__initials_belong(&w, &by, s->before[1]);
+    while (at > 0 && word.data[at - 1] != '-' && word.data[at - 1] != '\'' &&
+           (at < 3 || memcmp(word.data + at - 3, "’", 3) != 0)) /* l’art. 5 */
+        at--;
+    last = tfm__word_of(tfm_text_make(word.data + at, word.size - at));
+    return tfm__is_abbreviation(&w, &last, &by);
 }
 
 /* ---- sentences ---- */
@@ -13129,11 +13289,25 @@ static size_t tfm__space_end(const tfm_text *text, size_t at, int *newlines) {
     return at;
 }
 
-/* Returns the end of the closing quotes and brackets at byte at. in_quotes: one more " closes. */
-static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
+/* Returns the end of marks of notes at byte at (*, ¹, [1], (1)), or at if a letter follows them. */
+static size_t tfm__marks_end(const tfm_text *text, size_t at) {
+    tfm__character it = tfm__character_at(text, at), last = it;
+    size_t end = at;
+    while (it.kinds & TFM__MARK || (end > at && it.c >= '0' && it.c <= '9'))
+        last = it, end = it.end, it = tfm__character_at(text, end);
+    return (last.c < '0' || last.c > '9') && it.kinds & (TFM__TEXT_END | (int)TFM_CHARACTER_SPACE |
+                                                         TFM_CHARACTER_WIDE | TFM_CHARACTER_CLOSING)
+               ? end
+               : at;
+}
+
+/* Returns the end of the closing quotes, brackets and marks at byte at. in_quotes: one more "
+   closes. *is_quoted: whether a quotation mark is among them. */
+static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes, int *is_quoted) {
     tfm__character it, next;
     int newlines;
-    for (;; at = it.end) {
+    for (*is_quoted = 0;; at = it.end) {
+        at = tfm__marks_end(text, at);
         it = tfm__character_at(text, at);
         next = tfm__character_at(text, it.end);
         if (it.c == '"' && in_quotes) {
@@ -13149,62 +13323,106 @@ static size_t tfm__closing_end(const tfm_text *text, size_t at, int in_quotes) {
                  !(next.kinds & (TFM__TEXT_END | (int)TFM_CHARACTER_SPACE | TFM_CHARACTER_COMMA))))
                 return at;
         } else if (!(it.kinds & TFM_CHARACTER_CLOSING)) return at;
+        *is_quoted |= !tfm__is_among(")]}）］】〕", it.c);
     }
 }
 
-/* A stop and what is around it. */
-typedef struct tfm__stop {
-    size_t word;         /* begin of the word before the stop */
-    size_t begin, close; /* of the stop; several stops in a row are one */
-    size_t end;          /* end of the closing quotes and brackets after it */
-    int32_t kinds;       /* of the characters of the stop */
-    int is_period;       /* a single full stop: rule 4 applies */
-    int is_first;        /* the word is the first of its sentence */
-} tfm__stop;
+/* Returns whether a Chinese quotation goes on with its speaker, or with what happened then: 「...」
+   她說。“...”就走了。 */
+static int tfm__speaker_follows(const tfm_text *text, size_t at) {
+    enum { LONGEST = 8 }; /* characters up to the verb */
+    int i, said = 0;
+    if (tfm__table_begins(" 就 便 又 然后 然後 接着 接著", text, at)) return 1;
+    for (i = 0; i < LONGEST; i++) {
+        tfm__character it = tfm__character_at(text, at);
+        if (it.c == 0xFF0C || it.kinds & (TFM_CHARACTER_STOP | TFM__TEXT_END)) return said;
+        if (!(it.kinds & TFM_CHARACTER_WIDE) || tfm__is_among("，：；、没沒不", it.c)) return 0;
+        said = tfm__is_among("说說道问問喊叫答", it.c) || (said && tfm__is_among("着著", it.c));
+        at = it.end;
+    }
+    return 0;
+}
+
+/* Returns whether a sentence ends at a stop between letters without case. it: the character behind
+   it, at byte at. */
+static int tfm__stop_ends_without_case(const tfm_text *text, const tfm__stop *s,
+                                       const tfm__character *it, size_t at) {
+    int is_particle =
+        it->kinds & TFM__PARTICLE && /* these begin sentences: */
+        !tfm__table_begins(
+            " でも はい もう もし とても とにかく ところ なぜ なに なん もっと はじめ", text, at);
+    uint32_t c = tfm__character_at(text, it->end).c;
+    if (it->kinds & (TFM_CHARACTER_COMMA | TFM_CHARACTER_STOP)) return 0;
+    if (s->kinds & TFM__STRONG_STOP && s->is_quoted &&
+        (memcmp(text->data + s->end - 3, "》", 3) == 0 || tfm__speaker_follows(text, at)))
+        return 0;
+    if (s->kinds & TFM__STRONG_STOP && s->end == s->close) /* モーニング娘。の歌 */
+        return !is_particle || c < 0x4E00 || c >= 0xA000;
+    if (s->kinds & (TFM__STRONG_STOP | TFM__LOUD_STOP)) return !is_particle;
+    if (s->begin) (void)tfm_character_next(text->data + tfm__step_back(text, s->begin), 4, &c);
+    return !is_particle && tfm__is_among("了吧呢吗嗎啊呀啦よねだたるいてす다요까죠", c);
+}
 
 /* Applies rules 2 to 4: returns whether the sentence ends at a stop. */
 static int tfm__stop_ends(const tfm_text *text, const tfm__stop *s) {
     tfm__character it = tfm__character_at(text, s->end);
+    tfm__word next;
     size_t at;
     int newlines;
     if (it.kinds & TFM__TEXT_END) return 1;
-    if (s->kinds & TFM__STRONG_STOP)
-        return !(it.kinds & (TFM_CHARACTER_COMMA | TFM_CHARACTER_STOP)) &&
-               !(s->end > s->close && it.kinds & TFM__PARTICLE);
+    if (s->kinds & TFM__STRONG_STOP) return tfm__stop_ends_without_case(text, s, &it, s->end);
     if (!(it.kinds & TFM_CHARACTER_SPACE)) /* 你好!我来了 */
-        return s->kinds & TFM__LOUD_STOP && it.kinds & TFM_CHARACTER_WIDE &&
-               !(it.kinds & (TFM__PARTICLE | (int)TFM_CHARACTER_COMMA));
+        return it.kinds & TFM_CHARACTER_WIDE && !s->is_period &&
+               tfm__stop_ends_without_case(text, s, &it, s->end);
     at = tfm__space_end(text, s->end, &newlines);
     if (newlines >= 2) return 1;
     while ((it = tfm__character_at(text, at)).kinds & /* to the first letter or digit */
            (TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING | TFM__DASH))
         at = it.end;
     if (it.kinds & TFM__TEXT_END) return 1;
-    if (it.kinds &
-        (TFM_CHARACTER_LOWER | TFM_CHARACTER_COMMA | TFM_CHARACTER_CLOSING | TFM__WEAK_STOP))
-        return 0;
-    if (!s->is_period) return 1;
+    if (it.kinds & (TFM_CHARACTER_COMMA | TFM_CHARACTER_CLOSING | TFM__WEAK_STOP)) return 0;
+    next = tfm__word_at(text, at);
+    if (it.kinds & TFM_CHARACTER_LOWER && (!next.capitals || next.others)) return 0; /* iPhone */
+    if (!s->is_period && !(s->kinds & TFM__LOUD_STOP) && it.c >= 0x590 && !(it.kinds & TFM__CASED))
+        return tfm__stop_ends_without_case(text, s, &it, at);
+    if (s->is_quoted && tfm__table_has(" 라고 하고 라며 하며 라는 이라고 라면서 하면서 ", &next))
+        return 0; /* Korean, as in 2 */
     /* a stop inside a closing quote ends the sentence; inside a bracket it may not: (etc.) */
-    if (s->end > s->close && !strchr(")]}", text->data[s->end - 1])) return 1;
-    return !tfm__stop_belongs(tfm_text_make(text->data + s->word, s->begin - s->word), s->is_first,
-                              tfm_text_make(text->data + at, text->size - at));
+    return !s->is_period || s->is_quoted || !tfm__stop_belongs(text, s, at);
+}
+
+/* Returns whether a Thai sentence ends at whitespace from byte at to byte next: behind a word of
+   politeness. */
+static int tfm__thai_ends(const tfm_text *text, size_t at, size_t next) {
+    uint32_t c = at < 12 ? 0 : tfm__character_at(text, next).c;
+    return c >= 0xE00 && c < 0xE80 &&
+           (tfm__table_begins(" ครับ", text, at - 12) || tfm__table_begins(" ค่ะ", text, at - 9) ||
+            tfm__table_begins(" คะ", text, at - 6));
 }
 
 TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
-    int newlines, in_quotes = 0;
-    size_t begin, i, end;
+    int newlines, in_quotes = 0, is_greek = 0;
+    size_t begin, i, end, next;
     tfm__character it;
-    tfm__stop s = {0, 0, 0, 0, 0, 0, 1};
+    tfm__stop s;
     if (!at || !sentence || !text.data) return 0;
+    memset(&s, 0, sizeof s);
     s.word = i = end = begin = *at = tfm__space_end(&text, *at, &newlines);
     if (begin >= text.size) return 0;
     while (i < text.size) {
         it = tfm__character_at(&text, i);
         if (it.kinds & TFM_CHARACTER_SPACE) {
-            s.word = i = tfm__space_end(&text, i, &newlines), s.is_first = 0;
-            if (newlines >= 2) break;
+            next = tfm__space_end(&text, i, &newlines);
+            if (newlines >= 2 || tfm__thai_ends(&text, i, next)) break;
+            s.before[1] = s.before[0], s.n++;
+            s.before[0] = tfm_text_make(text.data + s.word, i - s.word);
+            s.word = i = next;
             continue;
         }
+        /* The Greek question mark looks like a semicolon. */
+        if ((it.c == ';' || it.c == 0x37E) && is_greek)
+            it.kinds = TFM_CHARACTER_STOP | TFM__WEAK_STOP | TFM__LOUD_STOP;
+        is_greek = it.c >= 0x370 && it.c < 0x400;
         s.begin = i, s.kinds = s.is_period = 0;
         for (; it.kinds & TFM_CHARACTER_STOP; i = it.end, it = tfm__character_at(&text, i)) {
             s.kinds |= it.kinds;
@@ -13218,7 +13436,7 @@ TFM_DEF int tfm_sentence_next(tfm_text text, size_t *at, tfm_text *sentence) {
             continue;
         }
         s.close = i;
-        s.end = end = tfm__closing_end(&text, i, in_quotes);
+        s.end = end = tfm__closing_end(&text, i, in_quotes, &s.is_quoted);
         if (tfm__stop_ends(&text, &s)) break;
         for (; i < s.end; i++)
             if (text.data[i] == '"') in_quotes = !in_quotes;

@@ -92,6 +92,9 @@ test-markup: build/translate build/test_markup $(CACHE)/lxml/bin/python
 FOLDER = .
 echo: build/test_echo
 	build/test_echo $(FOLDER)
+## make test-meaning   what stands around a sentence must not change its translation (python3, one minute)
+test-meaning: build/translate
+	python3 tests/translate/surroundings.py
 ## make test-terms     translate --terms beside two other ways (300 sentences of ../shared/data/de-en)
 test-terms: build/translate build/search_terms $(ORACLES)
 	$(ORACLES) tests/translate/terms.py
@@ -236,5 +239,5 @@ test-spark: build/translate build/quantize python-package $(CLUSTER_PYTHON)
 ## make test-scale     examples/cluster/ray_data.py and dask_bag.py
 test-scale: build/translate python-package $(CLUSTER_PYTHON)
 	PYTHONPATH=build/python $(CLUSTER_PYTHON) tests/examples/scale.py
-.PHONY: test for-gguf test-gguf test-real-speech echo bench-gate format for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
+.PHONY: test for-gguf test-gguf test-real-speech echo bench-gate format test-meaning for-markup for-server test-whisper how-long test-c test-built syntax oracles test-python test-torch test-t5 test-markup test-terms fuzz soak msan valgrind \
 	analyze coverage test-oldest zig test-zig test-windows sqlite test-sqlite test-server load-server test-spark test-scale

@@ -71,8 +71,8 @@ static const char *const russian[] = {
     "«Пойдём!» — сказал он.| «Нет.» |См. рис. 5 и стр. 7. ул. Ленина, д. 5.",
 };
 static const char *const chinese[] = {
-    "你好。|我是学生。|你呢？|好！|他说：“我来了。”|然后走了。",
-    "「真的嗎？」|他問。|（笑。）|我想……他走了。|再見",
+    "你好。|我是学生。|你呢？|好！|他说：“我来了。”然后走了。",
+    "「真的嗎？」他問。|（笑。）|我想……他走了。|再見",
     "价格是3.5元。|网址是example.com。|你好!|我来了?|是的。",
     "他说。|\"我来了。\"|她笑了。|“走吧！”，他说。|真的吗？！|嗯。",
     "第一。　|第二。\n|第三",
@@ -94,7 +94,7 @@ static const char *const others[] = {
     /* Greek, Armenian, Korean, Burmese, Amharic, Polish, Turkish */
     "Είμαι εδώ.| Βλ. σελ. 5.| Ναι!",
     "Ես ուսանող եմ։ |Դու՞։",
-    "안녕하세요.| 저는 학생입니다.| 2020. 5. 3.| 서울에서 만났다.| 네.",
+    "안녕하세요.| 저는 학생입니다.| 2020. 5. 3. 서울에서 만났다.| 네.",
     "ကျွန်တော်ကျောင်းသားပါ။|ဟုတ်ကဲ့။",
     "እኔ ተማሪ ነኝ።| አንተስ፧",
     "To jest prof. Nowak, tzn. Jan.| Żaba.| Ślad.",
@@ -195,6 +195,106 @@ static unsigned random_below(unsigned n) {
     return (unsigned)((uint64_t)(state >> 8) * n >> 24);
 }
 
+/* ---- sentences that are hard, in many languages: tests/data/sentences.tsv ---- */
+
+/* A line of the file. pool: text may be two sentences with a bar between them; paragraphs are drawn from
+   these. one: a sentence that must not be cut. bar: how many may be missed, false and cut. */
+typedef struct hard_line {
+    const char *kind, *language, *text;
+} hard_line;
+enum { HARD_LINES = 2000, HARD_PARAGRAPHS = 30, HARD_MOST = 6 };
+typedef struct hard_counts {
+    int gold, missed, wrong;
+} hard_counts;
+
+/* Reads the file into one block and returns the number of its lines. */
+static int hard_read(hard_line *lines) {
+    static char data[1 << 17];
+    FILE *stream = fopen("tests/data/sentences.tsv", "rb");
+    char *at = data, *end, *tab;
+    int n = 0;
+    if (!stream) return 0;
+    data[fread(data, 1, sizeof data - 1, stream)] = 0;
+    fclose(stream);
+    for (; n < HARD_LINES && (end = strchr(at, '\n')) != NULL; at = end + 1, n++) {
+        *end = 0;
+        if (end > at && end[-1] == '\r') end[-1] = 0;
+        lines[n].kind = at;
+        if ((tab = strchr(at, '\t')) == NULL) return 0;
+        *tab = 0, lines[n].language = tab + 1;
+        if ((tab = strchr(tab + 1, '\t')) == NULL) return 0;
+        *tab = 0, lines[n].text = tab + 1;
+    }
+    return n;
+}
+
+static int hard_is(const hard_line *line, const char *kind, const char *language) {
+    return strcmp(line->kind, kind) == 0 && strcmp(line->language, language) == 0;
+}
+
+/* Counts the ends of sentences inside a paragraph that are missed, and cuts inside its sentences. */
+static void hard_paragraph(const char *const *texts, int n, const char *gap, hard_counts *counts) {
+    char paragraph[4096];
+    size_t size = 0, ends[2 * HARD_MOST + 1], at = 0, k, n_ends = 0, found = 0, i;
+    tfm_text sentence;
+    int part;
+    for (part = 0; part < n; part++)
+        for (k = 0; texts[part][k]; k += i) {
+            i = strcspn(texts[part] + k, "|");
+            while (texts[part][k] == ' ') k++, i--;
+            if (size) memcpy(paragraph + size, gap, strlen(gap)), size += strlen(gap);
+            memcpy(paragraph + size, texts[part] + k, i), size += i;
+            while (paragraph[size - 1] == ' ') size--;
+            ends[n_ends++] = size;
+            i += texts[part][k + i] == '|';
+        }
+    for (k = 0; k + 1 < n_ends; k++) counts->gold++, counts->missed++;
+    while (tfm_sentence_next(tfm_text_make(paragraph, size), &at, &sentence)) {
+        size_t end = (size_t)(sentence.data - paragraph) + sentence.size;
+        while (found < n_ends && ends[found] < end) found++;
+        if (end == size) break;
+        if (found < n_ends && ends[found] == end) counts->missed--;
+        else counts->wrong++;
+    }
+}
+
+/* Draws paragraphs of one language's sentences, and counts its single sentences that are cut. */
+static void hard_language(const hard_line *lines, int n, const hard_line *bar) {
+    const char *pool[HARD_LINES], *drawn[HARD_MOST], *language = bar->language;
+    const char *gap = strcmp(language, "zh") && strcmp(language, "ja") ? " " : "";
+    hard_counts counts = {0, 0, 0};
+    int i, k, n_pool = 0, n_one = 0, cut = 0, missed, wrong, most;
+    for (i = 0; i < n; i++) {
+        tfm_text sentence;
+        size_t at = 0;
+        if (hard_is(&lines[i], "pool", language)) pool[n_pool++] = lines[i].text;
+        if (!hard_is(&lines[i], "one", language)) continue;
+        (void)tfm_sentence_next(tfm_text_make(lines[i].text, strlen(lines[i].text)), &at,
+                                &sentence);
+        cut += at < strlen(lines[i].text), n_one++;
+        if (test_loud() && at < strlen(lines[i].text))
+            printf("    cut: %.*s | %s\n", (int)at, lines[i].text, lines[i].text + at);
+    }
+    for (i = 0; n_pool && i < HARD_PARAGRAPHS; i++) {
+        int n_drawn = 3 + (int)random_below(HARD_MOST - 2);
+        for (k = 0; k < n_drawn; k++) drawn[k] = pool[random_below((unsigned)n_pool)];
+        hard_paragraph(drawn, n_drawn, gap, &counts);
+    }
+    k = sscanf(bar->text, "%d\t%d\t%d", &missed, &wrong, &most);
+    CHECK(k == 3 && n_one && counts.missed <= missed && counts.wrong <= wrong && cut <= most,
+          "%s: of %d ends %d missed and %d false, %d of %d single sentences cut; bars: %d, %d, %d",
+          language, counts.gold, counts.missed, counts.wrong, cut, n_one, missed, wrong, most);
+}
+
+static void hard_sentences(void) {
+    static hard_line lines[HARD_LINES];
+    int i, n = hard_read(lines);
+    SECTION("hard sentences");
+    CHECK(n > 0 && n < HARD_LINES, n ? "" : "tests/data/sentences.tsv cannot be read");
+    for (i = 0; i < n; i++)
+        if (strcmp(lines[i].kind, "bar") == 0) hard_language(lines, n, &lines[i]);
+}
+
 static void any_bytes(void) {
     static const char *const parts[] = {
         ".",    "!",        "?",   "…",   "。",  "？", "」", "「",  "\"", "'",  "”",    "“",
@@ -287,6 +387,7 @@ int main(void) {
     CHECK_TEXTS(chinese);
     CHECK_TEXTS(japanese);
     CHECK_TEXTS(others);
+    hard_sentences();
     spaces();
     between();
     arguments();
