@@ -81,9 +81,10 @@ static struct {
     int64_t n_failed;    /* lines that could not be translated */
     int64_t bytes;       /* size of the input; 0: not known */
     int any_failed;
-    int split, whole;    /* what the first model reads: sentences, or whole texts */
-    int advised;         /* the advice about the input's encoding is written */
-    time_t start, shown; /* of the program; of the last progress line */
+    int split, whole; /* what the first model reads: sentences, or whole texts */
+    int64_t n_left, n_divided, n_unknown; /* sentences, for the last line on standard error */
+    int advised;                          /* the advice about the input's encoding is written */
+    time_t start, shown;                  /* of the program; of the last progress line */
 } t;
 
 /* ---- messages ------------------------------------------------------------------------------- */
@@ -233,25 +234,69 @@ static void check_target(worker *me, input_item *l) {
 
 static void append_columns(input_item *l, double score, const double *each, int32_t n);
 
-/* Removes from a line what --protect copies. Returns 0 if nothing is left to translate: the line is
-   then its own translation. */
-static int take_protected(const worker *me, input_item *l) {
-    const tfm_text text = l->text[INPUT_SOURCE];
-    int left = protect_take(&l->safe, text.data, text.size);
-    if (l->safe.clean.broken) report(me, l, 1, "too little memory");
-    if (left || !l->safe.n || l->faulty) {
-        l->text[INPUT_SOURCE].data = l->safe.clean.data,
-        l->text[INPUT_SOURCE].size = l->safe.clean.size;
-        return 1;
-    }
-    if (me->of->is_last) append_columns(l, 0, NULL, 0);
-    text_buffer_append(&l->out, text.data, text.size);
+/* Appends text to a line's output as one line, or as one field of it. */
+static void append_flat(input_item *l, const char *text, size_t size) {
+    const int fields = opt.column || opt.numbered || opt.scores;
+    text_buffer_append(&l->out, text, size);
     if (!l->out.broken)
-        l->out.size -= text.size - text_buffer_flatten(l->out.data + l->out.size - text.size,
-                                                       text.size,
-                                                       opt.column || opt.numbered || opt.scores);
+        l->out.size -= size - text_buffer_flatten(l->out.data + l->out.size - size, size,
+                                                  TEXT_BUFFER_FLATTEN_CONTROLS | fields);
+}
+
+/* Appends the text around a sentence that is kept: side 0 in front of it, side 1 behind it. */
+static void append_kept(const worker *me, input_item *l, int side) {
+    if (me->of->is_last && l->kept[side].size)
+        append_flat(l, l->kept[side].data, l->kept[side].size);
+}
+
+/* Makes a source its own translation. A document copies a sentence that has no translation. */
+static void copy_source(const worker *me, input_item *l, tfm_text text) {
     l->copied = l->done = 1;
-    return 0;
+    if (t.in.next) return;
+    if (me->of->is_last) append_columns(l, 0, NULL, 0);
+    append_kept(me, l, 0), append_flat(l, text.data, text.size), append_kept(me, l, 1);
+}
+
+/* Removes from a line what --protect copies, and what surrounds its sentence. Returns 0 if nothing is left to
+   translate: the line is then its own translation. */
+static int take_apart(const worker *me, input_item *l) {
+    const tfm_text text = l->text[INPUT_SOURCE];
+    const int protects = opt.protect && !t.in.next;
+    int left = !protects || protect_take(&l->safe, text.data, text.size);
+    if (protects && l->safe.clean.broken) report(me, l, 1, "too little memory");
+    left |= protects && (!l->safe.n || l->faulty);
+    if (left && protects)
+        l->text[INPUT_SOURCE] = tfm_text_make(l->safe.clean.data, l->safe.clean.size);
+    if (left && t.in.surrounds && text.size) {
+        left = !l->is_data &&
+               around_take(&l->inner, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
+        if (left && l->inner.clean.broken) report(me, l, 1, "too little memory");
+        if (left) l->text[INPUT_SOURCE] = tfm_text_make(l->inner.clean.data, l->inner.clean.size);
+    } else if (l->is_data) left = 0;
+    if (!left) copy_source(me, l, text);
+    return left;
+}
+
+/* Counts the tokens of a source that the model does not know. If they are most of the text, as those of another
+   script are, the text is its own translation. */
+static void count_unknown(worker *me, input_item *l, tfm_text text) {
+    const int32_t unknown = me->of->config->src_unk, *ids = ids_of(me, l->ids[INPUT_SOURCE]);
+    size_t lost = 0, size = l->text[INPUT_SOURCE].size, kept_ids = l->ids[INPUT_SOURCE];
+    int32_t i, n = 0, left_out;
+    tfm_span *spans;
+    for (i = 0; i < l->n[INPUT_SOURCE]; i++) n += ids[i] == unknown;
+    if (unknown < 0 || !n) return;
+    l->is_unknown = n;
+    spans = (tfm_span *)malloc((size_t)me->reader_source * sizeof *spans);
+    if (spans && tokenize_source(me, l, spans, &left_out) == TFM_OK)
+        for (i = 0; i < l->n[INPUT_SOURCE]; i++)
+            if (ids_of(me, l->ids[INPUT_SOURCE])[i] == unknown)
+                lost += spans[i].end - spans[i].begin;
+    me->ids.size = l->ids[INPUT_SOURCE], l->ids[INPUT_SOURCE] = kept_ids;
+    free(spans);
+    if (2 * lost <= size) return;
+    l->is_left = 1, l->n[INPUT_SOURCE] = 0;
+    copy_source(me, l, text);
 }
 
 /* Returns whether a line that is one text has several sentences. */
@@ -305,10 +350,11 @@ static void check_language(worker *me, input_item *l) {
 
 /* Tokenizes a line, or reports why it cannot be translated. */
 static void tokenize(worker *me, input_item *l) {
+    const tfm_text text = l->text[INPUT_SOURCE];
     int32_t left_out = 0;
     tfm_status status;
     l->n[INPUT_SOURCE] = l->copied = 0;
-    if (opt.protect && !t.in.next && !l->cut && !l->columns && !take_protected(me, l)) return;
+    if (!l->cut && !l->columns && !take_apart(me, l)) return;
     status = l->cut || l->columns ? no_memory(me, "too long for --max-source, or for memory")
                                   : tokenize_source(me, l, NULL, &left_out);
     if (l->columns) report(me, l, 1, "%d columns, not %d", (int)l->columns, (int)opt.column);
@@ -334,6 +380,7 @@ static void tokenize(worker *me, input_item *l) {
                (int)(l->n[INPUT_SOURCE] + left_out), (int)left_out, length_advice(l));
     if (status == TFM_E_UTF8)
         l->encoding = encoding_of_line(l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
+    if (status == TFM_OK && t.in.surrounds && me->of == t.stages) count_unknown(me, l, text);
     if (!l->n[INPUT_SOURCE]) l->done = 1;
 }
 
@@ -377,9 +424,14 @@ static tfm_status append_alignment(worker *me, input_item *l, int32_t row, int32
     return status;
 }
 
-/* Puts the terms of me->found into a hypothesis, which is the last size bytes of the line's output,
-   and inserts the protected spans. For a document the function stores where each token came from
-   instead: markup.h inserts spans and tags. */
+/* Returns the language of a model's translation if an option says it, or NULL. */
+static const char *language_of(const worker *me) {
+    return !me->of->is_last ? opt.via : opt.lang ? opt.lang : opt.to;
+}
+
+/* Puts the terms of me->found into a hypothesis, which is the last size bytes of the line's output, and inserts
+   what take_apart removed. For a document the function stores where each token came from instead of the protected
+   spans: markup.h inserts spans and tags. */
 static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, size_t size) {
     text_buffer text;
     int32_t left_out, length = 0;
@@ -394,6 +446,13 @@ static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, 
     if (status == TFM_OK)
         status = aligned_text(me->of->model, me->session, row, rank, opt.form, spans,
                               l->n[INPUT_SOURCE], &me->found, &text, &at, &length, &me->err);
+    if (status == TFM_OK && t.in.surrounds && around_is_changed(&l->inner)) {
+        text_buffer whole;
+        memset(&whole, 0, sizeof whole);
+        around_put(&l->inner, text.data, text.size, (size_t)length, at, at + length,
+                   at + 2 * length, language_of(me), &whole);
+        text_buffer_free(&text), text = whole;
+    }
     if (status == TFM_OK && t.in.next) aligned_tokens(at, length, &l->tokens);
     if (status == TFM_OK && opt.protect && !t.in.next)
         protect_put(&l->safe, text.data, text.size, (size_t)length, at, at + length, &l->out);
@@ -409,6 +468,7 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     tfm_status status;
     int is_last = me->of->is_last, fields = opt.column || opt.numbered || opt.scores || opt.align;
     size_t size = 0;
+    int is_changed;
     char *text;
     if (rank) text_buffer_append(&l->out, "\n", 1);
     if (opt.scores == 2 && is_last) {
@@ -420,6 +480,7 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
         free(each);
         if (status != TFM_OK) return status;
     } else if (is_last) append_columns(l, result->score, NULL, 0);
+    append_kept(me, l, 0);
     status = tfm_result_text(s, row, rank, opt.form, NULL, 0, &size, &me->err);
     if (status == TFM_OK && !text_buffer_reserve(&l->out, size))
         status = no_memory(me, "too little memory for the translation");
@@ -433,8 +494,23 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     l->out.size += size;
     (void)terms_find(&t.list, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");
-    if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)))
-        return restore(me, l, row, rank, size);
+    is_changed = t.in.surrounds && around_is_changed(&l->inner);
+    if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)) ||
+        (is_changed && me->keep_attention)) {
+        status = restore(me, l, row, rank, size);
+        append_kept(me, l, 1);
+        return status;
+    }
+    if (is_changed) { /* brackets and capitals need no alignment */
+        text_buffer whole;
+        memset(&whole, 0, sizeof whole);
+        around_put(&l->inner, text, size, 0, NULL, NULL, NULL, language_of(me), &whole);
+        l->out.size -= size;
+        text_buffer_append(&l->out, whole.data, whole.size);
+        l->out.broken |= whole.broken;
+        text_buffer_free(&whole);
+    }
+    append_kept(me, l, 1);
     return opt.align ? append_alignment(me, l, row, rank, result->length) : TFM_OK;
 }
 
@@ -627,24 +703,9 @@ static void translate_batch(worker *me, input_item *const *lines, int32_t n) {
     for (row = 0; status != TFM_OK && row < n; row++) report(me, lines[row], 1, "%s", me->err.text);
 }
 
-/* Runs n lines of similar length through a model, in one batch unless they are too long. Lines that
-   need no translation (blank, faulty) are moved after the others and skipped. */
-static void run_stage(worker *me, input_item **next, size_t n_lines) {
-    input_item **end = next, *l;
-    size_t i;
+/* Translates lines of similar length, in one batch unless they are too long. */
+static void run_batches(worker *me, input_item **next, input_item **end) {
     int32_t n;
-    me->ids.size = 0;
-    for (i = 0; i < n_lines && !interrupts_stopped(); i++) {
-        l = next[i];
-        tokenize(me, l);
-        if (!l->done) next[i] = *end, *end++ = l;
-    }
-    if (t.picture && next < end) { /* alone: attention for a whole batch would take much memory */
-        me->keep_attention = 1;
-        translate_batch(me, next++, 1);
-        close_picture();
-    }
-    me->keep_attention = opt.align || opt.protect || opt.terms || t.in.next;
     for (; next < end; next += n) {
         int32_t longest[INPUT_SIDES] = {0, 0}, left = (int32_t)(end - next), most = 0, side;
         for (n = 0; n < left; n++) {
@@ -658,6 +719,35 @@ static void run_stage(worker *me, input_item **next, size_t n_lines) {
         n = (left + (left + n - 1) / n - 1) / ((left + n - 1) / n); /* batches of the same size */
         translate_batch(me, next, n);
     }
+}
+
+/* Runs n lines of similar length through a model. Lines that
+   need no translation (blank, faulty) are moved after the others and skipped. */
+static void run_stage(worker *me, input_item **next, size_t n_lines) {
+    input_item **end = next, *l;
+    size_t i, n_aligned = 0;
+    me->ids.size = 0;
+    for (i = 0; i < n_lines && !interrupts_stopped(); i++) {
+        l = next[i];
+        tokenize(me, l);
+        if (!l->done) next[i] = *end, *end++ = l;
+    }
+    if (t.picture && next < end) { /* alone: attention for a whole batch would take much memory */
+        me->keep_attention = 1;
+        translate_batch(me, next++, 1);
+        close_picture();
+    }
+    me->keep_attention = opt.align || opt.protect || opt.terms || t.in.next;
+    for (i = 0; !me->keep_attention && t.in.surrounds && next + i < end;) { /* others first */
+        l = next[i];
+        if (!around_needs_alignment(&l->inner)) i++;
+        else next[i] = *--end, *end = l, n_aligned++;
+    }
+    run_batches(me, next, end);
+    if (!n_aligned) return;
+    me->keep_attention = 1;
+    qsort(end, n_aligned, sizeof *end, input_by_size);
+    run_batches(me, end, end + n_aligned);
 }
 
 /* Makes the first model's output of n lines the source for the second model. Lines that failed, or
@@ -728,7 +818,7 @@ static void write_line(input_item *l, size_t n) {
     static text_buffer out;
     const input_item *row = l;
     size_t i, begin;
-    int failed = 0, faulty = 0;
+    int failed = 0, faulty = 0, spaced = 1;
     text_buffer_clear(&out, INPUT_OUT);
     text_buffer_append(&out, l->around[0].data, l->around[0].size);
     for (i = 0; i < n; i++) {
@@ -747,8 +837,9 @@ static void write_line(input_item *l, size_t n) {
         if (l->said.size) fwrite(l->said.data, 1, l->said.size, stderr);
         if (l->encoding) advise(l->encoding);
         if (out.size > begin && l->out.size) {
-            tfm_text space =
-                tfm_sentence_space(tfm_text_make(out.data + begin, out.size - begin), l->between);
+            /* spaced: what tfm_sentence_space finds at the last letter of all text before */
+            tfm_text space = tfm_sentence_space(
+                tfm_text_make(spaced ? "a" : "\xE6\x88\x91", spaced ? 1 : 3), l->between);
             text_buffer_append(&out, space.data, space.size);
             if (!out.broken)
                 out.size -= space.size - text_buffer_flatten(out.data + out.size - space.size,
@@ -757,6 +848,10 @@ static void write_line(input_item *l, size_t n) {
                                                                  (opt.column || opt.scores));
         }
         text_buffer_append(&out, l->out.data, l->out.size);
+        if (l->out.size && around_has_letter(l->out.data, l->out.size))
+            spaced = tfm_space_after(tfm_text_make(l->out.data, l->out.size));
+        t.n_left += l->is_left, t.n_divided += l->is_part,
+            t.n_unknown += l->is_unknown && !l->is_left;
         failed |= l->failed;
         if (t.in.next) document_line(l, t.out);
     }
@@ -919,6 +1014,25 @@ static void report_fault(const reader_stream *r, int fault) {
                 r->name ? r->name : "the input", r->encoding, r->encoding, name, name);
 }
 
+/* Writes to standard error how many sentences were not translated as others are. */
+static void report_counts(void) {
+    const struct {
+        int64_t n;
+        const char *text;
+    } counts[] = {{t.n_left, "stay as they are"},
+                  {t.n_divided, "divided, because they have no end in sight"},
+                  {t.n_unknown, "with unknown tokens"}};
+    const char *before = "translate: ";
+    size_t i;
+    for (i = 0; i < sizeof counts / sizeof *counts; i++) {
+        if (!counts[i].n) continue;
+        fprintf(stderr, "%s%ld sentence%s %s", before, (long)counts[i].n,
+                counts[i].n > 1 ? "s" : "", counts[i].text);
+        before = ", ";
+    }
+    if (*before == ',') fputs("\n", stderr);
+}
+
 /* Reports faults of the whole run and returns the exit status. */
 static int end_status(void) {
     if (t.in.beside.encoding) report_fault(&t.in.beside, 0);
@@ -978,6 +1092,10 @@ static void open_files(void) {
               (!opt.sentences && t.stages[0].config->sentences == TFM_SENTENCES_SPLIT);
     t.whole = (opt.sentences && *opt.sentences == 'w') ||
               (!opt.sentences && t.stages[0].config->sentences == TFM_SENTENCES_WHOLE);
+    t.in.surrounds = t.stages[0].config->sentences == TFM_SENTENCES_SPLIT && !t.whole &&
+                     !opt.plain && !opt.score && !opt.tokens && !opt.prefix && !opt.drafts &&
+                     !opt.attention && !opt.align && !opt.decode.alternatives;
+    t.in.flags = (opt.srt ? AROUND_CUES : 0) | (opt.one_text ? AROUND_ONE : 0);
     t.in.splits = t.split && !opt.one_text && !opt.score && !opt.tokens;
     t.in.unsplit = -(opt.sentences || opt.document || opt.score || opt.tokens || opt.html ||
                      opt.srt || opt.markdown || opt.wrapped ||
@@ -1022,6 +1140,7 @@ int main(int argc, char **argv) {
     if (t.in.next) document_close(t.out);
     show_progress(t.in.n - opt.first_line + 1, 0, 1);
     if (t.out != stdout && fclose(t.out) != 0) fail_writing(errno);
+    report_counts();
     status = end_status();
     free_all();
     return status;

@@ -183,11 +183,19 @@ static int markup_is_bracketed(const markup_sentence *s) {
 
 /* Finds the next sentence of the plain text; with m->whole the next paragraph, which ends at a blank
    line. */
-static int markup_next_sentence(const markup_document *m, size_t *at, tfm_text *sentence) {
+static int markup_next_sentence(markup_document *m, around_reader *r, tfm_text *sentence) {
     const tfm_text plain = tfm_text_make(m->plain.data, m->plain.size);
     tfm_text next;
-    size_t from, lines = 0;
-    int is_there = tfm_sentence_next(plain, at, sentence);
+    size_t from, lines = 0, *at = &r->at;
+    int is_there;
+    if (m->surrounds && !m->whole) {
+        around_piece p;
+        is_there = around_next(r, &p);
+        if (is_there) *sentence = tfm_text_make(p.text, p.is_copied ? 0 : p.size);
+        m->n_divided += is_there && p.is_part && !p.is_copied;
+        return is_there;
+    }
+    is_there = tfm_sentence_next(plain, at, sentence);
     while (is_there && m->whole && lines < 2) {
         size_t end = from = *at;
         if (!tfm_sentence_next(plain, &from, &next)) break;
@@ -201,14 +209,16 @@ static int markup_next_sentence(const markup_document *m, size_t *at, tfm_text *
 /* Reads a document, which must stay in memory, and finds its sentences. Returns 0 if there is no
    memory. */
 static int markup_read(markup_document *m, markup_form form, const char *text, size_t size) {
-    size_t at = 0, n, first = 0, i, k, clean = 0;
+    size_t n, first = 0, i, k, clean = 0;
+    around_reader reader;
     const markup_at *cleaned;
     tfm_text sentence;
     void *grown;
     uint32_t c;
     m->form = form, m->text = text ? text : "", m->size = size;
     m->n_items = m->n_sentences = m->next = m->at = m->n_langs = 0, m->broken = 0;
-    m->is_ttml = 0, m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
+    m->n_divided = 0, m->is_ttml = 0,
+    m->cleaned.size = m->labels.size = m->n_cues = m->n_skipped = 0, m->is_vtt = 0;
     m->plain.size = m->n_places = 0, m->n_blocks = m->n_breaks = m->width = 0;
     if (size >= (markup_at)-1) m->broken = 1; /* positions have 32 bits */
     else if (form == MARKUP_HTML) markup_scan_html(m, 0, size);
@@ -217,7 +227,10 @@ static int markup_read(markup_document *m, markup_form form, const char *text, s
     else wrapped_scan(m);
     if (!m->broken) markup_measure(m);
     m->broken |= m->plain.broken;
-    while (!m->broken && m->plain.size && markup_next_sentence(m, &at, &sentence)) {
+    memset(&reader, 0, sizeof reader);
+    reader.text = m->plain.data, reader.size = m->plain.size;
+    reader.flags = form == MARKUP_SRT ? AROUND_CUES : 0;
+    while (!m->broken && m->plain.size && markup_next_sentence(m, &reader, &sentence)) {
         markup_sentence *s;
         int left = 0;
         for (i = 0; i < sentence.size && !left; i += k) {
@@ -1116,6 +1129,12 @@ static void markup_copy(markup_document *m, const markup_item *item, text_buffer
     const markup_label *name = markup_label_of(m, item);
     const char c = (char)item->c;
     size_t i, k, n = name ? name->n : 0, from = out->size;
+    uint32_t unseen;
+    if (item->kind <= MARKUP_POINT && m->text[item->begin] == '&' &&
+        markup_entity_at(m->text + item->begin, item->end - item->begin, &unseen) && unseen) {
+        protect_append_char(out, unseen); /* a mark of the writing direction */
+        return;
+    }
     if (item->kind <= MARKUP_CLOSE && protect_in("*_", (unsigned char)item->c)) {
         for (i = item->begin; i < item->end; i++) text_buffer_append(out, &c, 1);
         return;
