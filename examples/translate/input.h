@@ -52,7 +52,7 @@ typedef struct input_item {
     int failed;           /* the line counts for the exit status */
     int done;             /* out is complete */
     int copied;           /* there is nothing to translate: the line is its own translation */
-    int is_part;          /* a part of a sentence that was too long */
+    int is_divided;       /* the first part of a sentence that was too long */
     int is_data;          /* no text of any language: it is copied */
     int is_unknown;       /* it has tokens that the model does not know */
     int is_left;          /* it stays as it is, because it is not of the model's language */
@@ -114,7 +114,7 @@ static input_item *input_add(input_window *w, int64_t number, int32_t sentence) 
     text_buffer_clear(&l->tokens, INPUT_OUT);
     l->encoding = NULL;
     l->cut = l->faulty = l->failed = l->done = l->copied = 0;
-    l->is_part = l->is_data = l->is_unknown = l->is_left = 0;
+    l->is_divided = l->is_data = l->is_unknown = l->is_left = 0;
     l->kept[0].size = l->kept[1].size = l->at_kept[0] = l->at_kept[1] = 0;
     l->at_row = l->at_column = l->at_between = l->at[INPUT_SOURCE];
     l->n_row = l->n_column = l->between.size = 0, l->columns = 0, l->score = 0;
@@ -156,7 +156,7 @@ static int input_take_piece(input_window *w, input_item *l, size_t at, const aro
     l->text[INPUT_SOURCE].size = p->size;
     l->at_kept[0] = at + offset - p->before, l->kept[0].size = p->before;
     l->at_kept[1] = at + offset + p->size, l->kept[1].size = p->after;
-    l->is_part = p->is_part, l->is_data = p->is_copied || !p->size;
+    l->is_divided = p->is_divided, l->is_data = p->is_copied || !p->size;
     if (!n_label) return 1;
     l->at[INPUT_SOURCE] = b->size;
     if (!text_buffer_reserve(b, n_label + p->size)) return 0;

@@ -249,6 +249,15 @@ static void append_kept(const worker *me, input_item *l, int side) {
         append_flat(l, l->kept[side].data, l->kept[side].size);
 }
 
+/* Returns whether a space belongs between a label and a translation: only the script of the translation has
+   spaces. */
+static int needs_space(const worker *me, const input_item *l, const char *text, size_t size) {
+    const tfm_text *label = &l->kept[0];
+    return me->of->is_last && label->size && (unsigned char)label->data[label->size - 1] > ' ' &&
+           !character_is(protect_before(label->data, label->size), TFM_CHARACTER_OPENING) &&
+           !tfm_space_after(l->text[INPUT_SOURCE]) && tfm_space_after(tfm_text_make(text, size));
+}
+
 /* Makes a source its own translation. A document copies a sentence that has no translation. */
 static void copy_source(const worker *me, input_item *l, tfm_text text) {
     l->copied = l->done = 1;
@@ -482,7 +491,7 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     } else if (is_last) append_columns(l, result->score, NULL, 0);
     append_kept(me, l, 0);
     status = tfm_result_text(s, row, rank, opt.form, NULL, 0, &size, &me->err);
-    if (status == TFM_OK && !text_buffer_reserve(&l->out, size))
+    if (status == TFM_OK && !text_buffer_reserve(&l->out, size + 1))
         status = no_memory(me, "too little memory for the translation");
     if (status != TFM_OK) return status;
     text = l->out.data + l->out.size;
@@ -491,6 +500,10 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     if (opt.form == TFM_TEXT_FORM_TEXT)
         size = text_buffer_flatten(
             text, size, TEXT_BUFFER_FLATTEN_CONTROLS | (is_last ? fields : opt.column != 0));
+    if (needs_space(me, l, text, size)) {
+        memmove(text + 1, text, size);
+        *text++ = ' ', l->out.size++;
+    }
     l->out.size += size;
     (void)terms_find(&t.list, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");
@@ -850,7 +863,7 @@ static void write_line(input_item *l, size_t n) {
         text_buffer_append(&out, l->out.data, l->out.size);
         if (l->out.size && around_has_letter(l->out.data, l->out.size))
             spaced = tfm_space_after(tfm_text_make(l->out.data, l->out.size));
-        t.n_left += l->is_left, t.n_divided += l->is_part,
+        t.n_left += l->is_left, t.n_divided += l->is_divided,
             t.n_unknown += l->is_unknown && !l->is_left;
         failed |= l->failed;
         if (t.in.next) document_line(l, t.out);

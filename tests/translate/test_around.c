@@ -16,7 +16,7 @@ static void see(const char *text, size_t size, int flags, text_buffer *shown) {
         if (p.before) text_buffer_format(shown, "{%.*s}", (int)p.before, p.text - p.before);
         text_buffer_format(shown, p.is_copied ? "~%.*s~" : "%.*s", (int)p.size, p.text);
         if (p.after) text_buffer_format(shown, "{%.*s}", (int)p.after, p.text + p.size);
-        if (p.is_part) text_buffer_append(shown, "+", 1);
+        if (p.is_divided) text_buffer_append(shown, "+", 1);
     }
 }
 

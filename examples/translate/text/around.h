@@ -37,19 +37,20 @@ typedef struct around_reader {
     size_t size;
     int flags;
     /* below: around_next's own */
-    size_t at;     /* the text is read up to this byte */
-    size_t end;    /* the end of the sentence that is being read, if it is beyond `at` */
-    size_t clear;  /* up to this byte no sentence ends with a reference mark */
-    size_t parts;  /* parts into which the rest of that sentence is divided; 0: not computed yet */
-    size_t weight; /* the weight of each part */
+    size_t at;      /* the text is read up to this byte */
+    size_t end;     /* the end of the sentence that is being read, if it is beyond `at` */
+    size_t clear;   /* up to this byte no sentence ends with a reference mark */
+    size_t parts;   /* parts into which the rest of that sentence is divided; 0: not computed yet */
+    size_t weight;  /* the weight of each part */
+    int is_divided; /* one of these parts was returned */
 } around_reader;
 
 typedef struct around_piece {
     const char *text;
     size_t size;          /* 0: there is nothing to translate */
     size_t before, after; /* bytes in front of it and behind it that are kept */
-    int is_part;          /* the sentence was too long, and this is not its last part */
-    int is_copied;        /* a word that is too long for a word, or data: it is kept */
+    int is_divided; /* the sentence is too long, and this is the first of its parts that has letters */
+    int is_copied; /* a word that is too long for a word, or data: it is kept */
 } around_piece;
 
 /* ---- characters ------------------------------------------------------------------------------ */
@@ -655,6 +656,21 @@ static size_t around_long_word(const char *text, size_t at, size_t end) {
     return i - at > AROUND_WORD ? i : 0;
 }
 
+/* Returns whether a part of a long sentence is no text of a language: it has no letter, or most of its words have
+   digits, as a table of numbers has them. */
+static int around_is_data(const char *text, size_t size) {
+    size_t i, words = 0, numbers = 0;
+    int has_digit = 0;
+    for (i = 0; i <= size; i++) {
+        if (i < size && !character_is_space((unsigned char)text[i])) {
+            has_digit |= protect_is_digit((unsigned char)text[i]);
+            continue;
+        }
+        words++, numbers += (size_t)has_digit, has_digit = 0;
+    }
+    return 2 * numbers > words || !around_has_letter(text, size);
+}
+
 /* Sets the piece from byte `from` to byte `end` of the text, whose sentence begins at byte `begin` and ends at
    byte `tail`. */
 static void around_set(around_reader *r, around_piece *p, size_t from, size_t begin, size_t tail,
@@ -668,13 +684,14 @@ static void around_set(around_reader *r, around_piece *p, size_t from, size_t be
 static int around_next_part(around_reader *r, around_piece *p, size_t from, size_t begin,
                             size_t end) {
     size_t i, n, stop, weight;
-    if (end - begin <= AROUND_MOST && end - begin <= AROUND_WORD) return 0;
+    if (end - begin <= AROUND_WORD) return 0;
     stop = around_long_word(r->text, begin, end);
     if (stop) {
         around_set(r, p, from, begin, stop, stop);
         return p->is_copied = 1;
     }
     if (!r->parts) {
+        if (!around_has_letter(r->text + begin, end - begin)) return 0;
         weight = around_weight(r->text + begin, end - begin, (size_t)-1, &n);
         r->parts = (weight + AROUND_MOST - 1) / AROUND_MOST;
         r->weight = r->parts ? weight / r->parts + 16 : 0;
@@ -692,9 +709,11 @@ static int around_next_part(around_reader *r, around_piece *p, size_t from, size
         r->parts--;
     }
     for (n = stop; n > begin && character_is_space((unsigned char)r->text[n - 1]);) n--;
-    if (!around_has_letter(r->text + begin, n - begin)) p->is_copied = 1;
+    p->is_copied = around_is_data(r->text + begin, n - begin);
+    p->is_divided = !p->is_copied && !r->is_divided;
+    r->is_divided |= p->is_divided;
     around_set(r, p, from, begin, n, n);
-    return p->is_part = 1;
+    return 1;
 }
 
 /* Finds the next sentence. Returns 0 if there is none. */
@@ -729,7 +748,7 @@ static inline int around_next(around_reader *r, around_piece *p) {
     if (r->flags & AROUND_ONE && end < r->end) end = mark = r->end; /* a mark inside */
     if (r->end < end) r->end = end;
     if (!(r->flags & AROUND_ONE) && around_next_part(r, p, from, begin, end)) return 1;
-    if (end == r->end) r->parts = 0;
+    if (end == r->end) r->parts = 0, r->is_divided = 0;
     around_set(r, p, from, begin, around_tail(r->text, begin, mark), end);
     return 1;
 }

@@ -192,7 +192,7 @@ static int markup_next_sentence(markup_document *m, around_reader *r, tfm_text *
         around_piece p;
         is_there = around_next(r, &p);
         if (is_there) *sentence = tfm_text_make(p.text, p.is_copied ? 0 : p.size);
-        m->n_divided += is_there && p.is_part && !p.is_copied;
+        m->n_divided += is_there && p.is_divided;
         return is_there;
     }
     is_there = tfm_sentence_next(plain, at, sentence);
@@ -340,6 +340,14 @@ static size_t markup_added_stop(const markup_translation *t, const markup_senten
     return stops ? n : 0;
 }
 
+/* Returns whether an item is the last word of its sentence with the comma before it: protect_joint. */
+static int markup_is_joint(const markup_document *m, const markup_item *item) {
+    const char *text = m->text + item->begin;
+    return item->kind == MARKUP_COPY && item->end - item->begin > 3 &&
+           (protect_starts(text, 3, "\xEF\xBC\x8C") || protect_starts(text, 3, "\xEF\xBC\x9A") ||
+            (protect_in(",:;", (unsigned char)text[0]) && text[1] == ' '));
+}
+
 /* Sets m->pieces to the tokens of a translation. A token with the same letters as its source is divided
    where the source has items: un<u>der</u>line. Two such tokens without a space between them, also in
    the source, may be divided where the source has an item between them. Returns the translation with
@@ -376,6 +384,14 @@ static markup_translation markup_refine(markup_document *m, const markup_transla
             text_buffer_append(&m->cuts, "1", 1);
             piece.source_begin = at;
             while (low < s->last && m->items[low].at == s->begin + at) low++;
+        }
+        if (i + 1 == t->n && s->last > s->first && markup_is_joint(m, &m->items[s->last - 1]) &&
+            piece.end == t->size && t->size > from + 1 &&
+            protect_in(".!?", (unsigned char)t->text[t->size - 1])) { /* before the last stop */
+            piece.end--;
+            text_buffer_append(&m->pieces, (const char *)&piece, sizeof piece);
+            text_buffer_append(&m->cuts, "1", 1);
+            piece.end++;
         }
         text_buffer_append(&m->pieces, (const char *)&piece, sizeof piece);
         text_buffer_append(&m->cuts, "0", 1);
@@ -675,6 +691,7 @@ static size_t markup_gap(markup_document *m, const markup_translation *t, const 
     while (last > at && !markup_is_word_byte(m, s->begin + last - 1)) last--; /* the final stop */
     is_final = last <= at && at < s->size && high == m->nodes[0].high && high > low + 1 &&
                m->words[high - 1].is_punctuation && m->words[high - 1].inner == parent;
+    if (is_final && markup_is_joint(m, &m->items[item])) return high - 1;
     if (is_final && side == 1 && at + 2 > s->size &&
         markup_is_note(m, &m->items[item], end - begin))
         return high - 1; /* a note at the end of a sentence */
@@ -1214,6 +1231,11 @@ static void markup_enter(markup_document *m, const markup_translation *t, const 
     item += node->item;
     is_copy = item->kind == MARKUP_COPY;
     is_spaced = item->space_before || (is_copy && item->at <= s->begin);
+    if (is_copy && m->surrounds && item->at &&
+        m->has_spaces) /* 我在{city} has no spaces, but "in {city}" has */
+        is_spaced |= character_is_wide(markup_character(m, item->at - 1)) &&
+                     !tfm_space_after(tfm_text_make(s->text, s->size)) &&
+                     tfm_space_after(tfm_text_make(t->text, t->size));
     is_begin = item->kind == MARKUP_OPEN    ? item->space_before || m->plain.data[item->at] != ' '
                : item->kind == MARKUP_CLOSE ? item->space_before
                                             : !item->is_line && !item->is_blank && is_spaced;
@@ -1619,6 +1641,17 @@ static void markup_note(markup_document *m, const markup_sentence *s) {
     if (!m->n_left++) m->left = s->from;
 }
 
+/* Returns whether a space belongs before the translation of a sentence, because its source is of a script without
+   spaces and stands right behind another sentence or a label. */
+static int markup_needs_space(const markup_document *m, const markup_translation *t,
+                              const markup_sentence *s, const text_buffer *out) {
+    const uint32_t before = s->begin ? protect_before(m->plain.data, s->begin) : ' ';
+    return before > ' ' && !s->quote && !(out->size && markup_is_space(out->data[out->size - 1])) &&
+           !character_is(before, TFM_CHARACTER_SPACE | TFM_CHARACTER_OPENING) &&
+           !tfm_space_after(tfm_text_make(s->text, s->size)) &&
+           tfm_space_after(tfm_text_make(t->text, t->size));
+}
+
 /* Appends the document up to the end of the next sentence, which is translated by t. A block is
    appended only after its last sentence. Returns 0 if there is no memory. */
 static int markup_put(markup_document *m, const markup_translation *t, text_buffer *out) {
@@ -1629,6 +1662,7 @@ static int markup_put(markup_document *m, const markup_translation *t, text_buff
     text_buffer *to = s->quote ? &m->values : m->n_blocks ? &m->woven : out;
     if (!s->quote) markup_come(m, s, out);
     else if (m->n_made && m->made[m->n_made - 1].to <= m->at) m->n_made = m->values.size = 0;
+    if (m->surrounds && t->text && markup_needs_space(m, t, s, to)) text_buffer_append(to, " ", 1);
     before = m->begun = to->size, full = m->n_full;
     m->has_brackets = m->md && m->md->labels.size;
     for (i = s->first; i < s->last; i++) {

@@ -476,7 +476,7 @@ static size_t markup_unseen(markup_document *m, size_t begin, size_t at, size_t 
    become one space. */
 static void markup_add_text(markup_document *m, size_t at, size_t end) {
     text_buffer letter;
-    size_t n, k, begin = at;
+    size_t n, k, i, begin = at;
     uint32_t c;
     memset(&letter, 0, sizeof letter);
     for (; at < end; at += n) {
@@ -513,7 +513,12 @@ static void markup_add_text(markup_document *m, size_t at, size_t end) {
         k = markup_unseen(m, begin, at, end);
         if (!k) {
             k = markup_protected(m, begin, at, end);
-            if (k) (void)markup_add(m, MARKUP_COPY, at, at + k);
+            n = k && m->surrounds ? protect_joint(m->text + begin, end - begin, at - begin, k) : 0;
+            if (n && !(m->plain.size > n && m->text[at - n] == m->plain.data[m->plain.size - n] &&
+                       (!m->n_items || m->items[m->n_items - 1].at + n <= m->plain.size)))
+                n = 0;
+            for (i = 0; i < n; i++) markup_plain_drop(m);
+            if (k) (void)markup_add(m, MARKUP_COPY, at - n, at + k);
         }
         if (k) {
             n = k;
