@@ -266,12 +266,28 @@ static void copy_source(const worker *me, input_item *l, tfm_text text) {
     append_kept(me, l, 0), append_flat(l, text.data, text.size), append_kept(me, l, 1);
 }
 
+/* Returns the number of tokens of a word, for around_capitalize. */
+static int32_t count_tokens(void *user, const char *word, size_t size) {
+    enum { MOST = 64 };
+    worker *me = (worker *)user;
+    const tfm_text text = tfm_text_make(word, size);
+    int32_t ids[MOST];
+    tfm_tokens tokens;
+    memset(&tokens, 0, sizeof tokens);
+    tokens.ids = ids, tokens.capacity = MOST;
+    if (!me->reader && grow_reader(me) != TFM_OK) return 0;
+    return tfm_session_tokenize(me->reader, &text, opt.form, &tokens, &me->err) == TFM_OK ? tokens.n
+                                                                                          : MOST;
+}
+
 /* Removes from a line what --protect copies, and what surrounds its sentence. Returns 0 if nothing is left to
    translate: the line is then its own translation. */
-static int take_apart(const worker *me, input_item *l) {
+static int take_apart(worker *me, input_item *l) {
     const tfm_text text = l->text[INPUT_SOURCE];
     const int protects = opt.protect && !t.in.next;
-    int left = !protects || protect_take(&l->safe, text.data, text.size);
+    int left;
+    l->safe.keeps_capitals = t.in.surrounds; /* around_take knows more about them */
+    left = !protects || protect_take(&l->safe, text.data, text.size);
     if (protects && l->safe.clean.broken) report(me, l, 1, "too little memory");
     left |= protects && (!l->safe.n || l->faulty);
     if (left && protects)
@@ -279,6 +295,7 @@ static int take_apart(const worker *me, input_item *l) {
     if (left && t.in.surrounds && text.size) {
         left = !l->is_data &&
                around_take(&l->inner, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
+        if (left) around_capitalize(&l->inner, count_tokens, me);
         if (left && l->inner.clean.broken) report(me, l, 1, "too little memory");
         if (left) l->text[INPUT_SOURCE] = tfm_text_make(l->inner.clean.data, l->inner.clean.size);
     } else if (l->is_data) left = 0;

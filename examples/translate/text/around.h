@@ -967,6 +967,32 @@ static inline int around_take(around_sentence *s, const char *text, size_t size)
     return 1;
 }
 
+/* Returns the number of tokens of a word, as the model reads it. */
+typedef int32_t (*around_counter)(void *user, const char *word, size_t size);
+
+/* Gives the words of a sentence that was in capitals a capital letter where the model knows them so: the word then
+   has fewer tokens, as names and the nouns of German have. Call it after around_take. */
+static inline void around_capitalize(around_sentence *s, around_counter count, void *user) {
+    size_t i, n, first;
+    text_buffer word;
+    uint32_t c;
+    memset(&word, 0, sizeof word);
+    for (i = 0; s->capitals && !s->clean.broken && i < s->clean.size; i += n ? n : first) {
+        char *own = s->clean.data + i;
+        first = tfm_character_next(own, s->clean.size - i, &c);
+        n = around_word(own, s->clean.size - i);
+        if (n <= first || character_case(c) >= 0) continue;
+        word.size = 0;
+        protect_append_char(&word, protect_upper(c));
+        if (word.size != first) continue;
+        text_buffer_append(&word, own + first, n - first);
+        if (word.broken) break;
+        if (count(user, word.data, n) < count(user, own, n)) memcpy(own, word.data, first);
+    }
+    s->clean.broken |= word.broken;
+    text_buffer_free(&word);
+}
+
 /* Returns whether a sentence has anything that around_put must put back. */
 static inline int around_is_changed(const around_sentence *s) {
     return s->open || s->close || s->stop || s->n_mark || s->capitals || s->unseen.size;

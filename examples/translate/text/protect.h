@@ -27,7 +27,8 @@ typedef struct protect_text {
     text_buffer clean; /* the text without its spans */
     protect_span *spans;
     size_t n, room;
-    int capitals; /* all letters of the text were capitals */
+    int capitals;       /* all letters of the text were capitals */
+    int keeps_capitals; /* option: they stay, because the caller cares for them */
 } protect_text;
 
 /* Frees all memory; p can be used again. */
@@ -634,8 +635,9 @@ static void protect_lower_all(protect_text *p) {
 static inline int protect_take(protect_text *p, const char *text, size_t size) {
     size_t i, k, n, span, joint, from = 0;
     uint32_t c = 0;
-    int left = 0;
+    int left = 0, keeps_capitals = p->keeps_capitals;
     if (p->room > 256) protect_free(p);
+    p->keeps_capitals = keeps_capitals;
     p->text = text, p->n = 0;
     text_buffer_clear(&p->clean, 1 << 12);
     for (i = 0; i < size; i += n) {
@@ -659,7 +661,8 @@ static inline int protect_take(protect_text *p, const char *text, size_t size) {
         if (!protect_add(p, i - joint, span + joint)) p->clean.broken = 1;
     }
     text_buffer_append(&p->clean, text + from, size - from);
-    p->capitals = !p->clean.broken && protect_is_capitals(p->clean.data, p->clean.size);
+    p->capitals = !p->clean.broken && !keeps_capitals &&
+                  protect_is_capitals(p->clean.data, p->clean.size);
     if (p->capitals) protect_lower_all(p);
     return left;
 }
