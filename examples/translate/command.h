@@ -39,7 +39,7 @@ static struct {
     int document, tokens, align, per_token, sample, map, exact;
     int scores; /* 1: the score of each translation; 2: also of each token */
     int greedy, verbose, keep_going, progress, no_progress, f16_cache, truncate, protect, html, srt,
-        markdown, wrapped, plain, no_protect;
+        markdown, wrapped, plain, no_protect, all_languages;
     int32_t batch, threads, max_length, max_source, beam, n_best, column, first_line, width;
     tfm_decode_options decode;
     uint64_t seed;
@@ -118,6 +118,9 @@ static option_entry table[] = {
      "says that the model reads sentences, labels (1. , •), reference marks,\n"
      "brackets, emoji and unseen characters around a sentence are kept, and\n"
      "text in capitals, without letters or without end is treated specially"},
+    {"--all-languages", NULL, OPTION_FLAG, &opt.all_languages, 0, 0, 0,
+     "translate also sentences that are already in the language of the\n"
+     "translation. Without it they stay as they are, and are counted"},
     {"--sentences", "WORD", OPTION_PATH, &opt.sentences, 0, 0, NOT_SCORE,
      "split: a line of several sentences is split by rules for many languages,\n"
      "and its translation is what its sentences alone give, with the\n"

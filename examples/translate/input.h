@@ -55,6 +55,10 @@ typedef struct input_item {
     int is_divided;       /* the first part of a sentence that was too long */
     int is_data;          /* no text of any language: it is copied */
     int is_unknown;       /* it has tokens that the model does not know */
+    tfm_text whole;       /* the source before anything was taken out of it */
+    int suspect;          /* languages_suspect */
+    double own_score;     /* of a suspected source: its translation's score for each character */
+    double characters;    /* of a suspected source */
     int is_left;          /* it stays as it is, because it is not of the model's language */
 } input_item;
 

@@ -26,8 +26,10 @@
 #include "documents.h"
 #include "input.h"
 #include "interrupts.h"
+#include "text/languages.h"
 #include "workers.h"
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +78,8 @@ static struct {
     input_stream in;
     workers_pool pool;
     terms_list list; /* of --terms */
+    languages_table languages;
+    int looks; /* whether sentences that are already in the language of the translation stay */
     input_window windows[WORKERS_GROUPS];
     FILE *out, *picture; /* picture NULL: already drawn, or --attention was not given */
     int64_t n_failed;    /* lines that could not be translated */
@@ -379,7 +383,7 @@ static void tokenize(worker *me, input_item *l) {
     const tfm_text text = l->text[INPUT_SOURCE];
     int32_t left_out = 0;
     tfm_status status;
-    l->n[INPUT_SOURCE] = l->copied = 0;
+    l->n[INPUT_SOURCE] = l->copied = l->suspect = 0, l->whole = text;
     if (!l->cut && !l->columns && !take_apart(me, l)) return;
     status = l->cut || l->columns ? no_memory(me, "too long for --max-source, or for memory")
                                   : tokenize_source(me, l, NULL, &left_out);
@@ -487,6 +491,20 @@ static tfm_status restore(worker *me, input_item *l, int32_t row, int32_t rank, 
     return status;
 }
 
+/* Notes whether a source looks as if it were already in the language of its translation, text [size]. */
+static void suspect(const worker *me, input_item *l, const tfm_result *result, const char *text,
+                    size_t size) {
+    const double penalty = me->of->decode.length_penalty;
+    const int32_t n = result->length + (result->finish == TFM_FINISH_ENDED);
+    const double score = result->score * (penalty != 0 && n ? pow(n, penalty) : 1);
+    size_t characters[2];
+    l->suspect = languages_suspect(&t.languages, l->text[INPUT_SOURCE].data,
+                                   l->text[INPUT_SOURCE].size, text, size, score, characters);
+    if (!l->suspect) return;
+    l->own_score = score / (double)(characters[1] + !characters[1]);
+    l->characters = (double)(characters[0] + !characters[0]);
+}
+
 /* Appends one hypothesis of a row to its line's output, as a line. */
 static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int32_t rank,
                                     const tfm_result *result) {
@@ -524,6 +542,7 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     l->out.size += size;
     (void)terms_find(&t.list, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");
+    if (t.looks && me->of == t.stages && !rank) suspect(me, l, result, text, size);
     is_changed = t.in.surrounds && around_is_changed(&l->inner);
     if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)) ||
         (is_changed && me->keep_attention)) {
@@ -685,11 +704,51 @@ static tfm_status score_batch(worker *me, input_item *const *lines, tfm_request 
     return status;
 }
 
+/* Lets the model score the suspected lines of a batch as their own translations. A line that it finds likely is of
+   the language of the translation, and stays as it is. */
+static void look_again(worker *me, input_item *const *lines, int32_t n) {
+    const int32_t limit = me->of->decode.max_length;
+    tfm_request *requests = (tfm_request *)malloc(((size_t)n + 1) * sizeof *requests);
+    tfm_ids *targets = (tfm_ids *)malloc(((size_t)n + 1) * sizeof *targets);
+    input_item **found = (input_item **)malloc(((size_t)n + 1) * sizeof *found);
+    double *scores = NULL, sum;
+    int32_t row, i, count = 0, longest = 0;
+    for (row = 0; requests && targets && found && row < n; row++) {
+        input_item *l = lines[row];
+        if (!l->suspect || l->faulty) continue;
+        l->text[INPUT_TARGET] = l->text[INPUT_SOURCE];
+        if (tokenize_target(me, l) != TFM_OK || (limit && l->n[INPUT_TARGET] >= limit) ||
+            l->n[INPUT_TARGET] >=
+                2 * l->n[INPUT_SOURCE] + 16) /* the session has room for so many */
+            continue;
+        found[count++] = l;
+        if (longest < l->n[INPUT_TARGET]) longest = l->n[INPUT_TARGET];
+    }
+    if (count) scores = (double *)malloc((size_t)count * ((size_t)longest + 1) * sizeof *scores);
+    for (row = 0; scores && row < count; row++) {
+        requests[row] = tfm_request_ids(NULL, 0);
+        requests[row].ids = line_ids(me, found[row], INPUT_SOURCE);
+        targets[row] = line_ids(me, found[row], INPUT_TARGET);
+    }
+    if (scores &&
+        tfm_session_score(me->session, requests, count, targets, 0, scores, &me->err) == TFM_OK)
+        for (row = 0; row < count; row++) {
+            input_item *l = found[row];
+            const double *each = scores + (size_t)row * ((size_t)longest + 1);
+            for (sum = 0, i = 0; i <= l->n[INPUT_TARGET]; i++) sum += each[i];
+            if (!languages_stays(l->suspect, sum / l->characters, l->own_score)) continue;
+            l->out.size = l->tokens.size = 0, l->is_left = 1;
+            copy_source(me, l, l->whole);
+        }
+    free(requests), free(targets), free(found), free(scores);
+}
+
 /* Translates a batch and appends the results to the lines. Line n is sampled with seed + n, so a
    sample does not depend on the batch. */
 static tfm_status decode_batch(worker *me, input_item *const *lines, tfm_request *requests,
                                int32_t n) {
     int32_t row, running = 1;
+    int suspects = 0;
     tfm_status status;
     for (row = 0; row < n; row++) {
         tfm_ids target = line_ids(me, lines[row], INPUT_TARGET);
@@ -702,8 +761,9 @@ static tfm_status decode_batch(worker *me, input_item *const *lines, tfm_request
         status = tfm_session_step(me->session, &running, &me->err);
     for (row = 0; status == TFM_OK && !running && row < n; row++) {
         append_row(me, lines[row], row);
-        lines[row]->done = 1;
+        lines[row]->done = 1, suspects |= lines[row]->suspect;
     }
+    if (suspects) look_again(me, lines, n);
     return status;
 }
 
@@ -1125,6 +1185,8 @@ static void open_files(void) {
     t.in.surrounds = t.stages[0].config->sentences == TFM_SENTENCES_SPLIT && !t.whole &&
                      !opt.plain && !opt.score && !opt.tokens && !opt.prefix && !opt.drafts &&
                      !opt.attention && !opt.align && !opt.decode.alternatives;
+    t.looks = t.in.surrounds && !opt.all_languages && opt.n_best == 1 && !opt.sample;
+    if (t.looks) languages_begin(&t.languages);
     t.in.flags = (opt.srt ? AROUND_CUES : 0) | (opt.one_text ? AROUND_ONE : 0);
     t.in.splits = t.split && !opt.one_text && !opt.score && !opt.tokens;
     t.in.unsplit = -(opt.sentences || opt.document || opt.score || opt.tokens || opt.html ||
