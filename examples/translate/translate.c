@@ -1108,16 +1108,17 @@ static void report_fault(const reader_stream *r, int fault) {
 static void report_counts(void) {
     const struct {
         int64_t n;
-        const char *text;
-    } counts[] = {{t.n_left, "stay as they are"},
-                  {t.n_divided, "divided, because they have no end in sight"},
-                  {t.n_unknown, "with unknown tokens"}};
+        const char *one, *several;
+    } counts[] = {{t.n_left, "stays as it is", "stay as they are"},
+                  {t.n_divided, "divided, because it has no end in sight",
+                   "divided, because they have no end in sight"},
+                  {t.n_unknown, "with unknown tokens", "with unknown tokens"}};
     const char *before = "translate: ";
     size_t i;
     for (i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (!counts[i].n) continue;
         fprintf(stderr, "%s%ld sentence%s %s", before, (long)counts[i].n,
-                counts[i].n > 1 ? "s" : "", counts[i].text);
+                counts[i].n > 1 ? "s" : "", counts[i].n > 1 ? counts[i].several : counts[i].one);
         before = ", ";
     }
     if (*before == ',') fputs("\n", stderr);
@@ -1218,6 +1219,7 @@ int main(int argc, char **argv) {
     if (opt.second) open_model(opt.second, 1);
     open_files();
     if (opt.html || opt.srt || opt.markdown || opt.wrapped) document_open(&t.in, t.whole);
+    if (t.in.next) t.n_divided = (int64_t)page.m.n_divided;
     t.threads = opt.threads;
     if (!workers_open(&t.pool, &task)) fail("the system cannot create another lock");
     while (more) {

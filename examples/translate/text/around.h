@@ -1067,9 +1067,29 @@ static void around_write_pairs(const char *text, size_t size, int is_close, cons
     }
 }
 
+/* Sets the places of a pair of marks to those around the words that are aligned to what it has in the source.
+   Returns 0 if no word is. */
+static int around_find_pair(around_unseen *pair, const char *text, size_t size, size_t n,
+                            const size_t *ends, const size_t *begins, const size_t *source_ends) {
+    size_t i, from = size, to = 0, begin;
+    for (i = 0; i < n; i++) {
+        begin = i ? ends[i - 1] : 0;
+        if (source_ends[i] <= pair[0].at || begins[i] >= pair[1].at || begin >= ends[i]) continue;
+        if (begin < from) from = begin;
+        if (ends[i] > to) to = ends[i];
+    }
+    while (from < to && text[from] == ' ') from++;
+    while (to > from && text[to - 1] == ' ') to--;
+    if (from >= to || to > size) return 0;
+    to += around_word(text + to, size - to);
+    pair[0].to = from, pair[1].to = to;
+    return 1;
+}
+
 /* Sets the places of the unseen characters in a translation. */
 static void around_find_places(around_sentence *s, const char *text, size_t size, size_t n,
-                               const size_t *ends, const size_t *begins) {
+                               const size_t *ends, const size_t *begins,
+                               const size_t *source_ends) {
     around_unseen *each = (around_unseen *)(void *)s->unseen.data;
     size_t i, count = s->unseen.size / sizeof *each, last = 0, to;
     uint32_t c;
@@ -1077,6 +1097,12 @@ static void around_find_places(around_sentence *s, const char *text, size_t size
         int opens;
         (void)tfm_character_next(s->text + each[i].begin, each[i].size, &c);
         opens = (c >= 0x202A && c <= 0x202E && c != 0x202C) || (c >= 0x2066 && c <= 0x2068);
+        if (opens && i + 1 < count && each[i].at < each[i + 1].at &&
+            around_find_pair(each + i, text, size, n, ends, begins, source_ends) &&
+            each[i].to >= last) {
+            last = each[++i].to;
+            continue;
+        }
         to = protect_place(s->clean.size, each[i].at, text, size, n, ends, begins);
         if (!each[i].at) to = 0;
         while (opens && to < size && text[to] == ' ') to++;
@@ -1098,7 +1124,7 @@ static inline void around_put(around_sentence *s, const char *text, size_t size,
                  step;
     uint32_t c;
     const int is_wide = !tfm_space_after(tfm_text_make(text, size));
-    if (count) around_find_places(s, text, size, n, ends, begins);
+    if (count) around_find_places(s, text, size, n, ends, begins, source_ends);
     around_write_pairs(s->text, s->open, 0, language, is_wide, out);
     for (last = size; last > 0 && (s->stop || s->n_mark);) { /* where the last stop begins */
         for (k = 1; k < 4 && k < last && ((unsigned char)text[last - k] & 0xC0) == 0x80;) k++;

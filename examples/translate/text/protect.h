@@ -221,7 +221,8 @@ static size_t protect_groups(const char *text, size_t size) {
                             (byte[i + 1 + run] >= 'A' && byte[i + 1 + run] <= 'Z'));)
                 run++;
             if (is_iban && (!run || run > 4 ||
-                            !(protect_is_digit(byte[i + 1]) || protect_is_digit(byte[i + run]))))
+                            (groups > 2 && !protect_is_digit(byte[i + 1]) &&
+                             !protect_is_digit(byte[i + run]))))
                 break;
             run = 0;
         } else break;
