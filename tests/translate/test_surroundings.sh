@@ -12,11 +12,11 @@ of() { # model, options: the translation of standard input
     "$translate" "$@" 2> $dir/err
 }
 around() { # model file, what is checked, before, after, options: each sentence of $dir/sentences with these around it
-    model=$1 name=$2 before=$3 after=$4
+    with=$1 name=$2 before=$3 after=$4
     shift 4
     awk -v a="$before" -v b="$after" '{ print a $0 b }' $dir/sentences > $dir/in
     awk -v a="$before" -v b="$after" '{ print a $0 b }' $dir/plain > $dir/expected
-    check "$name" "" "$(of "$model" "$@" < $dir/in | cmp $dir/expected - 2>&1)"
+    check "$name" "" "$(of "$with" "$@" < $dir/in | cmp $dir/expected - 2>&1)"
 }
 tab=$(printf '\t')
 for model in de zh; do
