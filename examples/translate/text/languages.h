@@ -154,8 +154,8 @@ static void languages_count(const languages_table *t, const char *text, size_t s
 }
 
 /* Returns how much a source looks as if it were of the language of its translation, of which score is the score:
-   0 not at all, 1 it may be, 2 its words are clearly of that language. *characters is set to those of the source and
-   of the translation. */
+   0 not at all, 1 it may be, 2 its frequent words are of that language, 3 clearly so. characters [2] gets those of the
+   source and of the translation. */
 static inline int languages_suspect(const languages_table *t, const char *source, size_t n_source,
                                     const char *text, size_t n, double score, size_t *characters) {
     languages_counts from, to;
@@ -177,12 +177,16 @@ static inline int languages_suspect(const languages_table *t, const char *source
     for (i = 0; i < LANGUAGES_N; i++)
         if (i != language && from.words[i] > most) most = from.words[i];
     if (from.words[language] < most || (from.words[language] == most && from.is_special)) return 0;
-    return from.words[language] > most + 1 ? 2 : 1;
+    return !from.words[language] ? 1 : from.words[language] > most + 1 ? 3 : 2;
 }
 
-/* Returns whether a suspected source stays as it is. Both scores are divided by the characters. */
+/* Returns whether a suspected source stays as it is. Both scores are divided by the characters. A translation with a
+   low score is often noise, as a model makes of a language that it does not know. */
 static inline int languages_stays(int level, double copy, double translation) {
-    return level && copy - translation > (level > 1 || translation < -0.4 ? -1.9 : -1.2);
+    const double least = level > 2 || (level > 1 && translation < -0.4) ? -1.9
+                         : level > 1                                    ? -1.2
+                                                                        : -0.8;
+    return level && copy - translation > least;
 }
 
 #endif

@@ -155,11 +155,13 @@ typedef struct markup_document {
     size_t n_parts; /* nodes of the parts of the current sentence, and of what divides them */
     size_t n_blocks, room_blocks, n_breaks, room_breaks, n_made, room_made;
     /* options, set before markup_read */
-    int protects;  /* copy all that protect.h protects; 0: only placeholders and symbols */
-    int whole;     /* the model reads whole texts: a paragraph counts as one sentence */
-    int surrounds; /* what is around sentences is no part of them: around.h */
-    int rewrites;  /* for tests: write also a sentence that did not change */
-    size_t wrap;   /* width of wrapped lines; 0: the document's */
+    int protects;        /* copy all that protect.h protects; 0: only placeholders and symbols */
+    int whole;           /* the model reads whole texts: a paragraph counts as one sentence */
+    int surrounds;       /* what is around sentences is no part of them: around.h */
+    const char *source;  /* the language of what is translated; NULL: that of the html element */
+    size_t page, n_page; /* the bytes of the html element's lang */
+    int rewrites;        /* for tests: write also a sentence that did not change */
+    size_t wrap;         /* width of wrapped lines; 0: the document's */
     const char
         *lang; /* for lang and xml:lang of the html element, if it is a code; NULL: they stay */
     markup_value langs[2]; /* where lang and xml:lang of the html element are */
@@ -664,6 +666,17 @@ static int markup_next_attribute(const markup_document *m, size_t *from, markup_
     return 0;
 }
 
+/* Returns whether bytes from to end - 1 of the document are the code of a language that is not the one of the text
+   to translate: m->source, or else the page's own. */
+static int markup_is_other_language(const markup_document *m, size_t from, size_t end) {
+    const char *own = m->source ? m->source : m->text + m->page;
+    size_t n = m->source ? strlen(m->source) : m->n_page, i;
+    if (!m->surrounds || !n || from >= end) return 0;
+    for (i = 0; i < n && !protect_in("-_", (unsigned char)own[i]); i++)
+        if (from + i >= end || markup_small(own[i]) != markup_small(m->text[from + i])) return 1;
+    return from + i < end && !protect_in("-_", (unsigned char)m->text[from + i]);
+}
+
 /* Reads the tag that begins at `begin` with "<" and a name. Returns its end, or 0 if the document
    ends before. */
 static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag *tag) {
@@ -681,6 +694,9 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
     tag->attributes = at;
     while (markup_next_attribute(m, &at, &a)) {
         if (strcmp(a.name, "translate") == 0 && markup_is(m, a.value, a.end, "no"))
+            tag->copied |= 1;
+        if ((strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0) &&
+            strcmp(tag->name, "html") != 0 && markup_is_other_language(m, a.value, a.end))
             tag->copied |= 1;
         if (strcmp(tag->name, "meta") == 0 && a.n < MARKUP_NAME &&
             characters_list_has(" itemprop name property ", a.name, a.n))
@@ -703,6 +719,18 @@ static size_t markup_read_tag(const markup_document *m, size_t begin, markup_tag
                          characters_list_has(markup_copied_blocks, tag->name, tag->n)))
         tag->copied |= 2;
     return tag->end;
+}
+
+static size_t markup_find(const markup_document *m, size_t at, const char *what);
+
+/* Sets m->page and m->n_page. */
+static void markup_find_page(markup_document *m) {
+    size_t at = markup_find(m, 0, "<html") + 5;
+    markup_attribute a;
+    m->n_page = 0;
+    while (at < m->size && markup_next_attribute(m, &at, &a))
+        if (strcmp(a.name, "lang") == 0 || strcmp(a.name, "xml:lang") == 0)
+            m->page = a.value, m->n_page = a.end - a.value;
 }
 
 /* Finds a text at or after `at`; `what` is in small letters and matches either case. Returns the
@@ -1037,6 +1065,7 @@ static void markup_scan_html(markup_document *m, size_t at, size_t end) {
     size_t n, i, last, size = m->size;
     markup_element *tags;
     m->size = end;
+    if (m->surrounds && m->form == MARKUP_HTML) markup_find_page(m);
     tags = markup_tags(m, at, &n);
     markup_add_ahead(m, NULL, tags, 0, n);
     for (i = 0; i < n && !m->broken; i = last + 1) {
