@@ -241,6 +241,29 @@ static void inside(void) {
     around_free(&s), text_buffer_free(&out);
 }
 
+/* A vocabulary that knows some words with a capital letter only, as one token. */
+static int32_t count_tokens(void *user, const char *word, size_t size) {
+    static const char known[] = " Hund Straße Über der bellt auf die läuft über ";
+    ++*(int *)user;
+    return characters_list_has(known, word, size) ? 1 : 2;
+}
+
+static void capitals(void) {
+    static const char text[] = "DER HUND LÄUFT ÜBER DIE STRAẞE.";
+    around_sentence s;
+    int calls = 0;
+    SECTION("capitals");
+    memset(&s, 0, sizeof s);
+    CHECK(around_take(&s, text, strlen(text)) && s.capitals, "capitals are found");
+    around_capitalize(&s, count_tokens, &calls);
+    CHECK(strcmp(s.clean.data, "Der Hund läuft über die Straße.") == 0 && calls == 10,
+          "%s, %d calls", s.clean.data, calls);
+    CHECK(around_take(&s, "Der hund bellt.", 15) && !s.capitals, "a sentence in small letters");
+    calls = 0, around_capitalize(&s, count_tokens, &calls);
+    CHECK(strcmp(s.clean.data, "Der hund bellt.") == 0 && calls == 0, "  stays");
+    around_free(&s);
+}
+
 /* Sentences without an end are divided, and nothing of a text is lost, whatever its bytes are. */
 static void lengths(void) {
     static const char *const units[] = {
@@ -285,6 +308,7 @@ int main(void) {
     pieces();
     only_text();
     inside();
+    capitals();
     lengths();
     return test_done("test_around");
 }
