@@ -1,9 +1,10 @@
-/* Tests what around.h keeps around sentences and takes out of them, and that lines which only look as if
-   they had a label stay as they are. */
+/* Tests what around.h keeps around sentences and takes out of them, and that lines which only
+   look as if they had a label stay as they are. */
 #include "examples/translate/text/around.h"
 #include "test.h"
 
-/* Writes the pieces of a text: what is kept in braces, copied words in ~, parts of a long sentence with + behind. */
+/* Writes the pieces of a text: what is kept in braces, copied words in ~, parts of a long
+   sentence with + behind. */
 static void see(const char *text, size_t size, int flags, text_buffer *shown) {
     around_reader r;
     around_piece p;

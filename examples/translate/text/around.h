@@ -1,20 +1,21 @@
-/* around.h: keeps what people write around a sentence away from the model: labels of lists, speakers,
-   notes, reference marks, emoji, brackets, quotation marks and characters that nobody sees.
+/* around.h: keeps what people write around a sentence away from the model: labels of lists,
+   speakers, notes, reference marks, emoji, brackets, quotation marks and characters that nobody sees.
 
        around_reader r = {text, size, flags};
        around_piece piece;
        while (around_next(&r, &piece))
-           ... piece.text [piece.size] is a sentence; piece.before bytes in front of it and piece.after bytes
-           behind it stay as they are
+           ... piece.text [piece.size] is a sentence; piece.before bytes in front of it and
+           piece.after bytes behind it stay as they are
 
        around_sentence s = {0};
-       if (around_take(&s, piece.text, piece.size, flags)) ... translate s.clean
+       if (around_take(&s, piece.text, piece.size)) ... translate s.clean
        around_put(&s, translation, size, n, ends, begins, source_ends, language, &out);
        around_free(&s);
 
-   around_next finds sentences as tfm_sentence_next does, and also behind a reference mark (One.[1] Two). It
-   divides a sentence that is longer than AROUND_MOST. around_take changes the sentence itself: brackets and
-   quotation marks around all of it, characters that nobody sees, and a sentence in capitals.
+   around_next finds sentences as tfm_sentence_next does, and also behind a reference mark (One.[1]
+   Two). It divides a sentence that is longer than AROUND_MOST. around_take changes the sentence
+   itself: brackets and quotation marks around all of it, characters that nobody sees, and a sentence
+   in capitals.
 
    To teach another label or mark, add a row to around_labels or around_marks. */
 #ifndef AROUND_H
@@ -75,8 +76,8 @@ static inline int around_is_direction(uint32_t c) {
            (c >= 0x2066 && c <= 0x206F);
 }
 
-/* Returns the ASCII character for which a character stands in a rule: ( for （, [ for 【, 1 for １; any other
-   character as it is. */
+/* Returns the ASCII character for which a character stands in a rule: ( for （, [ for 【, 1 for １;
+   any other character as it is. */
 static uint32_t around_plain(uint32_t c) {
     if (c >= 0xFF01 && c <= 0xFF5E) return c - 0xFEE0;
     if (c == 0x3010 || c == 0x3014) return '[';
@@ -127,7 +128,8 @@ static int around_is_symbol(uint32_t c) {
            (c >= 0x2B00 && c <= 0x2BFF) || (c >= 0x1F000 && c <= 0x1FAFF);
 }
 
-/* Returns the bytes of the symbols that begin a text, with what belongs to them, such as a skin's colour. */
+/* Returns the bytes of the symbols that begin a text, with what belongs to them, such as a
+   skin's colour. */
 static size_t around_symbols(const char *text, size_t size) {
     size_t i = 0, n, end = 0;
     uint32_t c;
@@ -151,10 +153,11 @@ static size_t around_spaces(const char *text, size_t size) {
     return i;
 }
 
-/* ---- what a label may not be followed by ------------------------------------------------------- */
+/* ---- what a label may not be followed by
+   ------------------------------------------------------- */
 
-/* Nouns behind an ordinal number at the begin of a sentence, also as the last part of a longer word:
-   2. Klasse ist billig. */
+/* Nouns behind an ordinal number at the begin of a sentence, also as the last part of a longer
+   word: 2. Klasse ist billig. */
 static const char around_ordinals[] =
     " Januar Jänner Februar Feber März April Mai Juni Juli August September Oktober November "
     "Dezember"
@@ -237,8 +240,8 @@ static size_t around_word(const char *text, size_t size) {
     return i;
 }
 
-/* Returns whether a word is an abbreviation: of its up to five letters two are capitals (GHz, BGB), or more and
-   all are. */
+/* Returns whether a word is an abbreviation: of its up to five letters two are capitals (GHz,
+   BGB), or more and all are. */
 static int around_is_abbreviation(const char *text, size_t size) {
     size_t i, letters = 0, capitals = 0;
     uint32_t c;
@@ -295,7 +298,8 @@ static int around_may_follow(const char *text, size_t size, int rules) {
     return 1;
 }
 
-/* ---- rules --------------------------------------------------------------------------------------- */
+/* ---- rules
+   --------------------------------------------------------------------------------------- */
 
 /* A rule is a pattern, and what may not follow. In a pattern a capital is a class:
      N a number of at most three digits     V a number with stops: 1.2 1.2.3 1.2.
@@ -308,7 +312,8 @@ static int around_may_follow(const char *text, size_t size, int rules) {
      P a speaker in capitals                 M what a reference mark has in its brackets
      _ whitespace, which may lack before scripts without spaces      ~ whitespace or nothing
    A space is whitespace.
-   All other characters stand for themselves and for their wide forms. The first row that matches counts. */
+   All other characters stand for themselves and for their wide forms. The first row that matches
+   counts. */
 typedef struct around_rule {
     const char *pattern;
     int rules;
@@ -369,8 +374,9 @@ static size_t around_roman(const char *text, size_t size) {
     return n > 1 && !(n < size && protect_is_word((unsigned char)text[n])) ? n : 0;
 }
 
-/* Returns the bytes of words in brackets that begin a text: all before the closing bracket. any: in any case;
-   otherwise each word is in small letters, or there is one word in capitals behind [. */
+/* Returns the bytes of words in brackets that begin a text: all before the closing bracket. any:
+   in any case; otherwise each word is in small letters, or there is one word in capitals behind
+   [. */
 static size_t around_note(const char *text, size_t size, int any, uint32_t open) {
     size_t i, n, letters = 0, upper = 0, words = 1, wide = 0;
     uint32_t c = 0, before = ' ';
@@ -394,7 +400,8 @@ static size_t around_note(const char *text, size_t size, int any, uint32_t open)
     return upper || letters < 3 ? 0 : i;
 }
 
-/* Returns the bytes of the speaker that begins a text, up to a colon: words in capitals and numbers. */
+/* Returns the bytes of the speaker that begins a text, up to a colon: words in capitals and
+   numbers. */
 static size_t around_speaker(const char *text, size_t size) {
     size_t i, n, letters = 0;
     uint32_t c = 0;
@@ -407,7 +414,8 @@ static size_t around_speaker(const char *text, size_t size) {
     return letters > 1 && around_plain(c) == ':' && i < size ? i : 0;
 }
 
-/* Returns the bytes of a class of a pattern that begins a text, or 0. open: the character before it. */
+/* Returns the bytes of a class of a pattern that begins a text, or 0. open: the character before
+   it. */
 static size_t around_class(char kind, const char *text, size_t size, uint32_t open) {
     size_t i, n = 0, digits = 0, stops = 0, run = 0;
     uint32_t c = 0;
@@ -486,8 +494,8 @@ static size_t around_match(const char *pattern, const char *text, size_t size) {
     return at;
 }
 
-/* Returns the bytes of the labels that begin a text, with the whitespace behind them; 0 if there are none, or
-   if nothing is behind them. */
+/* Returns the bytes of the labels that begin a text, with the whitespace behind them; 0 if there
+   are none, or if nothing is behind them. */
 static size_t around_label(const char *text, size_t size, int flags) {
     enum { MOST = 6 };
     size_t at = 0, n, i, k;
@@ -530,7 +538,8 @@ static size_t around_mark(const char *text, size_t size) {
     return character_is_space(c) || character_is_wide(c) ? at : 0;
 }
 
-/* ---- sentences ----------------------------------------------------------------------------------- */
+/* ---- sentences
+   ----------------------------------------------------------------------------------- */
 
 /* Returns the bytes of the stops and of what closes behind them, if one begins a text; else 0. */
 static size_t around_stop(const char *text, size_t size) {
@@ -546,8 +555,8 @@ static size_t around_stop(const char *text, size_t size) {
     return is_stop ? i : 0;
 }
 
-/* Returns the end of the first sentence of a text, from byte `at` to byte `end`, that ends with a reference
-   mark, and sets *mark to where the mark begins. Returns `end` if there is none. */
+/* Returns the end of the first sentence of a text, from byte `at` to byte `end`, that ends with
+   a reference mark, and sets *mark to where the mark begins. Returns `end` if there is none. */
 static size_t around_find_mark(const char *text, size_t at, size_t end, size_t size, size_t *mark) {
     size_t i, n, stop, space;
     uint32_t c;
@@ -575,8 +584,8 @@ static size_t around_find_mark(const char *text, size_t at, size_t end, size_t s
     return end;
 }
 
-/* Returns where the symbols begin that end a sentence, from byte `at` to byte `end`: emoji, notes of music,
-   characters that nobody sees, and the whitespace before them. */
+/* Returns where the symbols begin that end a sentence, from byte `at` to byte `end`: emoji,
+   notes of music, characters that nobody sees, and the whitespace before them. */
 static size_t around_tail(const char *text, size_t at, size_t end) {
     size_t i = end, n, from = end;
     uint32_t c;
@@ -598,8 +607,8 @@ static size_t around_tail(const char *text, size_t at, size_t end) {
     return from;
 }
 
-/* Returns about how many tokens a text has: one for each digit, sign and character of a script without spaces,
-   and one for four letters of a word. */
+/* Returns about how many tokens a text has: one for each digit, sign and character of a script
+   without spaces, and one for four letters of a word. */
 static size_t around_weight(const char *text, size_t size, size_t most, size_t *end) {
     size_t i, n, weight = 0, letters = 0;
     uint32_t c;
@@ -613,8 +622,9 @@ static size_t around_weight(const char *text, size_t size, size_t most, size_t *
     return weight;
 }
 
-/* Returns the end of the first part of a long sentence, from byte `at` to byte `end`, with about `most` of
-   weight: behind a clause, a comma or a word, in this order, in the second half if possible. */
+/* Returns the end of the first part of a long sentence, from byte `at` to byte `end`, with about
+   `most` of weight: behind a clause, a comma or a word, in this order, in the second half if
+   possible. */
 static size_t around_divide(const char *text, size_t at, size_t end, size_t most) {
     size_t limit, half, i, n, found[4] = {0, 0, 0, 0};
     uint32_t c;
@@ -644,8 +654,8 @@ static size_t around_divide(const char *text, size_t at, size_t end, size_t most
     return limit;
 }
 
-/* Returns the end of the word that begins at a byte, if it is too long for a word of any language and of a
-   script with spaces; else 0. */
+/* Returns the end of the word that begins at a byte, if it is too long for a word of any
+   language and of a script with spaces; else 0. */
 static size_t around_long_word(const char *text, size_t at, size_t end) {
     size_t i, n;
     uint32_t c;
@@ -656,8 +666,8 @@ static size_t around_long_word(const char *text, size_t at, size_t end) {
     return i - at > AROUND_WORD ? i : 0;
 }
 
-/* Returns whether a part of a long sentence is no text of a language: it has no letter, or most of its words have
-   digits, as a table of numbers has them. */
+/* Returns whether a part of a long sentence is no text of a language: it has no letter, or most
+   of its words have digits, as a table of numbers has them. */
 static int around_is_data(const char *text, size_t size) {
     size_t i, words = 0, numbers = 0;
     int has_digit = 0;
@@ -671,8 +681,8 @@ static int around_is_data(const char *text, size_t size) {
     return 2 * numbers > words || !around_has_letter(text, size);
 }
 
-/* Sets the piece from byte `from` to byte `end` of the text, whose sentence begins at byte `begin` and ends at
-   byte `tail`. */
+/* Sets the piece from byte `from` to byte `end` of the text, whose sentence begins at byte
+   `begin` and ends at byte `tail`. */
 static void around_set(around_reader *r, around_piece *p, size_t from, size_t begin, size_t tail,
                        size_t end) {
     p->text = r->text + begin, p->size = tail > begin ? tail - begin : 0;
@@ -753,7 +763,8 @@ static inline int around_next(around_reader *r, around_piece *p) {
     return 1;
 }
 
-/* ---- what is inside a sentence --------------------------------------------------------------------- */
+/* ---- what is inside a sentence
+   --------------------------------------------------------------------- */
 
 /* A character that nobody sees and that was taken out of a sentence. */
 typedef struct around_unseen {
@@ -763,7 +774,8 @@ typedef struct around_unseen {
     size_t to; /* its place in the translation */
 } around_unseen;
 
-/* The byte `clean` of the clean text, and what is behind it, comes from the byte `own` of the sentence. */
+/* The byte `clean` of the clean text, and what is behind it, comes from the byte `own` of the
+   sentence. */
 typedef struct around_place {
     size_t clean, own;
 } around_place;
@@ -877,7 +889,8 @@ static void around_strip(around_sentence *s) {
     s->open = begin, s->close = s->size - s->stop - end;
 }
 
-/* Finds a reference mark between the last word of a sentence and its stop: s->mark and s->n_mark. */
+/* Finds a reference mark between the last word of a sentence and its stop: s->mark and
+   s->n_mark. */
 static void around_find_inner(around_sentence *s) {
     size_t end = s->size - s->close - s->stop, i, n;
     s->n_mark = 0;
@@ -893,7 +906,8 @@ static void around_find_inner(around_sentence *s) {
         s->mark = i, s->n_mark = end - i;
 }
 
-/* Returns whether a sentence in capitals is no name or abbreviation: it has two words or a long one. */
+/* Returns whether a sentence in capitals is no name or abbreviation: it has two words or a long
+   one. */
 static int around_is_shouted(const char *text, size_t size) {
     size_t i, n, words = 0, letters = 0, longest = 0;
     if (!protect_is_capitals(text, size)) return 0;
@@ -905,7 +919,8 @@ static int around_is_shouted(const char *text, size_t size) {
     return longest > 6 || (words > 1 && letters > 7);
 }
 
-/* Returns whether an unseen character belongs to the script of the letter before it, or to an emoji. */
+/* Returns whether an unseen character belongs to the script of the letter before it, or to an
+   emoji. */
 static int around_belongs(uint32_t c, uint32_t before) {
     if (around_is_symbol(before)) return 1;
     if (c == 0x200B)
@@ -914,7 +929,8 @@ static int around_belongs(uint32_t c, uint32_t before) {
            before < 0x1D00;
 }
 
-/* Notes where the next byte of the clean text comes from, if it does not follow from the byte before. */
+/* Notes where the next byte of the clean text comes from, if it does not follow from the byte
+   before. */
 static void around_note_place(around_sentence *s, size_t own) {
     const around_place *last = (const around_place *)(const void *)s->places.data;
     size_t n = s->places.size / sizeof *last;
@@ -947,8 +963,9 @@ static void around_clean(around_sentence *s, size_t begin, size_t end, uint32_t 
     }
 }
 
-/* Sets s->clean to what the model gets for a sentence, which must stay in memory until around_put. Returns 0 if
-   there is no letter, so nothing is to be translated. If memory was too small, s->clean.broken is set. */
+/* Sets s->clean to what the model gets for a sentence, which must stay in memory until
+   around_put. Returns 0 if there is no letter, so nothing is to be translated. If memory was too
+   small, s->clean.broken is set. */
 static inline int around_take(around_sentence *s, const char *text, size_t size) {
     uint32_t before = ' ';
     size_t end;
@@ -970,8 +987,9 @@ static inline int around_take(around_sentence *s, const char *text, size_t size)
 /* Returns the number of tokens of a word, as the model reads it. */
 typedef int32_t (*around_counter)(void *user, const char *word, size_t size);
 
-/* Gives the words of a sentence that was in capitals a capital letter where the model knows them so: the word then
-   has fewer tokens, as names and the nouns of German have. Call it after around_take. */
+/* Gives the words of a sentence that was in capitals a capital letter where the model knows them
+   so: the word then has fewer tokens, as names and the nouns of German have. Call it after
+   around_take. */
 static inline void around_capitalize(around_sentence *s, around_counter count, void *user) {
     size_t i, n, first;
     text_buffer word;
@@ -998,10 +1016,12 @@ static inline int around_is_changed(const around_sentence *s) {
     return s->open || s->close || s->stop || s->n_mark || s->capitals || s->unseen.size;
 }
 
-/* Returns whether around_put needs the alignment of a translation: it puts characters back beside words. */
+/* Returns whether around_put needs the alignment of a translation: it puts characters back
+   beside words. */
 static inline int around_needs_alignment(const around_sentence *s) { return s->unseen.size > 0; }
 
-/* Returns the byte of the sentence where a byte of the clean text comes from; is_end: the byte behind it. */
+/* Returns the byte of the sentence where a byte of the clean text comes from; is_end: the byte
+   behind it. */
 static size_t around_own(const around_sentence *s, size_t clean, int is_end) {
     const around_place *places = (const around_place *)(const void *)s->places.data;
     size_t low = 0, high = s->places.size / sizeof *places, at = clean - (is_end && clean);
@@ -1014,8 +1034,9 @@ static size_t around_own(const around_sentence *s, size_t clean, int is_end) {
     return places[low].own + (at - places[low].clean) + (is_end && clean);
 }
 
-/* Sets *mark to how a bracket in front of a sentence (or behind it: is_close) is written in the target language,
-   or with NULL as far as the script of the translation says it. Returns the bytes that it has in the source. */
+/* Sets *mark to how a bracket in front of a sentence (or behind it: is_close) is written in the
+   target language, or with NULL as far as the script of the translation says it. Returns the
+   bytes that it has in the source. */
 static size_t around_write_pair(const char *text, size_t size, int is_close, const char *language,
                                 int is_wide, const char **mark) {
     size_t i, k, n;
@@ -1067,8 +1088,8 @@ static void around_write_pairs(const char *text, size_t size, int is_close, cons
     }
 }
 
-/* Sets the places of a pair of marks to those around the words that are aligned to what it has in the source.
-   Returns 0 if no word is. */
+/* Sets the places of a pair of marks to those around the words that are aligned to what it has
+   in the source. Returns 0 if no word is. */
 static int around_find_pair(around_unseen *pair, const char *text, size_t size, size_t n,
                             const size_t *ends, const size_t *begins, const size_t *source_ends) {
     size_t i, from = size, to = 0, begin;
@@ -1113,9 +1134,10 @@ static void around_find_places(around_sentence *s, const char *text, size_t size
     }
 }
 
-/* Appends the translation of s->clean, text [size], with what was taken out of the sentence. Token i of n ends at
-   byte ends[i] and comes from the bytes begins[i] to source_ends[i] - 1 of the clean text; these three numbers
-   become those of what is appended, and of the sentence. n may be 0. language: of the translation, or NULL. */
+/* Appends the translation of s->clean, text [size], with what was taken out of the sentence.
+   Token i of n ends at byte ends[i] and comes from the bytes begins[i] to source_ends[i] - 1 of
+   the clean text; these three numbers become those of what is appended, and of the sentence. n
+   may be 0. language: of the translation, or NULL. */
 static inline void around_put(around_sentence *s, const char *text, size_t size, size_t n,
                               size_t *ends, size_t *begins, size_t *source_ends,
                               const char *language, text_buffer *out) {

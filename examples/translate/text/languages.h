@@ -6,9 +6,9 @@
        if (level) ... let the model score the source as its own translation
        if (languages_stays(level, copy_score, score)) ... keep the source
 
-   The source is suspected if its frequent words are those of the language of its translation. Then the model
-   decides: it finds a text of its target language more likely than what it makes of it. Scores are sums of
-   log-probabilities divided by the number of characters of the text. */
+   The source is suspected if its frequent words are those of the language of its translation. Then
+   the model decides: it finds a text of its target language more likely than what it makes of it.
+   Scores are sums of log-probabilities divided by the number of characters of the text. */
 #ifndef LANGUAGES_H
 #define LANGUAGES_H
 
@@ -153,9 +153,9 @@ static void languages_count(const languages_table *t, const char *text, size_t s
     }
 }
 
-/* Returns how much a source looks as if it were of the language of its translation, of which score is the score:
-   0 not at all, 1 it may be, 2 its frequent words are of that language, 3 clearly so. characters [2] gets those of the
-   source and of the translation. */
+/* Returns how much a source looks as if it were of the language of its translation, of which
+   score is the score: 0 not at all, 1 it may be, 2 its frequent words are of that language, 3
+   clearly so. characters [2] gets those of the source and of the translation. */
 static inline int languages_suspect(const languages_table *t, const char *source, size_t n_source,
                                     const char *text, size_t n, double score, size_t *characters) {
     languages_counts from, to;
@@ -180,8 +180,9 @@ static inline int languages_suspect(const languages_table *t, const char *source
     return !from.words[language] ? 1 : from.words[language] > most + 1 ? 3 : 2;
 }
 
-/* Returns whether a suspected source stays as it is. Both scores are divided by the characters. A translation with a
-   low score is often noise, as a model makes of a language that it does not know. */
+/* Returns whether a suspected source stays as it is. Both scores are divided by the characters.
+   A translation with a low score is often noise, as a model makes of a language that it does not
+   know. */
 static inline int languages_stays(int level, double copy, double translation) {
     const double least = level > 2 || (level > 1 && translation < -0.4) ? -1.9
                          : level > 1                                    ? -1.2
