@@ -1,5 +1,6 @@
 /* around.h: keeps what people write around a sentence away from the model: labels of lists,
-   speakers, notes, reference marks, emoji, brackets, quotation marks and characters that nobody sees.
+   speakers, notes, reference marks, emoji, brackets, quotation marks and characters that nobody
+   sees.
 
        around_reader r = {text, size, flags};
        around_piece piece;
@@ -14,8 +15,8 @@
 
    around_next finds sentences as tfm_sentence_next does, and also behind a reference mark (One.[1]
    Two). It divides a sentence that is longer than AROUND_MOST. around_take changes the sentence
-   itself: brackets and quotation marks around all of it, characters that nobody sees, and a sentence
-   in capitals.
+   itself: brackets and quotation marks around all of it, characters that nobody sees, and a
+   sentence in capitals.
 
    To teach another label or mark, add a row to around_labels or around_marks. */
 #ifndef AROUND_H
@@ -50,7 +51,7 @@ typedef struct around_piece {
     const char *text;
     size_t size;          /* 0: there is nothing to translate */
     size_t before, after; /* bytes in front of it and behind it that are kept */
-    int is_divided; /* the sentence is too long, and this is the first of its parts that has letters */
+    int is_divided; /* this is the first part with letters of a sentence that is too long */
     int is_copied; /* a word that is too long for a word, or data: it is kept */
 } around_piece;
 
