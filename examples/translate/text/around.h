@@ -51,8 +51,8 @@ typedef struct around_piece {
     const char *text;
     size_t size;          /* 0: there is nothing to translate */
     size_t before, after; /* bytes in front of it and behind it that are kept */
-    int is_divided; /* this is the first part with letters of a sentence that is too long */
-    int is_copied; /* a word that is too long for a word, or data: it is kept */
+    int is_divided;       /* this is the first part with letters of a sentence that is too long */
+    int is_copied;        /* a word that is too long for a word, or data: it is kept */
 } around_piece;
 
 /* ---- characters ------------------------------------------------------------------------------ */
