@@ -284,6 +284,17 @@ static int32_t count_tokens(void *user, const char *word, size_t size) {
                                                                                           : MOST;
 }
 
+/* Returns whether a text has nothing but whitespace. */
+static int is_blank(tfm_text text) {
+    size_t i;
+    uint32_t c;
+    for (i = 0; i < text.size;) {
+        i += tfm_character_next(text.data + i, text.size - i, &c);
+        if (!character_is_space(c)) return 0;
+    }
+    return 1;
+}
+
 /* Removes from a line what --protect copies, and what surrounds its sentence. Returns 0 if nothing is left to
    translate: the line is then its own translation. */
 static int take_apart(worker *me, input_item *l) {
@@ -296,7 +307,7 @@ static int take_apart(worker *me, input_item *l) {
     left |= protects && (!l->safe.n || l->faulty);
     if (left && protects)
         l->text[INPUT_SOURCE] = tfm_text_make(l->safe.clean.data, l->safe.clean.size);
-    if (left && t.in.surrounds && text.size) {
+    if (left && t.in.surrounds && !is_blank(text)) {
         left = !l->is_data &&
                around_take(&l->inner, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
         if (left) around_capitalize(&l->inner, count_tokens, me);
@@ -410,7 +421,7 @@ static void tokenize(worker *me, input_item *l) {
                (int)(l->n[INPUT_SOURCE] + left_out), (int)left_out, length_advice(l));
     if (status == TFM_E_UTF8)
         l->encoding = encoding_of_line(l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size);
-    if (status == TFM_OK && t.in.surrounds && me->of == t.stages) count_unknown(me, l, text);
+    if (status == TFM_OK && t.in.surrounds) count_unknown(me, l, text);
     if (!l->n[INPUT_SOURCE]) l->done = 1;
 }
 
@@ -542,7 +553,7 @@ static tfm_status append_hypothesis(worker *me, input_item *l, int32_t row, int3
     l->out.size += size;
     (void)terms_find(&t.list, l->text[INPUT_SOURCE].data, l->text[INPUT_SOURCE].size, &me->found);
     if (me->found.broken) return no_memory(me, "too little memory");
-    if (t.looks && me->of == t.stages && !rank) suspect(me, l, result, text, size);
+    if (t.looks && !rank) suspect(me, l, result, text, size);
     is_changed = t.in.surrounds && around_is_changed(&l->inner);
     if (t.in.next || me->found.n || (opt.protect && (l->safe.n || l->safe.capitals)) ||
         (is_changed && me->keep_attention)) {

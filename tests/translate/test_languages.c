@@ -21,6 +21,8 @@ static void suspects(void) {
         {0, "Это мой дом, и я в нём живу.", "This is my house and I live in it.", -3},
         {3, "Это мой дом, и я в нём не был.", "Он не был в доме и это так.", -9},
         {3, "I don\xE2\x80\x99t know what you're doing here.", "I don't do what is not here.", -9},
+        {0, "Ja.", "Yes.", -1},              /* one word says little */
+        {1, "Ja, Maria.", "Yes, Mary.", -2}, /* "ja" is also of other languages */
         {0, "", "", 0},
         {0, "Hund", "", 0}};
     languages_table *table = (languages_table *)malloc(sizeof *table);

@@ -87,9 +87,9 @@ typedef struct languages_table {
 /* What a sentence says about its language. */
 typedef struct languages_counts {
     int32_t words[LANGUAGES_N]; /* frequent words of each language */
-    size_t characters;
-    int is_wide;    /* it has letters of a script without spaces */
-    int is_special; /* it has letters with accents and the like */
+    size_t characters, all;     /* all words, also others */
+    int is_wide;                /* it has letters of a script without spaces */
+    int is_special;             /* it has letters with accents and the like */
 } languages_counts;
 
 /* Returns the slot of a word in small letters. */
@@ -144,6 +144,7 @@ static void languages_count(const languages_table *t, const char *text, size_t s
             continue;
         }
         while (length && word[length - 1] == '\'') length--;
+        counts->all += length > 0;
         if (length && length <= LANGUAGES_WORD) {
             const size_t slot = languages_slot(t, word, length, &hash);
             for (k = 0; t->has[slot] && k < LANGUAGES_N; k++)
@@ -161,9 +162,10 @@ static inline int languages_suspect(const languages_table *t, const char *source
     languages_counts from, to;
     int32_t most = 0;
     size_t i, language = LANGUAGES_N;
+    int is_sure = 1;
     languages_count(t, source, n_source, &from), languages_count(t, text, n, &to);
     characters[0] = from.characters, characters[1] = to.characters;
-    if (!n || from.is_wide != to.is_wide) return 0;
+    if (!n || from.is_wide != to.is_wide || from.all < 2) return 0; /* "No." is of many languages */
     for (i = 0; i < LANGUAGES_N; i++)
         if (to.words[i] &&
             (language == LANGUAGES_N || to.words[i] > to.words[language] ||
@@ -173,11 +175,12 @@ static inline int languages_suspect(const languages_table *t, const char *source
         if (score > -0.12 * (double)to.characters) return 0;
         for (language = 0, i = 1; i < LANGUAGES_N; i++)
             if (from.words[i] > from.words[language]) language = i;
+        is_sure = score < -0.4 * (double)to.characters; /* noise */
     }
     for (i = 0; i < LANGUAGES_N; i++)
         if (i != language && from.words[i] > most) most = from.words[i];
     if (from.words[language] < most || (from.words[language] == most && from.is_special)) return 0;
-    return !from.words[language] ? 1 : from.words[language] > most + 1 ? 3 : 2;
+    return !from.words[language] || !is_sure ? 1 : from.words[language] > most + 1 ? 3 : 2;
 }
 
 /* Returns whether a suspected source stays as it is. Both scores are divided by the characters.
