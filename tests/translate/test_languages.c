@@ -22,7 +22,7 @@ static void suspects(void) {
         {3, "Это мой дом, и я в нём не был.", "Он не был в доме и это так.", -9},
         {3, "I don\xE2\x80\x99t know what you're doing here.", "I don't do what is not here.", -9},
         {0, "Ja.", "Yes.", -1},              /* one word says little */
-        {1, "Ja, Maria.", "Yes, Mary.", -2}, /* "ja" is also of other languages */
+        {2, "Ja, Maria.", "Yes, Mary.", -2}, /* "ja" may be a word of the target language */
         {0, "", "", 0},
         {0, "Hund", "", 0}};
     languages_table *table = (languages_table *)malloc(sizeof *table);

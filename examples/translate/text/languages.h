@@ -180,7 +180,7 @@ static inline int languages_suspect(const languages_table *t, const char *source
     for (i = 0; i < LANGUAGES_N; i++)
         if (i != language && from.words[i] > most) most = from.words[i];
     if (from.words[language] < most || (from.words[language] == most && from.is_special)) return 0;
-    return !from.words[language] || !is_sure ? 1 : from.words[language] > most + 1 ? 3 : 2;
+    return !from.words[language] ? 1 : is_sure && from.words[language] > most + 1 ? 3 : 2;
 }
 
 /* Returns whether a suspected source stays as it is. Both scores are divided by the characters.
